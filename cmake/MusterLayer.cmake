@@ -1,0 +1,95 @@
+# muster_layer(NAME [TORCH] [DEPENDS target…])
+#   Folder = layer = target = namespace. Takes every .cc of the folder tree (not of subfolders that
+#   have a CMakeLists.txt of their own) into the library muster_NAME, and every *_test.cc beside the
+#   sources into one test program, muster_NAME_test. A new file needs no edit anywhere.
+# muster_leaf(NAME …) is the same for a leaf (backend, format, sink, store, launcher):
+#   only app and tests link it.
+
+set(MUSTER_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror)
+
+function(muster_common target)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE ${MUSTER_WARNINGS})
+  if(MUSTER_CHECKED OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_definitions(${target} PRIVATE MUSTER_CHECKED=1)
+  endif()
+  if(MUSTER_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${MUSTER_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${MUSTER_SANITIZE})
+  endif()
+endfunction()
+
+# Precompiled headers: one set with libtorch, one without; the test programs add gtest.
+function(muster_precompile target torch tests)
+  set(headers <algorithm> <chrono> <cstdint> <functional> <map> <memory> <mutex> <optional> <span>
+              <string> <string_view> <variant> <vector> <fmt/format.h>)
+  if(torch)
+    list(APPEND headers ${PROJECT_SOURCE_DIR}/cmake/torch_pch.h)
+  endif()
+  if(tests)
+    list(APPEND headers <gtest/gtest.h> <gmock/gmock.h>)
+  endif()
+  target_precompile_headers(${target} PRIVATE ${headers})
+endfunction()
+
+function(muster_collect out_sources out_tests)
+  file(GLOB_RECURSE all CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
+  file(GLOB_RECURSE nested CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CMakeLists.txt)
+  foreach(list_file ${nested})
+    get_filename_component(folder ${list_file} DIRECTORY)
+    if(folder)
+      list(FILTER all EXCLUDE REGEX "^${folder}/")
+    endif()
+  endforeach()
+  set(tests ${all})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER all EXCLUDE REGEX "_test\\.cc$")
+  set(${out_sources} ${all} PARENT_SCOPE)
+  set(${out_tests} ${tests} PARENT_SCOPE)
+endfunction()
+
+function(muster_layer name)
+  cmake_parse_arguments(arg "TORCH" "" "DEPENDS;TEST_DEPENDS" ${ARGN})
+  muster_collect(sources tests)
+  set(target muster_${name})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    muster_common(${target})
+    muster_precompile(${target} "${arg_TORCH}" FALSE)
+    target_link_libraries(${target} PUBLIC ${arg_DEPENDS})
+    if(arg_TORCH)
+      target_link_libraries(${target} PUBLIC torch)
+    endif()
+  else()
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} INTERFACE ${arg_DEPENDS})
+  endif()
+  add_library(muster::${name} ALIAS ${target})
+  if(MUSTER_TESTS AND tests)
+    muster_test(${target}_test TORCH ${arg_TORCH} SOURCES ${tests}
+                DEPENDS ${target} ${arg_TEST_DEPENDS})
+  endif()
+endfunction()
+
+macro(muster_leaf)
+  muster_layer(${ARGV})
+endmacro()
+
+# muster_test(NAME TORCH <bool> SOURCES … DEPENDS … [LABELS …]): one GoogleTest program,
+# each of its cases a CTest test.
+function(muster_test name)
+  cmake_parse_arguments(arg "" "TORCH" "SOURCES;DEPENDS;LABELS;ENVIRONMENT" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  muster_common(${name})
+  muster_precompile(${name} "${arg_TORCH}" TRUE)
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main
+                                        muster_rapidcheck)
+  if(arg_TORCH)
+    target_link_libraries(${name} PRIVATE torch)
+  endif()
+  include(GoogleTest)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS "${arg_LABELS}" ENVIRONMENT "${arg_ENVIRONMENT}"
+                       TIMEOUT 300)
+endfunction()

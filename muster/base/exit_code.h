@@ -1,0 +1,30 @@
+#pragma once
+// What a process says when it ends. Schedulers (Kubeflow's ExitCode policy, Slurm's requeue) retry
+// on 128 + signal, so these numbers are part of the interface.
+
+#include "muster/base/error.h"
+
+namespace muster {
+
+enum class ExitCode : int {
+  kDone = 0,
+  kFailed = 1,       // training failed
+  kUsage = 2,        // command line or job file
+  kEnvironment = 3,  // port, device, disk or data missing
+  kNumeric = 4,      // NaN, diverged
+  kInterrupted = 130,  // Ctrl-C, checkpoint written
+  kTerminated = 143,   // SIGTERM, checkpoint written
+};
+
+constexpr ExitCode exit_code(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::kInvalid:
+    case ErrorCode::kUnsupported: return ExitCode::kUsage;
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kNotFound: return ExitCode::kEnvironment;
+    case ErrorCode::kNumeric: return ExitCode::kNumeric;
+    default: return ExitCode::kFailed;
+  }
+}
+
+}  // namespace muster

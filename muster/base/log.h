@@ -1,0 +1,21 @@
+#pragma once
+// Logging (spdlog). A logger is passed in, never global, so that two ranks in one process keep
+// separate logs. Thread-safe.
+
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+namespace muster {
+
+using Logger = std::shared_ptr<spdlog::logger>;
+
+enum class LogFormat { kText, kJson };
+
+// Writes lines to stderr, each whole: "[WARN] text" (information has no mark) or one JSON object.
+Logger create_stderr_logger(LogFormat format = LogFormat::kText);
+
+// For tests and for those who do not want to hear.
+Logger create_null_logger();
+
+}  // namespace muster

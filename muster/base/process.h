@@ -1,0 +1,51 @@
+#pragma once
+// The seam to other processes: start, signal, learn how they ended.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/files.h"
+
+namespace muster {
+
+struct ProcessSpec {
+  std::vector<std::string> command;              // command[0]: path of the program
+  std::map<std::string, std::string> environment;  // added to the parent's
+  Path folder;                                   // empty: the parent's
+  std::vector<int> cores;                        // pinned to these; empty: free
+};
+
+struct ProcessEnd {
+  std::optional<int> exit_status;  // of exit()
+  std::optional<int> signal;       // that killed it
+};
+std::string describe(const ProcessEnd& end);  // "exit status 3", "killed by SIGKILL"
+
+// A child whose standard output and error arrive through one pipe each. Dies with its parent.
+// Thread-safe.
+class Process {
+ public:
+  virtual ~Process() = default;  // kills and reaps a child that still runs
+  virtual int pid() const noexcept = 0;
+  // Readable when the child has ended (pidfd), and when it has written: for an event loop.
+  virtual int end_fd() const noexcept = 0;
+  virtual int output_fd() const noexcept = 0;
+  virtual int error_fd() const noexcept = 0;
+  virtual Status signal(int number) = 0;                    // to the child and its own group
+  virtual std::optional<ProcessEnd> poll() = 0;             // reaps; nothing while it runs
+};
+
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  virtual Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) = 0;
+};
+Processes& system_processes() noexcept;
+
+}  // namespace muster

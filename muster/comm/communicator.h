@@ -1,0 +1,49 @@
+#pragma once
+// Communicator: one group of ranks in one generation, ready when it exists, replaced (never
+// reconfigured) when membership changes. Engines (loopback, native, …) and wrappers (deadline,
+// trace, order check, fault injection) all implement it; a wrapper overrides `submit` once.
+// Thread-safe. Destroying one aborts what is pending; it never waits for a peer.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "muster/base/ids.h"
+#include "muster/base/result.h"
+#include "muster/comm/op.h"
+#include "muster/comm/work.h"
+
+namespace muster::comm {
+
+struct Group {
+  Rank rank{0};
+  std::int32_t size = 1;
+  Generation generation{0};
+};
+
+// Memory on which operations need no copies (shared memory inside a host). Every rank allocates the
+// same sizes in the same order. 64-byte aligned, zeroed; freed with the last reference.
+using Buffer = std::shared_ptr<std::span<std::byte>>;
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual const Group& group() const noexcept = 0;
+
+  // Starts `op`; never blocks on a peer. The Work ends in success or in one error that names the
+  // peer. After abort() every submission ends at once with its reason.
+  virtual Work submit(Op op, const OpOptions& options) = 0;
+
+  // Collective. Ranks of equal colour form a group, ordered by key, then by rank.
+  virtual Result<std::shared_ptr<Communicator>> split(int color, int key) = 0;
+
+  // Ends all pending Work with `why`; callable from any thread, returns at once.
+  virtual void abort(Error why) noexcept = 0;
+
+  // Collective in order, not in time. Any memory works as a tensor; this kind is fastest.
+  virtual Result<Buffer> allocate(std::size_t bytes) = 0;
+};
+
+}  // namespace muster::comm

@@ -1,0 +1,84 @@
+#pragma once
+// The eight collective and point-to-point operations, as values. Tensors are contiguous; their
+// bytes belong to the caller and stay untouched by it until the operation's Work is done. Every
+// rank of the group submits the same operations in the same order with matching shapes and dtypes
+// (Send and Recv pair up by peer and tag).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "muster/base/clock.h"
+#include "muster/base/ids.h"
+#include "muster/base/tensor_view.h"
+#include "muster/comm/sum_tree.h"
+
+namespace muster::comm {
+
+// kAvg divides by the group's size after summing; on integers it rounds towards zero.
+enum class Reduce : std::uint8_t { kSum, kAvg, kMin, kMax, kProduct };
+
+// In place: afterwards every rank's buffer holds the reduction over all ranks.
+// With a tree (ordered mode, see sum_tree.h), `buffer` is [parts(rank), …]: row i holds the caller's
+// i-th aligned partial sum, only kSum is allowed, and the total, summed in exactly the tree's order,
+// is left in row 0 of every rank; the other rows are undefined afterwards.
+struct AllReduce {
+  TensorView buffer;
+  Reduce reduce = Reduce::kSum;
+  std::shared_ptr<const SumTree> tree;  // none: any order
+};
+
+// input: [size * output], rank-major; rank r receives the reduction of block r.
+struct ReduceScatter {
+  TensorView output;
+  TensorView input;
+  Reduce reduce = Reduce::kSum;
+};
+
+// output: [size * input], rank-major: block r is rank r's input.
+struct AllGather {
+  TensorView output;
+  TensorView input;
+};
+
+struct Broadcast {  // in place
+  TensorView buffer;
+  Rank root{0};
+};
+
+// Both [size * block], rank-major: block r of `input` goes to rank r, block r of `output` is from it.
+struct AllToAll {
+  TensorView output;
+  TensorView input;
+};
+
+struct Send {
+  TensorView tensor;
+  Rank to;
+  std::uint32_t tag = 0;
+};
+
+struct Recv {
+  TensorView tensor;
+  Rank from;
+  std::uint32_t tag = 0;
+};
+
+struct Barrier {};
+
+using Op = std::variant<AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll, Send, Recv, Barrier>;
+
+enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kHalvingDoubling, kDirect };
+
+struct OpOptions {
+  Duration timeout = std::chrono::seconds(30);  // from submission; then kTimeout naming the peer
+  std::string label;                            // what it is for: "gradients/3", in errors and traces
+  Algorithm algorithm = Algorithm::kAuto;
+};
+
+std::string_view name(const Op& op) noexcept;  // "all_reduce", …
+std::string describe(const Op& op);            // "all_reduce sum F32 [1000]"
+
+}  // namespace muster::comm

@@ -1,0 +1,58 @@
+#pragma once
+// The fixed binary tree in which ordered mode sums gradients, so that the bits do not depend on how
+// many workers there were. Leaves are virtual workers 0 … leaves-1. The tree over [lo, hi) splits
+// at lo + the largest power of two below hi - lo, as a binary counter would; so aligned blocks of
+// 2^k leaves are subtrees whatever the total. A rank holds a contiguous range of leaves, which is
+// at most 2·log2(leaves) whole subtrees: its parts, in leaf order.
+// All of it is pure and thread-safe.
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/base/ids.h"
+
+namespace muster::comm {
+
+struct LeafRange {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t size() const noexcept { return end - begin; }
+  friend bool operator==(const LeafRange&, const LeafRange&) = default;
+};
+
+// Items [0, total) cut into `parts` contiguous ranges whose sizes differ by at most one, the larger
+// first: how leaves go to ranks and samples to slices.
+LeafRange even_share(std::int32_t total, std::int32_t parts, std::int32_t index) noexcept;
+
+class SumTree {
+ public:
+  // Leaves dealt to `size` ranks by even_share. size <= leaves.
+  SumTree(std::int32_t leaves, std::int32_t size);
+
+  std::int32_t leaves() const noexcept { return leaves_; }
+  std::int32_t size() const noexcept { return size_; }
+  LeafRange range(Rank rank) const noexcept;
+
+  // The maximal whole subtrees inside the rank's range, in leaf order.
+  const std::vector<LeafRange>& parts(Rank rank) const noexcept;
+
+  // How to finish the tree from everybody's parts, numbered rank by rank: sums[i] adds part
+  // `right` into part `left`, in this order; part 0 ends up with the total.
+  struct Sum {
+    std::int32_t left;
+    std::int32_t right;
+    friend bool operator==(const Sum&, const Sum&) = default;
+  };
+  const std::vector<Sum>& sums() const noexcept { return sums_; }
+  std::int32_t part_count() const noexcept;          // of all ranks together
+  std::int32_t first_part(Rank rank) const noexcept; // number of the rank's first part
+
+ private:
+  std::int32_t leaves_;
+  std::int32_t size_;
+  std::vector<std::vector<LeafRange>> parts_;
+  std::vector<std::int32_t> first_part_;
+  std::vector<Sum> sums_;
+};
+
+}  // namespace muster::comm
