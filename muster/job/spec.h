@@ -1,0 +1,179 @@
+#pragma once
+// A job as the program sees it: every value resolved, units converted, the batch identity filled
+// in, cross-checks passed. Plain data; load_job() (load.h) is what makes one. The names are those
+// of the job file; fields.cc binds each of them to its member, and docs/job.md documents them.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/job/values.h"
+
+namespace muster::job {
+
+enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
+enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt };
+enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
+enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
+enum class DataType : std::uint8_t { kIdx, kText };
+enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
+enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
+enum class OptimizerType : std::uint8_t { kSgd, kAdamW };
+enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
+enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
+enum class MetricKind : std::uint8_t { kLoss, kAccuracy };
+enum class EngineKind : std::uint8_t { kNative, kLoopback };
+enum class TransportKind : std::uint8_t { kAuto, kShm, kTcp };
+enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kHalvingDoubling };
+enum class LogStyle : std::uint8_t { kText, kJson };
+
+struct MlpSpec {
+  std::vector<std::int64_t> hidden_sizes = {128};
+};
+
+struct ResnetSpec {
+  std::vector<std::int64_t> channels = {16, 32, 64};  // one entry a stage
+  std::int64_t blocks_per_stage = 1;
+  NormKind norm = NormKind::kBatch;
+};
+
+struct GptSpec {  // the context is data.context_length
+  std::int64_t n_layer = 4;
+  std::int64_t n_head = 4;
+  std::int64_t n_embd = 128;  // a multiple of n_head
+  std::int64_t vocab_size = 256;
+  bool tie_embeddings = true;
+};
+
+struct ModelSpec {
+  ModelType type = ModelType::kMlp;
+  double dropout = 0;
+  MemoryFormat memory_format = MemoryFormat::kAuto;
+  MlpSpec mlp;        // only the one that `type` names means something;
+  ResnetSpec resnet;  // in the job file they stand in `model` itself
+  GptSpec gpt;
+};
+
+struct AugmentSpec {
+  std::int64_t crop_padding = 0;  // pixels; 0: no random crop
+  bool flip = false;              // left-right, every second sample
+};
+
+struct DataSpec {
+  DataType type = DataType::kIdx;
+  std::string path;             // a folder (idx) or a file (text)
+  std::string validation_path;  // empty: idx: the same folder; text: the end of `path`
+  std::string train_images = "train-images-idx3-ubyte";  // .gz is tried too
+  std::string train_labels = "train-labels-idx1-ubyte";
+  std::string validation_images = "t10k-images-idx3-ubyte";
+  std::string validation_labels = "t10k-labels-idx1-ubyte";
+  std::int64_t context_length = 128;  // bytes in one sample of text
+  double validation_split = 0.05;     // share of the text that is held out
+  bool shuffle = true;
+  AugmentSpec augment;
+  std::vector<double> mean;  // per channel, of values in [0, 1]; empty: no normalisation
+  std::vector<double> std;   // as many as `mean`
+  std::int64_t loader_threads = 1;
+  std::int64_t prefetch_batches = 2;
+};
+
+// global_batch_size, virtual_workers, micro_batch_size and gradient_accumulation_steps agree:
+// micro * accumulation = the samples of the largest slice = ceil(global / virtual_workers).
+struct TrainingSpec {
+  std::optional<std::int64_t> epochs;  // one of the two is set; with both, the first reached ends
+  std::optional<std::int64_t> max_steps;  // the training
+  std::int64_t global_batch_size = 128;
+  std::int64_t micro_batch_size = 16;
+  std::int64_t gradient_accumulation_steps = 1;
+  std::int64_t virtual_workers = 8;
+  TrainingMode mode = TrainingMode::kOrdered;
+  std::optional<std::int64_t> lanes;  // unset: the cores of the worker
+  Isa isa = Isa::kAuto;
+  double max_grad_norm = 0;  // 0: no clipping
+};
+
+struct OptimizerSpec {
+  OptimizerType type = OptimizerType::kAdamW;
+  double learning_rate = 0.001;  // the peak, before scale_with_batch; 0.1 by default for sgd
+  double momentum = 0.9;         // sgd
+  bool nesterov = false;         // sgd
+  double weight_decay = 0;
+  bool decoupled_weight_decay = false;  // always true for adamw
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  bool decay_norm_and_bias = false;  // whether weight decay touches 1-dimensional parameters
+};
+
+struct ScheduleSpec {
+  ScheduleType type = ScheduleType::kConstant;
+  Interval warmup = Interval::of_steps(0);  // steps, epochs or a share of the training
+  double final_ratio = 0;                   // learning rate at the end / at the peak
+  BatchScaling scale_with_batch = BatchScaling::kNone;
+  std::int64_t base_batch_size = 128;  // the global batch for which learning_rate is meant
+};
+
+struct EvaluationSpec {
+  Interval every = Interval::of_epochs(1);  // never: none at all, not even at the end
+  std::int64_t batch_size = 256;
+  MetricKind metric = MetricKind::kLoss;  // what "best" means; accuracy by default for idx data
+  std::int64_t early_stop_patience = 0;   // evaluations without progress; 0: off
+  bool keep_best = true;
+};
+
+struct CheckpointSpec {
+  Interval every = Interval::of_epochs(1);
+  std::int64_t keep = 3;  // the newest; the best one is kept besides
+  bool at_end = true;
+  bool asynchronous = true;
+};
+
+struct WorkersSpec {
+  std::int64_t count = 1;  // processes
+  Duration join_timeout = std::chrono::seconds(60);
+  Duration heartbeat_timeout = std::chrono::seconds(10);
+};
+
+struct CommunicationSpec {
+  EngineKind engine = EngineKind::kNative;
+  TransportKind transport = TransportKind::kAuto;
+  Algorithm algorithm = Algorithm::kAuto;
+  Duration timeout = std::chrono::seconds(30);  // of one collective
+  Bytes bucket_size{1 << 20};
+  Bytes first_bucket_size{256 << 10};
+  bool encrypt = true;
+};
+
+struct LoggingSpec {
+  std::int64_t logging_steps = 10;
+  LogStyle format = LogStyle::kText;
+};
+
+struct GenerateSpec {  // a sample of text at the end of a gpt job
+  std::string prompt;
+  std::int64_t length = 0;  // bytes; 0: none
+  double temperature = 0.8;
+};
+
+struct JobSpec {
+  std::string name;  // default: the stem of the job file's name
+  std::uint64_t seed = 0;
+  DeviceKind device = DeviceKind::kAuto;
+  std::string run_folder = "runs";
+  ModelSpec model;
+  DataSpec data;
+  TrainingSpec training;
+  OptimizerSpec optimizer;
+  ScheduleSpec schedule;
+  EvaluationSpec evaluation;
+  CheckpointSpec checkpoint;
+  WorkersSpec workers;
+  CommunicationSpec communication;
+  LoggingSpec logging;
+  GenerateSpec generate;
+};
+
+}  // namespace muster::job
