@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# Sourced by the scripts beside it: strict mode, the project's root as working folder, progress
+# lines with the seconds since the script began.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+started=${MUSTER_SCRIPT_STARTED:-$(date +%s%N)}
+export MUSTER_SCRIPT_STARTED=$started # a script called by a script goes on counting
+
+elapsed() { # seconds with one decimal
+  local tenths=$((($(date +%s%N) - started) / 100000000))
+  printf '%d.%d' $((tenths / 10)) $((tenths % 10))
+}
+say() { printf '[%6s s] %s\n' "$(elapsed)" "$*"; }
+# fail CODE LINE…: the exit codes are those of the command line (docs/building.md).
+fail() {
+  local code=$1
+  shift
+  printf '%s\n' "$@" >&2
+  exit "$code"
+}
+# quietly LOG COMMAND…: runs it with its output in LOG; shows the end of LOG when it fails.
+quietly() {
+  local log=$1 status=0
+  shift
+  mkdir -p "$(dirname "$log")"
+  "$@" >"$log" 2>&1 || status=$?
+  if [ "$status" -ne 0 ]; then
+    tail -n 40 "$log" >&2
+    fail "$status" "failed: $*" "the whole output is in $log"
+  fi
+}
