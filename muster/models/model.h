@@ -1,0 +1,95 @@
+#pragma once
+// A model: an ordered list of named blocks with one loss, published so that any strategy can run,
+// replicate or cut it. It does not know that it is parallel.
+//
+// Threads: one model object belongs to one lane at a time; replicas of a model may run forward and
+// backward at once. Whoever changes the shared values (optimizer, apply_statistics, initialize)
+// does so while no replica runs. Failures: forward and loss throw what libtorch throws (wrong
+// shapes, out of memory); run them inside catch_torch (torch_error.h), which turns that into a
+// Status.
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "muster/models/block.h"
+#include "muster/models/partition.h"
+
+namespace muster::models {
+
+struct Parameter {
+  std::string name;      // "<block>.<parameter>", stable: the name in checkpoints
+  torch::Tensor tensor;  // contiguous leaf; its gradient is this replica's own
+  TensorPartition partition;
+  Init init;
+  bool decays = true;
+};
+
+struct Statistic {
+  std::string name;      // "<block>.<…>.running_mean" or ".running_var"
+  torch::Tensor tensor;  // f32 [channels], shared by all replicas, read in evaluation only
+};
+
+struct LossSum {
+  torch::Tensor sum;  // scalar with grad: sum over targets; the caller divides by all slices' count
+  torch::Tensor correct;  // scalar i64: targets whose largest logit is the right one
+  std::int64_t targets = 0;
+};
+
+// Cross entropy of logits [n, classes] or [n, positions, classes] against integer targets of the
+// leading shape; summed. The loss of all shipped models.
+LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& target);
+
+class Model {
+ public:
+  // Makes the blocks; called once per replica, each time with new parameters of the same names.
+  using Builder = std::function<std::vector<NamedBlock>()>;
+  using Loss = std::function<LossSum(const torch::Tensor& logits, const torch::Tensor& target)>;
+
+  // `family`: "mlp", "resnet", …, for messages.
+  Model(std::string family, Builder builder, Loss loss = cross_entropy_sum);
+
+  // inputs: as the first block wants them; slices of any size >= 1 along axis 0.
+  torch::Tensor forward(torch::Tensor inputs, PassContext& context);
+  LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const;
+
+  // Another lane's copy: parameters and statistics share this model's storage, gradients do not.
+  std::unique_ptr<Model> replicate() const;
+
+  // Initial values of all parameters, keyed by (seed, name).
+  void initialize(std::uint64_t seed);
+
+  const std::vector<NamedBlock>& blocks() const noexcept { return blocks_; }
+  const std::vector<Parameter>& parameters() const noexcept {
+    return parameters_;
+  }  // forward order
+  const std::vector<Statistic>& statistics() const noexcept {
+    return statistics_;
+  }                                                      // forward order
+  std::vector<torch::Tensor> parameter_tensors() const;  // for torch::autograd::grad
+
+  // running = (1 - momentum) · running + momentum · merged. `merged`: the mean over all slices of
+  // what they pushed to PassContext::statistics, weighted by samples; same order as statistics().
+  void apply_statistics(std::span<const torch::Tensor> merged, double momentum = 0.1);
+
+  std::int64_t parameter_count() const noexcept;
+  const std::string& family() const noexcept { return family_; }
+  std::string describe() const;  // "resnet: 5 blocks, 77,754 parameters (0.3 MiB), 14 statistics"
+
+ private:
+  void publish(const NamedBlock& named);
+
+  std::string family_;
+  Builder builder_;
+  Loss loss_;
+  std::vector<NamedBlock> blocks_;
+  std::vector<Parameter> parameters_;
+  std::vector<Statistic> statistics_;
+};
+
+}  // namespace muster::models

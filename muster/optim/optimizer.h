@@ -1,0 +1,108 @@
+#pragma once
+// Optimizers over an ordered list of parameters. One step = begin_step once, then update of every
+// parameter exactly once, in ranges, by any number of threads at once as long as the ranges do not
+// overlap: each parameter is updated by single-threaded kernels, so how the ranges are dealt never
+// changes a bit.
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "muster/base/result.h"
+
+namespace muster::optim {
+
+// What an optimizer needs to know of a parameter. `tensor` shares the model's storage, contiguous.
+struct OptimizedParameter {
+  std::string name;
+  torch::Tensor tensor;
+  bool decays = true;  // whether weight decay applies where the spec excludes norms and biases
+};
+
+struct StateTensor {
+  std::string name;  // "optimizer/<parameter>/momentum", "…/exp_avg", "…/exp_avg_sq"
+  torch::Tensor tensor;
+};
+
+// Parameters [begin, end) of the list.
+struct ParameterRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const noexcept { return end - begin; }
+};
+
+// torch.optim.SGD with dampening 0.
+struct SgdSpec {
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;
+  bool decoupled_decay =
+      false;  // shrink the weights by lr · decay instead of adding to the gradient
+  bool decay_norms_and_biases = true;  // PyTorch's default
+};
+
+// torch.optim.AdamW: Loshchilov and Hutter 2019; decoupled decay.
+struct AdamWSpec {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  bool decay_norms_and_biases = true;
+};
+
+using OptimizerSpec = std::variant<SgdSpec, AdamWSpec>;
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // Opens step number steps() + 1. No update may be running.
+  void begin_step(double learning_rate);
+
+  // gradients[i] belongs to parameter range.begin + i: same shape and dtype, contiguous. Each is
+  // divided by `divisor` first, in place (the number of targets, or that over the clip scale).
+  // Thread-safe for disjoint ranges. Throws c10::Error from libtorch; preconditions are checked.
+  void update(ParameterRange range, std::span<const torch::Tensor> gradients, double divisor = 1);
+
+  // Tensors to checkpoint besides the parameters, in a fixed order, live: loading copies into them.
+  virtual std::vector<StateTensor> state() = 0;
+
+  // Steps begun. Part of the state: set it when loading a checkpoint.
+  std::int64_t steps() const noexcept { return steps_; }
+  void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
+
+  std::size_t size() const noexcept { return parameters_.size(); }
+
+ protected:
+  explicit Optimizer(std::vector<OptimizedParameter> parameters);
+
+  // Same sizes; the tensors of one kernel call. `divisor` undefined means 1.
+  struct Group {
+    std::vector<std::size_t> index;  // into the parameter list
+    std::vector<torch::Tensor> parameters;
+    std::vector<torch::Tensor> gradients;
+    torch::Tensor divisor;
+    bool decays = true;
+  };
+  virtual void update_group(const Group& group) = 0;
+
+  const std::vector<OptimizedParameter>& parameters() const noexcept { return parameters_; }
+  double learning_rate() const noexcept { return learning_rate_; }
+
+ private:
+  std::vector<OptimizedParameter> parameters_;
+  double learning_rate_ = 0;
+  std::int64_t steps_ = 0;
+};
+
+// kInvalid names the value out of range.
+Result<std::unique_ptr<Optimizer>> create_optimizer(const OptimizerSpec& spec,
+                                                    std::vector<OptimizedParameter> parameters);
+
+}  // namespace muster::optim
