@@ -6,6 +6,7 @@
 // at most 2·log2(leaves) whole subtrees: its parts, in leaf order.
 // All of it is pure and thread-safe.
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -16,13 +17,19 @@ namespace muster::comm {
 struct LeafRange {
   std::int32_t begin = 0;
   std::int32_t end = 0;
-  std::int32_t size() const noexcept { return end - begin; }
+  constexpr std::int32_t size() const noexcept { return end - begin; }
   friend bool operator==(const LeafRange&, const LeafRange&) = default;
 };
 
 // Items [0, total) cut into `parts` contiguous ranges whose sizes differ by at most one, the larger
 // first: how leaves go to ranks and samples to slices.
 LeafRange even_share(std::int32_t total, std::int32_t parts, std::int32_t index) noexcept;
+
+// Where the tree over `range` (two leaves or more) splits.
+constexpr std::int32_t split_point(LeafRange range) noexcept {
+  return range.begin +
+         static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(range.size() - 1)));
+}
 
 class SumTree {
  public:

@@ -1,0 +1,55 @@
+#pragma once
+// Engine `native`: shared memory between processes of one host, TCP (with TLS where the network has
+// it) between hosts. All-reduce in memory from allocate() copies nothing in or out. Nothing is left
+// behind when a process dies. Communicators are thread-safe; each runs its operations, in order, on
+// a thread of its own.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/log.h"
+#include "muster/comm/communicator.h"
+
+namespace muster::cluster {
+class KvStore;
+}
+namespace muster::net {
+class Network;
+}
+
+namespace muster::comm {
+
+enum class NativeTransport : std::uint8_t {
+  kAuto,  // shared memory when all ranks are on one host, else TCP; logged, never changed later
+  kSharedMemory,
+  kTcp,
+};
+
+// Tells everybody `mine` and returns what each rank told, by rank; in the same order on all ranks.
+using Exchange =
+    std::function<Result<std::vector<std::string>>(const std::string& mine, Deadline deadline)>;
+
+struct NativeOptions {
+  Group group;
+  Exchange exchange;                // how ranks first meet; exchange_through() for a store
+  net::Network* network = nullptr;  // needed for TCP; outlives the communicator
+  NativeTransport transport = NativeTransport::kAuto;
+  Duration connect_timeout = std::chrono::seconds(30);
+  std::size_t heap_bytes = std::size_t{64} << 30;  // address space for allocate(), not memory
+  std::string listen_host = "127.0.0.1";           // TCP: the address peers can reach me at
+  Logger log = create_null_logger();
+  Clock* clock = &system_clock();
+};
+
+// Collective. Errors name the rank that did not come or cannot be reached.
+Result<std::shared_ptr<Communicator>> create_native(NativeOptions options);
+
+// Ranks meet under "<prefix>/<rank>" in `store`, which outlives the Exchange.
+Exchange exchange_through(cluster::KvStore& store, Group group, std::string prefix);
+
+}  // namespace muster::comm

@@ -1,0 +1,45 @@
+#include "muster/comm/work.h"
+
+namespace muster::comm {
+
+Work Work::ended(Status status) {
+  auto state = std::make_shared<WorkState>();
+  state->finish(std::move(status));
+  return Work(std::move(state));
+}
+
+Status Work::wait() const {
+  std::unique_lock lock(state_->mutex_);
+  state_->changed_.wait(lock, [&] { return state_->outcome_.has_value(); });
+  return *state_->outcome_;
+}
+
+bool Work::done() const noexcept {
+  const std::lock_guard lock(state_->mutex_);
+  return state_->outcome_.has_value();
+}
+
+void Work::on_done(std::function<void(const Status&)> then) const {
+  {
+    const std::lock_guard lock(state_->mutex_);
+    if (!state_->outcome_) {
+      state_->then_.push_back(std::move(then));
+      return;
+    }
+  }
+  then(*state_->outcome_);  // never changes once set
+}
+
+void WorkState::finish(Status status) {
+  std::vector<std::function<void(const Status&)>> then;
+  {
+    const std::lock_guard lock(mutex_);
+    if (outcome_) return;
+    outcome_ = std::move(status);
+    then.swap(then_);
+    changed_.notify_all();
+  }
+  for (const auto& callback : then) callback(*outcome_);
+}
+
+}  // namespace muster::comm
