@@ -1,0 +1,55 @@
+#pragma once
+// BatchStream: the steps' batches, one after the other, loaded ahead by native threads. What it
+// yields is a pure function of (source, transforms, seed, plan, cursor): the same bytes for a slice
+// whoever asks and with however many threads.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/data/batch.h"
+#include "muster/data/transform.h"
+
+namespace muster::data {
+
+struct BatchStreamOptions {
+  std::uint64_t seed = 0;
+  bool shuffle = true;
+  std::int64_t batch = 1;        // samples of a full step, over all slices
+  std::int32_t slices = 1;       // virtual workers, over all workers
+  std::int32_t first_slice = 0;  // mine: [first_slice, last_slice)
+  std::int32_t last_slice = 1;
+  bool one_pass = false;                         // end after one epoch: evaluation
+  std::int32_t threads = 1;                      // loading
+  std::int32_t prefetch = 4;                     // steps loaded ahead, at most
+  Duration timeout = std::chrono::seconds(120);  // of next()
+};
+
+// One thread calls next(). Destruction stops the loading threads after the samples in hand.
+class BatchStream {
+ public:
+  // Starts loading at `start`, in time that does not depend on it. kInvalid for an empty source or
+  // options out of range. `clock` outlives the stream.
+  static Result<std::unique_ptr<BatchStream>> create(Pipeline pipeline,
+                                                     const BatchStreamOptions& options,
+                                                     const Cursor& start, Clock& clock);
+  ~BatchStream();
+
+  // The next step's batch; nothing after the last one of one_pass. An error is final and names the
+  // sample, its epoch and position.
+  Result<std::optional<StepBatch>> next();
+
+  const StepPlan& plan() const noexcept;
+
+ private:
+  class Loader;
+  explicit BatchStream(std::unique_ptr<Loader> loader);
+  std::unique_ptr<Loader> loader_;
+};
+
+// Options of an exact evaluation pass: no shuffling, one epoch, every sample in exactly one slice.
+BatchStreamOptions evaluation_options(BatchStreamOptions options);
+
+}  // namespace muster::data
