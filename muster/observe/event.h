@@ -1,0 +1,61 @@
+#pragma once
+// Events: the turns a run takes.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/ids.h"
+#include "muster/observe/metric.h"
+#include "muster/observe/span.h"
+
+namespace muster::observe {
+
+struct RunStarted {
+  std::string name;
+  std::string
+      headline;  // "muster 0.1.0 · libtorch 2.11.0 · cpu · 2 workers × 1 lane · 78.0 k parameters"
+  std::string run_folder;  // empty: none
+  std::int64_t workers = 1;
+  std::int64_t slices = 1;
+  std::int64_t parameters = 0;
+  Step first_step{0};              // > 0 when resumed
+  std::int64_t samples_seen = 0;   // > 0 when resumed
+  std::int64_t total_steps = 0;    // 0: not known
+  std::int64_t total_samples = 0;  // 0: not known
+  double epochs = 0;               // 0: not known
+  friend bool operator==(const RunStarted&, const RunStarted&) = default;
+};
+
+struct CheckpointWritten {
+  Step step{0};
+  std::string path;
+  std::uint64_t bytes = 0;
+  Duration stall{0};  // that training stood still for it
+  Duration took{0};   // until it was published
+  friend bool operator==(const CheckpointWritten&, const CheckpointWritten&) = default;
+};
+
+enum class Severity : std::uint8_t { kNote, kWarning, kError };
+
+// A line for people.
+struct Notice {
+  Severity severity = Severity::kNote;
+  std::string text;
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+
+struct RunEnded {
+  Step step{0};
+  bool completed = true;  // false: stopped or failed; then `reason` says why
+  std::string reason;
+  Duration took{0};
+  std::vector<Metric> results;  // final numbers: the last evaluation's, the best one's
+  friend bool operator==(const RunEnded&, const RunEnded&) = default;
+};
+
+using Record = std::variant<RunStarted, Metrics, Span, CheckpointWritten, Notice, RunEnded>;
+
+}  // namespace muster::observe

@@ -1,0 +1,46 @@
+#pragma once
+// The folder of a run: runs/<name>/<UTC stamp>-<id>/ with everything that belongs to it, and
+// runs/<name>/latest pointing at the newest. An immutable value; the files go through `Files`.
+
+#include <string>
+#include <string_view>
+
+#include "muster/base/clock.h"
+#include "muster/base/files.h"
+#include "muster/base/random.h"
+#include "muster/base/result.h"
+#include "muster/observe/environment.h"
+#include "muster/observe/event.h"
+
+namespace muster::observe {
+
+class RunFolder {
+ public:
+  // A new one, with the folders that runs write into, and `latest` pointing at it.
+  static Result<RunFolder> create(Files& files, const Path& runs, std::string_view name,
+                                  WallTime now, Entropy& entropy);
+  // The newest run of `name`: kNotFound, saying where it looked, where there is none.
+  static Result<RunFolder> latest(Files& files, const Path& runs, std::string_view name);
+  static Result<RunFolder> open(Files& files, const Path& root);  // an existing one
+
+  const Path& root() const noexcept { return root_; }
+  Path job() const { return root_ / "job.yaml"; }
+  Path resolved_job() const { return root_ / "resolved.yaml"; }
+  Path environment() const { return root_ / "env.json"; }
+  Path metrics() const { return root_ / "metrics.jsonl"; }
+  Path log(Rank rank) const;
+  Path logs() const { return root_ / "logs"; }
+  Path trace() const { return root_ / "trace"; }
+  Path checkpoints() const { return root_ / "checkpoints"; }
+  Path summary() const { return root_ / "summary.json"; }
+  Path report() const { return root_ / "report.html"; }
+
+  Status write_environment(Files& files, const Environment& environment) const;
+  Status write_summary(Files& files, const RunEnded& ended) const;
+
+ private:
+  explicit RunFolder(Path root) : root_(std::move(root)) {}
+  Path root_;
+};
+
+}  // namespace muster::observe

@@ -1,0 +1,20 @@
+#pragma once
+// The seam to the terminal.
+
+#include <memory>
+#include <string_view>
+
+namespace muster::observe {
+
+class Terminal {  // one thread at a time
+ public:
+  virtual ~Terminal() = default;
+  virtual bool is_terminal() const = 0;           // or a pipe, a file
+  virtual int width() const = 0;                  // columns, now; 80 where unknown
+  virtual void write(std::string_view text) = 0;  // whole, unbuffered; errors are ignored
+};
+
+// Standard output (1) or error (2).
+std::unique_ptr<Terminal> open_terminal(int file_descriptor);
+
+}  // namespace muster::observe
