@@ -31,9 +31,7 @@ class Sampler {  // immutable, so thread-safe
   std::int64_t size() const noexcept { return size_; }
   // The sample at `position`, 0 <= position < size(), of `epoch`. Each epoch visits every sample
   // exactly once.
-  std::int64_t index(std::int64_t epoch, std::int64_t position) const noexcept;
-  // The same for many positions of one epoch, faster.
-  Permutation order(std::int64_t epoch) const;
+  std::int64_t index(std::int64_t epoch, std::int64_t position) const;
   bool shuffles() const noexcept { return shuffle_; }
 
  private:

@@ -1,0 +1,65 @@
+#include "muster/data/formats/idx/idx.h"
+
+#include <fmt/format.h>
+
+#include "muster/data/formats/idx/idx_tensor.h"
+
+namespace muster::data {
+namespace {
+
+// [N, H, W] are grey images: one channel. Anything else is taken as it is.
+Shape sample_shape(const Shape& images) {
+  Shape shape(images.begin() + 1, images.end());
+  if (shape.size() == 2) shape.insert(shape.begin(), 1);
+  return shape;
+}
+
+class IdxSource final : public Source {
+ public:
+  IdxSource(IdxTensor images, IdxTensor labels)
+      : images_(std::move(images)),
+        labels_(std::move(labels)),
+        fields_{{"image", images_.dtype(), sample_shape(images_.shape())},
+                {"label", DType::kI64, {}}} {}
+
+  std::int64_t size() const noexcept override { return images_.rows(); }
+  const std::vector<FieldSpec>& fields() const noexcept override { return fields_; }
+
+  Status read(std::int64_t index, std::span<const TensorView> into) const override {
+    images_.read_row(index, into[0].bytes);
+    into[1].as<std::int64_t>()[0] = labels_.read_integer(index);
+    return ok();
+  }
+
+ private:
+  IdxTensor images_;
+  IdxTensor labels_;
+  std::vector<FieldSpec> fields_;
+};
+
+Status check_labels(const IdxFiles& idx, const IdxTensor& images, const IdxTensor& labels) {
+  const bool integers = labels.dtype() == DType::kU8 || labels.dtype() == DType::kI32;
+  if (labels.shape().size() != 1 || !integers) {
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("[data/idx] {} holds {} of {} axes; labels are integers of one axis: are "
+                    "images and labels swapped?",
+                    idx.labels.string(), to_string(labels.dtype()), labels.shape().size()));
+  }
+  if (labels.rows() == images.rows()) return ok();
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[data/idx] {} images in {}, but {} labels in {}: do they belong together?",
+                  images.rows(), idx.images.string(), labels.rows(), idx.labels.string()));
+}
+
+}  // namespace
+
+Result<SourcePtr> create_idx_source(Files& files, const IdxFiles& idx) {
+  MUSTER_ASSIGN(IdxTensor images, IdxTensor::open(files, idx.images));
+  MUSTER_ASSIGN(IdxTensor labels, IdxTensor::open(files, idx.labels));
+  MUSTER_TRY(check_labels(idx, images, labels));
+  return std::make_shared<IdxSource>(std::move(images), std::move(labels));
+}
+
+}  // namespace muster::data
