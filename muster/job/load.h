@@ -3,19 +3,27 @@
 // MUSTER_* environment > quick (with --quick) > job file > default. Pure but for reading the file.
 
 #include <map>
+#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/files.h"
 #include "muster/base/result.h"
+#include "muster/job/diagnostic.h"
 #include "muster/job/spec.h"
 
 namespace muster::job {
 
+// A command's own flag that stands for a field: {"--workers", "workers.count", "4"}.
+struct FlagValue {
+  std::string flag;
+  std::string field;
+  std::string value;
+};
+
 struct LoadOptions {
-  // A command's own flag that stands for a field: {"workers.count", "4"} for `--workers 4`.
-  std::vector<std::pair<std::string, std::string>> flags;
+  std::vector<FlagValue> flags;
   std::vector<std::string> sets;                   // "a.b=c"
   std::map<std::string, std::string> environment;  // the process's; only MUSTER_<FIELD> is read
   bool quick = false;
@@ -25,22 +33,31 @@ struct LoadOptions {
 struct Origin {
   enum class Kind : std::uint8_t { kDefault, kDerived, kFile, kQuick, kEnvironment, kSet, kFlag };
   Kind kind = Kind::kDefault;
-  int line = 0;  // of the job file, from 1, for kFile and kQuick
-  int column = 0;
-  std::string variable;  // for kEnvironment
+  int line = 0;            // of the job file, from 1, for kFile and kQuick
+  std::string label = {};  // the flag, the variable, or how it was derived
 };
 std::string describe(const Origin& origin);  // "job file line 12", "--set", "default", …
 
 struct Job {
+  Path path;
   JobSpec spec;
   std::map<std::string, Origin> origins;  // by field name, every field
   std::string text;                       // the job file as it was read
 };
 
-// Every error of the file, the options and the combination at once, in file order, in one message
-// for a person: places, lines, carets, suggestions. kInvalid; or why the file cannot be read.
-Result<Job> load_job(Files& files, const Path& path, const LoadOptions& options);
+// `job` where nothing is wrong; otherwise every error of the file, the options and the combination
+// at once, in file order.
+struct CheckedJob {
+  std::optional<Job> job;
+  std::vector<Diagnostic> errors;
+};
+CheckedJob check_job(std::string_view text, const Path& path, const LoadOptions& options);
+
+// The same with the errors as one message for a person (kInvalid): places, lines, carets,
+// suggestions; or why the file cannot be read.
 Result<Job> parse_job(std::string_view text, const Path& path, const LoadOptions& options);
+Result<Job> load_job(Files& files, const Path& path, const LoadOptions& options);
+Result<std::string> read_job_text(Files& files, const Path& path);
 
 // Every field with its value as YAML that load_job() reads back to the same JobSpec
 // (resolved.yaml); with_origins adds where each came from as a comment.

@@ -46,8 +46,12 @@ class Interval {
   Duration time_;
 };
 
-// The error's message says only what was expected; the loader adds the place.
+// The error's message says only what is wrong; the loader adds the place.
 Result<Interval> parse_interval(std::string_view text);
-std::string to_string(const Interval& interval);  // as the job file writes it; parses back
+
+// As the job file writes them; what they give is read back to the same value.
+std::string to_string(const Interval& interval);
+std::string to_string(Duration duration);
+std::string to_string(Bytes bytes);
 
 }  // namespace muster::job

@@ -1,0 +1,115 @@
+#include "muster/job/diagnostic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace muster::job {
+namespace {
+
+constexpr std::size_t kShownWidth = 160;  // bytes of a line that are shown
+
+std::string_view line_of(const Place& place) {
+  std::string_view text = place.source->text;
+  for (int line = 1; line < place.line; ++line) {
+    const auto end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
+}
+
+// What a terminal can show: no control characters, no broken UTF-8.
+std::string printable(std::string_view line) {
+  std::string shown(line.substr(0, kShownWidth));
+  while (line.size() > shown.size() && !shown.empty() && continues_character(shown.back())) {
+    shown.pop_back();
+  }
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  // Broken UTF-8 becomes '?', through the library that can tell.
+  const auto dumped =
+      nlohmann::json(shown).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json::parse(dumped).get<std::string>();
+}
+
+std::string underline(const Place& place, std::string_view line) {
+  const auto column = std::min<std::size_t>(std::max(place.column, 1) - 1, line.size());
+  if (column >= kShownWidth) return {};
+  const auto length = std::clamp<std::size_t>(std::max(place.length, 1), 1,
+                                              std::max<std::size_t>(1, line.size() - column));
+  const auto before = characters(line.substr(0, column));
+  const auto width = std::min(std::max<std::size_t>(1, characters(line.substr(column, length))),
+                              kShownWidth - column);
+  return std::string(before, ' ') + "^" + std::string(width - 1, '~');
+}
+
+std::string heading(const Place& place) {
+  if (place.source->label.empty()) return {};
+  if (place.line == 0) return place.source->label + ": ";
+  return fmt::format("{}:{}:{}: ", place.source->label, place.line, display_column(place));
+}
+
+}  // namespace
+
+int display_column(const Place& place) {
+  if (place.line == 0) return 0;
+  const auto line = line_of(place);
+  const auto before = std::min<std::size_t>(std::max(place.column, 1) - 1, line.size());
+  return static_cast<int>(characters(line.substr(0, before))) + 1;
+}
+
+void sort_by_place(std::vector<Diagnostic>& diagnostics) {
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [](const Diagnostic& a, const Diagnostic& b) {
+                     return std::tuple(a.place.source->order, a.place.line, a.place.column) <
+                            std::tuple(b.place.source->order, b.place.line, b.place.column);
+                   });
+}
+
+std::string render(const Diagnostic& diagnostic) {
+  const Place& place = diagnostic.place;
+  std::string text = heading(place) + diagnostic.message + "\n";
+  if (place.line > 0) {
+    const auto line = line_of(place);
+    const auto number = place.source->label.empty() ? std::string() : std::to_string(place.line);
+    text += fmt::format("{:>5} | {}\n", number, printable(line));
+    if (const auto marks = underline(place, line); !marks.empty()) {
+      text += fmt::format("{:>5} | {}\n", "", marks);
+    }
+  }
+  if (!diagnostic.help.empty()) text += fmt::format("{:>5} = {}\n", "", diagnostic.help);
+  return text;
+}
+
+std::string render(const std::vector<Diagnostic>& diagnostics) {
+  std::string text;
+  for (const auto& diagnostic : diagnostics) text += render(diagnostic);
+  return text + fmt::format("{} error{}", diagnostics.size(), diagnostics.size() == 1 ? "" : "s");
+}
+
+std::string to_json(const std::vector<Diagnostic>& diagnostics) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& [place, message, help] : diagnostics) {
+    list.push_back({{"file", place.source->label},
+                    {"line", place.line},
+                    {"column", display_column(place)},
+                    {"message", message},
+                    {"help", help}});
+  }
+  return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace muster::job

@@ -1,0 +1,39 @@
+#include "muster/job/draft.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/job/fields.h"
+
+namespace muster::job {
+
+Origin Draft::origin_of(std::string_view field) const {
+  if (const auto found = assigned.find(field); found != assigned.end()) return found->second.origin;
+  if (const auto found = derived.find(field); found != derived.end()) return found->second;
+  return {};
+}
+
+std::string Draft::shown(std::string_view field) const {
+  return fmt::format("{} ({})", find_field(field)->print(spec).text, describe(origin_of(field)));
+}
+
+void Draft::derive(std::string_view field, std::string how) {
+  derived[std::string(field)] = {Origin::Kind::kDerived, 0, std::move(how)};
+}
+
+void Draft::complain(std::initializer_list<std::string_view> fields, std::string message,
+                     std::string help) {
+  const auto is_faulty = [&](std::string_view field) { return faulty.contains(field); };
+  if (std::any_of(fields.begin(), fields.end(), is_faulty)) return;
+  Place place{file, 0, 0, 1};
+  for (const auto field : fields) {
+    const auto found = assigned.find(field);
+    if (found == assigned.end()) continue;
+    place = found->second.place;
+    break;
+  }
+  errors.push_back({std::move(place), std::move(message), std::move(help)});
+}
+
+}  // namespace muster::job

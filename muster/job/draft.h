@@ -1,0 +1,51 @@
+#pragma once
+// A job while it is being put together: the values so far, where each came from, what is wrong.
+// One thread.
+
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/job/load.h"
+
+namespace muster::job {
+
+struct Draft {
+  struct Assigned {
+    Origin origin;
+    Place place;
+  };
+
+  std::shared_ptr<const Source> file;
+  JobSpec spec;
+  std::map<std::string, Assigned, std::less<>> assigned;  // fields that somebody gave
+  std::map<std::string, Origin, std::less<>> derived;
+  std::map<std::string, Place, std::less<>> section_places;  // of the sections in the file
+  std::set<std::string, std::less<>> faulty;                 // already reported
+  std::vector<Diagnostic> errors;
+
+  bool given(std::string_view field) const { return assigned.find(field) != assigned.end(); }
+  Origin origin_of(std::string_view field) const;
+  // "16 (job file line 7)", for messages that show where numbers come from.
+  std::string shown(std::string_view field) const;
+
+  // Records how a value that nobody gave came about.
+  void derive(std::string_view field, std::string how);
+
+  // Reports at the first of `fields` that somebody gave, or at the file as a whole; says nothing
+  // where one of them is faulty already.
+  void complain(std::initializer_list<std::string_view> fields, std::string message,
+                std::string help = {});
+};
+
+// Fills in what follows from other values and checks what concerns several fields.
+void resolve(Draft& draft, const Path& path);
+
+// training: lengths and the batch identity. Part of resolve().
+void resolve_training(Draft& draft);
+
+}  // namespace muster::job

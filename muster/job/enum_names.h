@@ -1,0 +1,113 @@
+#pragma once
+// The words of the job file for the enumerations of spec.h.
+
+#include <string_view>
+
+#include "muster/job/spec.h"
+
+namespace muster::job {
+
+template <class E>
+struct EnumName {
+  E value;
+  std::string_view name;
+};
+
+template <class E>
+struct EnumNames;  // kAll: every value once, in the order in which help shows them
+
+template <>
+struct EnumNames<DeviceKind> {
+  static constexpr EnumName<DeviceKind> kAll[] = {
+      {DeviceKind::kAuto, "auto"}, {DeviceKind::kCpu, "cpu"}, {DeviceKind::kCuda, "cuda"}};
+};
+template <>
+struct EnumNames<ModelType> {
+  static constexpr EnumName<ModelType> kAll[] = {
+      {ModelType::kMlp, "mlp"}, {ModelType::kResnet, "resnet"}, {ModelType::kGpt, "gpt"}};
+};
+template <>
+struct EnumNames<NormKind> {
+  static constexpr EnumName<NormKind> kAll[] = {
+      {NormKind::kBatch, "batch"}, {NormKind::kGroup, "group"}, {NormKind::kNone, "none"}};
+};
+template <>
+struct EnumNames<MemoryFormat> {
+  static constexpr EnumName<MemoryFormat> kAll[] = {{MemoryFormat::kAuto, "auto"},
+                                                    {MemoryFormat::kContiguous, "contiguous"},
+                                                    {MemoryFormat::kChannelsLast, "channels_last"}};
+};
+template <>
+struct EnumNames<DataType> {
+  static constexpr EnumName<DataType> kAll[] = {{DataType::kIdx, "idx"}, {DataType::kText, "text"}};
+};
+template <>
+struct EnumNames<TrainingMode> {
+  static constexpr EnumName<TrainingMode> kAll[] = {{TrainingMode::kOrdered, "ordered"},
+                                                    {TrainingMode::kFast, "fast"}};
+};
+template <>
+struct EnumNames<Isa> {
+  static constexpr EnumName<Isa> kAll[] = {
+      {Isa::kAuto, "auto"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};
+};
+template <>
+struct EnumNames<OptimizerType> {
+  static constexpr EnumName<OptimizerType> kAll[] = {{OptimizerType::kSgd, "sgd"},
+                                                     {OptimizerType::kAdamW, "adamw"}};
+};
+template <>
+struct EnumNames<ScheduleType> {
+  static constexpr EnumName<ScheduleType> kAll[] = {{ScheduleType::kConstant, "constant"},
+                                                    {ScheduleType::kLinear, "linear"},
+                                                    {ScheduleType::kCosine, "cosine"},
+                                                    {ScheduleType::kOneCycle, "one_cycle"}};
+};
+template <>
+struct EnumNames<BatchScaling> {
+  static constexpr EnumName<BatchScaling> kAll[] = {{BatchScaling::kNone, "none"},
+                                                    {BatchScaling::kLinear, "linear"},
+                                                    {BatchScaling::kSqrt, "sqrt"}};
+};
+template <>
+struct EnumNames<MetricKind> {
+  static constexpr EnumName<MetricKind> kAll[] = {{MetricKind::kLoss, "loss"},
+                                                  {MetricKind::kAccuracy, "accuracy"}};
+};
+template <>
+struct EnumNames<EngineKind> {
+  static constexpr EnumName<EngineKind> kAll[] = {{EngineKind::kNative, "native"},
+                                                  {EngineKind::kLoopback, "loopback"}};
+};
+template <>
+struct EnumNames<TransportKind> {
+  static constexpr EnumName<TransportKind> kAll[] = {
+      {TransportKind::kAuto, "auto"}, {TransportKind::kShm, "shm"}, {TransportKind::kTcp, "tcp"}};
+};
+template <>
+struct EnumNames<Algorithm> {
+  static constexpr EnumName<Algorithm> kAll[] = {{Algorithm::kAuto, "auto"},
+                                                 {Algorithm::kRing, "ring"},
+                                                 {Algorithm::kTree, "tree"},
+                                                 {Algorithm::kHalvingDoubling, "halving_doubling"}};
+};
+template <>
+struct EnumNames<LogStyle> {
+  static constexpr EnumName<LogStyle> kAll[] = {{LogStyle::kText, "text"},
+                                                {LogStyle::kJson, "json"}};
+};
+
+template <class E>
+concept NamedEnum = requires {
+  EnumNames<E>::kAll;
+};
+
+template <NamedEnum E>
+constexpr std::string_view to_string(E value) noexcept {
+  for (const auto& [known, name] : EnumNames<E>::kAll) {
+    if (known == value) return name;
+  }
+  return {};
+}
+
+}  // namespace muster::job

@@ -1,0 +1,157 @@
+// The fields: name, member, documentation, limits. Nothing else in muster lists them.
+#include "muster/job/field_table.h"
+
+#include "muster/job/bind.h"
+#include "muster/job/fields.h"
+
+namespace muster::job {
+namespace {
+
+std::vector<Field> top_fields() {
+  return {
+      bind("name", at(&JobSpec::name),
+           {.doc = "Name of the job; its runs lie in a folder of this name.",
+            .default_text = "the job file's name"}),
+      bind("seed", at(&JobSpec::seed),
+           {.doc = "Decides initial weights, sample order, dropout and augmentation."}),
+      bind("device", at(&JobSpec::device), {.doc = "Where tensors live and kernels run."}),
+      bind("run_folder", at(&JobSpec::run_folder),
+           {.doc = "Folder that receives <name>/<run>/ with metrics, logs and checkpoints."}),
+  };
+}
+
+std::vector<Field> model_fields() {
+  const OnlyWith mlp{"model.type", {"mlp"}};
+  const OnlyWith resnet{"model.type", {"resnet"}};
+  const OnlyWith gpt{"model.type", {"gpt"}};
+  const auto in_gpt = [](auto member) { return at(&JobSpec::model, &ModelSpec::gpt, member); };
+  const auto in_resnet = [](auto member) {
+    return at(&JobSpec::model, &ModelSpec::resnet, member);
+  };
+  return {
+      bind("model.type", at(&JobSpec::model, &ModelSpec::type),
+           {.doc = "Model family.", .required = true}),
+      bind("model.dropout", at(&JobSpec::model, &ModelSpec::dropout),
+           {.doc = "Share of activations dropped in training.",
+            .unit = kShare,
+            .min = 0,
+            .below = 1}),
+      bind(
+          "model.hidden_sizes", at(&JobSpec::model, &ModelSpec::mlp, &MlpSpec::hidden_sizes),
+          {.doc = "Width of each hidden layer; [] is a linear model.", .min = 1, .only_with = mlp}),
+      bind("model.channels", in_resnet(&ResnetSpec::channels),
+           {.doc = "Channels of each stage; each stage after the first halves the image.",
+            .min = 1,
+            .only_with = resnet}),
+      bind("model.blocks_per_stage", in_resnet(&ResnetSpec::blocks_per_stage),
+           {.doc = "Residual blocks in each stage.", .min = 1, .max = 100, .only_with = resnet}),
+      bind("model.norm", in_resnet(&ResnetSpec::norm),
+           {.doc = "Normalisation after each convolution.", .only_with = resnet}),
+      bind("model.memory_format", at(&JobSpec::model, &ModelSpec::memory_format),
+           {.doc = "Layout of images in memory; auto takes the faster one.", .only_with = resnet}),
+      bind("model.n_layer", in_gpt(&GptSpec::n_layer),
+           {.doc = "Transformer blocks.", .min = 1, .max = 1000, .only_with = gpt}),
+      bind("model.n_head", in_gpt(&GptSpec::n_head),
+           {.doc = "Attention heads of a block.", .min = 1, .only_with = gpt}),
+      bind("model.n_embd", in_gpt(&GptSpec::n_embd),
+           {.doc = "Width of the embedding; a multiple of n_head.", .min = 1, .only_with = gpt}),
+      bind("model.vocab_size", in_gpt(&GptSpec::vocab_size),
+           {.doc = "Number of tokens; text is read as bytes, which need 256.",
+            .min = 256,
+            .max = 1 << 24,
+            .only_with = gpt}),
+      bind(
+          "model.tie_embeddings", in_gpt(&GptSpec::tie_embeddings),
+          {.doc = "The output layer shares the weights of the token embedding.", .only_with = gpt}),
+  };
+}
+
+std::vector<Field> data_fields() {
+  const OnlyWith idx{"data.type", {"idx"}};
+  const OnlyWith text{"data.type", {"text"}};
+  const auto in = [](auto member) { return at(&JobSpec::data, member); };
+  return {
+      bind("data.type", in(&DataSpec::type),
+           {.doc = "idx: images and labels as of MNIST; text: one file, read as bytes.",
+            .required = true}),
+      bind("data.path", in(&DataSpec::path),
+           {.doc = "Folder with the idx files, or the text file.", .required = true}),
+      bind("data.validation_path", in(&DataSpec::validation_path),
+           {.doc = "Where validation data lies, if elsewhere.",
+            .default_text = "idx: data.path; text: the end of the file"}),
+      bind("data.train_images", in(&DataSpec::train_images),
+           {.doc = "Name of the file; `.gz` is tried too.", .only_with = idx}),
+      bind("data.train_labels", in(&DataSpec::train_labels),
+           {.doc = "Name of the file; `.gz` is tried too.", .only_with = idx}),
+      bind("data.validation_images", in(&DataSpec::validation_images),
+           {.doc = "Name of the file; `.gz` is tried too.", .only_with = idx}),
+      bind("data.validation_labels", in(&DataSpec::validation_labels),
+           {.doc = "Name of the file; `.gz` is tried too.", .only_with = idx}),
+      bind("data.context_length", in(&DataSpec::context_length),
+           {.doc = "Length of one sample of text.",
+            .unit = "bytes",
+            .min = 1,
+            .max = 1 << 20,
+            .only_with = text}),
+      bind("data.validation_split", in(&DataSpec::validation_split),
+           {.doc = "Share at the end of the text that is held out for validation.",
+            .unit = kShare,
+            .min = 0,
+            .below = 1,
+            .only_with = text}),
+      bind("data.shuffle", in(&DataSpec::shuffle),
+           {.doc = "Another order of the samples in each epoch."}),
+      bind("data.mean", in(&DataSpec::mean),
+           {.doc = "Subtracted from pixels in [0, 1], one value a channel; [] for none.",
+            .only_with = idx}),
+      bind("data.std", in(&DataSpec::std),
+           {.doc = "Divides pixels after the mean is subtracted; as many values as data.mean.",
+            .above = 0,
+            .only_with = idx}),
+      bind("data.loader_threads", in(&DataSpec::loader_threads),
+           {.doc = "Threads of a worker that read and transform samples.", .min = 1, .max = 256}),
+      bind("data.prefetch_batches", in(&DataSpec::prefetch_batches),
+           {.doc = "Batches kept ready ahead of the step.", .min = 1, .max = 1024}),
+      bind("data.augment.crop_padding",
+           at(&JobSpec::data, &DataSpec::augment, &AugmentSpec::crop_padding),
+           {.doc = "Random crop after padding each side by this much; 0 for none.",
+            .unit = "pixels",
+            .min = 0,
+            .max = 1024,
+            .only_with = idx}),
+      bind("data.augment.flip", at(&JobSpec::data, &DataSpec::augment, &AugmentSpec::flip),
+           {.doc = "Mirrors every second sample left to right.", .only_with = idx}),
+  };
+}
+
+}  // namespace
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> kSections = {
+      {"", "The job as a whole."},
+      {"model", "What is trained."},
+      {"data", "What it is trained on."},
+      {"data.augment", "Random changes to training images, keyed by sample and epoch."},
+      {"training", "How long, in which batches, how exactly repeatable."},
+      {"optimizer", "How gradients become updates."},
+      {"schedule", "The learning rate over the training, keyed by samples seen."},
+      {"evaluation", "Measuring on the validation data."},
+      {"checkpoint", "Saving the state of the training."},
+      {"workers", "The processes that train together."},
+      {"communication", "How workers exchange gradients."},
+      {"logging", "What is told while it runs."},
+      {"generate", "A sample of text at the end of a gpt job."},
+  };
+  return kSections;
+}
+
+std::vector<Field> field_table() {
+  std::vector<Field> table;
+  for (auto* part :
+       {&top_fields, &model_fields, &data_fields, &training_fields, &surroundings_fields}) {
+    for (auto& field : part()) table.push_back(std::move(field));
+  }
+  return table;
+}
+
+}  // namespace muster::job

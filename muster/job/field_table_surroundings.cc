@@ -1,0 +1,119 @@
+#include "muster/job/bind.h"
+#include "muster/job/field_table.h"
+
+namespace muster::job {
+namespace {
+
+using Unit = Interval::Unit;
+
+std::vector<Field> evaluation_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::evaluation, member); };
+  return {
+      bind("evaluation.every", in(&EvaluationSpec::every),
+           {.doc = "How often the validation data is gone through.",
+            .above = 0,
+            .units = {Unit::kSteps, Unit::kEpochs, Unit::kTime, Unit::kEnd, Unit::kNever}}),
+      bind("evaluation.batch_size", in(&EvaluationSpec::batch_size),
+           {.doc = "Samples that go through the model at once on one lane.",
+            .unit = "samples",
+            .min = 1}),
+      bind("evaluation.metric", in(&EvaluationSpec::metric),
+           {.doc = "What the best checkpoint and early stopping go by.",
+            .default_text = "accuracy for idx, loss for text"}),
+      bind("evaluation.early_stop_patience", in(&EvaluationSpec::early_stop_patience),
+           {.doc = "Stop after this many evaluations without progress; 0 for never.", .min = 0}),
+      bind("evaluation.keep_best", in(&EvaluationSpec::keep_best),
+           {.doc = "Keep the checkpoint with the best metric besides the newest ones."}),
+  };
+}
+
+std::vector<Field> checkpoint_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::checkpoint, member); };
+  return {
+      bind("checkpoint.every", in(&CheckpointSpec::every),
+           {.doc = "How often a checkpoint is written.",
+            .above = 0,
+            .units = {Unit::kSteps, Unit::kEpochs, Unit::kTime, Unit::kNever}}),
+      bind("checkpoint.keep", in(&CheckpointSpec::keep),
+           {.doc = "Newest checkpoints that are kept.", .min = 1}),
+      bind("checkpoint.at_end", in(&CheckpointSpec::at_end),
+           {.doc = "Write one when the training ends or is interrupted."}),
+      bind("checkpoint.asynchronous", in(&CheckpointSpec::asynchronous),
+           {.doc = "Write while training goes on."}),
+  };
+}
+
+std::vector<Field> workers_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::workers, member); };
+  return {
+      bind("workers.count", in(&WorkersSpec::count),
+           {.doc = "Worker processes; at most training.virtual_workers. `--workers` overrides it.",
+            .min = 1,
+            .max = 65536}),
+      bind("workers.join_timeout", in(&WorkersSpec::join_timeout),
+           {.doc = "Time for all workers to start and join.", .min = 1, .max = 86400}),
+      bind("workers.heartbeat_timeout", in(&WorkersSpec::heartbeat_timeout),
+           {.doc = "A worker that is silent for this long counts as dead.",
+            .min = 0.1,
+            .max = 86400}),
+  };
+}
+
+std::vector<Field> communication_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::communication, member); };
+  return {
+      bind("communication.engine", in(&CommunicationSpec::engine),
+           {.doc = "native: processes, over shared memory and TCP; loopback: one process."}),
+      bind("communication.transport", in(&CommunicationSpec::transport),
+           {.doc = "auto: shared memory inside a host, TCP between hosts."}),
+      bind("communication.algorithm", in(&CommunicationSpec::algorithm),
+           {.doc = "Schedule of an all-reduce in fast mode; ordered mode has its own."}),
+      bind("communication.timeout", in(&CommunicationSpec::timeout),
+           {.doc = "Longest wait for another worker in one operation.", .min = 0.1, .max = 86400}),
+      bind("communication.bucket_size", in(&CommunicationSpec::bucket_size),
+           {.doc = "Gradients are reduced in pieces of about this size.",
+            .min = 1024,
+            .max = 1 << 30}),
+      bind("communication.first_bucket_size", in(&CommunicationSpec::first_bucket_size),
+           {.doc = "The first piece, smaller so that reducing starts early.",
+            .min = 1024,
+            .max = 1 << 30}),
+      bind("communication.encrypt", in(&CommunicationSpec::encrypt),
+           {.doc = "TLS on gradient traffic between processes; control traffic always has it."}),
+  };
+}
+
+std::vector<Field> telling_fields() {
+  const OnlyWith gpt{"model.type", {"gpt"}};
+  return {
+      bind("logging.logging_steps", at(&JobSpec::logging, &LoggingSpec::logging_steps),
+           {.doc = "Training metrics are told every so many steps.", .unit = "steps", .min = 1}),
+      bind("logging.format", at(&JobSpec::logging, &LoggingSpec::format),
+           {.doc = "Lines for people, or one JSON object a line."}),
+      bind("generate.prompt", at(&JobSpec::generate, &GenerateSpec::prompt),
+           {.doc = "Text that the sample continues.", .only_with = gpt}),
+      bind("generate.length", at(&JobSpec::generate, &GenerateSpec::length),
+           {.doc = "Length of the sample; 0 for none.",
+            .unit = "bytes",
+            .min = 0,
+            .max = 1 << 20,
+            .only_with = gpt}),
+      bind("generate.temperature", at(&JobSpec::generate, &GenerateSpec::temperature),
+           {.doc = "Above 1 bolder, below 1 safer; 0 always takes the likeliest.",
+            .min = 0,
+            .only_with = gpt}),
+  };
+}
+
+}  // namespace
+
+std::vector<Field> surroundings_fields() {
+  std::vector<Field> table;
+  for (auto* part : {&evaluation_fields, &checkpoint_fields, &workers_fields, &communication_fields,
+                     &telling_fields}) {
+    for (auto& field : part()) table.push_back(std::move(field));
+  }
+  return table;
+}
+
+}  // namespace muster::job

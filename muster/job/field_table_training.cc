@@ -1,0 +1,126 @@
+#include "muster/job/bind.h"
+#include "muster/job/field_table.h"
+
+namespace muster::job {
+namespace {
+
+std::vector<Field> batch_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::training, member); };
+  return {
+      bind("training.epochs", in(&TrainingSpec::epochs),
+           {.doc = "Passes over the training data; with max_steps too, the first reached ends it.",
+            .min = 1,
+            .unset = "none",
+            .default_text = "1, where max_steps is not given"}),
+      bind("training.max_steps", in(&TrainingSpec::max_steps),
+           {.doc = "Optimizer updates.", .min = 1, .unset = "none"}),
+      bind("training.global_batch_size", in(&TrainingSpec::global_batch_size),
+           {.doc = "Samples of one step over all workers: micro_batch_size × "
+                   "gradient_accumulation_steps × virtual_workers.",
+            .unit = "samples",
+            .min = 1,
+            .max = 1LL << 40,
+            .default_text = "128, or derived"}),
+      bind("training.micro_batch_size", in(&TrainingSpec::micro_batch_size),
+           {.doc = "Samples that go through the model at once on one lane.",
+            .unit = "samples",
+            .min = 1,
+            .max = 1 << 20,
+            .default_text = "derived: one micro-batch a slice"}),
+      bind("training.gradient_accumulation_steps", in(&TrainingSpec::gradient_accumulation_steps),
+           {.doc = "Micro-batches of one slice, one after the other.",
+            .min = 1,
+            .max = 1 << 20,
+            .default_text = "derived, or 1"}),
+      bind("training.virtual_workers", in(&TrainingSpec::virtual_workers),
+           {.doc = "Slices of the global batch: the largest useful number of workers. Part of the "
+                   "result, unlike the number of workers.",
+            .min = 1,
+            .max = 65536}),
+      bind("training.mode", in(&TrainingSpec::mode),
+           {.doc = "ordered: the same bits at any number of workers and lanes; fast: sums in any "
+                   "order."}),
+      bind("training.lanes", in(&TrainingSpec::lanes),
+           {.doc = "Threads of a worker that each run one slice at a time; auto: one a core.",
+            .min = 1,
+            .max = 1024,
+            .unset = "auto"}),
+      bind("training.isa", in(&TrainingSpec::isa),
+           {.doc = "Highest instruction set of the kernels; set it where hosts differ and the "
+                   "result must not."}),
+      bind("training.max_grad_norm", in(&TrainingSpec::max_grad_norm),
+           {.doc = "Clips the gradient to this global norm; 0 for no clipping.", .min = 0}),
+  };
+}
+
+std::vector<Field> optimizer_fields() {
+  const OnlyWith sgd{"optimizer.type", {"sgd"}};
+  const OnlyWith adamw{"optimizer.type", {"adamw"}};
+  const auto in = [](auto member) { return at(&JobSpec::optimizer, member); };
+  return {
+      bind("optimizer.type", in(&OptimizerSpec::type), {.doc = "Update rule."}),
+      bind("optimizer.learning_rate", in(&OptimizerSpec::learning_rate),
+           {.doc = "Peak learning rate, before schedule.scale_with_batch.",
+            .above = 0,
+            .default_text = "0.001 for adamw, 0.1 for sgd"}),
+      bind("optimizer.momentum", in(&OptimizerSpec::momentum),
+           {.doc = "Momentum of SGD.", .min = 0, .below = 1, .only_with = sgd}),
+      bind("optimizer.nesterov", in(&OptimizerSpec::nesterov),
+           {.doc = "Nesterov's form of momentum.", .only_with = sgd}),
+      bind("optimizer.weight_decay", in(&OptimizerSpec::weight_decay),
+           {.doc = "Strength of weight decay.", .min = 0}),
+      bind("optimizer.decoupled_weight_decay", in(&OptimizerSpec::decoupled_weight_decay),
+           {.doc = "Shrink weights apart from the gradient; adamw always does.",
+            .default_text = "false for sgd, true for adamw",
+            .only_with = sgd}),
+      bind("optimizer.beta1", in(&OptimizerSpec::beta1),
+           {.doc = "Decay of the mean of gradients.", .min = 0, .below = 1, .only_with = adamw}),
+      bind("optimizer.beta2", in(&OptimizerSpec::beta2),
+           {.doc = "Decay of the mean of squared gradients.",
+            .min = 0,
+            .below = 1,
+            .only_with = adamw}),
+      bind("optimizer.epsilon", in(&OptimizerSpec::epsilon),
+           {.doc = "Added to the denominator.", .above = 0, .only_with = adamw}),
+      bind("optimizer.decay_norm_and_bias", in(&OptimizerSpec::decay_norm_and_bias),
+           {.doc = "Decay norms and biases (1-dimensional parameters) too."}),
+  };
+}
+
+std::vector<Field> schedule_fields() {
+  using Unit = Interval::Unit;
+  const auto in = [](auto member) { return at(&JobSpec::schedule, member); };
+  return {
+      bind("schedule.type", in(&ScheduleSpec::type),
+           {.doc = "Shape of the learning rate after the warm-up."}),
+      bind("schedule.warmup", in(&ScheduleSpec::warmup),
+           {.doc = "Linear rise from 0 to the peak.",
+            .min = 0,
+            .units = {Unit::kSteps, Unit::kEpochs, Unit::kFraction},
+            .default_text = "0 steps; 30% for one_cycle"}),
+      bind("schedule.final_ratio", in(&ScheduleSpec::final_ratio),
+           {.doc = "Learning rate at the end, as a share of the peak.",
+            .unit = kShare,
+            .min = 0,
+            .max = 1,
+            .only_with = {"schedule.type", {"linear", "cosine", "one_cycle"}}}),
+      bind("schedule.scale_with_batch", in(&ScheduleSpec::scale_with_batch),
+           {.doc = "Multiplies the learning rate by (global_batch_size / base_batch_size), or by "
+                   "its square root."}),
+      bind("schedule.base_batch_size", in(&ScheduleSpec::base_batch_size),
+           {.doc = "The global batch size for which learning_rate was chosen.",
+            .unit = "samples",
+            .min = 1}),
+  };
+}
+
+}  // namespace
+
+std::vector<Field> training_fields() {
+  std::vector<Field> table = batch_fields();
+  for (auto& field : optimizer_fields()) table.push_back(std::move(field));
+  for (auto& field : schedule_fields()) table.push_back(std::move(field));
+  return table;
+}
+
+}  // namespace muster::job

@@ -1,0 +1,117 @@
+#include "muster/job/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/base/units.h"
+#include "muster/job/field_table.h"
+
+namespace muster::job {
+namespace {
+
+struct ForeignName {
+  std::string_view name;
+  std::string_view field;
+};
+
+// What Hugging Face, Lightning, torchtitan, axolotl and torchrun call it.
+constexpr ForeignName kForeignNames[] = {
+    {"lr", "optimizer.learning_rate"},
+    {"batch_size", "training.global_batch_size"},
+    {"train_batch_size", "training.global_batch_size"},
+    {"per_device_train_batch_size", "training.micro_batch_size"},
+    {"per_device_eval_batch_size", "evaluation.batch_size"},
+    {"num_train_epochs", "training.epochs"},
+    {"num_epochs", "training.epochs"},
+    {"max_epochs", "training.epochs"},
+    {"steps", "training.max_steps"},
+    {"grad_clip", "training.max_grad_norm"},
+    {"gradient_clipping", "training.max_grad_norm"},
+    {"warmup_steps", "schedule.warmup"},
+    {"warmup_ratio", "schedule.warmup"},
+    {"lr_scheduler_type", "schedule.type"},
+    {"scheduler", "schedule.type"},
+    {"eval_steps", "evaluation.every"},
+    {"eval_strategy", "evaluation.every"},
+    {"save_steps", "checkpoint.every"},
+    {"save_total_limit", "checkpoint.keep"},
+    {"adam_beta1", "optimizer.beta1"},
+    {"adam_beta2", "optimizer.beta2"},
+    {"adam_epsilon", "optimizer.epsilon"},
+    {"eps", "optimizer.epsilon"},
+    {"optim", "optimizer.type"},
+    {"num_layers", "model.n_layer"},
+    {"num_heads", "model.n_head"},
+    {"d_model", "model.n_embd"},
+    {"hidden_size", "model.hidden_sizes"},
+    {"block_size", "data.context_length"},
+    {"sequence_length", "data.context_length"},
+    {"num_workers", "data.loader_threads"},
+    {"world_size", "workers.count"},
+    {"nproc_per_node", "workers.count"},
+    {"backend", "communication.engine"},
+    {"output_dir", "run_folder"},
+};
+
+std::vector<std::string_view> keys_of(std::string_view section) {
+  std::vector<std::string_view> keys;
+  for (const auto* field : fields_of(section)) keys.push_back(field->key());
+  for (const auto& known : sections()) {
+    const auto dot = known.name.rfind('.');
+    const auto parent = dot == std::string_view::npos ? "" : known.name.substr(0, dot);
+    if (!known.name.empty() && parent == section) keys.push_back(known.name.substr(dot + 1));
+  }
+  if (section.empty()) keys.push_back("quick");
+  return keys;
+}
+
+std::string elsewhere(std::string_view section, std::string_view key) {
+  for (const auto& field : fields()) {
+    if (field.key() != key || field.section() == section) continue;
+    if (field.section().empty()) return fmt::format("`{}` stands at the top level", key);
+    return fmt::format("`{}` belongs to `{}`", key, field.section());
+  }
+  return {};
+}
+
+}  // namespace
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> kFields = field_table();
+  return kFields;
+}
+
+const Field* find_field(std::string_view name) {
+  const auto found = std::find_if(fields().begin(), fields().end(),
+                                  [&](const Field& field) { return field.name == name; });
+  return found == fields().end() ? nullptr : &*found;
+}
+
+const Section* find_section(std::string_view name) {
+  const auto found = std::find_if(sections().begin(), sections().end(),
+                                  [&](const Section& section) { return section.name == name; });
+  return found == sections().end() ? nullptr : &*found;
+}
+
+std::vector<const Field*> fields_of(std::string_view section) {
+  std::vector<const Field*> found;
+  for (const auto& field : fields()) {
+    if (field.section() == section) found.push_back(&field);
+  }
+  return found;
+}
+
+std::string suggestion(std::string_view section, std::string_view key) {
+  const auto full = section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
+  if (find_field(full)) return "write it as nested keys, one level per line";
+  for (const auto& [name, field] : kForeignNames) {
+    if (name == key) return fmt::format("muster calls it `{}`", field);
+  }
+  if (auto help = elsewhere(section, key); !help.empty()) return help;
+  const auto known = keys_of(section);
+  const auto near = nearest(key, known);
+  return near.empty() ? near : fmt::format("did you mean `{}`?", near);
+}
+
+}  // namespace muster::job

@@ -1,0 +1,263 @@
+#include "muster/job/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/base/units.h"
+#include "muster/job/draft.h"
+#include "muster/job/fields.h"
+#include "muster/job/yaml.h"
+
+namespace muster::job {
+namespace {
+
+constexpr std::string_view kQuick = "quick";
+constexpr std::string_view kVariablePrefix = "MUSTER_";
+constexpr std::string_view kMinimalJob =
+    "a minimal job: model: {type: mlp}, data: {type: idx, path: FOLDER}";
+
+// Puts the values of all sources into one draft, in order of precedence.
+class Loader {
+ public:
+  Loader(std::string_view text, const Path& path, const LoadOptions& options)
+      : path_(path), options_(options) {
+    draft_.file = std::make_shared<Source>(Source{path.string(), std::string(text), 0});
+  }
+
+  CheckedJob load() && {
+    read_file();
+    for (const auto& [name, value] : options_.environment) read_variable(name, value);
+    for (const auto& set : options_.sets) read_set(set);
+    for (const auto& flag : options_.flags) read_flag(flag);
+    if (file_is_usable_) resolve(draft_, path_);
+    sort_by_place(draft_.errors);
+    if (!draft_.errors.empty()) return {std::nullopt, std::move(draft_.errors)};
+    return {finished(), {}};
+  }
+
+ private:
+  void read_file() {
+    const auto before = draft_.errors.size();
+    const auto root = read_yaml(draft_.file, draft_.errors);
+    if (root.broken) {
+      file_is_usable_ = false;
+    } else if (root.kind != YamlNode::Kind::kMap) {
+      file_is_usable_ = false;
+      if (draft_.errors.size() > before) return;
+      const bool empty = root.kind == YamlNode::Kind::kNull;
+      report(empty ? Place{draft_.file, 0, 0, 1} : root.place,
+             empty ? "the job is empty" : "a job is a mapping of keys to values",
+             std::string(kMinimalJob));
+    } else {
+      read_map(root, "");
+      if (quick_) read_quick(*quick_);
+    }
+  }
+
+  void read_map(const YamlNode& map, const std::string& section) {
+    for (const auto& [key, value] : map.entries) {
+      const auto name = section.empty() ? key.text : section + "." + key.text;
+      if (section.empty() && key.text == kQuick) {
+        quick_ = value;
+      } else if (find_section(name) && !name.empty()) {
+        read_section(key, value, name);
+      } else if (const auto* field = find_field(name);
+                 field && key.text.find('.') == key.text.npos) {
+        assign(*field, value, {Origin::Kind::kFile, key.place.line, {}}, draft_.spec);
+      } else {
+        report(key.place,
+               fmt::format("unknown key `{}`{}", key.text,
+                           section.empty() ? "" : fmt::format(" in `{}`", section)),
+               suggestion(section, key.text));
+      }
+    }
+  }
+
+  void read_section(const YamlNode& key, const YamlNode& value, const std::string& name) {
+    draft_.section_places[name] = key.place;
+    if (value.broken) return;
+    if (value.kind == YamlNode::Kind::kMap) return read_map(value, name);
+    for (const auto& field : fields()) {
+      if (field.section() == name) draft_.faulty.insert(field.name);
+    }
+    const auto* first = fields_of(name).front();
+    report(value.place, fmt::format("`{}` is a group of keys, not a value", name),
+           fmt::format("put its keys below it, indented, such as `{}:`", first->key()));
+  }
+
+  // Checked always, applied with --quick.
+  void read_quick(const YamlNode& map) {
+    if (map.broken) return;
+    if (map.kind != YamlNode::Kind::kMap) {
+      return report(map.place, "`quick` is a mapping of fields to their values with --quick",
+                    "for example quick: {training.epochs: 2}");
+    }
+    JobSpec unused;
+    for (const auto& [key, value] : map.entries) {
+      const auto* field = find_field(key.text);
+      if (!field) {
+        report(key.place, fmt::format("unknown field `{}` in `quick`", key.text),
+               near_field(key.text));
+      } else if (options_.quick) {
+        assign(*field, value, {Origin::Kind::kQuick, key.place.line, {}}, draft_.spec);
+      } else if (auto complaint = value.broken ? std::nullopt : field->read(value, unused)) {
+        add(*field, std::move(*complaint));
+      }
+    }
+  }
+
+  static std::string normalised(std::string_view variable) {
+    std::string text(variable);
+    for (auto at = text.find("__"); at != std::string::npos; at = text.find("__"))
+      text.erase(at, 1);
+    return text;
+  }
+
+  void read_variable(const std::string& name, const std::string& value) {
+    if (!name.starts_with(kVariablePrefix)) return;
+    const auto wanted = normalised(name);
+    const auto found = std::find_if(fields().begin(), fields().end(),
+                                    [&](const Field& field) { return field.variable() == wanted; });
+    const auto source = one_line(name + "=" + value, 1);
+    if (found != fields().end()) {
+      const auto node = read_yaml_value(source, name.size() + 1, draft_.errors);
+      return assign(*found, node, {Origin::Kind::kEnvironment, 0, name}, draft_.spec);
+    }
+    // Other variables of this prefix are none of the job's, unless they name one of its sections.
+    const bool near =
+        std::any_of(sections().begin(), sections().end(), [&](const Section& section) {
+          return !section.name.empty() && wanted.starts_with(variable_name(section.name) + "_");
+        });
+    if (near) {
+      report({source, 1, 1, static_cast<int>(name.size())},
+             fmt::format("no field of a job belongs to the variable {}", name),
+             near_variable(wanted));
+    }
+  }
+
+  void read_set(const std::string& set) {
+    constexpr std::string_view kFlag = "--set ";
+    const auto equals = set.find('=');
+    const auto source = one_line(std::string(kFlag) + set, 2);
+    const auto name = set.substr(0, equals);
+    const auto* field = find_field(name);
+    const Place place{source, 1, static_cast<int>(kFlag.size()) + 1, static_cast<int>(name.size())};
+    if (equals == std::string::npos) {
+      return report(place, "expected --set FIELD=VALUE", "for example --set training.epochs=3");
+    }
+    if (!field) return report(place, fmt::format("unknown field `{}`", name), near_field(name));
+    const auto node = read_yaml_value(source, kFlag.size() + equals + 1, draft_.errors);
+    assign(*field, node, {Origin::Kind::kSet, 0, {}}, draft_.spec);
+  }
+
+  void read_flag(const FlagValue& flag) {
+    const auto source = one_line(flag.flag + " " + flag.value, 3);
+    const auto node = read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
+    assign(*find_field(flag.field), node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
+  }
+
+  void assign(const Field& field, const YamlNode& node, Origin origin, JobSpec& spec) {
+    if (node.broken) {
+      draft_.faulty.insert(field.name);
+    } else if (auto complaint = field.read(node, spec)) {
+      draft_.faulty.insert(field.name);
+      add(field, std::move(*complaint));
+    } else {
+      draft_.assigned[field.name] = {std::move(origin), node.place};
+    }
+  }
+
+  void add(const Field& field, Diagnostic complaint) {
+    complaint.message = field.name + ": " + complaint.message;
+    draft_.errors.push_back(std::move(complaint));
+  }
+
+  void report(Place place, std::string message, std::string help) {
+    draft_.errors.push_back({std::move(place), std::move(message), std::move(help)});
+  }
+
+  static std::shared_ptr<const Source> one_line(std::string text, int order) {
+    return std::make_shared<Source>(Source{{}, std::move(text), order});
+  }
+
+  static std::string near_field(std::string_view name) {
+    std::vector<std::string_view> known;
+    for (const auto& field : fields()) known.push_back(field.name);
+    if (const auto near = nearest(name, known); !near.empty()) {
+      return fmt::format("did you mean `{}`?", near);
+    }
+    const auto dot = name.rfind('.');
+    const auto section = dot == std::string_view::npos ? "" : name.substr(0, dot);
+    return suggestion(section, dot == std::string_view::npos ? name : name.substr(dot + 1));
+  }
+
+  static std::string near_variable(const std::string& name) {
+    std::vector<std::string> names;
+    for (const auto& field : fields()) names.push_back(field.variable());
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    const auto near = nearest(name, known);
+    return near.empty() ? near : fmt::format("did you mean {}?", near);
+  }
+
+  Job finished() {
+    Job job{path_, std::move(draft_.spec), {}, draft_.file->text};
+    for (const auto& field : fields()) job.origins[field.name] = draft_.origin_of(field.name);
+    return job;
+  }
+
+  const Path& path_;
+  const LoadOptions& options_;
+  Draft draft_;
+  std::optional<YamlNode> quick_;
+  bool file_is_usable_ = true;
+};
+
+}  // namespace
+
+std::string describe(const Origin& origin) {
+  switch (origin.kind) {
+    case Origin::Kind::kDefault:
+      return "default";
+    case Origin::Kind::kDerived:
+      return "derived: " + origin.label;
+    case Origin::Kind::kFile:
+      return fmt::format("job file line {}", origin.line);
+    case Origin::Kind::kQuick:
+      return fmt::format("quick, job file line {}", origin.line);
+    case Origin::Kind::kEnvironment:
+      return origin.label;
+    case Origin::Kind::kSet:
+      return "--set";
+    case Origin::Kind::kFlag:
+      return origin.label;
+  }
+  return {};
+}
+
+CheckedJob check_job(std::string_view text, const Path& path, const LoadOptions& options) {
+  return Loader(text, path, options).load();
+}
+
+Result<Job> parse_job(std::string_view text, const Path& path, const LoadOptions& options) {
+  auto checked = check_job(text, path, options);
+  if (!checked.job) return fail(ErrorCode::kInvalid, render(checked.errors));
+  return std::move(*checked.job);
+}
+
+Result<std::string> read_job_text(Files& files, const Path& path) {
+  auto text = files.read(path);
+  if (!text) {
+    // Whatever keeps a job file from being read, the way out is another argument.
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[job/load] cannot read the job file: {}", text.error().message));
+  }
+  return text;
+}
+
+Result<Job> load_job(Files& files, const Path& path, const LoadOptions& options) {
+  MUSTER_ASSIGN(const auto text, read_job_text(files, path));
+  return parse_job(text, path, options);
+}
+
+}  // namespace muster::job

@@ -1,0 +1,64 @@
+// A resolved job as YAML and JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "muster/job/fields.h"
+#include "muster/job/load.h"
+
+namespace muster::job {
+namespace {
+
+constexpr std::size_t kCommentColumn = 44;
+
+// Fields of another model or data type would be refused when the YAML is read again.
+bool applies(const Field& field, const JobSpec& spec) {
+  const auto& [other, values] = field.rules.only_with;
+  if (other.empty()) return true;
+  const auto value = find_field(other)->print(spec).text;
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+std::string line_of(const Job& job, const Field& field, std::size_t indent, bool with_origin) {
+  const auto text =
+      fmt::format("{:{}}{}: {}", "", indent, field.key(), to_yaml(field.print(job.spec)));
+  if (!with_origin) return text + "\n";
+  return fmt::format("{:<{}}  # {}\n", text, kCommentColumn, describe(job.origins.at(field.name)));
+}
+
+void print_section(const Job& job, const Section& section, bool with_origins, std::string& text) {
+  std::string lines;
+  const auto depth =
+      section.name.empty() ? 0 : 1 + std::count(section.name.begin(), section.name.end(), '.');
+  const auto indent = static_cast<std::size_t>(2 * depth);
+  for (const auto* field : fields_of(section.name)) {
+    if (applies(*field, job.spec)) lines += line_of(job, *field, indent, with_origins);
+  }
+  if (lines.empty()) return;
+  if (!section.name.empty()) {
+    const auto key = section.name.substr(section.name.rfind('.') + 1);
+    text += fmt::format("{:{}}{}:\n", "", indent - 2, key);
+  }
+  text += lines;
+}
+
+}  // namespace
+
+std::string to_yaml(const Job& job, bool with_origins) {
+  std::string text;
+  for (const auto& section : sections()) print_section(job, section, with_origins, text);
+  return text;
+}
+
+std::string to_json(const Job& job) {
+  auto values = nlohmann::ordered_json::object();
+  for (const auto& field : fields()) {
+    if (!applies(field, job.spec)) continue;
+    values[field.name] = {{"value", nlohmann::ordered_json::parse(to_json(field.print(job.spec)))},
+                          {"origin", describe(job.origins.at(field.name))}};
+  }
+  return values.dump(2);
+}
+
+}  // namespace muster::job

@@ -1,0 +1,223 @@
+#include "muster/job/read_value.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace muster::job {
+namespace {
+
+constexpr std::string_view kTrueWords[] = {"on", "yes", "y", "true"};
+constexpr std::string_view kFalseWords[] = {"off", "no", "n", "false"};
+constexpr std::string_view kNullWords[] = {"null", "~"};
+constexpr std::size_t kShownText = 60;
+
+std::string lower(std::string_view text) {
+  std::string word(text);
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  return word;
+}
+
+template <std::size_t n>
+bool is_one_of(std::string_view word, const std::string_view (&words)[n]) {
+  return std::find(words, words + n, lower(word)) != words + n;
+}
+
+// Words that YAML 1.1 and its readers turn into something other than text.
+bool is_ambiguous(std::string_view word) {
+  return is_one_of(word, kTrueWords) || is_one_of(word, kFalseWords) || is_one_of(word, kNullWords);
+}
+
+std::string found(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      return "nothing";
+    case YamlNode::Kind::kList:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a mapping";
+    case YamlNode::Kind::kScalar:
+      break;
+  }
+  if (node.text.empty()) return "empty text";
+  const auto shown = node.text.substr(0, kShownText) + (node.text.size() > kShownText ? "…" : "");
+  return node.quoted ? fmt::format("the text \"{}\"", shown) : fmt::format("`{}`", shown);
+}
+
+// 007, -010: decimal to some readers, octal to others.
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
+std::string number_help(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kScalar) return {};
+  if (node.quoted) return "remove the quotes";
+  if (has_leading_zero(node.text)) {
+    return "a leading zero means octal to some readers; write the number without it";
+  }
+  return {};
+}
+
+template <class T>
+bool parse_number(const YamlNode& node, std::string_view text, T& value) {
+  if (node.kind != YamlNode::Kind::kScalar || node.quoted || has_leading_zero(text)) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+bool within(double value, const FieldRules& rules) {
+  return value >= rules.min && value > rules.above && value <= rules.max && value < rules.below;
+}
+
+Complaint expected(const YamlNode& node, FieldType type, const FieldRules& rules,
+                   std::string help = {}) {
+  return mismatch(node, expectation(type, rules, {}), std::move(help));
+}
+
+template <class T>
+Complaint read_integer(const YamlNode& node, const FieldRules& rules, T& value) {
+  T read{};
+  if (parse_number(node, node.text, read) && within(static_cast<double>(read), rules)) {
+    value = read;
+    return {};
+  }
+  return expected(node, FieldType::kInteger, rules, number_help(node));
+}
+
+bool is_scalar(const YamlNode& node) { return node.kind == YamlNode::Kind::kScalar; }
+
+bool ends_in_digit(std::string_view text) {
+  return !text.empty() && text.back() >= '0' && text.back() <= '9';
+}
+
+std::string unit_help(const YamlNode& node, std::string_view example) {
+  if (!is_scalar(node) || !ends_in_digit(node.text)) return {};
+  return fmt::format("add the unit: `{} {}`", node.text, example);
+}
+
+}  // namespace
+
+Diagnostic mismatch(const YamlNode& node, const std::string& expected, std::string help) {
+  return {node.place, fmt::format("expected {}, found {}", expected, found(node)), std::move(help)};
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::int64_t& value) {
+  return read_integer(node, rules, value);
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::uint64_t& value) {
+  return read_integer(node, rules, value);
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, double& value) {
+  std::string_view text = node.text;
+  const bool percent = rules.unit == kShare && text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  double read = 0;
+  YamlNode plain = node;
+  plain.quoted = node.quoted && !percent;  // JSON can write 5% in quotes only
+  if (parse_number(plain, text, read) && std::isfinite(read)) {
+    if (percent) read /= 100;
+    if (within(read, rules)) {
+      value = read;
+      return {};
+    }
+  }
+  return expected(node, FieldType::kNumber, rules, number_help(plain));
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, bool& value) {
+  if (is_scalar(node) && !node.quoted && (node.text == "true" || node.text == "false")) {
+    value = node.text == "true";
+    return {};
+  }
+  std::string help;
+  if (is_scalar(node) && is_one_of(node.text, kTrueWords)) help = "write `true`";
+  if (is_scalar(node) && is_one_of(node.text, kFalseWords)) help = "write `false`";
+  return expected(node, FieldType::kBoolean, rules, std::move(help));
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::string& value) {
+  if (!is_scalar(node)) return expected(node, FieldType::kText, rules);
+  if (!node.quoted && is_ambiguous(node.text)) {
+    return expected(
+        node, FieldType::kText, rules,
+        fmt::format("some readers do not take `{0}` for text; write \"{0}\"", node.text));
+  }
+  value = node.text;
+  return {};
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, Duration& value) {
+  if (is_scalar(node) && !ends_in_digit(node.text)) {
+    const auto read = parse_duration(node.text);
+    if (read && within(std::chrono::duration<double>(*read).count(), rules)) {
+      value = *read;
+      return {};
+    }
+  }
+  return expected(node, FieldType::kDuration, rules, unit_help(node, "s"));
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, Bytes& value) {
+  if (is_scalar(node) && !ends_in_digit(node.text)) {
+    const auto read = parse_bytes(node.text);
+    if (read && within(static_cast<double>(*read), rules)) {
+      value = Bytes{*read};
+      return {};
+    }
+  }
+  return expected(node, FieldType::kBytes, rules, unit_help(node, "KiB"));
+}
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, Interval& value) {
+  const auto allowed = [&](const Interval& interval) {
+    return std::find(rules.units.begin(), rules.units.end(), interval.unit()) !=
+               rules.units.end() &&
+           (interval.unit() == Interval::Unit::kTime
+                ? interval.time() > Duration(0)
+                : interval.unit() == Interval::Unit::kEnd ||
+                      interval.unit() == Interval::Unit::kNever ||
+                      within(interval.amount(), rules)) &&
+           (interval.unit() != Interval::Unit::kFraction || interval.amount() <= 1);
+  };
+  if (is_scalar(node)) {
+    const auto read = parse_interval(node.text);
+    if (read && allowed(*read)) {
+      value = *read;
+      return {};
+    }
+  }
+  return expected(node, FieldType::kInterval, rules, unit_help(node, "steps"));
+}
+
+Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>& names,
+                      std::size_t& index) {
+  if (is_scalar(node)) {
+    const auto at = std::find(names.begin(), names.end(), node.text);
+    if (at != names.end()) {
+      index = static_cast<std::size_t>(at - names.begin());
+      return {};
+    }
+  }
+  const auto near = is_scalar(node) ? nearest(lower(node.text), names) : std::string();
+  return mismatch(node, fmt::format("one of {}", fmt::join(names, ", ")),
+                  near.empty() ? near : fmt::format("did you mean `{}`?", near));
+}
+
+Printed print_value(std::int64_t value) { return {fmt::format("{}", value), false}; }
+Printed print_value(std::uint64_t value) { return {fmt::format("{}", value), false}; }
+Printed print_value(double value) { return {fmt::format("{}", value), false}; }
+Printed print_value(bool value) { return {value ? "true" : "false", false}; }
+Printed print_value(const std::string& value) { return {value, true}; }
+Printed print_value(Duration value) { return {to_string(value), true}; }
+Printed print_value(Bytes value) { return {to_string(value), true}; }
+Printed print_value(const Interval& value) { return {to_string(value), true}; }
+
+}  // namespace muster::job

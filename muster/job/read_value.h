@@ -1,0 +1,119 @@
+#pragma once
+// Reading one YAML node into one C++ type, and printing it back, under the rules of a field.
+// The overloads are all there is to a type: a new one needs a read, a print and a kFieldType.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/units.h"
+#include "muster/job/enum_names.h"
+#include "muster/job/field.h"
+
+namespace muster::job {
+
+using Complaint = std::optional<Diagnostic>;  // nothing: the value is read
+
+template <class T>
+inline constexpr FieldType kFieldType = FieldType::kChoice;
+template <>
+inline constexpr FieldType kFieldType<std::int64_t> = FieldType::kInteger;
+template <>
+inline constexpr FieldType kFieldType<std::uint64_t> = FieldType::kInteger;
+template <>
+inline constexpr FieldType kFieldType<double> = FieldType::kNumber;
+template <>
+inline constexpr FieldType kFieldType<bool> = FieldType::kBoolean;
+template <>
+inline constexpr FieldType kFieldType<std::string> = FieldType::kText;
+template <>
+inline constexpr FieldType kFieldType<Duration> = FieldType::kDuration;
+template <>
+inline constexpr FieldType kFieldType<Bytes> = FieldType::kBytes;
+template <>
+inline constexpr FieldType kFieldType<Interval> = FieldType::kInterval;
+template <>
+inline constexpr FieldType kFieldType<std::vector<std::int64_t>> = FieldType::kIntegers;
+template <>
+inline constexpr FieldType kFieldType<std::vector<double>> = FieldType::kNumbers;
+template <class T>
+inline constexpr FieldType kFieldType<std::optional<T>> = kFieldType<T>;
+
+// What was found where `expected` was needed, with the help that fits.
+Diagnostic mismatch(const YamlNode& node, const std::string& expected, std::string help = {});
+
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::int64_t& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::uint64_t& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, double& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, bool& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::string& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, Duration& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, Bytes& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, Interval& value);
+
+Printed print_value(std::int64_t value);
+Printed print_value(std::uint64_t value);
+Printed print_value(double value);
+Printed print_value(bool value);
+Printed print_value(const std::string& value);
+Printed print_value(Duration value);
+Printed print_value(Bytes value);
+Printed print_value(const Interval& value);
+
+// The index of the choice that the node names.
+Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>& names,
+                      std::size_t& index);
+
+template <NamedEnum E>
+std::vector<std::string_view> names_of() {
+  std::vector<std::string_view> names;
+  for (const auto& entry : EnumNames<E>::kAll) names.push_back(entry.name);
+  return names;
+}
+
+template <NamedEnum E>
+Complaint read_value(const YamlNode& node, const FieldRules&, E& value) {
+  std::size_t index = 0;
+  if (auto complaint = read_choice(node, names_of<E>(), index)) return complaint;
+  value = EnumNames<E>::kAll[index].value;
+  return {};
+}
+
+template <NamedEnum E>
+Printed print_value(E value) {
+  return {std::string(to_string(value)), true};
+}
+
+template <class T>
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::optional<T>& value) {
+  if (node.kind == YamlNode::Kind::kScalar && node.text == rules.unset) {
+    value.reset();
+    return {};
+  }
+  T read{};
+  if (auto complaint = read_value(node, rules, read)) return complaint;
+  value = std::move(read);
+  return {};
+}
+
+template <class T>
+Complaint read_value(const YamlNode& node, const FieldRules& rules, std::vector<T>& value) {
+  if (node.kind != YamlNode::Kind::kList) {
+    return mismatch(node, expectation(kFieldType<std::vector<T>>, rules, {}));
+  }
+  std::vector<T> read(node.items.size());
+  for (std::size_t at = 0; at < read.size(); ++at) {
+    if (auto complaint = read_value(node.items[at], rules, read[at])) return complaint;
+  }
+  value = std::move(read);
+  return {};
+}
+
+template <class T>
+Printed print_value(const std::vector<T>& value) {
+  std::string text;
+  for (const auto& item : value) text += (text.empty() ? "" : ", ") + print_value(item).text;
+  return {"[" + text + "]", false};
+}
+
+}  // namespace muster::job

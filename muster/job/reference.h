@@ -1,0 +1,18 @@
+#pragma once
+// The table of fields told to people and programs: `muster help job`, docs/job.md, JSON Schema.
+
+#include <string>
+
+#include "muster/job/field.h"
+#include "muster/job/fields.h"
+
+namespace muster::job {
+
+std::string default_text(const Field& field);  // as help shows it
+std::string help_all();
+std::string help_section(const Section& section);
+std::string help_field(const Field& field);
+std::string markdown();     // docs/job.md
+std::string json_schema();  // draft 2020-12
+
+}  // namespace muster::job

@@ -1,0 +1,190 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "muster/job/draft.h"
+#include "muster/job/enum_names.h"
+#include "muster/job/fields.h"
+
+namespace muster::job {
+namespace {
+
+void check_required(Draft& draft) {
+  for (const auto& field : fields()) {
+    if (!field.rules.required || draft.given(field.name) || draft.faulty.contains(field.name)) {
+      continue;
+    }
+    const auto section = draft.section_places.find(field.section());
+    const auto place =
+        section == draft.section_places.end() ? Place{draft.file, 0, 0, 1} : section->second;
+    draft.errors.push_back({place, fmt::format("`{}` is missing", field.name),
+                            fmt::format("expected {}: {}", expectation(field), field.rules.doc)});
+    draft.faulty.insert(field.name);
+  }
+}
+
+// A field was given that the type chosen elsewhere does not have.
+void check_only_with(Draft& draft) {
+  for (const auto& field : fields()) {
+    const auto& [other, values] = field.rules.only_with;
+    if (other.empty() || !draft.given(field.name)) continue;
+    const auto value = find_field(other)->print(draft.spec).text;
+    if (std::find(values.begin(), values.end(), value) != values.end()) continue;
+    draft.complain({field.name, other},
+                   fmt::format("`{}` is for {} {}; here it is {}", field.name, other,
+                               fmt::join(values, ", "), value),
+                   "remove it");
+  }
+}
+
+bool is_folder_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string_view::npos &&
+         std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
+}
+
+void resolve_name(Draft& draft, const Path& path) {
+  if (!draft.given("name")) {
+    draft.spec.name = path.stem().string();
+    draft.derive("name", "from the job file's name");
+  }
+  if (!is_folder_name(draft.spec.name)) {
+    draft.complain({"name"},
+                   fmt::format("name: `{}` cannot be the name of a folder", draft.spec.name),
+                   "use letters, digits, `-`, `_`, `.`");
+  }
+}
+
+void check_model(Draft& draft) {
+  const auto& spec = draft.spec;
+  const auto& model = spec.model;
+  const bool gpt = model.type == ModelType::kGpt;
+  const bool text = spec.data.type == DataType::kText;
+  if (gpt != text) {
+    draft.complain({"model.type", "data.type"},
+                   fmt::format("model {} cannot learn from {} data", to_string(model.type),
+                               to_string(spec.data.type)),
+                   gpt ? "set data.type: text" : "set data.type: idx, or model.type: gpt");
+  }
+  if (gpt && model.gpt.n_embd % model.gpt.n_head != 0) {
+    draft.complain({"model.n_embd", "model.n_head", "model.type"},
+                   fmt::format("model.n_embd {} is not a multiple of model.n_head {}",
+                               draft.shown("model.n_embd"), draft.shown("model.n_head")),
+                   "each head takes an equal part of the embedding");
+  }
+  if (model.type == ModelType::kResnet && model.resnet.channels.empty()) {
+    draft.complain({"model.channels", "model.type"},
+                   "model.channels: a resnet needs at least one stage", "for example [16, 32, 64]");
+  }
+}
+
+void check_data(Draft& draft) {
+  const auto& data = draft.spec.data;
+  if (data.mean.size() != data.std.size()) {
+    draft.complain({"data.mean", "data.std"},
+                   fmt::format("data.mean has {} values and data.std has {}", data.mean.size(),
+                               data.std.size()),
+                   "give one value a channel in both, or leave both out");
+  }
+  if (data.path.empty()) {
+    draft.complain({"data.path"}, "data.path: expected a path, found empty text");
+  }
+  if (data.type == DataType::kText && data.validation_split > 0 && !data.validation_path.empty() &&
+      draft.given("data.validation_split")) {
+    draft.complain({"data.validation_split", "data.validation_path", "data.type"},
+                   "data.validation_split and data.validation_path exclude each other",
+                   "remove one of the two");
+  }
+}
+
+void resolve_optimizer(Draft& draft) {
+  auto& optimizer = draft.spec.optimizer;
+  const bool sgd = optimizer.type == OptimizerType::kSgd;
+  if (!draft.given("optimizer.learning_rate")) {
+    optimizer.learning_rate = sgd ? 0.1 : 0.001;
+    draft.derive("optimizer.learning_rate", fmt::format("for {}", to_string(optimizer.type)));
+  }
+  if (!sgd) {
+    optimizer.decoupled_weight_decay = true;
+    draft.derive("optimizer.decoupled_weight_decay", "adamw");
+  }
+  if (sgd && optimizer.nesterov && optimizer.momentum == 0) {
+    draft.complain({"optimizer.nesterov", "optimizer.momentum", "optimizer.type"},
+                   "optimizer.nesterov needs optimizer.momentum above 0", "0.9 is usual");
+  }
+}
+
+void resolve_schedule(Draft& draft) {
+  auto& schedule = draft.spec.schedule;
+  if (schedule.type == ScheduleType::kOneCycle && !draft.given("schedule.warmup")) {
+    schedule.warmup = Interval::of_fraction(0.3);
+    draft.derive("schedule.warmup", "for one_cycle");
+  }
+  const auto& max_steps = draft.spec.training.max_steps;
+  if (schedule.warmup.unit() == Interval::Unit::kSteps && max_steps &&
+      schedule.warmup.amount() > static_cast<double>(*max_steps)) {
+    draft.complain({"schedule.warmup", "training.max_steps"},
+                   fmt::format("schedule.warmup {} is longer than training.max_steps {}",
+                               draft.shown("schedule.warmup"), draft.shown("training.max_steps")),
+                   "the peak would never be reached");
+  }
+}
+
+void resolve_evaluation(Draft& draft) {
+  auto& evaluation = draft.spec.evaluation;
+  if (!draft.given("evaluation.metric")) {
+    const bool idx = draft.spec.data.type == DataType::kIdx;
+    evaluation.metric = idx ? MetricKind::kAccuracy : MetricKind::kLoss;
+    draft.derive("evaluation.metric", fmt::format("for {} data", to_string(draft.spec.data.type)));
+  }
+  if (evaluation.early_stop_patience > 0 && evaluation.every == Interval::never()) {
+    draft.complain(
+        {"evaluation.early_stop_patience", "evaluation.every"},
+        "evaluation.early_stop_patience needs evaluations, and evaluation.every is never",
+        "set evaluation.every, for example `1 epoch`");
+  }
+}
+
+void check_workers(Draft& draft) {
+  const auto& workers = draft.spec.workers;
+  const auto& training = draft.spec.training;
+  if (workers.count > training.virtual_workers) {
+    draft.complain(
+        {"workers.count", "training.virtual_workers"},
+        fmt::format("workers.count {} is more than training.virtual_workers {}",
+                    draft.shown("workers.count"), draft.shown("training.virtual_workers")),
+        "each worker needs at least one slice of the batch; raise virtual_workers");
+  }
+  const auto& communication = draft.spec.communication;
+  if (communication.engine == EngineKind::kLoopback && workers.count > 1) {
+    draft.complain({"communication.engine", "workers.count"},
+                   fmt::format("engine loopback joins threads of one process, not {} workers",
+                               draft.shown("workers.count")),
+                   "use communication.engine: native");
+  }
+  if (draft.given("communication.first_bucket_size") &&
+      communication.first_bucket_size.count > communication.bucket_size.count) {
+    draft.complain({"communication.first_bucket_size", "communication.bucket_size"},
+                   fmt::format("first_bucket_size {} is more than bucket_size {}",
+                               draft.shown("communication.first_bucket_size"),
+                               draft.shown("communication.bucket_size")),
+                   "the first bucket is the small one");
+  }
+}
+
+}  // namespace
+
+void resolve(Draft& draft, const Path& path) {
+  check_required(draft);
+  check_only_with(draft);
+  resolve_name(draft, path);
+  check_model(draft);
+  check_data(draft);
+  resolve_training(draft);
+  resolve_optimizer(draft);
+  resolve_schedule(draft);
+  resolve_evaluation(draft);
+  check_workers(draft);
+}
+
+}  // namespace muster::job

@@ -1,0 +1,95 @@
+// How long, and the batch identity: global = micro × accumulation × virtual workers. Where the
+// global batch is no multiple of virtual_workers, slices differ by one sample and the largest one
+// counts.
+#include <fmt/format.h>
+
+#include "muster/job/draft.h"
+
+namespace muster::job {
+namespace {
+
+constexpr std::string_view kGlobal = "training.global_batch_size";
+constexpr std::string_view kMicro = "training.micro_batch_size";
+constexpr std::string_view kAccumulation = "training.gradient_accumulation_steps";
+constexpr std::string_view kVirtual = "training.virtual_workers";
+
+void resolve_length(Draft& draft) {
+  auto& training = draft.spec.training;
+  if (training.epochs || training.max_steps) return;
+  training.epochs = 1;
+  draft.derive("training.epochs", "neither epochs nor max_steps is given");
+}
+
+void derive_global(Draft& draft) {
+  auto& training = draft.spec.training;
+  if (!draft.given(kAccumulation)) training.gradient_accumulation_steps = 1;
+  training.global_batch_size =
+      training.micro_batch_size * training.gradient_accumulation_steps * training.virtual_workers;
+  draft.derive(kGlobal,
+               fmt::format("{} × {} × {}", training.micro_batch_size,
+                           training.gradient_accumulation_steps, training.virtual_workers));
+}
+
+// The other factor of `slice` beside `known`; complains where there is none.
+std::int64_t derive_factor(Draft& draft, std::string_view known, std::int64_t known_value,
+                           std::string_view wanted, std::int64_t slice) {
+  if (slice % known_value != 0) {
+    draft.complain({known, kGlobal, kVirtual},
+                   fmt::format("{} {} does not divide the {} samples of a slice", known,
+                               draft.shown(known), slice),
+                   fmt::format("a slice is {} {} / {} {}", kGlobal, draft.shown(kGlobal), kVirtual,
+                               draft.shown(kVirtual)));
+    return 1;
+  }
+  draft.derive(wanted, fmt::format("{} samples of a slice / {}", slice, known_value));
+  return slice / known_value;
+}
+
+void check_identity(Draft& draft, std::int64_t slice) {
+  const auto& training = draft.spec.training;
+  if (training.micro_batch_size * training.gradient_accumulation_steps == slice) return;
+  draft.complain({kGlobal, kMicro, kAccumulation, kVirtual},
+                 fmt::format("global_batch_size {} is not micro_batch_size {} × "
+                             "gradient_accumulation_steps {} × virtual_workers {} = {}",
+                             draft.shown(kGlobal), draft.shown(kMicro), draft.shown(kAccumulation),
+                             draft.shown(kVirtual),
+                             training.micro_batch_size * training.gradient_accumulation_steps *
+                                 training.virtual_workers),
+                 "give two of global, micro and accumulation; the third follows");
+}
+
+void derive_from_global(Draft& draft) {
+  auto& training = draft.spec.training;
+  if (training.global_batch_size < training.virtual_workers) {
+    return draft.complain(
+        {kGlobal, kVirtual, kMicro, kAccumulation},
+        fmt::format("global_batch_size {} leaves slices of virtual_workers {} empty",
+                    draft.shown(kGlobal), draft.shown(kVirtual)),
+        fmt::format("set training.virtual_workers to at most {}", training.global_batch_size));
+  }
+  const auto slice =
+      (training.global_batch_size + training.virtual_workers - 1) / training.virtual_workers;
+  auto& micro = training.micro_batch_size;
+  auto& accumulation = training.gradient_accumulation_steps;
+  if (draft.given(kMicro) && draft.given(kAccumulation)) {
+    check_identity(draft, slice);
+  } else if (draft.given(kMicro)) {
+    accumulation = derive_factor(draft, kMicro, micro, kAccumulation, slice);
+  } else {
+    if (!draft.given(kAccumulation)) accumulation = 1;
+    micro = derive_factor(draft, kAccumulation, accumulation, kMicro, slice);
+  }
+}
+
+}  // namespace
+
+void resolve_training(Draft& draft) {
+  resolve_length(draft);
+  for (const auto field : {kGlobal, kMicro, kAccumulation, kVirtual}) {
+    if (draft.faulty.contains(field)) return;
+  }
+  if (!draft.given(kGlobal) && draft.given(kMicro)) return derive_global(draft);
+  derive_from_global(draft);
+}
+
+}  // namespace muster::job

@@ -1,0 +1,122 @@
+// The JSON Schema of a job, for editors that complete and check while one types.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "muster/job/reference.h"
+
+namespace muster::job {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kDurationPattern = "^[0-9]+(\\.[0-9]+)? *(ns|us|µs|ms|s|min|h|d)$";
+constexpr std::string_view kBytesPattern = "^[0-9]+(\\.[0-9]+)? *(B|[kKMGT]i?B)$";
+constexpr std::string_view kSharePattern = "^[0-9]+(\\.[0-9]+)?%$";
+constexpr std::string_view kIntervalPattern =
+    "^(end|never|[0-9]+(\\.[0-9]+)? *(%|steps?|epochs?|ms|s|min|h|d))$";
+
+void add_limits(Json& schema, const FieldRules& rules) {
+  if (std::isfinite(rules.min)) schema["minimum"] = rules.min;
+  if (std::isfinite(rules.above)) schema["exclusiveMinimum"] = rules.above;
+  if (std::isfinite(rules.max)) schema["maximum"] = rules.max;
+  if (std::isfinite(rules.below)) schema["exclusiveMaximum"] = rules.below;
+}
+
+Json number(std::string_view type, const FieldRules& rules) {
+  Json schema = {{"type", type}};
+  add_limits(schema, rules);
+  return schema;
+}
+
+Json matching(std::string_view pattern) { return {{"type", "string"}, {"pattern", pattern}}; }
+
+Json value_schema(const Field& field) {
+  switch (field.type) {
+    case FieldType::kInteger:
+      return number("integer", field.rules);
+    case FieldType::kNumber:
+      break;
+    case FieldType::kBoolean:
+      return {{"type", "boolean"}};
+    case FieldType::kText:
+      return {{"type", "string"}};
+    case FieldType::kChoice:
+      return {{"enum", field.choices}};
+    case FieldType::kDuration:
+      return matching(kDurationPattern);
+    case FieldType::kBytes:
+      return matching(kBytesPattern);
+    case FieldType::kInterval:
+      return matching(kIntervalPattern);
+    case FieldType::kIntegers:
+      return {{"type", "array"}, {"items", number("integer", field.rules)}};
+    case FieldType::kNumbers:
+      return {{"type", "array"}, {"items", number("number", field.rules)}};
+  }
+  const auto plain = number("number", field.rules);
+  if (field.rules.unit != kShare) return plain;
+  return {{"anyOf", Json::array({plain, matching(kSharePattern)})}};
+}
+
+Json field_schema(const Field& field) {
+  Json schema = value_schema(field);
+  if (!field.rules.unset.empty()) {
+    schema = {{"anyOf", Json::array({schema, {{"const", field.rules.unset}}})}};
+  }
+  schema["description"] = field.rules.doc;
+  if (!field.rules.required && field.rules.default_text.empty()) {
+    schema["default"] = Json::parse(to_json(field.print(JobSpec{})));
+  }
+  return schema;
+}
+
+Json object(std::string_view doc) {
+  return {{"type", "object"},
+          {"description", doc},
+          {"additionalProperties", false},
+          {"properties", Json::object()}};
+}
+
+Json section_schema(const Section& section) {
+  Json schema = object(section.doc);
+  auto required = Json::array();
+  for (const auto* field : fields_of(section.name)) {
+    schema["properties"][std::string(field->key())] = field_schema(*field);
+    if (field->rules.required) required.push_back(field->key());
+  }
+  if (!required.empty()) schema["required"] = required;
+  return schema;
+}
+
+Json quick_schema() {
+  Json schema = object("Values that fields take with --quick.");
+  for (const auto& field : fields()) schema["properties"][field.name] = value_schema(field);
+  return schema;
+}
+
+// "data.augment" lies in "data", which comes before it.
+Json& parent_of(Json& root, std::string_view section, std::string_view& key) {
+  const auto dot = section.rfind('.');
+  key = dot == std::string_view::npos ? section : section.substr(dot + 1);
+  if (dot == std::string_view::npos) return root;
+  return root["properties"][std::string(section.substr(0, dot))];
+}
+
+}  // namespace
+
+std::string json_schema() {
+  Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+               {"title", "muster job"}};
+  root.update(section_schema(sections().front()));
+  for (const auto& section : sections()) {
+    if (section.name.empty()) continue;
+    std::string_view key;
+    Json& parent = parent_of(root, section.name, key);
+    parent["properties"][std::string(key)] = section_schema(section);
+  }
+  root["properties"]["quick"] = quick_schema();
+  root["required"] = {"model", "data"};
+  return root.dump(2) + "\n";
+}
+
+}  // namespace muster::job

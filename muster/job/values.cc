@@ -1,0 +1,127 @@
+#include "muster/job/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "muster/base/units.h"
+
+namespace muster::job {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// "1.5 epochs" as 1.5 and "epochs".
+std::pair<std::optional<double>, std::string_view> split_number(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return {std::nullopt, text};
+  return {number, trimmed(text.substr(static_cast<std::size_t>(end - text.data())))};
+}
+
+Error unknown_interval(std::string_view text) {
+  return fail(ErrorCode::kInvalid, fmt::format("`{}` is not an interval", text));
+}
+
+Result<Interval> interval_of(double number, std::string_view unit, std::string_view text) {
+  if (unit == "%") return Interval::of_fraction(number / 100);
+  if (unit == "epoch" || unit == "epochs") return Interval::of_epochs(number);
+  if (unit == "step" || unit == "steps") {
+    if (number != std::floor(number) || number > 1e15) return unknown_interval(text);
+    return Interval::of_steps(static_cast<std::int64_t>(number));
+  }
+  if (unit.empty()) return unknown_interval(text);
+  const auto time = parse_duration(text);
+  if (!time) return unknown_interval(text);
+  return Interval::of_time(*time);
+}
+
+std::string counted(double amount, std::string_view unit) {
+  return fmt::format("{} {}{}", amount, unit, amount == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::int64_t Interval::steps(std::int64_t total_steps, double steps_per_epoch) const noexcept {
+  const auto rounded = [this](double steps) {
+    return amount_ == 0 ? 0 : std::max<std::int64_t>(1, std::llround(steps));
+  };
+  switch (unit_) {
+    case Unit::kSteps:
+      return static_cast<std::int64_t>(amount_);
+    case Unit::kEpochs:
+      return rounded(amount_ * steps_per_epoch);
+    case Unit::kFraction:
+      return rounded(amount_ * static_cast<double>(total_steps));
+    case Unit::kEnd:
+      return total_steps;
+    case Unit::kTime:
+    case Unit::kNever:
+      return 0;
+  }
+  return 0;
+}
+
+Result<Interval> parse_interval(std::string_view text) {
+  const auto word = trimmed(text);
+  if (word == "end") return Interval::end();
+  if (word == "never") return Interval::never();
+  const auto [number, unit] = split_number(word);
+  if (!number) return unknown_interval(text);
+  return interval_of(*number, unit, word);
+}
+
+std::string to_string(Duration duration) {
+  struct Unit {
+    Duration length;
+    std::string_view name;
+  };
+  using namespace std::chrono_literals;
+  static constexpr Unit kUnits[] = {{1h, "h"}, {1min, "min"}, {1s, "s"}, {1ms, "ms"}, {1us, "us"}};
+  for (const auto& [length, name] : kUnits) {
+    if (duration.count() != 0 && duration % length == Duration(0)) {
+      return fmt::format("{} {}", duration / length, name);
+    }
+  }
+  return duration.count() == 0 ? "0 s" : fmt::format("{} ns", duration.count());
+}
+
+std::string to_string(Bytes bytes) {
+  static constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  std::uint64_t count = bytes.count;
+  std::string_view unit;
+  for (const auto larger : kUnits) {
+    if (count == 0 || count % 1024 != 0) break;
+    count /= 1024;
+    unit = larger;
+  }
+  return unit.empty() ? fmt::format("{} B", count) : fmt::format("{} {}", count, unit);
+}
+
+std::string to_string(const Interval& interval) {
+  switch (interval.unit()) {
+    case Interval::Unit::kSteps:
+      return counted(interval.amount(), "step");
+    case Interval::Unit::kEpochs:
+      return counted(interval.amount(), "epoch");
+    case Interval::Unit::kFraction:
+      return fmt::format("{}%", interval.amount() * 100);
+    case Interval::Unit::kTime:
+      return to_string(interval.time());
+    case Interval::Unit::kEnd:
+      return "end";
+    case Interval::Unit::kNever:
+      return "never";
+  }
+  return {};
+}
+
+}  // namespace muster::job

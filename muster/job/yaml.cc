@@ -1,0 +1,251 @@
+#include "muster/job/yaml.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "muster/job/text_check.h"
+
+namespace muster::job {
+namespace {
+
+struct TooDeep {
+  Place place;
+};
+
+// Builds the tree from the parser's events, in which nothing has been expanded or converted yet.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::shared_ptr<const Source> source, std::vector<Diagnostic>& errors)
+      : source_(std::move(source)), errors_(errors) {}
+
+  YamlNode take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ == 2) {
+      report(place_of(mark, 1), "a second document; a job file is one document",
+             "remove everything from here on, or close the bracket that was left open");
+    }
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(node_at(YamlNode::Kind::kNull, mark, "", anchor));
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    report(place_of(mark, word_length(mark)), "aliases (*name) are not accepted",
+           "write the value itself");
+    auto node = node_at(YamlNode::Kind::kNull, mark, "", YAML::NullAnchor);
+    node.broken = true;
+    add(std::move(node));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    auto node = node_at(YamlNode::Kind::kScalar, mark, tag, anchor);
+    node.text = value;
+    node.quoted = tag == "!";
+    const auto quotes = node.quoted ? 2 : 0;
+    node.place.length = static_cast<int>(value.size()) + quotes;
+    add(std::move(node));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(node_at(YamlNode::Kind::kList, mark, tag, anchor));
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(node_at(YamlNode::Kind::kMap, mark, tag, anchor));
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct OpenNode {
+    YamlNode node;
+    std::optional<YamlNode> key;  // of a map: the key whose value comes next
+  };
+
+  Place place_of(const YAML::Mark& mark, int length) const {
+    return {source_, mark.line + 1, mark.column + 1, length};
+  }
+
+  std::string_view rest_of_line(const YAML::Mark& mark) const {
+    if (mark.pos < 0 || static_cast<std::size_t>(mark.pos) >= source_->text.size()) return {};
+    const auto rest = std::string_view(source_->text).substr(static_cast<std::size_t>(mark.pos));
+    return rest.substr(0, rest.find_first_of("\r\n"));
+  }
+
+  int word_length(const YAML::Mark& mark) const {
+    const auto rest = rest_of_line(mark);
+    return static_cast<int>(std::max<std::size_t>(1, std::min(rest.find(' '), rest.size())));
+  }
+
+  YamlNode node_at(YamlNode::Kind kind, const YAML::Mark& mark, std::string_view tag,
+                   YAML::anchor_t anchor) {
+    YamlNode node;
+    node.kind = kind;
+    node.place = place_of(mark, 1);
+    if (anchor != YAML::NullAnchor) {
+      report(place_of(mark, word_length(mark)), "anchors (&name) are not accepted",
+             "write the value where it is needed");
+      node.broken = true;
+    }
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      report(place_of(mark, word_length(mark)), fmt::format("tags are not accepted: `{}`", tag),
+             "remove it; the type of a value follows from its key");
+      node.broken = true;
+    }
+    return node;
+  }
+
+  void open(YamlNode node) {
+    if (open_.size() >= kMaxJobDepth) throw TooDeep{node.place};
+    open_.push_back({std::move(node), std::nullopt});
+  }
+
+  void close() {
+    auto node = std::move(open_.back().node);
+    open_.pop_back();
+    add(std::move(node));
+  }
+
+  void add(YamlNode node) {
+    if (open_.empty()) {
+      if (documents_ <= 1) root_ = std::move(node);
+    } else if (auto& parent = open_.back(); parent.node.kind == YamlNode::Kind::kList) {
+      parent.node.items.push_back(std::move(node));
+    } else if (!parent.key) {
+      parent.key = std::move(node);
+    } else {
+      auto key = std::move(*parent.key);
+      parent.key.reset();
+      add_entry(parent.node, std::move(key), std::move(node));
+    }
+  }
+
+  void add_entry(YamlNode& map, YamlNode key, YamlNode value) {
+    if (value.kind == YamlNode::Kind::kNull) value.place = key.place;
+    if (key.broken) return;
+    if (key.kind != YamlNode::Kind::kScalar) {
+      return report(key.place, "a key must be a plain name", "");
+    }
+    if (key.text == "<<" && !key.quoted) {
+      return report(key.place, "merge keys (<<) are not accepted", "write the keys themselves");
+    }
+    const auto first = std::find_if(map.entries.begin(), map.entries.end(), [&](const auto& entry) {
+      return entry.first.text == key.text;
+    });
+    if (first != map.entries.end()) {
+      return report(key.place, fmt::format("duplicate key `{}`", key.text),
+                    fmt::format("it stands on line {} already; keep one of the two",
+                                first->first.place.line));
+    }
+    map.entries.emplace_back(std::move(key), std::move(value));
+  }
+
+  void report(Place place, std::string message, std::string help) {
+    errors_.push_back({std::move(place), std::move(message), std::move(help)});
+  }
+
+  std::shared_ptr<const Source> source_;
+  std::vector<Diagnostic>& errors_;
+  YamlNode root_;
+  std::vector<OpenNode> open_;
+  int documents_ = 0;
+};
+
+std::string help_for(std::string_view message) {
+  const auto has = [&](std::string_view part) { return message.find(part) != message.npos; };
+  if (has("map") && !has("flow")) return "check the indentation, and the space after each colon";
+  if (has("flow") || has("sequence")) return "check the brackets and commas";
+  if (has("quote") || has("scalar")) return "check the quotes";
+  return "the YAML cannot be understood from here on";
+}
+
+// The parser's columns may lie one past the end; the mark of an error may lie nowhere.
+Place place_of_error(const std::shared_ptr<const Source>& source, const YAML::Mark& mark) {
+  return {source, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1, 1};
+}
+
+YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& text,
+               std::vector<Diagnostic>& errors) {
+  TreeBuilder builder(source, errors);
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    for (int documents = 0; documents < 2 && parser.HandleNextDocument(builder); ++documents) {
+    }
+    return builder.take();
+  } catch (const TooDeep& deep) {
+    errors.push_back({deep.place, fmt::format("nested more than {} levels deep", kMaxJobDepth),
+                      "no key of a job needs that"});
+  } catch (const YAML::Exception& error) {
+    errors.push_back(
+        {place_of_error(source, error.mark), "not valid YAML: " + error.msg, help_for(error.msg)});
+  }
+  YamlNode broken;
+  broken.broken = true;
+  broken.place = {source, 1, 1, 1};
+  return broken;
+}
+
+void shift(YamlNode& node, int by) {
+  node.place.column += by;
+  for (auto& item : node.items) shift(item, by);
+  for (auto& [key, value] : node.entries) {
+    shift(key, by);
+    shift(value, by);
+  }
+}
+
+}  // namespace
+
+YamlNode read_yaml(const std::shared_ptr<const Source>& source, std::vector<Diagnostic>& errors) {
+  auto found = check_text(source);
+  if (!found.empty()) {
+    errors.insert(errors.end(), found.begin(), found.end());
+    YamlNode broken;
+    broken.broken = true;
+    return broken;
+  }
+  // Only JSON still has tabs as indentation here, where they are one blank like any other.
+  std::string text = source->text;
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text[first] == '{') {
+    std::replace(text.begin(), text.end(), '\t', ' ');
+  }
+  return parse(source, text, errors);
+}
+
+YamlNode read_yaml_value(const std::shared_ptr<const Source>& source, std::size_t offset,
+                         std::vector<Diagnostic>& errors) {
+  std::vector<Diagnostic> found = check_text(source);
+  YamlNode node;
+  if (found.empty()) {
+    const auto text = source->text.substr(offset);
+    node = parse(source, text, found);
+    if (node.kind == YamlNode::Kind::kNull && text.empty()) {
+      node.kind = YamlNode::Kind::kScalar;
+      node.quoted = true;
+      node.place = {source, 1, 1, 1};
+    }
+    shift(node, static_cast<int>(offset));
+    for (auto& error : found) error.place.column += static_cast<int>(offset);
+  }
+  node.broken = node.broken || !found.empty();
+  errors.insert(errors.end(), found.begin(), found.end());
+  return node;
+}
+
+}  // namespace muster::job
