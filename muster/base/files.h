@@ -22,9 +22,9 @@ using Path = std::filesystem::path;
 // nothing about what a crash leaves.
 class WritableFile {
  public:
-  virtual ~WritableFile() = default;  // closes, drops errors
-  virtual Status append(std::span<const std::byte> bytes) = 0;
-  virtual Status sync() = 0;   // fsync: data and length are on the disk
+  virtual ~WritableFile() = default;                            // closes, drops errors
+  virtual Status append(std::span<const std::byte> bytes) = 0;  // all, or an error
+  virtual Status sync() = 0;  // fsync: data and length are on the disk
   virtual Status close() = 0;
 };
 
@@ -43,14 +43,16 @@ class Files {
   virtual Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) = 0;
   virtual Result<std::unique_ptr<MappedFile>> map(const Path& path) = 0;
   virtual Result<std::string> read(const Path& path) = 0;
-  virtual Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
-                                      std::span<std::byte> into) = 0;  // bytes read; short at the end
+  virtual Result<std::size_t> read_at(
+      const Path& path, std::uint64_t offset,
+      std::span<std::byte> into) = 0;  // bytes read; short at the end
   virtual Result<std::vector<std::string>> list(const Path& folder) = 0;  // names, sorted
   virtual Status create_folders(const Path& folder) = 0;
   virtual Status rename(const Path& from, const Path& to) = 0;  // atomic; replaces `to`
   virtual Status link(const Path& target, const Path& at) = 0;  // symbolic, replaced atomically
   virtual Status remove_all(const Path& path) = 0;              // fine when it does not exist
   virtual Status sync_folder(const Path& folder) = 0;           // makes names in it durable
+  virtual Result<std::uint64_t> size(const Path& path) = 0;     // of a file, in bytes
   virtual bool exists(const Path& path) = 0;
 };
 
@@ -58,7 +60,7 @@ class Files {
 Files& system_files() noexcept;
 
 // Writes a whole file so that a crash leaves the old one or the new one: temporary name, fsync,
-// rename, fsync of the folder.
+// rename, fsync of the folder. One writer a path at a time.
 Status write_atomically(Files& files, const Path& path, std::string_view text);
 
 }  // namespace muster

@@ -1,0 +1,238 @@
+#include "muster/base/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "muster/base/system_error.h"
+#include "muster/base/unique_fd.h"
+
+namespace muster {
+namespace {
+
+Error file_error(std::string_view call, const Path& path, int number = errno) {
+  return system_error(fmt::format("files/{}", call), path.native(), number);
+}
+
+Error file_error(std::string_view call, const Path& path, const std::error_code& error) {
+  return file_error(call, path, error.value());
+}
+
+// open(2), again when a signal interrupts it.
+UniqueFd open_fd(const Path& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return UniqueFd(fd);
+}
+
+Result<std::size_t> size_of_fd(const UniqueFd& fd, const Path& path) {
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return file_error("stat", path);
+  if (S_ISDIR(status.st_mode)) return file_error("read", path, EISDIR);
+  return static_cast<std::size_t>(status.st_size);
+}
+
+class SystemWritableFile final : public WritableFile {
+ public:
+  SystemWritableFile(UniqueFd fd, Path path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Status append(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return file_error("write", path_);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return ok();
+  }
+
+  Status sync() override {
+    if (::fsync(fd_.get()) != 0) return file_error("fsync", path_);
+    return ok();
+  }
+
+  Status close() override {
+    if (::close(fd_.release()) != 0 && errno != EINTR) return file_error("close", path_);
+    return ok();
+  }
+
+ private:
+  UniqueFd fd_;
+  Path path_;
+};
+
+class SystemMappedFile final : public MappedFile {
+ public:
+  explicit SystemMappedFile(std::span<std::byte> bytes) : bytes_(bytes) {}
+  SystemMappedFile(const SystemMappedFile&) = delete;
+  SystemMappedFile& operator=(const SystemMappedFile&) = delete;
+  ~SystemMappedFile() override {
+    if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+  }
+  std::span<const std::byte> bytes() const noexcept override { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+int flags_of(Files::Open how) {
+  switch (how) {
+    case Files::Open::kTruncate:
+      return O_WRONLY | O_CREAT | O_TRUNC;
+    case Files::Open::kAppend:
+      return O_WRONLY | O_CREAT | O_APPEND;
+    case Files::Open::kExclusive:
+      return O_WRONLY | O_CREAT | O_EXCL;
+  }
+  return O_RDONLY;
+}
+
+Result<std::size_t> read_from(const UniqueFd& fd, const Path& path, std::uint64_t offset,
+                              std::span<std::byte> into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got = ::pread(fd.get(), into.data() + done, into.size() - done,
+                                static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_error("read", path);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+class SystemFiles final : public Files {
+ public:
+  Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) override {
+    UniqueFd fd = open_fd(path, flags_of(how));
+    if (!fd) return file_error("open", path);
+    return std::make_unique<SystemWritableFile>(std::move(fd), path);
+  }
+
+  Result<std::unique_ptr<MappedFile>> map(const Path& path) override {
+    const UniqueFd fd = open_fd(path, O_RDONLY);
+    if (!fd) return file_error("open", path);
+    MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
+    if (length == 0) return std::make_unique<SystemMappedFile>(std::span<std::byte>());
+    void* at = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (at == MAP_FAILED) return file_error("mmap", path);
+    return std::make_unique<SystemMappedFile>(
+        std::span<std::byte>(static_cast<std::byte*>(at), length));
+  }
+
+  Result<std::string> read(const Path& path) override {
+    const UniqueFd fd = open_fd(path, O_RDONLY);
+    if (!fd) return file_error("open", path);
+    MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
+    // Files of /proc and /sys say length 0 and still have text, so read until the end comes.
+    std::string text;
+    std::size_t done = 0;
+    do {
+      text.resize(std::max(length, done) + kBlock);
+      const auto room = std::as_writable_bytes(std::span(text)).subspan(done);
+      MUSTER_ASSIGN(const std::size_t got, read_from(fd, path, done, room));
+      done += got;
+    } while (done == text.size());
+    text.resize(done);
+    return text;
+  }
+
+  Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
+                              std::span<std::byte> into) override {
+    const UniqueFd fd = open_fd(path, O_RDONLY);
+    if (!fd) return file_error("open", path);
+    return read_from(fd, path, offset, into);
+  }
+
+  Result<std::vector<std::string>> list(const Path& folder) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      names.push_back(entry->path().filename().native());
+    }
+    if (error) return file_error("list", folder, error);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Status create_folders(const Path& folder) override {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) return file_error("mkdir", folder, error);
+    return ok();
+  }
+
+  Status rename(const Path& from, const Path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return file_error("rename", from);
+    return ok();
+  }
+
+  Status link(const Path& target, const Path& at) override {
+    Path fresh = at;
+    fresh += ".new";
+    if (::unlink(fresh.c_str()) != 0 && errno != ENOENT) return file_error("unlink", fresh);
+    if (::symlink(target.c_str(), fresh.c_str()) != 0) return file_error("symlink", fresh);
+    return rename(fresh, at);
+  }
+
+  Status remove_all(const Path& path) override {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (error) return file_error("remove", path, error);
+    return ok();
+  }
+
+  Status sync_folder(const Path& folder) override {
+    const UniqueFd fd = open_fd(folder, O_RDONLY | O_DIRECTORY);
+    if (!fd) return file_error("open", folder);
+    // Some network file systems do not know fsync of a folder, and need none.
+    if (::fsync(fd.get()) != 0 && errno != EINVAL) return file_error("fsync", folder);
+    return ok();
+  }
+
+  Result<std::uint64_t> size(const Path& path) override {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return file_error("stat", path);
+    if (S_ISDIR(status.st_mode)) return file_error("stat", path, EISDIR);
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+
+  bool exists(const Path& path) override {
+    std::error_code error;
+    return std::filesystem::exists(path, error);
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 4096;
+};
+
+}  // namespace
+
+Files& system_files() noexcept {
+  static SystemFiles files;
+  return files;
+}
+
+Status write_atomically(Files& files, const Path& path, std::string_view text) {
+  Path fresh = path;
+  fresh += ".new";
+  {
+    MUSTER_ASSIGN(const auto file, files.open(fresh, Files::Open::kTruncate));
+    MUSTER_TRY(file->append(std::as_bytes(std::span(text))));
+    MUSTER_TRY(file->sync());
+    MUSTER_TRY(file->close());
+  }
+  MUSTER_TRY(files.rename(fresh, path));
+  const Path folder = path.parent_path();
+  return files.sync_folder(folder.empty() ? Path(".") : folder);
+}
+
+}  // namespace muster
