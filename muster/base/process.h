@@ -15,10 +15,10 @@
 namespace muster {
 
 struct ProcessSpec {
-  std::vector<std::string> command;              // command[0]: path of the program
+  std::vector<std::string> command;                // command[0]: path of the program
   std::map<std::string, std::string> environment;  // added to the parent's
-  Path folder;                                   // empty: the parent's
-  std::vector<int> cores;                        // pinned to these; empty: free
+  Path folder;                                     // empty: the parent's
+  std::vector<int> cores;                          // pinned to these; empty: free
 };
 
 struct ProcessEnd {
@@ -27,8 +27,9 @@ struct ProcessEnd {
 };
 std::string describe(const ProcessEnd& end);  // "exit status 3", "killed by SIGKILL"
 
-// A child whose standard output and error arrive through one pipe each. Dies with its parent.
-// Thread-safe.
+// A child whose standard output and error arrive through one pipe each; its input is empty. It
+// leads a process group of its own; when it has ended, what it left running in that group is
+// killed. Thread-safe.
 class Process {
  public:
   virtual ~Process() = default;  // kills and reaps a child that still runs
@@ -37,13 +38,16 @@ class Process {
   virtual int end_fd() const noexcept = 0;
   virtual int output_fd() const noexcept = 0;
   virtual int error_fd() const noexcept = 0;
-  virtual Status signal(int number) = 0;                    // to the child and its own group
-  virtual std::optional<ProcessEnd> poll() = 0;             // reaps; nothing while it runs
+  virtual Status signal(int number) = 0;         // to the child and its own group
+  virtual std::optional<ProcessEnd> poll() = 0;  // reaps; nothing while it runs
 };
 
 class Processes {
  public:
   virtual ~Processes() = default;
+  // The child is killed when the thread that called this ends, or its process (PR_SET_PDEATHSIG):
+  // call it on a thread that outlives the children. Errors: kNotFound where the program or folder
+  // is missing, else kUnavailable, kInvalid.
   virtual Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) = 0;
 };
 Processes& system_processes() noexcept;

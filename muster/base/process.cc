@@ -1,0 +1,180 @@
+#include "muster/base/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+
+#include "muster/base/process_child.h"
+#include "muster/base/system_error.h"
+#include "muster/base/unique_fd.h"
+
+extern char** environ;
+
+namespace muster {
+namespace {
+
+constexpr int kReapPatienceMs = 10'000;  // SIGKILL ends a child at once unless the disk hangs
+
+Error process_error(std::string_view call, const ProcessSpec& spec, int number = errno) {
+  return system_error(fmt::format("process/{}", call), spec.command.front(), number);
+}
+
+std::vector<std::string> environment_of(const ProcessSpec& spec) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!spec.environment.contains(std::string(text.substr(0, text.find('='))))) {
+      entries.emplace_back(text);
+    }
+  }
+  for (const auto& [name, value] : spec.environment) {
+    entries.push_back(fmt::format("{}={}", name, value));
+  }
+  return entries;
+}
+
+class SystemProcess final : public Process {
+ public:
+  SystemProcess(int pid, UniqueFd end, UniqueFd output, UniqueFd error)
+      : pid_(pid), end_(std::move(end)), output_(std::move(output)), error_(std::move(error)) {}
+  SystemProcess(const SystemProcess&) = delete;
+  SystemProcess& operator=(const SystemProcess&) = delete;
+
+  ~SystemProcess() override {
+    if (poll()) return;
+    ::kill(-pid_, SIGKILL);
+    pollfd wait{end_.get(), POLLIN, 0};
+    while (::poll(&wait, 1, kReapPatienceMs) < 0 && errno == EINTR) {
+    }
+    poll();
+  }
+
+  int pid() const noexcept override { return pid_; }
+  int end_fd() const noexcept override { return end_.get(); }
+  int output_fd() const noexcept override { return output_.get(); }
+  int error_fd() const noexcept override { return error_.get(); }
+
+  Status signal(int number) override {
+    const std::lock_guard lock(mutex_);
+    if (end_state_) return ok();  // nobody is left, and the number may belong to a stranger by now
+    if (::kill(-pid_, number) != 0) {
+      return system_error("process/kill", fmt::format("pid {}", pid_), errno);
+    }
+    return ok();
+  }
+
+  std::optional<ProcessEnd> poll() override {
+    const std::lock_guard lock(mutex_);
+    if (end_state_) return end_state_;
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0) {
+      return std::nullopt;
+    }
+    // The dead child still holds its number, so its group is still its own: what it left running
+    // there goes with it.
+    ::kill(-pid_, SIGKILL);
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
+    end_state_ = info.si_code == CLD_EXITED ? ProcessEnd{info.si_status, std::nullopt}
+                                            : ProcessEnd{std::nullopt, info.si_status};
+    return end_state_;
+  }
+
+ private:
+  const int pid_;
+  const UniqueFd end_, output_, error_;
+  std::mutex mutex_;
+  std::optional<ProcessEnd> end_state_;
+};
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+Result<Pipe> create_pipe(const ProcessSpec& spec) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return process_error("pipe", spec);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// What the child could not do before it became the program; nothing when it became it.
+std::optional<ChildFailure> read_failure(const UniqueFd& report) {
+  ChildFailure failure;
+  ssize_t got = 0;
+  do {
+    got = ::read(report.get(), &failure, sizeof failure);
+  } while (got < 0 && errno == EINTR);
+  if (got == static_cast<ssize_t>(sizeof failure)) return failure;
+  return std::nullopt;
+}
+
+Error child_error(const ProcessSpec& spec, const ChildFailure& failure) {
+  if (failure.stage == ChildStage::kFolder) {
+    return system_error("process/chdir", spec.folder.native(), failure.number);
+  }
+  return process_error(to_string(failure.stage), spec, failure.number);
+}
+
+// Forks with every signal blocked, so that no handler of the parent runs in the child.
+pid_t fork_quietly() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::fork();
+  const int number = errno;
+  if (pid != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = number;
+  return pid;
+}
+
+class SystemProcesses final : public Processes {
+ public:
+  Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) override {
+    if (spec.command.empty()) return fail(ErrorCode::kInvalid, "[process] the command is empty");
+    MUSTER_ASSIGN(Pipe output, create_pipe(spec));
+    MUSTER_ASSIGN(Pipe error, create_pipe(spec));
+    MUSTER_ASSIGN(Pipe report, create_pipe(spec));
+    const ChildPlan plan(spec, environment_of(spec), output.write.get(), error.write.get(),
+                         report.write.get());
+    const pid_t pid = fork_quietly();
+    if (pid < 0) return process_error("fork", spec);
+    if (pid == 0) plan.become();
+    // The child does the same; whichever comes first, the group exists before anybody signals it.
+    ::setpgid(pid, pid);
+    UniqueFd end(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    const int pidfd_errno = errno;
+    report.write.reset();
+    auto process = std::make_unique<SystemProcess>(pid, std::move(end), std::move(output.read),
+                                                   std::move(error.read));
+    if (const auto failure = read_failure(report.read)) return child_error(spec, *failure);
+    if (process->end_fd() < 0) return process_error("pidfd_open", spec, pidfd_errno);
+    return process;
+  }
+};
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
+
+}  // namespace
+
+std::string describe(const ProcessEnd& end) {
+  if (end.signal) return fmt::format("killed by {}", signal_name(*end.signal));
+  return fmt::format("exit status {}", end.exit_status.value_or(0));
+}
+
+Processes& system_processes() noexcept {
+  static SystemProcesses processes;
+  return processes;
+}
+
+}  // namespace muster

@@ -1,0 +1,172 @@
+#include "muster/base/units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+namespace muster {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double size;
+};
+constexpr Unit kTimes[] = {{"ns", 1},    {"us", 1e3},   {"µs", 1e3}, {"ms", 1e6},   {"s", 1e9},
+                           {"sec", 1e9}, {"min", 6e10}, {"m", 6e10}, {"h", 3.6e12}, {"d", 8.64e13}};
+constexpr Unit kSizes[] = {{"", 1},         {"B", 1},        {"kB", 1e3},     {"KB", 1e3},
+                           {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"KiB", 0x1p10},
+                           {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"kiB", 0x1p10}};
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// A number that is not negative at the start of `text`, and what follows it.
+struct Quantity {
+  double number = 0;
+  std::string_view unit;
+};
+std::optional<Quantity> split_quantity(std::string_view text) {
+  text = trim(text);
+  if (text.empty() || !is_digit(text.front())) return std::nullopt;  // neither "-1" nor "inf"
+  Quantity quantity;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), quantity.number);
+  if (error != std::errc() || !std::isfinite(quantity.number)) return std::nullopt;
+  quantity.unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
+  return quantity;
+}
+
+std::optional<double> size_of_unit(std::span<const Unit> units, std::string_view name) {
+  for (const Unit& unit : units) {
+    if (unit.name == name) return unit.size;
+  }
+  return std::nullopt;
+}
+
+// The quantity in units of size 1, rounded; nothing when it is none or reaches `limit`.
+std::optional<double> parse_quantity(std::string_view text, std::span<const Unit> units,
+                                     double limit) {
+  const auto quantity = split_quantity(text);
+  if (!quantity) return std::nullopt;
+  const auto unit = size_of_unit(units, quantity->unit);
+  if (!unit) return std::nullopt;
+  const double value = std::round(quantity->number * *unit);
+  return value < limit ? std::optional(value) : std::nullopt;
+}
+
+// "3 min 20 s": how many of the larger unit, and of the smaller one if any are left.
+std::string two_units(std::int64_t seconds, std::int64_t large, std::string_view large_name,
+                      std::int64_t small, std::string_view small_name) {
+  const std::int64_t rest = seconds % large / small;
+  const std::string text = fmt::format("{} {}", seconds / large, large_name);
+  return rest == 0 ? text : fmt::format("{} {} {}", text, rest, small_name);
+}
+
+std::string format_long_duration(std::int64_t seconds) {
+  constexpr std::int64_t kMinute = 60, kHour = 3600, kDay = 86400;
+  if (seconds < kHour) return two_units(seconds, kMinute, "min", 1, "s");
+  if (seconds < kDay) return two_units(seconds, kHour, "h", kMinute, "min");
+  return two_units(seconds, kDay, "d", kHour, "h");
+}
+
+// Optimal string alignment: insertions, deletions, substitutions, swaps of neighbours.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) rows[i][0] = i;
+  std::iota(rows[0].begin(), rows[0].end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      rows[i][j] = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1,
+                             rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return rows[a.size()][b.size()];
+}
+
+}  // namespace
+
+Result<Duration> parse_duration(std::string_view text) {
+  if (const auto value = parse_quantity(text, kTimes, 0x1p63)) {
+    return Duration(static_cast<std::int64_t>(*value));
+  }
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[units] `{}` is no duration; write a number and one of ns, us, ms, s, "
+                          "min, h, d, as in `30s` or `1.5 min`",
+                          text));
+}
+
+Result<std::uint64_t> parse_bytes(std::string_view text) {
+  if (const auto value = parse_quantity(text, kSizes, 0x1p64)) {
+    return static_cast<std::uint64_t>(*value);
+  }
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[units] `{}` is no size; write a number and one of B, kB, MB, GB, TB, "
+                          "KiB, MiB, GiB, TiB, as in `64 MiB`",
+                          text));
+}
+
+Result<double> parse_fraction(std::string_view text) {
+  const auto quantity = split_quantity(text);
+  if (quantity && quantity->unit.empty()) return quantity->number;
+  if (quantity && quantity->unit == "%") return quantity->number / 100;
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[units] `{}` is no share; write it as `5%` or `0.05`", text));
+}
+
+std::string format_duration(Duration duration) {
+  const auto nanoseconds = static_cast<double>(duration.count());
+  if (duration < Duration::zero()) return fmt::format("-{}", format_duration(-duration));
+  if (duration < std::chrono::microseconds(1)) return fmt::format("{} ns", duration.count());
+  if (nanoseconds < 999.5e3) return fmt::format("{:.0f} µs", nanoseconds / 1e3);
+  if (nanoseconds < 9.95e6) return fmt::format("{:.1f} ms", nanoseconds / 1e6);
+  if (nanoseconds < 999.5e6) return fmt::format("{:.0f} ms", nanoseconds / 1e6);
+  if (nanoseconds < 59.95e9) return fmt::format("{:.1f} s", nanoseconds / 1e9);
+  return format_long_duration(std::chrono::round<std::chrono::seconds>(duration).count());
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  constexpr std::string_view kNames[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; value >= 1023.95 && unit + 1 < std::size(kNames); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kNames[unit]);
+}
+
+std::string format_count(double count) {
+  if (std::abs(count) < 1000) return fmt::format("{:.6g}", std::round(count * 10) / 10);
+  constexpr std::string_view kNames[] = {"k", "M", "G", "T", "P"};
+  double value = count / 1000;
+  std::size_t unit = 0;
+  for (; std::abs(value) >= 999.95 && unit + 1 < std::size(kNames); ++unit) value /= 1000;
+  const int decimals = std::abs(value) < 9.995 ? 2 : 1;
+  return fmt::format("{:.{}f} {}", value, decimals, kNames[unit]);
+}
+
+std::string nearest(std::string_view word, std::span<const std::string_view> known) {
+  std::string_view best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string_view candidate : known) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance && distance < candidate.size()) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return std::string(best);
+}
+
+}  // namespace muster
