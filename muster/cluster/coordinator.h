@@ -1,0 +1,120 @@
+#pragma once
+// The coordinator: knows who has joined, publishes generations, notices who is gone, keeps the
+// store. CoordinatorState is a state machine fed with events and asked for actions, without time,
+// threads or sockets of its own; Coordinator puts it on a Loop and a Network.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/log.h"
+#include "muster/cluster/membership.h"
+#include "muster/cluster/messages.h"
+#include "muster/net/network.h"
+
+namespace muster::cluster {
+
+struct CoordinatorOptions {
+  MembershipPolicy policy;
+  Duration join_timeout = std::chrono::seconds(60);  // for the first generation
+};
+
+using PeerId = std::uint64_t;  // one control connection; never reused
+
+// What the coordinator tells whoever runs it (the launcher). Called on the loop's thread.
+struct CoordinatorEvents {
+  std::function<void(const Welcome& generation)> on_generation;  // rank: kNoRank
+  std::function<void(std::int32_t worker, const Progress&)> on_progress;
+  std::function<void(std::int32_t worker, const Bytes& content)> on_report;
+  // A worker told of its own failure.
+  std::function<void(std::int32_t worker, const Error&, const Progress&)> on_failure;
+  // Connection lost without Leave (kPeerLost), or silent for too long (kTimeout).
+  std::function<void(std::int32_t worker, const Error&)> on_lost;
+  std::function<void(std::int32_t worker)> on_leave;
+  // No generation came about in time: names who is missing.
+  std::function<void(const Error&)> on_join_timeout;
+};
+
+struct SendAction {
+  PeerId to;
+  Message message;
+};
+struct CloseAction {
+  PeerId peer;
+  Error why;
+};
+struct TellAction {  // calls one of CoordinatorEvents
+  std::function<void(const CoordinatorEvents&)> tell;
+};
+using Action = std::variant<SendAction, CloseAction, TellAction>;
+
+// One thread at a time. Every event returns what to do, in order.
+class CoordinatorState {
+ public:
+  CoordinatorState(CoordinatorOptions options, TimePoint now, Logger log);
+
+  std::vector<Action> on_message(PeerId peer, const Message& message, TimePoint now);
+  std::vector<Action> on_closed(PeerId peer, const Error& why, TimePoint now);
+  std::vector<Action> on_clock(TimePoint now);
+  std::vector<Action> broadcast(const Message& message);
+
+  TimePoint next_clock() const noexcept;  // when on_clock is due; TimePoint::max(): never
+  Generation generation() const noexcept { return generation_; }
+
+ private:
+  struct Worker {
+    Candidate candidate;
+    Progress progress;
+    bool lost = false;  // reported as lost
+  };
+  struct Waiting {  // a get of a key that is not there yet
+    PeerId peer;
+    std::uint64_t id;
+  };
+
+  void join(PeerId peer, const Join& message, TimePoint now);
+  void decide(TimePoint now);
+  void publish(const std::vector<std::int32_t>& members);
+  void lose(PeerId peer, Worker& worker, Error why);
+  void answer(PeerId peer, const StoreRequest& request);
+  void store(const std::string& key, Bytes value);
+  void reply(PeerId peer, std::uint64_t id, Bytes value, std::int64_t number = 0);
+  void tell(std::function<void(const CoordinatorEvents&)> what);
+  std::string missing_workers() const;
+  Worker* find_worker(std::int32_t worker);
+  std::vector<Action> take_actions();
+
+  CoordinatorOptions options_;
+  TimePoint started_;
+  Logger log_;
+  std::map<PeerId, Worker> workers_;
+  std::vector<std::int32_t> current_;
+  Generation generation_{0};
+  bool gave_up_ = false;
+  std::string reason_;
+  std::map<std::string, Bytes> values_;
+  std::map<std::string, std::vector<Waiting>> waiting_;
+  std::vector<Action> actions_;
+};
+
+// On a network. Thread-safe; the destructor closes all connections. Not destroyed on the loop's
+// thread.
+class Coordinator {
+ public:
+  virtual ~Coordinator() = default;
+  virtual const net::Address& address() const noexcept = 0;  // where workers join
+  virtual void broadcast(const Message& message) = 0;
+};
+
+// Listens at `address` (port 0: any). `network` outlives the coordinator.
+Result<std::unique_ptr<Coordinator>> create_coordinator(net::Network& network,
+                                                        const net::Address& address,
+                                                        CoordinatorOptions options,
+                                                        CoordinatorEvents events, Logger log);
+
+}  // namespace muster::cluster

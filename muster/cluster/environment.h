@@ -1,0 +1,35 @@
+#pragma once
+// What a launcher tells its workers through their environment, and how they read it.
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "muster/base/files.h"
+#include "muster/cluster/member.h"
+#include "muster/net/credentials.h"
+
+namespace muster::cluster {
+
+struct WorkerEnvironment {
+  net::Address coordinator;        // MUSTER_COORDINATOR, and MASTER_ADDR, MASTER_PORT
+  std::int32_t worker = 0;         // MUSTER_WORKER, and RANK
+  std::int32_t workers = 1;        // MUSTER_WORKERS, and WORLD_SIZE
+  std::int32_t local_worker = 0;   // LOCAL_RANK
+  std::int32_t local_workers = 1;  // LOCAL_WORLD_SIZE
+  std::int32_t lanes = 1;          // MUSTER_LANES: threads this worker should compute on
+  std::string credentials;         // MUSTER_CREDENTIALS: net::to_text
+};
+
+std::map<std::string, std::string> to_variables(const WorkerEnvironment& environment);
+
+// `variable` looks one up (system_variable, or a map in tests). kNotFound: not started by muster's
+// launcher; kInvalid: a variable that makes no sense, named.
+using VariableLookup = std::function<std::optional<std::string>(const std::string&)>;
+Result<WorkerEnvironment> read_environment(const VariableLookup& variable);
+std::optional<std::string> system_variable(const std::string& name);
+
+// Host name, boot id and pid of this process.
+WorkerInfo describe_this_process(std::int32_t worker, Files& files = system_files());
+
+}  // namespace muster::cluster

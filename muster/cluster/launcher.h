@@ -1,0 +1,86 @@
+#pragma once
+// A launcher starts a job's workers, keeps the coordinator, and sees to it that the job ends as a
+// whole: all workers finish, or all are gone within a second and the culprit is named.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/files.h"
+#include "muster/base/log.h"
+#include "muster/base/process.h"
+#include "muster/base/result.h"
+#include "muster/cluster/messages.h"
+
+namespace muster::cluster {
+
+struct LaunchSpec {
+  std::vector<std::string> command;                // of every worker
+  std::map<std::string, std::string> environment;  // added for every worker
+  std::int32_t workers = 1;
+  std::vector<int> cores;  // shared out among the workers; empty: all this process may use
+  bool pin = true;         // each worker to its share, where there is a core for each
+  Path log_folder;         // rank-N.log are written here; empty: nowhere
+  Duration join_timeout = std::chrono::seconds(60);
+  Duration heartbeat_timeout = std::chrono::seconds(10);
+  Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
+  bool insecure_plaintext = false;                  // see net::NetworkOptions
+};
+
+// Sees the job run. Called on one thread; must not block for long.
+class LaunchObserver {
+ public:
+  virtual ~LaunchObserver() = default;
+  virtual void on_generation(const Welcome& /*generation*/) {}
+  virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}
+  virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
+  // One whole line of a worker's output, without prefix and newline.
+  virtual void on_line(Rank /*rank*/, bool /*is_error*/, std::string_view /*line*/) {}
+  // SIGINT, SIGTERM, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
+  virtual void on_stop(int /*signal*/, StopReason /*reason*/) {}
+};
+
+// Why a job failed: the first culprit, not those who fell over it.
+struct JobFailure {
+  Rank rank = kNoRank;
+  std::string host;
+  int pid = 0;
+  std::string reason;                   // "killed by SIGKILL", "exit status 3", "silent for 10.0 s"
+  Error error;                          // what it reported itself, or what is known of it
+  Progress progress;                    // what it was doing last
+  std::vector<std::string> last_lines;  // of its output, at most 20
+  std::string log;                      // path of its log; empty: none
+};
+// Several lines for a person.
+std::string describe(const JobFailure& failure);
+
+struct JobEnd {
+  std::optional<JobFailure> failure;
+  std::optional<int> signal;       // ended on this signal's request
+  std::vector<int> exit_statuses;  // by rank; -signal where killed
+};
+
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  // Blocks until every worker is gone. An Error: the job could not be started at all.
+  virtual Result<JobEnd> run(const LaunchSpec& spec, LaunchObserver& observer) = 0;
+};
+
+// Workers as child processes of this one. Takes over SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 while a
+// job runs. Run it on a thread that lives as long as the job: children die with it.
+std::unique_ptr<Launcher> create_local_launcher(Processes& processes, Files& files, Logger log,
+                                                Clock& clock = system_clock());
+
+// The cores of each worker: contiguous shares that differ by at most one, the larger first; more
+// workers than cores: one each, in turn.
+std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, std::int32_t workers);
+
+// Cores this process may run on (sched_getaffinity), ascending.
+std::vector<int> available_cores();
+
+}  // namespace muster::cluster

@@ -1,0 +1,67 @@
+#pragma once
+// The worker's side of membership: join, be heard of, tell and be told. One Member per rank; two in
+// one process work.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/log.h"
+#include "muster/cluster/messages.h"
+#include "muster/cluster/store.h"
+#include "muster/net/network.h"
+
+namespace muster::cluster {
+
+struct MemberOptions {
+  net::Address coordinator;
+  WorkerInfo info;
+  Duration heartbeat_interval = std::chrono::milliseconds(200);
+  Duration coordinator_timeout = std::chrono::seconds(10);  // nothing delivered for so long: lost
+};
+
+// One generation as agreed: who I am in it, and who the others are.
+struct Membership {
+  Generation generation{0};
+  Rank rank{0};
+  std::vector<MemberInfo> members;  // by rank
+  std::int32_t size() const noexcept { return static_cast<std::int32_t>(members.size()); }
+};
+
+// Thread-safe. Callbacks run on the loop's thread and must not block; one that is set after its
+// event has happened is called at once.
+class Member {
+ public:
+  // Leaves nothing running. Without leave() or fail() before, the coordinator sees a lost worker.
+  virtual ~Member() = default;
+
+  virtual const Membership& membership() const noexcept = 0;
+  virtual KvStore& store() noexcept = 0;
+
+  // The latest progress; sent with the next heartbeat, which a timer sends by itself.
+  virtual void progress(Progress progress) = 0;
+  virtual void report(Bytes content) = 0;
+
+  virtual std::optional<StopReason> stop_requested() const noexcept = 0;
+  virtual void on_stop(std::function<void(StopReason)> then) = 0;
+  virtual void on_dump(std::function<void()> then) = 0;
+  // The coordinator is gone (kPeerLost), or told that the job has failed (error.peer: the culprit).
+  virtual void on_lost(std::function<void(const Error&)> then) = 0;
+
+  // Tells of this worker's own failure; returns when it was handed over, at the latest at
+  // `deadline`.
+  virtual void fail(const Error& error, Deadline deadline) noexcept = 0;
+  // Says a regular good-bye, likewise. Afterwards losing the connection is no event.
+  virtual void leave(Deadline deadline) noexcept = 0;
+};
+
+// Connects, joins, and waits until the generation is published. `network` outlives the member.
+// kTimeout: the others did not come; kUnavailable: no coordinator there.
+Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions options,
+                                     Deadline deadline, Logger log);
+
+}  // namespace muster::cluster

@@ -1,0 +1,54 @@
+#pragma once
+// Who belongs to the next generation: a pure decision over what the coordinator knows. No clock,
+// lock or I/O, and always a reason, which the coordinator logs when it changes. (After torchft's
+// quorum computation.)
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/ids.h"
+#include "muster/cluster/messages.h"
+
+namespace muster::cluster {
+
+// What is known of one worker that has joined.
+struct Candidate {
+  WorkerInfo info;
+  TimePoint joined_at{};
+  TimePoint last_heard{};
+  bool connected = true;
+  bool leaving = false;  // said Leave
+};
+
+struct MembershipView {
+  std::vector<Candidate> candidates;   // in any order
+  std::vector<std::int32_t> current;   // workers of the present generation by rank; empty: none yet
+  std::optional<TimePoint> last_join;  // when somebody joined last
+};
+
+struct MembershipPolicy {
+  std::int32_t min_workers = 1;
+  std::int32_t max_workers = 1;  // min == max: a fixed membership
+  Duration heartbeat_timeout = std::chrono::seconds(10);
+  Duration settle = std::chrono::seconds(1);  // below max_workers: wait this long for more to join
+};
+
+struct MembershipDecision {
+  // Workers in rank order; equal to `current`: nothing changes. None: no generation is possible
+  // now.
+  std::optional<std::vector<std::int32_t>> members;
+  std::string reason;
+};
+
+// Survivors keep their order and come first, newcomers follow by worker number. A generation that
+// follows another needs more than half of it, so that two halves of a split never both go on.
+MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
+                                     const MembershipPolicy& policy);
+
+// Connected, not leaving, and heard of within the timeout.
+bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy);
+
+}  // namespace muster::cluster

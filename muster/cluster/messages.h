@@ -1,0 +1,98 @@
+#pragma once
+// The one table of control messages, version kControlVersion. Worker and coordinator speak nothing
+// else on their connection. Values; encode and decode are pure.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/ids.h"
+#include "muster/base/result.h"
+#include "muster/net/message.h"
+
+namespace muster::cluster {
+
+using net::Bytes;
+
+inline constexpr std::uint32_t kControlVersion = 1;
+
+// A worker: `worker` is its number in the launch, kept for life; its rank may change by generation.
+struct WorkerInfo {
+  std::int32_t worker = 0;
+  std::string host;
+  std::string boot_id;  // equal on two workers: they share memory
+  std::int32_t pid = 0;
+  Bytes endpoints;  // how the data plane reaches it; the data plane's own
+  friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
+};
+
+struct MemberInfo {
+  Rank rank{0};
+  WorkerInfo info;
+  friend bool operator==(const MemberInfo&, const MemberInfo&) = default;
+};
+
+// What a worker is doing; says at a failure where it was.
+struct Progress {
+  Step step{0};
+  std::string phase;      // "forward", "update", …
+  std::string operation;  // "all_reduce gradients/3"
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+enum class StopReason : std::uint8_t { kCheckpointAndExit, kAtOnce };
+
+// worker to coordinator
+struct Join {
+  WorkerInfo info;
+};
+struct Heartbeat {
+  Progress progress;
+};
+struct Report {
+  Bytes content;  // the observer's own
+};
+struct Failure {
+  Error error;
+  Progress progress;
+};
+struct Leave {};
+
+enum class StoreAction : std::uint8_t { kSet, kGet, kAdd, kCompareExchange };
+struct StoreRequest {
+  std::uint64_t id = 0;  // answered by the StoreReply with the same
+  StoreAction action = StoreAction::kSet;
+  std::string key;
+  Bytes value;
+  Bytes expected;
+  std::int64_t delta = 0;
+};
+
+// coordinator to worker
+struct Welcome {
+  Generation generation{0};
+  Rank rank{0};
+  std::vector<MemberInfo> members;  // in rank order
+};
+struct Stop {
+  StopReason reason = StopReason::kCheckpointAndExit;
+};
+struct Dump {};  // show stacks and operations in flight
+struct StoreReply {
+  std::uint64_t id = 0;
+  Bytes value;
+  std::int64_t number = 0;
+};
+// Failure is also sent to the workers: why the job ends, error.peer being the culprit.
+
+using Message = std::variant<Join, Heartbeat, Report, Failure, Leave, StoreRequest, Welcome, Stop,
+                             Dump, StoreReply>;
+
+std::string_view name(const Message& message) noexcept;  // "join", …
+Bytes encode(const Message& message);
+Result<Message> decode(std::span<const std::byte> bytes);
+
+}  // namespace muster::cluster
