@@ -30,16 +30,16 @@ inline Error fail(ErrorCode code, std::string message, Rank peer = kNoRank) {
 #define MUSTER_CONCAT(a, b) MUSTER_CONCAT_INNER(a, b)
 
 // Returns the Error of a failed Status or Result from the enclosing function.
-#define MUSTER_TRY(expression)                                        \
-  do {                                                                \
-    if (auto muster_status = (expression); !muster_status)            \
-      return ::muster::Error(std::move(muster_status).error());       \
+#define MUSTER_TRY(expression) MUSTER_TRY_INNER(expression, MUSTER_CONCAT(muster_status_, __LINE__))
+#define MUSTER_TRY_INNER(expression, name)                                                \
+  do {                                                                                    \
+    if (auto name = (expression); !name) return ::muster::Error(std::move(name).error()); \
   } while (false)
 
 // MUSTER_ASSIGN(auto value, expression): the value, or return the Error.
 #define MUSTER_ASSIGN(declaration, expression) \
   MUSTER_ASSIGN_INNER(declaration, expression, MUSTER_CONCAT(muster_result_, __LINE__))
-#define MUSTER_ASSIGN_INNER(declaration, expression, name)     \
-  auto name = (expression);                                    \
-  if (!name) return ::muster::Error(std::move(name).error());  \
+#define MUSTER_ASSIGN_INNER(declaration, expression, name)    \
+  auto name = (expression);                                   \
+  if (!name) return ::muster::Error(std::move(name).error()); \
   declaration = std::move(*name)

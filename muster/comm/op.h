@@ -27,7 +27,7 @@ enum class Reduce : std::uint8_t { kSum, kAvg, kMin, kMax, kProduct };
 struct AllReduce {
   TensorView buffer;
   Reduce reduce = Reduce::kSum;
-  std::shared_ptr<const SumTree> tree;  // none: any order
+  std::shared_ptr<const SumTree> tree = nullptr;  // none: any order
 };
 
 // input: [size * output], rank-major; rank r receives the reduction of block r.

@@ -1,0 +1,41 @@
+#include "muster/parallel/bucket_layout.h"
+
+#include <numeric>
+
+namespace muster::parallel {
+namespace {
+
+constexpr std::int64_t kAlignment = 16;  // floats: one cache line, so no two slots share one
+
+constexpr std::int64_t padded(std::int64_t count) {
+  return (count + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+std::int64_t BucketLayout::total() const noexcept {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
+
+BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes sizes) {
+  BucketLayout layout;
+  for (const std::int64_t count : counts) {
+    const std::int64_t limit = layout.sizes.size() <= 1 ? sizes.first_bytes : sizes.bytes;
+    const std::int64_t bytes = padded(count) * static_cast<std::int64_t>(sizeof(float));
+    const bool full =
+        layout.sizes.empty() ||
+        (layout.sizes.back() > 0 &&
+         layout.sizes.back() * static_cast<std::int64_t>(sizeof(float)) + bytes > limit);
+    if (full) {
+      layout.sizes.push_back(0);
+      layout.slots_in.push_back(0);
+    }
+    layout.slots.push_back(
+        {static_cast<std::int32_t>(layout.sizes.size()) - 1, layout.sizes.back(), count});
+    layout.sizes.back() += padded(count);
+    ++layout.slots_in.back();
+  }
+  return layout;
+}
+
+}  // namespace muster::parallel

@@ -1,0 +1,291 @@
+#include "muster/parallel/data_parallel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/models/torch_error.h"
+#include "muster/optim/clip.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+constexpr double kStatisticsMomentum = 0.1;  // PyTorch's default for batch norm
+
+std::shared_ptr<const comm::SumTree> tree_of(const DataParallelOptions& options,
+                                             const comm::Group& group) {
+  if (!options.ordered) return nullptr;
+  return std::make_shared<const comm::SumTree>(options.virtual_workers, group.size);
+}
+
+comm::LeafRange slices_of(const DataParallelOptions& options, const comm::Group& group) {
+  return comm::even_share(options.virtual_workers, group.size, to_int(group.rank));
+}
+
+std::int64_t targets_per_sample(const Examples& examples) {
+  return examples.targets.numel() / examples.samples();
+}
+
+Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
+
+}  // namespace
+
+std::int32_t unit_count(const DataParallelOptions& options, const comm::Group& group) {
+  const std::int32_t slices = slices_of(options, group).size();
+  return options.ordered ? slices : std::min(slices, options.lanes);
+}
+
+Result<std::unique_ptr<DataParallel>> DataParallel::create(
+    std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
+    std::shared_ptr<comm::Communicator> communicator, const DataParallelOptions& options,
+    Clock& clock) {
+  const comm::Group group = communicator->group();
+  if (group.size > options.virtual_workers) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[parallel/data] {} workers cannot share {} slices: raise "
+                            "training.virtual_workers or start fewer workers",
+                            group.size, options.virtual_workers));
+  }
+  const ExchangeOptions exchange_options{.tree = tree_of(options, group),
+                                         .units = unit_count(options, group),
+                                         .bucket_sizes = options.bucket_sizes,
+                                         .op = options.op};
+  const std::vector<std::int64_t> counts = LaneModel::slot_counts(*model, Flags::size());
+  MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
+  return std::unique_ptr<DataParallel>(new DataParallel(std::move(model), std::move(optimizer),
+                                                        std::move(communicator), options,
+                                                        std::move(exchange), clock));
+}
+
+DataParallel::DataParallel(std::unique_ptr<models::Model> model,
+                           std::unique_ptr<optim::Optimizer> optimizer,
+                           std::shared_ptr<comm::Communicator> communicator,
+                           DataParallelOptions options, std::unique_ptr<GradientExchange> exchange,
+                           Clock& clock)
+    : options_(std::move(options)),
+      communicator_(std::move(communicator)),
+      clock_(clock),
+      exchange_(std::move(exchange)),
+      optimizer_(std::move(optimizer)),
+      pool_(std::min(options_.lanes, slices_of(options_, communicator_->group()).size())) {
+  for (std::int32_t lane = 1; lane < pool_.size(); ++lane) {
+    lanes_.push_back(std::make_unique<LaneModel>(model->replicate(), *exchange_));
+  }
+  const auto& parameters = model->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::span<float> sum = exchange_->sum(static_cast<std::int32_t>(parameters.size() - i));
+    const at::Tensor& tensor = parameters[i].tensor;
+    names_.push_back(parameters[i].name);
+    gradients_.push_back(
+        tensor_over({DType::kF32, Shape(tensor.sizes().begin(), tensor.sizes().end()),
+                     std::as_writable_bytes(sum)}));
+  }
+  lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model), *exchange_));
+}
+
+std::vector<DataParallel::Unit> DataParallel::units_of(const data::StepBatch& batch) const {
+  const auto slices = static_cast<std::int32_t>(batch.slices.size());
+  const std::int32_t count = unit_count(options_, communicator_->group());
+  std::vector<Unit> units;
+  for (std::int32_t u = 0; u < count; ++u) {
+    const comm::LeafRange mine = comm::even_share(slices, count, u);
+    std::vector<Examples> parts;
+    for (std::int32_t s = mine.begin; s < mine.end; ++s) {
+      const data::SliceBatch& slice = batch.slices[static_cast<std::size_t>(s)];
+      if (slice.samples > 0) parts.push_back(examples_of(slice));
+    }
+    const SliceIndex first = batch.slices[static_cast<std::size_t>(mine.begin)].slice;
+    units.push_back({options_.ordered ? to_int(first) : u, first,
+                     parts.empty() ? Examples{} : concatenate(parts)});
+  }
+  return units;
+}
+
+Status DataParallel::run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
+                              StepTimes& times) {
+  const Flags own = first ? input.flags : Flags{};
+  const std::span<const float> flags(own.data(), Flags::size());
+  if (!unit.examples.inputs.defined()) {
+    lane.run_empty(unit.index, flags);
+    return ok();
+  }
+  const std::int64_t samples = unit.examples.samples();
+  const std::int64_t limit = options_.micro_batch_size > 0 ? options_.micro_batch_size : samples;
+  const std::int64_t passes = (samples + limit - 1) / limit;
+  const auto batch = static_cast<double>(input.batch.samples);
+  const RandomStream random(options_.seed, "forward",
+                            static_cast<std::uint64_t>(to_int(input.step)),
+                            static_cast<std::uint64_t>(to_int(unit.first_slice)));
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const Examples part =
+        narrow(unit.examples, pass * limit, std::min(samples, (pass + 1) * limit));
+    const LanePass what{.unit = unit.index,
+                        .pass = static_cast<std::int32_t>(pass),
+                        .passes = static_cast<std::int32_t>(passes),
+                        .weight = 1.0 / (batch * static_cast<double>(targets_per_sample(part))),
+                        .sample_share = static_cast<double>(part.samples()) / batch,
+                        .random = random.fork(static_cast<std::uint64_t>(pass))};
+    const LaneModel::Times took = lane.run(part, what, flags, clock_);
+    times.forward += took.forward;
+    times.backward += took.backward;
+  }
+  return ok();
+}
+
+Status DataParallel::compute(const StepInput& input, StepReport& report) {
+  const std::vector<Unit> units = units_of(input.batch);
+  std::vector<StepTimes> times(static_cast<std::size_t>(pool_.size()));
+  std::atomic<std::size_t> next{0};
+  exchange_->begin();
+  MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
+    const auto l = static_cast<std::size_t>(lane);
+    for (std::size_t u; (u = next++) < units.size();) {
+      MUSTER_TRY(run_unit(*lanes_[l], units[u], input, u == 0, times[l]));
+    }
+    return ok();
+  }));
+  for (const StepTimes& lane : times) {
+    report.times.forward += average(lane.forward, pool_.size());
+    report.times.backward += average(lane.backward, pool_.size());
+  }
+  const TimePoint waiting = clock_.now();
+  MUSTER_TRY(exchange_->finish());
+  report.times.exposed_communication = clock_.now() - waiting;
+  report.bytes_reduced = exchange_->bytes();
+  return ok();
+}
+
+Result<StepReport> DataParallel::step(const StepInput& input) {
+  StepReport report;
+  MUSTER_TRY(compute(input, report));
+  double divisor = 1;
+  MUSTER_TRY(check_and_clip(input, report, divisor));
+  if (input.before_update) report.times.checkpoint_stall = input.before_update();
+  const TimePoint updating = clock_.now();
+  MUSTER_TRY(update(input, divisor));
+  MUSTER_TRY(read_extras(report));
+  report.times.update = clock_.now() - updating;
+  return report;
+}
+
+Status DataParallel::check_and_clip(const StepInput& input, StepReport& report, double& divisor) {
+  const std::span<float> extras = exchange_->sum(0);
+  report.loss = extras[0];
+  report.accuracy = extras[1];
+  std::vector<double> squares(gradients_.size());
+  MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
+    const comm::LeafRange mine =
+        comm::even_share(static_cast<std::int32_t>(squares.size()), pool_.size(), lane);
+    for (auto i = static_cast<std::size_t>(mine.begin); i < static_cast<std::size_t>(mine.end);
+         ++i) {
+      squares[i] = optim::squared_norm(gradients_[i]);
+    }
+    return ok();
+  }));
+  Status finite = optim::check_finite(squares, names_);
+  if (finite && !std::isfinite(report.loss)) {
+    finite = fail(ErrorCode::kNumeric, fmt::format("the loss is {}", report.loss));
+  }
+  if (!finite) {
+    return with_context(
+        std::move(finite).error(),
+        fmt::format("[parallel/data] step {}, learning rate {:g}, nothing was updated",
+                    to_int(input.step), input.learning_rate));
+  }
+  report.grad_norm = optim::global_norm(squares);
+  divisor = 1.0 / optim::clip_scale(report.grad_norm, options_.max_grad_norm);
+  return ok();
+}
+
+Status DataParallel::update(const StepInput& input, double divisor) {
+  optimizer_->begin_step(input.learning_rate);
+  return pool_.run([&](std::int32_t lane) -> Status {
+    const comm::LeafRange mine =
+        comm::even_share(static_cast<std::int32_t>(gradients_.size()), pool_.size(), lane);
+    const auto begin = static_cast<std::size_t>(mine.begin);
+    const auto size = static_cast<std::size_t>(mine.size());
+    optimizer_->update({begin, begin + size}, std::span(gradients_).subspan(begin, size), divisor);
+    return ok();
+  });
+}
+
+Status DataParallel::read_extras(StepReport& report) {
+  const std::span<float> extras = exchange_->sum(0);
+  std::copy_n(extras.begin() + 2, Flags::size(), report.flags.data());
+  std::span<float> rest = extras.subspan(2 + Flags::size());
+  std::vector<at::Tensor> merged;
+  for (const models::Statistic& statistic : model().statistics()) {
+    const auto count = static_cast<std::size_t>(statistic.tensor.numel());
+    merged.push_back(tensor_over(view_of(rest.first(count))));
+    rest = rest.subspan(count);
+  }
+  if (!merged.empty()) model().apply_statistics(merged, kStatisticsMomentum);
+  return ok();
+}
+
+Status DataParallel::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
+  std::atomic<std::size_t> next{0};
+  return pool_.run([&](std::int32_t lane) -> Status {
+    const at::NoGradGuard no_grad;
+    models::Model& model = lanes_[static_cast<std::size_t>(lane)]->model();
+    for (std::size_t s; (s = next++) < batch.slices.size();) {
+      const data::SliceBatch& slice = batch.slices[s];
+      if (slice.samples == 0) continue;
+      const Examples examples = examples_of(slice);
+      models::PassContext context{.training = false, .random = RandomStream(options_.seed, "none")};
+      const models::LossSum loss =
+          model.loss_sum(model.forward(examples.inputs, context), examples.targets);
+      EvaluationTotals& totals = by_slice[static_cast<std::size_t>(to_int(slice.slice))];
+      totals.loss += loss.sum.item<double>();
+      totals.correct += loss.correct.item<double>();
+      totals.targets += static_cast<double>(loss.targets);
+    }
+    return ok();
+  });
+}
+
+Result<EvaluationTotals> DataParallel::combine(std::span<const EvaluationTotals> by_slice) {
+  std::vector<double> flat;  // a slice is zero on every rank but one, so this sum is exact
+  for (const EvaluationTotals& slice : by_slice) {
+    flat.insert(flat.end(), {slice.loss, slice.correct, slice.targets});
+  }
+  comm::OpOptions op = options_.op;
+  op.label = "evaluation";
+  MUSTER_TRY(communicator_->submit(comm::AllReduce{.buffer = view_of(std::span(flat))}, op).wait());
+  EvaluationTotals total;
+  for (std::size_t i = 0; i < flat.size(); i += 3) {
+    total.loss += flat[i];
+    total.correct += flat[i + 1];
+    total.targets += flat[i + 2];
+  }
+  return total;
+}
+
+std::vector<StateSlice> DataParallel::model_state() {
+  std::vector<StateSlice> state;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    const TensorView view = view_over(tensor);
+    state.push_back({name, view, view.shape, Shape(view.shape.size(), 0)});
+  };
+  for (const models::Parameter& parameter : model().parameters())
+    add(parameter.name, parameter.tensor);
+  for (const models::Statistic& statistic : model().statistics())
+    add(statistic.name, statistic.tensor);
+  return state;
+}
+
+std::vector<StateSlice> DataParallel::optimizer_state() {
+  std::vector<StateSlice> state;
+  for (const optim::StateTensor& tensor : optimizer_->state()) {
+    const TensorView view = view_over(tensor.tensor);
+    state.push_back({tensor.name, view, view.shape, Shape(view.shape.size(), 0)});
+  }
+  return state;
+}
+
+}  // namespace muster::parallel

@@ -1,0 +1,85 @@
+#pragma once
+// Synchronous data parallelism: every rank holds the whole model, computes its slices of the global
+// batch, and applies the same summed gradient. In ordered mode each slice is a unit of its own and
+// the sums follow the fixed tree, so the bits do not depend on lanes or ranks; in fast mode each
+// lane runs its slices as one batch and any order of summation is allowed. PyTorch DDP (Li et al.,
+// VLDB 2020) for buckets and overlap; VirtualFlow (Or et al., MLSys 2022) and EasyScale (Li et al.,
+// SC 2023) for slices.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/comm/communicator.h"
+#include "muster/models/model.h"
+#include "muster/optim/optimizer.h"
+#include "muster/parallel/gradient_exchange.h"
+#include "muster/parallel/lane_model.h"
+#include "muster/parallel/lanes.h"
+#include "muster/parallel/strategy.h"
+
+namespace muster::parallel {
+
+struct DataParallelOptions {
+  bool ordered = true;
+  std::int32_t virtual_workers = 8;
+  std::int32_t lanes = 1;
+  std::int64_t micro_batch_size = 0;  // most samples of one pass; 0: no limit
+  double max_grad_norm = 0;           // 0: no clipping
+  std::uint64_t seed = 0;
+  BucketSizes bucket_sizes{256 << 10, 1 << 20};
+  comm::OpOptions op;
+};
+
+class DataParallel final : public Strategy {
+ public:
+  // Collective. `model` is initialised alike on every rank; the strategy owns it from here.
+  static Result<std::unique_ptr<DataParallel>> create(
+      std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
+      std::shared_ptr<comm::Communicator> communicator, const DataParallelOptions& options,
+      Clock& clock);
+
+  Result<StepReport> step(const StepInput& input) override;
+  Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override;
+  Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) override;
+  std::vector<StateSlice> model_state() override;
+  std::vector<StateSlice> optimizer_state() override;
+
+  models::Model& model() noexcept { return lanes_.front()->model(); }
+  optim::Optimizer& optimizer() noexcept { return *optimizer_; }
+
+ private:
+  DataParallel(std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
+               std::shared_ptr<comm::Communicator> communicator, DataParallelOptions options,
+               std::unique_ptr<GradientExchange> exchange, Clock& clock);
+
+  struct Unit {
+    std::int32_t index;      // in the tree; in fast mode the lane
+    SliceIndex first_slice;  // names the unit's random numbers
+    Examples examples;       // undefined inputs: no samples
+  };
+  std::vector<Unit> units_of(const data::StepBatch& batch) const;
+  Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
+                  StepTimes& times);
+  Status compute(const StepInput& input, StepReport& report);
+  Status read_extras(StepReport& report);
+  Status check_and_clip(const StepInput& input, StepReport& report, double& divisor);
+  Status update(const StepInput& input, double divisor);
+
+  const DataParallelOptions options_;
+  const std::shared_ptr<comm::Communicator> communicator_;
+  Clock& clock_;
+  const std::unique_ptr<GradientExchange> exchange_;
+  const std::unique_ptr<optim::Optimizer> optimizer_;
+  std::vector<std::unique_ptr<LaneModel>> lanes_;
+  std::vector<std::string> names_;     // of parameters, in the model's order
+  std::vector<at::Tensor> gradients_;  // of parameters, over the exchange's sums
+  LanePool pool_;
+};
+
+// The units a worker computes in one step, by mode: its range of the tree, or one a lane.
+std::int32_t unit_count(const DataParallelOptions& options, const comm::Group& group);
+
+}  // namespace muster::parallel

@@ -1,0 +1,120 @@
+#include "muster/parallel/gradient_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/check.h"
+
+namespace muster::parallel {
+namespace {
+
+std::vector<comm::LeafRange> parts_of(const ExchangeOptions& options, Rank rank) {
+  if (!options.tree) return {comm::LeafRange{0, options.units}};
+  return options.tree->parts(rank);
+}
+
+std::int64_t most_parts(const ExchangeOptions& options) {
+  std::size_t most = 1;
+  for (std::int32_t rank = 0; options.tree && rank < options.tree->size(); ++rank) {
+    most = std::max(most, options.tree->parts(Rank{rank}).size());
+  }
+  return static_cast<std::int64_t>(most);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GradientExchange>> GradientExchange::create(
+    std::shared_ptr<comm::Communicator> communicator, std::span<const std::int64_t> counts,
+    const ExchangeOptions& options) {
+  BucketLayout layout = plan_buckets(counts, options.bucket_sizes);
+  std::vector<comm::Buffer> buffers;
+  for (const std::int64_t floats : layout.sizes) {
+    const auto bytes = static_cast<std::size_t>(floats * most_parts(options)) * sizeof(float);
+    MUSTER_ASSIGN(comm::Buffer buffer, communicator->allocate(bytes));
+    buffers.push_back(std::move(buffer));
+  }
+  std::vector<comm::LeafRange> parts = parts_of(options, communicator->group().rank);
+  return std::unique_ptr<GradientExchange>(new GradientExchange(
+      std::move(communicator), options, std::move(layout), std::move(buffers), std::move(parts)));
+}
+
+GradientExchange::GradientExchange(std::shared_ptr<comm::Communicator> communicator,
+                                   ExchangeOptions options, BucketLayout layout,
+                                   std::vector<comm::Buffer> buffers,
+                                   std::vector<comm::LeafRange> parts)
+    : communicator_(std::move(communicator)),
+      options_(std::move(options)),
+      parts_(static_cast<std::int32_t>(parts.size())),
+      buffers_(std::move(buffers)),
+      ready_(layout.sizes.size()) {
+  std::vector<std::span<float>> rows;
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    rows.emplace_back(reinterpret_cast<float*>(buffers_[b]->data()),
+                      static_cast<std::size_t>(layout.sizes[b] * parts_));
+  }
+  accumulator_ =
+      std::make_unique<TreeAccumulator>(std::move(layout), std::move(parts), std::move(rows),
+                                        [this](std::int32_t b) { bucket_ready(b); });
+}
+
+GradientExchange::~GradientExchange() = default;
+
+void GradientExchange::begin() {
+  const std::lock_guard lock(mutex_);
+  std::fill(ready_.begin(), ready_.end(), false);
+  next_ = 0;
+  works_.clear();
+  accumulator_->begin();
+}
+
+void GradientExchange::add(std::int32_t unit, std::int32_t slot, std::span<const float> values,
+                           std::int32_t pass, std::int32_t passes) {
+  accumulator_->add(unit, slot, values, pass, passes);
+}
+
+void GradientExchange::bucket_ready(std::int32_t bucket) {
+  const std::lock_guard lock(mutex_);
+  ready_[static_cast<std::size_t>(bucket)] = true;
+  for (; next_ < ready_.size() && ready_[next_]; ++next_) submit(static_cast<std::int32_t>(next_));
+}
+
+void GradientExchange::submit(std::int32_t bucket) {
+  const auto b = static_cast<std::size_t>(bucket);
+  const std::int64_t floats = accumulator_->layout().sizes[b];
+  comm::OpOptions op = options_.op;
+  op.label = fmt::format("gradients/{}", bucket);
+  const auto bytes = static_cast<std::size_t>(floats * parts_) * sizeof(float);
+  const TensorView view{DType::kF32, {parts_, floats}, buffers_[b]->first(bytes)};
+  works_.push_back(communicator_->submit(
+      comm::AllReduce{.buffer = view, .reduce = comm::Reduce::kSum, .tree = options_.tree}, op));
+}
+
+Status GradientExchange::finish() {
+  std::vector<comm::Work> works;
+  {
+    const std::lock_guard lock(mutex_);
+    MUSTER_CHECK(next_ == ready_.size(), "every slot of every unit was added");
+    works.swap(works_);
+  }
+  Status outcome = ok();
+  for (const comm::Work& work : works) {
+    Status status = work.wait();  // all of them: the buffers must be at rest before they are reused
+    if (!status && outcome) outcome = std::move(status);
+  }
+  return outcome;
+}
+
+std::span<float> GradientExchange::sum(std::int32_t slot) const {
+  const BucketSlot& place = accumulator_->layout().slots[static_cast<std::size_t>(slot)];
+  auto* begin = reinterpret_cast<float*>(buffers_[static_cast<std::size_t>(place.bucket)]->data());
+  return {begin + place.offset, static_cast<std::size_t>(place.count)};
+}
+
+std::uint64_t GradientExchange::bytes() const noexcept {
+  return static_cast<std::uint64_t>(accumulator_->layout().total()) * sizeof(float) *
+         static_cast<std::uint64_t>(parts_);
+}
+
+}  // namespace muster::parallel

@@ -1,0 +1,65 @@
+#pragma once
+// The gradients of one worker on their way to everybody's sum: buckets in the communicator's own
+// memory, summed over the worker's units as they are computed and over the workers as soon as a
+// bucket is full, while backward still runs. Every rank submits the buckets in the same order.
+//
+// Threads: add() from several lanes at once, each unit by one lane; everything else by one thread.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "muster/base/result.h"
+#include "muster/comm/communicator.h"
+#include "muster/parallel/bucket_layout.h"
+#include "muster/parallel/tree_accumulator.h"
+
+namespace muster::parallel {
+
+struct ExchangeOptions {
+  std::shared_ptr<const comm::SumTree> tree;  // none: fast mode, any order
+  std::int32_t units = 1;                     // of this worker; with a tree its range's size
+  BucketSizes bucket_sizes{};
+  comm::OpOptions op;
+};
+
+class GradientExchange {
+ public:
+  // `counts`: floats of each slot, in the order in which backward finishes them. Collective.
+  static Result<std::unique_ptr<GradientExchange>> create(
+      std::shared_ptr<comm::Communicator> communicator, std::span<const std::int64_t> counts,
+      const ExchangeOptions& options);
+  ~GradientExchange();
+
+  void begin();  // a new step
+  void add(std::int32_t unit, std::int32_t slot, std::span<const float> values, std::int32_t pass,
+           std::int32_t passes);
+  Status finish();  // waits for the sums of all buckets
+
+  // The sum of `slot` over all units of all ranks; from finish() to begin().
+  std::span<float> sum(std::int32_t slot) const;
+
+  std::uint64_t bytes() const noexcept;  // handed to the communicator in a step
+
+ private:
+  GradientExchange(std::shared_ptr<comm::Communicator> communicator, ExchangeOptions options,
+                   BucketLayout layout, std::vector<comm::Buffer> buffers,
+                   std::vector<comm::LeafRange> parts);
+  void bucket_ready(std::int32_t bucket);
+  void submit(std::int32_t bucket);
+
+  const std::shared_ptr<comm::Communicator> communicator_;
+  const ExchangeOptions options_;
+  const std::int32_t parts_;
+  const std::vector<comm::Buffer> buffers_;  // by bucket: [most parts of any rank, floats]
+  std::unique_ptr<TreeAccumulator> accumulator_;
+
+  std::mutex mutex_;
+  std::vector<bool> ready_;        // by bucket; guarded by mutex_
+  std::size_t next_ = 0;           // first bucket not yet submitted; guarded by mutex_
+  std::vector<comm::Work> works_;  // guarded by mutex_
+};
+
+}  // namespace muster::parallel

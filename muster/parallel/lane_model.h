@@ -1,0 +1,65 @@
+#pragma once
+// A lane's own copy of the model: shares parameters and statistics with the other lanes, and hands
+// every gradient on the moment autograd has it, in the middle of backward.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "muster/models/model.h"
+#include "muster/parallel/examples.h"
+#include "muster/parallel/gradient_exchange.h"
+
+namespace muster::parallel {
+
+// What one pass over one unit's (micro-)batch is.
+struct LanePass {
+  std::int32_t unit = 0;
+  std::int32_t pass = 0;
+  std::int32_t passes = 1;
+  double weight = 1;        // of a target: 1 / targets in the global batch
+  double sample_share = 1;  // of this pass's samples in the global batch: weighs its statistics
+  RandomStream random;      // of this pass
+};
+
+class LaneModel {
+ public:
+  // `exchange` outlives the lane. Slot 0 of it is for what accompanies the gradients (see
+  // `extras`), slot 1 + i for parameter `parameters - 1 - i`: the order in which backward finishes
+  // them.
+  LaneModel(std::unique_ptr<models::Model> model, GradientExchange& exchange);
+  ~LaneModel();
+
+  models::Model& model() noexcept { return *model_; }
+
+  // Forward and backward. Adds slot 0, [loss, accuracy, flags…, statistics…], after forward, and
+  // every parameter's gradient during backward. `flags` are this rank's, on one unit of it only.
+  struct Times {
+    Duration forward{};
+    Duration backward{};
+  };
+  Times run(const Examples& examples, const LanePass& pass, std::span<const float> flags,
+            const Clock& clock);
+
+  // A unit without samples adds zeros everywhere.
+  void run_empty(std::int32_t unit, std::span<const float> flags);
+
+  static std::vector<std::int64_t> slot_counts(const models::Model& model, std::size_t flags);
+
+ private:
+  class GradientHook;
+  void add_extras(const models::LossSum& loss, const std::vector<at::Tensor>& statistics,
+                  const LanePass& pass, std::span<const float> flags);
+  void add_missing(const LanePass& pass);
+  void deliver(std::size_t parameter, at::Tensor gradient);
+
+  std::unique_ptr<models::Model> model_;
+  GradientExchange& exchange_;
+  std::vector<float> extras_;
+  std::vector<bool> delivered_;  // by parameter, in this pass
+  std::vector<float> zeros_;     // as long as the longest slot
+  const LanePass* current_ = nullptr;
+};
+
+}  // namespace muster::parallel

@@ -1,0 +1,80 @@
+#pragma once
+// Strategy: how a step is made parallel. The same model, data and trainer run under each; changing
+// it is one line of the job file. A step is a transaction: success means that every rank applied
+// the update; an error leaves parameters and optimizer as they were after the last committed step.
+// One thread at a time.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/ids.h"
+#include "muster/base/random.h"
+#include "muster/base/result.h"
+#include "muster/base/tensor_view.h"
+#include "muster/data/batch.h"
+#include "muster/parallel/flags.h"
+
+namespace muster::parallel {
+
+struct StepInput {
+  const data::StepBatch& batch;  // this rank's slices of the global batch
+  Step step;                     // the one that will be committed
+  double learning_rate;
+  Flags flags;  // this rank's wishes; the report holds everybody's
+  // Called once before the first parameter is changed: whoever still reads the state (an
+  // asynchronous checkpoint) finishes here. Returns how long it had to wait.
+  std::function<Duration()> before_update;
+};
+
+struct StepTimes {
+  Duration forward{};  // of a lane, on average
+  Duration backward{};
+  Duration exposed_communication{};  // waiting for sums after the last backward
+  Duration update{};
+  Duration checkpoint_stall{};
+};
+
+struct StepReport {
+  double loss = 0;       // mean over the global batch's targets
+  double accuracy = 0;   // share of targets predicted right
+  double grad_norm = 0;  // before clipping
+  Flags flags;           // of all ranks
+  StepTimes times;
+  std::uint64_t bytes_reduced = 0;  // by this rank's buckets
+};
+
+// Where a tensor of the state lies in the whole: for checkpoints that load at any size.
+struct StateSlice {
+  std::string name;
+  TensorView tensor;  // this rank's part
+  Shape global_shape;
+  Shape offset;  // of the part in the whole
+};
+
+struct EvaluationTotals {
+  double loss = 0;  // sums over targets
+  double correct = 0;
+  double targets = 0;
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual Result<StepReport> step(const StepInput& input) = 0;
+
+  // Sums over the slices of a batch, forward only. Local: `combine` makes them global.
+  virtual Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) = 0;
+  // Adds up what every rank found, in the order of slices: the same bits at any size.
+  virtual Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) = 0;
+
+  // Model tensors and optimizer tensors, valid until the next update. Writing through them loads.
+  virtual std::vector<StateSlice> model_state() = 0;
+  virtual std::vector<StateSlice> optimizer_state() = 0;
+};
+
+}  // namespace muster::parallel

@@ -1,0 +1,27 @@
+#include "muster/train/divergence.h"
+
+#include <fmt/format.h>
+
+namespace muster::train {
+namespace {
+
+constexpr double kSmoothing = 0.02;     // an average over about 50 steps
+constexpr double kTolerated = 10;       // times the first loss
+constexpr std::int64_t kPatience = 50;  // steps
+
+}  // namespace
+
+Status DivergenceGuard::observe(Step step, double loss, double learning_rate) {
+  if (!first_) first_ = loss;
+  smoothed_ = smoothed_ ? *smoothed_ + kSmoothing * (loss - *smoothed_) : loss;
+  steps_above_ = *smoothed_ > kTolerated * *first_ ? steps_above_ + 1 : 0;
+  if (steps_above_ < kPatience) return ok();
+  return fail(
+      ErrorCode::kNumeric,
+      fmt::format("[train/divergence] step {}: the loss is {:.4g} on average, more than {} times "
+                  "the run's first ({:.4g}), at learning rate {:g}; lower optimizer.learning_rate, "
+                  "lengthen schedule.warmup or set training.max_grad_norm",
+                  to_int(step), *smoothed_, kTolerated, *first_, learning_rate));
+}
+
+}  // namespace muster::train

@@ -1,0 +1,60 @@
+#include "muster/train/progress.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace muster::train {
+namespace {
+
+using nlohmann::json;
+
+// A double that comes back with the same bits: JSON's shortest form does that for finite numbers.
+std::optional<double> optional_number(const json& object, const char* key) {
+  if (!object.contains(key)) return std::nullopt;
+  return object.at(key).get<double>();
+}
+
+Progress read(const json& object) {
+  Progress progress;
+  progress.committed = Step{object.at("step").get<std::int64_t>()};
+  const json& cursor = object.at("cursor");
+  progress.cursor = {cursor.at("epoch"), cursor.at("position"), cursor.at("samples_seen")};
+  progress.optimizer_steps = object.at("optimizer_steps");
+  if (const auto value = optional_number(object, "best_value")) {
+    progress.best = Best{*value, Step{object.at("best_step").get<std::int64_t>()}};
+  }
+  progress.evaluations_without_gain = object.at("evaluations_without_gain");
+  progress.first_loss = optional_number(object, "first_loss");
+  return progress;
+}
+
+}  // namespace
+
+std::string to_json(const Progress& progress) {
+  json object = {{"step", to_int(progress.committed)},
+                 {"cursor",
+                  {{"epoch", progress.cursor.epoch},
+                   {"position", progress.cursor.position},
+                   {"samples_seen", progress.cursor.samples_seen}}},
+                 {"optimizer_steps", progress.optimizer_steps},
+                 {"evaluations_without_gain", progress.evaluations_without_gain}};
+  if (progress.best) {
+    object["best_value"] = progress.best->value;
+    object["best_step"] = to_int(progress.best->step);
+  }
+  if (progress.first_loss) object["first_loss"] = *progress.first_loss;
+  return object.dump();
+}
+
+Result<Progress> progress_from_json(std::string_view text) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception& exception) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("[train/resume] the checkpoint's progress is not readable: {}",
+                            exception.what()));
+  }
+}
+
+}  // namespace muster::train
