@@ -1,0 +1,173 @@
+"""Each check of tools/ finds what is planted for it, names the file and the line, and is content
+with its opposite."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class PlantedTree(unittest.TestCase):
+    """A small source tree of the test's own, which a check is run on."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.root = Path(place.name)
+
+    def plant(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def check(self, name):
+        done = subprocess.run([sys.executable, ROOT / "tools" / name, self.root],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout
+
+    def assert_found(self, check, *expected):
+        status, output = self.check(check)
+        self.assertEqual(status, 1, output)
+        for text in expected:
+            self.assertIn(text, output)
+
+    def assert_good(self, check):
+        status, output = self.check(check)
+        self.assertEqual(status, 0, output)
+
+
+class Layers(PlantedTree):
+    def test_include_upwards(self):
+        self.plant("muster/base/x.cc", '#include <vector>\n#include "muster/comm/op.h"\n')
+        self.assert_found("check_layers.py", "muster/base/x.cc:2:", "muster/comm/op.h")
+
+    def test_include_downwards(self):
+        self.plant("muster/comm/x.cc", '#include "muster/base/error.h"\n')
+        self.assert_good("check_layers.py")
+
+    def test_single_header_of_a_layer(self):
+        self.plant("muster/comm/x.cc", '#include "muster/cluster/store.h"\n')
+        self.assert_good("check_layers.py")
+        self.plant("muster/comm/x.cc", '#include "muster/cluster/launcher.h"\n')
+        self.assert_found("check_layers.py", "muster/comm/x.cc:1:")
+
+    def test_leaf_included_by_its_layer(self):
+        leaf = '#include "muster/comm/backend/native/native.h"\n'
+        self.plant("muster/app/compose.cc", leaf)
+        self.plant("muster/comm/native_test.cc", leaf)
+        self.plant("muster/comm/backend/native/executor.cc", leaf)
+        self.assert_good("check_layers.py")
+        self.plant("muster/comm/choose.cc", leaf)
+        self.assert_found("check_layers.py", "muster/comm/choose.cc:1:", "leaf")
+
+    def test_leaf_included_by_another_leaf(self):
+        self.plant("muster/comm/backend/native/x.cc",
+                   '#include "muster/comm/backend/loopback/loopback.h"\n')
+        self.assert_found("check_layers.py", "muster/comm/backend/native/x.cc:1:")
+
+    def test_testing_in_the_product(self):
+        self.plant("muster/comm/x_test.cc", '#include "muster/testing/fake_clock.h"\n')
+        self.assert_good("check_layers.py")
+        self.plant("muster/comm/x.cc", '#include "muster/testing/fake_clock.h"\n')
+        self.assert_found("check_layers.py", "muster/comm/x.cc:1:", "tests only")
+
+    def test_libtorch_below_models(self):
+        self.plant("muster/models/x.cc", "#include <torch/torch.h>\n")
+        self.assert_good("check_layers.py")
+        for layer in ("comm", "data", "checkpoint", "cli"):
+            self.plant(f"muster/{layer}/x.cc", "#include <ATen/ATen.h>\n")
+            self.assert_found("check_layers.py", f"muster/{layer}/x.cc:1:")
+
+    def test_libtorch_in_a_test_below_models(self):
+        self.plant("muster/comm/x_test.cc", "#include <torch/torch.h>\n")
+        self.assert_found("check_layers.py", "muster/comm/x_test.cc:1:", "without libtorch")
+
+    def test_library_outside_its_layer(self):
+        self.plant("muster/train/x.cc", "#include <yaml-cpp/yaml.h>\n")
+        self.assert_found("check_layers.py", "muster/train/x.cc:1:", "job")
+
+    def test_unknown_layer(self):
+        self.plant("muster/extras/x.cc", "int x;\n")
+        self.assert_found("check_layers.py", "extras is no layer")
+
+
+class Symbols(PlantedTree):
+    def test_each_kind(self):
+        planted = {
+            "time": "auto t = std::chrono::steady_clock::now();",
+            "sleep": "std::this_thread::sleep_for(1s);",
+            "entropy": "std::random_device device;",
+            "sockets": "int s = ::socket(AF_INET, SOCK_STREAM, 0);",
+            "files": "std::ofstream out(path);",
+            "shared memory": "int s = shm_open(name, 0, 0);",
+            "processes": "auto child = fork();",
+            "environment": "auto home = std::getenv(name);",
+            "exit": "std::abort();",
+            "assert": "assert(x);",
+            "feature switch": "#ifdef MUSTER_CUDA",
+            "endless wait": "changed.wait(lock);",
+            "thread left alone": "thread_.detach();",
+            "C output": "std::cout << x;",
+        }
+        for what, line in planted.items():
+            with self.subTest(what):
+                self.plant("muster/train/x.cc", f"\n{line}\n")
+                self.assert_found("check_symbols.py", f"muster/train/x.cc:2: {what}:")
+
+    def test_comments_and_literals_are_no_code(self):
+        self.plant("muster/train/x.cc",
+                   '// fork() is not called\nauto s = "std::getenv(x)"; /* assert(\n x) */\n'
+                   'auto r = R"(std::cout)";\nconst char c = \'"\'; int n = 1\'000;\n')
+        self.assert_good("check_symbols.py")
+
+    def test_a_test_may(self):
+        self.plant("muster/train/x_test.cc", "auto child = fork();\n")
+        self.assert_good("check_symbols.py")
+
+    def test_names_that_only_resemble(self):
+        self.plant("muster/train/x.cc",
+                   "auto a = stream.fork(name);\nauto b = clock.now();\nauto c = step_time(0);\n"
+                   "auto d = files.open(path);\nauto e = tensor.detach();\n")
+        self.assert_good("check_symbols.py")
+
+    def test_unfinished_work(self):
+        self.plant("muster/train/x_test.cc", "int x;  // TO" "DO later\n")
+        self.assert_found("check_symbols.py", "muster/train/x_test.cc:1:")
+
+
+class Text(PlantedTree):
+    def test_machine_path(self):
+        self.plant("docs/x.md", "see\n/home/" "somebody/runs\n")
+        self.assert_found("check_text.py", "docs/x.md:2:")
+
+    def test_long_file(self):
+        self.plant("muster/base/x.cc", "int x;\n" * 500)
+        self.assert_good("check_text.py")
+        self.plant("muster/base/x.cc", "int x;\n" * 501)
+        self.assert_found("check_text.py", "muster/base/x.cc:501:")
+
+
+class Dependencies(unittest.TestCase):
+    """script/dependencies without root says what to install, and changes nothing."""
+
+    def test_missing_package_without_root(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as packages:
+            packages.write("build  no-such-package  # of this test\ntest  nor-this-one\n")
+            packages.flush()
+            os.chmod(packages.name, 0o644)
+            command = [ROOT / "script/dependencies", "--packages", packages.name]
+            if os.getuid() == 0:
+                command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("apt-get install --no-install-recommends no-such-package\n", done.stderr)
+        self.assertNotIn("nor-this-one", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

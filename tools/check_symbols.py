@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Nothing touches the operating system but through the seams (Clock, Network, Files, Random,
+Process), and some habits stay out altogether.
+
+usage: tools/check_symbols.py [ROOT]
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from sources import ROOT, code_only, cpp_files, finish, is_test
+
+# (what, pattern, use instead, {file or folder: why it may})
+BANNED = (
+    ("time", r"\b(steady_clock|system_clock|high_resolution_clock)::now\b"
+             r"|\b(gettimeofday|clock_gettime|timespec_get)\s*\(|(?<![\w.>])(std::|::)?time\s*\(\s*(0|NULL|nullptr|&)",
+     "muster::Clock", {"muster/base/clock.cc": "is the system's Clock"}),
+    ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep)\b",
+     "Clock::wait_until or a timer of the event loop", {"muster/base/clock.cc": "is the system's Clock"}),
+    ("entropy", r"\b(random_device|mt19937(_64)?|default_random_engine|srand|getrandom|RAND_bytes)\b|(?<![\w.>])(std::|::)?rand\s*\(",
+     "RandomStream or Entropy", {"muster/base/random.cc": "is the system's Entropy"}),
+    ("sockets", r"(?<![\w>.])::(socket|bind|listen|accept4?|connect|send|sendmsg|recv|recvmsg|getaddrinfo)\s*\(",
+     "muster::net::Network", {}),
+    ("files", r"(?<![\w>.:])(std::)?(fopen|freopen|tmpfile|mkstemp|mkdtemp)\s*\(|\bstd::(basic_)?[io]?fstream\b"
+              r"|(?<![\w>.])::(open|openat|creat|unlink|rename|mkdir|fsync|fdatasync|pread|pwrite)\s*\("
+              r"|\b(fs|filesystem)::(remove|remove_all|rename|exists|create_director\w+|copy\w*|file_size|directory_iterator"
+              r"|recursive_directory_iterator|is_\w+|resize_file|temp_directory_path|current_path|space|create_symlink)\b",
+     "muster::Files", {}),
+    ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
+     "the native engine's segment", {}),
+    ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvp|posix_spawnp?|waitpid|waitid|popen)\s*\()"
+                  r"|(?<![\w>.:])(std::)?system\s*\(",
+     "muster::Processes", {}),
+    ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b",
+     "what main() passes in", {}),
+    ("signals", r"(?<![\w>.])(std::|::)?(sigaction|signal)\s*\(\s*SIG|\bsigprocmask\s*\(",
+     "the signal set of the event loop", {}),
+    ("exit", r"(?<![\w>.])(std::|::)(exit|_exit|quick_exit|_Exit|abort|terminate)\s*\(",
+     "a Status that main() turns into an exit code", {}),
+    ("assert", r"(?<![\w>.])assert\s*\(|#\s*include\s*<cassert>", "MUSTER_CHECK", {}),
+    ("feature switch", r"^\s*#\s*(if|ifdef|ifndef|elif)\b(?! defined\(__x86_64__\))",
+     "a leaf, or a no_x.cc twin", {"muster/base/check.h": "MUSTER_DCHECK follows the build type"}),
+    ("endless wait", r"\.wait\s*\(\s*(lock|guard|held)\b", "Clock::wait_until with a Deadline",
+     {"muster/comm/work.cc": "the operation behind a Work ends by its own deadline",
+      "muster/parallel/lanes.cc": "threads of one process that only hand work to each other"}),
+    ("thread left alone", r"\bthread\w*\.detach\s*\(", "a thread that its owner joins", {}),
+    ("C output", r"(?<![\w>.])(std::)?(printf|puts|putchar)\s*\(|\bstd::(cout|cerr|clog)\b",
+     "observe, or the log", {}),
+)
+# In any text, comments included.
+LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def allowed(path, places):
+    return any(str(path) == place or str(path).startswith(place + "/") for place in places)
+
+
+def file_problems(root, path):
+    text = (root / path).read_text()
+    for number, line in enumerate(text.splitlines(), 1):
+        if LEFTOVERS.search(line):
+            yield f"{path}:{number}: {LEFTOVERS.search(line).group()}: finish it or open an issue"
+    if is_test(path):
+        return
+    for number, line in enumerate(code_only(text).splitlines(), 1):
+        for what, pattern, instead, places in BANNED:
+            found = re.search(pattern, line)
+            if found and not allowed(path, places):
+                yield f"{path}:{number}: {what}: '{found.group().strip()}': use {instead}"
+
+
+def main():
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    files = cpp_files(root)
+    finish("symbols", [p for path in files for p in file_problems(root, path)], len(files))
+
+
+if __name__ == "__main__":
+    main()

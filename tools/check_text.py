@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""What holds for every committed text: no path of somebody's machine, no stray white space, and
+files of C++ short enough to read.
+
+usage: tools/check_text.py [ROOT]
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from sources import ROOT, finish
+
+FOLDERS = ("muster", "tests", "bench", "cmake", "tools", "script", "jobs", "docs", ".ci")
+SUFFIXES = {"", ".h", ".cc", ".cmake", ".py", ".sh", ".txt", ".md", ".yaml", ".yml", ".json", ".svg",
+            ".html", ".test"}
+MACHINE_PATH = re.compile(r"/(work|root|home/\w+|tmp/(bash|clone)\w*)/")
+LONGEST = 500  # lines of a C++ file
+
+
+def text_files(root):
+    top = [path for path in root.iterdir() if path.is_file()]
+    below = [path for folder in FOLDERS for path in (root / folder).rglob("*") if path.is_file()]
+    for path in sorted(top + below):
+        if path.suffix in SUFFIXES and "__pycache__" not in path.parts and path.name != ".git":
+            yield path.relative_to(root)
+
+
+def file_problems(root, path):
+    try:
+        text = (root / path).read_text()
+    except UnicodeDecodeError:
+        return  # not a text: a fixture
+    cpp = path.suffix in (".h", ".cc")
+    if cpp and text.count("\n") > LONGEST:
+        yield f"{path}:{LONGEST + 1}: longer than {LONGEST} lines: one subject a file"
+    if cpp and text and not text.endswith("\n"):
+        yield f"{path}: no newline at the end"
+    for number, line in enumerate(text.splitlines(), 1):
+        found = MACHINE_PATH.search(line)
+        if found and path.name != "check_text.py":
+            yield f"{path}:{number}: '{found.group()}' is a place on one machine"
+        if cpp and line != line.rstrip():
+            yield f"{path}:{number}: white space at the end of the line"
+
+
+def main():
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    files = list(text_files(root))
+    finish("text", [p for path in files for p in file_problems(root, path)], len(files))
+
+
+if __name__ == "__main__":
+    main()

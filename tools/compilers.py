@@ -1,0 +1,38 @@
+"""How the checks call the compilers: like the build, without its build folder."""
+
+from pathlib import Path
+
+from check_layers import LAYERS, TORCH_LAYERS
+from sources import ROOT
+
+TORCH = ROOT / ".deps/libtorch/torch"
+LANGUAGE = ["-std=c++20", "-I.", "-DASIO_STANDALONE", "-DASIO_NO_DEPRECATED", "-DMUSTER_CHECKED=1"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wnon-virtual-dtor", "-Werror"]
+
+
+def needs_torch(path):
+    """True where libtorch's headers may appear, tests of those layers included."""
+    return path.parts[0] == "muster" and path.parts[1] in TORCH_LAYERS
+
+
+def in_core(path):
+    """True for the layers that build without libtorch."""
+    return path.parts[0] == "muster" and path.parts[1] in LAYERS and not needs_torch(path)
+
+
+def torch_flags():
+    """As in cmake/MusterTorch.cmake: after the system's folders."""
+    return [flag for folder in ("include", "include/torch/csrc/api/include")
+            for flag in ("-idirafter", str(TORCH / folder))]
+
+
+def precompiled_torch(run, root=ROOT):
+    """clang's precompiled header of libtorch: 25 s once instead of 25 s a file. `run(command)` must
+    raise on failure. Returns the flags that use it."""
+    place = root / "build/checks/torch.pch"
+    source = root / "cmake/torch_pch.h"
+    if not place.exists() or place.stat().st_mtime < source.stat().st_mtime:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        run(["clang++-19", *LANGUAGE, *torch_flags(), "-fPIC", "-x", "c++-header", str(source), "-o",
+             str(place)])
+    return [*torch_flags(), "-fPIC", "-include-pch", str(place)]

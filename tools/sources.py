@@ -1,0 +1,104 @@
+"""What the checks beside this file share: which files there are, their includes, their text without
+comments, and compiler runs whose good results are remembered."""
+
+import concurrent.futures
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE_FOLDERS = ("muster", "tests", "bench")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def cpp_files(root, folders=SOURCE_FOLDERS):
+    """Every .h and .cc below the folders, sorted, relative to root."""
+    return sorted(
+        path.relative_to(root)
+        for folder in folders
+        for path in (Path(root) / folder).rglob("*")
+        if path.suffix in (".h", ".cc") and path.is_file()
+    )
+
+
+def is_test(path):
+    """True for what only tests use: x_test.cc, tests/, bench/, muster/testing/."""
+    return path.name.endswith("_test.cc") or path.parts[0] != "muster" or path.parts[1] == "testing"
+
+
+def includes(text):
+    """Yields (line number, '<' or '"', path) for each include."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def code_only(text):
+    """The text with comments and the contents of literals blanked; line numbers stay."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"'
+        r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'(?!\w)',
+        re.DOTALL,
+    )
+
+    def blank(match):
+        found = match.group(0)
+        if found.startswith(("//", "/*")):
+            return "\n" * found.count("\n")
+        return '""' + "\n" * found.count("\n")
+
+    return pattern.sub(blank, text)
+
+
+def closure(root, path, seen=None):
+    """The file and every file of the project it includes, directly or not."""
+    seen = {} if seen is None else seen
+    if path in seen:
+        return seen
+    text = (root / path).read_text()
+    seen[path] = text
+    for _, _, name in includes(text):
+        if (root / name).is_file():
+            closure(root, Path(name), seen)
+    return seen
+
+
+def fingerprint(root, path, *extra):
+    """Changes when the file, anything of the project it includes, or `extra` changes."""
+    digest = hashlib.sha256(repr(extra).encode())
+    for name, text in sorted(closure(root, path).items()):
+        digest.update(f"{name}\0{text}\0".encode())
+    return digest.hexdigest()
+
+
+def run_remembered(name, jobs, root=ROOT):
+    """Runs commands on all cores; a command that passed is not run again while its fingerprint
+    stays. `jobs`: list of (path, fingerprint, command). Returns [(path, output)] of the failures."""
+    passed = root / "build" / name
+    passed.mkdir(parents=True, exist_ok=True)
+    todo = [job for job in jobs if not (passed / job[1]).exists()]
+
+    def run(job):
+        path, mark, command = job
+        done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", check=False)
+        if done.returncode == 0:
+            (passed / mark).touch()
+            return None
+        return path, done.stdout
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [failure for failure in pool.map(run, todo) if failure]
+
+
+def finish(check, problems, looked_at):
+    """Prints the problems, one a line, and ends the program: 0 when there are none."""
+    for problem in problems:
+        print(problem)
+    verdict = f"{len(problems)} problems" if problems else "good"
+    print(f"{check}: {verdict} ({looked_at} files)")
+    sys.exit(1 if problems else 0)
