@@ -14,6 +14,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/log.h"
 #include "muster/comm/communicator.h"
+#include "muster/comm/engine/engine.h"
 
 namespace muster::cluster {
 class KvStore;
@@ -29,10 +30,6 @@ enum class NativeTransport : std::uint8_t {
   kSharedMemory,
   kTcp,
 };
-
-// Tells everybody `mine` and returns what each rank told, by rank; in the same order on all ranks.
-using Exchange =
-    std::function<Result<std::vector<std::string>>(const std::string& mine, Deadline deadline)>;
 
 struct NativeOptions {
   Group group;

@@ -1,0 +1,119 @@
+#include "muster/comm/backend/loopback/loopback.h"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "muster/comm/engine/engine_communicator.h"
+#include "muster/comm/engine/errors.h"
+#include "muster/comm/engine/transport.h"
+
+namespace muster::comm {
+namespace {
+
+// What the ranks of one group share. Thread-safe.
+class Hub {
+ public:
+  Hub(std::int32_t size, Clock& clock) : clock_(clock), entered_(static_cast<std::size_t>(size)) {
+    for (std::int32_t rank = 0; rank < size; ++rank)
+      inboxes_.push_back(std::make_unique<Inbox>(size, clock));
+  }
+
+  Inbox& inbox(Rank rank) noexcept { return *inboxes_[static_cast<std::size_t>(to_int(rank))]; }
+  Clock& clock() noexcept { return clock_; }
+
+  void enter(Rank rank, std::uint64_t sequence) noexcept {
+    entered_[static_cast<std::size_t>(to_int(rank))] = sequence;
+  }
+
+  std::vector<Rank> missing(std::uint64_t sequence) const {
+    std::vector<Rank> ranks;
+    for (std::size_t rank = 0; rank < entered_.size(); ++rank)
+      if (entered_[rank] < sequence) ranks.push_back(Rank{static_cast<std::int32_t>(rank)});
+    return ranks;
+  }
+
+  void for_peers(Rank me, const std::function<void(Inbox&)>& call) {
+    for (std::size_t rank = 0; rank < inboxes_.size(); ++rank)
+      if (rank != static_cast<std::size_t>(to_int(me))) call(*inboxes_[rank]);
+  }
+
+  // The hub of the `count`-th split's part `color`, the same object for each of its `size` ranks.
+  std::shared_ptr<Hub> part(std::uint64_t count, std::int32_t color, std::int32_t size) {
+    const std::lock_guard lock(mutex_);
+    const auto key = std::pair(count, color);
+    auto& [hub, taken] = parts_[key];
+    if (!hub) hub = std::make_shared<Hub>(size, clock_);
+    auto mine = hub;
+    if (++taken == size) parts_.erase(key);
+    return mine;
+  }
+
+ private:
+  struct Part {
+    std::shared_ptr<Hub> hub;
+    std::int32_t taken = 0;
+  };
+  Clock& clock_;
+  std::vector<std::unique_ptr<Inbox>> inboxes_;
+  std::vector<std::atomic<std::uint64_t>> entered_;  // each rank's last collective
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::int32_t>, Part> parts_;  // guarded by mutex_
+};
+
+class LoopbackTransport final : public Transport {
+ public:
+  LoopbackTransport(Group group, std::shared_ptr<Hub> hub) : group_(group), hub_(std::move(hub)) {}
+
+  Wire wire() const noexcept override { return Wire::kMemory; }
+  Inbox& inbox() noexcept override { return hub_->inbox(group_.rank); }
+
+  Status post(Rank to, MessageId id, std::span<const std::byte> bytes) override {
+    hub_->inbox(to).deliver(group_.rank, id, {bytes.begin(), bytes.end()});
+    return ok();
+  }
+  Status settle(Deadline) override { return ok(); }  // delivered as a copy
+
+  void enter(std::uint64_t sequence) override { hub_->enter(group_.rank, sequence); }
+  std::vector<Rank> missing(std::uint64_t sequence) override { return hub_->missing(sequence); }
+
+  void fail(const Error& why) noexcept override {
+    inbox().fail(why);
+    hub_->for_peers(group_.rank, [&](Inbox& peer) { peer.fail(told_by(group_.rank, why)); });
+  }
+
+  void stop(const Error& why) noexcept override {
+    inbox().fail(why);
+    hub_->for_peers(group_.rank, [&](Inbox& peer) {
+      peer.close(group_.rank, muster::fail(ErrorCode::kPeerLost, why.message, group_.rank));
+    });
+  }
+
+  Result<std::unique_ptr<Transport>> split(Group part, std::int32_t color, const Exchange&,
+                                           Deadline) override {
+    return std::make_unique<LoopbackTransport>(part, hub_->part(++splits_, color, part.size));
+  }
+
+ private:
+  const Group group_;
+  const std::shared_ptr<Hub> hub_;
+  std::uint64_t splits_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<Communicator>> create_loopback(std::int32_t size, Generation generation,
+                                                           Clock& clock) {
+  const auto hub = std::make_shared<Hub>(size, clock);
+  std::vector<std::shared_ptr<Communicator>> communicators;
+  for (std::int32_t rank = 0; rank < size; ++rank) {
+    const Group group{Rank{rank}, size, generation};
+    auto transport = std::make_unique<LoopbackTransport>(group, hub);
+    communicators.push_back(
+        create_communicator(group, create_schedule_engine(group, std::move(transport)), clock));
+  }
+  return communicators;
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,230 @@
+#include "muster/comm/engine/engine_communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "muster/comm/engine/errors.h"
+#include "muster/comm/engine/split.h"
+
+namespace muster::comm {
+namespace {
+
+struct Submitted {
+  Op op;
+  OpOptions options;
+  Deadline deadline;
+  std::shared_ptr<WorkState> state = std::make_shared<WorkState>();
+};
+
+bool point_to_point(const Op& op) noexcept {
+  return std::holds_alternative<Send>(op) || std::holds_alternative<Recv>(op);
+}
+
+// Shared by the communicator and its two threads. Lock order: mutex_ is never held while an
+// operation ends or the engine is called.
+class Queue {
+ public:
+  Queue(Group group, std::unique_ptr<Engine> engine, Clock& clock)
+      : group_(group), engine_(std::move(engine)), clock_(clock) {}
+
+  const Group& group() const noexcept { return group_; }
+  Engine& engine() noexcept { return *engine_; }
+  Clock& clock() noexcept { return clock_; }
+
+  Work push(Op op, const OpOptions& options);
+  void fail(const Error& why, bool tell_peers) noexcept;
+
+  void run_collectives();
+  void run_messages();
+
+ private:
+  std::optional<Submitted> next_collective();
+  std::optional<Status> attempt(const Submitted& message);
+  TimePoint earliest_deadline(const std::list<Submitted>& pending) const;
+
+  const Group group_;
+  const std::unique_ptr<Engine> engine_;
+  Clock& clock_;
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::deque<Submitted> collectives_;  // guarded by mutex_, as all below
+  std::list<Submitted> messages_;      // not yet seen by run_messages
+  std::optional<Error> failure_;
+};
+
+Work Queue::push(Op op, const OpOptions& options) {
+  if (auto valid = check_op(op, group_); !valid) return Work::ended(std::move(valid));
+  Submitted submitted{std::move(op), options, Deadline::after(clock_, options.timeout)};
+  const Work work(submitted.state);
+  const bool message = point_to_point(submitted.op);
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return Work::ended(*failure_);
+    if (message)
+      messages_.push_back(std::move(submitted));
+    else
+      collectives_.push_back(std::move(submitted));
+    added_.notify_one();
+  }
+  if (message) engine_->wake();
+  return work;
+}
+
+// After the first failure the group's order is lost, so everything ends: what waits here now, what
+// runs as soon as the engine hears of it, and what comes later.
+void Queue::fail(const Error& why, bool tell_peers) noexcept {
+  std::deque<Submitted> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = why;
+    waiting.swap(collectives_);
+    for (Submitted& message : messages_) waiting.push_back(std::move(message));
+    messages_.clear();
+    added_.notify_all();
+  }
+  if (tell_peers)
+    engine_->fail(why);
+  else
+    engine_->stop(why);
+  for (Submitted& submitted : waiting) submitted.state->finish(why);
+}
+
+std::optional<Submitted> Queue::next_collective() {
+  std::unique_lock lock(mutex_);
+  added_.wait(lock, [&] { return failure_ || !collectives_.empty(); });
+  if (failure_) return std::nullopt;
+  Submitted next = std::move(collectives_.front());
+  collectives_.pop_front();
+  return next;
+}
+
+void Queue::run_collectives() {
+  for (std::uint64_t sequence = 1; auto next = next_collective(); ++sequence) {
+    Status outcome = engine_->run({next->op, next->options, sequence, next->deadline});
+    if (!outcome) fail(outcome.error(), true);
+    next->state->finish(std::move(outcome));
+  }
+}
+
+// The outcome of a message, or nothing while it is under way.
+std::optional<Status> Queue::attempt(const Submitted& message) {
+  const auto* send = std::get_if<Send>(&message.op);
+  const auto* recv = std::get_if<Recv>(&message.op);
+  auto moved = send != nullptr ? engine_->try_send(*send) : engine_->try_recv(*recv);
+  if (!moved)
+    return Status(
+        with_context(std::move(moved).error(), fmt::format("[comm/{}]", name(message.op))));
+  if (*moved) return ok();
+  if (!message.deadline.passed(clock_)) return std::nullopt;
+  const Rank peer = send != nullptr ? send->to : recv->from;
+  return Status(timeout_error(message.op, message.options, group_, {peer}));
+}
+
+TimePoint Queue::earliest_deadline(const std::list<Submitted>& pending) const {
+  TimePoint earliest = clock_.now() + std::chrono::hours(1);  // woken by every submission
+  for (const Submitted& message : pending) earliest = std::min(earliest, message.deadline.at());
+  return earliest;
+}
+
+void Queue::run_messages() {
+  std::list<Submitted> pending;
+  for (;;) {
+    const std::uint32_t seen = engine_->activity();
+    {
+      const std::lock_guard lock(mutex_);
+      pending.splice(pending.end(), messages_);
+      if (failure_) break;
+    }
+    for (auto message = pending.begin(); message != pending.end();) {
+      auto outcome = attempt(*message);
+      if (outcome) message->state->finish(std::move(*outcome));
+      message = outcome ? pending.erase(message) : std::next(message);
+    }
+    engine_->await_activity(seen, earliest_deadline(pending));
+  }
+  for (Submitted& message : pending) message.state->finish(*failure_);  // set once, never changed
+}
+
+class EngineCommunicator final : public Communicator {
+ public:
+  EngineCommunicator(Group group, std::unique_ptr<Engine> engine, Clock& clock)
+      : queue_(std::make_shared<Queue>(group, std::move(engine), clock)),
+        collectives_([queue = queue_] { queue->run_collectives(); }) {}
+
+  ~EngineCommunicator() override {
+    queue_->fail(
+        fail(ErrorCode::kCancelled, fmt::format("[comm] rank {} left generation {}",
+                                                to_int(group().rank), to_int(group().generation))),
+        false);
+    end(collectives_);
+    end(messages_);
+  }
+
+  const Group& group() const noexcept override { return queue_->group(); }
+
+  Work submit(Op op, const OpOptions& options) override {
+    if (point_to_point(op))
+      std::call_once(first_message_, [this] {
+        messages_ = std::thread([queue = queue_] { queue->run_messages(); });
+      });
+    return queue_->push(std::move(op), options);
+  }
+
+  Result<std::shared_ptr<Communicator>> split(int color, int key) override {
+    const auto deadline = Deadline::after(queue_->clock(), kSplitTimeout);
+    MUSTER_ASSIGN(const Division division, divide_group(*this, color, key));
+    MUSTER_ASSIGN(auto engine, queue_->engine().split(division.part, color,
+                                                      exchange_within(*this, division), deadline));
+    return create_communicator(division.part, std::move(engine), queue_->clock());
+  }
+
+  void abort(Error why) noexcept override { queue_->fail(why, true); }
+
+  Result<Buffer> allocate(std::size_t bytes) override { return queue_->engine().allocate(bytes); }
+
+ private:
+  // A callback may hold the last reference, so that this runs on one of the two threads.
+  static void end(std::thread& thread) {
+    if (!thread.joinable()) return;
+    if (thread.get_id() == std::this_thread::get_id())
+      thread.detach();
+    else
+      thread.join();
+  }
+
+  std::shared_ptr<Queue> queue_;
+  std::once_flag first_message_;
+  std::thread collectives_;
+  std::thread messages_;
+};
+
+}  // namespace
+
+Result<Buffer> Engine::allocate(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  struct Block {
+    explicit Block(std::size_t size) : memory(size + kAlignment) {
+      void* start = memory.data();
+      std::size_t room = memory.size();
+      span = {static_cast<std::byte*>(std::align(kAlignment, size, start, room)), size};
+    }
+    std::vector<std::byte> memory;
+    std::span<std::byte> span;
+  };
+  auto block = std::make_shared<Block>(bytes);
+  return Buffer(block, &block->span);
+}
+
+std::shared_ptr<Communicator> create_communicator(Group group, std::unique_ptr<Engine> engine,
+                                                  Clock& clock) {
+  return std::make_shared<EngineCommunicator>(group, std::move(engine), clock);
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,94 @@
+#include "muster/comm/engine/inbox.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace muster::comm {
+namespace {
+
+Error wrong_length(Rank from, std::size_t got, std::size_t expected) {
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("rank {} sent {} bytes where {} were expected: the ranks called different "
+                  "operations or shapes; comm.check_order names them",
+                  to_int(from), got, expected),
+      from);
+}
+
+Error nothing_came(Rank from) {
+  return fail(ErrorCode::kTimeout, fmt::format("rank {} sent nothing", to_int(from)), from);
+}
+
+}  // namespace
+
+void Inbox::changed() {
+  ++activity_;
+  changed_.notify_all();
+}
+
+void Inbox::deliver(Rank from, MessageId id, std::vector<std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  messages_.insert_or_assign(Key{from, id}, std::move(bytes));
+  changed();
+}
+
+void Inbox::close(Rank from, Error why) {
+  const std::lock_guard lock(mutex_);
+  auto& closed = closed_[static_cast<std::size_t>(to_int(from))];
+  if (!closed) closed = std::move(why);
+  changed();
+}
+
+void Inbox::fail(Error why) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(why);
+  changed();
+}
+
+void Inbox::wake() {
+  const std::lock_guard lock(mutex_);
+  changed();
+}
+
+Result<bool> Inbox::take_locked(Rank from, MessageId id, std::span<std::byte> into) {
+  if (failure_) return *failure_;
+  const auto found = messages_.find({from, id});
+  if (found == messages_.end()) {
+    const auto& closed = closed_[static_cast<std::size_t>(to_int(from))];
+    if (closed) return *closed;
+    return false;
+  }
+  const auto bytes = std::move(found->second);
+  messages_.erase(found);
+  if (bytes.size() != into.size()) return wrong_length(from, bytes.size(), into.size());
+  if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
+  return true;
+}
+
+Status Inbox::take(Rank from, MessageId id, std::span<std::byte> into, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    MUSTER_ASSIGN(const bool taken, take_locked(from, id, into));
+    if (taken) return ok();
+    if (deadline.passed(clock_)) return nothing_came(from);
+    clock_.wait_until(lock, changed_, deadline.at());
+  }
+}
+
+Result<bool> Inbox::try_take(Rank from, MessageId id, std::span<std::byte> into) {
+  const std::lock_guard lock(mutex_);
+  return take_locked(from, id, into);
+}
+
+std::uint32_t Inbox::activity() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return activity_;
+}
+
+void Inbox::await_activity(std::uint32_t seen, TimePoint until) {
+  std::unique_lock lock(mutex_);
+  while (activity_ == seen && clock_.now() < until) clock_.wait_until(lock, changed_, until);
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,59 @@
+#pragma once
+// Where one rank's messages arrive, from any thread, and wait to be taken. Thread-safe.
+
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/ids.h"
+#include "muster/base/result.h"
+
+namespace muster::comm {
+
+// Names a message between two ranks of a group for good: a collective's sequence and the message's
+// place in it, or, with kPointToPoint, a tag and how many went before under it.
+struct MessageId {
+  static constexpr std::uint64_t kPointToPoint = std::uint64_t{1} << 63;
+  std::uint64_t channel = 0;
+  std::uint64_t number = 0;
+  friend auto operator<=>(const MessageId&, const MessageId&) = default;
+};
+
+class Inbox {
+ public:
+  Inbox(std::int32_t size, Clock& clock) : clock_(clock), closed_(static_cast<std::size_t>(size)) {}
+
+  void deliver(Rank from, MessageId id, std::vector<std::byte> bytes);
+  void close(Rank from, Error why);  // nothing more will come; what has come can be taken
+  void fail(Error why);              // ends every take, now and later; the first reason stays
+  void wake();
+
+  // Waits for the message and copies it to `into`. kTimeout with peer `from` at the deadline;
+  // kInvalid where its length is not into.size().
+  Status take(Rank from, MessageId id, std::span<std::byte> into, Deadline deadline);
+  Result<bool> try_take(Rank from, MessageId id, std::span<std::byte> into);
+
+  std::uint32_t activity() const noexcept;
+  void await_activity(std::uint32_t seen, TimePoint until);
+
+ private:
+  using Key = std::tuple<Rank, MessageId>;
+  Result<bool> take_locked(Rank from, MessageId id, std::span<std::byte> into);
+  void changed();
+
+  Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::vector<std::byte>> messages_;  // guarded by mutex_, as all below
+  std::vector<std::optional<Error>> closed_;
+  std::optional<Error> failure_;
+  std::uint32_t activity_ = 0;
+};
+
+}  // namespace muster::comm

@@ -1,0 +1,201 @@
+// Plays schedules over a transport.
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+
+#include "muster/comm/engine/errors.h"
+#include "muster/comm/engine/transport.h"
+#include "muster/comm/reduce.h"
+
+namespace muster::comm {
+namespace {
+
+// The memory and arithmetic of one collective.
+struct Operands {
+  std::span<std::byte> input;
+  std::span<std::byte> output;
+  DType dtype = DType::kU8;
+  Reduce reduce = Reduce::kSum;
+  bool reduces = false;
+};
+
+Operands operands_of(const Op& op) {
+  if (const auto* o = std::get_if<AllReduce>(&op))
+    return {{}, o->buffer.bytes, o->buffer.dtype, o->reduce, true};
+  if (const auto* o = std::get_if<ReduceScatter>(&op))
+    return {o->input.bytes, o->output.bytes, o->output.dtype, o->reduce, true};
+  if (const auto* o = std::get_if<AllGather>(&op))
+    return {o->input.bytes, o->output.bytes, o->output.dtype};
+  if (const auto* o = std::get_if<Broadcast>(&op)) return {{}, o->buffer.bytes, o->buffer.dtype};
+  if (const auto* o = std::get_if<AllToAll>(&op))
+    return {o->input.bytes, o->output.bytes, o->output.dtype};
+  return {};
+}
+
+bool overlap(const Slice& a, const Slice& b) noexcept {
+  return a.space == b.space && a.begin < b.begin + b.count && b.begin < a.begin + a.count;
+}
+
+// One schedule being played.
+class Player {
+ public:
+  Player(Transport& transport, const Call& call, const Operands& operands, std::int32_t size,
+         std::vector<std::byte>& scratch)
+      : transport_(transport),
+        call_(call),
+        operands_(operands),
+        scratch_(scratch),
+        sent_(static_cast<std::size_t>(size)),
+        received_(static_cast<std::size_t>(size)) {}
+
+  Status play(const Schedule& schedule) {
+    const auto bytes = static_cast<std::size_t>(schedule.scratch) * size_of(operands_.dtype);
+    if (scratch_.size() < bytes) scratch_.resize(bytes);
+    for (const ScheduleStep& step : schedule.steps) MUSTER_TRY(play(step));
+    return transport_.settle(call_.deadline);
+  }
+
+ private:
+  Status play(const ScheduleStep& step) {
+    if (step.kind == ScheduleStep::Kind::kSend) return send(step);
+    MUSTER_TRY(free(step.to));
+    switch (step.kind) {
+      case ScheduleStep::Kind::kRecv:
+        return recv(step);
+      case ScheduleStep::Kind::kReduce:
+        reduce(step);
+        break;
+      default:
+        copy(step);
+        break;
+    }
+    return ok();
+  }
+
+  Status send(const ScheduleStep& step) {
+    leaving_.push_back(step.from);
+    const auto peer = static_cast<std::size_t>(to_int(step.peer));
+    return transport_.post(step.peer, {call_.sequence, sent_[peer]++}, memory(step.from));
+  }
+
+  Status recv(const ScheduleStep& step) {
+    const auto peer = static_cast<std::size_t>(to_int(step.peer));
+    return transport_.inbox().take(step.peer, {call_.sequence, received_[peer]++}, memory(step.to),
+                                   call_.deadline);
+  }
+
+  void reduce(const ScheduleStep& step) {
+    std::byte* to = memory(step.to).data();
+    comm::reduce(operands_.dtype, operands_.reduce, to, to, memory(step.from).data(),
+                 step.to.count);
+  }
+
+  void copy(const ScheduleStep& step) {
+    const auto from = memory(step.from);
+    if (!from.empty()) std::memmove(memory(step.to).data(), from.data(), from.size());
+  }
+
+  // Before `slice` is written: what is still being sent from it must have left.
+  Status free(const Slice& slice) {
+    for (const Slice& leaving : leaving_) {
+      if (!overlap(leaving, slice)) continue;
+      leaving_.clear();
+      return transport_.settle(call_.deadline);
+    }
+    return ok();
+  }
+
+  std::span<std::byte> memory(const Slice& slice) {
+    const std::span<std::byte> space = slice.space == Space::kInput    ? operands_.input
+                                       : slice.space == Space::kOutput ? operands_.output
+                                                                       : std::span(scratch_);
+    const std::size_t width = size_of(operands_.dtype);
+    return space.subspan(static_cast<std::size_t>(slice.begin) * width,
+                         static_cast<std::size_t>(slice.count) * width);
+  }
+
+  Transport& transport_;
+  const Call& call_;
+  const Operands& operands_;
+  std::vector<std::byte>& scratch_;
+  std::vector<std::uint64_t> sent_;  // messages so far, by peer
+  std::vector<std::uint64_t> received_;
+  std::vector<Slice> leaving_;  // posted since the last settle
+};
+
+class ScheduleEngine final : public Engine {
+ public:
+  ScheduleEngine(Group group, std::unique_ptr<Transport> transport)
+      : group_(group), transport_(std::move(transport)) {}
+
+  Status run(const Call& call) override {
+    transport_->enter(call.sequence);
+    const Operands operands = operands_of(call.op);
+    const Algorithm algorithm = choose_algorithm(call.op, call.options.algorithm,
+                                                 static_cast<std::int64_t>(operands.output.size()),
+                                                 group_.size, transport_->wire());
+    const Schedule schedule = make_schedule(call.op, algorithm, {group_.rank, group_.size});
+    Player player(*transport_, call, operands, group_.size, scratch_);
+    if (auto played = player.play(schedule); !played) return told(call, std::move(played).error());
+    if (operands.reduces && operands.reduce == Reduce::kAvg)
+      divide(operands.dtype, operands.output.data(),
+             static_cast<std::int64_t>(operands.output.size() / size_of(operands.dtype)),
+             group_.size);
+    return ok();
+  }
+
+  Result<bool> try_send(const Send& send) override {
+    const MessageId id{MessageId::kPointToPoint | send.tag, sent_[{send.to, send.tag}]++};
+    MUSTER_TRY(transport_->post(send.to, id, send.tensor.bytes));
+    MUSTER_TRY(transport_->settle(Deadline::after(system_clock(), std::chrono::seconds(30))));
+    return true;
+  }
+
+  Result<bool> try_recv(const Recv& recv) override {
+    std::uint64_t& number = received_[{recv.from, recv.tag}];
+    MUSTER_ASSIGN(const bool taken,
+                  transport_->inbox().try_take(
+                      recv.from, {MessageId::kPointToPoint | recv.tag, number}, recv.tensor.bytes));
+    if (taken) ++number;
+    return taken;
+  }
+
+  std::uint32_t activity() const noexcept override { return transport_->inbox().activity(); }
+  void await_activity(std::uint32_t seen, TimePoint until) override {
+    transport_->inbox().await_activity(seen, until);
+  }
+  void wake() noexcept override { transport_->inbox().wake(); }
+  void fail(const Error& why) noexcept override { transport_->fail(why); }
+  void stop(const Error& why) noexcept override { transport_->stop(why); }
+
+  Result<std::unique_ptr<Engine>> split(Group part, std::int32_t color, const Exchange& exchange,
+                                        Deadline deadline) override {
+    MUSTER_ASSIGN(auto transport, transport_->split(part, color, exchange, deadline));
+    return create_schedule_engine(part, std::move(transport));
+  }
+
+ private:
+  // The neighbour a schedule waits for may wait itself: ask who is really missing.
+  Error told(const Call& call, Error why) {
+    if (why.code != ErrorCode::kTimeout || why.message.starts_with("[comm/")) return why;
+    auto missing = transport_->missing(call.sequence);
+    if (missing.empty()) missing.push_back(why.peer);
+    return timeout_error(call.op, call.options, group_, missing);
+  }
+
+  const Group group_;
+  const std::unique_ptr<Transport> transport_;
+  std::vector<std::byte> scratch_;                                // kept between collectives
+  std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> sent_;  // messages, by peer and tag
+  std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> received_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> create_schedule_engine(Group group, std::unique_ptr<Transport> transport) {
+  return std::make_unique<ScheduleEngine>(group, std::move(transport));
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,40 @@
+#pragma once
+// Point-to-point messages among the ranks of one group: all that schedules need of a network.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "muster/comm/engine/engine.h"
+#include "muster/comm/engine/inbox.h"
+#include "muster/comm/schedule.h"
+
+namespace muster::comm {
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual Wire wire() const noexcept = 0;
+  virtual Inbox& inbox() noexcept = 0;  // what peers sent to me
+
+  // Sends without waiting for the peer. `bytes` stay untouched until the next settle().
+  virtual Status post(Rank to, MessageId id, std::span<const std::byte> bytes) = 0;
+  // Waits until all posted bytes have been read from their memory.
+  virtual Status settle(Deadline deadline) = 0;
+
+  // I have reached collective `sequence`; who has not? The latter may ask around for a moment.
+  virtual void enter(std::uint64_t sequence) = 0;
+  virtual std::vector<Rank> missing(std::uint64_t sequence) = 0;
+
+  virtual void fail(const Error& why) noexcept = 0;  // ends all takes here and at the peers
+  virtual void stop(const Error& why) noexcept = 0;  // ends all takes here; I am leaving
+
+  virtual Result<std::unique_ptr<Transport>> split(Group part, std::int32_t color,
+                                                   const Exchange& exchange, Deadline deadline) = 0;
+};
+
+// An engine that plays schedules over a transport.
+std::unique_ptr<Engine> create_schedule_engine(Group group, std::unique_ptr<Transport> transport);
+
+}  // namespace muster::comm

@@ -1,0 +1,64 @@
+// Which schedule an operation gets. The thresholds are where the curves of the cost model cross
+// (latency of the rounds against bytes sent), per wire.
+
+#include "muster/base/check.h"
+#include "muster/comm/schedule.h"
+
+namespace muster::comm {
+namespace {
+
+// Up to here one round of everything to everybody beats more, smaller rounds.
+constexpr std::int64_t kDirectBytesMemory = 4 * 1024;
+constexpr std::int64_t kDirectBytesTcp = 16 * 1024;
+// From here the ring's neighbour traffic beats fewer rounds over distant ranks.
+constexpr std::int64_t kRingBytes = 4 * 1024 * 1024;
+// From here a chain of pieces beats a tree of whole messages.
+constexpr std::int64_t kChainBytes = 1024 * 1024;
+
+bool has_schedule(const Op& op, Algorithm algorithm) noexcept {
+  if (algorithm == Algorithm::kAuto) return false;
+  if (const auto* reduce = std::get_if<AllReduce>(&op)) return reduce->tree == nullptr;
+  if (std::holds_alternative<Broadcast>(op)) return algorithm != Algorithm::kHalvingDoubling;
+  if (std::holds_alternative<ReduceScatter>(op) || std::holds_alternative<AllGather>(op))
+    return algorithm != Algorithm::kTree;
+  return false;
+}
+
+Algorithm choose_broadcast(std::int64_t bytes, std::int32_t size) noexcept {
+  if (size <= 2) return Algorithm::kDirect;
+  return bytes >= kChainBytes ? Algorithm::kRing : Algorithm::kTree;
+}
+
+}  // namespace
+
+Algorithm choose_algorithm(const Op& op, Algorithm wish, std::int64_t bytes, std::int32_t size,
+                           Wire wire) noexcept {
+  if (has_schedule(op, wish)) return wish;
+  if (std::holds_alternative<Broadcast>(op)) return choose_broadcast(bytes, size);
+  const bool reduces =
+      std::holds_alternative<AllReduce>(op) || std::holds_alternative<ReduceScatter>(op);
+  if (!reduces && !std::holds_alternative<AllGather>(op)) return Algorithm::kDirect;
+  const std::int64_t direct = wire == Wire::kTcp ? kDirectBytesTcp : kDirectBytesMemory;
+  if (bytes <= direct) return Algorithm::kDirect;
+  return bytes >= kRingBytes && size > 2 ? Algorithm::kRing : Algorithm::kHalvingDoubling;
+}
+
+Schedule make_schedule(const Op& op, Algorithm algorithm, Position me) {
+  if (const auto* o = std::get_if<AllReduce>(&op)) {
+    if (!o->tree) return all_reduce_schedule(algorithm, me, o->buffer.count());
+    const auto rows = static_cast<std::int64_t>(o->tree->parts(me.rank).size());
+    return ordered_all_reduce_schedule(*o->tree, me.rank, o->buffer.count() / rows);
+  }
+  if (const auto* o = std::get_if<ReduceScatter>(&op))
+    return reduce_scatter_schedule(algorithm, me, o->output.count());
+  if (const auto* o = std::get_if<AllGather>(&op))
+    return all_gather_schedule(algorithm, me, o->input.count());
+  if (const auto* o = std::get_if<Broadcast>(&op))
+    return broadcast_schedule(algorithm, me, o->root, o->buffer.count());
+  if (const auto* o = std::get_if<AllToAll>(&op))
+    return all_to_all_schedule(me, o->input.count() / me.size);
+  MUSTER_CHECK(std::holds_alternative<Barrier>(op), "send and recv have no schedule");
+  return barrier_schedule(me);
+}
+
+}  // namespace muster::comm
