@@ -11,6 +11,9 @@ from pathlib import Path
 
 from sources import ROOT, code_only, cpp_files, finish, is_test
 
+CHILD = {"muster/base/process.cc": "is the system's Processes",
+         "muster/base/process_child.cc": "runs between fork and exec"}
+
 # (what, pattern, use instead, {file or folder: why it may})
 BANNED = (
     ("time", r"\b(steady_clock|system_clock|high_resolution_clock)::now\b"
@@ -26,25 +29,24 @@ BANNED = (
               r"|(?<![\w>.])::(open|openat|creat|unlink|rename|mkdir|fsync|fdatasync|pread|pwrite)\s*\("
               r"|\b(fs|filesystem)::(remove|remove_all|rename|exists|create_director\w+|copy\w*|file_size|directory_iterator"
               r"|recursive_directory_iterator|is_\w+|resize_file|temp_directory_path|current_path|space|create_symlink)\b",
-     "muster::Files", {}),
+     "muster::Files", {"muster/base/files.cc": "is the system's Files", **CHILD}),
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
-     "the native engine's segment", {}),
+     "the native engine's segment", {"muster/base/files.cc": "maps files for reading"}),
     ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvp|posix_spawnp?|waitpid|waitid|popen)\s*\()"
                   r"|(?<![\w>.:])(std::)?system\s*\(",
-     "muster::Processes", {}),
+     "muster::Processes", CHILD),
     ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b",
-     "what main() passes in", {}),
+     "what main() passes in",
+     {"muster/base/process.cc": "hands the environment on", "muster/cli/program": "is main()"}),
     ("signals", r"(?<![\w>.])(std::|::)?(sigaction|signal)\s*\(\s*SIG|\bsigprocmask\s*\(",
-     "the signal set of the event loop", {}),
+     "the signal set of the event loop", CHILD),
     ("exit", r"(?<![\w>.])(std::|::)(exit|_exit|quick_exit|_Exit|abort|terminate)\s*\(",
-     "a Status that main() turns into an exit code", {}),
+     "a Status that main() turns into an exit code", CHILD),
     ("assert", r"(?<![\w>.])assert\s*\(|#\s*include\s*<cassert>", "MUSTER_CHECK", {}),
     ("feature switch", r"^\s*#\s*(if|ifdef|ifndef|elif)\b(?! defined\(__x86_64__\))",
      "a leaf, or a no_x.cc twin", {"muster/base/check.h": "MUSTER_DCHECK follows the build type"}),
-    ("endless wait", r"\.wait\s*\(\s*(lock|guard|held)\b", "Clock::wait_until with a Deadline",
-     {"muster/comm/work.cc": "the operation behind a Work ends by its own deadline",
-      "muster/parallel/lanes.cc": "threads of one process that only hand work to each other"}),
-    ("thread left alone", r"\bthread\w*\.detach\s*\(", "a thread that its owner joins", {}),
+    ("thread left alone", r"\bthread\w*\.detach\s*\(", "a thread that its owner joins",
+     {"muster/comm/engine/engine_communicator.cc": "the last reference may go in the thread itself"}),
     ("C output", r"(?<![\w>.])(std::)?(printf|puts|putchar)\s*\(|\bstd::(cout|cerr|clog)\b",
      "observe, or the log", {}),
 )

@@ -110,7 +110,6 @@ class Symbols(PlantedTree):
             "exit": "std::abort();",
             "assert": "assert(x);",
             "feature switch": "#ifdef MUSTER_CUDA",
-            "endless wait": "changed.wait(lock);",
             "thread left alone": "thread_.detach();",
             "C output": "std::cout << x;",
         }
