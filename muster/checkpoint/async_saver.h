@@ -1,0 +1,46 @@
+#pragma once
+// Saves beside the training. start() hands over tensors that stay constant for a while – parameters
+// and optimizer state are only read during forward and backward – and a thread copies them; before
+// the next update the trainer calls wait_until_copied() and learns what that cost. Hashing and
+// writing go on from the copy. One save at a time, so at most one more state in memory.
+
+#include <memory>
+#include <optional>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/checkpoint/checkpointer.h"
+
+namespace muster::checkpoint {
+
+// For one thread, the trainer's.
+class AsyncSaver {
+ public:
+  // Both outlive the saver.
+  AsyncSaver(Checkpointer& checkpointer, Clock& clock);
+  ~AsyncSaver();  // lets a save under way end; call finish() first to learn how
+  AsyncSaver(const AsyncSaver&) = delete;
+  AsyncSaver& operator=(const AsyncSaver&) = delete;
+
+  // Starts a save. Waits for an earlier one until `deadline`, then kTimeout; an earlier one's error
+  // that nobody has collected is returned, and nothing is started: call again to save after all.
+  Status start(SaveRequest request, Deadline deadline);
+
+  // Returns when the tensors of start() may change again; helps to copy. The time it took.
+  Duration wait_until_copied();
+
+  // How the save has ended, once; nothing while it runs or when there was none.
+  std::optional<Result<SavedCheckpoint>> poll();
+
+  // Waits for the save under way, until `deadline`, then kTimeout. Nothing when there was none that
+  // poll() or finish() has not reported.
+  Result<std::optional<SavedCheckpoint>> finish(Deadline deadline);
+
+  bool busy() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster::checkpoint

@@ -1,0 +1,107 @@
+#pragma once
+// Checkpoints of one run: <folder>/step-00000500/{manifest.json, model.safetensors,
+// optimizer.safetensors}. A checkpoint is whole or absent: its files are on the disk before its
+// manifest appears under its name. A name is never used twice: when step 500 is saved again (after
+// a torn save, or on another course after a resume), it goes to step-00000500.1, and the highest
+// one counts.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/files.h"
+#include "muster/base/ids.h"
+#include "muster/base/result.h"
+#include "muster/base/tensor_view.h"
+#include "muster/checkpoint/manifest.h"
+
+namespace muster::checkpoint {
+
+struct CheckpointOptions {
+  std::string job;
+  std::size_t keep_last = 3;                              // whole ones; 0 keeps all
+  std::uint64_t max_file_bytes = std::uint64_t{4} << 30;  // more is cut at tensors' borders
+};
+
+struct SaveRequest {
+  Step step{0};
+  Generation generation{0};
+  std::vector<NamedTensor> model, optimizer;  // names unique within each; whole, on the CPU
+  std::string state = "{}";                   // JSON object, given back by load()
+  std::vector<Step> protect;                  // kept whatever keep_last says: the best one
+};
+
+struct SavedCheckpoint {
+  Step step{0};
+  Path folder;
+  std::uint64_t bytes = 0;
+  Duration took{};
+  std::vector<Step> removed;              // by retention
+  std::optional<Error> retention_failed;  // the checkpoint itself is whole
+};
+
+// Where load() puts what it reads: exactly the tensors of the checkpoint, same dtypes and shapes.
+struct LoadTarget {
+  std::vector<NamedTensor> model, optimizer;
+};
+
+struct Loaded {
+  Step step{0};
+  Path folder;
+  std::string state;  // JSON object
+};
+
+struct Skipped {
+  Path folder;
+  Error why;
+};
+
+struct LoadedNewest {
+  Loaded loaded;
+  std::vector<Skipped> skipped;  // newer ones that could not be read, newest first
+};
+
+// Thread-safe, but for one save at a time.
+class Checkpointer {
+ public:
+  // `folder`: <run>/checkpoints; made on the first save.
+  Checkpointer(Files& files, const Clock& clock, Path folder, CheckpointOptions options = {});
+
+  // Writes, publishes, then removes what retention no longer keeps. An error names the path; the
+  // checkpoints that were there still are.
+  Result<SavedCheckpoint> save(const SaveRequest& request);
+
+  // Steps with a readable manifest and files of the right sizes, ascending. Content is not read.
+  Result<std::vector<Step>> complete_steps();
+  Result<std::optional<Step>> latest();
+
+  // Reads one checkpoint, every byte checked against its hash. kNotFound where there is none of
+  // this step; kInvalid where names, dtypes or shapes differ from `into`, which is untouched then;
+  // kCorrupt for damage, after which `into` holds nothing of use.
+  Result<Loaded> load(Step step, const LoadTarget& into);
+  Result<Loaded> load_weights(Step step, std::vector<NamedTensor> model);  // without the optimizer
+
+  // The newest one that is whole; says which newer ones it passed over, and why. kNotFound: none.
+  Result<LoadedNewest> load_newest_whole(const LoadTarget& into);
+
+  // Removes all whole checkpoints but the newest `keep_last` (0: keeps all, 1 at least) and
+  // `protect`, and all torn ones. A crash in the middle leaves whole ones and torn ones, no lies.
+  // Not while a save is under way.
+  Result<std::vector<Step>> prune(std::span<const Step> protect);
+
+  // The folder of `step`'s checkpoint. kNotFound where there is none.
+  Result<Path> folder_of(Step step);
+  const Path& folder() const noexcept { return folder_; }
+
+ private:
+  Result<Path> fresh_folder(Step step);
+
+  Files& files_;
+  const Clock& clock_;
+  const Path folder_;
+  const CheckpointOptions options_;
+};
+
+}  // namespace muster::checkpoint

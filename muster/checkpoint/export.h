@@ -1,0 +1,22 @@
+#pragma once
+// Takes the weights out of a checkpoint, for any tool that reads safetensors.
+
+#include <cstdint>
+
+#include "muster/base/files.h"
+#include "muster/base/result.h"
+
+namespace muster::checkpoint {
+
+struct Exported {
+  Path file;
+  std::uint64_t bytes = 0;
+  std::size_t tensors = 0;
+};
+
+// Verifies the checkpoint in `folder` and writes its model into <into>/model.safetensors, in one
+// file, with "__metadata__": {"format": "pt"} as Hugging Face's loaders expect. Replaces a file
+// that is there, whole or not at all. kCorrupt for a damaged checkpoint.
+Result<Exported> export_weights(Files& files, const Path& folder, const Path& into);
+
+}  // namespace muster::checkpoint
