@@ -6,8 +6,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "muster/base/check.h"
 #include "muster/base/random.h"
 #include "muster/models/init.h"
 #include "muster/models/partition.h"
@@ -17,36 +19,49 @@ namespace muster::models {
 // What one forward pass of one slice is given. One per lane and slice; never shared by threads.
 struct PassContext {
   bool training = true;
-  RandomStream random;  // keyed by (seed, "forward", step, slice) already; blocks fork it by name
+  // Keyed by (seed, step, slice) already. Model forks it by block name, blocks by what it is for.
+  RandomStream random;
   // Batch-norm layers append (mean, unbiased variance), both f32 [channels], in forward order, when
   // training. Null: the caller does not want them. Running statistics are never touched here.
   std::vector<torch::Tensor>* statistics = nullptr;
 };
 
-struct ParameterPlan {
-  std::string name;  // inside the block, for example "conv1.weight"
+struct BlockParameter {
+  std::string name;      // inside the block, for example "conv1.weight"
+  torch::Tensor tensor;  // an f32 leaf
   Init init;
   Split split = Split::kNone;
   std::int64_t split_units = 0;  // TensorPartition::units
   bool decays = true;            // weight decay applies (not to norms and biases)
 };
 
+struct BlockStatistic {
+  std::string name;  // inside the block, for example "norm1.running_mean"
+  torch::Tensor tensor;
+};
+
 // One replica of a block belongs to one lane at a time.
-class Block : public torch::nn::Module {
+class Block {
  public:
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  virtual ~Block() = default;
+
   virtual torch::Tensor forward(torch::Tensor input, PassContext& context) = 0;
 
-  const std::vector<ParameterPlan>& plans() const noexcept { return plans_; }
+  const std::vector<BlockParameter>& parameters() const noexcept { return parameters_; }
+  const std::vector<BlockStatistic>& statistics() const noexcept { return statistics_; }
 
- protected:
-  // Registers an f32 parameter, not yet initialised. In PassContext's words: called in forward
-  // order.
-  torch::Tensor add_parameter(ParameterPlan plan, torch::IntArrayRef shape);
-  // Registers a running statistic (not trained, merged over slices), filled with `value`.
-  torch::Tensor add_statistic(const std::string& name, torch::IntArrayRef shape, double value);
+  // For the layers a block is made of, in forward order. `parameter.tensor` undefined: a new one of
+  // `shape`, not yet initialised. Returns the leaf; it stays the same object for the block's life.
+  torch::Tensor add_parameter(BlockParameter parameter, torch::IntArrayRef shape);
+  // A running statistic (not trained, merged over slices), f32 [channels] filled with `value`.
+  torch::Tensor add_statistic(std::string name, std::int64_t channels, double value);
 
  private:
-  std::vector<ParameterPlan> plans_;
+  std::vector<BlockParameter> parameters_;
+  std::vector<BlockStatistic> statistics_;
 };
 
 struct NamedBlock {
@@ -54,14 +69,17 @@ struct NamedBlock {
   std::shared_ptr<Block> block;
 };
 
-// Runs any torch::nn::Module with forward(Tensor) as a block; its parameters keep their values at
-// initialisation (its replicas share them) and are not cut. `Module` must be free of batch norm and
-// dropout of libtorch's own: those draw and update in ways that depend on the number of lanes.
+// Runs any torch::nn::Module with Tensor forward(Tensor) as a block; its parameters start as they
+// were constructed and are not cut. The module may hold no buffers (batch norm of libtorch's own
+// would update them in an order that depends on the lanes) and should draw no random numbers.
 template <class Module>
 class ModuleBlock final : public Block {
  public:
-  explicit ModuleBlock(std::shared_ptr<Module> module)
-      : module_(register_module("module", std::move(module))) {}
+  explicit ModuleBlock(std::shared_ptr<Module> module) : module_(std::move(module)) {
+    MUSTER_CHECK(module_->buffers().empty(), "a module with buffers cannot run as a block");
+    for (const auto& item : module_->named_parameters())
+      add_parameter({.name = item.key(), .tensor = item.value()}, item.value().sizes());
+  }
   torch::Tensor forward(torch::Tensor input, PassContext&) override {
     return module_->forward(std::move(input));
   }

@@ -56,6 +56,8 @@ class Model {
 
   // inputs: as the first block wants them; slices of any size >= 1 along axis 0.
   torch::Tensor forward(torch::Tensor inputs, PassContext& context);
+  // One block of it; forward is all of them in order. For strategies that cut between blocks.
+  torch::Tensor forward_block(std::size_t index, torch::Tensor input, PassContext& context);
   LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const;
 
   // Another lane's copy: parameters and statistics share this model's storage, gradients do not.
@@ -83,6 +85,7 @@ class Model {
 
  private:
   void publish(const NamedBlock& named);
+  void share_storage_of(const Model& other);
 
   std::string family_;
   Builder builder_;

@@ -1,0 +1,21 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "muster/base/random.h"
+
+namespace muster {
+namespace {
+
+TEST(RandomFill, IsTheElementsOneByOne) {
+  const RandomStream stream(7, "fill", 3, 0x123456789aULL);
+  for (const std::size_t size : {0u, 1u, 3u, 4u, 255u, 256u, 257u, 5001u}) {
+    std::vector<std::uint32_t> elements(size + 1, 0xdeadbeef);
+    stream.fill({elements.data(), size});
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(elements[i], stream.bits(i)) << i;
+    EXPECT_EQ(elements[size], 0xdeadbeef) << "wrote past the end";
+  }
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,17 @@
+#include "muster/models/block.h"
+
+namespace muster::models {
+
+torch::Tensor Block::add_parameter(BlockParameter parameter, torch::IntArrayRef shape) {
+  if (!parameter.tensor.defined())
+    parameter.tensor = torch::empty(shape, torch::kFloat32).set_requires_grad(true);
+  parameters_.push_back(std::move(parameter));
+  return parameters_.back().tensor;
+}
+
+torch::Tensor Block::add_statistic(std::string name, std::int64_t channels, double value) {
+  statistics_.push_back({std::move(name), torch::full({channels}, value, torch::kFloat32)});
+  return statistics_.back().tensor;
+}
+
+}  // namespace muster::models

@@ -1,0 +1,122 @@
+// The promise that data parallelism rests on: slices give the same bits on any lane, and their tree
+// sum does not depend on how many lanes there were.
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <thread>
+
+#include "muster/models/create.h"
+
+namespace muster::models {
+namespace {
+
+constexpr int kSlices = 8;
+constexpr int kSamples = 5;  // a slice; odd, so that kernels have remainders
+
+struct SliceResult {
+  std::vector<torch::Tensor> gradients;
+  std::vector<torch::Tensor> statistics;
+  torch::Tensor loss;
+};
+
+struct Task {
+  ModelSpec spec;
+  torch::Tensor inputs;  // [kSlices * kSamples, …]
+  torch::Tensor targets;
+};
+
+torch::Tensor numbers(torch::IntArrayRef shape) {
+  const auto count = c10::multiply_integers(shape);
+  return torch::sin(torch::arange(count, torch::kFloat32) * 0.37f).view(shape);
+}
+
+Task image_task(bool channels_last) {
+  return {ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = channels_last},
+          numbers({kSlices * kSamples, 1, 12, 12}), torch::arange(kSlices * kSamples) % 10};
+}
+
+Task text_task() {
+  const auto text = (torch::arange(kSlices * kSamples * 9) * 7 % 251).view({-1, 9});
+  return {GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1},
+          text.narrow(1, 0, 8).to(torch::kUInt8), text.narrow(1, 1, 8)};
+}
+
+SliceResult run_slice(Model& model, const Task& task, std::int64_t step, std::int64_t slice) {
+  SliceResult result;
+  PassContext context{.training = true,
+                      .random = RandomStream(1, "forward", step, slice),
+                      .statistics = &result.statistics};
+  const auto part = [&](const torch::Tensor& all) {
+    return all.narrow(0, slice * kSamples, kSamples);
+  };
+  const auto loss = model.loss_sum(model.forward(part(task.inputs), context), part(task.targets));
+  result.gradients = torch::autograd::grad({loss.sum}, model.parameter_tensors());
+  result.loss = loss.sum.detach();
+  return result;
+}
+
+// In place, along the binary tree over slices.
+void tree_sum(std::vector<std::vector<torch::Tensor>>& values) {
+  for (std::size_t stride = 1; stride < values.size(); stride *= 2)
+    for (std::size_t i = 0; i + stride < values.size(); i += 2 * stride)
+      for (std::size_t k = 0; k < values[i].size(); ++k) values[i][k].add_(values[i + stride][k]);
+}
+
+void train_step(std::vector<std::unique_ptr<Model>>& lanes, const Task& task, std::int64_t step) {
+  std::vector<SliceResult> results(kSlices);
+  std::vector<std::thread> threads;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane)
+    threads.emplace_back([&, lane] {
+      at::set_num_threads(1);
+      for (auto slice = lane; slice < kSlices; slice += lanes.size())
+        results[slice] = run_slice(*lanes[lane], task, step, static_cast<std::int64_t>(slice));
+    });
+  for (auto& thread : threads) thread.join();
+  std::vector<std::vector<torch::Tensor>> gradients, statistics;
+  for (auto& result : results) {
+    gradients.push_back(std::move(result.gradients));
+    statistics.push_back(std::move(result.statistics));
+  }
+  tree_sum(gradients);
+  tree_sum(statistics);
+  for (auto& mean : statistics[0]) mean.div_(kSlices);
+  lanes[0]->apply_statistics(statistics[0]);
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < gradients[0].size(); ++i)
+    lanes[0]->parameters()[i].tensor.sub_(gradients[0][i], 0.1 / (kSlices * kSamples));
+}
+
+std::vector<torch::Tensor> train(const Task& task, std::size_t lane_count) {
+  at::set_num_threads(1);
+  std::vector<std::unique_ptr<Model>> lanes{*create_model(task.spec)};
+  lanes[0]->initialize(1);
+  while (lanes.size() < lane_count) lanes.push_back(lanes[0]->replicate());
+  for (std::int64_t step = 0; step < 5; ++step) train_step(lanes, task, step);
+  auto result = lanes[0]->parameter_tensors();
+  for (const auto& statistic : lanes[0]->statistics()) result.push_back(statistic.tensor);
+  return result;
+}
+
+class Lanes : public testing::TestWithParam<const char*> {
+ protected:
+  static Task task() {
+    const std::string name = GetParam();
+    return name == "text" ? text_task() : image_task(name == "image_channels_last");
+  }
+};
+
+TEST_P(Lanes, TheirNumberChangesNoBit) {
+  const auto one = train(task(), 1);
+  for (const std::size_t lanes : {2, 3, 4}) {
+    const auto more = train(task(), lanes);
+    for (std::size_t i = 0; i < one.size(); ++i)
+      ASSERT_TRUE(torch::equal(one[i], more[i])) << lanes << " lanes, tensor " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Lanes, testing::Values("image", "image_channels_last", "text"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace muster::models

@@ -1,0 +1,93 @@
+#include "muster/models/layers.h"
+
+#include <cmath>
+
+#include "muster/models/dropout.h"
+
+namespace muster::models {
+namespace {
+
+constexpr double kNormEpsilon = 1e-5;  // PyTorch's default for both norms
+
+torch::Tensor add_scale(Block& owner, const std::string& name, std::int64_t width) {
+  return owner.add_parameter(
+      {.name = name + ".weight", .tensor = {}, .init = {InitKind::kOnes}, .decays = false},
+      {width});
+}
+
+torch::Tensor add_bias(Block& owner, const std::string& name, std::int64_t width,
+                       Split split = Split::kNone, std::int64_t split_units = 0) {
+  return owner.add_parameter({.name = name + ".bias",
+                              .tensor = {},
+                              .init = {InitKind::kZeros},
+                              .split = split,
+                              .split_units = split_units,
+                              .decays = false},
+                             {width});
+}
+
+}  // namespace
+
+Linear::Linear(Block& owner, const std::string& name, const LinearOptions& options)
+    : weight_(owner.add_parameter({.name = name + ".weight",
+                                   .tensor = {},
+                                   .init = options.init,
+                                   .split = options.split,
+                                   .split_units = options.split_units},
+                                  {options.out, options.in})) {
+  // The bias of a row-split layer is added once, after the sum over ranks: every rank holds it.
+  const bool column = options.split == Split::kColumn;
+  bias_ = add_bias(owner, name, options.out, column ? Split::kColumn : Split::kNone,
+                   column ? options.split_units : 0);
+}
+
+torch::Tensor Linear::operator()(const torch::Tensor& input) const {
+  return torch::linear(input, weight_, bias_);
+}
+
+Convolution::Convolution(Block& owner, const std::string& name, const ConvolutionOptions& options)
+    : weight_(owner.add_parameter(
+          {.name = name + ".weight", .tensor = {}, .init = {InitKind::kKaiming, std::sqrt(2.0)}},
+          {options.out, options.in, options.kernel, options.kernel})),
+      stride_(options.stride),
+      padding_(options.kernel / 2) {}
+
+torch::Tensor Convolution::operator()(const torch::Tensor& input) const {
+  return torch::conv2d(input, weight_, {}, stride_, padding_);
+}
+
+BatchNorm::BatchNorm(Block& owner, const std::string& name, std::int64_t channels)
+    : weight_(add_scale(owner, name, channels)),
+      bias_(add_bias(owner, name, channels)),
+      running_mean_(owner.add_statistic(name + ".running_mean", channels, 0)),
+      running_variance_(owner.add_statistic(name + ".running_var", channels, 1)) {}
+
+torch::Tensor BatchNorm::operator()(const torch::Tensor& input, PassContext& context) const {
+  if (!context.training)
+    return torch::batch_norm(input, weight_, bias_, running_mean_, running_variance_, false, 0.1,
+                             kNormEpsilon, true);
+  // Momentum 1 makes the kernel write the slice's own mean and unbiased variance.
+  auto mean = torch::zeros_like(running_mean_);
+  auto variance = torch::zeros_like(running_variance_);
+  auto output =
+      torch::batch_norm(input, weight_, bias_, mean, variance, true, 1.0, kNormEpsilon, true);
+  if (context.statistics != nullptr) {
+    context.statistics->push_back(std::move(mean));
+    context.statistics->push_back(std::move(variance));
+  }
+  return output;
+}
+
+LayerNorm::LayerNorm(Block& owner, const std::string& name, std::int64_t width)
+    : weight_(add_scale(owner, name, width)), bias_(add_bias(owner, name, width)) {}
+
+torch::Tensor LayerNorm::operator()(const torch::Tensor& input) const {
+  return torch::layer_norm(input, {weight_.size(0)}, weight_, bias_, kNormEpsilon);
+}
+
+torch::Tensor Dropout::operator()(const torch::Tensor& input, const PassContext& context) const {
+  if (!context.training || probability_ == 0) return input;
+  return dropout(input, probability_, context.random.fork(name_));
+}
+
+}  // namespace muster::models

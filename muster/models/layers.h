@@ -1,0 +1,88 @@
+#pragma once
+// The layers that the shipped blocks are made of: plain values that register their parameters with
+// the block they belong to and apply one libtorch operation. Thread rule: that of the block.
+
+#include <torch/types.h>
+
+#include <string>
+
+#include "muster/models/block.h"
+
+namespace muster::models {
+
+// y = x · weightᵀ + bias; weight [out, in], bias [out].
+struct LinearOptions {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  Init init;
+  Split split = Split::kNone;
+  std::int64_t split_units = 0;
+};
+
+class Linear {
+ public:
+  Linear(Block& owner, const std::string& name, const LinearOptions& options);
+  torch::Tensor operator()(const torch::Tensor& input) const;
+
+ private:
+  torch::Tensor weight_;
+  torch::Tensor bias_;
+};
+
+// Square kernel, no bias (a norm follows), padding that keeps the extent at stride 1.
+struct ConvolutionOptions {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  std::int64_t kernel = 3;
+  std::int64_t stride = 1;
+};
+
+class Convolution {
+ public:
+  Convolution(Block& owner, const std::string& name, const ConvolutionOptions& options);
+  torch::Tensor operator()(const torch::Tensor& input) const;
+
+ private:
+  torch::Tensor weight_;  // [out, in, kernel, kernel]
+  std::int64_t stride_;
+  std::int64_t padding_;
+};
+
+// Ioffe and Szegedy 2015 over [n, channels, height, width]. Training: normalises by the slice's own
+// statistics and reports them (PassContext::statistics); evaluation: by the running ones.
+class BatchNorm {
+ public:
+  BatchNorm(Block& owner, const std::string& name, std::int64_t channels);
+  torch::Tensor operator()(const torch::Tensor& input, PassContext& context) const;
+
+ private:
+  torch::Tensor weight_;
+  torch::Tensor bias_;
+  torch::Tensor running_mean_;
+  torch::Tensor running_variance_;
+};
+
+// Ba et al. 2016 over the last axis.
+class LayerNorm {
+ public:
+  LayerNorm(Block& owner, const std::string& name, std::int64_t width);
+  torch::Tensor operator()(const torch::Tensor& input) const;
+
+ private:
+  torch::Tensor weight_;
+  torch::Tensor bias_;
+};
+
+// Keyed dropout (dropout.h) of one place in one block.
+class Dropout {
+ public:
+  Dropout(std::string name, double probability)
+      : name_(std::move(name)), probability_(probability) {}
+  torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
+
+ private:
+  std::string name_;
+  double probability_;
+};
+
+}  // namespace muster::models

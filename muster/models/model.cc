@@ -1,0 +1,109 @@
+#include "muster/models/model.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <set>
+
+#include "muster/base/check.h"
+
+namespace muster::models {
+
+LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& target) {
+  const auto rows = logits.flatten(0, -2);
+  const auto wanted = target.to(torch::kLong).flatten();
+  LossSum loss;
+  loss.sum = at::cross_entropy_loss(rows, wanted, {}, at::Reduction::Sum);
+  loss.correct = rows.detach().argmax(-1).eq(wanted).sum();
+  loss.targets = wanted.numel();
+  return loss;
+}
+
+Model::Model(std::string family, Builder builder, Loss loss)
+    : family_(std::move(family)),
+      builder_(std::move(builder)),
+      loss_(std::move(loss)),
+      blocks_(builder_()) {
+  for (const auto& named : blocks_) publish(named);
+  std::set<std::string> names;
+  for (const auto& parameter : parameters_)
+    MUSTER_CHECK(names.insert(parameter.name).second, "two parameters named " + parameter.name);
+}
+
+void Model::publish(const NamedBlock& named) {
+  for (const auto& own : named.block->parameters()) {
+    const std::string name = named.name + "." + own.name;
+    MUSTER_CHECK(own.tensor.is_contiguous(), name + " is not contiguous");
+    parameters_.push_back(
+        {name, own.tensor, {name, own.split, own.split_units}, own.init, own.decays});
+  }
+  for (const auto& own : named.block->statistics())
+    statistics_.push_back({named.name + "." + own.name, own.tensor});
+}
+
+torch::Tensor Model::forward(torch::Tensor inputs, PassContext& context) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    inputs = forward_block(i, std::move(inputs), context);
+  return inputs;
+}
+
+torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassContext& context) {
+  const auto& named = blocks_.at(index);
+  PassContext own{context.training, context.random.fork(named.name), context.statistics};
+  return named.block->forward(std::move(input), own);
+}
+
+LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
+  return loss_(logits, target);
+}
+
+std::unique_ptr<Model> Model::replicate() const {
+  auto replica = std::make_unique<Model>(family_, builder_, loss_);
+  replica->share_storage_of(*this);
+  return replica;
+}
+
+void Model::share_storage_of(const Model& other) {
+  MUSTER_CHECK(parameters_.size() == other.parameters_.size() &&
+                   statistics_.size() == other.statistics_.size(),
+               "the builder made another model of " + family_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    parameters_[i].tensor.set_data(other.parameters_[i].tensor.detach());
+  for (std::size_t i = 0; i < statistics_.size(); ++i)
+    statistics_[i].tensor.set_data(other.statistics_[i].tensor);
+}
+
+void Model::initialize(std::uint64_t seed) {
+  for (const auto& parameter : parameters_)
+    models::initialize(parameter.tensor, parameter.init, seed, parameter.name);
+}
+
+std::vector<torch::Tensor> Model::parameter_tensors() const {
+  std::vector<torch::Tensor> tensors;
+  tensors.reserve(parameters_.size());
+  for (const auto& parameter : parameters_) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+void Model::apply_statistics(std::span<const torch::Tensor> merged, double momentum) {
+  MUSTER_CHECK(merged.size() == statistics_.size(),
+               fmt::format("{} merged statistics for {}", merged.size(), statistics_.size()));
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < merged.size(); ++i)
+    statistics_[i].tensor.mul_(1 - momentum).add_(merged[i], momentum);
+}
+
+std::int64_t Model::parameter_count() const noexcept {
+  std::int64_t count = 0;
+  for (const auto& parameter : parameters_) count += parameter.tensor.numel();
+  return count;
+}
+
+std::string Model::describe() const {
+  const auto count = parameter_count();
+  return fmt::format("{}: {} blocks, {} parameters ({:.1f} MiB), {} statistics", family_,
+                     blocks_.size(), count, static_cast<double>(count) * 4 / (1 << 20),
+                     statistics_.size());
+}
+
+}  // namespace muster::models

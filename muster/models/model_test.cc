@@ -1,0 +1,173 @@
+// What the model families promise: shapes, counts, names, keyed initial values, replicas.
+
+#include "muster/models/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "muster/models/create.h"
+
+namespace muster::models {
+namespace {
+
+PassContext evaluating() { return {.training = false, .random = RandomStream(1, "test")}; }
+
+TEST(Model, ResNetHasTheExpectedSizeAndShape) {
+  auto model = *create_model(ResNetSpec{});
+  EXPECT_EQ(model->parameter_count(), 77754);
+  EXPECT_EQ(model->statistics().size(), 18u);
+  EXPECT_EQ(model->blocks().size(), 5u);
+  model->initialize(1);
+  auto context = evaluating();
+  EXPECT_EQ(model->forward(torch::zeros({3, 1, 28, 28}), context).sizes(),
+            torch::IntArrayRef({3, 10}));
+  EXPECT_EQ(model->describe(), "resnet: 5 blocks, 77754 parameters (0.3 MiB), 18 statistics");
+}
+
+TEST(Model, GptHasTheExpectedSizeAndShape) {
+  auto tied = *create_model(GptSpec{});
+  auto untied = *create_model(GptSpec{.tied_head = false});
+  EXPECT_EQ(tied->parameter_count(), 842496);
+  EXPECT_EQ(untied->parameter_count(), 875264);
+  tied->initialize(1);
+  auto context = evaluating();
+  const auto logits = tied->forward(torch::zeros({2, 17}, torch::kUInt8), context);
+  EXPECT_EQ(logits.sizes(), torch::IntArrayRef({2, 17, 256}));
+}
+
+TEST(Model, GptSeesNoLaterByte) {
+  auto model = *create_model(GptSpec{.context = 16, .width = 32, .layers = 2});
+  model->initialize(1);
+  auto first = torch::arange(16).view({1, 16});
+  auto second = first.clone();
+  second[0][9] = 200;
+  auto context = evaluating();
+  const auto a = model->forward(first, context), b = model->forward(second, context);
+  EXPECT_TRUE(torch::equal(a.narrow(1, 0, 9), b.narrow(1, 0, 9)));
+  EXPECT_FALSE(torch::equal(a.narrow(1, 9, 7), b.narrow(1, 9, 7)));
+}
+
+TEST(Model, MlpHasTheExpectedSizeAndShape) {
+  auto model = *create_model(MlpSpec{.inputs = 784, .hidden = {64, 32}, .classes = 10});
+  EXPECT_EQ(model->parameter_count(), 784 * 64 + 64 + 64 * 32 + 32 + 32 * 10 + 10);
+  model->initialize(1);
+  auto context = evaluating();
+  EXPECT_EQ(model->forward(torch::zeros({5, 1, 28, 28}), context).sizes(),
+            torch::IntArrayRef({5, 10}));
+}
+
+TEST(Model, NamesAreStableAndInForwardOrder) {
+  std::vector<std::string> names;
+  auto model = *create_model(ResNetSpec{.channels = {4, 8}});
+  for (const auto& parameter : model->parameters()) names.push_back(parameter.name);
+  EXPECT_THAT(
+      names,
+      testing::ElementsAre(
+          "stem.conv.weight", "stem.norm.weight", "stem.norm.bias", "stage0_block0.conv1.weight",
+          "stage0_block0.norm1.weight", "stage0_block0.norm1.bias", "stage0_block0.conv2.weight",
+          "stage0_block0.norm2.weight", "stage0_block0.norm2.bias", "stage1_block0.conv1.weight",
+          "stage1_block0.norm1.weight", "stage1_block0.norm1.bias", "stage1_block0.conv2.weight",
+          "stage1_block0.norm2.weight", "stage1_block0.norm2.bias",
+          "stage1_block0.shortcut.conv.weight", "stage1_block0.shortcut.norm.weight",
+          "stage1_block0.shortcut.norm.bias", "head.linear.weight", "head.linear.bias"));
+  EXPECT_EQ(model->statistics().front().name, "stem.norm.running_mean");
+  EXPECT_EQ(model->statistics().back().name, "stage1_block0.shortcut.norm.running_var");
+}
+
+TEST(Model, NormsAndBiasesDoNotDecay) {
+  auto model = *create_model(GptSpec{.layers = 1});
+  for (const auto& parameter : model->parameters())
+    EXPECT_EQ(parameter.decays, parameter.tensor.dim() > 1) << parameter.name;
+}
+
+TEST(Model, PartitionSpecIsMegatrons) {
+  auto model = *create_model(GptSpec{.layers = 1});
+  std::map<std::string, TensorPartition> plan;
+  for (const auto& parameter : model->parameters()) plan[parameter.name] = parameter.partition;
+  EXPECT_EQ(plan["embedding.token.weight"].split, Split::kVocabulary);
+  EXPECT_EQ(plan["layer0.qkv.weight"].axis(), 0);
+  EXPECT_EQ(plan["layer0.qkv.bias"].split, Split::kColumn);
+  EXPECT_EQ(plan["layer0.qkv.weight"].units, 12);
+  EXPECT_EQ(plan["layer0.projection.weight"].axis(), 1);
+  EXPECT_EQ(plan["layer0.projection.bias"].split, Split::kNone);
+  EXPECT_EQ(plan["head.norm.weight"].axis(), -1);
+}
+
+TEST(Model, InitialValuesDependOnSeedAndNameAlone) {
+  auto four = *create_model(GptSpec{.layers = 4, .tied_head = false});
+  auto two = *create_model(GptSpec{.layers = 2, .tied_head = false});
+  four->initialize(5);
+  torch::rand({1000});  // a draw from libtorch's own generator changes nothing
+  two->initialize(5);
+  two->initialize(5);
+  const auto find = [](const Model& model, const std::string& name) {
+    for (const auto& parameter : model.parameters())
+      if (parameter.name == name) return parameter.tensor;
+    return torch::Tensor();
+  };
+  for (const char* name : {"layer1.qkv.weight", "head.weight", "embedding.token.weight"})
+    EXPECT_TRUE(torch::equal(find(*four, name), find(*two, name))) << name;
+  EXPECT_FALSE(torch::equal(find(*four, "layer0.qkv.weight"), find(*four, "layer1.qkv.weight")));
+  two->initialize(6);
+  EXPECT_FALSE(torch::equal(find(*four, "layer1.qkv.weight"), find(*two, "layer1.qkv.weight")));
+}
+
+TEST(Model, ReplicasShareValuesAndNotGradients) {
+  auto model = *create_model(GptSpec{.context = 8, .width = 16, .layers = 1, .heads = 2});
+  model->initialize(1);
+  auto replica = model->replicate();
+  auto context = evaluating();
+  const auto input = torch::arange(8).view({1, 8});
+  replica->loss_sum(replica->forward(input, context), input).sum.backward();
+  for (std::size_t i = 0; i < model->parameters().size(); ++i) {
+    const auto& mine = model->parameters()[i].tensor;
+    const auto& other = replica->parameters()[i].tensor;
+    EXPECT_EQ(mine.data_ptr(), other.data_ptr());
+    EXPECT_FALSE(mine.grad().defined()) << model->parameters()[i].name;
+    EXPECT_TRUE(other.grad().defined()) << model->parameters()[i].name;
+  }
+  {
+    const torch::NoGradGuard no_grad;
+    for (const auto& parameter : model->parameters()) parameter.tensor.add_(0.01);
+  }
+  EXPECT_TRUE(torch::equal(model->forward(input, context), replica->forward(input, context)));
+}
+
+TEST(Model, LossIsTheSumAndCountsWhatIsRight) {
+  const auto logits = torch::tensor({{2.0f, 0.0f}, {2.0f, 0.0f}, {0.0f, 3.0f}});
+  const auto loss = cross_entropy_sum(logits, torch::tensor({0, 1, 1}));
+  const double expected =
+      std::log1p(std::exp(-2.0)) + 2 + std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-3.0));
+  EXPECT_NEAR(loss.sum.item<double>(), expected, 1e-6);
+  EXPECT_EQ(loss.correct.item<std::int64_t>(), 2);
+  EXPECT_EQ(loss.targets, 3);
+  const auto three = cross_entropy_sum(logits.view({1, 3, 2}), torch::tensor({{0, 1, 1}}));
+  EXPECT_EQ(three.sum.item<float>(), loss.sum.item<float>());
+}
+
+TEST(Model, RunsModulesOfLibtorch) {
+  Model model("custom", [] {
+    auto module = std::make_shared<torch::nn::LinearImpl>(4, 3);
+    return std::vector<NamedBlock>{
+        {"all", std::make_shared<ModuleBlock<torch::nn::LinearImpl>>(module)}};
+  });
+  auto replica = model.replicate();
+  auto context = evaluating();
+  const auto input = torch::ones({2, 4});
+  EXPECT_TRUE(torch::equal(model.forward(input, context), replica->forward(input, context)));
+  EXPECT_THROW(ModuleBlock(std::make_shared<torch::nn::BatchNorm1dImpl>(3)), LogicFault);
+}
+
+TEST(CreateModel, NamesTheFieldThatDoesNotFit) {
+  const auto heads = create_model(GptSpec{.width = 128, .heads = 3});
+  ASSERT_FALSE(heads);
+  EXPECT_EQ(heads.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(heads.error().message, testing::HasSubstr("model.heads is 3"));
+  EXPECT_FALSE(create_model(ResNetSpec{.channels = {}}));
+  EXPECT_FALSE(create_model(ResNetSpec{.channels = {16, 0}}));
+  EXPECT_FALSE(create_model(MlpSpec{.dropout = 1.0}));
+}
+
+}  // namespace
+}  // namespace muster::models

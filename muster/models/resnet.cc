@@ -1,0 +1,104 @@
+#include "muster/models/resnet.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <optional>
+
+#include "muster/models/layers.h"
+
+namespace muster::models {
+namespace {
+
+class Stem final : public Block {
+ public:
+  Stem(const ResNetSpec& spec, std::int64_t out)
+      : convolution_(*this, "conv", {.in = spec.input_channels, .out = out}),
+        norm_(*this, "norm", out),
+        format_(spec.channels_last ? torch::MemoryFormat::ChannelsLast
+                                   : torch::MemoryFormat::Contiguous) {}
+
+  torch::Tensor forward(torch::Tensor input, PassContext& context) override {
+    // Everything after it follows this tensor's memory format.
+    return norm_(convolution_(input).contiguous(format_), context).relu_();
+  }
+
+ private:
+  Convolution convolution_;
+  BatchNorm norm_;
+  torch::MemoryFormat format_;
+};
+
+struct BasicOptions {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  std::int64_t stride = 1;
+};
+
+class Basic final : public Block {
+ public:
+  explicit Basic(const BasicOptions& options)
+      : convolution1_(*this, "conv1",
+                      {.in = options.in, .out = options.out, .stride = options.stride}),
+        norm1_(*this, "norm1", options.out),
+        convolution2_(*this, "conv2", {.in = options.out, .out = options.out}),
+        norm2_(*this, "norm2", options.out) {
+    if (options.stride == 1 && options.in == options.out) return;
+    shortcut_.emplace(
+        *this, "shortcut.conv",
+        ConvolutionOptions{
+            .in = options.in, .out = options.out, .kernel = 1, .stride = options.stride});
+    shortcut_norm_.emplace(*this, "shortcut.norm", options.out);
+  }
+
+  torch::Tensor forward(torch::Tensor input, PassContext& context) override {
+    auto output = norm1_(convolution1_(input), context).relu_();
+    output = norm2_(convolution2_(output), context);
+    const auto skip = shortcut_ ? (*shortcut_norm_)((*shortcut_)(input), context) : input;
+    return output.add_(skip).relu_();
+  }
+
+ private:
+  Convolution convolution1_;
+  BatchNorm norm1_;
+  Convolution convolution2_;
+  BatchNorm norm2_;
+  std::optional<Convolution> shortcut_;  // 1×1, where the extent or the channels change
+  std::optional<BatchNorm> shortcut_norm_;
+};
+
+class Head final : public Block {
+ public:
+  Head(std::int64_t in, std::int64_t classes, double dropout)
+      : linear_(*this, "linear", {.in = in, .out = classes, .init = {InitKind::kKaiming}}),
+        dropout_("dropout", dropout) {}
+
+  torch::Tensor forward(torch::Tensor input, PassContext& context) override {
+    return linear_(dropout_(input.mean({2, 3}), context));
+  }
+
+ private:
+  Linear linear_;
+  Dropout dropout_;
+};
+
+}  // namespace
+
+std::vector<NamedBlock> build_resnet(const ResNetSpec& spec) {
+  std::vector<NamedBlock> blocks;
+  std::int64_t in = spec.channels.front();
+  blocks.push_back({"stem", std::make_shared<Stem>(spec, in)});
+  for (std::size_t stage = 0; stage < spec.channels.size(); ++stage) {
+    const std::int64_t out = spec.channels[stage];
+    for (std::int64_t i = 0; i < spec.blocks_per_stage; ++i) {
+      const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      blocks.push_back({fmt::format("stage{}_block{}", stage, i),
+                        std::make_shared<Basic>(BasicOptions{in, out, stride})});
+      in = out;
+    }
+  }
+  blocks.push_back({"head", std::make_shared<Head>(in, spec.classes, spec.dropout)});
+  return blocks;
+}
+
+}  // namespace muster::models

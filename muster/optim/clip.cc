@@ -1,0 +1,43 @@
+#include "muster/optim/clip.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "muster/base/check.h"
+#include "muster/optim/single_thread.h"
+
+namespace muster::optim {
+
+double squared_norm(const torch::Tensor& gradient) {
+  const torch::NoGradGuard no_grad;
+  const SingleThread single;
+  const auto wide = gradient.detach().contiguous().flatten().to(torch::kFloat64);
+  return at::dot(wide, wide).item<double>();
+}
+
+double global_norm(std::span<const double> squared_norms) {
+  double total = 0;
+  for (const double squared : squared_norms) total += squared;
+  return std::sqrt(total);
+}
+
+double clip_scale(double norm, double max_norm) noexcept {
+  if (max_norm <= 0) return 1;
+  const double scale = max_norm / (norm + 1e-6);
+  return scale < 1 ? scale : 1;
+}
+
+Status check_finite(std::span<const double> squared_norms, std::span<const std::string> names) {
+  MUSTER_CHECK(squared_norms.size() == names.size(), "one name for each norm");
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!std::isfinite(squared_norms[i]))
+      return fail(ErrorCode::kNumeric,
+                  fmt::format("[optim/clip] the gradient of {} is not finite; lower the learning "
+                              "rate, warm up longer or clip (max_grad_norm)",
+                              names[i]));
+  return ok();
+}
+
+}  // namespace muster::optim

@@ -1,0 +1,50 @@
+#include <fmt/format.h>
+
+#include "muster/optim/adamw.h"
+#include "muster/optim/optimizer.h"
+#include "muster/optim/sgd.h"
+
+namespace muster::optim {
+namespace {
+
+using Created = Result<std::unique_ptr<Optimizer>>;
+
+Error invalid(std::string_view field, double value, std::string_view wanted) {
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[optim/create] {} is {}; it must be {}", field, value, wanted));
+}
+
+Status check_share(std::string_view field, double value) {
+  if (!(value >= 0 && value < 1)) return invalid(field, value, "in [0, 1)");
+  return ok();
+}
+
+Status check_decay(double value) {
+  if (!(value >= 0)) return invalid("weight_decay", value, "0 or more");
+  return ok();
+}
+
+Created create(const SgdSpec& spec, std::vector<OptimizedParameter> parameters) {
+  MUSTER_TRY(check_share("momentum", spec.momentum));
+  MUSTER_TRY(check_decay(spec.weight_decay));
+  if (spec.nesterov && spec.momentum == 0)
+    return invalid("momentum", spec.momentum, "above 0 with nesterov");
+  return std::make_unique<Sgd>(spec, std::move(parameters));
+}
+
+Created create(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters) {
+  MUSTER_TRY(check_share("beta1", spec.beta1));
+  MUSTER_TRY(check_share("beta2", spec.beta2));
+  if (!(spec.epsilon > 0)) return invalid("epsilon", spec.epsilon, "above 0");
+  MUSTER_TRY(check_decay(spec.weight_decay));
+  return std::make_unique<AdamW>(spec, std::move(parameters));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Optimizer>> create_optimizer(const OptimizerSpec& spec,
+                                                    std::vector<OptimizedParameter> parameters) {
+  return std::visit([&](const auto& kind) { return create(kind, std::move(parameters)); }, spec);
+}
+
+}  // namespace muster::optim

@@ -1,0 +1,61 @@
+#include "muster/optim/optimizer.h"
+
+#include <torch/torch.h>
+
+#include <array>
+
+#include "muster/base/check.h"
+#include "muster/optim/single_thread.h"
+
+namespace muster::optim {
+namespace {
+
+void check_gradient(const OptimizedParameter& parameter, const torch::Tensor& gradient) {
+  MUSTER_CHECK(gradient.defined() && gradient.sizes() == parameter.tensor.sizes() &&
+                   gradient.scalar_type() == parameter.tensor.scalar_type() &&
+                   gradient.is_contiguous(),
+               "the gradient of " + parameter.name + " has another shape, dtype or layout");
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<OptimizedParameter> parameters)
+    : parameters_(std::move(parameters)) {
+  for (auto& parameter : parameters_) {
+    MUSTER_CHECK(parameter.tensor.is_contiguous(), parameter.name + " is not contiguous");
+    parameter.tensor = parameter.tensor.detach();
+  }
+}
+
+void Optimizer::begin_step(double learning_rate) {
+  learning_rate_ = learning_rate;
+  ++steps_;
+}
+
+void Optimizer::update(ParameterRange range, std::span<const torch::Tensor> gradients,
+                       double divisor) {
+  MUSTER_CHECK(range.begin <= range.end && range.end <= parameters_.size() &&
+                   gradients.size() == range.size(),
+               "one gradient for each parameter of the range");
+  const torch::NoGradGuard no_grad;
+  const SingleThread single;
+  std::array<Group, 2> groups;
+  groups[1].decays = false;
+  for (std::size_t i = range.begin; i < range.end; ++i) {
+    const auto& gradient = gradients[i - range.begin];
+    check_gradient(parameters_[i], gradient);
+    Group& group = groups[parameters_[i].decays ? 0 : 1];
+    group.index.push_back(i);
+    group.parameters.push_back(parameters_[i].tensor);
+    group.gradients.push_back(gradient);
+  }
+  for (auto& group : groups) {
+    if (group.index.empty()) continue;
+    if (divisor != 1)
+      group.divisor =
+          torch::full({}, divisor, group.parameters.front().options().dtype(torch::kFloat32));
+    update_group(group);
+  }
+}
+
+}  // namespace muster::optim

@@ -1,0 +1,39 @@
+#include "muster/optim/sgd.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+namespace muster::optim {
+
+Sgd::Sgd(const SgdSpec& spec, std::vector<OptimizedParameter> parameters)
+    : Optimizer(std::move(parameters)), spec_(spec) {
+  if (spec_.momentum == 0) return;
+  for (const auto& parameter : this->parameters())
+    momentum_.push_back(torch::zeros_like(parameter.tensor));
+}
+
+void Sgd::update_group(const Group& group) {
+  const bool decays = group.decays || spec_.decay_norms_and_biases;
+  double decay = decays ? spec_.weight_decay : 0;
+  if (spec_.decoupled_decay && decay != 0)
+    at::_foreach_mul_(group.parameters, at::Scalar(1 - learning_rate() * std::exchange(decay, 0)));
+  std::vector<torch::Tensor> momentum;
+  if (!momentum_.empty())
+    for (const auto i : group.index) momentum.push_back(momentum_[i]);
+  std::optional<torch::Tensor> divisor;
+  if (group.divisor.defined()) divisor = group.divisor;
+  // A buffer of zeros gives momentum's first step its value; no first step of its own is needed.
+  at::_fused_sgd_(group.parameters, group.gradients, momentum, decay, spec_.momentum,
+                  learning_rate(), /*dampening=*/0.0, spec_.nesterov, /*maximize=*/false,
+                  /*is_first_step=*/false, divisor);
+}
+
+std::vector<StateTensor> Sgd::state() {
+  std::vector<StateTensor> state;
+  for (std::size_t i = 0; i < momentum_.size(); ++i)
+    state.push_back({"optimizer/" + parameters()[i].name + "/momentum", momentum_[i]});
+  return state;
+}
+
+}  // namespace muster::optim

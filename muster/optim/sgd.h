@@ -1,0 +1,22 @@
+#pragma once
+// SGD with momentum (optimizer.h).
+
+#include <vector>
+
+#include "muster/optim/optimizer.h"
+
+namespace muster::optim {
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const SgdSpec& spec, std::vector<OptimizedParameter> parameters);
+  std::vector<StateTensor> state() override;
+
+ private:
+  void update_group(const Group& group) override;
+
+  SgdSpec spec_;
+  std::vector<torch::Tensor> momentum_;  // one per parameter; empty without momentum
+};
+
+}  // namespace muster::optim
