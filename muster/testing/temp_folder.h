@@ -1,24 +1,18 @@
 #pragma once
-// A folder of one test, removed with it.
+// A folder of a test's own on the real disk, removed with everything in it.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace muster::testing {
 
 class TempFolder {
  public:
-  TempFolder() {
-    static std::atomic<int> next{0};
-    path_ = std::filesystem::path(::testing::TempDir()) /
-            ("muster-" + std::to_string(::getpid()) + "-" + std::to_string(next++));
-    std::filesystem::create_directories(path_);
-  }
+  TempFolder() : path_(fresh_path()) { std::filesystem::create_directories(path_); }
   ~TempFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -26,16 +20,18 @@ class TempFolder {
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-
-  // A file in it.
-  std::filesystem::path write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path_ / name;
-  }
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
  private:
-  std::filesystem::path path_;
+  // Tests run in parallel, as processes.
+  static std::filesystem::path fresh_path() {
+    static std::atomic<int> count = 0;
+    return std::filesystem::path(::testing::TempDir()) /
+           ("muster-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+  }
+
+  const std::filesystem::path path_;
 };
 
 }  // namespace muster::testing

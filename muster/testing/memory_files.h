@@ -1,0 +1,52 @@
+#pragma once
+// A disk in memory that can lose its power: what was not forced to it is then gone or torn.
+// Thread-safe.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "muster/base/files.h"
+
+namespace muster::testing {
+
+class MemoryFiles final : public Files {
+ public:
+  // What a crash leaves of bytes and names that no fsync has reached.
+  enum class Crash {
+    kLosesUnsynced,  // nothing
+    kTearsUnsynced,  // every name, but of each file only the first half of what was not synced
+  };
+  void crash(Crash how);
+
+  Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) override;
+  Result<std::unique_ptr<MappedFile>> map(const Path& path) override;
+  Result<std::string> read(const Path& path) override;
+  Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
+                              std::span<std::byte> into) override;
+  Result<std::vector<std::string>> list(const Path& folder) override;
+  Status create_folders(const Path& folder) override;
+  Status rename(const Path& from, const Path& to) override;
+  Status link(const Path& target, const Path& at) override;
+  Status remove_all(const Path& path) override;
+  Status sync_folder(const Path& folder) override;
+  Result<std::uint64_t> size(const Path& path) override;
+  bool exists(const Path& path) override;
+
+ private:
+  struct Node {  // a file's content, under whatever name
+    std::string data;
+    std::string durable;
+  };
+  using Nodes = std::map<Path, std::shared_ptr<Node>>;  // a null pointer: a folder
+  class File;
+
+  Result<std::shared_ptr<Node>> find(const Path& path) const;
+  bool is_folder(const Path& path) const;
+
+  mutable std::mutex mutex_;
+  Nodes names_, durable_names_;
+};
+
+}  // namespace muster::testing
