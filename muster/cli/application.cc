@@ -1,0 +1,123 @@
+#include "muster/cli/application.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <ostream>
+
+#include "muster/base/units.h"
+
+namespace muster::cli {
+namespace {
+
+void add_global_options(CLI::App& app, Context& context) {
+  app.set_help_flag("-h,--help", "Show this and leave");
+  app.set_version_flag("--version", fmt::format("muster {}", version()),
+                       "Show the version and leave");
+  const std::map<std::string, LogFormat> formats = {{"text", LogFormat::kText},
+                                                    {"json", LogFormat::kJson}};
+  app.add_option("--log", context.log, "text for people, json for one object a line")
+      ->transform(CLI::Transformer(formats).description("text|json"))
+      ->check(CLI::IsMember({LogFormat::kText, LogFormat::kJson}).description(""));
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  app.footer("`muster COMMAND --help` shows examples; docs/cli.md has exit codes and variables.");
+}
+
+std::string nearest_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const auto near = nearest(word, known);
+  return near.empty() ? "`muster --help` lists the commands"
+                      : fmt::format("did you mean `muster {}`?", near);
+}
+
+std::string nearest_option(const CLI::App& command, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const auto near = nearest(word.substr(0, word.find('=')), known);
+  return near.empty() ? fmt::format("`muster {} --help` lists the options", command.get_name())
+                      : fmt::format("did you mean `{}`?", near);
+}
+
+// Words that nothing takes: a misspelt command, a misspelt option, or one argument too many.
+Error unknown_words(const CLI::App& app, const std::vector<std::string>& words) {
+  const auto chosen = app.get_subcommands();
+  const auto& word = words.front();
+  if (chosen.empty() && !word.starts_with('-')) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("unknown command `{}`; {}", word, nearest_command(app, word)));
+  }
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const auto what = word.starts_with('-') ? "unknown option" : "unexpected argument";
+  return fail(ErrorCode::kInvalid,
+              fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));
+}
+
+ExitCode run_parsed(CLI::App& app, Context& context) {
+  const auto words = app.remaining(true);
+  if (!words.empty()) return report(context, unknown_words(app, words));
+  if (context.action) return context.action();
+  context.err << app.help();
+  return ExitCode::kUsage;
+}
+
+ExitCode leave(const CLI::App& app, const CLI::ParseError& error, Context& context) {
+  const int code = app.exit(error, context.out, context.err);
+  return code == 0 ? ExitCode::kDone : ExitCode::kUsage;
+}
+
+// CLI11 asks for options before it complains of strange words; people want it the other way round.
+void accept_extras(CLI::App& app) {
+  app.allow_extras();
+  for (auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    accept_extras(*command);
+  }
+}
+
+bool asks_for_help(const CLI::ParseError& error) {
+  return error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+}
+
+}  // namespace
+
+std::string_view version() { return MUSTER_VERSION; }
+
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
+                      const std::vector<std::string>& examples) {
+  auto* command = app.add_subcommand(name, summary);
+  std::string text = "Examples:\n";
+  for (const auto& example : examples) text += "  " + example + "\n";
+  command->footer(text);
+  return *command;
+}
+
+ExitCode run(const std::vector<std::string>& arguments, Context& context) {
+  CLI::App app("Distributed training: one job file, any number of workers, the same result.",
+               "muster");
+  add_global_options(app, context);
+  add_commands(app, context);
+  accept_extras(app);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    if (asks_for_help(error)) return leave(app, error, context);
+    const auto words = app.remaining(true);
+    if (!words.empty()) return report(context, unknown_words(app, words));
+    const auto chosen = app.get_subcommands();
+    const auto place = chosen.empty() ? std::string() : " " + chosen.front()->get_name();
+    return report(context, fail(ErrorCode::kInvalid,
+                                fmt::format("{}; see `muster{} --help`", error.what(), place)));
+  }
+  return run_parsed(app, context);
+}
+
+}  // namespace muster::cli

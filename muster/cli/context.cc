@@ -1,0 +1,61 @@
+#include "muster/cli/context.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace muster::cli {
+namespace {
+
+bool is_set(const std::map<std::string, std::string>& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found != environment.end() && !found->second.empty();
+}
+
+bool is_dumb(const std::map<std::string, std::string>& environment) {
+  const auto term = environment.find("TERM");
+  return term != environment.end() && term->second == "dumb";
+}
+
+}  // namespace
+
+bool Context::colour(bool terminal) const {
+  return terminal && log == LogFormat::kText && !is_set(environment, "NO_COLOR") &&
+         !is_set(environment, "CI") && !is_dumb(environment);
+}
+
+bool Context::live() const {
+  return err_is_terminal && log == LogFormat::kText && !is_set(environment, "CI") &&
+         !is_dumb(environment);
+}
+
+ExitCode report(Context& context, const Error& error) {
+  return report(context, error, exit_code(error.code));
+}
+
+ExitCode report(Context& context, const Error& error, ExitCode code) {
+  if (context.log == LogFormat::kJson) {
+    const nlohmann::ordered_json line = {{"level", "error"},
+                                         {"code", to_string(error.code)},
+                                         {"exit", static_cast<int>(code)},
+                                         {"message", error.message}};
+    context.err << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    return code;
+  }
+  const bool colour = context.colour(context.err_is_terminal);
+  context.err << (colour ? "\x1b[31merror:\x1b[0m " : "error: ") << error.message << "\n";
+  return code;
+}
+
+std::map<std::string, std::string> variables_of(char** environment) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environment; entry && *entry; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return variables;
+}
+
+}  // namespace muster::cli

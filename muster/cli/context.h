@@ -1,0 +1,45 @@
+#pragma once
+// What a command is given: the seams to the world, where it writes, how it should look. Commands
+// keep no state anywhere else. One thread.
+
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/exit_code.h"
+#include "muster/base/files.h"
+#include "muster/base/log.h"
+
+namespace muster::cli {
+
+class Machine;
+
+struct Context {
+  Files& files;
+  Clock& clock;
+  Machine& machine;
+  std::ostream& out;
+  std::ostream& err;
+  std::map<std::string, std::string> environment;
+  Path program;  // muster itself; muster-worker lies in the same folder
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+
+  LogFormat log = LogFormat::kText;  // --log
+  std::function<ExitCode()> action;  // what the command line asks for; a command's callback sets it
+
+  bool colour(bool terminal) const;  // NO_COLOR, CI and TERM=dumb are honoured
+  bool live() const;                 // whether one redrawn line can be shown on stderr
+};
+
+// Tells the error on `err`, as text or as one JSON object, and gives the exit code that belongs to
+// it.
+ExitCode report(Context& context, const Error& error);
+ExitCode report(Context& context, const Error& error, ExitCode code);
+
+// The process's variables.
+std::map<std::string, std::string> variables_of(char** environment);
+
+}  // namespace muster::cli

@@ -1,0 +1,143 @@
+#include "muster/cli/doctor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "muster/base/units.h"
+#include "muster/cli/application.h"
+#include "muster/cli/machine.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::uint64_t kLittle = 1ull << 30;     // memory, disk: below this it gets tight
+constexpr std::uint64_t kFewFiles = 1024;         // a socket and a pipe or two a worker
+constexpr std::chrono::seconds kWorkerStart{30};  // libtorch from a cold disk
+constexpr std::string_view kExampleData = "/usr/share/datasets/fashion-mnist";
+constexpr std::chrono::hours kEarliest{24 * 365 * 55};  // before 2025 no muster was built
+
+Check check_status(std::string name, const Status& status, std::string value, std::string fix) {
+  if (status) return {std::move(name), CheckState::kOk, std::move(value), {}};
+  return {std::move(name), CheckState::kBad, status.error().message, std::move(fix)};
+}
+
+std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+
+Check check_muster(Context&) {
+  return {
+      "muster", CheckState::kOk, fmt::format("{}, {} {}", version(), "compiler", __VERSION__), {}};
+}
+
+Check check_worker(Context& context) {
+  const auto worker = context.program.parent_path() / "muster-worker";
+  if (!context.files.exists(worker)) {
+    return {
+        "libtorch", CheckState::kBad, fmt::format("no {}", worker.string()),
+        "build it: script/quickstart, or cmake --preset release && cmake --build --preset release"};
+  }
+  const auto answer = context.machine.output_of({worker.string(), "--version"}, kWorkerStart);
+  if (answer) return {"libtorch", CheckState::kOk, first_line(*answer), {}};
+  return {"libtorch", CheckState::kBad,
+          fmt::format("{} --version: {}", worker.string(), answer.error().message),
+          "run it by hand to see why; script/dependencies installs libtorch again"};
+}
+
+Check check_cores(Context& context) {
+  const double cores = context.machine.cores();
+  const auto value = fmt::format("{} on {}", cores, context.machine.host());
+  if (cores >= 2) return {"cores", CheckState::kOk, value, {}};
+  return {"cores", CheckState::kWarning, value,
+          "more cores train faster; several workers share one"};
+}
+
+Check check_memory(Context& context) {
+  const auto [total, available] = context.machine.memory();
+  const auto value =
+      fmt::format("{} of {} available", format_bytes(available), format_bytes(total));
+  if (available >= kLittle) return {"memory", CheckState::kOk, value, {}};
+  return {"memory", CheckState::kWarning, value,
+          "end other programs, or use fewer workers: each needs about 300 MiB"};
+}
+
+Check check_instructions(Context& context) {
+  const auto sets = context.machine.instruction_sets();
+  const auto value =
+      sets.empty() ? "none beyond the basic ones" : fmt::format("{}", fmt::join(sets, " "));
+  if (std::find(sets.begin(), sets.end(), "avx2") != sets.end()) {
+    return {"instruction sets", CheckState::kOk, value, {}};
+  }
+  return {"instruction sets", CheckState::kWarning, value,
+          "kernels are several times faster with avx2"};
+}
+
+Check check_engines(Context&) {
+  return {"engines", CheckState::kOk, "native (shared memory, TCP with TLS), loopback", {}};
+}
+
+Check check_port(Context& context) {
+  return check_status("loopback port", context.machine.bind_loopback(), "127.0.0.1 can be bound",
+                      "workers meet there: bring up the loopback interface (ip link set lo up)");
+}
+
+Check check_shared_memory(Context& context) {
+  return check_status("shared memory", context.machine.create_shared_memory(), "memfd works",
+                      "raise the memory limit, or set communication.transport: tcp");
+}
+
+Check check_files(Context& context) {
+  const auto limit = context.machine.open_file_limit();
+  if (limit >= kFewFiles) return {"open files", CheckState::kOk, fmt::format("{}", limit), {}};
+  return {"open files", CheckState::kWarning, fmt::format("{}", limit),
+          "raise the limit where many workers start: ulimit -n 4096"};
+}
+
+Check check_clock(Context& context) {
+  const auto now = context.clock.wall();
+  const auto value = format_utc(now);
+  if (now.time_since_epoch() < kEarliest) {
+    return {"clock", CheckState::kBad, value,
+            "set the date: certificates are not valid before today"};
+  }
+  if (context.machine.clock_is_synchronised().value_or(true)) {
+    return {"clock", CheckState::kOk, value, {}};
+  }
+  return {"clock", CheckState::kWarning, value + ", not synchronised",
+          "several hosts need agreeing clocks for TLS: run an NTP client"};
+}
+
+Check check_disk(Context& context) {
+  const Path here = ".";
+  if (const auto status = context.machine.write_in(here); !status) {
+    return {"disk", CheckState::kBad, "the current folder: " + status.error().message,
+            "run muster in a folder you may write in, or set run_folder"};
+  }
+  const auto space = context.machine.free_space(here);
+  if (!space) return {"disk", CheckState::kWarning, space.error().message, {}};
+  const auto value = fmt::format("{} free in the current folder", format_bytes(*space));
+  if (*space >= kLittle) return {"disk", CheckState::kOk, value, {}};
+  return {"disk", CheckState::kWarning, value, "checkpoints need room: remove old runs"};
+}
+
+Check check_data(Context& context) {
+  if (context.files.exists(Path(kExampleData))) {
+    return {"example data", CheckState::kOk, std::string(kExampleData), {}};
+  }
+  return {"example data", CheckState::kWarning, fmt::format("no {}", kExampleData),
+          "for jobs/fashion.yaml: apt-get install dataset-fashion-mnist"};
+}
+
+}  // namespace
+
+std::vector<Check> examine(Context& context) {
+  std::vector<Check> checks;
+  for (auto* check : {&check_muster, &check_worker, &check_cores, &check_memory,
+                      &check_instructions, &check_engines, &check_port, &check_shared_memory,
+                      &check_files, &check_clock, &check_disk, &check_data}) {
+    checks.push_back(check(context));
+  }
+  return checks;
+}
+
+}  // namespace muster::cli

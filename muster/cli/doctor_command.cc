@@ -1,0 +1,89 @@
+#include "muster/cli/doctor_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "muster/cli/application.h"
+#include "muster/cli/doctor.h"
+
+namespace muster::cli {
+namespace {
+
+std::string_view word(CheckState state) {
+  switch (state) {
+    case CheckState::kOk:
+      return "ok";
+    case CheckState::kWarning:
+      return "warn";
+    case CheckState::kBad:
+      return "bad";
+  }
+  return {};
+}
+
+std::string_view colour_of(CheckState state) {
+  switch (state) {
+    case CheckState::kOk:
+      return "\x1b[32m";
+    case CheckState::kWarning:
+      return "\x1b[33m";
+    case CheckState::kBad:
+      return "\x1b[31m";
+  }
+  return {};
+}
+
+void tell(const std::vector<Check>& checks, Context& context) {
+  const bool colour = context.colour(context.out_is_terminal);
+  for (const auto& check : checks) {
+    const auto mark = fmt::format("{:<4}", word(check.state));
+    context.out << fmt::format(
+        "{}  {:<16}  {}\n",
+        colour ? fmt::format("{}{}\x1b[0m", colour_of(check.state), mark) : mark, check.name,
+        check.value);
+    if (!check.fix.empty()) context.out << fmt::format("{:24}{}\n", "", check.fix);
+  }
+}
+
+void tell_json(const std::vector<Check>& checks, bool good, Context& context) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& check : checks) {
+    list.push_back({{"name", check.name},
+                    {"state", word(check.state)},
+                    {"value", check.value},
+                    {"fix", check.fix}});
+  }
+  const nlohmann::ordered_json answer = {{"ok", good}, {"checks", list}};
+  context.out << answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+ExitCode doctor(bool json, Context& context) {
+  const auto checks = examine(context);
+  const bool good = std::none_of(checks.begin(), checks.end(), [](const Check& check) {
+    return check.state == CheckState::kBad;
+  });
+  if (json || context.log == LogFormat::kJson) {
+    tell_json(checks, good, context);
+  } else {
+    tell(checks, context);
+  }
+  return good ? ExitCode::kDone : ExitCode::kEnvironment;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Context& context) {
+  auto& command = add_command(app, "doctor", "Check this machine and say what to fix",
+                              {"muster doctor", "muster doctor --json"});
+  auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "Answer in JSON");
+  command.callback(
+      [json, &context] { context.action = [json, &context] { return doctor(*json, context); }; });
+}
+
+}  // namespace muster::cli

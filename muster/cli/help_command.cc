@@ -1,0 +1,74 @@
+#include "muster/cli/help_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "muster/base/units.h"
+#include "muster/cli/application.h"
+#include "muster/job/reference.h"
+
+namespace muster::cli {
+namespace {
+
+struct HelpArguments {
+  std::string field;
+  bool schema = false;
+  bool markdown = false;
+};
+
+Error unknown_field(const std::string& name) {
+  std::vector<std::string_view> known;
+  for (const auto& section : job::sections()) known.push_back(section.name);
+  for (const auto& field : job::fields()) {
+    known.push_back(field.name);
+    if (field.key() == name) {
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("no field `{}` of a job; did you mean `{}`?", name, field.name));
+    }
+  }
+  const auto near = nearest(name, known);
+  return fail(ErrorCode::kInvalid,
+              fmt::format("no field `{}` of a job; {}", name,
+                          near.empty() ? "`muster help job` lists them"
+                                       : fmt::format("did you mean `{}`?", near)));
+}
+
+ExitCode help_job(const HelpArguments& arguments, Context& context) {
+  if (arguments.schema) {
+    context.out << job::json_schema();
+  } else if (arguments.markdown) {
+    context.out << job::markdown();
+  } else if (arguments.field.empty()) {
+    context.out << job::help_all();
+  } else if (const auto* field = job::find_field(arguments.field)) {
+    context.out << job::help_field(*field);
+  } else if (const auto* section = job::find_section(arguments.field)) {
+    context.out << job::help_section(*section);
+  } else {
+    return report(context, unknown_field(arguments.field));
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_help_command(CLI::App& app, Context& context) {
+  auto& help = add_command(app, "help", "Explain the job file",
+                           {"muster help job", "muster help job training.epochs"});
+  help.require_subcommand(1);
+  auto& topic =
+      add_command(help, "job", "Fields of the job file",
+                  {"muster help job optimizer", "muster help job --schema > job.schema.json"});
+  auto arguments = std::make_shared<HelpArguments>();
+  topic.add_option("FIELD", arguments->field, "A field or a group of fields")->type_name("");
+  topic.add_flag("--schema", arguments->schema, "JSON Schema, for editors");
+  topic.add_flag("--markdown", arguments->markdown, "The page docs/job.md");
+  topic.callback([arguments, &context] {
+    context.action = [arguments, &context] { return help_job(*arguments, context); };
+  });
+}
+
+}  // namespace muster::cli

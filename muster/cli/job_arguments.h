@@ -1,0 +1,28 @@
+#pragma once
+// What every command that takes a job file has in common: JOB, --set, --quick.
+
+#include <string>
+#include <vector>
+
+#include "muster/cli/context.h"
+#include "muster/job/load.h"
+
+namespace CLI {
+class App;
+}
+
+namespace muster::cli {
+
+struct JobArguments {
+  std::string path;
+  std::vector<std::string> sets;
+  bool quick = false;
+};
+
+// `arguments` must outlive the parsing and the action of the command.
+void add_job_arguments(CLI::App& command, JobArguments& arguments);
+
+// With the process's environment; a command adds its own flags.
+job::LoadOptions load_options(const JobArguments& arguments, const Context& context);
+
+}  // namespace muster::cli

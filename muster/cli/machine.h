@@ -1,0 +1,41 @@
+#pragma once
+// The seam through which `doctor` looks at the machine. Tests pass one that lacks things.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/files.h"
+#include "muster/base/result.h"
+
+namespace muster::cli {
+
+struct MemoryFacts {
+  std::uint64_t total = 0;      // of the machine or of the container, the smaller
+  std::uint64_t available = 0;  // now
+};
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual std::string host() = 0;
+  virtual double cores() = 0;  // that this process may use: affinity and container quota
+  virtual MemoryFacts memory() = 0;
+  virtual std::vector<std::string> instruction_sets() = 0;  // "avx2", "avx512", …
+  virtual std::uint64_t open_file_limit() = 0;
+  virtual Status bind_loopback() = 0;         // a TCP port on 127.0.0.1
+  virtual Status create_shared_memory() = 0;  // memfd, mapped and written
+  virtual Result<std::uint64_t> free_space(const Path& folder) = 0;
+  virtual Status write_in(const Path& folder) = 0;          // creates and removes a file
+  virtual std::optional<bool> clock_is_synchronised() = 0;  // nothing: the system does not say
+  // What a program prints on standard output; kTimeout, or kUnavailable where it does not end well.
+  virtual Result<std::string> output_of(const std::vector<std::string>& command,
+                                        std::chrono::milliseconds limit) = 0;
+};
+
+// The machine that this process runs on. Lives as long as the process.
+Machine& system_machine() noexcept;
+
+}  // namespace muster::cli

@@ -1,0 +1,231 @@
+// The Machine that is there: Linux calls.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <sys/timex.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "muster/cli/machine.h"
+
+namespace muster::cli {
+namespace {
+
+class Handle {
+ public:
+  explicit Handle(int fd) noexcept : fd_(fd) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { reset(); }
+  int get() const noexcept { return fd_; }
+  bool valid() const noexcept { return fd_ >= 0; }
+  void reset() noexcept {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_;
+};
+
+Error system_error(const char* call) {
+  return fail(ErrorCode::kUnavailable, fmt::format("{}: {}", call, std::strerror(errno)));
+}
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<std::uint64_t> number_in(const char* path) {
+  std::istringstream line(first_line(path));
+  std::uint64_t number = 0;
+  if (line >> number) return number;
+  return std::nullopt;
+}
+
+std::uint64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  std::uint64_t kib = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    if (words >> key >> kib && key == "MemAvailable:") return kib * 1024;
+  }
+  return 0;
+}
+
+class SystemMachine final : public Machine {
+ public:
+  std::string host() override {
+    char name[256] = {};
+    return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+  }
+
+  double cores() override {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    double cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    std::istringstream quota(first_line("/sys/fs/cgroup/cpu.max"));
+    double time = 0;
+    double period = 0;
+    if (quota >> time >> period && period > 0) cores = std::min(cores, time / period);
+    return cores;
+  }
+
+  MemoryFacts memory() override {
+    struct sysinfo info {};
+    ::sysinfo(&info);
+    MemoryFacts facts{static_cast<std::uint64_t>(info.totalram) * info.mem_unit,
+                      available_memory()};
+    const auto limit = number_in("/sys/fs/cgroup/memory.max");
+    if (!limit || *limit >= facts.total) return facts;
+    facts.total = *limit;
+    const auto used = number_in("/sys/fs/cgroup/memory.current").value_or(0);
+    facts.available = std::min(facts.available, *limit - std::min(*limit, used));
+    return facts;
+  }
+
+  std::vector<std::string> instruction_sets() override {
+    std::vector<std::string> sets;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx")) sets.emplace_back("avx");
+    if (__builtin_cpu_supports("avx2")) sets.emplace_back("avx2");
+    if (__builtin_cpu_supports("fma")) sets.emplace_back("fma");
+    if (__builtin_cpu_supports("avx512f")) sets.emplace_back("avx512");
+#endif
+    return sets;
+  }
+
+  std::uint64_t open_file_limit() override {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+  }
+
+  Status bind_loopback() override {
+    const Handle socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket.valid()) return system_error("socket");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+      return system_error("bind to 127.0.0.1");
+    }
+    if (::listen(socket.get(), 1) != 0) return system_error("listen on 127.0.0.1");
+    return ok();
+  }
+
+  Status create_shared_memory() override {
+    constexpr std::size_t kSize = 1 << 20;
+    const Handle memory(::memfd_create("muster-doctor", MFD_CLOEXEC));
+    if (!memory.valid()) return system_error("memfd_create");
+    if (::ftruncate(memory.get(), kSize) != 0) return system_error("ftruncate");
+    void* at = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+    if (at == MAP_FAILED) return system_error("mmap");
+    std::memset(at, 1, kSize);
+    ::munmap(at, kSize);
+    return ok();
+  }
+
+  Result<std::uint64_t> free_space(const Path& folder) override {
+    struct statvfs facts {};
+    if (::statvfs(folder.c_str(), &facts) != 0) return system_error("statvfs");
+    return static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
+  }
+
+  Status write_in(const Path& folder) override {
+    const auto path = folder / fmt::format(".muster-doctor-{}", ::getpid());
+    const Handle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file.valid()) return system_error("create a file");
+    ::unlink(path.c_str());
+    return ok();
+  }
+
+  std::optional<bool> clock_is_synchronised() override {
+    timex facts{};
+    const int state = ::adjtimex(&facts);
+    if (state < 0) return std::nullopt;
+    return state != TIME_ERROR && (facts.status & STA_UNSYNC) == 0;
+  }
+
+  Result<std::string> output_of(const std::vector<std::string>& command,
+                                std::chrono::milliseconds limit) override {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("pipe");
+    const Handle from(ends[0]);
+    Handle to(ends[1]);
+    MUSTER_ASSIGN(const pid_t child, start(command, to.get()));
+    to.reset();
+    auto text = read_all(from.get(), limit);
+    if (!text) ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (text && status != 0) {
+      return fail(ErrorCode::kUnavailable, fmt::format("{} did not end well", command.front()));
+    }
+    return text;
+  }
+
+ private:
+  static Result<pid_t> start(const std::vector<std::string>& command, int output) {
+    std::vector<char*> words;
+    for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    pid_t child = -1;
+    const int error = ::posix_spawn(&child, words[0], &actions, nullptr, words.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error == 0) return child;
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("start {}: {}", command.front(), std::strerror(error)));
+  }
+
+  static Result<std::string> read_all(int fd, std::chrono::milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    std::string text;
+    char buffer[4096];
+    for (;;) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          end - std::chrono::steady_clock::now());
+      pollfd wanted{fd, POLLIN, 0};
+      if (left.count() <= 0 || ::poll(&wanted, 1, static_cast<int>(left.count())) == 0) {
+        return fail(ErrorCode::kTimeout, "it did not answer in time");
+      }
+      const auto count = ::read(fd, buffer, sizeof buffer);
+      if (count == 0) return text;
+      if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
+      if (count < 0 && errno != EINTR) return system_error("read");
+    }
+  }
+};
+
+}  // namespace
+
+Machine& system_machine() noexcept {
+  static SystemMachine machine;
+  return machine;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,93 @@
+#include "muster/cli/validate_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "muster/cli/application.h"
+#include "muster/cli/job_arguments.h"
+#include "muster/job/enum_names.h"
+
+namespace muster::cli {
+namespace {
+
+struct ValidateArguments {
+  JobArguments job;
+  bool print_config = false;
+  bool json = false;
+};
+
+std::string batch_identity(const job::TrainingSpec& training) {
+  return fmt::format("{} = {} × {} × {}", training.global_batch_size, training.micro_batch_size,
+                     training.gradient_accumulation_steps, training.virtual_workers);
+}
+
+std::string length_of(const job::TrainingSpec& training) {
+  std::string text;
+  if (training.epochs) text = fmt::format("{} epochs", *training.epochs);
+  if (training.epochs && training.max_steps) text += " or ";
+  if (training.max_steps) text += fmt::format("{} steps", *training.max_steps);
+  return text;
+}
+
+std::string summary(const job::Job& job) {
+  const auto& spec = job.spec;
+  return fmt::format(
+      "{}: valid: {} on {}, {}, batch {} (micro × accumulation × virtual workers), {}, "
+      "learning rate {}",
+      job.path.string(), to_string(spec.model.type), spec.data.path, length_of(spec.training),
+      batch_identity(spec.training), to_string(spec.optimizer.type), spec.optimizer.learning_rate);
+}
+
+void tell_json(const job::CheckedJob& checked, Context& context) {
+  using Json = nlohmann::ordered_json;
+  Json answer = {{"valid", checked.job.has_value()},
+                 {"errors", Json::parse(to_json(checked.errors))}};
+  if (checked.job) answer["job"] = Json::parse(to_json(*checked.job));
+  context.out << answer.dump(2) << "\n";
+}
+
+void tell(const job::CheckedJob& checked, bool print_config, Context& context) {
+  if (!checked.job) {
+    context.err << render(checked.errors) << "\n";
+  } else if (print_config) {
+    context.out << to_yaml(*checked.job, true);
+  } else {
+    context.out << summary(*checked.job) << "\n";
+  }
+}
+
+ExitCode validate(const ValidateArguments& arguments, Context& context) {
+  const Path path = arguments.job.path;
+  const auto text = job::read_job_text(context.files, path);
+  if (!text) return report(context, text.error());
+  const auto checked = check_job(*text, path, load_options(arguments.job, context));
+  if (arguments.json || context.log == LogFormat::kJson) {
+    tell_json(checked, context);
+  } else {
+    tell(checked, arguments.print_config, context);
+  }
+  return checked.job ? ExitCode::kDone : ExitCode::kUsage;
+}
+
+}  // namespace
+
+void add_validate_command(CLI::App& app, Context& context) {
+  auto& command =
+      add_command(app, "validate", "Check a job file and show what it means",
+                  {"muster validate jobs/fashion.yaml",
+                   "muster validate --print-config --set training.epochs=3 jobs/gpt.yaml"});
+  auto arguments = std::make_shared<ValidateArguments>();
+  add_job_arguments(command, arguments->job);
+  command.add_flag("--print-config", arguments->print_config,
+                   "Print every value and where it came from");
+  command.add_flag("--json", arguments->json, "Answer in JSON");
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] { return validate(*arguments, context); };
+  });
+}
+
+}  // namespace muster::cli
