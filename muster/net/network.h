@@ -51,14 +51,17 @@ using SendDone = std::function<void(const Status&)>;
 
 class Connection {  // thread-safe
  public:
-  virtual ~Connection() = default;  // closes
+  // Closes without on_close; sends that wait end in kCancelled. A receiver that owns its connection
+  // must close() it, or neither is ever freed.
+  virtual ~Connection() = default;
 
   // Begins to read. Called once; frames that came earlier wait.
   virtual void start(std::shared_ptr<Receiver> receiver) = 0;
 
   // Queues one frame whose payload is `pieces` one after another; never blocks. The bytes belong to
-  // the caller and stay untouched until `done`, which runs exactly once on the loop's thread: in
-  // success when everything was handed to the operating system. job and length are filled in.
+  // the caller and stay untouched until `done`, which runs exactly once on the loop's thread (a
+  // loop that has stopped runs nothing): in success when the bytes are no longer needed. job and
+  // length are filled in.
   virtual void send(const FrameHeader& header, std::vector<std::span<const std::byte>> pieces,
                     SendDone done) = 0;
 

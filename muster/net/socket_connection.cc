@@ -1,0 +1,352 @@
+#include "muster/net/socket_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <cstring>
+
+#include "muster/base/check.h"
+#include "muster/net/log_often.h"
+
+namespace muster::net {
+namespace {
+
+// Other connections of the loop get their turn after so much of one.
+constexpr int kStepsPerTurn = 64;
+// One TLS record: small frames go out as one, header and payload together.
+constexpr std::size_t kHeadBytes = 16 * 1024;
+
+std::uint64_t total(const std::vector<std::span<const std::byte>>& pieces) {
+  std::uint64_t bytes = 0;
+  for (const auto& piece : pieces) bytes += piece.size();
+  return bytes;
+}
+
+}  // namespace
+
+void Connection::send(const FrameHeader& header, std::vector<std::byte> payload) {
+  auto kept = std::make_shared<std::vector<std::byte>>(std::move(payload));
+  std::vector<std::span<const std::byte>> pieces{*kept};
+  send(header, std::move(pieces), [kept](const Status&) {});
+}
+
+SocketConnection::SocketConnection(std::shared_ptr<const ConnectionSettings> settings,
+                                   asio::ip::tcp::socket socket, std::unique_ptr<ByteStream> stream,
+                                   Address peer)
+    : settings_(std::move(settings)),
+      socket_(std::move(socket)),
+      stream_(std::move(stream)),
+      peer_(std::move(peer)),
+      policy_(settings_->policy) {
+  head_.reserve(kHeadBytes);
+}
+
+SocketConnection::~SocketConnection() {
+  if (!closed_) stream_->say_goodbye();
+  if (outgoing_.empty()) return;
+  asio::post(*settings_->context, [waiting = std::move(outgoing_)] {
+    const Status dropped =
+        fail(ErrorCode::kCancelled, "[net/send] the connection was dropped by its owner");
+    for (const auto& frame : waiting)
+      if (frame.done) frame.done(dropped);
+  });
+}
+
+void SocketConnection::post(std::function<void(SocketConnection&)> step) {
+  asio::post(*settings_->context, [weak = weak_from_this(), step = std::move(step)] {
+    const auto self = weak.lock();
+    if (self && !self->closed_) step(*self);
+  });
+}
+
+void SocketConnection::wait(asio::ip::tcp::socket::wait_type what) {
+  const bool reads = what == asio::ip::tcp::socket::wait_read;
+  bool& waiting = reads ? waits_read_ : waits_write_;
+  if (waiting) return;
+  waiting = true;
+  socket_.async_wait(what, [weak = weak_from_this(), reads](const asio::error_code& error) {
+    const auto self = weak.lock();
+    if (!self || self->closed_ || error) return;
+    (reads ? self->waits_read_ : self->waits_write_) = false;
+    if (self->on_handshake_) return self->handshake(std::move(self->on_handshake_));
+    reads ? self->read_some() : self->write_some();
+  });
+}
+
+void SocketConnection::handshake(std::function<void(const Status&)> done) {
+  const auto result = stream_->handshake();
+  if (result.state == Io::kWantRead || result.state == Io::kWantWrite) {
+    on_handshake_ = std::move(done);
+    return wait(result.state == Io::kWantRead ? asio::ip::tcp::socket::wait_read
+                                              : asio::ip::tcp::socket::wait_write);
+  }
+  on_handshake_ = nullptr;
+  if (result.state == Io::kDone) return done(ok());
+  done(fail(ErrorCode::kInvalid,
+            fmt::format("[net/handshake] {} is not let in: {}; it does not belong to this job",
+                        to_string(peer_),
+                        result.state == Io::kClosed ? "it closed the connection" : result.reason)));
+}
+
+void SocketConnection::start(std::shared_ptr<Receiver> receiver) {
+  post([receiver = std::move(receiver)](SocketConnection& self) {
+    MUSTER_CHECK(!self.receiver_, "a connection is started once");
+    self.receiver_ = receiver;
+    self.read_some();
+  });
+}
+
+// ---- sending
+
+void SocketConnection::send(const FrameHeader& header,
+                            std::vector<std::span<const std::byte>> pieces, SendDone done) {
+  Outgoing frame{header, std::move(pieces), std::move(done)};
+  frame.header.job = policy_.job;
+  frame.header.length = total(frame.pieces);
+  asio::post(*settings_->context, [weak = weak_from_this(), frame = std::move(frame)]() mutable {
+    const auto self = weak.lock();
+    if (!self || self->closed_) {
+      if (frame.done) frame.done(fail(ErrorCode::kPeerLost, "[net/send] the connection is closed"));
+      return;
+    }
+    self->outgoing_.push_back(std::move(frame));
+    if (!self->waits_write_ && self->outgoing_.size() == 1) self->write_some();
+  });
+}
+
+void SocketConnection::write_some() {
+  for (int step = 0; step < kStepsPerTurn; ++step) {
+    if (outgoing_.empty()) return flush_output();
+    const Io state = write_frame();
+    if (closed_) return;
+    if (state == Io::kWantWrite) return wait(asio::ip::tcp::socket::wait_write);
+  }
+  post([](SocketConnection& self) {
+    if (!self.waits_write_) self.write_some();
+  });
+}
+
+void SocketConnection::begin_frame() {
+  const auto& frame = outgoing_.front();
+  const auto header = encode_header(frame.header);
+  head_.assign(header.begin(), header.end());
+  piece_ = 0;
+  piece_left_ = {};
+  while (piece_ < frame.pieces.size() && head_.size() < kHeadBytes) {
+    const auto& piece = frame.pieces[piece_++];
+    const std::size_t taken = std::min(piece.size(), kHeadBytes - head_.size());
+    head_.insert(head_.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(taken));
+    piece_left_ = piece.subspan(taken);
+  }
+  head_left_ = head_;
+  frame_begun_ = true;
+}
+
+Io SocketConnection::write_frame() {
+  if (!frame_begun_) begin_frame();
+  if (!head_left_.empty()) return write_bytes(head_left_);
+  if (!piece_left_.empty()) return write_bytes(piece_left_);
+  const auto& pieces = outgoing_.front().pieces;
+  if (piece_ < pieces.size()) {
+    piece_left_ = pieces[piece_++];
+    return Io::kDone;
+  }
+  const auto done = std::move(outgoing_.front().done);
+  outgoing_.pop_front();
+  frame_begun_ = false;
+  if (done) done(ok());
+  return Io::kDone;
+}
+
+Io SocketConnection::write_bytes(std::span<const std::byte>& bytes) {
+  const auto result = stream_->write(bytes);
+  if (result.state == Io::kDone) {
+    bytes = bytes.subspan(result.bytes);
+    flushed_ = false;
+  } else if (result.state == Io::kClosed || result.state == Io::kFailed) {
+    shut(lost(result.reason));
+  }
+  return result.state == Io::kWantRead ? Io::kWantWrite : result.state;
+}
+
+void SocketConnection::flush_output() {
+  if (!flushed_) {
+    const auto result = stream_->flush();
+    if (result.state == Io::kWantWrite) return wait(asio::ip::tcp::socket::wait_write);
+    if (result.state != Io::kDone) return shut(lost(result.reason));
+    flushed_ = true;
+  }
+  if (finishing_)
+    shut(fail(ErrorCode::kCancelled, "[net/close] finished as asked: everything was sent"));
+}
+
+// ---- receiving
+
+std::span<std::byte> SocketConnection::read_target() noexcept {
+  thread_local std::array<std::byte, 16 * 1024> waste;  // of frames that are skipped
+  switch (reading_) {
+    case Reading::kHeader:
+      return std::span(header_bytes_).subspan(header_filled_);
+    case Reading::kPayload:
+      return payload_left_;
+    default:
+      return std::span(waste).first(std::min<std::uint64_t>(waste.size(), skip_left_));
+  }
+}
+
+void SocketConnection::read_some() {
+  if (!receiver_) return;
+  for (int step = 0; step < kStepsPerTurn; ++step)
+    if (closed_ || reading_ == Reading::kPaused || !read_step()) return;
+  post([](SocketConnection& self) {
+    if (!self.waits_read_) self.read_some();
+  });
+}
+
+bool SocketConnection::read_step() {
+  const auto result = stream_->read(read_target());
+  switch (result.state) {
+    case Io::kDone:
+      break;
+    case Io::kWantRead:
+    case Io::kWantWrite:
+      wait(asio::ip::tcp::socket::wait_read);
+      return false;
+    case Io::kClosed:
+      shut(lost("it closed the connection"));
+      return false;
+    case Io::kFailed:
+      shut(lost(result.reason));
+      return false;
+  }
+  if (reading_ == Reading::kHeader) {
+    header_filled_ += result.bytes;
+    return header_filled_ < kHeaderBytes || on_header_complete();
+  }
+  if (reading_ == Reading::kSkip) {
+    skip_left_ -= result.bytes;
+    if (skip_left_ == 0) reading_ = Reading::kHeader;
+    return true;
+  }
+  payload_left_ = payload_left_.subspan(result.bytes);
+  return !payload_left_.empty() || on_payload_complete();
+}
+
+bool SocketConnection::on_header_complete() {
+  header_filled_ = 0;
+  auto& counters = *settings_->counters;
+  const auto header = decode_header(header_bytes_);
+  if (!header) {
+    ++counters.malformed;
+    refuse(header.error());
+    return false;
+  }
+  if (const auto checked = check_frame(*header, policy_); !checked) {
+    const bool stale = checked.error().code == ErrorCode::kStale;
+    if (stale)
+      ++counters.stale;
+    else
+      ++(header->job != policy_.job ? counters.wrong_job : counters.oversized);
+    if (!stale) {
+      refuse(checked.error());
+      return false;
+    }
+    log_often(*settings_->log, counters.stale, checked.error().message);
+    skip_left_ = header->length;
+    if (skip_left_ > 0) reading_ = Reading::kSkip;
+    return true;
+  }
+  ++counters.frames;
+  return place_payload(*header);
+}
+
+bool SocketConnection::place_payload(const FrameHeader& header) {
+  header_ = header;
+  const auto receiver = receiver_;
+  const auto place = receiver->on_header(header);
+  if (closed_) return false;
+  if (!place) {
+    refuse(place.error());
+    return false;
+  }
+  if (!*place) {
+    reading_ = Reading::kPaused;
+    return false;
+  }
+  MUSTER_CHECK((*place)->size() == header.length, "on_header returns exactly the payload's bytes");
+  payload_left_ = **place;
+  reading_ = Reading::kPayload;
+  return !payload_left_.empty() || on_payload_complete();
+}
+
+bool SocketConnection::on_payload_complete() {
+  reading_ = Reading::kHeader;
+  const auto receiver = receiver_;
+  receiver->on_frame(header_);
+  return !closed_;
+}
+
+void SocketConnection::receive_into(std::span<std::byte> destination) {
+  post([destination](SocketConnection& self) {
+    MUSTER_CHECK(self.reading_ == Reading::kPaused, "receive_into answers on_header");
+    MUSTER_CHECK(destination.size() == self.header_.length, "exactly the payload's bytes");
+    self.payload_left_ = destination;
+    self.reading_ = Reading::kPayload;
+    if (destination.empty() && !self.on_payload_complete()) return;
+    self.read_some();
+  });
+}
+
+void SocketConnection::refuse_before(Generation oldest) {
+  post([oldest](SocketConnection& self) { self.policy_.oldest = oldest; });
+}
+
+// ---- ending
+
+Error SocketConnection::lost(const std::string& reason) const {
+  return fail(ErrorCode::kPeerLost,
+              fmt::format("[net/connection] lost {}: {}", to_string(peer_), reason));
+}
+
+void SocketConnection::refuse(const Error& why) {
+  settings_->log->warn("[net/connection] closing the connection to {}: {}", to_string(peer_),
+                       why.message);
+  shut(why);
+}
+
+void SocketConnection::close(Error why) noexcept {
+  post([why = std::move(why)](SocketConnection& self) { self.shut(why); });
+}
+
+void SocketConnection::finish(Deadline deadline) {
+  post([deadline](SocketConnection& self) {
+    self.finishing_ = true;
+    self.finish_timer_ =
+        self.settings_->loop->call_at(deadline.at(), [weak = self.weak_from_this()] {
+          const auto late = weak.lock();
+          if (late && !late->closed_)
+            late->shut(fail(ErrorCode::kTimeout,
+                            fmt::format("[net/close] {} did not take everything in time",
+                                        to_string(late->peer_))));
+        });
+    if (self.outgoing_.empty()) self.flush_output();
+  });
+}
+
+void SocketConnection::shut(const Error& why) {
+  if (closed_) return;
+  closed_ = true;
+  const auto self = shared_from_this();
+  stream_->say_goodbye();
+  asio::error_code ignored;
+  socket_.close(ignored);
+  const auto waiting = std::exchange(outgoing_, {});
+  for (const auto& frame : waiting)
+    if (frame.done) frame.done(why);
+  finish_timer_ = nullptr;
+  on_handshake_ = nullptr;
+  if (const auto receiver = std::exchange(receiver_, nullptr)) receiver->on_close(why);
+}
+
+}  // namespace muster::net

@@ -1,0 +1,206 @@
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <memory>
+
+#include "muster/net/openssl_text.h"
+#include "muster/net/stream.h"
+
+namespace muster::net {
+namespace {
+
+template <auto free>
+struct Free {
+  template <class T>
+  void operator()(T* object) const noexcept {
+    free(object);
+  }
+};
+using SslContext = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
+using Ssl = std::unique_ptr<SSL, Free<SSL_free>>;
+using Certificate = std::unique_ptr<X509, Free<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
+using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
+
+// Hardware AES first; the other where a processor has none.
+constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
+constexpr const char* kGroups = "X25519:P-256";
+constexpr std::size_t kReadBuffer = 256 * 1024;  // several records of 16 KiB per system call
+
+struct Expected {
+  X509* certificate;
+  const Clock* clock;
+};
+
+// Instead of a chain of authorities: the peer must show the job's certificate itself, in its time.
+int verify_peer(X509_STORE_CTX* store, void* argument) {
+  const auto& expected = *static_cast<const Expected*>(argument);
+  X509* shown = X509_STORE_CTX_get0_cert(store);
+  if (shown == nullptr || X509_cmp(shown, expected.certificate) != 0) {
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
+    return 0;
+  }
+  std::time_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(expected.clock->wall().time_since_epoch())
+          .count();
+  if (X509_cmp_time(X509_get0_notAfter(shown), &now) <= 0) {
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_HAS_EXPIRED);
+    return 0;
+  }
+  if (X509_cmp_time(X509_get0_notBefore(shown), &now) >= 0) {
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_NOT_YET_VALID);
+    return 0;
+  }
+  return 1;
+}
+
+class TlsStream : public ByteStream {
+ public:
+  // `output` is the head of the write chain that `ssl` owns. The context outlives the stream.
+  TlsStream(std::shared_ptr<void> context, Ssl ssl, BIO* output)
+      : context_(std::move(context)), ssl_(std::move(ssl)), output_(output) {}
+
+  IoResult handshake() override {
+    ERR_clear_error();
+    const int result = SSL_do_handshake(ssl_.get());
+    return result == 1 ? IoResult{Io::kDone} : outcome(result);
+  }
+
+  IoResult read(std::span<std::byte> into) override {
+    ERR_clear_error();
+    std::size_t count = 0;
+    const int result = SSL_read_ex(ssl_.get(), into.data(), into.size(), &count);
+    return result == 1 ? IoResult{Io::kDone, count} : outcome(result);
+  }
+
+  IoResult write(std::span<const std::byte> from) override {
+    ERR_clear_error();
+    std::size_t count = 0;
+    const int result = SSL_write_ex(ssl_.get(), from.data(), from.size(), &count);
+    return result == 1 ? IoResult{Io::kDone, count} : outcome(result);
+  }
+
+  IoResult flush() override {
+    ERR_clear_error();
+    errno = 0;
+    if (BIO_flush(output_) > 0) return {Io::kDone};
+    if (BIO_should_retry(output_)) return {Io::kWantWrite};
+    return {Io::kFailed, 0, errno != 0 ? std::strerror(errno) : take_openssl_error()};
+  }
+
+  void say_goodbye() noexcept override {
+    if (SSL_is_init_finished(ssl_.get()) == 0) return;
+    ERR_clear_error();
+    if (SSL_shutdown(ssl_.get()) >= 0) (void)BIO_flush(output_);
+    ERR_clear_error();
+  }
+
+ private:
+  IoResult outcome(int result) {
+    const int system_error = errno;
+    switch (SSL_get_error(ssl_.get(), result)) {
+      case SSL_ERROR_WANT_READ:
+        return {Io::kWantRead};
+      case SSL_ERROR_WANT_WRITE:
+        return {Io::kWantWrite};
+      case SSL_ERROR_ZERO_RETURN:
+        return {Io::kClosed};
+      case SSL_ERROR_SYSCALL:
+        if (system_error == 0) return {Io::kClosed};
+        return {Io::kFailed, 0, std::strerror(system_error)};
+      default:
+        return {Io::kFailed, 0, reason()};
+    }
+  }
+
+  std::string reason() {
+    const auto verified = SSL_get_verify_result(ssl_.get());
+    if (verified == X509_V_OK) return take_openssl_error();
+    ERR_clear_error();
+    return X509_verify_cert_error_string(verified);
+  }
+
+  std::shared_ptr<void> context_;
+  Ssl ssl_;
+  BIO* output_;
+};
+
+class OpenSslContext : public TlsContext, public std::enable_shared_from_this<OpenSslContext> {
+ public:
+  OpenSslContext(SslContext context, Certificate certificate, std::size_t write_buffer,
+                 const Clock& clock)
+      : context_(std::move(context)),
+        certificate_(std::move(certificate)),
+        expected_{certificate_.get(), &clock},
+        write_buffer_(write_buffer) {
+    SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_CTX_set_cert_verify_callback(context_.get(), verify_peer, &expected_);
+  }
+
+  Result<std::unique_ptr<ByteStream>> create_stream(int socket, Side side) override {
+    Ssl ssl(SSL_new(context_.get()));
+    Bio input(BIO_new_socket(socket, BIO_NOCLOSE));
+    Bio output(BIO_new_socket(socket, BIO_NOCLOSE));
+    Bio buffer(BIO_new(BIO_f_buffer()));
+    if (!ssl || !input || !output || !buffer ||
+        BIO_set_write_buffer_size(buffer.get(), static_cast<long>(write_buffer_)) != 1)
+      return fail(ErrorCode::kInternal,
+                  fmt::format("[net/tls] no new stream: {}", take_openssl_error()));
+    BIO* head = BIO_push(buffer.release(), output.release());
+    SSL_set_bio(ssl.get(), input.release(), head);
+    side == Side::kServer ? SSL_set_accept_state(ssl.get()) : SSL_set_connect_state(ssl.get());
+    return std::unique_ptr<ByteStream>(
+        std::make_unique<TlsStream>(shared_from_this(), std::move(ssl), head));
+  }
+
+ private:
+  SslContext context_;
+  Certificate certificate_;
+  Expected expected_;
+  std::size_t write_buffer_;
+};
+
+Bio reading(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+bool configure(SSL_CTX& context, X509& certificate, EVP_PKEY& key) {
+  SSL_CTX_set_options(&context,
+                      SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(&context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                 SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(&context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_read_ahead(&context, 1);
+  SSL_CTX_set_default_read_buffer_len(&context, kReadBuffer);
+  return SSL_CTX_set_min_proto_version(&context, TLS1_3_VERSION) == 1 &&
+         SSL_CTX_set_num_tickets(&context, 0) == 1 &&
+         SSL_CTX_set_ciphersuites(&context, kCipherSuites) == 1 &&
+         SSL_CTX_set1_groups_list(&context, kGroups) == 1 &&
+         SSL_CTX_use_certificate(&context, &certificate) == 1 &&
+         SSL_CTX_use_PrivateKey(&context, &key) == 1;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TlsContext>> create_tls_context(const Credentials& credentials,
+                                                       std::size_t write_buffer,
+                                                       const Clock& clock) {
+  SslContext context(SSL_CTX_new(TLS_method()));
+  Certificate certificate(
+      PEM_read_bio_X509(reading(credentials.certificate_pem()).get(), nullptr, nullptr, nullptr));
+  const Key key(PEM_read_bio_PrivateKey(reading(credentials.private_key_pem()).get(), nullptr,
+                                        nullptr, nullptr));
+  if (!context || !certificate || !key || !configure(*context, *certificate, *key))
+    return fail(ErrorCode::kInternal,
+                fmt::format("[net/tls] OpenSSL refuses the job's certificate or the settings: {}",
+                            take_openssl_error()));
+  return std::shared_ptr<TlsContext>(std::make_shared<OpenSslContext>(
+      std::move(context), std::move(certificate), write_buffer, clock));
+}
+
+}  // namespace muster::net
