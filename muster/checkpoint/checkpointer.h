@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,7 +83,8 @@ class Checkpointer {
   // this step; kInvalid where names, dtypes or shapes differ from `into`, which is untouched then;
   // kCorrupt for damage, after which `into` holds nothing of use.
   Result<Loaded> load(Step step, const LoadTarget& into);
-  Result<Loaded> load_weights(Step step, std::vector<NamedTensor> model);  // without the optimizer
+  Result<Loaded> load_weights(Step step,
+                              const std::vector<NamedTensor>& model);  // without the optimizer
 
   // The newest one that is whole; says which newer ones it passed over, and why. kNotFound: none.
   Result<LoadedNewest> load_newest_whole(const LoadTarget& into);
@@ -97,11 +100,13 @@ class Checkpointer {
 
  private:
   Result<Path> fresh_folder(Step step);
+  Result<Manifest> write(const SaveRequest& request, const Path& at);
 
   Files& files_;
   const Clock& clock_;
   const Path folder_;
   const CheckpointOptions options_;
+  std::set<Path> used_;  // folders of failed saves, removed or not; touched by save() only
 };
 
 }  // namespace muster::checkpoint

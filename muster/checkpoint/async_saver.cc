@@ -1,0 +1,114 @@
+#include "muster/checkpoint/async_saver.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "muster/checkpoint/publish.h"
+#include "muster/checkpoint/snapshot.h"
+
+namespace muster::checkpoint {
+
+struct AsyncSaver::State {
+  State(Checkpointer& to, Clock& with) : checkpointer(to), clock(with) {}
+
+  Checkpointer& checkpointer;
+  Clock& clock;
+  SnapshotMemory memory;
+  std::unique_ptr<SnapshotCopy> copy;  // of the latest save
+  std::thread thread;                  // that runs it
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool copied = true;
+  bool running = false;
+  std::optional<Result<SavedCheckpoint>> outcome;  // not yet reported
+
+  void run(SaveRequest request);
+  void mark_copied();
+  bool wait_until_idle(Deadline deadline);
+  std::optional<Result<SavedCheckpoint>> collect();
+};
+
+void AsyncSaver::State::mark_copied() {
+  const std::lock_guard lock(mutex);
+  if (copy->complete()) copied = true;
+  changed.notify_all();
+}
+
+void AsyncSaver::State::run(SaveRequest request) {
+  copy->help();
+  mark_copied();
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return copied; });  // the trainer may still copy its last block
+  }
+  auto result = checkpointer.save(request);
+  const std::lock_guard lock(mutex);
+  outcome = std::move(result);
+  running = false;
+  changed.notify_all();
+}
+
+bool AsyncSaver::State::wait_until_idle(Deadline deadline) {
+  std::unique_lock lock(mutex);
+  while (running && !deadline.passed(clock)) clock.wait_until(lock, changed, deadline.at());
+  return !running;
+}
+
+std::optional<Result<SavedCheckpoint>> AsyncSaver::State::collect() {
+  const std::lock_guard lock(mutex);
+  return std::exchange(outcome, std::nullopt);
+}
+
+AsyncSaver::AsyncSaver(Checkpointer& checkpointer, Clock& clock)
+    : state_(std::make_unique<State>(checkpointer, clock)) {}
+
+AsyncSaver::~AsyncSaver() {
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
+  MUSTER_TRY(check_request(request));  // before its tensors are read
+  MUSTER_TRY(finish(deadline));
+  if (state_->thread.joinable()) state_->thread.join();  // it has reported, so this is immediate
+  state_->copy = std::make_unique<SnapshotCopy>(
+      state_->memory, std::vector<std::vector<NamedTensor>*>{&request.model, &request.optimizer});
+  state_->copied = false;
+  state_->running = true;
+  state_->thread = std::thread([state = state_.get(), request = std::move(request)]() mutable {
+    state->run(std::move(request));
+  });
+  return ok();
+}
+
+Duration AsyncSaver::wait_until_copied() {
+  const TimePoint begin = state_->clock.now();
+  if (!state_->copy) return Duration::zero();
+  state_->copy->help();
+  state_->mark_copied();
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->copied; });  // bounded: copies one block
+  return state_->clock.now() - begin;
+}
+
+std::optional<Result<SavedCheckpoint>> AsyncSaver::poll() { return state_->collect(); }
+
+Result<std::optional<SavedCheckpoint>> AsyncSaver::finish(Deadline deadline) {
+  if (!state_->wait_until_idle(deadline)) {
+    return fail(ErrorCode::kTimeout,
+                "[checkpoint/save] the save under way did not end in time; the disk of the run "
+                "folder is slow or hangs: save less often or to another disk");
+  }
+  const auto outcome = state_->collect();
+  if (!outcome) return std::optional<SavedCheckpoint>();
+  if (!*outcome) return outcome->error();
+  return std::optional(**outcome);
+}
+
+bool AsyncSaver::busy() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->running;
+}
+
+}  // namespace muster::checkpoint

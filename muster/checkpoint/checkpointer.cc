@@ -1,0 +1,196 @@
+#include "muster/checkpoint/checkpointer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/checkpoint/publish.h"
+#include "muster/checkpoint/restore.h"
+#include "muster/checkpoint/survey.h"
+
+namespace muster::checkpoint {
+namespace {
+
+// The whole checkpoint of a step that counts: the last attempt.
+const Found* last_whole(const std::vector<Found>& all, Step step) {
+  for (auto found = all.rbegin(); found != all.rend(); ++found) {
+    if (found->name.step == step && found->manifest) return &*found;
+  }
+  return nullptr;
+}
+
+Error not_found(const Path& folder, const std::vector<Found>& all, Step step) {
+  std::string why = "none was saved";
+  for (const Found& found : all) {
+    if (found.name.step == step) why = found.manifest.error().message;
+  }
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[checkpoint/load] no whole checkpoint of step {} in {}: {}; `muster "
+                          "checkpoint list` shows what there is",
+                          to_int(step), folder.native(), why));
+}
+
+Status load_model(Files& files, const Found& found, const std::vector<NamedTensor>& into) {
+  const Manifest& manifest = *found.manifest;
+  return restore(files, found.folder, manifest, manifest.model, into);
+}
+
+Loaded describe_loaded(const Found& found) {
+  return {found.name.step, found.folder, found.manifest->state};
+}
+
+Result<Loaded> load_both(Files& files, const Found& found, const LoadTarget& into) {
+  const Manifest& manifest = *found.manifest;
+  MUSTER_TRY(check_same_tensors("model", manifest.model, into.model));
+  MUSTER_TRY(check_same_tensors("optimizer", manifest.optimizer, into.optimizer));
+  MUSTER_TRY(load_model(files, found, into.model));
+  MUSTER_TRY(restore(files, found.folder, manifest, manifest.optimizer, into.optimizer));
+  return describe_loaded(found);
+}
+
+// Whole checkpoints that count, ascending by step.
+std::vector<Step> whole_steps(const std::vector<Found>& all) {
+  std::vector<Step> steps;
+  for (const Found& found : all) {
+    if (found.manifest && (steps.empty() || steps.back() != found.name.step)) {
+      steps.push_back(found.name.step);
+    }
+  }
+  return steps;
+}
+
+bool is_torn(const Found& found) {
+  return !found.manifest && found.manifest.error().code == ErrorCode::kNotFound;
+}
+
+// What retention removes: torn saves, attempts that a later one replaced, and whole ones beyond the
+// newest `keep_last`. Damaged ones stay: only a person decides about those.
+std::vector<const Found*> surplus(const std::vector<Found>& all, std::size_t keep_last,
+                                  std::span<const Step> protect) {
+  std::vector<Step> kept = whole_steps(all);
+  if (keep_last > 0 && kept.size() > keep_last) {
+    kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(keep_last));
+  }
+  kept.insert(kept.end(), protect.begin(), protect.end());
+  std::vector<const Found*> result;
+  for (const Found& found : all) {
+    const bool keeps = std::find(kept.begin(), kept.end(), found.name.step) != kept.end() &&
+                       &found == last_whole(all, found.name.step);
+    if (is_torn(found) || (found.manifest && !keeps)) result.push_back(&found);
+  }
+  return result;
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(Files& files, const Clock& clock, Path folder, CheckpointOptions options)
+    : files_(files),
+      clock_(clock),
+      folder_(folder.has_filename() ? std::move(folder) : folder.parent_path()),
+      options_(std::move(options)) {}
+
+Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
+  const TimePoint start = clock_.now();
+  MUSTER_ASSIGN(const Path at, fresh_folder(request.step));
+  const auto manifest = write(request, at);
+  if (!manifest) {
+    // Frees the disk, which may be full; nothing more to be done where that fails too.
+    static_cast<void>(unpublish(files_, at));
+    return with_context(manifest.error(),
+                        fmt::format("[checkpoint/save] step {} was not saved, earlier checkpoints "
+                                    "are intact",
+                                    to_int(request.step)));
+  }
+  SavedCheckpoint saved{request.step, at, manifest->bytes(), {}, {}, {}};
+  // The new one stays even where newer ones of another course lie beside it.
+  std::vector<Step> protect = request.protect;
+  protect.push_back(request.step);
+  auto removed = prune(protect);
+  if (removed) saved.removed = std::move(*removed);
+  if (!removed) saved.retention_failed = removed.error();
+  saved.took = clock_.now() - start;
+  return saved;
+}
+
+Result<Manifest> Checkpointer::write(const SaveRequest& request, const Path& at) {
+  MUSTER_TRY(files_.create_folders(at));
+  MUSTER_TRY(files_.sync_folder(folder_));
+  const Path parent = folder_.parent_path();
+  MUSTER_TRY(files_.sync_folder(parent.empty() ? Path(".") : parent));
+  return publish(files_, at, request, options_, format_utc(clock_.wall()));
+}
+
+Result<Path> Checkpointer::fresh_folder(Step step) {
+  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+  FolderName name{step, 0};
+  for (const Found& found : all) {
+    if (found.name.step == step) name.attempt = std::max(name.attempt, found.name.attempt + 1);
+  }
+  while (!used_.insert(folder_ / to_string(name)).second) ++name.attempt;
+  return folder_ / to_string(name);
+}
+
+Result<std::vector<Step>> Checkpointer::complete_steps() {
+  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+  return whole_steps(all);
+}
+
+Result<std::optional<Step>> Checkpointer::latest() {
+  MUSTER_ASSIGN(const auto steps, complete_steps());
+  return steps.empty() ? std::nullopt : std::optional(steps.back());
+}
+
+Result<Path> Checkpointer::folder_of(Step step) {
+  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+  const Found* found = last_whole(all, step);
+  if (found == nullptr) return not_found(folder_, all, step);
+  return found->folder;
+}
+
+Result<Loaded> Checkpointer::load(Step step, const LoadTarget& into) {
+  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+  const Found* found = last_whole(all, step);
+  if (found == nullptr) return not_found(folder_, all, step);
+  return load_both(files_, *found, into);
+}
+
+Result<Loaded> Checkpointer::load_weights(Step step, const std::vector<NamedTensor>& model) {
+  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+  const Found* found = last_whole(all, step);
+  if (found == nullptr) return not_found(folder_, all, step);
+  MUSTER_TRY(check_same_tensors("model", found->manifest->model, model));
+  MUSTER_TRY(load_model(files_, *found, model));
+  return describe_loaded(*found);
+}
+
+Result<LoadedNewest> Checkpointer::load_newest_whole(const LoadTarget& into) {
+  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+  std::vector<Skipped> skipped;
+  for (auto found = all.rbegin(); found != all.rend(); ++found) {
+    const auto loaded =
+        found->manifest ? load_both(files_, *found, into) : Result<Loaded>(found->manifest.error());
+    if (loaded) return LoadedNewest{*loaded, std::move(skipped)};
+    const ErrorCode code = loaded.error().code;
+    if (code == ErrorCode::kInvalid || code == ErrorCode::kUnsupported) return loaded.error();
+    skipped.push_back({found->folder, loaded.error()});
+  }
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[checkpoint/load] no whole checkpoint in {}{}", folder_.native(),
+                          skipped.empty() ? std::string()
+                                          : fmt::format(", {} that cannot be read, the newest: {}",
+                                                        skipped.size(), skipped[0].why.message)));
+}
+
+Result<std::vector<Step>> Checkpointer::prune(std::span<const Step> protect) {
+  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+  std::vector<Step> removed;
+  const auto unwanted = surplus(all, options_.keep_last, protect);
+  for (const Found* found : unwanted) {
+    MUSTER_TRY(unpublish(files_, found->folder));
+    if (found->manifest) removed.push_back(found->name.step);
+  }
+  if (!unwanted.empty()) MUSTER_TRY(files_.sync_folder(folder_));
+  return removed;
+}
+
+}  // namespace muster::checkpoint

@@ -1,0 +1,69 @@
+#include "muster/checkpoint/export.h"
+
+#include <fmt/format.h>
+
+#include "muster/checkpoint/hashed_file.h"
+#include "muster/checkpoint/restore.h"
+#include "muster/checkpoint/safetensors.h"
+#include "muster/checkpoint/verify.h"
+
+namespace muster::checkpoint {
+namespace {
+
+constexpr std::string_view kWeightsName = "model.safetensors";
+
+Status check_whole(Files& files, const Path& folder) {
+  MUSTER_ASSIGN(const VerifyReport report, verify_checkpoint(files, folder));
+  if (report.whole()) return ok();
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("[checkpoint/export] {} is damaged: {}: {}; choose another checkpoint",
+                          folder.native(), report.damage[0].file, report.damage[0].what));
+}
+
+// The model of a checkpoint, in memory.
+struct Weights {
+  std::vector<std::byte> bytes;
+  std::vector<NamedTensor> tensors;  // into `bytes`
+};
+
+Weights allocate(const std::vector<TensorRecord>& records) {
+  constexpr std::size_t kAlignment = 16;
+  const auto size = [](const TensorRecord& record) {
+    return static_cast<std::size_t>(element_count(record.shape)) * size_of(record.dtype);
+  };
+  const auto padded = [&](const TensorRecord& record) {
+    return (size(record) + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  Weights weights;
+  std::size_t total = 0;
+  for (const TensorRecord& record : records) total += padded(record);
+  weights.bytes.resize(total);
+  std::size_t at = 0;
+  for (const TensorRecord& record : records) {
+    const auto place = std::span(weights.bytes).subspan(at, size(record));
+    weights.tensors.push_back({record.name, {record.dtype, record.shape, place, Device::kCpu}});
+    at += padded(record);
+  }
+  return weights;
+}
+
+}  // namespace
+
+Result<Exported> export_weights(Files& files, const Path& folder, const Path& into) {
+  MUSTER_TRY(check_whole(files, folder));
+  MUSTER_ASSIGN(const Manifest manifest, read_manifest(files, folder));
+  const Weights weights = allocate(manifest.model);
+  MUSTER_TRY(restore(files, folder, manifest, manifest.model, weights.tensors));
+  MUSTER_TRY(files.create_folders(into));
+  const Path target = into / kWeightsName;
+  Path fresh = target;
+  fresh += ".new";
+  MUSTER_TRY(files.remove_all(fresh));  // of an export that was interrupted
+  MUSTER_ASSIGN(const FileRecord file,
+                write_safetensors(files, fresh, weights.tensors, {{"format", "pt"}}));
+  MUSTER_TRY(files.rename(fresh, target));
+  MUSTER_TRY(files.sync_folder(into));
+  return Exported{target, file.size, weights.tensors.size()};
+}
+
+}  // namespace muster::checkpoint

@@ -1,0 +1,138 @@
+#include "muster/checkpoint/restore.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "muster/checkpoint/hashed_file.h"
+#include "muster/checkpoint/safetensors.h"
+
+namespace muster::checkpoint {
+namespace {
+
+constexpr std::size_t kShownDifferences = 5;
+
+using ByName = std::map<std::string_view, const TensorView*>;
+
+ByName by_name(const std::vector<NamedTensor>& tensors) {
+  ByName map;
+  for (const auto& [name, tensor] : tensors) map[name] = &tensor;
+  return map;
+}
+
+Error corrupt(const Path& path, std::string_view what) {
+  return fail(ErrorCode::kCorrupt, fmt::format("[checkpoint/load] {}: {}; `muster checkpoint "
+                                               "verify` shows all damage, --resume can start from "
+                                               "an earlier one",
+                                               path.native(), what));
+}
+
+std::string describe_record(const TensorRecord& record) {
+  return fmt::format("{} [{}]", to_string(record.dtype), fmt::join(record.shape, ", "));
+}
+
+// Where the bytes of a file go.
+struct Piece {
+  std::uint64_t begin = 0, end = 0;
+  std::span<std::byte> into;
+};
+
+// Copies what a chunk and a piece have in common.
+void copy_common(const CheckedChunk& chunk, const Piece& piece) {
+  const std::uint64_t begin = std::max(chunk.offset, piece.begin);
+  const std::uint64_t end = std::min(chunk.offset + chunk.bytes.size(), piece.end);
+  if (begin >= end) return;
+  std::memcpy(piece.into.data() + (begin - piece.begin),
+              chunk.bytes.data() + (begin - chunk.offset), end - begin);
+}
+
+// The pieces of one file, in order, if its header names exactly the tensors the manifest puts
+// there.
+Result<std::vector<Piece>> plan_file(Files& files, const Path& path,
+                                     const std::vector<const TensorRecord*>& records,
+                                     const ByName& target) {
+  MUSTER_ASSIGN(const SafetensorsHeader header, read_safetensors_header(files, path));
+  if (header.entries.size() != records.size()) {
+    return corrupt(path, "its header and the manifest name different tensors");
+  }
+  std::vector<Piece> pieces;
+  for (const SafetensorsEntry& entry : header.entries) {
+    const auto same = [&](const TensorRecord* record) {
+      return record->name == entry.name && record->dtype == entry.dtype &&
+             record->shape == entry.shape;
+    };
+    if (std::none_of(records.begin(), records.end(), same)) {
+      return corrupt(path, fmt::format("the manifest knows no such tensor `{}`", entry.name));
+    }
+    pieces.push_back({entry.begin, entry.end, target.at(entry.name)->bytes});
+  }
+  return pieces;
+}
+
+Status restore_file(Files& files, const Path& folder, const FileRecord& file,
+                    const std::vector<Piece>& pieces) {
+  std::size_t first = 0;  // the first piece that is not complete
+  return read_chunks(files, folder, file, [&](const CheckedChunk& chunk) -> Status {
+    if (!chunk.right) {
+      return corrupt(folder / file.name, fmt::format("{} is not what the manifest says",
+                                                     describe_chunk(file, chunk.index)));
+    }
+    const std::uint64_t end = chunk.offset + chunk.bytes.size();
+    for (std::size_t i = first; i < pieces.size() && pieces[i].begin < end; ++i) {
+      copy_common(chunk, pieces[i]);
+      if (pieces[i].end <= end) first = i + 1;
+    }
+    return ok();
+  });
+}
+
+}  // namespace
+
+Status check_same_tensors(std::string_view group, const std::vector<TensorRecord>& records,
+                          const std::vector<NamedTensor>& target) {
+  ByName wanted = by_name(target);
+  std::vector<std::string> differences;
+  for (const TensorRecord& record : records) {
+    const auto found = wanted.find(record.name);
+    if (found == wanted.end()) {
+      differences.push_back(fmt::format("`{}` is in the checkpoint only", record.name));
+    } else if (found->second->dtype != record.dtype || found->second->shape != record.shape) {
+      differences.push_back(fmt::format("`{}` is {} in the checkpoint, {} here", record.name,
+                                        describe_record(record), describe(*found->second)));
+    }
+    if (found != wanted.end()) wanted.erase(found);
+  }
+  for (const auto& [name, tensor] : wanted) {
+    differences.push_back(fmt::format("`{}` is not in the checkpoint", name));
+  }
+  if (differences.empty()) return ok();
+  const std::size_t count = differences.size();
+  differences.resize(std::min(count, kShownDifferences));
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[checkpoint/load] the {} differs from the checkpoint's in {} tensors: "
+                          "{}{}; use the job that wrote it",
+                          group, count, fmt::join(differences, "; "),
+                          count > kShownDifferences ? "; …" : ""));
+}
+
+Status restore(Files& files, const Path& folder, const Manifest& manifest,
+               const std::vector<TensorRecord>& records, const std::vector<NamedTensor>& target) {
+  std::map<std::string_view, std::vector<const TensorRecord*>> by_file;
+  for (const TensorRecord& record : records) by_file[record.file].push_back(&record);
+  const ByName wanted = by_name(target);
+  for (const FileRecord& file : manifest.files) {
+    const auto of_file = by_file.find(file.name);
+    if (of_file == by_file.end()) continue;
+    MUSTER_ASSIGN(const auto pieces, plan_file(files, folder / file.name, of_file->second, wanted));
+    MUSTER_TRY(restore_file(files, folder, file, pieces));
+    by_file.erase(of_file);
+  }
+  if (by_file.empty()) return ok();
+  return corrupt(folder / kManifestName,
+                 fmt::format("it names no file `{}`", by_file.begin()->first));
+}
+
+}  // namespace muster::checkpoint

@@ -1,0 +1,22 @@
+#pragma once
+// Reads tensors out of one checkpoint, each byte checked on the way.
+
+#include <vector>
+
+#include "muster/base/files.h"
+#include "muster/base/result.h"
+#include "muster/base/tensor_view.h"
+#include "muster/checkpoint/manifest.h"
+
+namespace muster::checkpoint {
+
+// kInvalid with the first differences when `target` is not exactly the tensors of `records`. Pure.
+Status check_same_tensors(std::string_view group, const std::vector<TensorRecord>& records,
+                          const std::vector<NamedTensor>& target);
+
+// Fills `target`, which check_same_tensors() has accepted for one of the manifest's groups.
+// kCorrupt for damage; the tensors then hold nothing of use.
+Status restore(Files& files, const Path& folder, const Manifest& manifest,
+               const std::vector<TensorRecord>& records, const std::vector<NamedTensor>& target);
+
+}  // namespace muster::checkpoint
