@@ -8,7 +8,9 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
+#include <tuple>
 
 #include "muster/comm/engine/errors.h"
 #include "muster/comm/engine/split.h"
@@ -25,6 +27,14 @@ struct Submitted {
 
 bool point_to_point(const Op& op) noexcept {
   return std::holds_alternative<Send>(op) || std::holds_alternative<Recv>(op);
+}
+
+// Messages of one direction, peer and tag stay in order.
+using Stream = std::tuple<bool, Rank, std::uint32_t>;
+Stream stream_of(const Op& op) {
+  if (const auto* send = std::get_if<Send>(&op)) return {true, send->to, send->tag};
+  const auto& recv = std::get<Recv>(op);
+  return {false, recv.from, recv.tag};
 }
 
 // Shared by the communicator and its two threads. Lock order: mutex_ is never held while an
@@ -47,6 +57,7 @@ class Queue {
  private:
   std::optional<Submitted> next_collective();
   std::optional<Status> attempt(const Submitted& message);
+  void attempt_all(std::list<Submitted>& pending);
   TimePoint earliest_deadline(const std::list<Submitted>& pending) const;
 
   const Group group_;
@@ -133,6 +144,21 @@ TimePoint Queue::earliest_deadline(const std::list<Submitted>& pending) const {
   return earliest;
 }
 
+// In order of submission; what waits holds up later ones of the same peer and tag, which would
+// otherwise overtake it.
+void Queue::attempt_all(std::list<Submitted>& pending) {
+  std::set<Stream> held;
+  for (auto message = pending.begin(); message != pending.end();) {
+    const Stream stream = stream_of(message->op);
+    auto outcome = held.contains(stream) ? std::nullopt : attempt(*message);
+    if (outcome)
+      message->state->finish(std::move(*outcome));
+    else
+      held.insert(stream);
+    message = outcome ? pending.erase(message) : std::next(message);
+  }
+}
+
 void Queue::run_messages() {
   std::list<Submitted> pending;
   for (;;) {
@@ -142,11 +168,7 @@ void Queue::run_messages() {
       pending.splice(pending.end(), messages_);
       if (failure_) break;
     }
-    for (auto message = pending.begin(); message != pending.end();) {
-      auto outcome = attempt(*message);
-      if (outcome) message->state->finish(std::move(*outcome));
-      message = outcome ? pending.erase(message) : std::next(message);
-    }
+    attempt_all(pending);
     engine_->await_activity(seen, earliest_deadline(pending));
   }
   for (Submitted& message : pending) message.state->finish(*failure_);  // set once, never changed

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -32,6 +33,16 @@ Operands operands_of(const Op& op) {
   if (const auto* o = std::get_if<AllToAll>(&op))
     return {o->input.bytes, o->output.bytes, o->output.dtype};
   return {};
+}
+
+// No message is longer, so that frames stay within what a network accepts.
+constexpr std::size_t kLongestMessage = std::size_t{4} << 20;
+
+std::vector<std::span<std::byte>> pieces(std::span<std::byte> bytes) {
+  std::vector<std::span<std::byte>> all{bytes.first(std::min(bytes.size(), kLongestMessage))};
+  for (std::size_t at = kLongestMessage; at < bytes.size(); at += kLongestMessage)
+    all.push_back(bytes.subspan(at, std::min(kLongestMessage, bytes.size() - at)));
+  return all;
 }
 
 bool overlap(const Slice& a, const Slice& b) noexcept {
@@ -77,13 +88,17 @@ class Player {
   Status send(const ScheduleStep& step) {
     leaving_.push_back(step.from);
     const auto peer = static_cast<std::size_t>(to_int(step.peer));
-    return transport_.post(step.peer, {call_.sequence, sent_[peer]++}, memory(step.from));
+    for (const auto piece : pieces(memory(step.from)))
+      MUSTER_TRY(transport_.post(step.peer, {channel(), sent_[peer]++}, piece));
+    return ok();
   }
 
   Status recv(const ScheduleStep& step) {
     const auto peer = static_cast<std::size_t>(to_int(step.peer));
-    return transport_.inbox().take(step.peer, {call_.sequence, received_[peer]++}, memory(step.to),
-                                   call_.deadline);
+    for (const auto piece : pieces(memory(step.to)))
+      MUSTER_TRY(transport_.inbox().take(step.peer, {channel(), received_[peer]++}, piece,
+                                         call_.deadline));
+    return ok();
   }
 
   void reduce(const ScheduleStep& step) {
@@ -106,6 +121,9 @@ class Player {
     }
     return ok();
   }
+
+  // Frames carry 32 bits of it, far more than can be under way.
+  std::uint64_t channel() const noexcept { return static_cast<std::uint32_t>(call_.sequence); }
 
   std::span<std::byte> memory(const Slice& slice) {
     const std::span<std::byte> space = slice.space == Space::kInput    ? operands_.input
@@ -147,19 +165,26 @@ class ScheduleEngine final : public Engine {
   }
 
   Result<bool> try_send(const Send& send) override {
-    const MessageId id{MessageId::kPointToPoint | send.tag, sent_[{send.to, send.tag}]++};
-    MUSTER_TRY(transport_->post(send.to, id, send.tensor.bytes));
+    std::uint32_t& number = sent_[{send.to, send.tag}];
+    for (const auto piece : pieces(send.tensor.bytes))
+      MUSTER_TRY(transport_->post(send.to, {MessageId::kPointToPoint | send.tag, number++}, piece));
     MUSTER_TRY(transport_->settle(Deadline::after(system_clock(), std::chrono::seconds(30))));
     return true;
   }
 
   Result<bool> try_recv(const Recv& recv) override {
-    std::uint64_t& number = received_[{recv.from, recv.tag}];
-    MUSTER_ASSIGN(const bool taken,
-                  transport_->inbox().try_take(
-                      recv.from, {MessageId::kPointToPoint | recv.tag, number}, recv.tensor.bytes));
-    if (taken) ++number;
-    return taken;
+    Arriving& arriving = received_[{recv.from, recv.tag}];
+    const auto all = pieces(recv.tensor.bytes);
+    while (arriving.piece < all.size()) {
+      const MessageId id{MessageId::kPointToPoint | recv.tag, arriving.number};
+      MUSTER_ASSIGN(const bool taken,
+                    transport_->inbox().try_take(recv.from, id, all[arriving.piece]));
+      if (!taken) return false;
+      ++arriving.number;
+      ++arriving.piece;
+    }
+    arriving.piece = 0;
+    return true;
   }
 
   std::uint32_t activity() const noexcept override { return transport_->inbox().activity(); }
@@ -188,8 +213,12 @@ class ScheduleEngine final : public Engine {
   const Group group_;
   const std::unique_ptr<Transport> transport_;
   std::vector<std::byte> scratch_;                                // kept between collectives
-  std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> sent_;  // messages, by peer and tag
-  std::map<std::pair<Rank, std::uint32_t>, std::uint64_t> received_;
+  std::map<std::pair<Rank, std::uint32_t>, std::uint32_t> sent_;  // messages, by peer and tag
+  struct Arriving {
+    std::uint32_t number = 0;  // messages taken under that tag
+    std::size_t piece = 0;     // pieces of the present tensor that are here
+  };
+  std::map<std::pair<Rank, std::uint32_t>, Arriving> received_;
 };
 
 }  // namespace

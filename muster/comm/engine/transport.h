@@ -29,6 +29,8 @@ class Transport {
 
   virtual void fail(const Error& why) noexcept = 0;  // ends all takes here and at the peers
   virtual void stop(const Error& why) noexcept = 0;  // ends all takes here; I am leaving
+  // After fail() or stop(): waits, briefly at most, until no posted bytes are read any more.
+  virtual void drain() noexcept {}
 
   virtual Result<std::unique_ptr<Transport>> split(Group part, std::int32_t color,
                                                    const Exchange& exchange, Deadline deadline) = 0;

@@ -1,0 +1,84 @@
+#include "muster/comm/backend/native/native.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/comm/backend/native/shared_engine.h"
+#include "muster/comm/backend/native/tcp_transport.h"
+#include "muster/comm/engine/engine_communicator.h"
+
+namespace muster::comm {
+namespace {
+
+std::string_view name(NativeTransport transport) noexcept {
+  switch (transport) {
+    case NativeTransport::kAuto:
+      return "auto";
+    case NativeTransport::kSharedMemory:
+      return "shm";
+    case NativeTransport::kTcp:
+      return "tcp";
+  }
+  return "?";
+}
+
+// From what all ranks said ("<wish> <boot id>"), the same answer on each of them.
+Result<NativeTransport> agree(const std::vector<std::string>& said, const Group& group,
+                              NativeTransport wish) {
+  const std::string_view mine = said[static_cast<std::size_t>(to_int(group.rank))];
+  const auto differs = [&](std::string_view other) { return other != mine; };
+  const auto other = std::ranges::find_if(said, differs);
+  const bool one_host = other == said.end() && !mine.ends_with(' ');
+  const Rank who{static_cast<std::int32_t>(other - said.begin())};
+  for (std::size_t rank = 0; rank < said.size(); ++rank)
+    if (said[rank].substr(0, said[rank].find(' ')) != name(wish))
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("[comm/native] rank {} asks for transport {}, this rank for {}: set "
+                              "comm.transport alike",
+                              rank, said[rank].substr(0, said[rank].find(' ')), name(wish)),
+                  Rank{static_cast<std::int32_t>(rank)});
+  if (wish == NativeTransport::kSharedMemory && !one_host)
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[comm/native] transport shm, but rank {} is on another host: set "
+                            "comm.transport to auto or tcp",
+                            to_int(who)),
+                who);
+  if (wish != NativeTransport::kAuto) return wish;
+  return one_host ? NativeTransport::kSharedMemory : NativeTransport::kTcp;
+}
+
+void tell(const NativeOptions& options, NativeTransport transport) {
+  for (std::int32_t rank = 0; rank < options.group.size; ++rank)
+    if (Rank{rank} != options.group.rank)
+      options.log->info("comm: rank {} and rank {}: {}", to_int(options.group.rank), rank,
+                        transport == NativeTransport::kTcp ? "TCP" : "shared memory");
+}
+
+Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
+                                              NativeTransport transport, Deadline deadline) {
+  if (transport == NativeTransport::kSharedMemory) {
+    MUSTER_ASSIGN(auto group, SharedGroup::create(options.group, options.heap_bytes, *options.clock,
+                                                  options.exchange, deadline));
+    return create_shared_engine(std::move(group));
+  }
+  if (options.network == nullptr)
+    return fail(ErrorCode::kInvalid, "[comm/native] transport tcp needs a network");
+  const TcpOptions tcp{options.network, options.listen_host, options.log};
+  MUSTER_ASSIGN(auto made, create_tcp_transport(options.group, tcp, options.exchange, deadline));
+  return create_schedule_engine(options.group, std::move(made));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator>> create_native(NativeOptions options) {
+  const auto deadline = Deadline::after(*options.clock, options.connect_timeout);
+  const std::string mine = fmt::format("{} {}", name(options.transport), boot_id());
+  MUSTER_ASSIGN(const auto said, options.exchange(mine, deadline));
+  MUSTER_ASSIGN(const auto transport, agree(said, options.group, options.transport));
+  MUSTER_ASSIGN(auto engine, create_engine(options, transport, deadline));
+  tell(options, transport);
+  return create_communicator(options.group, std::move(engine), *options.clock);
+}
+
+}  // namespace muster::comm

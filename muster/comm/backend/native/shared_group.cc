@@ -1,0 +1,246 @@
+#include "muster/comm/backend/native/shared_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <sstream>
+
+#include "muster/base/random.h"
+#include "muster/comm/engine/errors.h"
+
+namespace muster::comm {
+namespace {
+
+// Longer than a meeting of balanced ranks takes, shorter than what a core could do instead.
+constexpr Duration kSpin = std::chrono::microseconds(20);
+// A sleep may miss the one wake that aborts (it looks, then sleeps); and nobody wakes for the dead.
+constexpr Duration kNap = std::chrono::milliseconds(20);
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096;
+
+std::size_t round_up(std::size_t value, std::size_t to) noexcept {
+  return (value + to - 1) / to * to;
+}
+
+constexpr std::size_t kHeapBegin = (sizeof(Control) + kHugePage - 1) / kHugePage * kHugePage;
+
+// What a rank tells the others about its memory.
+struct Introduction {
+  int pid = 0;
+  int descriptor = 0;
+  std::uint64_t token = 0;
+};
+
+std::string write(const Introduction& me) {
+  return fmt::format("{} {} {}", me.pid, me.descriptor, me.token);
+}
+
+Introduction read(const std::string& text) {
+  Introduction peer;
+  std::istringstream(text) >> peer.pid >> peer.descriptor >> peer.token;
+  return peer;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_t heap_bytes,
+                                                         Clock& clock, const Exchange& exchange,
+                                                         Deadline deadline) {
+  std::shared_ptr<SharedGroup> made(new SharedGroup(group, heap_bytes, clock));
+  auto own = SharedMemory::create(kHeapBegin + heap_bytes);
+  Introduction me;
+  if (own) {
+    auto* control = new ((*own)->bytes().data()) Control;  // pages of a new memfd are zero
+    control->token = system_entropy().next();
+    me = {own_pid(), (*own)->descriptor(), control->token};
+  }
+  MUSTER_ASSIGN(const auto introductions, exchange(write(me), deadline));
+  made->memories_.resize(static_cast<std::size_t>(group.size));
+  Status opened = own ? ok() : Status(own.error());
+  if (own) made->memories_[static_cast<std::size_t>(to_int(group.rank))] = std::move(*own);
+  if (opened) opened = made->open_peers(introductions);
+  MUSTER_ASSIGN(const auto outcomes, exchange(opened ? "" : opened.error().message, deadline));
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
+    if (!outcomes[rank].empty())
+      return muster::fail(ErrorCode::kUnavailable,
+                          fmt::format("[comm/native] rank {} cannot share memory: {}; set "
+                                      "comm.transport to tcp if the processes are kept apart",
+                                      rank, outcomes[rank]),
+                          Rank{static_cast<std::int32_t>(rank)});
+  return made;
+}
+
+Status SharedGroup::open_peers(const std::vector<std::string>& introductions) {
+  for (std::size_t rank = 0; rank < introductions.size(); ++rank) {
+    const Introduction peer = read(introductions[rank]);
+    processes_.push_back(std::make_unique<ProcessWatch>(peer.pid));
+    if (memories_[rank]) continue;
+    MUSTER_ASSIGN(memories_[rank],
+                  SharedMemory::open(peer.pid, peer.descriptor, kHeapBegin + heap_bytes_));
+    if (control(Rank{static_cast<std::int32_t>(rank)}).token != peer.token)
+      return muster::fail(ErrorCode::kUnavailable,
+                          fmt::format("process {} is not the one that rank {} runs in (another "
+                                      "container?)",
+                                      peer.pid, rank));
+  }
+  may_spin_ = group_.size <= usable_cores();
+  return ok();
+}
+
+SharedGroup::~SharedGroup() = default;
+
+std::byte* SharedGroup::memory(Rank rank) const noexcept {
+  return memories_[static_cast<std::size_t>(to_int(rank))]->bytes().data();
+}
+
+Control& SharedGroup::control(Rank rank) const noexcept {
+  return *std::launder(reinterpret_cast<Control*>(memory(rank)));
+}
+
+std::int64_t SharedGroup::offset_of(std::span<const std::byte> bytes) const noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory(group_.rank));
+  const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
+  if (at < begin + kHeapBegin || at + bytes.size() > begin + kHeapBegin + heap_bytes_)
+    return kPrivate;
+  return static_cast<std::int64_t>(at - begin);
+}
+
+bool SharedGroup::come(Rank rank) const noexcept {
+  const std::uint32_t phase = control(rank).phase.load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(phase - phase_) >= 0;  // the counter wraps
+}
+
+Status SharedGroup::meet(Deadline deadline) {
+  ++phase_;
+  Control& own = mine();
+  own.phase.store(phase_);  // sequentially consistent with sleepers below
+  if (own.sleepers.load() != 0) wake_all(own.phase);
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    MUSTER_TRY(wait_for(Rank{rank}, deadline));
+  return ok();
+}
+
+Status SharedGroup::wait_for(Rank rank, Deadline deadline) {
+  if (come(rank)) return ok();
+  const TimePoint spin_end = clock_.now() + kSpin;
+  while (may_spin_ && clock_.now() < spin_end)
+    for (int i = 0; i < 32; ++i)
+      if (come(rank)) return ok();
+  Control& peer = control(rank);
+  for (;;) {
+    peer.sleepers.fetch_add(1);
+    const std::uint32_t seen = peer.phase.load();
+    if (!come(rank) && !failed_) wait_on(peer.phase, seen, std::min(kNap, deadline.left(clock_)));
+    peer.sleepers.fetch_sub(1);
+    if (come(rank)) return ok();
+    if (auto stopped = trouble()) return *stopped;
+    if (auto lost = gone(rank); lost && !come(rank)) return *lost;
+    if (deadline.passed(clock_)) return muster::fail(ErrorCode::kTimeout, "", rank);
+  }
+}
+
+std::vector<Rank> SharedGroup::missing() const {
+  std::vector<Rank> ranks;
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    if (!come(Rank{rank})) ranks.push_back(Rank{rank});
+  return ranks;
+}
+
+std::optional<Error> SharedGroup::trouble() const {
+  if (failed_) {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  for (std::int32_t rank = 0; rank < group_.size; ++rank) {
+    const Control& peer = control(Rank{rank});
+    if (rank == to_int(group_.rank) || peer.failed.load(std::memory_order_acquire) == 0) continue;
+    const std::string_view message(peer.message.data(),
+                                   ::strnlen(peer.message.data(), peer.message.size()));
+    return told_by(Rank{rank},
+                   {static_cast<ErrorCode>(peer.code), std::string(message), Rank{peer.culprit}});
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> SharedGroup::gone(Rank rank) const {
+  if (control(rank).left.load(std::memory_order_acquire) != 0)
+    return muster::fail(ErrorCode::kPeerLost,
+                        fmt::format("[comm/native] rank {} left generation {}", to_int(rank),
+                                    to_int(group_.generation)),
+                        rank);
+  const ProcessWatch& process = *processes_[static_cast<std::size_t>(to_int(rank))];
+  if (process.ended())
+    return muster::fail(ErrorCode::kPeerLost,
+                        fmt::format("[comm/native] rank {} (process {}) died in generation {}; see "
+                                    "its log",
+                                    to_int(rank), process.pid(), to_int(group_.generation)),
+                        rank);
+  return std::nullopt;
+}
+
+void SharedGroup::fail(const Error& why, bool tell) noexcept {
+  const std::lock_guard lock(mutex_);
+  Control& own = mine();
+  if (!failed_) {
+    failure_ = why;
+    failed_ = true;
+    if (tell) {
+      own.code = static_cast<std::int32_t>(why.code);
+      own.culprit = to_int(why.peer);
+      own.message.fill('\0');
+      std::memcpy(own.message.data(), why.message.data(),
+                  std::min(why.message.size(), own.message.size() - 1));
+      own.failed.store(1, std::memory_order_release);
+    }
+  }
+  if (!tell) own.left.store(1, std::memory_order_release);
+  for (std::int32_t rank = 0; rank < group_.size; ++rank) {
+    wake_all(control(Rank{rank}).phase);  // whoever sleeps looks again
+    ring(Rank{rank});
+  }
+}
+
+void SharedGroup::ring(Rank rank) const noexcept {
+  auto& doorbell = control(rank).doorbell;
+  doorbell.fetch_add(1);
+  wake_all(doorbell);
+}
+
+Result<std::uint64_t> SharedGroup::reserve(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
+  const std::size_t begin = round_up(kHeapBegin + reserved_, alignment);
+  if (begin + bytes > kHeapBegin + heap_bytes_)
+    return muster::fail(
+        ErrorCode::kUnavailable,
+        fmt::format("[comm/allocate] {} bytes do not fit: {} of {} bytes of address "
+                    "space are used up",
+                    bytes, reserved_, heap_bytes_));
+  reserved_ = begin + bytes - kHeapBegin;
+  if (bytes >= kHugePage)
+    memories_[static_cast<std::size_t>(to_int(group_.rank))]->prefer_huge_pages(begin, bytes);
+  return begin;
+}
+
+Result<Buffer> SharedGroup::allocate(const std::shared_ptr<SharedGroup>& group, std::size_t bytes) {
+  struct Block {
+    std::shared_ptr<SharedGroup> group;  // keeps the mapping
+    std::uint64_t offset;
+    std::span<std::byte> span;
+    Block(std::shared_ptr<SharedGroup> from, std::uint64_t at, std::size_t size)
+        : group(std::move(from)), offset(at), span(group->memory(group->group().rank) + at, size) {}
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+    ~Block() {
+      auto& memory = *group->memories_[static_cast<std::size_t>(to_int(group->group_.rank))];
+      memory.release(offset, round_up(span.size(), kPage));
+    }
+  };
+  MUSTER_ASSIGN(const std::uint64_t offset, group->reserve(std::max<std::size_t>(bytes, 1)));
+  auto block = std::make_shared<Block>(group, offset, bytes);
+  return Buffer(block, &block->span);
+}
+
+}  // namespace muster::comm

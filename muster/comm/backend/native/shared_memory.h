@@ -1,0 +1,66 @@
+#pragma once
+// The operating system's side of shared memory on Linux: anonymous files that processes map from
+// each other, waiting on words in them, and noticing that a process has ended. Nothing has a name,
+// so nothing is left behind.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+
+namespace muster::comm {
+
+// A memfd, mapped. Address space only: pages exist once touched. Thread-safe.
+class SharedMemory {
+ public:
+  static Result<std::unique_ptr<SharedMemory>> create(std::size_t bytes);
+  // The memory that process `pid` holds as `descriptor`.
+  static Result<std::unique_ptr<SharedMemory>> open(int pid, int descriptor, std::size_t bytes);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  int descriptor() const noexcept { return descriptor_; }
+
+  void prefer_huge_pages(std::size_t offset, std::size_t length) noexcept;
+  // Gives the whole pages in [offset, offset + length) back; they read as zeros again.
+  void release(std::size_t offset, std::size_t length) noexcept;
+
+ private:
+  SharedMemory(int descriptor, std::span<std::byte> bytes)
+      : descriptor_(descriptor), bytes_(bytes) {}
+  int descriptor_;
+  std::span<std::byte> bytes_;
+};
+
+// Sleeps while `word` is `seen`, at most for `duration`. May wake early.
+void wait_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+             Duration duration) noexcept;
+void wake_all(const std::atomic<std::uint32_t>& word) noexcept;
+
+// Tells whether a process still runs, without mistaking another for it later.
+class ProcessWatch {
+ public:
+  explicit ProcessWatch(int pid);
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+  int pid() const noexcept { return pid_; }
+  bool ended() const noexcept;
+
+ private:
+  int pid_;
+  int descriptor_;  // a pidfd; -1: there was no such process any more
+};
+
+int own_pid() noexcept;
+std::string boot_id();        // the same for all processes of a running host; empty where unknown
+int usable_cores() noexcept;  // that this process may run on
+
+}  // namespace muster::comm

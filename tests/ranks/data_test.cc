@@ -1,0 +1,234 @@
+// Every operation gives the right values, at every size, count, dtype, reduction and schedule.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/ranks/ranks.h"
+
+namespace muster::comm {
+namespace {
+
+// What rank `rank` contributes at `place`. Sums stay below 256 and averages whole (multiples of the
+// size); products stay small.
+int contribution(Reduce reduce, std::int32_t rank, std::int32_t size, std::int64_t place) {
+  const int number = number_at(rank, place, static_cast<int>(reduce));
+  if (reduce == Reduce::kProduct) return number == 7 ? 2 : 1;
+  if (reduce == Reduce::kSum || reduce == Reduce::kAvg) return size * (number % 4);
+  return number;
+}
+
+int reduced(Reduce reduce, std::int32_t size, std::int64_t place) {
+  int result = contribution(reduce, 0, size, place);
+  for (std::int32_t rank = 1; rank < size; ++rank) {
+    const int other = contribution(reduce, rank, size, place);
+    switch (reduce) {
+      case Reduce::kSum:
+      case Reduce::kAvg:
+        result += other;
+        break;
+      case Reduce::kMin:
+        result = std::min(result, other);
+        break;
+      case Reduce::kMax:
+        result = std::max(result, other);
+        break;
+      case Reduce::kProduct:
+        result *= other;
+        break;
+    }
+  }
+  if (reduce == Reduce::kAvg) result /= size;
+  return std::min(result, 255);
+}
+
+struct Case {
+  DType dtype;
+  Reduce reduce;
+  Algorithm algorithm;
+  std::int64_t count;
+};
+
+// All of them, except that the large count is not multiplied by everything.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::int64_t count : kCounts)
+    for (const DType dtype : kAllDTypes)
+      for (const Reduce reduce : kReduces)
+        for (const Algorithm algorithm : kAlgorithms)
+          if (count <= 1000 || algorithm == Algorithm::kAuto ||
+              (dtype == DType::kF32 && reduce == Reduce::kSum))
+            all.push_back({dtype, reduce, algorithm, count});
+  return all;
+}
+
+// For operations that do not reduce.
+std::vector<Case> moving_cases() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& c) { return c.reduce != Reduce::kSum; });
+  return all;
+}
+
+OpOptions options_of(const Case& c) {
+  OpOptions options;
+  options.algorithm = c.algorithm;
+  options.label = fmt::format("dtype {} reduce {} algorithm {} count {}", static_cast<int>(c.dtype),
+                              static_cast<int>(c.reduce), static_cast<int>(c.algorithm), c.count);
+  return options;
+}
+
+void expect_done(const Status& status, const OpOptions& options) {
+  EXPECT_TRUE(status) << options.label << ": " << (status ? "" : status.error().message);
+}
+
+TEST_P(Conformance, AllReduce) {
+  for (const std::int32_t size : kSizes) {
+    on_every_rank(create(size), [&](Communicator& world) {
+      const std::int32_t rank = to_int(world.group().rank);
+      for (const Case& c : cases()) {
+        Values values = Values::filled(c.dtype, {c.count}, [&](std::int64_t i) {
+          return contribution(c.reduce, rank, size, i);
+        });
+        const OpOptions options = options_of(c);
+        expect_done(world.submit(AllReduce{values.view(), c.reduce}, options).wait(), options);
+        const Values expected = Values::filled(
+            c.dtype, {c.count}, [&](std::int64_t i) { return reduced(c.reduce, size, i); });
+        ASSERT_EQ(values.differences(expected), 0) << size << " ranks, " << options.label;
+      }
+    });
+  }
+}
+
+TEST_P(Conformance, ReduceScatter) {
+  for (const std::int32_t size : kSizes) {
+    on_every_rank(create(size), [&](Communicator& world) {
+      const std::int32_t rank = to_int(world.group().rank);
+      for (const Case& c : cases()) {
+        Values input = Values::filled(c.dtype, {size, c.count}, [&](std::int64_t i) {
+          return contribution(c.reduce, rank, size, i);
+        });
+        const Values before = input;
+        Values output(c.dtype, {c.count});
+        const OpOptions options = options_of(c);
+        expect_done(
+            world.submit(ReduceScatter{output.view(), input.view(), c.reduce}, options).wait(),
+            options);
+        const Values expected = Values::filled(c.dtype, {c.count}, [&](std::int64_t i) {
+          return reduced(c.reduce, size, rank * c.count + i);
+        });
+        ASSERT_EQ(output.differences(expected), 0) << size << " ranks, " << options.label;
+        ASSERT_EQ(input.differences(before), 0) << "the input changed, " << options.label;
+      }
+    });
+  }
+}
+
+TEST_P(Conformance, AllGather) {
+  for (const std::int32_t size : kSizes) {
+    on_every_rank(create(size), [&](Communicator& world) {
+      const std::int32_t rank = to_int(world.group().rank);
+      for (const Case& c : moving_cases()) {
+        Values input = Values::filled(c.dtype, {c.count},
+                                      [&](std::int64_t i) { return number_at(rank, i, 1); });
+        Values output(c.dtype, {size, c.count});
+        const OpOptions options = options_of(c);
+        expect_done(world.submit(AllGather{output.view(), input.view()}, options).wait(), options);
+        const Values expected = Values::filled(c.dtype, {size, c.count}, [&](std::int64_t i) {
+          return number_at(static_cast<std::int32_t>(i / c.count), i % c.count, 1);
+        });
+        ASSERT_EQ(output.differences(expected), 0) << size << " ranks, " << options.label;
+      }
+    });
+  }
+}
+
+TEST_P(Conformance, Broadcast) {
+  for (const std::int32_t size : kSizes) {
+    on_every_rank(create(size), [&](Communicator& world) {
+      const std::int32_t rank = to_int(world.group().rank);
+      std::int32_t root = 0;
+      for (const Case& c : moving_cases()) {
+        root = (root + 1) % size;
+        Values values = Values::filled(c.dtype, {c.count},
+                                       [&](std::int64_t i) { return number_at(rank, i, 2); });
+        const OpOptions options = options_of(c);
+        expect_done(world.submit(Broadcast{values.view(), Rank{root}}, options).wait(), options);
+        const Values expected = Values::filled(
+            c.dtype, {c.count}, [&](std::int64_t i) { return number_at(root, i, 2); });
+        ASSERT_EQ(values.differences(expected), 0) << size << " ranks, " << options.label;
+      }
+    });
+  }
+}
+
+TEST_P(Conformance, AllToAll) {
+  for (const std::int32_t size : kSizes) {
+    on_every_rank(create(size), [&](Communicator& world) {
+      const std::int32_t rank = to_int(world.group().rank);
+      for (const Case& c : moving_cases()) {
+        Values input = Values::filled(c.dtype, {size, c.count},
+                                      [&](std::int64_t i) { return number_at(rank, i, 3); });
+        Values output(c.dtype, {size, c.count});
+        const OpOptions options = options_of(c);
+        expect_done(world.submit(AllToAll{output.view(), input.view()}, options).wait(), options);
+        const Values expected = Values::filled(c.dtype, {size, c.count}, [&](std::int64_t i) {
+          return number_at(static_cast<std::int32_t>(i / c.count), rank * c.count + i % c.count, 3);
+        });
+        ASSERT_EQ(output.differences(expected), 0) << size << " ranks, " << options.label;
+      }
+    });
+  }
+}
+
+// Receives before sends on every rank, tags crossed: any order must do.
+TEST_P(Conformance, SendAndReceive) {
+  for (const std::int32_t size : kSizes) {
+    on_every_rank(create(size), [&](Communicator& world) {
+      const std::int32_t rank = to_int(world.group().rank);
+      const std::int32_t right = (rank + 1) % size;
+      const std::int32_t left = (rank + size - 1) % size;
+      for (const std::int64_t count : kCounts) {
+        const auto made = [&](std::int32_t sender, int tag) {
+          return Values::filled(DType::kF32, {count},
+                                [&](std::int64_t i) { return number_at(sender, i, 10 + tag); });
+        };
+        Values first(DType::kF32, {count});
+        Values second(DType::kF32, {count});
+        Values sent[] = {made(rank, 0), made(rank, 1)};
+        const OpOptions options;
+        const Work works[] = {
+            world.submit(Recv{second.view(), Rank{left}, 1}, options),
+            world.submit(Recv{first.view(), Rank{left}, 0}, options),
+            world.submit(Send{sent[0].view(), Rank{right}, 0}, options),
+            world.submit(Send{sent[1].view(), Rank{right}, 1}, options),
+        };
+        for (const Work& work : works) expect_done(work.wait(), options);
+        ASSERT_EQ(first.differences(made(left, 0)), 0) << size << " ranks, count " << count;
+        ASSERT_EQ(second.differences(made(left, 1)), 0) << size << " ranks, count " << count;
+      }
+    });
+  }
+}
+
+// One sender and tag: messages arrive in the order sent, also while collectives run.
+TEST_P(Conformance, MessagesOfOneTagStayInOrder) {
+  on_every_rank(create(2), [&](Communicator& world) {
+    const Rank peer{1 - to_int(world.group().rank)};
+    constexpr int kMessages = 200;
+    std::vector<std::int32_t> out(kMessages);
+    std::vector<std::int32_t> in(kMessages);
+    std::vector<Work> works;
+    for (int i = 0; i < kMessages; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      out[at] = i;
+      works.push_back(world.submit(Send{view_of(std::span(&out[at], 1)), peer, 5}, {}));
+      works.push_back(world.submit(Recv{view_of(std::span(&in[at], 1)), peer, 5}, {}));
+      if (i % 50 == 0) works.push_back(world.submit(Barrier{}, {}));
+    }
+    for (const Work& work : works) ASSERT_TRUE(work.wait());
+    EXPECT_EQ(in, out);
+  });
+}
+
+}  // namespace
+}  // namespace muster::comm

@@ -1,0 +1,62 @@
+// The engines under test. A new one enters with two lines.
+
+#include <thread>
+
+#include "muster/cluster/store.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/comm/backend/native/native.h"
+#include "muster/net/credentials.h"
+#include "muster/net/network.h"
+#include "tests/ranks/ranks.h"
+
+namespace muster::comm {
+namespace {
+
+// Ranks as threads of this process that meet over a store, as processes would.
+Ranks create_native_ranks(std::int32_t size, NativeTransport transport, net::Network* network) {
+  const auto store = cluster::create_memory_store();
+  Ranks ranks(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      NativeOptions options;
+      options.group = {Rank{rank}, size, Generation{1}};
+      options.exchange = exchange_through(*store, options.group, "world");
+      options.network = network;
+      options.transport = transport;
+      options.heap_bytes = std::size_t{256} << 20;
+      auto made = create_native(options);
+      ASSERT_TRUE(made) << made.error().message;
+      ranks[static_cast<std::size_t>(rank)] = *made;
+    });
+  for (std::thread& thread : threads) thread.join();
+  return ranks;
+}
+
+net::Network& test_network() {
+  static const auto loop = net::create_loop("ranks", create_null_logger());
+  static const auto network =
+      net::create_network(*loop, *net::create_credentials(system_clock().wall()),
+                          net::NetworkOptions{}, create_null_logger());
+  return **network;
+}
+
+}  // namespace
+
+const EngineUnderTest kLoopback{"Loopback",
+                                [](std::int32_t size) { return create_loopback(size); }};
+INSTANTIATE_TEST_SUITE_P(Loopback, Conformance, ::testing::Values(kLoopback));
+
+const EngineUnderTest kSharedMemory{"SharedMemory", [](std::int32_t size) {
+                                      return create_native_ranks(
+                                          size, NativeTransport::kSharedMemory, nullptr);
+                                    }};
+INSTANTIATE_TEST_SUITE_P(SharedMemory, Conformance, ::testing::Values(kSharedMemory));
+
+const EngineUnderTest kTcp{"Tcp", [](std::int32_t size) {
+                             return create_native_ranks(size, NativeTransport::kTcp,
+                                                        &test_network());
+                           }};
+INSTANTIATE_TEST_SUITE_P(Tcp, Conformance, ::testing::Values(kTcp));
+
+}  // namespace muster::comm

@@ -1,0 +1,231 @@
+// What happens when something goes wrong, or in an unusual order.
+
+#include <atomic>
+#include <barrier>
+#include <numeric>
+#include <thread>
+
+#include "tests/ranks/ranks.h"
+
+namespace muster::comm {
+namespace {
+
+OpOptions within(Duration timeout) {
+  OpOptions options;
+  options.timeout = timeout;
+  options.label = "gradients/2";
+  return options;
+}
+
+void sum_ones(Communicator& world) {
+  std::vector<std::int32_t> values(1000, 1);
+  const Status status = world.submit(AllReduce{view_of(std::span(values))}, {}).wait();
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(values, std::vector<std::int32_t>(1000, world.group().size));
+}
+
+TEST_P(Conformance, ManyOperationsInFlight) {
+  on_every_rank(create(4), [](Communicator& world) {
+    constexpr std::size_t kOperations = 60;
+    std::vector<std::vector<float>> buffers(kOperations);
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < kOperations; ++i) {
+      buffers[i].assign(i * 37, static_cast<float>(i));
+      const TensorView view = view_of(std::span(buffers[i]));
+      works.push_back(i % 3 == 2 ? world.submit(Broadcast{view, Rank{1}}, {})
+                                 : world.submit(AllReduce{view}, {}));
+    }
+    for (const Work& work : works) ASSERT_TRUE(work.wait());
+    for (std::size_t i = 0; i < kOperations; ++i)
+      EXPECT_EQ(buffers[i],
+                std::vector<float>(i * 37, static_cast<float>(i) * (i % 3 == 2 ? 1 : 4)));
+  });
+}
+
+TEST_P(Conformance, CallbackRunsOnceWithTheOutcome) {
+  on_every_rank(create(2), [](Communicator& world) {
+    std::atomic<int> calls = 0;
+    std::vector<float> values(10, 1.0F);
+    const Work work = world.submit(AllReduce{view_of(std::span(values))}, {});
+    work.on_done([&](const Status& status) { calls += status ? 1 : 100; });
+    ASSERT_TRUE(work.wait());
+    const Status barrier = world.submit(Barrier{}, {}).wait();  // the callback ran before
+    ASSERT_TRUE(barrier);
+    EXPECT_EQ(calls, 1);
+  });
+}
+
+TEST_P(Conformance, BarrierHoldsEverybody) {
+  for (const std::int32_t size : kSizes) {
+    std::atomic<int> arrived = 0;
+    on_every_rank(create(size), [&](Communicator& world) {
+      for (int round = 1; round <= 20; ++round) {
+        ++arrived;
+        ASSERT_TRUE(world.submit(Barrier{}, {}).wait());
+        EXPECT_GE(arrived, round * size);
+        ASSERT_TRUE(world.submit(Barrier{}, {}).wait());
+      }
+    });
+  }
+}
+
+TEST_P(Conformance, SplitGroupsByColourInOrderOfKey) {
+  on_every_rank(create(5), [](Communicator& world) {
+    const std::int32_t rank = to_int(world.group().rank);
+    auto part = world.split(rank % 2, -rank);
+    ASSERT_TRUE(part) << part.error().message;
+    const Group group = (*part)->group();
+    EXPECT_EQ(group.size, rank % 2 == 0 ? 3 : 2);
+    EXPECT_EQ(to_int(group.rank), (rank % 2 == 0 ? 4 - rank : 3 - rank) / 2);
+    EXPECT_EQ(group.generation, world.group().generation);
+    std::int32_t sum = rank;
+    ASSERT_TRUE((*part)->submit(AllReduce{view_of(std::span(&sum, 1))}, {}).wait());
+    EXPECT_EQ(sum, rank % 2 == 0 ? 6 : 4);
+    sum_ones(world);
+    auto again = (*part)->split(0, 0);  // parts divide too
+    ASSERT_TRUE(again) << again.error().message;
+    sum_ones(**again);
+    ASSERT_TRUE(world.submit(Barrier{}, {}).wait());
+  });
+}
+
+TEST_P(Conformance, AllocatedMemoryIsZeroAlignedAndReduces) {
+  on_every_rank(create(3), [](Communicator& world) {
+    for (const std::size_t count : {1U, 1000U, 300000U}) {
+      auto buffer = world.allocate(count * sizeof(float));
+      ASSERT_TRUE(buffer) << buffer.error().message;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>((*buffer)->data()) % 64, 0U);
+      const TensorView view{DType::kF32, {static_cast<std::int64_t>(count)}, **buffer};
+      const auto values = view.as<float>();
+      EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0F), 0.0F);
+      std::iota(values.begin(), values.end(), static_cast<float>(to_int(world.group().rank)));
+      const Status status = world.submit(AllReduce{view}, {}).wait();
+      ASSERT_TRUE(status) << status.error().message;
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(values[i], 3.0F * static_cast<float>(i) + 3.0F) << i;
+    }
+  });
+}
+
+TEST_P(Conformance, TimeoutNamesTheRankThatIsMissing) {
+  for (const std::int32_t missing : {0, 2, 4}) {
+    on_every_rank(create(5), [&](Communicator& world) {
+      sum_ones(world);
+      static std::barrier everybody(5);  // the missing rank leaves after the others have failed
+      if (to_int(world.group().rank) != missing) {
+        std::vector<float> values(1000, 1.0F);
+        const Status status = world
+                                  .submit(AllReduce{view_of(std::span(values))},
+                                          within(std::chrono::milliseconds(200)))
+                                  .wait();
+        ASSERT_FALSE(status);
+        EXPECT_EQ(status.error().peer, Rank{missing}) << status.error().message;
+        EXPECT_EQ(status.error().code, ErrorCode::kTimeout) << status.error().message;
+        EXPECT_THAT(status.error().message,
+                    ::testing::AllOf(::testing::HasSubstr("[comm/all_reduce]"),
+                                     ::testing::HasSubstr("gradients/2"),
+                                     ::testing::HasSubstr("F32 [1000]"),
+                                     ::testing::HasSubstr("generation 1"),
+                                     ::testing::HasSubstr("rank " + std::to_string(missing))));
+        const Status later = world.submit(Barrier{}, {}).wait();
+        ASSERT_FALSE(later);
+        EXPECT_EQ(later.error().peer, Rank{missing});
+      }
+      everybody.arrive_and_wait();
+    });
+  }
+}
+
+TEST_P(Conformance, TimeoutOfAReceiveNamesTheSender) {
+  on_every_rank(create(3), [&](Communicator& world) {
+    if (to_int(world.group().rank) == 0) {
+      float value = 0;
+      const Status status = world
+                                .submit(Recv{view_of(std::span(&value, 1)), Rank{2}},
+                                        within(std::chrono::milliseconds(100)))
+                                .wait();
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
+      EXPECT_EQ(status.error().peer, Rank{2});
+    }
+    sum_ones(world);  // a message that never came breaks nothing else
+  });
+}
+
+TEST_P(Conformance, AbortEndsEverythingEverywhere) {
+  const Ranks ranks = create(4);
+  const Error why = fail(ErrorCode::kPeerLost, "rank 3 was killed by SIGKILL", Rank{3});
+  std::vector<Work> works;
+  std::vector<std::vector<float>> buffers(9, std::vector<float>(5000, 1.0F));
+  for (std::size_t rank = 0; rank < 3; ++rank)  // rank 3 never comes
+    for (std::size_t i = 0; i < 3; ++i)
+      works.push_back(ranks[rank]->submit(AllReduce{view_of(std::span(buffers[3 * rank + i]))},
+                                          within(std::chrono::minutes(5))));
+  float value = 0;
+  works.push_back(ranks[1]->submit(Recv{view_of(std::span(&value, 1)), Rank{3}},
+                                   within(std::chrono::minutes(5))));
+  std::thread([&] { ranks[1]->abort(why); }).join();
+  for (const Work& work : works) {
+    const Status status = work.wait();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().peer, Rank{3}) << status.error().message;
+    EXPECT_THAT(status.error().message, ::testing::HasSubstr("SIGKILL"));
+  }
+  const Status later = ranks[1]->submit(Barrier{}, {}).wait();
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.error(), why);
+}
+
+TEST_P(Conformance, ARankThatLeavesIsNamed) {
+  Ranks ranks = create(3);
+  on_every_rank(ranks, sum_ones);
+  ranks[2].reset();
+  for (std::size_t rank : {0U, 1U}) {
+    const Status status = ranks[rank]->submit(Barrier{}, within(std::chrono::seconds(20))).wait();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::kPeerLost) << status.error().message;
+    EXPECT_EQ(status.error().peer, Rank{2}) << status.error().message;
+  }
+}
+
+TEST_P(Conformance, WhatWasSentArrivesThoughTheSenderLeft) {
+  Ranks ranks = create(2);
+  std::vector<float> sent(70000, 3.0F);
+  ASSERT_TRUE(ranks[0]->submit(Send{view_of(std::span(sent)), Rank{1}, 9}, {}).wait());
+  ranks[0].reset();
+  std::vector<float> received(70000);
+  const Status status = ranks[1]->submit(Recv{view_of(std::span(received)), Rank{0}, 9}, {}).wait();
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(received, sent);
+}
+
+TEST_P(Conformance, ImpossibleOperationsAreRefused) {
+  on_every_rank(create(3), [](Communicator& world) {
+    std::vector<float> three(3);
+    std::vector<float> ten(10);
+    const TensorView a = view_of(std::span(three));
+    const TensorView b = view_of(std::span(ten));
+    const auto tree = std::make_shared<SumTree>(4, 4);  // made for four ranks
+    const Op refused[] = {AllGather{b, a},   ReduceScatter{a, b},
+                          AllToAll{b, b},    Broadcast{a, Rank{3}},
+                          Send{a, Rank{-1}}, AllReduce{a, Reduce::kSum, tree}};
+    for (const Op& op : refused) {
+      const Status status = world.submit(op, {}).wait();
+      ASSERT_FALSE(status) << describe(op);
+      EXPECT_EQ(status.error().code, ErrorCode::kInvalid);
+    }
+    sum_ones(world);
+  });
+}
+
+TEST_P(Conformance, DifferentLengthsAreAnErrorNotACorruption) {
+  on_every_rank(create(2), [](Communicator& world) {
+    std::vector<float> values(to_int(world.group().rank) == 0 ? 100 : 4000, 1.0F);
+    const Status status =
+        world.submit(AllReduce{view_of(std::span(values))}, within(std::chrono::seconds(2))).wait();
+    EXPECT_FALSE(status);
+  });
+}
+
+}  // namespace
+}  // namespace muster::comm

@@ -1,0 +1,87 @@
+// Ordered all-reduce: the bits are those of the tree, whatever the number of ranks.
+
+#include <cstring>
+
+#include "muster/base/random.h"
+#include "muster/comm/reduce.h"
+#include "tests/ranks/ranks.h"
+
+namespace muster::comm {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// Numbers of very different size, so that another order of summation gives other bits.
+Bytes leaf(DType dtype, std::int64_t count, std::int32_t index) {
+  const RandomStream random(7, "leaf", static_cast<std::uint64_t>(index));
+  Bytes bytes(static_cast<std::size_t>(count) * size_of(dtype));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::uint64_t>(i);
+    const float value = random.normal(at) * (random.bits(at) % 2 == 0 ? 1.0F : 1000.0F);
+    const double wide = value;
+    const auto place = bytes.data() + static_cast<std::size_t>(i) * size_of(dtype);
+    if (dtype == DType::kF32) std::memcpy(place, &value, 4);
+    if (dtype == DType::kF64) std::memcpy(place, &wide, 8);
+    if (dtype == DType::kBF16) std::memcpy(place, reinterpret_cast<const char*>(&value) + 2, 2);
+    if (dtype == DType::kF16) {  // normal, random sign and mantissa
+      const auto half = static_cast<std::uint16_t>((random.bits(at) & 0x8fffU) | 0x3000U);
+      std::memcpy(place, &half, 2);
+    }
+  }
+  return bytes;
+}
+
+Bytes sum_of(DType dtype, std::int64_t count, LeafRange range) {
+  if (range.size() == 1) return leaf(dtype, count, range.begin);
+  const std::int32_t middle = split_point(range);
+  Bytes left = sum_of(dtype, count, {range.begin, middle});
+  const Bytes right = sum_of(dtype, count, {middle, range.end});
+  reduce(dtype, Reduce::kSum, left.data(), left.data(), right.data(), count);
+  return left;
+}
+
+void check(Communicator& world, DType dtype, std::int64_t count, std::int32_t leaves,
+           const Bytes& expected, bool allocated) {
+  const auto tree = std::make_shared<SumTree>(leaves, world.group().size);
+  const auto& parts = tree->parts(world.group().rank);
+  const std::size_t row = static_cast<std::size_t>(count) * size_of(dtype);
+  Bytes own(parts.size() * row);
+  std::span<std::byte> memory = own;
+  Buffer buffer;
+  if (allocated) {
+    // Every rank allocates the same sizes: the most rows any rank may need.
+    auto result = world.allocate(static_cast<std::size_t>(leaves) * row);
+    ASSERT_TRUE(result) << result.error().message;
+    buffer = *result;
+    memory = buffer->subspan(0, own.size());
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Bytes sum = sum_of(dtype, count, parts[i]);
+    if (row > 0) std::memcpy(memory.data() + i * row, sum.data(), row);
+  }
+  const TensorView view{dtype, {static_cast<std::int64_t>(parts.size()), count}, memory};
+  const Status status = world.submit(AllReduce{view, Reduce::kSum, tree}, {}).wait();
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(Bytes(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(row)), expected)
+      << world.group().size << " ranks, " << leaves << " leaves, count " << count;
+}
+
+TEST_P(Conformance, OrderedAllReduceHasTheSameBitsAtEverySize) {
+  for (const std::int32_t size : kSizes) {
+    const Ranks ranks = create(size);
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16})
+      for (const std::int32_t leaves : {8, 13}) {
+        for (const std::int64_t count : {0, 1, 3, 1000, 20011}) {
+          if (count > 1000 && dtype != DType::kF32) continue;
+          const Bytes expected = sum_of(dtype, count, {0, leaves});
+          on_every_rank(ranks, [&](Communicator& world) {
+            check(world, dtype, count, leaves, expected, false);
+            check(world, dtype, count, leaves, expected, true);
+          });
+        }
+      }
+  }
+}
+
+}  // namespace
+}  // namespace muster::comm

@@ -1,0 +1,61 @@
+#pragma once
+// What the conformance suite needs of an engine, and of ranks that run as threads.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "muster/comm/communicator.h"
+
+namespace muster::comm {
+
+using Ranks = std::vector<std::shared_ptr<Communicator>>;
+
+struct EngineUnderTest {
+  std::string name;
+  std::function<Ranks(std::int32_t size)> create;
+};
+inline void PrintTo(const EngineUnderTest& engine, std::ostream* out) { *out << engine.name; }
+
+class Conformance : public ::testing::TestWithParam<EngineUnderTest> {
+ protected:
+  static Ranks create(std::int32_t size) { return GetParam().create(size); }
+};
+
+inline constexpr std::int32_t kSizes[] = {1, 2, 3, 4, 5, 7, 8};
+inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 65537};
+inline constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kAvg, Reduce::kMin, Reduce::kMax,
+                                      Reduce::kProduct};
+inline constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto, Algorithm::kRing, Algorithm::kTree,
+                                            Algorithm::kHalvingDoubling, Algorithm::kDirect};
+
+// Runs `body` for every rank at once, each on a thread, and waits for all.
+void on_every_rank(const Ranks& ranks, const std::function<void(Communicator&)>& body);
+
+// A small whole number that depends on rank, place and salt without a period, so that what lies in
+// the wrong place differs. The same number fits every dtype exactly.
+int number_at(std::int32_t rank, std::int64_t place, int salt) noexcept;
+
+// `count` elements of `dtype` with their own memory. number(i) is in [0, 256).
+class Values {
+ public:
+  Values(DType dtype, Shape shape);
+  static Values filled(DType dtype, Shape shape, const std::function<int(std::int64_t)>& number);
+
+  TensorView view();
+  // How many elements differ; EXPECT_EQ(…, 0).
+  std::int64_t differences(const Values& expected) const;
+
+ private:
+  DType dtype_;
+  Shape shape_;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace muster::comm
