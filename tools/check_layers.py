@@ -41,7 +41,7 @@ THIRD_PARTY = {
     r"asio(/|\.hpp)": ("net", "cluster", "comm"),
     r"openssl/": ("base", "net"),
     r"yaml-cpp/": ("job",),
-    r"CLI/": ("cli",),
+    r"CLI/": ("cli", "app"),
     r"spdlog/": ("base",),
     r"libdeflate\.h": ("data",),
     r"nlohmann/": ("base", "net", "observe", "job", "cluster", "data", "checkpoint", "train", "app",

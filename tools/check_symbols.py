@@ -14,6 +14,9 @@ from sources import ROOT, code_only, cpp_files, finish, is_test
 CHILD = {"muster/base/process.cc": "is the system's Processes",
          "muster/base/process_child.cc": "runs between fork and exec"}
 
+SEGMENTS = {"muster/comm/backend/native/shared_memory.cc": "is the native engine's seam to the system"}
+PROGRAMS = {"muster/cli/program": "is main()", "muster/app/worker/program": "is main()"}
+
 # Files to which no row applies: a seam over many things at once.
 WHOLE = {"muster/cli/system_machine.cc": "is the system's Machine, which muster doctor probes"}
 
@@ -28,20 +31,22 @@ BANNED = (
      "RandomStream or Entropy", {"muster/base/random.cc": "is the system's Entropy",
       "muster/net/credentials.cc": "certificates come from OpenSSL's own generator"}),
     ("sockets", r"(?<![\w>.])::(socket|bind|listen|accept4?|connect|send|sendmsg|recv|recvmsg|getaddrinfo)\s*\(",
-     "muster::net::Network", {}),
+     "muster::net::Network", {"muster/net/plain_stream.cc": "is the system's Network"}),
     ("files", r"(?<![\w>.:])(std::)?(fopen|freopen|tmpfile|mkstemp|mkdtemp)\s*\(|\bstd::(basic_)?[io]?fstream\b"
               r"|(?<![\w>.])::(open|openat|creat|unlink|rename|mkdir|fsync|fdatasync|pread|pwrite)\s*\("
               r"|\b(fs|filesystem)::(remove|remove_all|rename|exists|create_director\w+|copy\w*|file_size|directory_iterator"
               r"|recursive_directory_iterator|is_\w+|resize_file|temp_directory_path|current_path|space|create_symlink)\b",
-     "muster::Files", {"muster/base/files.cc": "is the system's Files", **CHILD}),
+     "muster::Files", {"muster/base/files.cc": "is the system's Files", **SEGMENTS, **CHILD,
+      "muster/cli/train_command.cc": "asks where temporary folders go; writes through Files"}),
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
-     "the native engine's segment", {"muster/base/files.cc": "maps files for reading"}),
+     "the native engine's segment", {"muster/base/files.cc": "maps files for reading", **SEGMENTS}),
     ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvp|posix_spawnp?|waitpid|waitid|popen)\s*\()"
                   r"|(?<![\w>.:])(std::)?system\s*\(",
      "muster::Processes", CHILD),
     ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b",
      "what main() passes in",
-     {"muster/base/process.cc": "hands the environment on", "muster/cli/program": "is main()"}),
+     {"muster/base/process.cc": "hands the environment on",
+      "muster/cluster/environment.cc": "reads the launcher's variables", **PROGRAMS}),
     ("signals", r"(?<![\w>.])(std::|::)?(sigaction|signal)\s*\(\s*SIG|\bsigprocmask\s*\(",
      "the signal set of the event loop", CHILD),
     ("exit", r"(?<![\w>.])(std::|::)(exit|_exit|quick_exit|_Exit|abort|terminate)\s*\(",
@@ -50,9 +55,10 @@ BANNED = (
     ("feature switch", r"^\s*#\s*(if|ifdef|ifndef|elif)\b(?! defined\(__x86_64__\))",
      "a leaf, or a no_x.cc twin", {"muster/base/check.h": "MUSTER_DCHECK follows the build type"}),
     ("thread left alone", r"\bthread\w*\.detach\s*\(", "a thread that its owner joins",
-     {"muster/comm/engine/engine_communicator.cc": "the last reference may go in the thread itself"}),
+     {"muster/observe/queued_sink.cc": "a thread stuck in a write past its deadline; it owns its data",
+      "muster/comm/engine/engine_communicator.cc": "the last reference may go in the thread itself"}),
     ("C output", r"(?<![\w>.])(std::)?(printf|puts|putchar)\s*\(|\bstd::(cout|cerr|clog)\b",
-     "observe, or the log", {"muster/cli/program": "is main()"}),
+     "observe, or the log", PROGRAMS),
 )
 # In any text, comments included.
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
