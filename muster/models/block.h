@@ -27,9 +27,9 @@ struct PassContext {
 };
 
 struct BlockParameter {
-  std::string name;      // inside the block, for example "conv1.weight"
-  torch::Tensor tensor;  // an f32 leaf
-  Init init;
+  std::string name;           // inside the block, for example "conv1.weight"
+  torch::Tensor tensor = {};  // an f32 leaf
+  Init init = {};
   Split split = Split::kNone;
   std::int64_t split_units = 0;  // TensorPartition::units
   bool decays = true;            // weight decay applies (not to norms and biases)

@@ -16,13 +16,12 @@ class Embedding final : public Block {
  public:
   explicit Embedding(const GptSpec& spec)
       : token_(add_parameter({.name = "token.weight",
-                              .tensor = {},
                               .init = {InitKind::kNormal, kDeviation},
                               .split = Split::kVocabulary},
                              {spec.vocabulary, spec.width})),
-        position_(add_parameter(
-            {.name = "position.weight", .tensor = {}, .init = {InitKind::kNormal, kDeviation}},
-            {spec.context, spec.width})),
+        position_(
+            add_parameter({.name = "position.weight", .init = {InitKind::kNormal, kDeviation}},
+                          {spec.context, spec.width})),
         dropout_("dropout", spec.dropout) {}
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
@@ -103,11 +102,9 @@ class Head final : public Block {
   Head(const GptSpec& spec, torch::Tensor tied)
       : norm_(*this, "norm", spec.width), weight_(std::move(tied)) {
     if (!weight_.defined())
-      weight_ = add_parameter({.name = "weight",
-                               .tensor = {},
-                               .init = {InitKind::kNormal, kDeviation},
-                               .split = Split::kVocabulary},
-                              {spec.vocabulary, spec.width});
+      weight_ = add_parameter(
+          {.name = "weight", .init = {InitKind::kNormal, kDeviation}, .split = Split::kVocabulary},
+          {spec.vocabulary, spec.width});
   }
 
   torch::Tensor forward(torch::Tensor input, PassContext&) override {

@@ -89,7 +89,8 @@ void train_step(std::vector<std::unique_ptr<Model>>& lanes, const Task& task, st
 
 std::vector<torch::Tensor> train(const Task& task, std::size_t lane_count) {
   at::set_num_threads(1);
-  std::vector<std::unique_ptr<Model>> lanes{*create_model(task.spec)};
+  std::vector<std::unique_ptr<Model>> lanes;
+  lanes.push_back(*create_model(task.spec));
   lanes[0]->initialize(1);
   while (lanes.size() < lane_count) lanes.push_back(lanes[0]->replicate());
   for (std::int64_t step = 0; step < 5; ++step) train_step(lanes, task, step);
@@ -98,11 +99,10 @@ std::vector<torch::Tensor> train(const Task& task, std::size_t lane_count) {
   return result;
 }
 
-class Lanes : public testing::TestWithParam<const char*> {
+class Lanes : public testing::TestWithParam<std::string> {
  protected:
   static Task task() {
-    const std::string name = GetParam();
-    return name == "text" ? text_task() : image_task(name == "image_channels_last");
+    return GetParam() == "text" ? text_task() : image_task(GetParam() == "image_channels_last");
   }
 };
 
@@ -115,8 +115,10 @@ TEST_P(Lanes, TheirNumberChangesNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Lanes, testing::Values("image", "image_channels_last", "text"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Models, Lanes,
+                         testing::Values(std::string("image"), std::string("image_channels_last"),
+                                         std::string("text")),
+                         [](const auto& which) { return which.param; });
 
 }  // namespace
 }  // namespace muster::models

@@ -10,15 +10,13 @@ namespace {
 constexpr double kNormEpsilon = 1e-5;  // PyTorch's default for both norms
 
 torch::Tensor add_scale(Block& owner, const std::string& name, std::int64_t width) {
-  return owner.add_parameter(
-      {.name = name + ".weight", .tensor = {}, .init = {InitKind::kOnes}, .decays = false},
-      {width});
+  return owner.add_parameter({.name = name + ".weight", .init = {InitKind::kOnes}, .decays = false},
+                             {width});
 }
 
 torch::Tensor add_bias(Block& owner, const std::string& name, std::int64_t width,
                        Split split = Split::kNone, std::int64_t split_units = 0) {
   return owner.add_parameter({.name = name + ".bias",
-                              .tensor = {},
                               .init = {InitKind::kZeros},
                               .split = split,
                               .split_units = split_units,
@@ -30,7 +28,6 @@ torch::Tensor add_bias(Block& owner, const std::string& name, std::int64_t width
 
 Linear::Linear(Block& owner, const std::string& name, const LinearOptions& options)
     : weight_(owner.add_parameter({.name = name + ".weight",
-                                   .tensor = {},
                                    .init = options.init,
                                    .split = options.split,
                                    .split_units = options.split_units},
@@ -47,7 +44,7 @@ torch::Tensor Linear::operator()(const torch::Tensor& input) const {
 
 Convolution::Convolution(Block& owner, const std::string& name, const ConvolutionOptions& options)
     : weight_(owner.add_parameter(
-          {.name = name + ".weight", .tensor = {}, .init = {InitKind::kKaiming, std::sqrt(2.0)}},
+          {.name = name + ".weight", .init = {InitKind::kKaiming, std::sqrt(2.0)}},
           {options.out, options.in, options.kernel, options.kernel})),
       stride_(options.stride),
       padding_(options.kernel / 2) {}

@@ -14,7 +14,7 @@ namespace muster::models {
 struct LinearOptions {
   std::int64_t in = 0;
   std::int64_t out = 0;
-  Init init;
+  Init init = {};
   Split split = Split::kNone;
   std::int64_t split_units = 0;
 };
