@@ -15,11 +15,14 @@ void add_global_options(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "Show this and leave");
   app.set_version_flag("--version", fmt::format("muster {}", version()),
                        "Show the version and leave");
-  const std::map<std::string, LogFormat> formats = {{"text", LogFormat::kText},
-                                                    {"json", LogFormat::kJson}};
-  app.add_option("--log", context.log, "text for people, json for one object a line")
-      ->transform(CLI::Transformer(formats).description("text|json"))
-      ->check(CLI::IsMember({LogFormat::kText, LogFormat::kJson}).description(""));
+  app.add_option_function<std::string>(
+         "--log",
+         [&context](const std::string& word) {
+           context.log = word == "json" ? LogFormat::kJson : LogFormat::kText;
+         },
+         "text for people, json for one object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("");
   app.require_subcommand(0, 1);
   app.fallthrough();
   app.footer("`muster COMMAND --help` shows examples; docs/cli.md has exit codes and variables.");

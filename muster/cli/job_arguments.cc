@@ -1,6 +1,7 @@
 #include "muster/cli/job_arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <ostream>
 
 namespace muster::cli {
 
@@ -14,6 +15,20 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments) {
 
 job::LoadOptions load_options(const JobArguments& arguments, const Context& context) {
   return {{}, arguments.sets, context.environment, arguments.quick};
+}
+
+tl::expected<job::Job, ExitCode> load_job_or_report(const Path& path,
+                                                    const job::LoadOptions& options,
+                                                    Context& context) {
+  const auto text = job::read_job_text(context.files, path);
+  if (!text) return tl::unexpected(report(context, text.error()));
+  auto checked = check_job(*text, path, options);
+  if (checked.job) return std::move(*checked.job);
+  if (context.log == LogFormat::kJson) {
+    return tl::unexpected(report(context, fail(ErrorCode::kInvalid, render(checked.errors))));
+  }
+  context.err << render(checked.errors) << "\n";
+  return tl::unexpected(ExitCode::kUsage);
 }
 
 }  // namespace muster::cli

@@ -22,31 +22,14 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/base/system_error.h"
+#include "muster/base/unique_fd.h"
 #include "muster/cli/machine.h"
 
 namespace muster::cli {
 namespace {
 
-class Handle {
- public:
-  explicit Handle(int fd) noexcept : fd_(fd) {}
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { reset(); }
-  int get() const noexcept { return fd_; }
-  bool valid() const noexcept { return fd_ >= 0; }
-  void reset() noexcept {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
-
-Error system_error(const char* call) {
-  return fail(ErrorCode::kUnavailable, fmt::format("{}: {}", call, std::strerror(errno)));
-}
+Error call_failed(const char* call) { return system_error("doctor", call, errno); }
 
 std::string first_line(const char* path) {
   std::ifstream file(path);
@@ -122,25 +105,25 @@ class SystemMachine final : public Machine {
   }
 
   Status bind_loopback() override {
-    const Handle socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket.valid()) return system_error("socket");
+    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) return call_failed("socket");
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-      return system_error("bind to 127.0.0.1");
+      return call_failed("bind to 127.0.0.1");
     }
-    if (::listen(socket.get(), 1) != 0) return system_error("listen on 127.0.0.1");
+    if (::listen(socket.get(), 1) != 0) return call_failed("listen on 127.0.0.1");
     return ok();
   }
 
   Status create_shared_memory() override {
     constexpr std::size_t kSize = 1 << 20;
-    const Handle memory(::memfd_create("muster-doctor", MFD_CLOEXEC));
-    if (!memory.valid()) return system_error("memfd_create");
-    if (::ftruncate(memory.get(), kSize) != 0) return system_error("ftruncate");
+    const UniqueFd memory(::memfd_create("muster-doctor", MFD_CLOEXEC));
+    if (!memory) return call_failed("memfd_create");
+    if (::ftruncate(memory.get(), kSize) != 0) return call_failed("ftruncate");
     void* at = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-    if (at == MAP_FAILED) return system_error("mmap");
+    if (at == MAP_FAILED) return call_failed("mmap");
     std::memset(at, 1, kSize);
     ::munmap(at, kSize);
     return ok();
@@ -148,14 +131,14 @@ class SystemMachine final : public Machine {
 
   Result<std::uint64_t> free_space(const Path& folder) override {
     struct statvfs facts {};
-    if (::statvfs(folder.c_str(), &facts) != 0) return system_error("statvfs");
+    if (::statvfs(folder.c_str(), &facts) != 0) return call_failed("statvfs");
     return static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
   }
 
   Status write_in(const Path& folder) override {
     const auto path = folder / fmt::format(".muster-doctor-{}", ::getpid());
-    const Handle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!file.valid()) return system_error("create a file");
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file) return call_failed("create a file");
     ::unlink(path.c_str());
     return ok();
   }
@@ -170,9 +153,9 @@ class SystemMachine final : public Machine {
   Result<std::string> output_of(const std::vector<std::string>& command,
                                 std::chrono::milliseconds limit) override {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("pipe");
-    const Handle from(ends[0]);
-    Handle to(ends[1]);
+    if (::pipe2(ends, O_CLOEXEC) != 0) return call_failed("pipe");
+    const UniqueFd from(ends[0]);
+    UniqueFd to(ends[1]);
     MUSTER_ASSIGN(const pid_t child, start(command, to.get()));
     to.reset();
     auto text = read_all(from.get(), limit);
@@ -216,7 +199,7 @@ class SystemMachine final : public Machine {
       const auto count = ::read(fd, buffer, sizeof buffer);
       if (count == 0) return text;
       if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
-      if (count < 0 && errno != EINTR) return system_error("read");
+      if (count < 0 && errno != EINTR) return call_failed("read");
     }
   }
 };

@@ -27,7 +27,8 @@ std::string batch_identity(const job::TrainingSpec& training) {
 
 std::string length_of(const job::TrainingSpec& training) {
   std::string text;
-  if (training.epochs) text = fmt::format("{} epochs", *training.epochs);
+  if (training.epochs)
+    text = fmt::format("{} epoch{}", *training.epochs, *training.epochs == 1 ? "" : "s");
   if (training.epochs && training.max_steps) text += " or ";
   if (training.max_steps) text += fmt::format("{} steps", *training.max_steps);
   return text;

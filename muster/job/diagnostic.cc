@@ -6,10 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "muster/base/units.h"
+
 namespace muster::job {
 namespace {
 
 constexpr std::size_t kShownWidth = 160;  // bytes of a line that are shown
+constexpr std::size_t kExcerpt = 60;
+constexpr std::size_t kLongestWord = 64;
+constexpr std::ptrdiff_t kMostShown = 50;
 
 std::string_view line_of(const Place& place) {
   std::string_view text = place.source->text;
@@ -64,6 +69,17 @@ std::string heading(const Place& place) {
 
 }  // namespace
 
+std::string excerpt(std::string_view text) {
+  if (text.size() <= kExcerpt) return printable(text);
+  auto shown = text.substr(0, kExcerpt);
+  while (!shown.empty() && continues_character(shown.back())) shown.remove_suffix(1);
+  return printable(shown.substr(0, shown.size() - 1)) + "…";
+}
+
+std::string near_word(std::string_view word, const std::vector<std::string_view>& known) {
+  return word.size() > kLongestWord ? std::string() : nearest(word, known);
+}
+
 int display_column(const Place& place) {
   if (place.line == 0) return 0;
   const auto line = line_of(place);
@@ -96,7 +112,11 @@ std::string render(const Diagnostic& diagnostic) {
 
 std::string render(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
-  for (const auto& diagnostic : diagnostics) text += render(diagnostic);
+  for (const auto& diagnostic : diagnostics) {
+    if (&diagnostic - diagnostics.data() == kMostShown) break;
+    text += render(diagnostic);
+  }
+  if (std::ssize(diagnostics) > kMostShown) text += fmt::format("the first {} of ", kMostShown);
   return text + fmt::format("{} error{}", diagnostics.size(), diagnostics.size() == 1 ? "" : "s");
 }
 

@@ -35,11 +35,17 @@ void sort_by_place(std::vector<Diagnostic>& diagnostics);
 // "jobs/a.yaml:7:3: unknown key `epoch`", the line, a caret, the help.
 std::string render(const Diagnostic& diagnostic);
 
-// All of them and a last line that counts them.
+// All of them (the first 50) and a last line that counts them.
 std::string render(const std::vector<Diagnostic>& diagnostics);
 
 // [{"file", "line", "column", "message", "help"}]
 std::string to_json(const std::vector<Diagnostic>& diagnostics);
+
+// Text of a user's inside a message: cut where it is long.
+std::string excerpt(std::string_view text);
+
+// base's nearest(), for words of a length that a person writes.
+std::string near_word(std::string_view word, const std::vector<std::string_view>& known);
 
 // The column in characters, from 1, as an editor shows it.
 int display_column(const Place& place);

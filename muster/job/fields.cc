@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "muster/base/units.h"
 #include "muster/job/field_table.h"
 
 namespace muster::job {
@@ -69,8 +68,8 @@ std::vector<std::string_view> keys_of(std::string_view section) {
 std::string elsewhere(std::string_view section, std::string_view key) {
   for (const auto& field : fields()) {
     if (field.key() != key || field.section() == section) continue;
-    if (field.section().empty()) return fmt::format("`{}` stands at the top level", key);
-    return fmt::format("`{}` belongs to `{}`", key, field.section());
+    if (field.section().empty()) return fmt::format("`{}` stands at the top level", field.name);
+    return fmt::format("`{}` belongs to `{}`", field.key(), field.section());
   }
   return {};
 }
@@ -110,7 +109,7 @@ std::string suggestion(std::string_view section, std::string_view key) {
   }
   if (auto help = elsewhere(section, key); !help.empty()) return help;
   const auto known = keys_of(section);
-  const auto near = nearest(key, known);
+  const auto near = near_word(key, known);
   return near.empty() ? near : fmt::format("did you mean `{}`?", near);
 }
 

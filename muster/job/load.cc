@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "muster/base/units.h"
+#include "muster/base/check.h"
 #include "muster/job/draft.h"
 #include "muster/job/fields.h"
 #include "muster/job/yaml.h"
@@ -67,7 +67,7 @@ class Loader {
         assign(*field, value, {Origin::Kind::kFile, key.place.line, {}}, draft_.spec);
       } else {
         report(key.place,
-               fmt::format("unknown key `{}`{}", key.text,
+               fmt::format("unknown key `{}`{}", excerpt(key.text),
                            section.empty() ? "" : fmt::format(" in `{}`", section)),
                suggestion(section, key.text));
       }
@@ -97,7 +97,7 @@ class Loader {
     for (const auto& [key, value] : map.entries) {
       const auto* field = find_field(key.text);
       if (!field) {
-        report(key.place, fmt::format("unknown field `{}` in `quick`", key.text),
+        report(key.place, fmt::format("unknown field `{}` in `quick`", excerpt(key.text)),
                near_field(key.text));
       } else if (options_.quick) {
         assign(*field, value, {Origin::Kind::kQuick, key.place.line, {}}, draft_.spec);
@@ -146,15 +146,18 @@ class Loader {
     if (equals == std::string::npos) {
       return report(place, "expected --set FIELD=VALUE", "for example --set training.epochs=3");
     }
-    if (!field) return report(place, fmt::format("unknown field `{}`", name), near_field(name));
+    if (!field)
+      return report(place, fmt::format("unknown field `{}`", excerpt(name)), near_field(name));
     const auto node = read_yaml_value(source, kFlag.size() + equals + 1, draft_.errors);
     assign(*field, node, {Origin::Kind::kSet, 0, {}}, draft_.spec);
   }
 
   void read_flag(const FlagValue& flag) {
+    const auto* field = find_field(flag.field);
+    MUSTER_CHECK(field, "no field " + flag.field);
     const auto source = one_line(flag.flag + " " + flag.value, 3);
     const auto node = read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
-    assign(*find_field(flag.field), node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
+    assign(*field, node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
   }
 
   void assign(const Field& field, const YamlNode& node, Origin origin, JobSpec& spec) {
@@ -184,7 +187,7 @@ class Loader {
   static std::string near_field(std::string_view name) {
     std::vector<std::string_view> known;
     for (const auto& field : fields()) known.push_back(field.name);
-    if (const auto near = nearest(name, known); !near.empty()) {
+    if (const auto near = near_word(name, known); !near.empty()) {
       return fmt::format("did you mean `{}`?", near);
     }
     const auto dot = name.rfind('.');
@@ -196,7 +199,7 @@ class Loader {
     std::vector<std::string> names;
     for (const auto& field : fields()) names.push_back(field.variable());
     const std::vector<std::string_view> known(names.begin(), names.end());
-    const auto near = nearest(name, known);
+    const auto near = near_word(name, known);
     return near.empty() ? near : fmt::format("did you mean {}?", near);
   }
 

@@ -13,7 +13,6 @@ namespace {
 constexpr std::string_view kTrueWords[] = {"on", "yes", "y", "true"};
 constexpr std::string_view kFalseWords[] = {"off", "no", "n", "false"};
 constexpr std::string_view kNullWords[] = {"null", "~"};
-constexpr std::size_t kShownText = 60;
 
 std::string lower(std::string_view text) {
   std::string word(text);
@@ -45,7 +44,7 @@ std::string found(const YamlNode& node) {
       break;
   }
   if (node.text.empty()) return "empty text";
-  const auto shown = node.text.substr(0, kShownText) + (node.text.size() > kShownText ? "…" : "");
+  const auto shown = excerpt(node.text);
   return node.quoted ? fmt::format("the text \"{}\"", shown) : fmt::format("`{}`", shown);
 }
 
@@ -206,7 +205,7 @@ Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>&
       return {};
     }
   }
-  const auto near = is_scalar(node) ? nearest(lower(node.text), names) : std::string();
+  const auto near = is_scalar(node) ? near_word(lower(node.text), names) : std::string();
   return mismatch(node, fmt::format("one of {}", fmt::join(names, ", ")),
                   near.empty() ? near : fmt::format("did you mean `{}`?", near));
 }

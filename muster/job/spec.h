@@ -50,6 +50,7 @@ struct GptSpec {  // the context is data.context_length
 
 struct ModelSpec {
   ModelType type = ModelType::kMlp;
+  std::int64_t classes = 10;  // mlp, resnet: labels run from 0 to classes - 1
   double dropout = 0;
   MemoryFormat memory_format = MemoryFormat::kAuto;
   MlpSpec mlp;        // only the one that `type` names means something;

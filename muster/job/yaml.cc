@@ -16,8 +16,12 @@
 namespace muster::job {
 namespace {
 
-struct TooDeep {
+constexpr int kMostNodes =
+    4096;  // keys, values and entries; the largest sane job has a few hundred
+
+struct TooMuch {
   Place place;
+  std::string message;
 };
 
 // Builds the tree from the parser's events, in which nothing has been expanded or converted yet.
@@ -102,7 +106,8 @@ class TreeBuilder final : public YAML::EventHandler {
       node.broken = true;
     }
     if (!tag.empty() && tag != "?" && tag != "!") {
-      report(place_of(mark, word_length(mark)), fmt::format("tags are not accepted: `{}`", tag),
+      report(place_of(mark, word_length(mark)),
+             fmt::format("tags are not accepted: `{}`", excerpt(tag)),
              "remove it; the type of a value follows from its key");
       node.broken = true;
     }
@@ -110,7 +115,9 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void open(YamlNode node) {
-    if (open_.size() >= kMaxJobDepth) throw TooDeep{node.place};
+    if (open_.size() >= kMaxJobDepth) {
+      throw TooMuch{node.place, fmt::format("nested more than {} levels deep", kMaxJobDepth)};
+    }
     open_.push_back({std::move(node), std::nullopt});
   }
 
@@ -121,6 +128,9 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void add(YamlNode node) {
+    if (++nodes_ > kMostNodes) {
+      throw TooMuch{node.place, fmt::format("more than {} keys and values", kMostNodes)};
+    }
     if (open_.empty()) {
       if (documents_ <= 1) root_ = std::move(node);
     } else if (auto& parent = open_.back(); parent.node.kind == YamlNode::Kind::kList) {
@@ -147,7 +157,7 @@ class TreeBuilder final : public YAML::EventHandler {
       return entry.first.text == key.text;
     });
     if (first != map.entries.end()) {
-      return report(key.place, fmt::format("duplicate key `{}`", key.text),
+      return report(key.place, fmt::format("duplicate key `{}`", excerpt(key.text)),
                     fmt::format("it stands on line {} already; keep one of the two",
                                 first->first.place.line));
     }
@@ -163,6 +173,7 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode root_;
   std::vector<OpenNode> open_;
   int documents_ = 0;
+  int nodes_ = 0;
 };
 
 std::string help_for(std::string_view message) {
@@ -187,9 +198,8 @@ YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& t
     for (int documents = 0; documents < 2 && parser.HandleNextDocument(builder); ++documents) {
     }
     return builder.take();
-  } catch (const TooDeep& deep) {
-    errors.push_back({deep.place, fmt::format("nested more than {} levels deep", kMaxJobDepth),
-                      "no key of a job needs that"});
+  } catch (const TooMuch& much) {
+    errors.push_back({much.place, much.message, "no job needs that"});
   } catch (const YAML::Exception& error) {
     errors.push_back(
         {place_of_error(source, error.mark), "not valid YAML: " + error.msg, help_for(error.msg)});

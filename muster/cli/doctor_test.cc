@@ -1,0 +1,123 @@
+#include "muster/cli/doctor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "muster/cli/application.h"
+#include "muster/cli/machine.h"
+
+namespace muster::cli {
+namespace {
+
+// A machine that has what a test gives it.
+class FakeMachine final : public Machine {
+ public:
+  std::string host() override { return "fake"; }
+  double cores() override { return cores_; }
+  MemoryFacts memory() override { return memory_; }
+  std::vector<std::string> instruction_sets() override { return instruction_sets_; }
+  std::uint64_t open_file_limit() override { return open_files_; }
+  Status bind_loopback() override { return loopback_; }
+  Status create_shared_memory() override { return shared_memory_; }
+  Result<std::uint64_t> free_space(const Path&) override { return free_space_; }
+  Status write_in(const Path&) override { return writable_; }
+  std::optional<bool> clock_is_synchronised() override { return synchronised_; }
+  Result<std::string> output_of(const std::vector<std::string>&,
+                                std::chrono::milliseconds) override {
+    return worker_;
+  }
+
+  double cores_ = 8;
+  MemoryFacts memory_{16ull << 30, 8ull << 30};
+  std::vector<std::string> instruction_sets_ = {"avx2"};
+  std::uint64_t open_files_ = 4096;
+  Status loopback_, shared_memory_, writable_;
+  std::uint64_t free_space_ = 100ull << 30;
+  std::optional<bool> synchronised_ = true;
+  Result<std::string> worker_ = std::string("libtorch 2.11.0\nmore");
+};
+
+class Doctor : public ::testing::Test {
+ protected:
+  Check check(const std::string& name) {
+    const auto checks = examine(context_);
+    const auto found = std::find_if(checks.begin(), checks.end(),
+                                    [&](const Check& check) { return check.name == name; });
+    EXPECT_NE(found, checks.end()) << name;
+    return found == checks.end() ? Check{} : *found;
+  }
+
+  void expect(const std::string& name, CheckState state) {
+    const auto found = check(name);
+    EXPECT_EQ(found.state, state) << name << ": " << found.value;
+    EXPECT_EQ(found.fix.empty(), state == CheckState::kOk) << name << ": " << found.fix;
+  }
+
+  FakeMachine machine_;
+  std::ostringstream out_, err_;
+  Context context_{system_files(), system_clock(), machine_, out_, err_, {}, "/nowhere/muster"};
+};
+
+TEST_F(Doctor, FindsNothingWrongWithAGoodMachine) {
+  for (const auto* name : {"cores", "memory", "instruction sets", "engines", "loopback port",
+                           "shared memory", "open files", "clock", "disk"}) {
+    expect(name, CheckState::kOk);
+  }
+}
+
+TEST_F(Doctor, MissesTheWorker) {
+  expect("libtorch", CheckState::kBad);
+  EXPECT_NE(check("libtorch").value.find("/nowhere/muster-worker"), std::string::npos);
+}
+
+TEST_F(Doctor, WarnsOfWhatIsTight) {
+  machine_.cores_ = 1;
+  machine_.memory_.available = 100 << 20;
+  machine_.instruction_sets_.clear();
+  machine_.open_files_ = 256;
+  machine_.free_space_ = 1 << 20;
+  machine_.synchronised_ = false;
+  for (const auto* name : {"cores", "memory", "instruction sets", "open files", "disk", "clock"}) {
+    expect(name, CheckState::kWarning);
+  }
+}
+
+TEST_F(Doctor, CallsBadWhatTrainingCannotDoWithout) {
+  machine_.loopback_ = fail(ErrorCode::kUnavailable, "bind: no such device");
+  machine_.shared_memory_ = fail(ErrorCode::kUnavailable, "memfd_create: not permitted");
+  machine_.writable_ = fail(ErrorCode::kUnavailable, "read-only");
+  for (const auto* name : {"loopback port", "shared memory", "disk"}) {
+    expect(name, CheckState::kBad);
+  }
+}
+
+TEST_F(Doctor, LeavesWithTheCodeForTheEnvironment) {
+  EXPECT_EQ(run({"doctor"}, context_), ExitCode::kEnvironment);
+  EXPECT_NE(out_.str().find("bad   libtorch"), std::string::npos) << out_.str();
+}
+
+TEST_F(Doctor, UsesColourOnlyOnATerminalThatWantsIt) {
+  context_.out_is_terminal = true;
+  run({"doctor"}, context_);
+  EXPECT_NE(out_.str().find("\x1b["), std::string::npos);
+  for (const auto* variable : {"NO_COLOR", "CI"}) {
+    out_.str("");
+    context_.environment = {{variable, "1"}};
+    run({"doctor"}, context_);
+    EXPECT_EQ(out_.str().find("\x1b["), std::string::npos) << variable;
+  }
+  out_.str("");
+  context_.environment = {{"TERM", "dumb"}};
+  run({"doctor"}, context_);
+  EXPECT_EQ(out_.str().find("\x1b["), std::string::npos);
+}
+
+TEST_F(Doctor, TellsErrorsInJsonWhenAsked) {
+  EXPECT_EQ(run({"--log", "json", "validate", "/nowhere/job.yaml"}, context_), ExitCode::kUsage);
+  EXPECT_TRUE(err_.str().starts_with("{\"level\":\"error\",\"code\":")) << err_.str();
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,109 @@
+#include "muster/job/load.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "muster/job/fields.h"
+
+namespace muster::job {
+namespace {
+
+constexpr std::string_view kImages = R"(
+model: {type: resnet, channels: [8, 16], norm: group}
+data: {type: idx, path: /data, mean: [0.25], std: [0.5], augment: {crop_padding: 2, flip: true}}
+training: {epochs: 3, global_batch_size: 100, virtual_workers: 7, lanes: 2}
+optimizer: {type: sgd, learning_rate: 3e-4, nesterov: true}
+schedule: {type: one_cycle, final_ratio: 1%}
+)";
+
+constexpr std::string_view kText = R"(
+name: "on"
+model: {type: gpt, n_layer: 2, tie_embeddings: false, dropout: 10%}
+data: {type: text, path: "a: b # c.txt", context_length: 32}
+training: {max_steps: 20, micro_batch_size: 2, gradient_accumulation_steps: 3, max_grad_norm: 0.5}
+schedule: {type: cosine, warmup: 12.5%}
+checkpoint: {every: 90 s}
+communication: {timeout: 1.5 s, bucket_size: 1500 B, first_bucket_size: 1 KiB}
+generate: {prompt: "line\n\"quoted\" – ünïcode", length: 5, temperature: 0.1}
+)";
+
+Job loaded(std::string_view text, const LoadOptions& options = {}) {
+  auto job = parse_job(text, "some/where.yaml", options);
+  EXPECT_TRUE(job) << (job ? "" : job.error().message);
+  return job.value_or(Job{});
+}
+
+void expect_equal(const JobSpec& a, const JobSpec& b) {
+  for (const auto& field : fields()) {
+    EXPECT_EQ(to_json(field.print(a)), to_json(field.print(b))) << field.name;
+  }
+}
+
+TEST(Load, ResolvedJobIsReadBackTheSame) {
+  for (const auto text : {kImages, kText}) {
+    for (const bool with_origins : {false, true}) {
+      const auto job = loaded(text);
+      expect_equal(loaded(to_yaml(job, with_origins)).spec, job.spec);
+    }
+  }
+}
+
+TEST(Load, ResolvedJobIsAStandardYamlFile) {
+  const auto yaml = to_yaml(loaded(kText), false);
+  EXPECT_NE(yaml.find("name: \"on\"\n"), std::string::npos) << yaml;
+  EXPECT_NE(yaml.find("path: \"a: b # c.txt\"\n"), std::string::npos) << yaml;
+}
+
+TEST(Load, FlagsComeFirst) {
+  LoadOptions options;
+  options.flags = {{"--workers", "workers.count", "4"}};
+  options.sets = {"workers.count=2"};
+  options.environment = {{"MUSTER_WORKERS_COUNT", "3"}};
+  const auto job = loaded(kImages, options);
+  EXPECT_EQ(job.spec.workers.count, 4);
+  EXPECT_EQ(describe(job.origins.at("workers.count")), "--workers");
+}
+
+TEST(Load, WrongFlagShowsTheFlag) {
+  LoadOptions options;
+  options.flags = {{"--workers", "workers.count", "four"}};
+  const auto job = parse_job(kImages, "job.yaml", options);
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().code, ErrorCode::kInvalid);
+  EXPECT_NE(job.error().message.find("| --workers four\n      |           ^~~~"), std::string::npos)
+      << job.error().message;
+}
+
+TEST(Load, NameFollowsTheFile) { EXPECT_EQ(loaded(kImages).spec.name, "where"); }
+
+// Whatever the bytes: a job or errors, each with a place inside the text.
+void expect_answer(const std::string& text) {
+  const auto checked = check_job(text, "job.yaml", {});
+  RC_ASSERT(checked.job.has_value() == checked.errors.empty());
+  RC_ASSERT(!render(checked.errors).empty());
+  for (const auto& error : checked.errors) {
+    RC_ASSERT(error.place.line <= 1 + std::count(text.begin(), text.end(), '\n'));
+  }
+}
+
+TEST(Load, AnswersAnyBytes) {
+  rc::check([](const std::string& text) { expect_answer(text); });
+}
+
+TEST(Load, AnswersAnyDamage) {
+  rc::check([] {
+    static constexpr std::string_view kPieces[] = {":", "{", "}",  "[",  "]",   "\"",   "'",  "|",
+                                                   ">", "-", "\n", " ",  "#",   "&",    "*",  "!",
+                                                   "%", "?", ",",  "\t", "010", "\xff", "\r", "<<"};
+    std::string text(*rc::gen::element(kImages, kText));
+    for (int change = *rc::gen::inRange(1, 6); change > 0; --change) {
+      const auto at = *rc::gen::inRange<std::size_t>(0, text.size());
+      const auto& piece = kPieces[*rc::gen::inRange<std::size_t>(0, std::size(kPieces))];
+      text.replace(at, *rc::gen::inRange<std::size_t>(0, 4), piece);
+    }
+    expect_answer(text);
+  });
+}
+
+}  // namespace
+}  // namespace muster::job
