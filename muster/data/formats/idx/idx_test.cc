@@ -151,8 +151,9 @@ TEST_F(IdxTest, NoFlippedBitOfAPackedFileChangesAnImage) {
     const auto source = open(broken);
     refused += !source;
     // Bits without meaning exist: the header's time, padding between blocks.
-    if (source)
+    if (source) {
       EXPECT_EQ(read<std::uint8_t>(**source, 1).first, (std::vector<std::uint8_t>{4, 5, 6, 7}));
+    }
   }
   EXPECT_GT(refused, static_cast<int>(packed.size()) * 5);
 }

@@ -1,0 +1,223 @@
+#include "muster/observe/chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace muster::observe {
+namespace {
+
+// Of the drawing, in its own units; the page scales it.
+constexpr double kWidth = 720;
+constexpr double kHeight = 300;
+constexpr double kLeft = 62;
+constexpr double kRight = 14;
+constexpr double kTop = 14;
+constexpr double kBottom = 44;
+
+struct Extent {
+  double low;
+  double high;
+  double share(double value) const { return (value - low) / (high - low); }
+};
+
+bool is_finite(const Point& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+
+// The ticks and the range from the first to the last of them.
+struct Axis {
+  std::vector<double> ticks;
+  Extent extent;
+};
+
+Axis axis_of(const std::vector<Series>& series, double Point::*coordinate, bool whole_steps) {
+  double low = INFINITY;
+  double high = -INFINITY;
+  for (const Series& one : series) {
+    for (const Point& point : one.points) {
+      if (!is_finite(point)) continue;
+      low = std::min(low, point.*coordinate);
+      high = std::max(high, point.*coordinate);
+    }
+  }
+  if (high <= low) high = low + (low == 0 ? 1 : std::abs(low) * 0.1);
+  Axis axis{muster::observe::ticks(low, high, 6), {low, high}};
+  if (whole_steps) axis.extent = {axis.ticks.front(), axis.ticks.back()};
+  return axis;
+}
+
+double x_at(const Axis& axis, double x) {
+  return kLeft + axis.extent.share(x) * (kWidth - kLeft - kRight);
+}
+double y_at(const Axis& axis, double y) {
+  return kHeight - kBottom - axis.extent.share(y) * (kHeight - kTop - kBottom);
+}
+
+std::string tick_text(double value) {
+  if (std::abs(value) >= 1e6) return fmt::format("{:g} M", value / 1e6);
+  if (std::abs(value) >= 1e4) return fmt::format("{:g} k", value / 1e3);
+  return fmt::format("{:.4g}", std::abs(value) < 1e-12 ? 0.0 : value);
+}
+
+std::string grid(const Axis& x, const Axis& y) {
+  std::string svg;
+  for (const double tick : y.ticks) {
+    const double at = y_at(y, tick);
+    svg += fmt::format("<line class=grid x1={} x2={} y1={:.1f} y2={:.1f} />", kLeft,
+                       kWidth - kRight, at, at);
+    svg += fmt::format("<text class=tick x={} y={:.1f} text-anchor=end>{}</text>", kLeft - 8,
+                       at + 4, tick_text(tick));
+  }
+  for (const double tick : x.ticks) {
+    if (tick < x.extent.low || tick > x.extent.high) continue;
+    const double at = x_at(x, tick);
+    svg += fmt::format("<line class=axis x1={:.1f} x2={:.1f} y1={} y2={} />", at, at,
+                       kHeight - kBottom, kHeight - kBottom + 5);
+    svg += fmt::format("<text class=tick x={:.1f} y={} text-anchor=middle>{}</text>", at,
+                       kHeight - kBottom + 19, tick_text(tick));
+  }
+  svg += fmt::format("<line class=axis x1={} x2={} y1={} y2={} />", kLeft, kWidth - kRight,
+                     kHeight - kBottom, kHeight - kBottom);
+  return svg;
+}
+
+std::string curve(const Series& series, const Axis& x, const Axis& y) {
+  std::string path;
+  std::string dots;
+  for (const Point& point : series.points) {
+    if (!is_finite(point)) continue;
+    const double at_x = x_at(x, point.x);
+    const double at_y = y_at(y, point.y);
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", at_x, at_y);
+    if (series.dots) {
+      dots += fmt::format(
+          "<circle cx={:.1f} cy={:.1f} r=3.5 fill=\"var(--series-{})\"><title>{} {:.4g} at "
+          "{:.6g}</title></circle>",
+          at_x, at_y, series.colour, escape_html(series.name), point.y, point.x);
+    }
+  }
+  return fmt::format("<path class=\"curve{}\" stroke=\"var(--series-{})\" d=\"{}\" />{}",
+                     series.faint ? " faint" : "", series.colour, path, dots);
+}
+
+std::string legend(const std::vector<Series>& series) {
+  if (series.size() < 2) return {};
+  std::string html = "<ul class=legend>";
+  for (const Series& one : series) {
+    if (one.points.empty()) continue;
+    html += fmt::format("<li><i style=\"background:var(--series-{}){}\"></i>{}</li>", one.colour,
+                        one.faint ? ";opacity:.35" : "", escape_html(one.name));
+  }
+  return html + "</ul>";
+}
+
+}  // namespace
+
+std::string render_line_chart(const Chart& chart) {
+  const bool empty = std::ranges::none_of(chart.series, [](const Series& series) {
+    return std::ranges::any_of(series.points, is_finite);
+  });
+  if (empty) return {};
+  const Axis x = axis_of(chart.series, &Point::x, false);
+  const Axis y = axis_of(chart.series, &Point::y, true);
+  std::string svg = fmt::format("<figure>{}<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">",
+                                legend(chart.series), kWidth, kHeight, escape_html(chart.title));
+  svg += grid(x, y);
+  for (const Series& series : chart.series) svg += curve(series, x, y);
+  svg += fmt::format("<text class=label x={} y={} text-anchor=middle>{}</text>",
+                     (kLeft + kWidth - kRight) / 2, kHeight - 6, escape_html(chart.x_label));
+  svg += fmt::format(
+      "<text class=label transform=\"translate(14 {}) rotate(-90)\" text-anchor=middle>{}</text>",
+      (kTop + kHeight - kBottom) / 2, escape_html(chart.y_label));
+  return svg + "</svg></figure>";
+}
+
+std::string render_stacked_bar(std::string_view title, const std::vector<Part>& parts) {
+  double total = 0;
+  for (const Part& part : parts) total += std::max(0.0, part.value);
+  if (!(total > 0)) return {};
+  std::string bar;
+  std::string rows;
+  for (const Part& part : parts) {
+    if (!(part.value > 0)) continue;
+    const double percent = 100 * part.value / total;
+    bar += fmt::format(
+        "<span style=\"width:{:.3f}%;background:var(--series-{})\" title=\"{} {:.1f} %\"></span>",
+        percent, part.colour, escape_html(part.name), percent);
+    rows += fmt::format(
+        "<tr><td><i style=\"background:var(--series-{})\"></i>{}<td class=number>{}<td "
+        "class=number>{:.1f} %",
+        part.colour, escape_html(part.name), escape_html(part.text), percent);
+  }
+  return fmt::format(
+      "<div class=bar role=img aria-label=\"{}\">{}</div><table class=parts>{}</table>",
+      escape_html(title), bar, rows);
+}
+
+std::vector<double> ticks(double low, double high, int count) {
+  const double rough = (high - low) / std::max(1, count);
+  const double magnitude = std::pow(10, std::floor(std::log10(rough)));
+  double step = magnitude;
+  for (const double factor : {1.0, 2.0, 2.5, 5.0, 10.0}) {
+    step = factor * magnitude;
+    if (step >= rough) break;
+  }
+  std::vector<double> result;
+  const double first = std::floor(low / step + 1e-9);
+  const double last = std::ceil(high / step - 1e-9);
+  for (double number = first; number <= last; ++number) result.push_back(number * step);
+  return result;
+}
+
+std::vector<Point> thinned(const std::vector<Point>& points, std::size_t limit) {
+  if (points.size() <= limit) return points;
+  std::vector<Point> result;
+  for (std::size_t i = 0; i < limit; ++i) {
+    const std::size_t begin = i * points.size() / limit;
+    const std::size_t end = (i + 1) * points.size() / limit;
+    Point mean{0, 0};
+    for (std::size_t j = begin; j < end; ++j) {
+      mean.x += points[j].x / static_cast<double>(end - begin);
+      mean.y += points[j].y / static_cast<double>(end - begin);
+    }
+    result.push_back(mean);
+  }
+  return result;
+}
+
+std::vector<Point> smoothed(const std::vector<Point>& points, std::size_t window) {
+  std::vector<Point> result;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    // The same reach on both sides, so that the ends are not pulled inwards.
+    const std::size_t reach = std::min({window, i, points.size() - 1 - i});
+    double sum = 0;
+    for (std::size_t j = i - reach; j <= i + reach; ++j) sum += points[j].y;
+    result.push_back({points[i].x, sum / static_cast<double>(2 * reach + 1)});
+  }
+  return result;
+}
+
+std::string escape_html(std::string_view text) {
+  std::string escaped;
+  for (const char character : text) {
+    switch (character) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += character;
+    }
+  }
+  return escaped;
+}
+
+}  // namespace muster::observe

@@ -1,0 +1,48 @@
+#include "muster/observe/record_json.h"
+
+#include <fmt/format.h>
+
+#include "muster/observe/record_value.h"
+
+namespace muster::observe {
+namespace {
+
+void drop_rows_after(std::vector<Record>& records, Step step) {
+  std::erase_if(records, [step](const Record& record) {
+    const Metrics* const row = std::get_if<Metrics>(&record);
+    return row != nullptr && row->step > step;
+  });
+}
+
+}  // namespace
+
+std::string to_json_line(const Record& record) {
+  // Bytes that are not UTF-8 (a worker's last words) are replaced, not refused.
+  return to_value(record).dump(-1, ' ', false, Value::error_handler_t::replace);
+}
+
+Result<Record> from_json_line(std::string_view line) {
+  const Value value = Value::parse(line, nullptr, false);
+  if (!value.is_object()) {
+    return fail(ErrorCode::kCorrupt, fmt::format("[observe/record] not a JSON object: {}", line));
+  }
+  return from_value(value);
+}
+
+Result<std::vector<Record>> read_json_lines(std::string_view text) {
+  std::vector<Record> records;
+  for (std::size_t number = 1, end; (end = text.find('\n')) != text.npos; ++number) {
+    auto record = from_json_line(text.substr(0, end));
+    if (!record) {
+      return with_context(std::move(record).error(), fmt::format("line {}", number));
+    }
+    text.remove_prefix(end + 1);
+    if (const auto* started = std::get_if<RunStarted>(&*record)) {
+      drop_rows_after(records, started->first_step);
+    }
+    records.push_back(std::move(*record));
+  }
+  return records;
+}
+
+}  // namespace muster::observe

@@ -1,0 +1,192 @@
+#include "muster/observe/record_value.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace muster::observe {
+namespace {
+
+constexpr double kMicro = 1e6;
+
+double to_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Duration from_seconds(double seconds) {
+  return std::chrono::microseconds(std::llround(seconds * kMicro));
+}
+
+double number(const Value& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+Step step_of(const Value& value) { return Step{value.at("step").get<std::int64_t>()}; }
+
+Value values_of(const std::vector<Metric>& metrics) {
+  Value value = Value::object();
+  for (const Metric& metric : metrics) value[metric.name] = metric.value;
+  return value;
+}
+
+Value value_of(const RunStarted& started) {
+  return {{"type", "run_started"},
+          {"name", started.name},
+          {"headline", started.headline},
+          {"run_folder", started.run_folder},
+          {"workers", started.workers},
+          {"slices", started.slices},
+          {"parameters", started.parameters},
+          {"first_step", to_int(started.first_step)},
+          {"samples_seen", started.samples_seen},
+          {"total_steps", started.total_steps},
+          {"total_samples", started.total_samples},
+          {"epochs", started.epochs}};
+}
+
+RunStarted run_started(const Value& value) {
+  RunStarted started;
+  value.at("name").get_to(started.name);
+  value.at("headline").get_to(started.headline);
+  value.at("run_folder").get_to(started.run_folder);
+  value.at("workers").get_to(started.workers);
+  value.at("slices").get_to(started.slices);
+  value.at("parameters").get_to(started.parameters);
+  started.first_step = Step{value.at("first_step").get<std::int64_t>()};
+  value.at("samples_seen").get_to(started.samples_seen);
+  value.at("total_steps").get_to(started.total_steps);
+  value.at("total_samples").get_to(started.total_samples);
+  value.at("epochs").get_to(started.epochs);
+  return started;
+}
+
+// Metrics lie flat among these keys, so that a line is easy to read into a table.
+constexpr std::string_view kMetricsKeys[] = {"type", "step", "epoch", "samples_seen", "time"};
+
+Value value_of(const Metrics& metrics) {
+  Value value{{"type", "metrics"},
+              {"step", to_int(metrics.step)},
+              {"epoch", metrics.epoch},
+              {"samples_seen", metrics.samples_seen},
+              {"time", to_seconds(metrics.time.time_since_epoch())}};
+  for (const Metric& metric : metrics.values) value[metric.name] = metric.value;
+  return value;
+}
+
+Metrics metrics(const Value& value) {
+  Metrics row;
+  row.step = step_of(value);
+  row.epoch = number(value.at("epoch"));
+  value.at("samples_seen").get_to(row.samples_seen);
+  row.time = WallTime(from_seconds(value.at("time").get<double>()));
+  for (const auto& [name, item] : value.items()) {
+    if (std::ranges::find(kMetricsKeys, name) != std::end(kMetricsKeys)) continue;
+    row.values.push_back({name, number(item)});
+  }
+  return row;
+}
+
+Value value_of(const Span& span) {
+  return {{"type", "span"},
+          {"name", span.name},
+          {"detail", span.detail},
+          {"rank", to_int(span.rank)},
+          {"lane", span.lane},
+          {"begin_ns", span.begin.time_since_epoch().count()},
+          {"duration_ns", span.duration.count()}};
+}
+
+Span span(const Value& value) {
+  Span result;
+  value.at("name").get_to(result.name);
+  value.at("detail").get_to(result.detail);
+  result.rank = Rank{value.at("rank").get<std::int32_t>()};
+  value.at("lane").get_to(result.lane);
+  result.begin = TimePoint(Duration(value.at("begin_ns").get<std::int64_t>()));
+  result.duration = Duration(value.at("duration_ns").get<std::int64_t>());
+  return result;
+}
+
+Value value_of(const CheckpointWritten& checkpoint) {
+  return {{"type", "checkpoint"},
+          {"step", to_int(checkpoint.step)},
+          {"path", checkpoint.path},
+          {"bytes", checkpoint.bytes},
+          {"stall_s", to_seconds(checkpoint.stall)},
+          {"took_s", to_seconds(checkpoint.took)}};
+}
+
+CheckpointWritten checkpoint(const Value& value) {
+  CheckpointWritten result;
+  result.step = step_of(value);
+  value.at("path").get_to(result.path);
+  value.at("bytes").get_to(result.bytes);
+  result.stall = from_seconds(value.at("stall_s").get<double>());
+  result.took = from_seconds(value.at("took_s").get<double>());
+  return result;
+}
+
+constexpr std::string_view kSeverities[] = {"note", "warning", "error"};
+
+Value value_of(const Notice& notice) {
+  return {{"type", "notice"},
+          {"severity", kSeverities[static_cast<std::size_t>(notice.severity)]},
+          {"text", notice.text}};
+}
+
+Notice notice(const Value& value) {
+  const auto& name = value.at("severity").get_ref<const std::string&>();
+  const auto found = std::ranges::find(kSeverities, name);
+  if (found == std::end(kSeverities)) throw std::invalid_argument("unknown severity " + name);
+  return {static_cast<Severity>(found - std::begin(kSeverities)),
+          value.at("text").get<std::string>()};
+}
+
+Value value_of(const RunEnded& ended) {
+  return {{"type", "run_ended"},
+          {"step", to_int(ended.step)},
+          {"completed", ended.completed},
+          {"reason", ended.reason},
+          {"took_s", to_seconds(ended.took)},
+          {"results", values_of(ended.results)}};
+}
+
+RunEnded run_ended(const Value& value) {
+  RunEnded ended;
+  ended.step = step_of(value);
+  value.at("completed").get_to(ended.completed);
+  value.at("reason").get_to(ended.reason);
+  ended.took = from_seconds(value.at("took_s").get<double>());
+  for (const auto& [name, item] : value.at("results").items()) {
+    ended.results.push_back({name, number(item)});
+  }
+  return ended;
+}
+
+Record record(const Value& value) {
+  const auto& type = value.at("type").get_ref<const std::string&>();
+  if (type == "metrics") return metrics(value);
+  if (type == "span") return span(value);
+  if (type == "run_started") return run_started(value);
+  if (type == "checkpoint") return checkpoint(value);
+  if (type == "notice") return notice(value);
+  if (type == "run_ended") return run_ended(value);
+  throw std::invalid_argument("unknown type " + type);
+}
+
+}  // namespace
+
+Value to_value(const Record& record) {
+  return std::visit([](const auto& one) { return value_of(one); }, record);
+}
+
+Result<Record> from_value(const Value& value) {
+  try {
+    return record(value);
+  } catch (const std::exception& error) {  // of nlohmann and of the above
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("[observe/record] not a record: {}", error.what()));
+  }
+}
+
+}  // namespace muster::observe

@@ -1,0 +1,59 @@
+#include "muster/observe/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/observe/record_value.h"
+
+namespace muster::observe {
+namespace {
+
+constexpr std::string_view kLatest = "latest";
+
+}  // namespace
+
+Result<RunFolder> RunFolder::create(Files& files, const Path& runs, std::string_view name,
+                                    WallTime now, Entropy& entropy) {
+  const std::string leaf =
+      fmt::format("{}-{:06x}", format_utc(now, true), entropy.next() & 0xFFFFFF);
+  const RunFolder folder(runs / name / leaf);
+  MUSTER_TRY(files.create_folders(folder.logs()));
+  MUSTER_TRY(files.create_folders(folder.checkpoints()));
+  MUSTER_TRY(files.link(leaf, runs / name / kLatest));
+  return folder;
+}
+
+Result<RunFolder> RunFolder::latest(Files& files, const Path& runs, std::string_view name) {
+  const Path all = runs / name;
+  const Result<std::vector<std::string>> names = files.list(all);
+  if (names) {
+    // Names begin with the time, so the last one is the newest.
+    for (auto leaf = names->rbegin(); leaf != names->rend(); ++leaf) {
+      if (*leaf != kLatest && files.exists(all / *leaf / "checkpoints"))
+        return open(files, all / *leaf);
+    }
+  }
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[observe/run] no run of \"{}\" in {}; start one without --resume", name,
+                          all.string()));
+}
+
+Result<RunFolder> RunFolder::open(Files& files, const Path& root) {
+  if (files.exists(root)) return RunFolder(root);
+  return fail(ErrorCode::kNotFound, fmt::format("[observe/run] no run in {}", root.string()));
+}
+
+Path RunFolder::log(Rank rank) const { return logs() / fmt::format("rank-{}.log", to_int(rank)); }
+
+Status RunFolder::write_environment(Files& files, const Environment& environment) const {
+  return write_atomically(files, this->environment(), to_json(environment));
+}
+
+Status RunFolder::write_summary(Files& files, const RunEnded& ended) const {
+  const std::string text =
+      to_value(ended).dump(2, ' ', false, Value::error_handler_t::replace) + "\n";
+  return write_atomically(files, summary(), text);
+}
+
+}  // namespace muster::observe

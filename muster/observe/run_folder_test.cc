@@ -1,0 +1,108 @@
+#include "muster/observe/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/testing/memory_files.h"
+#include "muster/testing/temp_folder.h"
+
+namespace muster::observe {
+namespace {
+
+using muster::testing::MemoryFiles;
+using muster::testing::TempFolder;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class CountingEntropy final : public Entropy {
+ public:
+  std::uint64_t next() override { return next_++; }
+
+ private:
+  std::uint64_t next_ = 0xABC;
+};
+
+WallTime at(int hour) {
+  return WallTime(std::chrono::seconds(1795219200) + std::chrono::hours(hour));
+}
+
+class RunFolderTest : public ::testing::Test {
+ protected:
+  Result<RunFolder> create(int hour) {
+    return RunFolder::create(system_files(), runs_.path(), "fashion", at(hour), entropy_);
+  }
+  TempFolder runs_;
+  CountingEntropy entropy_;
+};
+
+TEST_F(RunFolderTest, IsNamedByTimeAndIdAndLatestPointsAtIt) {
+  const auto folder = create(12);
+  ASSERT_TRUE(folder) << folder.error().message;
+  EXPECT_THAT(folder->root().filename().string(), MatchesRegex("[0-9]{8}T120000Z-000abc"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder->logs()));
+  EXPECT_TRUE(std::filesystem::is_directory(folder->checkpoints()));
+  EXPECT_TRUE(std::filesystem::equivalent(runs_ / "fashion/latest", folder->root()));
+  // Relative, so that the whole tree may be moved.
+  EXPECT_EQ(std::filesystem::read_symlink(runs_ / "fashion/latest"), folder->root().filename());
+}
+
+TEST_F(RunFolderTest, TheLatestIsTheNewest) {
+  ASSERT_TRUE(create(13));
+  const auto newer = create(14);
+  ASSERT_TRUE(newer);
+  const auto found = RunFolder::latest(system_files(), runs_.path(), "fashion");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->root(), newer->root());
+  EXPECT_TRUE(std::filesystem::equivalent(runs_ / "fashion/latest", newer->root()));
+}
+
+TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {
+  const auto one = create(13);
+  const auto two = create(13);
+  ASSERT_TRUE(one && two);
+  EXPECT_NE(one->root(), two->root());
+}
+
+TEST_F(RunFolderTest, SaysWhereItLookedForARun) {
+  const auto none = RunFolder::latest(system_files(), runs_.path(), "gpt");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(none.error().message, HasSubstr((runs_ / "gpt").string()));
+  EXPECT_FALSE(RunFolder::open(system_files(), runs_ / "gpt"));
+}
+
+TEST_F(RunFolderTest, KeepsEnvironmentAndSummary) {
+  const auto folder = create(1);
+  ASSERT_TRUE(folder);
+  Environment environment = read_environment(system_files());
+  environment.versions = {{"muster", "0.1.0"}, {"libtorch", "2.11.0"}};
+  ASSERT_TRUE(folder->write_environment(system_files(), environment));
+  const auto text = system_files().read(folder->environment());
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*environment_from_json(*text), environment);
+  RunEnded ended;
+  ended.results = {{"eval/accuracy", 0.9}};
+  ASSERT_TRUE(folder->write_summary(system_files(), ended));
+  EXPECT_THAT(*system_files().read(folder->summary()), HasSubstr("\"eval/accuracy\": 0.9"));
+}
+
+TEST(Environment, ReadsThisMachine) {
+  const Environment environment = read_environment(system_files());
+  EXPECT_GE(environment.cores, 1);
+  EXPECT_GT(environment.memory_bytes, 1u << 20);
+  EXPECT_FALSE(environment.host.empty());
+  EXPECT_THAT(environment.system, HasSubstr("Linux"));
+}
+
+TEST(Environment, LeavesEmptyWhatCannotBeRead) {
+  MemoryFiles files;
+  EXPECT_EQ(read_environment(files), Environment{});
+}
+
+TEST(Environment, RefusesTextThatIsNotOne) {
+  EXPECT_FALSE(environment_from_json("{}"));
+  EXPECT_FALSE(environment_from_json("not json"));
+}
+
+}  // namespace
+}  // namespace muster::observe

@@ -1,0 +1,278 @@
+#include "muster/observe/sinks/console/console.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "muster/observe/record_json.h"
+#include "muster/observe/sinks/console/lines.h"
+#include "muster/testing/fake_clock.h"
+
+namespace muster::observe {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class FakeTerminal final : public Terminal {
+ public:
+  bool is_terminal() const override { return true; }
+  int width() const override { return columns_; }
+  void write(std::string_view text) override { text_ += text; }
+  std::string take() { return std::exchange(text_, {}); }
+  void resize(int columns) { columns_ = columns; }
+
+ private:
+  int columns_ = 100;
+  std::string text_;
+};
+
+RunStarted started() {
+  RunStarted run;
+  run.name = "fashion";
+  run.headline = "muster 0.1.0 · 2 workers";
+  run.run_folder = "runs/fashion/x";
+  run.total_steps = 1000;
+  run.total_samples = 100'000;
+  run.epochs = 4;
+  return run;
+}
+
+// Step `step` of 100 samples and a second each.
+Metrics trained(std::int64_t step) {
+  Metrics row;
+  row.step = Step{step};
+  row.epoch = static_cast<double>(step) / 250;
+  row.samples_seen = step * 100;
+  row.time = WallTime(std::chrono::seconds(1'800'000'000 + step));
+  row.values = {{"train/loss", 0.6131},    {"train/learning_rate", 1e-3},
+                {"perf/step_time_s", 1.0}, {"phase/forward_s", 0.25},
+                {"phase/backward_s", 0.5}, {"phase/exposed_comm_s", 0.2}};
+  return row;
+}
+
+Metrics evaluated(std::int64_t step) {
+  Metrics row = trained(step);
+  row.values = {{"eval/accuracy", 0.8521}, {"eval/loss", 0.4123}};
+  return row;
+}
+
+class ConsoleTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Sink> open(ConsoleFormat format, bool colour = false) {
+    return create_console_sink(terminal_, clock_, {.format = format, .colour = colour});
+  }
+  FakeTerminal terminal_;
+  testing::FakeClock clock_;
+};
+
+TEST_F(ConsoleTest, APipeGetsPlainLinesEveryLoggingSteps) {
+  const auto sink = open(ConsoleFormat::kPlain);
+  sink->take(started());
+  for (int step = 1; step <= 25; ++step) sink->take(trained(step));
+  sink->take(evaluated(25));
+  sink->take(RunEnded{});
+  const std::string text = terminal_.take();
+  EXPECT_THAT(text, StartsWith("muster 0.1.0 · 2 workers\nrun runs/fashion/x\nstep 1/1,000"));
+  EXPECT_THAT(text, HasSubstr("step 10/1,000  epoch 0.0/4  loss 0.6131  lr 1.00e-03  100 samples/s"
+                              "  fwd 25 bwd 50 comm 20 %  16:30 left\n"));
+  EXPECT_THAT(text, HasSubstr("step 20/"));
+  EXPECT_THAT(text, Not(HasSubstr("step 11/")));
+  EXPECT_THAT(text, HasSubstr("eval  step 25  epoch 0.10  accuracy 85.21 %  loss 0.4123\n"));
+  EXPECT_EQ(text.find('\r'), text.npos);
+  EXPECT_EQ(text.find('\x1b'), text.npos);
+}
+
+TEST_F(ConsoleTest, PlainLinesIncludeTheLastStep) {
+  const auto sink = open(ConsoleFormat::kPlain);
+  RunStarted run = started();
+  run.total_steps = 7;
+  sink->take(run);
+  sink->take(trained(7));
+  EXPECT_THAT(terminal_.take(), HasSubstr("step 7/7"));
+}
+
+TEST_F(ConsoleTest, ATerminalGetsOneLineDrawnAgainAndAgain) {
+  const auto sink = open(ConsoleFormat::kLive);
+  sink->take(started());
+  terminal_.take();
+  sink->take(trained(1));
+  const std::string first = terminal_.take();
+  EXPECT_THAT(first, StartsWith("\r\x1b[K"));
+  EXPECT_EQ(first.find('\n'), first.npos);
+  sink->take(trained(2));
+  EXPECT_EQ(terminal_.take(), "");  // too soon
+  clock_.advance(std::chrono::milliseconds(100));
+  sink->take(trained(3));
+  EXPECT_THAT(terminal_.take(), HasSubstr("step 3/1,000"));
+}
+
+TEST_F(ConsoleTest, OtherLinesStandAboveTheLiveOne) {
+  const auto sink = open(ConsoleFormat::kLive);
+  sink->take(started());
+  sink->take(trained(1));
+  terminal_.take();
+  sink->take(Notice{Severity::kWarning, "slow disk"});
+  const std::string text = terminal_.take();
+  EXPECT_THAT(text, StartsWith("\r\x1b[K[WARN] slow disk\n\r\x1b[K"));
+  EXPECT_THAT(text, HasSubstr("step 1/1,000"));
+}
+
+TEST_F(ConsoleTest, TheLiveLineIsGoneAtTheEnd) {
+  auto sink = open(ConsoleFormat::kLive);
+  sink->take(started());
+  sink->take(trained(1));
+  RunEnded ended;
+  ended.step = Step{1000};
+  ended.took = std::chrono::seconds(61);
+  ended.results = {{"eval/accuracy", 0.9031}};
+  terminal_.take();
+  sink->take(ended);
+  const std::string text = terminal_.take();
+  EXPECT_THAT(text, StartsWith("\r\x1b[Kdone after step 1,000 in"));
+  EXPECT_THAT(text, HasSubstr("90.31 %"));
+  EXPECT_THAT(text, EndsWith("\n"));
+  sink.reset();
+  EXPECT_EQ(terminal_.take(), "");
+}
+
+TEST_F(ConsoleTest, AStoppedRunSaysWhy) {
+  const auto sink = open(ConsoleFormat::kPlain);
+  sink->take(started());
+  RunEnded ended;
+  ended.completed = false;
+  ended.reason = "rank 1 was killed by SIGKILL";
+  sink->take(ended);
+  EXPECT_THAT(terminal_.take(), HasSubstr("stopped after step 0 in 0 s: rank 1 was killed"));
+}
+
+TEST_F(ConsoleTest, ColourIsOnlyUsedWhereAskedFor) {
+  const auto plain = open(ConsoleFormat::kLive, false);
+  plain->take(started());
+  plain->take(trained(1));
+  EXPECT_THAT(terminal_.take(), Not(HasSubstr("\x1b[3")));
+  const auto coloured = open(ConsoleFormat::kLive, true);
+  coloured->take(started());
+  coloured->take(trained(1));
+  EXPECT_THAT(terminal_.take(), HasSubstr("\x1b[36m"));
+}
+
+TEST_F(ConsoleTest, JsonIsOneObjectALine) {
+  const auto sink = open(ConsoleFormat::kJson);
+  sink->take(started());
+  sink->take(trained(1));
+  sink->take(Span{});
+  const auto records = read_json_lines(terminal_.take());
+  ASSERT_TRUE(records);
+  EXPECT_EQ(*records, (std::vector<Record>{started(), trained(1)}));
+}
+
+Progress progress_at(std::int64_t step) {
+  Progress progress;
+  progress.take(started());
+  for (std::int64_t i = 1; i <= step; ++i) progress.take(trained(i));
+  return progress;
+}
+
+TEST(LiveLine, FitsEveryWidth) {
+  const Progress progress = progress_at(420);
+  for (const bool colour : {false, true}) {
+    for (int width = 1; width <= 300; ++width) {
+      EXPECT_LE(columns(live_line(progress, {colour, width})), std::max(0, width - 1)) << width;
+    }
+  }
+  EXPECT_LE(columns(live_line(progress_at(0), {false, 20})), 19);
+}
+
+TEST(LiveLine, ShowsWhatMattersMostFirst) {
+  const Progress progress = progress_at(420);
+  const std::string narrow = live_line(progress, {false, 40});
+  EXPECT_THAT(narrow, StartsWith(" 42%"));
+  EXPECT_THAT(narrow, HasSubstr("loss 0.6131"));
+  EXPECT_THAT(narrow, HasSubstr("9:40 left"));
+  EXPECT_THAT(narrow, Not(HasSubstr("lr")));
+  const std::string wide = live_line(progress, {false, 160});
+  for (const char* part : {"epoch 1.7/4", "step 420/1,000", "loss 0.6131", "lr 1.00e-03", "100/s",
+                           "fwd 25 bwd 50 comm 20 %", "9:40 left"}) {
+    EXPECT_THAT(wide, HasSubstr(part));
+  }
+}
+
+TEST(Progress, CountsEvaluationsInTheTimeLeftButNotInTheRate) {
+  Progress progress;
+  progress.take(started());
+  for (std::int64_t step = 1; step <= 200; ++step) {
+    Metrics row = trained(step);
+    row.time = WallTime(std::chrono::seconds(1'800'000'000 + 2 * step));  // half the time elsewhere
+    progress.take(row);
+  }
+  EXPECT_NEAR(*progress.samples_per_second(), 100, 1e-6);
+  EXPECT_NEAR(std::chrono::duration<double>(*progress.left()).count(), 1600, 20);
+}
+
+TEST(Progress, FollowsAChangeOfPace) {
+  Progress progress = progress_at(100);
+  Metrics row = trained(100);
+  for (std::int64_t step = 101; step <= 200; ++step) {
+    row = trained(step);
+    row.time = WallTime(std::chrono::seconds(1'800'000'100 + 3 * (step - 100)));
+    progress.take(row);
+  }
+  EXPECT_NEAR(std::chrono::duration<double>(*progress.left()).count(), 2400, 60);
+}
+
+TEST(Progress, ResumesWithoutCountingWhatOthersDid) {
+  Progress progress;
+  RunStarted run = started();
+  run.first_step = Step{500};
+  run.samples_seen = 50'000;
+  progress.take(run);
+  EXPECT_DOUBLE_EQ(*progress.fraction(), 0.5);
+  EXPECT_FALSE(progress.left());
+  progress.take(trained(501));
+  EXPECT_NEAR(*progress.samples_per_second(), 100, 1e-6);
+}
+
+TEST(Progress, KnowsNoTimeLeftWithoutATotal) {
+  Progress progress;
+  progress.take(RunStarted{});
+  progress.take(trained(3));
+  EXPECT_FALSE(progress.fraction());
+  EXPECT_FALSE(progress.left());
+  EXPECT_THAT(live_line(progress, {false, 80}), HasSubstr("loss"));
+}
+
+std::function<std::optional<std::string>(std::string_view)> environment(
+    std::map<std::string, std::string, std::less<>> values) {
+  return [values](std::string_view name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    if (found == values.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+TEST(ChooseConsole, HonoursTerminalAndEnvironment) {
+  const auto live = choose_console(true, environment({{"TERM", "xterm"}}));
+  EXPECT_EQ(live.format, ConsoleFormat::kLive);
+  EXPECT_TRUE(live.colour);
+  EXPECT_EQ(choose_console(false, environment({})).format, ConsoleFormat::kPlain);
+  EXPECT_FALSE(choose_console(false, environment({})).colour);
+  EXPECT_EQ(choose_console(true, environment({{"TERM", "dumb"}})).format, ConsoleFormat::kPlain);
+  EXPECT_EQ(choose_console(true, environment({{"CI", "true"}})).format, ConsoleFormat::kPlain);
+  const auto plain = choose_console(true, environment({{"NO_COLOR", "1"}}));
+  EXPECT_EQ(plain.format, ConsoleFormat::kLive);
+  EXPECT_FALSE(plain.colour);
+  EXPECT_TRUE(choose_console(true, environment({{"NO_COLOR", ""}})).colour);
+}
+
+TEST(Columns, CountsWhatIsSeen) {
+  EXPECT_EQ(columns(""), 0);
+  EXPECT_EQ(columns("abc"), 3);
+  EXPECT_EQ(columns("\x1b[36m━━╸\x1b[0m"), 3);
+}
+
+}  // namespace
+}  // namespace muster::observe

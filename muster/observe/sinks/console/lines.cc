@@ -1,0 +1,232 @@
+#include "muster/observe/sinks/console/lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "muster/base/units.h"
+#include "muster/observe/number_text.h"
+
+namespace muster::observe {
+namespace {
+
+constexpr std::string_view kBold = "1";
+constexpr std::string_view kDim = "2";
+constexpr std::string_view kRed = "31";
+constexpr std::string_view kGreen = "32";
+constexpr std::string_view kYellow = "33";
+constexpr std::string_view kCyan = "36";
+
+std::string paint(const LineStyle& style, std::string_view code, std::string_view text) {
+  return style.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+}
+
+std::string labelled(const LineStyle& style, std::string_view label, std::string_view value) {
+  return paint(style, kDim, label) + " " + std::string(value);
+}
+
+std::string epoch_text(const Progress& progress) {
+  const double epochs = progress.run().epochs;
+  const double epoch = progress.last().epoch;
+  return epochs > 0 ? fmt::format("{:.1f}/{:g}", epoch, epochs) : fmt::format("{:.2f}", epoch);
+}
+
+std::string step_text(const Progress& progress) {
+  const std::string step = grouped(to_int(progress.last().step));
+  const std::int64_t total = progress.run().total_steps;
+  return total > 0 ? step + "/" + grouped(total) : step;
+}
+
+std::string bar(const LineStyle& style, double fraction, int cells) {
+  const int halves = static_cast<int>(std::floor(fraction * cells * 2));
+  std::string full;
+  std::string rest;
+  for (int i = 0; i < cells; ++i) {
+    if (2 * i + 1 < halves)
+      full += "━";
+    else if (2 * i < halves)
+      full += "╸";
+    else
+      rest += style.colour ? "━" : "·";
+  }
+  return paint(style, kCyan, full) + paint(style, kDim, rest);
+}
+
+struct PhaseLabel {
+  Phase phase;
+  std::string_view text;
+};
+constexpr PhaseLabel kPhaseLabels[] = {
+    {Phase::kDataWait, "data"},    {Phase::kForward, "fwd"}, {Phase::kBackward, "bwd"},
+    {Phase::kExposedComm, "comm"}, {Phase::kUpdate, "upd"},  {Phase::kCheckpointStall, "ckpt"}};
+
+// "fwd 31 bwd 58 comm 4 upd 6 %"; phases that take nothing are left out.
+std::string phases_text(const Progress& progress, const LineStyle& style) {
+  std::string text;
+  for (const auto& [phase, label] : kPhaseLabels) {
+    const int percent = static_cast<int>(std::lround(100 * progress.share(phase).value_or(0)));
+    if (percent == 0) continue;
+    // A phase that training should not notice is pointed at when it costs.
+    const bool wasted = phase != Phase::kForward && phase != Phase::kBackward &&
+                        phase != Phase::kUpdate && percent >= 15;
+    const std::string number = fmt::format("{}", percent);
+    text += labelled(style, label, wasted ? paint(style, kYellow, number) : number) + " ";
+  }
+  return text.empty() ? text : text + paint(style, kDim, "%");
+}
+
+struct Segment {
+  std::string text;
+  int priority;  // 0: always there
+};
+
+std::vector<Segment> live_segments(const Progress& progress, const LineStyle& style) {
+  std::vector<Segment> segments;
+  const auto add = [&segments](std::string text, int priority) {
+    if (!text.empty()) segments.push_back({std::move(text), priority});
+  };
+  const Metrics& row = progress.last();
+  add(labelled(style, "epoch", epoch_text(progress)), 2);
+  add(labelled(style, "step", step_text(progress)), 3);
+  if (const auto loss = row.find(metric::kTrainLoss)) {
+    add(labelled(style, "loss", paint(style, kBold, fmt::format("{:.4f}", *loss))), 0);
+  }
+  if (const auto rate = row.find(metric::kLearningRate)) {
+    add(labelled(style, "lr", fmt::format("{:.2e}", *rate)), 5);
+  }
+  if (const auto rate = progress.samples_per_second()) {
+    add(grouped(std::llround(*rate)) + paint(style, kDim, "/s"), 1);
+  }
+  add(phases_text(progress, style), 4);
+  if (const auto left = progress.left()) {
+    add(clock_text(*left) + paint(style, kDim, " left"), 0);
+  }
+  return segments;
+}
+
+constexpr int kGap = 2;
+
+int columns_of(const std::vector<Segment>& segments) {
+  int total = 0;
+  for (const Segment& segment : segments) total += kGap + columns(segment.text);
+  return total;
+}
+
+// Takes segments away, least useful first, until the others fit.
+void fit(std::vector<Segment>& segments, int room) {
+  while (!segments.empty() && columns_of(segments) > room) {
+    const auto least = std::ranges::max_element(segments, {}, &Segment::priority);
+    segments.erase(least);
+  }
+}
+
+}  // namespace
+
+std::string live_line(const Progress& progress, const LineStyle& style) {
+  constexpr int kMostBar = 32;
+  constexpr int kLeastBar = 6;
+  const int room = style.width - 1;
+  const std::optional<double> fraction = progress.fraction();
+  const std::string percent =
+      fraction ? fmt::format("{:3.0f}%", std::floor(100 * *fraction)) : std::string();
+  if (columns(percent) > room) return {};
+  if (!progress.has_step()) {
+    const std::string text = percent + "  waiting for the first step";
+    return columns(text) <= room ? text : percent;
+  }
+  std::vector<Segment> segments = live_segments(progress, style);
+  const int least_bar = fraction && room > 40 ? kLeastBar + kGap : 0;
+  fit(segments, room - columns(percent) - least_bar);
+  std::string line = percent;
+  if (least_bar > 0) {
+    const int cells = room - columns(percent) - columns_of(segments) - kGap;
+    line += std::string(kGap, ' ') + bar(style, *fraction, std::min(cells, kMostBar));
+  }
+  for (const Segment& segment : segments) line += std::string(kGap, ' ') + segment.text;
+  return line;
+}
+
+std::string plain_line(const Progress& progress) {
+  const Metrics& row = progress.last();
+  std::string line = fmt::format("step {}  epoch {}", step_text(progress), epoch_text(progress));
+  if (const auto loss = row.find(metric::kTrainLoss)) line += fmt::format("  loss {:.4f}", *loss);
+  if (const auto rate = row.find(metric::kLearningRate)) line += fmt::format("  lr {:.2e}", *rate);
+  if (const auto rate = progress.samples_per_second()) {
+    line += fmt::format("  {} samples/s", grouped(std::llround(*rate)));
+  }
+  const std::string phases = phases_text(progress, {});
+  if (!phases.empty()) line += "  " + phases;
+  if (const auto left = progress.left()) line += fmt::format("  {} left", clock_text(*left));
+  return line;
+}
+
+std::string evaluation_line(const Metrics& row, const LineStyle& style) {
+  std::string results;
+  for (const Metric& metric : row.values) {
+    if (!metric.name.starts_with("eval/")) continue;
+    if (!results.empty()) results += "  ";
+    const auto [name, value] = metric_text(metric);
+    results += labelled(style, name, paint(style, kBold, value));
+  }
+  return fmt::format("{}  step {}  epoch {:.2f}  {}", paint(style, kGreen, "eval"),
+                     grouped(to_int(row.step)), row.epoch, results);
+}
+
+std::string checkpoint_line(const CheckpointWritten& checkpoint, const LineStyle& style) {
+  return paint(style, kDim,
+               fmt::format("checkpoint  step {}  {} in {}, training stood still for {}  {}",
+                           grouped(to_int(checkpoint.step)), format_bytes(checkpoint.bytes),
+                           format_duration(checkpoint.took), format_duration(checkpoint.stall),
+                           checkpoint.path));
+}
+
+std::string notice_line(const Notice& notice, const LineStyle& style) {
+  switch (notice.severity) {
+    case Severity::kWarning:
+      return paint(style, kYellow, "[WARN]") + " " + notice.text;
+    case Severity::kError:
+      return paint(style, kRed, "[ERROR]") + " " + notice.text;
+    case Severity::kNote:
+      break;
+  }
+  return notice.text;
+}
+
+std::string start_lines(const RunStarted& started, const LineStyle& style) {
+  std::string text = started.headline + "\n";
+  if (!started.run_folder.empty()) text += labelled(style, "run", started.run_folder) + "\n";
+  if (to_int(started.first_step) > 0) {
+    text += fmt::format("resumed after step {}\n", grouped(to_int(started.first_step)));
+  }
+  return text;
+}
+
+std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style) {
+  std::string text = ended.completed ? paint(style, kGreen, "done") : paint(style, kRed, "stopped");
+  text +=
+      fmt::format(" after step {} in {}", grouped(to_int(ended.step)), format_duration(ended.took));
+  if (!ended.reason.empty()) text += ": " + ended.reason;
+  text += "\n";
+  for (const Metric& metric : ended.results) {
+    const auto [name, value] = metric_text(metric);
+    text += fmt::format("  {:<20} {}\n", name, paint(style, kBold, value));
+  }
+  if (!started.run_folder.empty()) text += fmt::format("  {:<20} {}\n", "run", started.run_folder);
+  return text;
+}
+
+int columns(std::string_view text) noexcept {
+  int count = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      i = std::min(text.find('m', i), text.size() - 1);
+    } else if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace muster::observe

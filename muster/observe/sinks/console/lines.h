@@ -1,0 +1,35 @@
+#pragma once
+// The console's lines as text. Pure.
+
+#include <string>
+#include <string_view>
+
+#include "muster/observe/sinks/console/progress.h"
+
+namespace muster::observe {
+
+struct LineStyle {
+  bool colour = false;
+  int width = 80;  // columns; only the live line minds
+};
+
+// Percent, bar, loss and time left always; the rest, most useful first, as far as `width` allows.
+// Never wider than width - 1 columns, so that no terminal wraps it.
+std::string live_line(const Progress& progress, const LineStyle& style);
+
+// "step 120/1,407  epoch 0.26/3  loss 0.6131  lr 1.0e-03  2,512 samples/s  0:48 left"
+std::string plain_line(const Progress& progress);
+
+// "eval  step 469, epoch 1: accuracy 85.21 %, loss 0.4123"
+std::string evaluation_line(const Metrics& row, const LineStyle& style);
+std::string checkpoint_line(const CheckpointWritten& checkpoint, const LineStyle& style);
+std::string notice_line(const Notice& notice, const LineStyle& style);
+
+// What stands at the start and the end of a run; several lines.
+std::string start_lines(const RunStarted& started, const LineStyle& style);
+std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style);
+
+// Columns that `text` takes: escape sequences none, every other code point one.
+int columns(std::string_view text) noexcept;
+
+}  // namespace muster::observe
