@@ -129,9 +129,12 @@ std::optional<Status> Queue::attempt(const Submitted& message) {
   const auto* send = std::get_if<Send>(&message.op);
   const auto* recv = std::get_if<Recv>(&message.op);
   auto moved = send != nullptr ? engine_->try_send(*send) : engine_->try_recv(*recv);
-  if (!moved)
+  if (!moved) {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return Status(*failure_);  // the engine's words for it may be vaguer
     return Status(
         with_context(std::move(moved).error(), fmt::format("[comm/{}]", name(message.op))));
+  }
   if (*moved) return ok();
   if (!message.deadline.passed(clock_)) return std::nullopt;
   const Rank peer = send != nullptr ? send->to : recv->from;

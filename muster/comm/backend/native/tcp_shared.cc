@@ -1,0 +1,116 @@
+#include "muster/comm/backend/native/tcp_shared.h"
+
+#include <fmt/format.h>
+
+#include "muster/comm/engine/errors.h"
+
+namespace muster::comm {
+namespace {
+
+// The frames of one connection, on the network's thread.
+class PeerReceiver final : public net::Receiver {
+ public:
+  PeerReceiver(std::weak_ptr<TcpShared> shared, Rank peer)
+      : shared_(std::move(shared)), peer_(peer) {}
+
+  // Where frames come in before the sender has said who it is.
+  void set_connection(std::weak_ptr<net::Connection> connection) {
+    connection_ = std::move(connection);
+  }
+
+  Result<std::optional<std::span<std::byte>>> on_header(const net::FrameHeader& header) override {
+    const auto shared = shared_.lock();
+    if (!shared) return fail(ErrorCode::kStale, "[comm/tcp] the group is gone");
+    MUSTER_TRY(check(*shared, header));
+    payload_.resize(header.length);
+    return std::optional(std::span(payload_));
+  }
+
+  void on_frame(const net::FrameHeader& header) override {
+    const auto shared = shared_.lock();
+    if (!shared) return;
+    switch (header.kind) {
+      case kHello:
+        return meet(*shared, header.sender);
+      case kCollective:
+        return shared->inbox.deliver(peer_, {header.tag, header.sequence}, std::move(payload_));
+      case kMessage:
+        return shared->inbox.deliver(
+            peer_, {MessageId::kPointToPoint | header.tag, header.sequence}, std::move(payload_));
+      case kProbe:
+        return answer(*shared);
+      case kProgress:
+        return note_progress(*shared, header.tag);
+      default:
+        return note_failure(*shared, header);
+    }
+  }
+
+  void on_close(const Error& why) override {
+    const auto shared = shared_.lock();
+    if (!shared || peer_ == kNoRank) return;
+    shared->inbox.close(
+        peer_, fail(ErrorCode::kPeerLost,
+                    fmt::format("[comm/tcp] rank {} closed its connection in "
+                                "generation {}: {}",
+                                to_int(peer_), to_int(shared->group.generation), why.message),
+                    peer_));
+  }
+
+ private:
+  Status check(const TcpShared& shared, const net::FrameHeader& header) const {
+    const auto refuse = [&](std::string_view what) {
+      return fail(
+          ErrorCode::kInvalid,
+          fmt::format("[comm/tcp] refused a frame of kind {} from rank {} in generation {}: {}",
+                      header.kind, to_int(header.sender), to_int(header.generation), what));
+    };
+    if (header.generation != shared.group.generation) return refuse("another generation");
+    if (header.context != shared.context) return refuse("another group");
+    if (header.kind < kHello || header.kind > kFailure) return refuse("an unknown kind");
+    if ((peer_ == kNoRank) != (header.kind == kHello)) return refuse("out of turn");
+    const bool member = to_int(header.sender) > to_int(shared.group.rank) &&
+                        to_int(header.sender) < shared.group.size;
+    if (peer_ == kNoRank && !member) return refuse("no rank that connects to this one");
+    if (peer_ != kNoRank && header.sender != peer_) return refuse("another sender");
+    return ok();
+  }
+
+  void meet(TcpShared& shared, Rank sender) {
+    peer_ = sender;
+    if (auto connection = connection_.lock()) shared.connected(sender, std::move(connection));
+  }
+
+  void answer(TcpShared& shared) {
+    if (const auto connection = shared.connection(peer_))
+      connection->send(shared.header(kProgress, shared.entered), {});
+  }
+
+  void note_progress(TcpShared& shared, std::uint32_t reached) {
+    const std::lock_guard lock(shared.mutex);
+    shared.progress[static_cast<std::size_t>(to_int(peer_))] = reached;
+    shared.changed.notify_all();
+  }
+
+  void note_failure(TcpShared& shared, const net::FrameHeader& header) {
+    const std::string text(reinterpret_cast<const char*>(payload_.data()), payload_.size());
+    shared.inbox.fail(told_by(peer_, {static_cast<ErrorCode>(header.tag), text,
+                                      Rank{static_cast<std::int32_t>(header.sequence)}}));
+  }
+
+  const std::weak_ptr<TcpShared> shared_;
+  Rank peer_;  // kNoRank until its hello
+  std::weak_ptr<net::Connection> connection_;
+  std::vector<std::byte> payload_;
+};
+
+}  // namespace
+
+void start_reading(const std::shared_ptr<net::Connection>& connection,
+                   const std::shared_ptr<TcpShared>& shared, Rank peer) {
+  auto receiver = std::make_shared<PeerReceiver>(shared, peer);
+  receiver->set_connection(connection);
+  connection->start(std::move(receiver));
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,103 @@
+#pragma once
+// What one rank's TCP transport shares with the callbacks on the network's thread, and who receives
+// the frames there.
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "muster/comm/communicator.h"
+#include "muster/comm/engine/inbox.h"
+#include "muster/net/network.h"
+
+namespace muster::comm {
+
+// Frames of comm (net/frame.h): what `tag` and `sequence` of the header mean.
+enum TcpFrame : net::FrameKind {
+  kHello = net::kFirstCommFrame,  // the first from whoever connected
+  kCollective,                    // tag: collective, sequence: message in it
+  kMessage,                       // tag: the user's, sequence: how many went before
+  kProbe,                         // "how far are you?"
+  kProgress,                      // tag: the collective reached
+  kFailure,                       // tag: error code, sequence: culprit, payload: text
+};
+
+// What the transport and the callbacks on the network's thread share. Thread-safe.
+struct TcpShared {
+  TcpShared(Group g, std::uint32_t c, Clock& clock_)
+      : group(g),
+        context(c),
+        clock(clock_),
+        inbox(g.size, clock_),
+        connections(static_cast<std::size_t>(g.size)),
+        progress(static_cast<std::size_t>(g.size)) {}
+
+  const Group group;
+  const std::uint32_t context;  // tells this group's frames from another's
+  Clock& clock;
+  Inbox inbox;
+  std::atomic<std::uint32_t> entered{0};
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::shared_ptr<net::Connection>> connections;  // guarded by mutex, as all below
+  std::vector<std::optional<std::uint32_t>> progress;         // answers to the last probe
+  std::size_t leaving = 0;                                    // posted, not yet handed over
+  bool failed = false;
+
+  net::FrameHeader header(net::FrameKind kind, std::uint32_t tag = 0,
+                          std::uint32_t sequence = 0) const {
+    net::FrameHeader header;
+    header.kind = kind;
+    header.generation = group.generation;
+    header.sender = group.rank;
+    header.context = context;
+    header.tag = tag;
+    header.sequence = sequence;
+    return header;
+  }
+
+  std::shared_ptr<net::Connection> connection(Rank rank) {
+    const std::lock_guard lock(mutex);
+    return connections[static_cast<std::size_t>(to_int(rank))];
+  }
+
+  void connected(Rank rank, std::shared_ptr<net::Connection> connection) {
+    const std::lock_guard lock(mutex);
+    connections[static_cast<std::size_t>(to_int(rank))] = std::move(connection);
+    changed.notify_all();
+  }
+
+  std::optional<Rank> unconnected() const {  // mutex is held
+    for (std::int32_t rank = 0; rank < group.size; ++rank)
+      if (rank != to_int(group.rank) && !connections[static_cast<std::size_t>(rank)])
+        return Rank{rank};
+    return std::nullopt;
+  }
+
+  void handed_over() {
+    const std::lock_guard lock(mutex);
+    --leaving;
+    changed.notify_all();
+  }
+
+  void for_connections(const std::function<void(net::Connection&)>& call) {
+    std::vector<std::shared_ptr<net::Connection>> all;
+    {
+      const std::lock_guard lock(mutex);
+      all = connections;
+    }
+    for (const auto& connection : all)
+      if (connection) call(*connection);
+  }
+};
+
+// Starts to read. `peer`: who is at the other end; kNoRank: whoever says hello first.
+void start_reading(const std::shared_ptr<net::Connection>& connection,
+                   const std::shared_ptr<TcpShared>& shared, Rank peer);
+
+}  // namespace muster::comm

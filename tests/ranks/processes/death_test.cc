@@ -1,0 +1,113 @@
+// The native engine among real processes: results across address spaces; who dies or freezes is
+// named before the deadline; nothing stays behind.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "muster/comm/backend/native/native.h"
+#include "tests/ranks/processes/rank_processes.h"
+
+namespace muster::comm {
+namespace {
+
+Result<std::shared_ptr<Communicator>> join(Group group, const Exchange& exchange) {
+  NativeOptions options;
+  options.group = group;
+  options.exchange = exchange;
+  options.heap_bytes = std::size_t{256} << 20;
+  return create_native(options);
+}
+
+// Sums 1 << 16 floats over all ranks; the label says which step it is.
+Status sum(Communicator& world, std::span<float> values, int step, Duration timeout) {
+  OpOptions options;
+  options.timeout = timeout;
+  options.label = "step " + std::to_string(step);
+  return world.submit(AllReduce{view_of(values)}, options).wait();
+}
+
+TEST(Processes, AllReduceInSharedAndPrivateMemory) {
+  for (const std::int32_t size : {2, 3, 5}) {
+    RankProcesses ranks(size, [](Group group, const Exchange& exchange) {
+      auto world = join(group, exchange);
+      if (!world) return 10;
+      auto buffer = (*world)->allocate(65537 * sizeof(float));
+      std::vector<float> own(65537);
+      const std::span<float> spans[] = {own,
+                                        {reinterpret_cast<float*>((*buffer)->data()), own.size()}};
+      for (const std::span<float> values : spans) {
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = static_cast<float>(i % 1000) + static_cast<float>(to_int(group.rank));
+        if (!sum(**world, values, 0, std::chrono::seconds(30))) return 11;
+        const auto ranks_sum = static_cast<float>(group.size * (group.size - 1)) / 2;
+        for (std::size_t i = 0; i < values.size(); ++i)
+          if (values[i] !=
+              static_cast<float>(group.size) * static_cast<float>(i % 1000) + ranks_sum)
+            return 12;
+      }
+      return 0;
+    });
+    for (std::int32_t rank = 0; rank < size; ++rank)
+      EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank;
+  }
+}
+
+// Steps until something fails; exit status 0: with the right code, naming rank `culprit`.
+RankBody steps_until_failure(std::int32_t culprit, ErrorCode code, Duration timeout) {
+  return [=](Group group, const Exchange& exchange) {
+    auto world = join(group, exchange);
+    if (!world) return 10;
+    std::vector<float> values(1 << 16, 1.0F);
+    for (int step = 0;; ++step) {
+      const Status status = sum(**world, values, step, timeout);
+      if (status) continue;
+      const bool right = status.error().peer == Rank{culprit} && status.error().code == code;
+      if (!right)
+        std::fprintf(stderr, "rank %d: %s\n", to_int(group.rank), status.error().message.c_str());
+      return right ? 0 : 20;
+    }
+  };
+}
+
+TEST(Processes, AKilledRankIsNamedByAllSurvivors) {
+  const auto start = std::chrono::steady_clock::now();
+  RankProcesses ranks(4, steps_until_failure(2, ErrorCode::kPeerLost, std::chrono::minutes(5)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ranks.signal(2, SIGKILL);
+  for (const std::int32_t rank : {0, 1, 3}) EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank;
+  EXPECT_EQ(ranks.wait(2), 128 + SIGKILL);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));  // not the deadline
+}
+
+TEST(Processes, AFrozenRankIsNamedAtTheDeadline) {
+  RankProcesses ranks(3, steps_until_failure(1, ErrorCode::kTimeout, std::chrono::seconds(1)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ranks.signal(1, SIGSTOP);
+  for (const std::int32_t rank : {0, 2}) EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank;
+}
+
+TEST(Processes, NothingStaysInDevShm) {
+  const auto names = [] {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      if (entry.path().filename().string().find("muster") != std::string::npos)
+        all.push_back(entry.path());
+    return all;
+  };
+  {
+    RankProcesses ranks(2, steps_until_failure(0, ErrorCode::kPeerLost, std::chrono::seconds(30)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ranks.signal(0, SIGKILL);
+    ranks.signal(1, SIGKILL);
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+}  // namespace
+}  // namespace muster::comm
