@@ -28,6 +28,7 @@ using PeerId = std::uint64_t;  // one control connection; never reused
 
 // What the coordinator tells whoever runs it (the launcher). Called on the loop's thread.
 struct CoordinatorEvents {
+  std::function<void(std::int32_t worker)> on_join;
   std::function<void(const Welcome& generation)> on_generation;  // rank: kNoRank
   std::function<void(std::int32_t worker, const Progress&)> on_progress;
   std::function<void(std::int32_t worker, const Bytes& content)> on_report;
@@ -63,7 +64,8 @@ class CoordinatorState {
   std::vector<Action> on_clock(TimePoint now);
   std::vector<Action> broadcast(const Message& message);
 
-  TimePoint next_clock() const noexcept;  // when on_clock is due; TimePoint::max(): never
+  // When on_clock is due, after `now`; TimePoint::max(): never.
+  TimePoint next_clock(TimePoint now) const noexcept;
   Generation generation() const noexcept { return generation_; }
 
  private:
@@ -80,7 +82,8 @@ class CoordinatorState {
   void join(PeerId peer, const Join& message, TimePoint now);
   void decide(TimePoint now);
   void publish(const std::vector<std::int32_t>& members);
-  void lose(PeerId peer, Worker& worker, Error why);
+  void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
+  void lose(Worker& worker, Error why);
   void answer(PeerId peer, const StoreRequest& request);
   void store(const std::string& key, Bytes value);
   void reply(PeerId peer, std::uint64_t id, Bytes value, std::int64_t number = 0);
@@ -93,11 +96,13 @@ class CoordinatorState {
   TimePoint started_;
   Logger log_;
   std::map<PeerId, Worker> workers_;
+  std::optional<TimePoint> last_join_;
   std::vector<std::int32_t> current_;
   Generation generation_{0};
   bool gave_up_ = false;
   std::string reason_;
   std::map<std::string, Bytes> values_;
+  std::map<std::string, std::int64_t> counters_;
   std::map<std::string, std::vector<Waiting>> waiting_;
   std::vector<Action> actions_;
 };

@@ -2,7 +2,9 @@
 // What a launcher tells its workers through their environment, and how they read it.
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "muster/base/files.h"

@@ -99,7 +99,9 @@ void AsioLoop::run() noexcept {
   }
 }
 
-void AsioLoop::post(std::function<void()> task) { asio::post(*context_, std::move(task)); }
+void AsioLoop::post(std::function<void()> task) {
+  if (!context_->stopped()) asio::post(*context_, std::move(task));
+}
 
 Registration AsioLoop::call_at(TimePoint at, std::function<void()> task) {
   auto state = std::make_shared<TimerState>(context_, std::move(task));
@@ -161,7 +163,14 @@ bool run_and_wait(Loop& loop, std::function<void()> task, Deadline deadline) {
     task();
     done->set_value();
   });
-  return finished.wait_until(deadline.at()) == std::future_status::ready;
+  done.reset();  // a task that is dropped ends the wait too
+  if (finished.wait_until(deadline.at()) != std::future_status::ready) return false;
+  try {
+    finished.get();
+    return true;
+  } catch (const std::future_error&) {
+    return false;
+  }
 }
 
 }  // namespace muster::net

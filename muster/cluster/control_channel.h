@@ -1,0 +1,24 @@
+#pragma once
+// Control messages over one Connection: each message one frame of kind kControlFrame.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "muster/cluster/messages.h"
+#include "muster/net/network.h"
+
+namespace muster::cluster {
+
+void send_message(net::Connection& connection, const Message& message, Rank sender = kNoRank);
+
+// Calls back on the loop's thread. The callbacks must not own the connection. After a payload that
+// is no message, on_bad_message is expected to close it.
+struct ControlEvents {
+  std::function<void(const Message&)> on_message;
+  std::function<void(const Error&)> on_bad_message;
+  std::function<void(const Error&)> on_close;
+};
+std::shared_ptr<net::Receiver> create_control_receiver(ControlEvents events);
+
+}  // namespace muster::cluster

@@ -1,0 +1,162 @@
+#include "muster/cluster/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "muster/base/check.h"
+#include "muster/cluster/control_channel.h"
+
+namespace muster::cluster {
+namespace {
+
+// All on the loop's thread. Kept alive by the Coordinator; everything else refers to it weakly.
+class Shell : public std::enable_shared_from_this<Shell> {
+ public:
+  Shell(net::Network& network, CoordinatorOptions options, CoordinatorEvents events, Logger log)
+      : loop_(network.loop()),
+        clock_(loop_.clock()),
+        state_(std::move(options), clock_.now(), log),
+        events_(std::move(events)),
+        log_(std::move(log)) {}
+
+  void accept(std::shared_ptr<net::Connection> connection) {
+    const PeerId peer = ++last_peer_;
+    connections_[peer] = connection;
+    connection->start(create_control_receiver({
+        [weak = weak_from_this(), peer](const Message& message) {
+          if (const auto self = weak.lock()) self->on_message(peer, message);
+        },
+        [weak = weak_from_this(), peer](const Error& why) {
+          if (const auto self = weak.lock()) self->close(peer, why);
+        },
+        [weak = weak_from_this(), peer](const Error& why) {
+          if (const auto self = weak.lock()) self->on_closed(peer, why);
+        },
+    }));
+  }
+
+  void broadcast(const Message& message) { perform(state_.broadcast(message)); }
+
+  // After a join and when the timer has fired; anything else only makes what is due later.
+  void schedule() {
+    const auto next = state_.next_clock(clock_.now());
+    if (next == scheduled_) return;
+    scheduled_ = next;
+    timer_ = nullptr;
+    if (next == TimePoint::max()) return;
+    timer_ = loop_.call_at(next, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->scheduled_ = TimePoint::max();
+      self->perform(self->state_.on_clock(self->clock_.now()));
+      self->schedule();
+    });
+  }
+
+  void end() {
+    for (const auto& [peer, connection] : connections_)
+      connection->close(
+          fail(ErrorCode::kCancelled, "[cluster/coordinator] the coordinator has ended"));
+    connections_.clear();
+    timer_ = nullptr;
+    events_ = {};
+  }
+
+ private:
+  void on_message(PeerId peer, const Message& message) {
+    perform(state_.on_message(peer, message, clock_.now()));
+    if (std::holds_alternative<Join>(message)) schedule();
+  }
+
+  void on_closed(PeerId peer, const Error& why) {
+    connections_.erase(peer);
+    perform(state_.on_closed(peer, why, clock_.now()));
+  }
+
+  void close(PeerId peer, const Error& why) {
+    log_->warn("{}", why.message);
+    if (const auto found = connections_.find(peer); found != connections_.end())
+      found->second->close(why);
+  }
+
+  void perform(const std::vector<Action>& actions) {
+    for (const auto& action : actions) {
+      if (const auto* send = std::get_if<SendAction>(&action)) {
+        const auto found = connections_.find(send->to);
+        if (found != connections_.end()) send_message(*found->second, send->message);
+      } else if (const auto* closing = std::get_if<CloseAction>(&action)) {
+        refuse(*closing);
+      } else {
+        std::get<TellAction>(action).tell(events_);
+      }
+    }
+  }
+
+  // Says why before it closes, so that the worker can tell its user.
+  void refuse(const CloseAction& closing) {
+    log_->warn("{}", closing.why.message);
+    const auto found = connections_.find(closing.peer);
+    if (found == connections_.end()) return;
+    send_message(*found->second, Failure{closing.why, {}});
+    found->second->finish(Deadline::after(clock_, std::chrono::seconds(1)));
+  }
+
+  net::Loop& loop_;
+  Clock& clock_;
+  CoordinatorState state_;
+  CoordinatorEvents events_;
+  Logger log_;
+  PeerId last_peer_ = 0;
+  std::map<PeerId, std::shared_ptr<net::Connection>> connections_;
+  net::Registration timer_;
+  TimePoint scheduled_ = TimePoint::max();
+};
+
+class NetworkCoordinator : public Coordinator {
+ public:
+  NetworkCoordinator(net::Loop& loop, std::shared_ptr<Shell> shell,
+                     std::unique_ptr<net::Listener> listener)
+      : loop_(loop), shell_(std::move(shell)), listener_(std::move(listener)) {}
+
+  ~NetworkCoordinator() override {
+    listener_.reset();
+    net::run_and_wait(
+        loop_, [this] { shell_->end(); }, Deadline::after(loop_.clock(), std::chrono::seconds(5)));
+  }
+
+  const net::Address& address() const noexcept override { return listener_->address(); }
+
+  void broadcast(const Message& message) override {
+    loop_.post([weak = std::weak_ptr(shell_), message] {
+      if (const auto shell = weak.lock()) shell->broadcast(message);
+    });
+  }
+
+ private:
+  net::Loop& loop_;
+  std::shared_ptr<Shell> shell_;
+  std::unique_ptr<net::Listener> listener_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Coordinator>> create_coordinator(net::Network& network,
+                                                        const net::Address& address,
+                                                        CoordinatorOptions options,
+                                                        CoordinatorEvents events, Logger log) {
+  const auto shell =
+      std::make_shared<Shell>(network, std::move(options), std::move(events), std::move(log));
+  auto listener = network.listen(
+      address, [weak = std::weak_ptr(shell)](std::shared_ptr<net::Connection> connection) {
+        if (const auto open = weak.lock()) open->accept(std::move(connection));
+      });
+  if (!listener) return with_context(listener.error(), "[cluster/coordinator]");
+  network.loop().post([weak = std::weak_ptr(shell)] {
+    if (const auto open = weak.lock()) open->schedule();
+  });
+  return std::unique_ptr<Coordinator>(
+      std::make_unique<NetworkCoordinator>(network.loop(), shell, std::move(*listener)));
+}
+
+}  // namespace muster::cluster

@@ -1,0 +1,253 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/cluster/coordinator.h"
+
+namespace muster::cluster {
+namespace {
+
+Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
+  const auto found = std::find(members.begin(), members.end(), worker);
+  return found == members.end() ? kNoRank : Rank(found - members.begin());
+}
+
+std::string where(const WorkerInfo& info) {
+  return fmt::format("worker {} (host {}, pid {})", info.worker, info.host, info.pid);
+}
+
+}  // namespace
+
+CoordinatorState::CoordinatorState(CoordinatorOptions options, TimePoint now, Logger log)
+    : options_(std::move(options)), started_(now), log_(std::move(log)) {}
+
+std::vector<Action> CoordinatorState::take_actions() { return std::exchange(actions_, {}); }
+
+void CoordinatorState::tell(std::function<void(const CoordinatorEvents&)> what) {
+  actions_.push_back(TellAction{std::move(what)});
+}
+
+CoordinatorState::Worker* CoordinatorState::find_worker(std::int32_t worker) {
+  for (auto& [peer, known] : workers_)
+    if (known.candidate.info.worker == worker) return &known;
+  return nullptr;
+}
+
+std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& message,
+                                                 TimePoint now) {
+  if (const auto* hello = std::get_if<Join>(&message)) {
+    join(peer, *hello, now);
+    return take_actions();
+  }
+  const auto found = workers_.find(peer);
+  if (found == workers_.end()) {
+    actions_.push_back(CloseAction{
+        peer, fail(ErrorCode::kInvalid,
+                   fmt::format("[cluster/coordinator] a peer sent \"{}\" before it joined",
+                               name(message)))});
+    return take_actions();
+  }
+  found->second.candidate.last_heard = now;
+  on_member_message(peer, found->second, message, now);
+  return take_actions();
+}
+
+void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Message& message,
+                                         TimePoint now) {
+  const auto number = worker.candidate.info.worker;
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    worker.progress = heartbeat->progress;
+    tell([number, progress = heartbeat->progress](const CoordinatorEvents& events) {
+      if (events.on_progress) events.on_progress(number, progress);
+    });
+  } else if (const auto* report = std::get_if<Report>(&message)) {
+    tell([number, content = report->content](const CoordinatorEvents& events) {
+      if (events.on_report) events.on_report(number, content);
+    });
+  } else if (const auto* failure = std::get_if<Failure>(&message)) {
+    tell([number, failure = *failure](const CoordinatorEvents& events) {
+      if (events.on_failure) events.on_failure(number, failure.error, failure.progress);
+    });
+  } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
+    answer(peer, *request);
+  } else if (std::holds_alternative<Leave>(message)) {
+    worker.candidate.leaving = true;
+    tell([number](const CoordinatorEvents& events) {
+      if (events.on_leave) events.on_leave(number);
+    });
+    decide(now);
+  } else {
+    actions_.push_back(CloseAction{
+        peer, fail(ErrorCode::kInvalid,
+                   fmt::format("[cluster/coordinator] {} sent \"{}\", which only a coordinator may",
+                               where(worker.candidate.info), name(message)))});
+  }
+}
+
+void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
+  const auto* known = find_worker(message.info.worker);
+  const bool twice = workers_.contains(peer) || (known != nullptr && known->candidate.connected);
+  const bool misnumbered =
+      message.info.worker < 0 || message.info.worker >= options_.policy.max_workers;
+  if (twice || misnumbered) {
+    actions_.push_back(
+        CloseAction{peer, fail(ErrorCode::kInvalid,
+                               fmt::format("[cluster/join] {} is refused: {}", where(message.info),
+                                           twice ? "a worker of this number has joined already"
+                                                 : fmt::format("workers are numbered 0 to {}",
+                                                               options_.policy.max_workers - 1)))});
+    return;
+  }
+  std::erase_if(workers_, [&](const auto& entry) {
+    return entry.second.candidate.info.worker == message.info.worker;
+  });
+  workers_[peer] = Worker{{message.info, now, now, true, false}, {}, false};
+  last_join_ = now;
+  tell([number = message.info.worker](const CoordinatorEvents& events) {
+    if (events.on_join) events.on_join(number);
+  });
+  decide(now);
+}
+
+std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, TimePoint now) {
+  const auto found = workers_.find(peer);
+  if (found == workers_.end()) return take_actions();
+  auto& worker = found->second;
+  worker.candidate.connected = false;
+  for (auto& [key, waiting] : waiting_)
+    std::erase_if(waiting, [peer](const Waiting& get) { return get.peer == peer; });
+  if (!worker.candidate.leaving)
+    lose(worker,
+         fail(ErrorCode::kPeerLost, fmt::format("[cluster/coordinator] {} broke its connection: {}",
+                                                where(worker.candidate.info), why.message)));
+  decide(now);
+  return take_actions();
+}
+
+std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
+  for (auto& [peer, worker] : workers_) {
+    const auto& candidate = worker.candidate;
+    const auto silent = now - candidate.last_heard;
+    if (candidate.leaving || !candidate.connected || silent < options_.policy.heartbeat_timeout)
+      continue;
+    lose(worker,
+         fail(ErrorCode::kTimeout,
+              fmt::format("[cluster/heartbeat] {} has been silent for {:.1f} s; it hangs, "
+                          "is stopped, or its host is; raise heartbeat_timeout if its "
+                          "host is only slow",
+                          where(candidate.info), std::chrono::duration<double>(silent).count())));
+  }
+  decide(now);
+  if (generation_ == Generation{0} && !gave_up_ && now - started_ >= options_.join_timeout) {
+    gave_up_ = true;
+    tell([why = fail(ErrorCode::kTimeout,
+                     fmt::format("[cluster/join] {} in time; see their logs", missing_workers()))](
+             const CoordinatorEvents& events) {
+      if (events.on_join_timeout) events.on_join_timeout(why);
+    });
+  }
+  return take_actions();
+}
+
+std::string CoordinatorState::missing_workers() const {
+  std::string missing;
+  for (std::int32_t worker = 0; worker < options_.policy.max_workers; ++worker) {
+    const bool here = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+      return entry.second.candidate.info.worker == worker && entry.second.candidate.connected;
+    });
+    if (!here) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", worker);
+  }
+  return fmt::format("workers {} of {} did not join", missing, options_.policy.max_workers);
+}
+
+void CoordinatorState::lose(Worker& worker, Error why) {
+  if (std::exchange(worker.lost, true)) return;
+  why.peer = rank_of(current_, worker.candidate.info.worker);
+  tell([number = worker.candidate.info.worker,
+        why = std::move(why)](const CoordinatorEvents& events) {
+    if (events.on_lost) events.on_lost(number, why);
+  });
+}
+
+void CoordinatorState::decide(TimePoint now) {
+  MembershipView view{{}, current_, last_join_};
+  for (const auto& [peer, worker] : workers_) view.candidates.push_back(worker.candidate);
+  auto decision = decide_membership(now, view, options_.policy);
+  if (decision.reason != reason_) log_->debug("[cluster/membership] {}", decision.reason);
+  reason_ = std::move(decision.reason);
+  if (decision.members && *decision.members != current_) publish(*decision.members);
+}
+
+void CoordinatorState::publish(const std::vector<std::int32_t>& members) {
+  current_ = members;
+  generation_ = Generation{to_int(generation_) + 1};
+  Welcome welcome{generation_, kNoRank, {}};
+  for (const auto worker : members)
+    welcome.members.push_back({Rank{static_cast<std::int32_t>(welcome.members.size())},
+                               find_worker(worker)->candidate.info});
+  tell([welcome](const CoordinatorEvents& events) {
+    if (events.on_generation) events.on_generation(welcome);
+  });
+  for (const auto& [peer, worker] : workers_) {
+    welcome.rank = rank_of(members, worker.candidate.info.worker);
+    if (welcome.rank != kNoRank) actions_.push_back(SendAction{peer, welcome});
+  }
+}
+
+std::vector<Action> CoordinatorState::broadcast(const Message& message) {
+  for (const auto& [peer, worker] : workers_)
+    if (worker.candidate.connected) actions_.push_back(SendAction{peer, message});
+  return take_actions();
+}
+
+// ---- the store
+
+void CoordinatorState::reply(PeerId peer, std::uint64_t id, Bytes value, std::int64_t number) {
+  actions_.push_back(SendAction{peer, StoreReply{id, std::move(value), number}});
+}
+
+void CoordinatorState::store(const std::string& key, Bytes value) {
+  values_[key] = value;
+  const auto waiting = waiting_.extract(key);
+  if (waiting.empty()) return;
+  for (const auto& get : waiting.mapped()) reply(get.peer, get.id, value);
+}
+
+void CoordinatorState::answer(PeerId peer, const StoreRequest& request) {
+  const auto found = values_.find(request.key);
+  const bool exists = found != values_.end();
+  switch (request.action) {
+    case StoreAction::kSet:
+      store(request.key, request.value);
+      return reply(peer, request.id, {});
+    case StoreAction::kGet:
+      if (exists) return reply(peer, request.id, found->second);
+      waiting_[request.key].push_back({peer, request.id});
+      return;
+    case StoreAction::kAdd:
+      return reply(peer, request.id, {}, counters_[request.key] += request.delta);
+    case StoreAction::kCompareExchange: {
+      const bool matches = exists ? found->second == request.expected : request.expected.empty();
+      if (!matches) return reply(peer, request.id, exists ? found->second : Bytes());
+      store(request.key, request.value);
+      return reply(peer, request.id, request.value);
+    }
+  }
+}
+
+// ---- time
+
+TimePoint CoordinatorState::next_clock(TimePoint now) const noexcept {
+  TimePoint next = TimePoint::max();
+  const auto consider = [&](TimePoint at) {
+    if (at > now) next = std::min(next, at);
+  };
+  if (generation_ == Generation{0} && !gave_up_) consider(started_ + options_.join_timeout);
+  if (last_join_) consider(*last_join_ + options_.policy.settle);
+  for (const auto& [peer, worker] : workers_)
+    if (worker.candidate.connected && !worker.candidate.leaving)
+      consider(worker.candidate.last_heard + options_.policy.heartbeat_timeout);
+  return next;
+}
+
+}  // namespace muster::cluster

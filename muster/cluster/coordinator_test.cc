@@ -1,0 +1,160 @@
+// The coordinator's state machine, without network, threads or real time.
+#include "muster/cluster/coordinator.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class CoordinatorStateTest : public ::testing::Test {
+ protected:
+  CoordinatorStateTest() {
+    events_.on_generation = [this](const Welcome& w) { note("generation", to_int(w.generation)); };
+    events_.on_lost = [this](std::int32_t worker, const Error& why) {
+      note(why.code == ErrorCode::kTimeout ? "silent" : "lost", worker);
+    };
+    events_.on_leave = [this](std::int32_t worker) { note("left", worker); };
+    events_.on_join_timeout = [this](const Error& why) { told_.push_back(why.message); };
+    make(2);
+  }
+
+  void make(std::int32_t workers) {
+    CoordinatorOptions options;
+    options.policy.min_workers = options.policy.max_workers = workers;
+    options.policy.heartbeat_timeout = seconds(10);
+    options.join_timeout = seconds(60);
+    state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
+  }
+  template <class Number>
+  void note(const std::string& what, Number number) {
+    told_.push_back(what + " " + std::to_string(number));
+  }
+  void perform(const std::vector<Action>& actions) {
+    for (const auto& action : actions) {
+      if (const auto* send = std::get_if<SendAction>(&action))
+        sent_[send->to].push_back(send->message);
+      else if (const auto* close = std::get_if<CloseAction>(&action))
+        closed_[close->peer] = close->why;
+      else
+        std::get<TellAction>(action).tell(events_);
+    }
+  }
+  void say(PeerId peer, const Message& message) {
+    perform(state_->on_message(peer, message, now_));
+  }
+  void join(PeerId peer, std::int32_t worker) { say(peer, Join{{worker, "h", "b", 1, {}}}); }
+  std::vector<std::string> told() { return std::exchange(told_, {}); }
+
+  TimePoint now_{seconds(100)};
+  CoordinatorEvents events_;
+  std::unique_ptr<CoordinatorState> state_;
+  std::vector<std::string> told_;
+  std::map<PeerId, std::vector<Message>> sent_;
+  std::map<PeerId, Error> closed_;
+};
+
+using Told = std::vector<std::string>;
+
+TEST_F(CoordinatorStateTest, PublishesOnceAllHaveJoinedInAnyOrder) {
+  join(7, 1);
+  EXPECT_EQ(told(), Told{});
+  EXPECT_EQ(state_->generation(), Generation{0});
+  join(8, 0);
+  EXPECT_EQ(told(), Told{"generation 1"});
+  EXPECT_EQ(std::get<Welcome>(sent_[7].at(0)).rank, Rank{1});
+  EXPECT_EQ(std::get<Welcome>(sent_[8].at(0)).rank, Rank{0});
+}
+
+TEST_F(CoordinatorStateTest, NamesWhoDidNotJoin) {
+  make(4);
+  join(1, 2);
+  now_ += seconds(60);
+  say(1, Heartbeat{});
+  perform(state_->on_clock(now_));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_NE(told_[0].find("workers 0, 1, 3 of 4 did not join"), std::string::npos) << told_[0];
+  perform(state_->on_clock(now_ + seconds(1)));
+  EXPECT_EQ(told_.size(), 1u);
+}
+
+TEST_F(CoordinatorStateTest, NoticesSilenceOnceAndOnTime) {
+  join(1, 0);
+  join(2, 1);
+  told();
+  now_ += seconds(5);
+  say(1, Heartbeat{});
+  EXPECT_EQ(state_->next_clock(now_), TimePoint(seconds(110)));
+  now_ = state_->next_clock(now_);
+  perform(state_->on_clock(now_));
+  EXPECT_EQ(told(), Told{"silent 1"});
+  perform(state_->on_clock(now_ + milliseconds(1)));
+  EXPECT_EQ(told(), Told{});
+  EXPECT_GT(state_->next_clock(now_), now_);
+}
+
+TEST_F(CoordinatorStateTest, ABrokenConnectionIsALossAGoodbyeIsNone) {
+  join(1, 0);
+  join(2, 1);
+  told();
+  say(1, Leave{});
+  perform(state_->on_closed(1, {}, now_));
+  EXPECT_EQ(told(), Told{"left 0"});
+  perform(state_->on_closed(2, {}, now_));
+  EXPECT_EQ(told(), Told{"lost 1"});
+  now_ += seconds(100);
+  perform(state_->on_clock(now_));
+  EXPECT_EQ(told(), Told{});
+}
+
+TEST_F(CoordinatorStateTest, RefusesStrangersAndDoubles) {
+  say(5, Heartbeat{});
+  EXPECT_TRUE(closed_.contains(5));
+  join(1, 0);
+  join(2, 0);
+  EXPECT_TRUE(closed_.contains(2));
+  join(3, 2);
+  EXPECT_TRUE(closed_.contains(3));
+  join(4, -1);
+  EXPECT_TRUE(closed_.contains(4));
+  say(1, Stop{});
+  EXPECT_TRUE(closed_.contains(1));
+  EXPECT_EQ(state_->generation(), Generation{0});
+}
+
+TEST_F(CoordinatorStateTest, AWorkerMayJoinAgainBeforeTheGeneration) {
+  join(1, 0);
+  perform(state_->on_closed(1, {}, now_));
+  join(2, 0);
+  join(3, 1);
+  EXPECT_EQ(state_->generation(), Generation{1});
+  EXPECT_FALSE(sent_.contains(1));
+}
+
+TEST_F(CoordinatorStateTest, AGetWaitsForItsKey) {
+  join(1, 0);
+  join(2, 1);
+  say(1, StoreRequest{11, StoreAction::kGet, "k", {}, {}, 0});
+  EXPECT_EQ(sent_[1].size(), 1u);
+  say(2, StoreRequest{21, StoreAction::kSet, "k", {std::byte{5}}, {}, 0});
+  ASSERT_EQ(sent_[1].size(), 2u);
+  const auto reply = std::get<StoreReply>(sent_[1][1]);
+  EXPECT_EQ(reply.id, 11u);
+  EXPECT_EQ(reply.value, Bytes{std::byte{5}});
+  EXPECT_EQ(std::get<StoreReply>(sent_[2][1]).id, 21u);
+}
+
+TEST_F(CoordinatorStateTest, BroadcastsReachWhoIsConnected) {
+  join(1, 0);
+  join(2, 1);
+  perform(state_->on_closed(2, {}, now_));
+  sent_.clear();
+  perform(state_->broadcast(Dump{}));
+  EXPECT_EQ(sent_[1].size(), 1u);
+  EXPECT_FALSE(sent_.contains(2));
+}
+
+}  // namespace
+}  // namespace muster::cluster

@@ -1,0 +1,99 @@
+#include "muster/cluster/culprit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace muster::cluster {
+namespace {
+
+enum class Strength : std::uint8_t { kOwnFault, kSilent, kAccused, kDisconnected, kGaveUp };
+
+struct Charge {
+  Strength strength;
+  TimePoint at;
+  Rank rank;
+  std::string reason;
+  bool operator<(const Charge& other) const {
+    return std::tie(strength, at) < std::tie(other.strength, other.at);
+  }
+};
+
+bool accuses_another(const Evidence& worker) {
+  return worker.reported && worker.reported->peer != kNoRank &&
+         worker.reported->peer != worker.rank;
+}
+
+bool is_consequence(const Error& error) {
+  return error.code == ErrorCode::kPeerLost || error.code == ErrorCode::kCancelled ||
+         error.code == ErrorCode::kStale;
+}
+
+bool ended_badly(const Evidence& worker, std::optional<int> accepted_exit) {
+  if (!worker.end) return false;
+  if (worker.end->signal) return true;
+  if (worker.end->exit_status == 0) return worker.joined && !worker.left;
+  return worker.end->exit_status != accepted_exit;
+}
+
+std::string reason_of_end(const Evidence& worker) {
+  const auto text = describe(*worker.end);
+  return worker.end->exit_status == 0 ? text + " before the job was over" : text;
+}
+
+void charge_for_report(const Evidence& worker, std::vector<Charge>& charges) {
+  if (accuses_another(worker))
+    charges.push_back({Strength::kAccused, worker.reported_at, worker.reported->peer,
+                       fmt::format("rank {} lost it", to_int(worker.rank))});
+  else if (is_consequence(*worker.reported))
+    charges.push_back({Strength::kGaveUp, worker.reported_at, worker.rank, "gave up"});
+  else
+    charges.push_back({Strength::kOwnFault, worker.reported_at, worker.rank, "reported an error"});
+}
+
+void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
+  const bool silent = worker.lost->code == ErrorCode::kTimeout;
+  const auto reason = !silent         ? "lost its connection"
+                      : worker.joined ? "was silent for too long"
+                                      : "did not join in time";
+  charges.push_back(
+      {silent ? Strength::kSilent : Strength::kDisconnected, worker.lost_at, worker.rank, reason});
+}
+
+std::vector<Charge> all_charges(const std::vector<Evidence>& workers,
+                                std::optional<int> accepted_exit) {
+  std::vector<Charge> charges;
+  for (const auto& worker : workers) {
+    if (worker.reported) charge_for_report(worker, charges);
+    // One that told why it ends, or was told to, is judged by what it said.
+    if (!worker.reported && ended_badly(worker, accepted_exit))
+      charges.push_back({Strength::kOwnFault, worker.end_at, worker.rank, reason_of_end(worker)});
+    if (!worker.reported && worker.lost) charge_for_loss(worker, charges);
+  }
+  return charges;
+}
+
+// Whom the accused accuses himself, and so on: the end of the chain broke first.
+Rank end_of_chain(Rank accused, const std::vector<Evidence>& workers) {
+  for (std::size_t step = 0; step < workers.size(); ++step) {
+    const auto found = std::find_if(workers.begin(), workers.end(),
+                                    [&](const auto& worker) { return worker.rank == accused; });
+    if (found == workers.end() || !accuses_another(*found)) return accused;
+    accused = found->reported->peer;
+  }
+  return accused;
+}
+
+}  // namespace
+
+std::optional<Verdict> judge(const std::vector<Evidence>& workers,
+                             std::optional<int> accepted_exit) {
+  const auto charges = all_charges(workers, accepted_exit);
+  if (charges.empty()) return std::nullopt;
+  const auto& worst = *std::min_element(charges.begin(), charges.end());
+  Verdict verdict{worst.rank, worst.reason, worst.strength == Strength::kOwnFault};
+  if (worst.strength == Strength::kAccused) verdict.culprit = end_of_chain(worst.rank, workers);
+  return verdict;
+}
+
+}  // namespace muster::cluster

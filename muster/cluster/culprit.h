@@ -1,0 +1,42 @@
+#pragma once
+// Who broke the job: a pure judgement over what is known of each worker. One death makes every
+// other worker fail too, within milliseconds and often reported first; the culprit is the one whose
+// failure the others' failures can be explained by.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/error.h"
+#include "muster/base/process.h"
+
+namespace muster::cluster {
+
+struct Evidence {  // about one worker
+  Rank rank = kNoRank;
+  bool joined = false;
+  bool left = false;  // said a regular good-bye
+  std::optional<ProcessEnd> end;
+  std::optional<Error> reported;  // its own account
+  std::optional<Error> lost;      // what the coordinator saw: broken connection, silence, no join
+  TimePoint end_at{};
+  TimePoint reported_at{};
+  TimePoint lost_at{};
+};
+
+struct Verdict {
+  Rank culprit = kNoRank;
+  std::string reason;    // "killed by SIGKILL", "reported an error", "was silent for too long"
+  bool certain = false;  // no later evidence can change it
+};
+
+// Nothing: nobody has failed. Strongest first, the earliest among equals: a process that died or
+// reported a fault of its own; one that has fallen silent or never joined; one that others say they
+// lost; one whose connection broke; one that gave up for reasons that are nobody's.
+// `accepted_exit`: an exit status that is no failure, besides 0 (128 + signal after a stop).
+std::optional<Verdict> judge(const std::vector<Evidence>& workers,
+                             std::optional<int> accepted_exit = std::nullopt);
+
+}  // namespace muster::cluster

@@ -1,0 +1,132 @@
+#include "muster/cluster/culprit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace muster::cluster {
+namespace {
+
+TimePoint at(int milliseconds) { return TimePoint(std::chrono::milliseconds(milliseconds)); }
+
+std::vector<Evidence> healthy(int size) {
+  std::vector<Evidence> workers;
+  for (int i = 0; i < size; ++i) {
+    workers.emplace_back();
+    workers.back().rank = Rank{i};
+    workers.back().joined = true;
+  }
+  return workers;
+}
+void died(Evidence& worker, int signal, int when) {
+  worker.end = ProcessEnd{std::nullopt, signal};
+  worker.end_at = at(when);
+}
+void exited(Evidence& worker, int status, int when) {
+  worker.end = ProcessEnd{status, std::nullopt};
+  worker.end_at = at(when);
+}
+void accused(Evidence& worker, int peer, int when) {
+  worker.reported = Error{ErrorCode::kPeerLost, "lost", Rank{peer}};
+  worker.reported_at = at(when);
+}
+void lost(Evidence& worker, ErrorCode code, int when) {
+  worker.lost = Error{code, "lost", worker.rank};
+  worker.lost_at = at(when);
+}
+
+TEST(Culprit, IsNobodyWhileAllIsWell) {
+  auto workers = healthy(3);
+  EXPECT_FALSE(judge(workers));
+  for (auto& worker : workers) {
+    worker.left = true;
+    exited(worker, 0, 5);
+  }
+  EXPECT_FALSE(judge(workers));
+}
+
+TEST(Culprit, IsWhoDiedAlsoWhenTheOthersReportFirst) {
+  auto workers = healthy(4);
+  for (const int other : {0, 1, 3}) {
+    accused(workers[static_cast<std::size_t>(other)], 2, 10);
+    exited(workers[static_cast<std::size_t>(other)], 1, 12);
+  }
+  EXPECT_EQ(judge(workers)->culprit, Rank{2});  // blamed by all
+  EXPECT_FALSE(judge(workers)->certain);
+  died(workers[2], SIGKILL, 20);
+  const auto verdict = judge(workers);
+  EXPECT_EQ(verdict->culprit, Rank{2});
+  EXPECT_EQ(verdict->reason, "killed by SIGKILL");
+  EXPECT_TRUE(verdict->certain);
+}
+
+TEST(Culprit, IsTheFirstOfTwoDead) {
+  auto workers = healthy(3);
+  died(workers[0], SIGSEGV, 30);
+  died(workers[2], SIGKILL, 10);
+  EXPECT_EQ(judge(workers)->culprit, Rank{2});
+}
+
+TEST(Culprit, IsAtTheEndOfAChainOfBlame) {
+  auto workers = healthy(4);
+  accused(workers[0], 1, 10);
+  accused(workers[1], 2, 20);
+  accused(workers[3], 1, 30);
+  EXPECT_EQ(judge(workers)->culprit, Rank{2});
+}
+
+TEST(Culprit, IsSomebodyWhenTwoBlameEachOther) {
+  auto workers = healthy(2);
+  accused(workers[0], 1, 10);
+  accused(workers[1], 0, 20);
+  EXPECT_TRUE(judge(workers));
+}
+
+TEST(Culprit, IsTheSilentOneRatherThanTheAccuser) {
+  auto workers = healthy(3);
+  lost(workers[1], ErrorCode::kTimeout, 50);
+  accused(workers[0], 1, 20);
+  const auto verdict = judge(workers);
+  EXPECT_EQ(verdict->culprit, Rank{1});
+  EXPECT_EQ(verdict->reason, "was silent for too long");
+}
+
+TEST(Culprit, IsWhoReportsAFaultOfItsOwn) {
+  auto workers = healthy(2);
+  workers[1].reported = Error{ErrorCode::kNumeric, "NaN", kNoRank};
+  workers[1].reported_at = at(5);
+  const auto verdict = judge(workers);
+  EXPECT_EQ(verdict->culprit, Rank{1});
+  EXPECT_TRUE(verdict->certain);
+}
+
+TEST(Culprit, IsNotWhoExitsAsASignalAsked) {
+  auto workers = healthy(2);
+  exited(workers[0], 143, 5);
+  exited(workers[1], 143, 5);
+  EXPECT_TRUE(judge(workers));
+  EXPECT_FALSE(judge(workers, 143));
+}
+
+TEST(Culprit, MayEndWithoutJoining) {
+  auto workers = healthy(2);
+  workers[0].joined = false;
+  exited(workers[0], 0, 5);
+  EXPECT_FALSE(judge(workers));  // a program that is no member ends when it likes
+  lost(workers[0], ErrorCode::kTimeout, 50);
+  EXPECT_EQ(judge(workers)->reason, "did not join in time");
+}
+
+TEST(Culprit, DoesNotDependOnTheOrderOfWorkers) {
+  auto workers = healthy(4);
+  accused(workers[0], 3, 10);
+  lost(workers[1], ErrorCode::kPeerLost, 5);
+  died(workers[3], SIGKILL, 20);
+  const auto expected = judge(workers)->culprit;
+  std::reverse(workers.begin(), workers.end());
+  EXPECT_EQ(judge(workers)->culprit, expected);
+}
+
+}  // namespace
+}  // namespace muster::cluster

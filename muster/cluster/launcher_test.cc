@@ -1,0 +1,88 @@
+#include "muster/cluster/launcher.h"
+
+#include <gtest/gtest.h>
+
+#include "muster/cluster/environment.h"
+
+namespace muster::cluster {
+namespace {
+
+using Shares = std::vector<std::vector<int>>;
+
+TEST(ShareCores, DealsThemOutInOrder) {
+  EXPECT_EQ(share_cores({0, 1, 4, 5, 6}, 2), (Shares{{0, 1, 4}, {5, 6}}));
+  EXPECT_EQ(share_cores({3}, 1), (Shares{{3}}));
+  EXPECT_EQ(share_cores({0, 1}, 5), (Shares{{0}, {1}, {0}, {1}, {0}}));
+}
+
+TEST(ShareCores, UsesEveryCoreOnceWhereThereAreEnough) {
+  std::vector<int> cores;
+  for (int core = 0; core < 13; ++core) cores.push_back(core);
+  for (int workers = 1; workers <= 13; ++workers) {
+    std::vector<int> dealt;
+    std::size_t least = 99, most = 0;
+    for (const auto& share : share_cores(cores, workers)) {
+      dealt.insert(dealt.end(), share.begin(), share.end());
+      least = std::min(least, share.size());
+      most = std::max(most, share.size());
+    }
+    EXPECT_EQ(dealt, cores);
+    EXPECT_LE(most - least, 1u);
+  }
+}
+
+TEST(AvailableCores, AreAtLeastOne) { EXPECT_FALSE(available_cores().empty()); }
+
+TEST(Environment, ComesBackAsItWas) {
+  const WorkerEnvironment sent{{"::1", 1234}, 3, 5, 1, 2, 4, "secret"};
+  const auto variables = to_variables(sent);
+  EXPECT_EQ(variables.at("RANK"), "3");
+  EXPECT_EQ(variables.at("WORLD_SIZE"), "5");
+  EXPECT_EQ(variables.at("LOCAL_RANK"), "1");
+  EXPECT_EQ(variables.at("LOCAL_WORLD_SIZE"), "2");
+  EXPECT_EQ(variables.at("MASTER_ADDR"), "::1");
+  EXPECT_EQ(variables.at("MASTER_PORT"), "1234");
+  const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto read = read_environment(lookup);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(to_variables(*read), variables);
+}
+
+TEST(Environment, NamesWhatIsMissingOrWrong) {
+  const auto variables = to_variables({{"h", 1}, 0, 1, 0, 1, 1, "secret"});
+  for (const char* name : {"MUSTER_COORDINATOR", "MUSTER_WORKER", "MUSTER_LANES"}) {
+    for (const auto& value : {std::optional<std::string>(), std::optional<std::string>("x")}) {
+      const auto read = read_environment([&](const std::string& asked) {
+        return asked == name ? value : std::optional(variables.at(asked));
+      });
+      ASSERT_FALSE(read);
+      EXPECT_EQ(read.error().code, value ? ErrorCode::kInvalid : ErrorCode::kNotFound);
+      EXPECT_NE(read.error().message.find(name), std::string::npos);
+      EXPECT_EQ(read.error().message.find("secret"), std::string::npos);
+    }
+  }
+}
+
+TEST(JobFailure, IsDescribedForAPerson) {
+  const JobFailure failure{Rank{2},
+                           "node-b",
+                           4711,
+                           "killed by SIGKILL",
+                           {ErrorCode::kPeerLost, "rank 2 is gone", Rank{2}},
+                           {Step{9}, "backward", "all_reduce gradients/3"},
+                           {"last words"},
+                           "/run/logs/rank-2.log"};
+  EXPECT_EQ(describe(failure),
+            "rank 2 on node-b (pid 4711): killed by SIGKILL\n"
+            "  rank 2 is gone\n"
+            "  it was at step 9, backward, in all_reduce gradients/3\n"
+            "  its last lines:\n"
+            "    last words\n"
+            "  its log: /run/logs/rank-2.log");
+}
+
+}  // namespace
+}  // namespace muster::cluster

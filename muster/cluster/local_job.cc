@@ -1,0 +1,217 @@
+#include "muster/cluster/local_job.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+
+namespace muster::cluster {
+namespace {
+
+// How long a first, uncertain sign of failure waits for the better one that often follows it.
+constexpr Duration kSettle = std::chrono::milliseconds(150);
+// How long output is read after the last process has ended: only a stray grandchild needs it.
+constexpr Duration kDrain = std::chrono::milliseconds(500);
+
+}  // namespace
+
+LocalJob::LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver& observer,
+                   Logger log, std::function<void()> on_over)
+    : loop_(loop),
+      spec_(spec),
+      observer_(observer),
+      log_(std::move(log)),
+      on_over_(std::move(on_over)) {}
+
+WorkerProcess* LocalJob::find(std::int32_t worker) {
+  const auto index = static_cast<std::size_t>(worker);
+  return index < workers_.size() ? workers_[index].get() : nullptr;
+}
+
+CoordinatorEvents LocalJob::coordinator_events() {
+  CoordinatorEvents events;
+  events.on_generation = [this](const Welcome& generation) {
+    published_ = true;
+    for (const auto& member : generation.members)
+      if (auto* worker = find(member.info.worker)) {
+        worker->evidence.joined = true;
+        worker->host = member.info.host;
+      }
+    observer_.on_generation(generation);
+  };
+  events.on_progress = [this](std::int32_t number, const Progress& progress) {
+    if (auto* worker = find(number)) worker->progress = progress;
+    observer_.on_progress(Rank{number}, progress);
+  };
+  events.on_report = [this](std::int32_t number, const Bytes& content) {
+    observer_.on_report(Rank{number}, content);
+  };
+  events.on_leave = [this](std::int32_t number) {
+    if (auto* worker = find(number)) worker->evidence.left = true;
+  };
+  events.on_failure = [this](std::int32_t number, const Error& error, const Progress& progress) {
+    auto* worker = find(number);
+    if (worker == nullptr || worker->evidence.reported) return;
+    worker->progress = progress;
+    worker->evidence.reported = error;
+    worker->evidence.reported_at = loop_.clock().now();
+    consider();
+  };
+  const auto lose = [this](std::int32_t number, const Error& why) {
+    auto* worker = find(number);
+    if (worker == nullptr || worker->evidence.lost) return;
+    worker->evidence.lost = why;
+    worker->evidence.lost_at = loop_.clock().now();
+    consider();
+  };
+  events.on_lost = lose;
+  events.on_join_timeout = [this, lose](const Error& why) {
+    for (std::size_t i = 0; i < workers_.size(); ++i)
+      if (!workers_[i]->evidence.joined && !workers_[i]->here)
+        lose(static_cast<std::int32_t>(i), why);
+  };
+  events.on_join = [this](std::int32_t number) {
+    if (auto* worker = find(number)) worker->here = true;
+  };
+  return events;
+}
+
+void LocalJob::begin(Coordinator& coordinator,
+                     std::vector<std::unique_ptr<WorkerProcess>> workers) {
+  coordinator_ = &coordinator;
+  workers_ = std::move(workers);
+  for (auto& worker : workers_) {
+    const Rank rank = worker->evidence.rank;
+    worker->watch(loop_, {[this, rank](bool is_error, std::string_view line) {
+                            observer_.on_line(rank, is_error, line);
+                          },
+                          [this] {
+                            consider();
+                            check_over();
+                          },
+                          [this] { check_over(); }});
+  }
+}
+
+// ---- failure
+
+void LocalJob::consider() {
+  if (state_ == State::kEnding || state_ == State::kOver) return;
+  std::vector<Evidence> evidence;
+  for (const auto& worker : workers_) evidence.push_back(worker->evidence);
+  verdict_ = judge(evidence, signal_ ? std::optional(128 + *signal_) : std::nullopt);
+  if (!verdict_) return;
+  if (verdict_->certain) return conclude();
+  if (state_ == State::kSettling) return;
+  state_ = State::kSettling;
+  settle_timer_ = loop_.call_at(loop_.clock().now() + kSettle, [this] { conclude(); });
+}
+
+void LocalJob::conclude() {
+  if (state_ == State::kEnding || state_ == State::kOver) return;
+  state_ = State::kEnding;
+  settle_timer_ = nullptr;
+  const auto* culprit = find(to_int(verdict_->culprit));
+  verdict_error_ = culprit != nullptr ? error_of(*culprit)
+                                      : Error{ErrorCode::kInternal, verdict_->reason, kNoRank};
+  if (culprit != nullptr) verdict_progress_ = culprit->progress;
+  end_all(*verdict_error_);
+}
+
+// What the culprit said, what others saw of it, or how it ended.
+Error LocalJob::error_of(const WorkerProcess& culprit) const {
+  const Rank rank = culprit.evidence.rank;
+  Error error{ErrorCode::kPeerLost,
+              fmt::format("[cluster/launcher] rank {} {}", to_int(rank), verdict_->reason), rank};
+  if (culprit.evidence.reported) {
+    error = *culprit.evidence.reported;
+  } else if (!culprit.evidence.end && culprit.evidence.lost) {
+    error = *culprit.evidence.lost;
+  } else if (!culprit.evidence.end) {
+    for (const auto& other : workers_)
+      if (other->evidence.reported && other->evidence.reported->peer == rank)
+        error = *other->evidence.reported;
+  }
+  error.peer = rank;
+  return error;
+}
+
+void LocalJob::end_all(const Error& why) {
+  coordinator_->broadcast(Failure{why, {}});
+  coordinator_->broadcast(Stop{StopReason::kAtOnce});
+  kill_timer_ = loop_.call_at(loop_.clock().now() + spec_.grace, [this] { kill_all(); });
+  check_over();
+}
+
+void LocalJob::kill_all() {
+  for (const auto& worker : workers_) worker->kill();
+}
+
+// ---- the end
+
+void LocalJob::check_over() {
+  if (state_ == State::kOver) return;
+  bool silent = true;
+  for (const auto& worker : workers_) {
+    if (!worker->ended()) return;
+    silent = silent && worker->output_ended();
+  }
+  if (silent) return finish();
+  if (!drain_timer_)
+    drain_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
+      for (const auto& worker : workers_) worker->stop_reading();
+      finish();
+    });
+}
+
+void LocalJob::finish() {
+  if (state_ == State::kOver) return;
+  if (state_ == State::kSettling) conclude();
+  if (state_ == State::kOver) return;
+  state_ = State::kOver;
+  settle_timer_ = kill_timer_ = drain_timer_ = nullptr;
+  on_over_();
+}
+
+std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
+  const bool ended_itself = culprit.ended() && !culprit.killed_by_us;
+  if (!ended_itself || culprit.evidence.end->exit_status == 0) return verdict_->reason;
+  return describe(*culprit.evidence.end);
+}
+
+JobEnd LocalJob::result() const {
+  JobEnd end;
+  end.signal = signal_;
+  for (const auto& worker : workers_)
+    end.exit_statuses.push_back(worker->evidence.end->exit_status.value_or(
+        -worker->evidence.end->signal.value_or(SIGKILL)));
+  if (!verdict_) return end;
+  const auto index = static_cast<std::size_t>(to_int(verdict_->culprit));
+  JobFailure failure{verdict_->culprit, {}, 0, verdict_->reason, *verdict_error_,
+                     verdict_progress_, {}, {}};
+  if (index < workers_.size()) {
+    const auto& culprit = *workers_[index];
+    failure.host = culprit.host;
+    failure.pid = culprit.pid();
+    failure.reason = reason_of(culprit);
+    failure.last_lines = culprit.last_lines();
+    failure.log = culprit.log_path();
+  }
+  end.failure = std::move(failure);
+  return end;
+}
+
+// ---- signals
+
+void LocalJob::on_signal(int number) {
+  if (state_ == State::kOver) return;
+  if (number == SIGUSR2) return coordinator_->broadcast(Dump{});
+  const bool at_once = signal_.has_value() || !published_;
+  signal_ = signal_.value_or(number);
+  observer_.on_stop(number, at_once ? StopReason::kAtOnce : StopReason::kCheckpointAndExit);
+  if (!at_once) return coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  state_ = State::kEnding;  // what now ends badly ends so by order
+  kill_all();
+  check_over();
+}
+
+}  // namespace muster::cluster

@@ -1,0 +1,57 @@
+#pragma once
+// One job as the local launcher runs it: from the first process to the last. All on the loop's
+// thread; `on_over` is its last word.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "muster/cluster/coordinator.h"
+#include "muster/cluster/launcher.h"
+#include "muster/cluster/worker_process.h"
+
+namespace muster::cluster {
+
+class LocalJob {
+ public:
+  LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver& observer, Logger log,
+           std::function<void()> on_over);
+
+  CoordinatorEvents coordinator_events();  // call the job on the loop's thread
+  void begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers);
+  void on_signal(int number);
+  JobEnd result() const;  // once it is over
+
+ private:
+  enum class State : std::uint8_t { kRunning, kSettling, kEnding, kOver };
+
+  WorkerProcess* find(std::int32_t worker);
+  void consider();  // new evidence: is somebody to blame, and is it certain?
+  void conclude();
+  void end_all(const Error& why);
+  void kill_all();
+  void check_over();
+  Error error_of(const WorkerProcess& culprit) const;
+  std::string reason_of(const WorkerProcess& culprit) const;
+  void finish();
+
+  net::SystemLoop& loop_;
+  const LaunchSpec& spec_;
+  LaunchObserver& observer_;
+  Logger log_;
+  std::function<void()> on_over_;
+  Coordinator* coordinator_ = nullptr;
+  std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by number
+  State state_ = State::kRunning;
+  bool published_ = false;
+  std::optional<int> signal_;
+  std::optional<Verdict> verdict_;
+  std::optional<Error> verdict_error_;
+  Progress verdict_progress_;
+  net::Registration settle_timer_;
+  net::Registration kill_timer_;
+  net::Registration drain_timer_;
+};
+
+}  // namespace muster::cluster

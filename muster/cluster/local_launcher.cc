@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <future>
+
+#include "muster/cluster/environment.h"
+#include "muster/cluster/launcher.h"
+#include "muster/cluster/local_job.h"
+#include "muster/net/network.h"
+
+namespace muster::cluster {
+namespace {
+
+class LocalLauncher : public Launcher {
+ public:
+  LocalLauncher(Processes& processes, Files& files, Logger log, Clock& clock)
+      : processes_(processes), files_(files), log_(std::move(log)), clock_(clock) {}
+
+  Result<JobEnd> run(const LaunchSpec& spec, LaunchObserver& observer) override;
+
+ private:
+  using Workers = std::vector<std::unique_ptr<WorkerProcess>>;
+
+  Result<Workers> spawn(const LaunchSpec& spec, const net::Address& coordinator,
+                        const std::string& credentials);
+  Result<std::unique_ptr<WorkerProcess>> spawn_one(const LaunchSpec& spec,
+                                                   const ProcessSpec& process, Rank rank);
+
+  Processes& processes_;
+  Files& files_;
+  Logger log_;
+  Clock& clock_;
+};
+
+// Nothing may call a job that is being destroyed.
+struct StopAtEnd {
+  net::SystemLoop& loop;
+  ~StopAtEnd() { loop.stop(); }
+};
+
+CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
+  CoordinatorOptions options;
+  options.policy.min_workers = options.policy.max_workers = spec.workers;
+  options.policy.heartbeat_timeout = spec.heartbeat_timeout;
+  options.join_timeout = spec.join_timeout;
+  return options;
+}
+
+Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observer) {
+  if (spec.workers < 1 || spec.command.empty())
+    return fail(ErrorCode::kInvalid,
+                "[cluster/launcher] a job needs a command and at least one worker");
+  const auto loop = net::create_loop("launcher", log_, clock_);
+  MUSTER_ASSIGN(const auto credentials, net::create_credentials(clock_.wall()));
+  net::NetworkOptions network_options;
+  network_options.insecure_plaintext = spec.insecure_plaintext;
+  MUSTER_ASSIGN(const auto network, net::create_network(*loop, credentials, network_options, log_));
+
+  std::promise<void> over;
+  LocalJob job(*loop, spec, observer, log_, [&over] { over.set_value(); });
+  MUSTER_ASSIGN(auto coordinator,
+                create_coordinator(*network, {"127.0.0.1", 0}, coordinator_options(spec),
+                                   job.coordinator_events(), log_));
+  const auto signals = loop->on_signals({SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
+                                        [&job](int number) { job.on_signal(number); });
+  const StopAtEnd stop_first{*loop};
+  // Whatever arrives while the workers are started waits for begin(), which is posted first.
+  std::promise<void> begun;
+  auto gate = begun.get_future().share();
+  loop->post([gate] { gate.wait(); });
+  auto workers = spawn(spec, coordinator->address(), to_text(credentials));
+  if (workers) loop->post([&] { job.begin(*coordinator, std::move(*workers)); });
+  begun.set_value();
+  if (!workers) return workers.error();
+  over.get_future().wait();  // bounded by the workers' lives; their waits have deadlines
+  loop->stop();
+  return job.result();
+}
+
+Result<LocalLauncher::Workers> LocalLauncher::spawn(const LaunchSpec& spec,
+                                                    const net::Address& coordinator,
+                                                    const std::string& credentials) {
+  if (!spec.log_folder.empty()) MUSTER_TRY(files_.create_folders(spec.log_folder));
+  const auto cores = spec.cores.empty() ? available_cores() : spec.cores;
+  const auto shares = share_cores(cores, spec.workers);
+  const bool enough = cores.size() >= static_cast<std::size_t>(spec.workers);
+  Workers workers;
+  for (std::int32_t worker = 0; worker < spec.workers; ++worker) {
+    const auto& share = shares[static_cast<std::size_t>(worker)];
+    const WorkerEnvironment environment{coordinator,  worker,
+                                        spec.workers, worker,
+                                        spec.workers, static_cast<std::int32_t>(share.size()),
+                                        credentials};
+    ProcessSpec process{spec.command, to_variables(environment), {}, {}};
+    process.environment.insert(spec.environment.begin(), spec.environment.end());
+    if (spec.pin && enough) process.cores = share;
+    MUSTER_ASSIGN(auto started, spawn_one(spec, process, Rank{worker}));
+    workers.push_back(std::move(started));
+  }
+  return workers;
+}
+
+Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn_one(const LaunchSpec& spec,
+                                                                const ProcessSpec& process,
+                                                                Rank rank) {
+  std::unique_ptr<WritableFile> log;
+  Path path;
+  if (!spec.log_folder.empty()) {
+    path = spec.log_folder / fmt::format("rank-{}.log", to_int(rank));
+    MUSTER_ASSIGN(log, files_.open(path, Files::Open::kAppend));
+  }
+  MUSTER_ASSIGN(auto started, processes_.spawn(process));
+  return std::make_unique<WorkerProcess>(rank, std::move(started), std::move(log), path.string(),
+                                         log_);
+}
+
+}  // namespace
+
+std::unique_ptr<Launcher> create_local_launcher(Processes& processes, Files& files, Logger log,
+                                                Clock& clock) {
+  return std::make_unique<LocalLauncher>(processes, files, std::move(log), clock);
+}
+
+std::string describe(const JobFailure& failure) {
+  std::string text = fmt::format(
+      "rank {}{}{}: {}", to_int(failure.rank), failure.host.empty() ? "" : " on " + failure.host,
+      failure.pid > 0 ? fmt::format(" (pid {})", failure.pid) : "", failure.reason);
+  if (!failure.error.message.empty()) text += "\n  " + failure.error.message;
+  const auto& progress = failure.progress;
+  if (!progress.phase.empty() || !progress.operation.empty())
+    text += fmt::format("\n  it was at step {}, {}{}{}", to_int(progress.step), progress.phase,
+                        progress.operation.empty() ? "" : ", in ", progress.operation);
+  if (!failure.last_lines.empty()) text += "\n  its last lines:";
+  for (const auto& line : failure.last_lines) text += "\n    " + line;
+  if (!failure.log.empty()) text += "\n  its log: " + failure.log;
+  return text;
+}
+
+}  // namespace muster::cluster

@@ -1,0 +1,277 @@
+#include "muster/cluster/member.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include "muster/cluster/control_channel.h"
+#include "muster/cluster/remote_store.h"
+
+namespace muster::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+
+Rank sender_of(const Membership& membership) {
+  return membership.members.empty() ? kNoRank : membership.rank;
+}
+
+// An event that happens once, or has happened: whoever asks later is told at once.
+template <class... Args>
+class Latched {
+ public:
+  void set(Args... args) {
+    std::unique_lock lock(mutex_);
+    if (happened_) return;
+    happened_.emplace(std::move(args)...);
+    const auto then = then_;
+    lock.unlock();
+    if (then) std::apply(then, *happened_);
+  }
+  void on(std::function<void(const Args&...)> then) {
+    std::unique_lock lock(mutex_);
+    then_ = then;
+    if (!happened_) return;
+    lock.unlock();
+    std::apply(then, *happened_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void(const Args&...)> then_;
+  std::optional<std::tuple<Args...>> happened_;
+};
+
+// The part of a Member that the loop refers to, weakly.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(net::Loop& loop, MemberOptions options, Logger log)
+      : loop_(loop),
+        options_(std::move(options)),
+        log_(std::move(log)),
+        store_(std::make_shared<RemoteStore>(
+            loop.clock(), [this](const StoreRequest& request) { send(request); })) {}
+
+  // ---- any thread
+
+  void begin(std::shared_ptr<net::Connection> connection) {
+    connection_ = std::move(connection);
+    connection_->start(create_control_receiver({
+        [weak = weak_from_this()](const Message& message) {
+          if (const auto self = weak.lock()) self->on_message(message);
+        },
+        [weak = weak_from_this()](const Error& why) {
+          if (const auto self = weak.lock()) self->connection_->close(why);
+        },
+        [weak = weak_from_this()](const Error& why) {
+          if (const auto self = weak.lock()) self->on_closed(why);
+        },
+    }));
+    send(Join{options_.info});
+  }
+
+  Result<Membership> wait_welcome(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    while (membership_.members.empty()) {
+      if (lost_error_) return *lost_error_;
+      if (deadline.passed(loop_.clock()))
+        return fail(ErrorCode::kTimeout,
+                    fmt::format("[cluster/join] worker {} has joined, but not all others did in "
+                                "time; the launcher names them",
+                                options_.info.worker));
+      loop_.clock().wait_until(lock, changed_, deadline.at());
+    }
+    return membership_;
+  }
+
+  void send(const Message& message) {
+    if (connection_) send_message(*connection_, message, sender_of(membership_now()));
+  }
+
+  void set_progress(Progress progress) {
+    const std::lock_guard lock(mutex_);
+    progress_ = std::move(progress);
+  }
+
+  Progress progress_now() {
+    const std::lock_guard lock(mutex_);
+    return progress_;
+  }
+
+  // Hands `message` over and waits until it is with the operating system.
+  void send_last(const Message& message, Deadline deadline) {
+    leaving_ = true;
+    auto handed_over = std::make_shared<std::promise<void>>();
+    auto over = handed_over->get_future();
+    auto payload = std::make_shared<Bytes>(encode(message));
+    net::FrameHeader header;
+    header.kind = net::kControlFrame;
+    header.sender = sender_of(membership_now());
+    connection_->send(header, {*payload},
+                      [handed_over, payload](const Status&) { handed_over->set_value(); });
+    connection_->finish(deadline);
+    over.wait_until(deadline.at());
+    std::unique_lock lock(mutex_);
+    while (!closed_ && !deadline.passed(loop_.clock()))
+      loop_.clock().wait_until(lock, changed_, deadline.at());
+  }
+
+  void close() {
+    if (connection_)
+      connection_->close(fail(ErrorCode::kCancelled, "[cluster/member] the member has ended"));
+    store_->end(fail(ErrorCode::kCancelled, "[cluster/store] the member has ended"));
+  }
+
+  RemoteStore& store() noexcept { return *store_; }
+  Latched<StopReason>& stop() noexcept { return stop_; }
+  Latched<Error>& lost() noexcept { return lost_; }
+  void on_dump(std::function<void()> then) {
+    const std::lock_guard lock(mutex_);
+    on_dump_ = std::move(then);
+  }
+  std::optional<StopReason> stop_requested() const noexcept {
+    const int reason = stop_reason_.load();
+    return reason < 0 ? std::nullopt : std::optional(static_cast<StopReason>(reason));
+  }
+
+  // ---- the loop's thread
+
+  void beat() {
+    if (leaving_) return;
+    send(Heartbeat{progress_now()});
+    timer_ =
+        loop_.call_at(loop_.clock().now() + options_.heartbeat_interval, [weak = weak_from_this()] {
+          if (const auto self = weak.lock()) self->beat();
+        });
+  }
+
+ private:
+  Membership membership_now() {
+    const std::lock_guard lock(mutex_);
+    return membership_;
+  }
+
+  void on_message(const Message& message) {
+    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+      const std::lock_guard lock(mutex_);
+      if (!membership_.members.empty()) return;  // a later generation: nobody here follows it yet
+      membership_ = {welcome->generation, welcome->rank, welcome->members};
+      changed_.notify_all();
+    } else if (const auto* reply = std::get_if<StoreReply>(&message)) {
+      store_->on_reply(*reply);
+    } else if (const auto* stopping = std::get_if<Stop>(&message)) {
+      stop_reason_ = static_cast<int>(stopping->reason);
+      stop_.set(stopping->reason);
+    } else if (const auto* failure = std::get_if<Failure>(&message)) {
+      lose(failure->error);
+    } else if (std::holds_alternative<Dump>(message)) {
+      dump();
+    }
+  }
+
+  void dump() {
+    std::unique_lock lock(mutex_);
+    const auto then = on_dump_;
+    lock.unlock();
+    if (then) then();
+  }
+
+  void on_closed(const Error& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      changed_.notify_all();
+    }
+    timer_ = nullptr;
+    if (leaving_ || why.code == ErrorCode::kCancelled) return;
+    lose(fail(ErrorCode::kPeerLost,
+              fmt::format("[cluster/member] the coordinator at {} is gone ({}); the job cannot go "
+                          "on, its launcher has most likely died",
+                          to_string(options_.coordinator), why.message)));
+  }
+
+  void lose(const Error& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!lost_error_) lost_error_ = why;
+      changed_.notify_all();
+    }
+    store_->end(why);
+    lost_.set(why);
+  }
+
+  net::Loop& loop_;
+  MemberOptions options_;
+  Logger log_;
+  std::shared_ptr<RemoteStore> store_;
+  std::shared_ptr<net::Connection> connection_;  // set once, before anything else runs
+  net::Registration timer_;                      // the loop's thread
+  std::atomic<bool> leaving_{false};
+  std::atomic<int> stop_reason_{-1};
+  Latched<StopReason> stop_;
+  Latched<Error> lost_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Membership membership_;
+  Progress progress_;
+  std::function<void()> on_dump_;
+  std::optional<Error> lost_error_;
+  bool closed_ = false;
+};
+
+class NetworkMember : public Member {
+ public:
+  NetworkMember(std::shared_ptr<Session> session, Membership membership)
+      : session_(std::move(session)), membership_(std::move(membership)) {}
+  ~NetworkMember() override { session_->close(); }
+
+  const Membership& membership() const noexcept override { return membership_; }
+  KvStore& store() noexcept override { return session_->store(); }
+  void progress(Progress progress) override { session_->set_progress(std::move(progress)); }
+  void report(Bytes content) override { session_->send(Report{std::move(content)}); }
+  std::optional<StopReason> stop_requested() const noexcept override {
+    return session_->stop_requested();
+  }
+  void on_stop(std::function<void(StopReason)> then) override {
+    session_->stop().on([then = std::move(then)](const StopReason& reason) { then(reason); });
+  }
+  void on_dump(std::function<void()> then) override { session_->on_dump(std::move(then)); }
+  void on_lost(std::function<void(const Error&)> then) override {
+    session_->lost().on(std::move(then));
+  }
+  void fail(const Error& error, Deadline deadline) noexcept override {
+    session_->send_last(Failure{error, session_->progress_now()}, deadline);
+  }
+  void leave(Deadline deadline) noexcept override { session_->send_last(Leave{}, deadline); }
+
+ private:
+  std::shared_ptr<Session> session_;
+  Membership membership_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions options,
+                                     Deadline deadline, Logger log) {
+  auto connection = net::connect_and_wait(network, options.coordinator, deadline,
+                                          net::Network::Retry::kUntilDeadline);
+  if (!connection) return with_context(connection.error(), "[cluster/join]");
+  const auto session =
+      std::make_shared<Session>(network.loop(), std::move(options), std::move(log));
+  session->begin(std::move(*connection));
+  network.loop().post([weak = std::weak_ptr(session)] {
+    if (const auto open = weak.lock()) open->beat();
+  });
+  auto membership = session->wait_welcome(deadline);
+  if (!membership) {
+    session->close();
+    return membership.error();
+  }
+  return std::unique_ptr<Member>(std::make_unique<NetworkMember>(session, std::move(*membership)));
+}
+
+}  // namespace muster::cluster

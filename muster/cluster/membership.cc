@@ -1,0 +1,96 @@
+#include "muster/cluster/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace muster::cluster {
+namespace {
+
+std::string name(const Candidate& candidate) {
+  return fmt::format("worker {} ({}, pid {})", candidate.info.worker, candidate.info.host,
+                     candidate.info.pid);
+}
+
+std::string why_dead(TimePoint now, const Candidate& candidate) {
+  if (candidate.leaving) return name(candidate) + " has left";
+  if (!candidate.connected) return name(candidate) + " has lost its connection";
+  const auto silent = std::chrono::duration<double>(now - candidate.last_heard);
+  return fmt::format("{} has been silent for {:.1f} s", name(candidate), silent.count());
+}
+
+// The dead of the present generation, in words; empty when all live.
+std::string losses(TimePoint now, const MembershipView& view, const MembershipPolicy& policy) {
+  std::string text;
+  for (const auto& candidate : view.candidates) {
+    const bool member =
+        std::count(view.current.begin(), view.current.end(), candidate.info.worker) > 0;
+    if (member && !is_alive(now, candidate, policy))
+      text += (text.empty() ? "" : ", ") + why_dead(now, candidate);
+  }
+  return text;
+}
+
+std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const MembershipView& view,
+                                             const MembershipPolicy& policy) {
+  std::map<std::int32_t, bool> alive;
+  for (const auto& candidate : view.candidates)
+    alive[candidate.info.worker] |= is_alive(now, candidate, policy);
+  return alive;
+}
+
+// Survivors in their order, then newcomers by number, no more than max_workers.
+std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const MembershipView& view,
+                                   const MembershipPolicy& policy, std::size_t& survivors) {
+  std::vector<std::int32_t> members;
+  for (const auto worker : view.current) {
+    if (alive[worker]) members.push_back(worker);
+    alive.erase(worker);
+  }
+  survivors = members.size();
+  for (const auto& [worker, lives] : alive)
+    if (lives) members.push_back(worker);
+  const auto most = std::max(static_cast<std::size_t>(policy.max_workers), survivors);
+  if (members.size() > most) members.resize(most);
+  return members;
+}
+
+bool still_settling(TimePoint now, std::size_t count, const MembershipView& view,
+                    const MembershipPolicy& policy) {
+  return static_cast<std::int32_t>(count) < policy.max_workers && view.last_join &&
+         now - *view.last_join < policy.settle;
+}
+
+}  // namespace
+
+bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
+  return candidate.connected && !candidate.leaving &&
+         now - candidate.last_heard < policy.heartbeat_timeout;
+}
+
+MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
+                                     const MembershipPolicy& policy) {
+  std::size_t survivors = 0;
+  const auto members = proposal(alive_by_worker(now, view, policy), view, policy, survivors);
+  const auto lost = losses(now, view, policy);
+  const auto because = lost.empty() ? "" : ": " + lost;
+  if (!view.current.empty() && 2 * survivors <= view.current.size())
+    return {std::nullopt, fmt::format("only {} of the {} members are left, which is no majority{}",
+                                      survivors, view.current.size(), because)};
+  if (static_cast<std::int32_t>(members.size()) < policy.min_workers)
+    return {std::nullopt, fmt::format("{} of at least {} workers are here{}", members.size(),
+                                      policy.min_workers, because)};
+  if (members == view.current)
+    return {members, fmt::format("all {} members are well", members.size())};
+  if (lost.empty() && still_settling(now, members.size(), view, policy)) {
+    if (!view.current.empty()) return {view.current, "waiting whether more workers join"};
+    return {std::nullopt,
+            fmt::format("{} workers are enough; waiting whether more of up to {} join",
+                        members.size(), policy.max_workers)};
+  }
+  return {members,
+          fmt::format("{} workers, {} of them from before{}", members.size(), survivors, because)};
+}
+
+}  // namespace muster::cluster

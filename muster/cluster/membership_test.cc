@@ -1,0 +1,119 @@
+#include "muster/cluster/membership.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace muster::cluster {
+namespace {
+
+using std::chrono::seconds;
+using Workers = std::vector<std::int32_t>;
+
+constexpr TimePoint kNow{seconds(1000)};
+
+enum class Kind { kAbsent, kWell, kSilent, kDisconnected, kLeaving };
+
+MembershipView view_of(const std::vector<Kind>& kinds, Workers current) {
+  MembershipView view;
+  view.current = std::move(current);
+  view.last_join = kNow - seconds(100);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] == Kind::kAbsent) continue;
+    Candidate candidate;
+    candidate.info = {static_cast<std::int32_t>(i), "h", "b", 1, {}};
+    candidate.last_heard = kinds[i] == Kind::kSilent ? kNow - seconds(60) : kNow;
+    candidate.connected = kinds[i] != Kind::kDisconnected;
+    candidate.leaving = kinds[i] == Kind::kLeaving;
+    view.candidates.push_back(candidate);
+  }
+  return view;
+}
+
+// Every state of up to four workers, every present generation among them, every policy.
+template <class Check>
+void for_all_small_cases(Check check) {
+  constexpr int kWorkers = 4;
+  const std::vector<Workers> currents{{}, {0}, {1, 0}, {0, 1, 2}, {3, 1}, {2, 0, 3, 1}};
+  for (int code = 0; code < 625; ++code) {
+    std::vector<Kind> kinds;
+    for (int i = 0, rest = code; i < kWorkers; ++i, rest /= 5)
+      kinds.push_back(static_cast<Kind>(rest % 5));
+    for (const auto& current : currents)
+      for (int least = 1; least <= kWorkers; ++least)
+        for (int most = least; most <= kWorkers; ++most) {
+          MembershipPolicy policy;
+          policy.min_workers = least;
+          policy.max_workers = most;
+          check(kinds, view_of(kinds, current), policy);
+        }
+  }
+}
+
+TEST(Membership, HoldsItsRulesInEverySmallCase) {
+  for_all_small_cases([](const auto& kinds, const MembershipView& view, const auto& policy) {
+    const auto decision = decide_membership(kNow, view, policy);
+    ASSERT_FALSE(decision.reason.empty());
+    const auto well = [&](std::int32_t worker) {
+      return kinds[static_cast<std::size_t>(worker)] == Kind::kWell;
+    };
+    const auto alive = static_cast<int>(std::count(kinds.begin(), kinds.end(), Kind::kWell));
+    const auto survivors = std::count_if(view.current.begin(), view.current.end(), well);
+    const bool majority =
+        view.current.empty() || 2 * survivors > static_cast<std::ptrdiff_t>(view.current.size());
+    ASSERT_EQ(decision.members.has_value(), majority && alive >= policy.min_workers);
+    if (!decision.members) return;
+    const auto& members = *decision.members;
+    ASSERT_TRUE(std::all_of(members.begin(), members.end(), well));
+    ASSERT_EQ(std::set(members.begin(), members.end()).size(), members.size());
+    ASSERT_LE(static_cast<int>(members.size()),
+              std::max<int>(policy.max_workers, static_cast<int>(survivors)));
+    Workers order;  // survivors first, in their order
+    std::copy_if(view.current.begin(), view.current.end(), std::back_inserter(order), well);
+    ASSERT_TRUE(std::equal(order.begin(), order.end(), members.begin()));
+    ASSERT_TRUE(
+        std::is_sorted(members.begin() + static_cast<std::ptrdiff_t>(order.size()), members.end()));
+  });
+}
+
+TEST(Membership, DoesNotDependOnTheOrderOfCandidates) {
+  for_all_small_cases([](const auto&, MembershipView view, const auto& policy) {
+    const auto forwards = decide_membership(kNow, view, policy);
+    std::reverse(view.candidates.begin(), view.candidates.end());
+    ASSERT_EQ(decide_membership(kNow, view, policy).members, forwards.members);
+  });
+}
+
+TEST(Membership, WaitsForMoreWorkersThenGoesOnWithThoseItHas) {
+  MembershipPolicy policy;
+  policy.min_workers = 2;
+  policy.max_workers = 4;
+  auto view = view_of({Kind::kWell, Kind::kWell}, {});
+  view.last_join = kNow - policy.settle / 2;
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+  EXPECT_EQ(decide_membership(kNow + policy.settle, view, policy).members, (Workers{0, 1}));
+}
+
+TEST(Membership, DoesNotWaitAfterALoss) {
+  MembershipPolicy policy;
+  policy.min_workers = 2;
+  policy.max_workers = 3;
+  auto view = view_of({Kind::kWell, Kind::kWell, Kind::kDisconnected}, {0, 1, 2});
+  view.last_join = kNow;
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{0, 1}));
+}
+
+TEST(Membership, NamesTheLost) {
+  MembershipPolicy policy;
+  policy.min_workers = policy.max_workers = 3;
+  const auto view = view_of({Kind::kWell, Kind::kSilent, Kind::kWell}, {0, 1, 2});
+  const auto decision = decide_membership(kNow, view, policy);
+  EXPECT_FALSE(decision.members);
+  EXPECT_NE(decision.reason.find("worker 1 (h, pid 1) has been silent for 60.0 s"),
+            std::string::npos)
+      << decision.reason;
+}
+
+}  // namespace
+}  // namespace muster::cluster

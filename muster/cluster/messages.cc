@@ -1,0 +1,220 @@
+#include "muster/cluster/messages.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace muster::cluster {
+namespace {
+
+using Json = nlohmann::json;
+
+Json binary(const Bytes& bytes) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return Json::binary(Json::binary_t::container_type(begin, begin + bytes.size()));
+}
+
+Bytes bytes(const Json& json) {
+  const auto& from = json.get_binary();
+  const auto* begin = reinterpret_cast<const std::byte*>(from.data());
+  return Bytes(begin, begin + from.size());
+}
+
+template <class T>
+void read(const Json& json, const char* field, T& into) {
+  json.at(field).get_to(into);
+}
+
+Json to_json(const WorkerInfo& info) {
+  return {{"worker", info.worker},
+          {"host", info.host},
+          {"boot_id", info.boot_id},
+          {"pid", info.pid},
+          {"endpoints", binary(info.endpoints)}};
+}
+
+WorkerInfo worker_info(const Json& json) {
+  WorkerInfo info;
+  read(json, "worker", info.worker);
+  read(json, "host", info.host);
+  read(json, "boot_id", info.boot_id);
+  read(json, "pid", info.pid);
+  info.endpoints = bytes(json.at("endpoints"));
+  return info;
+}
+
+Json to_json(const Progress& progress) {
+  return {{"step", to_int(progress.step)},
+          {"phase", progress.phase},
+          {"operation", progress.operation}};
+}
+
+Progress progress(const Json& json) {
+  return {Step{json.at("step").get<std::int64_t>()}, json.at("phase").get<std::string>(),
+          json.at("operation").get<std::string>()};
+}
+
+template <class Enum>
+Enum checked_enum(const Json& json, Enum last) {
+  const auto value = json.get<std::uint64_t>();
+  if (value > static_cast<std::uint64_t>(last)) throw std::out_of_range("enumerator");
+  return static_cast<Enum>(value);
+}
+
+// One row for each message: its name on the wire, and both directions.
+template <class M>
+struct Row;
+
+template <>
+struct Row<Join> {
+  static constexpr std::string_view kName = "join";
+  static Json write(const Join& m) { return to_json(m.info); }
+  static Join read(const Json& json) { return {worker_info(json)}; }
+};
+
+template <>
+struct Row<Heartbeat> {
+  static constexpr std::string_view kName = "heartbeat";
+  static Json write(const Heartbeat& m) { return to_json(m.progress); }
+  static Heartbeat read(const Json& json) { return {progress(json)}; }
+};
+
+template <>
+struct Row<Report> {
+  static constexpr std::string_view kName = "report";
+  static Json write(const Report& m) { return binary(m.content); }
+  static Report read(const Json& json) { return {bytes(json)}; }
+};
+
+template <>
+struct Row<Failure> {
+  static constexpr std::string_view kName = "failure";
+  static Json write(const Failure& m) {
+    return {{"code", static_cast<std::uint8_t>(m.error.code)},
+            {"message", m.error.message},
+            {"peer", to_int(m.error.peer)},
+            {"progress", to_json(m.progress)}};
+  }
+  static Failure read(const Json& json) {
+    return {Error{checked_enum(json.at("code"), ErrorCode::kInternal),
+                  json.at("message").get<std::string>(), Rank{json.at("peer").get<std::int32_t>()}},
+            progress(json.at("progress"))};
+  }
+};
+
+template <>
+struct Row<Leave> {
+  static constexpr std::string_view kName = "leave";
+  static Json write(const Leave&) { return Json::object(); }
+  static Leave read(const Json&) { return {}; }
+};
+
+template <>
+struct Row<StoreRequest> {
+  static constexpr std::string_view kName = "store_request";
+  static Json write(const StoreRequest& m) {
+    return {{"id", m.id},
+            {"action", static_cast<std::uint8_t>(m.action)},
+            {"key", m.key},
+            {"value", binary(m.value)},
+            {"expected", binary(m.expected)},
+            {"delta", m.delta}};
+  }
+  static StoreRequest read(const Json& json) {
+    return {json.at("id").get<std::uint64_t>(),
+            checked_enum(json.at("action"), StoreAction::kCompareExchange),
+            json.at("key").get<std::string>(),
+            bytes(json.at("value")),
+            bytes(json.at("expected")),
+            json.at("delta").get<std::int64_t>()};
+  }
+};
+
+template <>
+struct Row<Welcome> {
+  static constexpr std::string_view kName = "welcome";
+  static Json write(const Welcome& m) {
+    Json members = Json::array();
+    for (const auto& member : m.members) members.push_back(to_json(member.info));
+    return {{"generation", to_int(m.generation)}, {"rank", to_int(m.rank)}, {"members", members}};
+  }
+  static Welcome read(const Json& json) {
+    Welcome m{Generation{json.at("generation").get<std::uint64_t>()},
+              Rank{json.at("rank").get<std::int32_t>()},
+              {}};
+    for (const auto& member : json.at("members")) {
+      const Rank rank{static_cast<std::int32_t>(m.members.size())};
+      m.members.push_back({rank, worker_info(member)});
+    }
+    if (to_int(m.rank) < -1 || to_int(m.rank) >= static_cast<std::int64_t>(m.members.size()))
+      throw std::out_of_range("rank");
+    return m;
+  }
+};
+
+template <>
+struct Row<Stop> {
+  static constexpr std::string_view kName = "stop";
+  static Json write(const Stop& m) { return static_cast<std::uint8_t>(m.reason); }
+  static Stop read(const Json& json) { return {checked_enum(json, StopReason::kAtOnce)}; }
+};
+
+template <>
+struct Row<Dump> {
+  static constexpr std::string_view kName = "dump";
+  static Json write(const Dump&) { return Json::object(); }
+  static Dump read(const Json&) { return {}; }
+};
+
+template <>
+struct Row<StoreReply> {
+  static constexpr std::string_view kName = "store_reply";
+  static Json write(const StoreReply& m) {
+    return {{"id", m.id}, {"value", binary(m.value)}, {"number", m.number}};
+  }
+  static StoreReply read(const Json& json) {
+    return {json.at("id").get<std::uint64_t>(), bytes(json.at("value")),
+            json.at("number").get<std::int64_t>()};
+  }
+};
+
+template <std::size_t... I>
+Result<Message> read_row(std::string_view kind, const Json& body, std::index_sequence<I...>) {
+  std::optional<Message> message;
+  const auto try_row = [&]<class M>() {
+    if (!message && Row<M>::kName == kind) message = Row<M>::read(body);
+  };
+  (try_row.template operator()<std::variant_alternative_t<I, Message>>(), ...);
+  if (message) return *std::move(message);
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("[cluster/messages] unknown message \"{}\"", kind));
+}
+
+}  // namespace
+
+std::string_view name(const Message& message) noexcept {
+  return std::visit([]<class M>(const M&) { return Row<M>::kName; }, message);
+}
+
+Bytes encode(const Message& message) {
+  return std::visit(
+      []<class M>(const M& m) {
+        return net::encode_message(kControlVersion, Row<M>::kName, Row<M>::write(m));
+      },
+      message);
+}
+
+Result<Message> decode(std::span<const std::byte> payload) {
+  Json body;
+  MUSTER_ASSIGN(const auto kind, net::decode_message(kControlVersion, payload, body));
+  try {
+    return read_row(kind, body, std::make_index_sequence<std::variant_size_v<Message>>());
+  } catch (const std::exception& error) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("[cluster/messages] a bad \"{}\" message: {}", kind, error.what()));
+  }
+}
+
+}  // namespace muster::cluster

@@ -1,0 +1,59 @@
+#include "muster/cluster/messages.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+namespace muster::cluster {
+namespace {
+
+const WorkerInfo kInfo{2, "höst", "boot", 77, {std::byte{0}, std::byte{255}}};
+
+std::vector<Message> samples() {
+  return {Join{kInfo},
+          Heartbeat{{Step{9}, "forward", "all_reduce"}},
+          Report{{std::byte{1}, std::byte{2}}},
+          Failure{{ErrorCode::kNumeric, "NaN", Rank{3}}, {Step{4}, "update", ""}},
+          Leave{},
+          StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
+          Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}},
+          Stop{StopReason::kAtOnce},
+          Dump{},
+          StoreReply{7, {std::byte{9}}, -8}};
+}
+
+TEST(Messages, EachComesBackAsItWas) {
+  const auto all = samples();
+  ASSERT_EQ(all.size(), std::variant_size_v<Message>);
+  for (const auto& message : all) {
+    const auto bytes = encode(message);
+    const auto decoded = decode(bytes);
+    ASSERT_TRUE(decoded) << name(message) << ": " << decoded.error().message;
+    EXPECT_EQ(decoded->index(), message.index());
+    EXPECT_EQ(encode(*decoded), bytes) << name(message);
+  }
+  const auto welcome = std::get<Welcome>(decode(encode(all[6])).value());
+  EXPECT_EQ(welcome.members[1].info, kInfo);
+  EXPECT_EQ(welcome.members[1].rank, Rank{1});
+  const auto failure = std::get<Failure>(decode(encode(all[3])).value());
+  EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
+}
+
+TEST(Messages, TextThatIsNoUtf8StillTravels) {
+  EXPECT_NO_THROW((void)encode(Failure{{ErrorCode::kInternal, "\xff\xfe bad", kNoRank}, {}}));
+}
+
+RC_GTEST_PROP(Messages, DamagedOnesAreDecodedOrRefusedButNeverCrash, ()) {
+  const auto all = samples();
+  auto bytes = encode(all[*rc::gen::inRange<std::size_t>(0, all.size())]);
+  for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
+    bytes[*rc::gen::inRange<std::size_t>(0, bytes.size())] =
+        std::byte{*rc::gen::arbitrary<std::uint8_t>()};
+  bytes.resize(*rc::gen::inRange<std::size_t>(0, bytes.size() + 1));
+  (void)decode(bytes);
+}
+
+}  // namespace
+}  // namespace muster::cluster

@@ -1,0 +1,70 @@
+#include "muster/cluster/worker_process.h"
+
+#include <csignal>
+
+namespace muster::cluster {
+
+WorkerProcess::WorkerProcess(Rank rank, std::unique_ptr<Process> process,
+                             std::unique_ptr<WritableFile> log, std::string log_path, Logger logger)
+    : process_(std::move(process)),
+      log_(std::move(log)),
+      log_path_(std::move(log_path)),
+      logger_(std::move(logger)),
+      output_{process_->output_fd(),
+              LineCollector([this](std::string_view line) { on_line(false, line); }), nullptr},
+      error_{process_->error_fd(),
+             LineCollector([this](std::string_view line) { on_line(true, line); }), nullptr} {
+  evidence.rank = rank;
+}
+
+void WorkerProcess::watch(net::SystemLoop& loop, Events events) {
+  loop_ = &loop;
+  events_ = std::move(events);
+  output_.watch = loop.watch(output_.fd, [this] { on_readable(output_); });
+  error_.watch = loop.watch(error_.fd, [this] { on_readable(error_); });
+  end_watch_ = loop.watch(process_->end_fd(), [this] {
+    const auto end = process_->poll();
+    if (!end) return;
+    const auto keep = std::exchange(end_watch_, nullptr);
+    evidence.end = end;
+    evidence.end_at = loop_->clock().now();
+    events_.on_end();
+  });
+}
+
+void WorkerProcess::on_readable(Stream& stream) {
+  const auto bytes = net::read_available(stream.fd);
+  if (bytes) return stream.lines.add(*bytes);
+  const auto keep = std::exchange(stream.watch, nullptr);
+  stream.lines.end();
+  events_.on_output_end();
+}
+
+void WorkerProcess::stop_reading() {
+  for (Stream* stream : {&output_, &error_}) {
+    stream->watch = nullptr;
+    stream->lines.end();
+  }
+}
+
+void WorkerProcess::on_line(bool is_error, std::string_view line) {
+  last_lines_.add(line);
+  if (log_) {
+    const std::string whole = std::string(line) + '\n';
+    if (const auto written = log_->append(std::as_bytes(std::span(whole))); !written) {
+      logger_->warn("[cluster/log] the log of rank {} ends here: {}", to_int(evidence.rank),
+                    written.error().message);
+      log_ = nullptr;
+    }
+  }
+  events_.on_line(is_error, line);
+}
+
+void WorkerProcess::kill() {
+  if (ended()) return;
+  killed_by_us = true;
+  if (const auto killed = process_->signal(SIGKILL); !killed)
+    logger_->warn("{}", killed.error().message);
+}
+
+}  // namespace muster::cluster

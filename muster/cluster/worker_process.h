@@ -1,0 +1,66 @@
+#pragma once
+// One worker of a local launch: its process, its output, and what is known of it.
+
+#include <functional>
+#include <memory>
+
+#include "muster/base/files.h"
+#include "muster/base/log.h"
+#include "muster/base/process.h"
+#include "muster/cluster/culprit.h"
+#include "muster/cluster/line_collector.h"
+#include "muster/cluster/messages.h"
+#include "muster/net/loop.h"
+
+namespace muster::cluster {
+
+// On the loop's thread.
+class WorkerProcess {
+ public:
+  struct Events {
+    std::function<void(bool is_error, std::string_view line)> on_line;
+    std::function<void()> on_end;  // the process has ended; its last output may still come
+    std::function<void()> on_output_end;
+  };
+
+  // `log` may be null: no log file.
+  WorkerProcess(Rank rank, std::unique_ptr<Process> process, std::unique_ptr<WritableFile> log,
+                std::string log_path, Logger logger);
+
+  void watch(net::SystemLoop& loop, Events events);
+  void kill();
+  void stop_reading();  // when somebody else keeps its pipes open
+  bool output_ended() const noexcept { return !output_.watch && !error_.watch; }
+  bool ended() const noexcept { return evidence.end.has_value(); }
+  int pid() const noexcept { return process_->pid(); }
+  std::vector<std::string> last_lines() const { return last_lines_.take(); }
+  const std::string& log_path() const noexcept { return log_path_; }
+
+  Evidence evidence;
+  Progress progress;
+  std::string host;
+  bool here = false;  // has joined, though perhaps not everybody has
+  bool killed_by_us = false;
+
+ private:
+  struct Stream {
+    int fd;
+    LineCollector lines;
+    net::Registration watch;
+  };
+  void on_readable(Stream& stream);
+  void on_line(bool is_error, std::string_view line);
+
+  std::unique_ptr<Process> process_;
+  std::unique_ptr<WritableFile> log_;
+  std::string log_path_;
+  Logger logger_;
+  Events events_;
+  LastLines last_lines_;
+  Stream output_;
+  Stream error_;
+  net::Registration end_watch_;
+  net::SystemLoop* loop_ = nullptr;
+};
+
+}  // namespace muster::cluster

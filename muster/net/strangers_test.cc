@@ -1,0 +1,235 @@
+// Who is not let in: each kind of stranger is refused and counted, and nobody else notices.
+#include <gtest/gtest.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
+#include <asio/connect.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+
+#include "muster/net/testing/recorder.h"
+
+namespace muster::net {
+namespace {
+
+using asio::ip::tcp;
+using testing::Pair;
+using testing::pattern;
+using testing::soon;
+
+NetworkOptions short_handshakes() {
+  NetworkOptions options;
+  options.handshake_timeout = std::chrono::milliseconds(300);
+  return options;
+}
+
+// A TCP connection to the pair's listener, without any manners.
+class RawPeer {
+ public:
+  explicit RawPeer(const Address& address) : socket_(context_) {
+    socket_.connect(tcp::endpoint(asio::ip::make_address(address.host), address.port));
+  }
+  void write(std::span<const std::byte> bytes) {
+    asio::error_code ignored;
+    asio::write(socket_, asio::buffer(bytes.data(), bytes.size()), ignored);
+  }
+  // Until the other side closes; false when it does not.
+  bool closed_by_peer() {
+    const timeval patience{30, 0};
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    std::array<std::byte, 4096> bytes;
+    for (;;) {
+      const auto count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), 0);
+      if (count == 0 || (count < 0 && errno == ECONNRESET)) return true;
+      if (count < 0) return false;
+    }
+  }
+  int fd() { return socket_.native_handle(); }
+
+ private:
+  asio::io_context context_;
+  tcp::socket socket_;
+};
+
+// A TLS client as a stranger writes it.
+bool tls_client_is_let_in(RawPeer& peer, int version, const Credentials* credentials) {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set_max_proto_version(context, version);
+  if (credentials != nullptr) {
+    const auto& pem = credentials->certificate_pem();
+    BIO* bio = BIO_new_mem_buf(pem.data(), -1);
+    X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+    BIO* key_bio = BIO_new_mem_buf(credentials->private_key_pem().data(), -1);
+    EVP_PKEY* key = PEM_read_bio_PrivateKey(key_bio, nullptr, nullptr, nullptr);
+    EXPECT_EQ(SSL_CTX_use_certificate(context, certificate), 1);
+    EXPECT_EQ(SSL_CTX_use_PrivateKey(context, key), 1);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    BIO_free(bio);
+    BIO_free(key_bio);
+  }
+  SSL* ssl = SSL_new(context);
+  SSL_set_fd(ssl, peer.fd());
+  const bool connected = SSL_connect(ssl) == 1;
+  // With TLS 1.3 the server's refusal arrives after the client's part is done.
+  char byte = 0;
+  const timeval patience{1, 0};
+  ::setsockopt(peer.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const bool refused = !connected || (SSL_read(ssl, &byte, 1) <= 0 && errno != EAGAIN);
+  SSL_free(ssl);
+  SSL_CTX_free(context);
+  return !refused;
+}
+
+class Strangers : public ::testing::Test {
+ protected:
+  // The connection of the members still works, and exactly `strangers` were turned away.
+  void expect_unaffected(std::uint64_t strangers) {
+    EXPECT_EQ(pair_.server_network->counters().handshakes_refused, strangers);
+    FrameHeader header;
+    header.kind = kFirstCommFrame;
+    pair_.client->send(header, pattern(1000, 1));
+    EXPECT_EQ(pair_.at_server->wait_frames(1).size(), 1u);
+    EXPECT_TRUE(connect_and_wait(*pair_.client_network, pair_.listener->address(), soon()));
+  }
+  const Address& address() { return pair_.listener->address(); }
+
+  Pair pair_{short_handshakes()};
+};
+
+TEST_F(Strangers, WithTheCertificateOfAnotherJob) {
+  const auto other = create_credentials(system_clock().wall()).value();
+  const auto loop = create_loop("stranger", create_null_logger());
+  const auto network = create_network(*loop, other, {}, create_null_logger()).value();
+  const auto result = connect_and_wait(*network, address(), soon());
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kInvalid);
+  RawPeer raw(address());
+  EXPECT_FALSE(tls_client_is_let_in(raw, TLS1_3_VERSION, &other));
+  expect_unaffected(2);
+}
+
+TEST_F(Strangers, WithoutACertificate) {
+  RawPeer raw(address());
+  EXPECT_FALSE(tls_client_is_let_in(raw, TLS1_3_VERSION, nullptr));
+  expect_unaffected(1);
+}
+
+TEST_F(Strangers, WithAnOldProtocol) {
+  RawPeer raw(address());
+  EXPECT_FALSE(tls_client_is_let_in(raw, TLS1_2_VERSION, &pair_.credentials));
+  expect_unaffected(1);
+}
+
+TEST_F(Strangers, TheRightCertificateIsLetIn) {  // the test's own client is not the reason above
+  RawPeer raw(address());
+  EXPECT_TRUE(tls_client_is_let_in(raw, TLS1_3_VERSION, &pair_.credentials));
+}
+
+TEST_F(Strangers, InPlainText) {
+  RawPeer raw(address());
+  raw.write(encode_header(FrameHeader{.kind = 1, .job = pair_.credentials.job()}));
+  EXPECT_TRUE(raw.closed_by_peer());
+  expect_unaffected(1);
+}
+
+TEST_F(Strangers, WhoSaysNothing) {
+  RawPeer silent(address());
+  RawPeer slow(address());
+  slow.write(std::vector<std::byte>{std::byte{0x16}});
+  EXPECT_TRUE(silent.closed_by_peer());
+  EXPECT_TRUE(slow.closed_by_peer());
+  expect_unaffected(2);
+}
+
+TEST(StrangersInNumbers, CrowdOutEachOtherOnly) {
+  NetworkOptions options;
+  options.handshake_timeout = std::chrono::hours(1);
+  options.max_handshakes = 8;
+  Pair pair(options);
+  std::vector<std::unique_ptr<RawPeer>> crowd;
+  for (int i = 0; i < 40; ++i) crowd.push_back(std::make_unique<RawPeer>(pair.listener->address()));
+  EXPECT_TRUE(crowd.front()->closed_by_peer());
+  EXPECT_TRUE(connect_and_wait(*pair.client_network, pair.listener->address(), soon()));
+}
+
+// The clock of this process has been set forward by ten years.
+class LaterClock : public Clock {
+ public:
+  TimePoint now() const noexcept override { return system_clock().now(); }
+  WallTime wall() const noexcept override {
+    return system_clock().wall() + std::chrono::hours(24 * 3650);
+  }
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
+                  TimePoint until) override {
+    return system_clock().wait_until(lock, condition, until);
+  }
+};
+
+TEST(StrangersInTime, AnExpiredCertificateIsRefused) {
+  LaterClock later;
+  const auto credentials = create_credentials(system_clock().wall()).value();
+  const auto loop = create_loop("later", create_null_logger(), later);
+  const auto network = create_network(*loop, credentials, {}, create_null_logger()).value();
+  const auto listener = network->listen({"127.0.0.1", 0}, [](auto) { FAIL(); }).value();
+  const auto result = connect_and_wait(*network, listener->address(), soon());
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("expired"), std::string::npos) << result.error().message;
+}
+
+// Past the handshake only a broken member can send these; in plain text anybody.
+class Malformed : public ::testing::Test {
+ protected:
+  Malformed() {
+    NetworkOptions options;
+    options.insecure_plaintext = true;
+    pair_ = std::make_unique<Pair>(options);
+    listener_ = pair_->server_network
+                    ->listen({"127.0.0.1", 0},
+                             [this](std::shared_ptr<Connection> connection) {
+                               connection->start(at_server_);
+                               connections_.push_back(std::move(connection));
+                             })
+                    .value();
+  }
+  ~Malformed() override { pair_.reset(); }
+
+  std::shared_ptr<testing::Recorder> at_server_ = std::make_shared<testing::Recorder>();
+  std::vector<std::shared_ptr<Connection>> connections_;
+  std::unique_ptr<Pair> pair_;
+  std::unique_ptr<Listener> listener_;
+};
+
+TEST_F(Malformed, GarbageEndsTheConnection) {
+  RawPeer raw(listener_->address());
+  raw.write(pattern(100'000, 3));
+  const auto why = at_server_->wait_closed();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, ErrorCode::kCorrupt);
+  EXPECT_EQ(pair_->server_network->counters().malformed, 1u);
+}
+
+TEST_F(Malformed, AFrameOfAnotherJobEndsTheConnection) {
+  RawPeer raw(listener_->address());
+  raw.write(encode_header(FrameHeader{.kind = 1, .job = pair_->credentials.job() + 1}));
+  const auto why = at_server_->wait_closed();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, ErrorCode::kInvalid);
+  EXPECT_EQ(pair_->server_network->counters().wrong_job, 1u);
+}
+
+TEST_F(Malformed, AFrameCutShortIsAPeerLost) {
+  RawPeer raw(listener_->address());
+  raw.write(encode_header(FrameHeader{.kind = 1, .job = pair_->credentials.job(), .length = 10}));
+  raw.write(pattern(9, 1));
+  ::shutdown(raw.fd(), SHUT_WR);
+  const auto why = at_server_->wait_closed();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, ErrorCode::kPeerLost);
+  EXPECT_TRUE(at_server_->frames().empty());
+}
+
+}  // namespace
+}  // namespace muster::net

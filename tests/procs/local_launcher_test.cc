@@ -1,0 +1,262 @@
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "muster/cluster/launcher.h"
+#include "muster/net/loop.h"
+
+namespace muster::cluster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Everything that happens, and a chance to do something at it.
+class Watcher : public LaunchObserver {
+ public:
+  void on_generation(const Welcome& generation) override {
+    welcome = generation;
+    if (then) then(*this);
+  }
+  void on_progress(Rank, const Progress&) override { ++heartbeats; }
+  void on_report(Rank rank, const Bytes& content) override {
+    reports[to_int(rank)] =
+        std::string(reinterpret_cast<const char*>(content.data()), content.size());
+  }
+  void on_line(Rank rank, bool is_error, std::string_view line) override {
+    (is_error ? errors : lines)[to_int(rank)].emplace_back(line);
+    if (on_each_line) on_each_line(std::string(line));
+  }
+  void on_stop(int, StopReason reason) override { stops.push_back(reason); }
+
+  std::function<void(Watcher&)> then;
+  std::function<void(const std::string&)> on_each_line;
+  Welcome welcome;
+  int heartbeats = 0;
+  std::map<int, std::string> reports;
+  std::map<int, std::vector<std::string>> lines, errors;
+  std::vector<StopReason> stops;
+};
+
+// "R", "S", "T", "Z", …; empty: no such process.
+std::string state_of(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const auto after_name = text.rfind(')');
+  return after_name == std::string::npos ? "" : text.substr(after_name + 2, 1);
+}
+
+bool is_gone(int pid) {
+  const auto state = state_of(pid);
+  return state.empty() || state == "Z";
+}
+
+class LocalLauncher : public ::testing::Test {
+ protected:
+  LocalLauncher() {
+    folder_ = Path(::testing::TempDir()) /
+              ("muster_procs_" + std::to_string(::getpid()) + "_" +
+               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    spec_.workers = 3;
+    spec_.log_folder = folder_ / "logs";
+  }
+  ~LocalLauncher() override { std::filesystem::remove_all(folder_); }
+
+  JobEnd run(const std::string& act, int actor) {
+    spec_.command = {MUSTER_PROCS_WORKER, act, std::to_string(actor)};
+    const auto launcher =
+        create_local_launcher(system_processes(), system_files(), create_null_logger());
+    const auto end = launcher->run(spec_, watcher_);
+    EXPECT_TRUE(end) << end.error().message;
+    for (const auto& member : watcher_.welcome.members) EXPECT_TRUE(is_gone(member.info.pid));
+    return end ? *end : JobEnd{};
+  }
+
+  JobFailure run_to_failure(const std::string& act, int actor) {
+    auto end = run(act, actor);
+    EXPECT_TRUE(end.failure) << "the job should have failed";
+    EXPECT_EQ(end.exit_statuses.size(), static_cast<std::size_t>(spec_.workers));
+    return end.failure.value_or(JobFailure{});
+  }
+
+  LaunchSpec spec_;
+  Watcher watcher_;
+  Path folder_;
+};
+
+TEST_F(LocalLauncher, AJobThatGoesWellEndsWell) {
+  const auto end = run("store", 0);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_FALSE(end.signal);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0}));
+  ASSERT_EQ(watcher_.welcome.members.size(), 3u);
+  EXPECT_EQ(watcher_.welcome.generation, Generation{1});
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(watcher_.welcome.members[static_cast<std::size_t>(i)].info.worker, i);
+  EXPECT_GE(watcher_.heartbeats, 3);
+}
+
+TEST_F(LocalLauncher, OneWorkerIsAnOrdinaryCase) {
+  spec_.workers = 1;
+  EXPECT_EQ(run("store", 0).exit_statuses, std::vector<int>{0});
+}
+
+TEST_F(LocalLauncher, OutputArrivesInWholeLinesAndInTheLogs) {
+  const auto end = run("print", 0);
+  EXPECT_FALSE(end.failure);
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_EQ(watcher_.lines[rank].size(), 30u);
+    EXPECT_EQ(watcher_.lines[rank][29], "line 29");
+    EXPECT_EQ(watcher_.errors[rank], std::vector<std::string>{"no newline at the end"});
+    EXPECT_EQ(watcher_.reports[rank], "a report");
+    std::ifstream log(spec_.log_folder / ("rank-" + std::to_string(rank) + ".log"));
+    const auto count = std::count(std::istreambuf_iterator<char>(log), {}, '\n');
+    EXPECT_EQ(count, 31);
+  }
+}
+
+TEST_F(LocalLauncher, AKilledWorkerIsNamed) {
+  watcher_.then = [](Watcher& w) { ::kill(w.welcome.members[1].info.pid, SIGKILL); };
+  const auto failure = run_to_failure("wait", 0);
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.pid, watcher_.welcome.members[1].info.pid);
+  EXPECT_EQ(failure.host, watcher_.welcome.members[1].info.host);
+  EXPECT_EQ(failure.reason, "killed by SIGKILL");
+}
+
+TEST_F(LocalLauncher, ACrashIsNamed) {
+  const auto failure = run_to_failure("segv", 2);
+  EXPECT_EQ(failure.rank, Rank{2});
+  EXPECT_EQ(failure.reason, "killed by SIGSEGV");
+}
+
+TEST_F(LocalLauncher, AnExitStatusIsNamed) {
+  const auto failure = run_to_failure("exit3", 1);
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.reason, "exit status 3");
+}
+
+TEST_F(LocalLauncher, LeavingWithoutGoodbyeIsAFailure) {
+  const auto failure = run_to_failure("exit0", 1);
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.reason, "exit status 0 before the job was over");
+}
+
+TEST_F(LocalLauncher, AnExceptionShowsItsLastLines) {
+  const auto failure = run_to_failure("throw", 0);
+  EXPECT_EQ(failure.rank, Rank{0});
+  EXPECT_EQ(failure.reason, "killed by SIGABRT");
+  ASSERT_FALSE(failure.last_lines.empty());
+  EXPECT_THAT(failure.last_lines.back(), HasSubstr("out of cheese"));
+  EXPECT_THAT(describe(failure), HasSubstr("out of cheese"));
+  EXPECT_EQ(failure.log, (spec_.log_folder / "rank-0.log").string());
+}
+
+TEST_F(LocalLauncher, AReportedErrorIsTheReason) {
+  const auto failure = run_to_failure("numeric", 1);
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.error.code, ErrorCode::kNumeric);
+  EXPECT_THAT(failure.error.message, HasSubstr("step 17"));
+  EXPECT_EQ(failure.progress.step, Step{17});
+  EXPECT_EQ(failure.progress.operation, "clip gradients");
+}
+
+TEST_F(LocalLauncher, WhoOnlyLostAPeerIsNotTheCulprit) {
+  for (int actor = 0; actor < 3; ++actor) {
+    const auto failure = run_to_failure("die_after_warning", actor);
+    EXPECT_EQ(failure.rank, Rank{actor}) << describe(failure);
+    EXPECT_EQ(failure.reason, "killed by SIGKILL");
+  }
+}
+
+TEST_F(LocalLauncher, AFrozenWorkerIsFoundByItsSilence) {
+  spec_.heartbeat_timeout = std::chrono::milliseconds(1500);
+  const auto failure = run_to_failure("freeze", 2);
+  EXPECT_EQ(failure.rank, Rank{2});
+  EXPECT_EQ(failure.error.code, ErrorCode::kTimeout);
+  EXPECT_EQ(failure.reason, "was silent for too long");
+}
+
+TEST_F(LocalLauncher, ACrashBeforeJoiningIsNamed) {
+  const auto failure = run_to_failure("crash_before_join", 1);
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.reason, "killed by SIGABRT");
+}
+
+TEST_F(LocalLauncher, AnExitBeforeJoiningIsNamed) {
+  const auto failure = run_to_failure("exit_before_join", 0);
+  EXPECT_EQ(failure.rank, Rank{0});
+  EXPECT_EQ(failure.reason, "exit status 2");
+}
+
+TEST_F(LocalLauncher, WhoNeverJoinsIsNamed) {
+  spec_.join_timeout = std::chrono::milliseconds(1500);
+  const auto failure = run_to_failure("never_join", 1);
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.error.code, ErrorCode::kTimeout);
+  EXPECT_THAT(failure.error.message, HasSubstr("workers 1 of 3 did not join"));
+}
+
+TEST_F(LocalLauncher, AMissingProgramIsAnErrorAndNothingStarts) {
+  spec_.command = {"/nowhere/worker"};
+  const auto end = create_local_launcher(system_processes(), system_files(), create_null_logger())
+                       ->run(spec_, watcher_);
+  ASSERT_FALSE(end);
+  EXPECT_THAT(end.error().message, HasSubstr("/nowhere/worker"));
+}
+
+TEST_F(LocalLauncher, ASignalAsksForACheckpointAndAnEnd) {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) {
+    watcher_.stops.clear();
+    watcher_.then = [number](Watcher&) { ::kill(::getpid(), number); };
+    const auto end = run("wait", 0);
+    EXPECT_FALSE(end.failure) << describe(*end.failure);
+    EXPECT_EQ(end.signal, number);
+    EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0}));
+    EXPECT_EQ(watcher_.stops, std::vector{StopReason::kCheckpointAndExit});
+    EXPECT_EQ(watcher_.lines[1].back(), "stopped as asked");
+  }
+}
+
+TEST_F(LocalLauncher, ASecondSignalEndsAtOnce) {
+  int ready = 0;
+  watcher_.on_each_line = [&](const std::string& line) {
+    if (line != "ready" || ++ready < 3) return;
+    ::kill(::getpid(), SIGTERM);
+    ::kill(::getpid(), SIGINT);
+  };
+  const auto end = run("stubborn", 0);
+  EXPECT_FALSE(end.failure);
+  EXPECT_TRUE(end.signal);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL, -SIGKILL}));
+  EXPECT_EQ(watcher_.stops, (std::vector{StopReason::kCheckpointAndExit, StopReason::kAtOnce}));
+}
+
+TEST_F(LocalLauncher, ItsDeathTakesTheWorkersAlong) {
+  auto launcher =
+      system_processes().spawn({{MUSTER_PROCS_LAUNCHER, MUSTER_PROCS_WORKER}, {}, {}, {}}).value();
+  std::string text;
+  while (text.find('\n') == std::string::npos) {
+    const auto more = net::read_available(launcher->output_fd());
+    ASSERT_TRUE(more) << "the launcher ended early";
+    text += *more;
+  }
+  std::istringstream pids(text);
+  std::vector<int> workers{std::istream_iterator<int>(pids), {}};
+  ASSERT_EQ(workers.size(), 3u);
+  for (const int pid : workers) EXPECT_FALSE(is_gone(pid));
+  ::kill(launcher->pid(), SIGKILL);
+  const auto deadline = Deadline::after(system_clock(), std::chrono::seconds(20));
+  const auto all_gone = [&] { return std::all_of(workers.begin(), workers.end(), is_gone); };
+  while (!all_gone() && !deadline.passed(system_clock()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(all_gone());
+}
+
+}  // namespace
+}  // namespace muster::cluster

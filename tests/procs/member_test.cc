@@ -1,0 +1,154 @@
+// Members and coordinator of one process, over real sockets.
+#include "muster/cluster/member.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "muster/cluster/coordinator.h"
+
+namespace muster::cluster {
+namespace {
+
+Deadline soon() { return Deadline::after(system_clock(), std::chrono::seconds(30)); }
+
+struct Host {
+  explicit Host(const net::Credentials& credentials)
+      : loop(net::create_loop("host", create_null_logger())),
+        network(net::create_network(*loop, credentials, {}, create_null_logger()).value()) {}
+  ~Host() { loop->stop(); }
+  std::unique_ptr<net::SystemLoop> loop;
+  std::unique_ptr<net::Network> network;
+};
+
+class Members : public ::testing::Test {
+ protected:
+  void start(std::int32_t workers, CoordinatorEvents events = {}) {
+    CoordinatorOptions options;
+    options.policy.min_workers = options.policy.max_workers = workers;
+    coordinator_ = create_coordinator(*host_.network, {"127.0.0.1", 0}, options, std::move(events),
+                                      create_null_logger())
+                       .value();
+  }
+  Result<std::unique_ptr<Member>> join_as(Host& host, std::int32_t worker,
+                                          Deadline deadline = soon()) {
+    MemberOptions options{coordinator_->address(), {worker, "host", "boot", 100 + worker, {}}};
+    return join(*host.network, options, deadline, create_null_logger());
+  }
+  // All of a job at once, as join() waits for the others.
+  std::vector<std::unique_ptr<Member>> join_all(Host& host, std::int32_t workers) {
+    std::vector<std::future<Result<std::unique_ptr<Member>>>> joins;
+    for (std::int32_t i = 0; i < workers; ++i)
+      joins.push_back(std::async(std::launch::async, [&, i] { return join_as(host, i); }));
+    std::vector<std::unique_ptr<Member>> members;
+    for (auto& each : joins) members.push_back(each.get().value());
+    return members;
+  }
+
+  net::Credentials credentials_ = net::create_credentials(system_clock().wall()).value();
+  Host host_{credentials_};
+  Host workers_{credentials_};
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+TEST_F(Members, AgreeOnTheGeneration) {
+  for (const std::int32_t size : {1, 2, 3, 5, 8}) {
+    start(size);
+    const auto members = join_all(workers_, size);
+    for (std::int32_t i = 0; i < size; ++i) {
+      const auto& membership = members[static_cast<std::size_t>(i)]->membership();
+      EXPECT_EQ(membership.generation, Generation{1});
+      EXPECT_EQ(membership.rank, Rank{i});
+      EXPECT_EQ(membership.members, members[0]->membership().members);
+      EXPECT_EQ(membership.size(), size);
+    }
+  }
+}
+
+TEST_F(Members, AreToldToStopAlsoWhenTheyAskLater) {
+  start(2);
+  const auto members = join_all(workers_, 2);
+  std::promise<StopReason> early;
+  members[0]->on_stop([&](StopReason reason) { early.set_value(reason); });
+  EXPECT_FALSE(members[0]->stop_requested());
+  coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  auto told = early.get_future();
+  ASSERT_EQ(told.wait_until(soon().at()), std::future_status::ready);
+  EXPECT_EQ(members[0]->stop_requested(), StopReason::kCheckpointAndExit);
+  std::promise<StopReason> late;
+  members[0]->on_stop([&](StopReason reason) { late.set_value(reason); });
+  EXPECT_EQ(late.get_future().get(), StopReason::kCheckpointAndExit);
+}
+
+TEST_F(Members, NoticeTheCoordinatorsEnd) {
+  start(1);
+  const auto members = join_all(workers_, 1);
+  std::promise<Error> lost;
+  members[0]->on_lost([&](const Error& why) { lost.set_value(why); });
+  std::thread waits([&] {
+    const auto value = members[0]->store().get("never", soon());
+    EXPECT_EQ(value.error().code, ErrorCode::kPeerLost);
+  });
+  coordinator_.reset();
+  auto why = lost.get_future();
+  ASSERT_EQ(why.wait_until(soon().at()), std::future_status::ready);
+  EXPECT_EQ(why.get().code, ErrorCode::kPeerLost);
+  waits.join();
+}
+
+TEST_F(Members, WaitForTheOthersOnlyUntilTheDeadline) {
+  start(2);
+  const auto alone =
+      join_as(workers_, 0, Deadline::after(system_clock(), std::chrono::milliseconds(300)));
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().code, ErrorCode::kTimeout);
+}
+
+TEST_F(Members, OfTheSameNumberAreRefusedWithTheReason) {
+  std::promise<void> joined;
+  CoordinatorEvents events;
+  events.on_join = [&, first = true](std::int32_t) mutable {
+    if (std::exchange(first, false)) joined.set_value();
+  };
+  start(2, std::move(events));
+  auto first = std::async(std::launch::async, [&] { return join_as(workers_, 0); });
+  ASSERT_EQ(joined.get_future().wait_until(soon().at()), std::future_status::ready);
+  for (const std::int32_t wrong : {0, 2, -1}) {
+    const auto refused = join_as(workers_, wrong);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+  }
+  EXPECT_TRUE(join_as(workers_, 1));
+  EXPECT_TRUE(first.get());
+}
+
+TEST_F(Members, AreReportedWhenTheyAreLost) {
+  std::promise<std::pair<std::int32_t, Error>> lost;
+  CoordinatorEvents events;
+  events.on_lost = [&](std::int32_t worker, const Error& why) { lost.set_value({worker, why}); };
+  start(2, std::move(events));
+  auto members = join_all(workers_, 2);
+  members[1].reset();
+  auto told = lost.get_future();
+  ASSERT_EQ(told.wait_until(soon().at()), std::future_status::ready);
+  const auto [worker, why] = told.get();
+  EXPECT_EQ(worker, 1);
+  EXPECT_EQ(why.code, ErrorCode::kPeerLost);
+  EXPECT_EQ(why.peer, Rank{1});
+}
+
+TEST_F(Members, WhoLeavesIsNotLost) {
+  std::promise<std::int32_t> left;
+  CoordinatorEvents events;
+  events.on_lost = [](std::int32_t, const Error& why) { FAIL() << why.message; };
+  events.on_leave = [&](std::int32_t worker) { left.set_value(worker); };
+  start(1, std::move(events));
+  auto members = join_all(workers_, 1);
+  members[0]->leave(soon());
+  EXPECT_EQ(left.get_future().get(), 0);
+  members.clear();
+}
+
+}  // namespace
+}  // namespace muster::cluster

@@ -1,0 +1,169 @@
+// A worker for tests: joins the job, and then one rank does what the command line says while the
+// others behave as survivors do.   procs_worker ACT [RANK]
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "muster/cluster/environment.h"
+#include "muster/cluster/member.h"
+#include "muster/net/network.h"
+
+namespace {
+
+using namespace muster;
+using std::chrono::seconds;
+
+Deadline after(Duration duration) { return Deadline::after(system_clock(), duration); }
+
+struct Worker {
+  std::string act;
+  Rank actor;
+  cluster::Member& member;
+  std::promise<void> over;
+  std::once_flag ended;
+
+  bool acts() const { return member.membership().rank == actor; }
+  void end() {
+    std::call_once(ended, [this] { over.set_value(); });
+  }
+};
+
+[[noreturn]] void give_up(Worker& worker, const Error& why) {
+  worker.member.fail(why, after(seconds(5)));
+  std::cerr << "gave up: " << why.message << std::endl;
+  std::_Exit(1);
+}
+
+int wait_for_the_end(Worker& worker) {
+  worker.member.on_stop([&](cluster::StopReason) { worker.end(); });
+  worker.member.on_lost([](const Error&) { std::_Exit(1); });
+  if (worker.over.get_future().wait_for(seconds(60)) != std::future_status::ready) return 9;
+  std::cout << "stopped as asked" << std::endl;
+  worker.member.leave(after(seconds(5)));
+  return 0;
+}
+
+int leave(Worker& worker) {
+  worker.member.leave(after(seconds(5)));
+  return 0;
+}
+
+// The others hear of it before the process is gone, and blame the actor at once.
+int die_after_warning(Worker& worker) {
+  auto& store = worker.member.store();
+  if (worker.acts()) {
+    (void)store.set("dying", cluster::to_bytes("now"), after(seconds(20)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::raise(SIGKILL);
+  }
+  (void)store.get("dying", after(seconds(20)));
+  give_up(worker, fail(ErrorCode::kPeerLost, "[comm/all_reduce] lost the peer", worker.actor));
+}
+
+int print(Worker& worker) {
+  for (int i = 0; i < 30; ++i) std::cout << "line " << i << '\n';
+  std::cout << std::flush;
+  std::cerr << "no newline at the end" << std::flush;
+  worker.member.report(cluster::to_bytes("a report"));
+  return leave(worker);
+}
+
+int numeric(Worker& worker) {
+  worker.member.progress({Step{17}, "update", "clip gradients"});
+  worker.member.fail(fail(ErrorCode::kNumeric, "[train/step] the loss is NaN at step 17"),
+                     after(seconds(5)));
+  return 4;
+}
+
+int use_the_store(Worker& worker) {
+  auto& store = worker.member.store();
+  const auto size = worker.member.membership().size();
+  const auto rank = to_int(worker.member.membership().rank);
+  const auto mine = "key/" + std::to_string(rank);
+  if (!store.set(mine, cluster::to_bytes(mine), after(seconds(20)))) return 10;
+  for (int other = 0; other < size; ++other) {
+    const auto key = "key/" + std::to_string(other);
+    const auto value = store.get(key, after(seconds(20)));
+    if (!value || cluster::to_string(*value) != key) return 11;
+  }
+  if (!store.add("count", rank + 1, after(seconds(20)))) return 12;
+  const auto me = cluster::to_bytes(mine);
+  const auto winner = store.compare_exchange("winner", {}, me, after(seconds(20)));
+  const auto seen = store.get("winner", after(seconds(20)));
+  if (!winner || !seen || *winner != *seen) return 13;
+  const auto nothing = store.get("never", after(std::chrono::milliseconds(50)));
+  if (nothing || nothing.error().code != ErrorCode::kTimeout) return 14;
+  return leave(worker);
+}
+
+int run(Worker& worker) {
+  using Act = std::function<int(Worker&)>;
+  static const std::map<std::string, Act> acts{
+      {"wait", wait_for_the_end},
+      {"leave", leave},
+      {"print", print},
+      {"store", use_the_store},
+      {"sigkill", [](Worker&) { return std::raise(SIGKILL); }},
+      {"segv", [](Worker&) { return std::raise(SIGSEGV); }},
+      {"freeze", [](Worker&) { return std::raise(SIGSTOP); }},
+      {"exit3", [](Worker&) -> int { std::exit(3); }},
+      {"exit0", [](Worker&) -> int { std::_Exit(0); }},
+      {"throw", [](Worker&) -> int { throw std::runtime_error("out of cheese"); }},
+      {"numeric", numeric},
+      {"stubborn",
+       [](Worker& w) {
+         std::cout << "ready" << std::endl;
+         std::this_thread::sleep_for(seconds(60));
+         return static_cast<int>(w.acts());
+       }},
+  };
+  if (worker.act == "die_after_warning") return die_after_warning(worker);
+  if (worker.acts() || worker.act == "print" || worker.act == "store" || worker.act == "stubborn")
+    return acts.at(worker.act)(worker);
+  return wait_for_the_end(worker);
+}
+
+int before_joining(const std::string& act) {
+  if (act == "crash_before_join") std::raise(SIGABRT);
+  if (act == "exit_before_join") std::exit(2);
+  if (act == "never_join") std::this_thread::sleep_for(seconds(60));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string act = argc > 1 ? argv[1] : "leave";
+  const Rank actor{argc > 2 ? std::atoi(argv[2]) : 0};
+  const auto environment = cluster::read_environment(cluster::system_variable);
+  if (!environment) {
+    std::cerr << environment.error().message << std::endl;
+    return 3;
+  }
+  if (Rank{environment->worker} == actor) before_joining(act);
+  const auto log = create_stderr_logger();
+  const auto loop = net::create_loop("worker", log);
+  const auto credentials = net::credentials_from_text(environment->credentials).value();
+  const auto network = net::create_network(*loop, credentials, {}, log).value();
+  auto member = cluster::join(
+      *network, {environment->coordinator, cluster::describe_this_process(environment->worker)},
+      after(seconds(30)), log);
+  if (!member) {
+    std::cerr << member.error().message << std::endl;
+    return 1;
+  }
+  Worker worker{act, actor, **member, {}, {}};
+  const int status = run(worker);
+  loop->stop();
+  return status;
+}
