@@ -146,7 +146,9 @@ TEST_F(ConsoleTest, AStoppedRunSaysWhy) {
   ended.completed = false;
   ended.reason = "rank 1 was killed by SIGKILL";
   sink->take(ended);
-  EXPECT_THAT(terminal_.take(), HasSubstr("stopped after step 0 in 0 s: rank 1 was killed"));
+  const std::string text = terminal_.take();
+  EXPECT_THAT(text, HasSubstr("\nstopped after step 0 in "));
+  EXPECT_THAT(text, HasSubstr(": rank 1 was killed by SIGKILL\n"));
 }
 
 TEST_F(ConsoleTest, ColourIsOnlyUsedWhereAskedFor) {
