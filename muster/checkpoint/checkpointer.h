@@ -22,7 +22,7 @@
 namespace muster::checkpoint {
 
 struct CheckpointOptions {
-  std::string job;
+  std::string job = {};
   std::size_t keep_last = 3;                              // whole ones; 0 keeps all
   std::uint64_t max_file_bytes = std::uint64_t{4} << 30;  // more is cut at tensors' borders
 };
@@ -30,9 +30,10 @@ struct CheckpointOptions {
 struct SaveRequest {
   Step step{0};
   Generation generation{0};
-  std::vector<NamedTensor> model, optimizer;  // names unique within each; whole, on the CPU
-  std::string state = "{}";                   // JSON object, given back by load()
-  std::vector<Step> protect;                  // kept whatever keep_last says: the best one
+  std::vector<NamedTensor> model = {},
+                           optimizer = {};  // names unique within each; whole, on the CPU
+  std::string state = "{}";                 // JSON object, given back by load()
+  std::vector<Step> protect = {};           // kept whatever keep_last says: the best one
 };
 
 struct SavedCheckpoint {

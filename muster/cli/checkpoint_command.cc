@@ -1,0 +1,223 @@
+#include "muster/cli/checkpoint_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+
+#include "muster/base/units.h"
+#include "muster/checkpoint/export.h"
+#include "muster/checkpoint/survey.h"
+#include "muster/checkpoint/verify.h"
+#include "muster/cli/application.h"
+
+namespace muster::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct CheckpointArguments {
+  std::string place;  // a run, its checkpoints, or one of them
+  std::optional<std::int64_t> step;
+  std::string output = ".";
+  bool json = false;
+};
+
+bool wants_json(const CheckpointArguments& arguments, const Context& context) {
+  return arguments.json || context.log == LogFormat::kJson;
+}
+
+// What `place` holds: one checkpoint, or all of a run.
+struct Selection {
+  Path folder;
+  std::vector<checkpoint::Found> found;
+};
+
+Result<Selection> select(const CheckpointArguments& arguments, Files& files) {
+  const Path place = arguments.place;
+  if (!files.exists(place)) {
+    return fail(ErrorCode::kNotFound,
+                fmt::format("[checkpoint] no folder {}; give a run or one of its checkpoints, as "
+                            "in runs/fashion/latest",
+                            place.native()));
+  }
+  const Path plain = place.has_filename() ? place : place.parent_path();
+  if (const auto name = checkpoint::folder_name_from_string(plain.filename().native())) {
+    return Selection{plain, {{*name, plain, checkpoint::inspect(files, plain)}}};
+  }
+  const bool is_run = files.exists(plain / "checkpoints");
+  const Path folder = is_run ? plain / "checkpoints" : plain;
+  MUSTER_ASSIGN(auto found, checkpoint::survey(files, folder));
+  if (arguments.step) {
+    std::erase_if(found, [&](const auto& one) { return to_int(one.name.step) != *arguments.step; });
+  }
+  if (!found.empty()) return Selection{folder, std::move(found)};
+  const std::string wanted =
+      arguments.step ? fmt::format(" of step {}", *arguments.step) : std::string();
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[checkpoint] no checkpoint{} in {}", wanted, folder.native()));
+}
+
+std::string state_of(const checkpoint::Found& found) {
+  if (found.manifest) return "whole";
+  return found.manifest.error().code == ErrorCode::kNotFound ? "torn" : "damaged";
+}
+
+Json list_json(const Selection& selection) {
+  Json list = Json::array();
+  for (const auto& [name, folder, manifest] : selection.found) {
+    Json entry = {{"step", to_int(name.step)},
+                  {"folder", folder.native()},
+                  {"state", state_of({name, folder, manifest})}};
+    if (manifest) {
+      entry["created"] = manifest->created;
+      entry["bytes"] = manifest->bytes();
+      entry["generation"] = to_int(manifest->generation);
+      entry["job"] = manifest->job;
+      entry["trainer"] = Json::parse(manifest->state);
+    } else {
+      entry["why"] = manifest.error().message;
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void list_text(const Selection& selection, Context& context) {
+  context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<7}  {}\n", "step", "saved", "size",
+                             "state", "folder");
+  for (const auto& found : selection.found) {
+    const auto& manifest = found.manifest;
+    context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<7}  {}\n", to_int(found.name.step),
+                               manifest ? manifest->created : "-",
+                               manifest ? format_bytes(manifest->bytes()) : "-", state_of(found),
+                               found.folder.native());
+  }
+}
+
+ExitCode list(const CheckpointArguments& arguments, Context& context) {
+  const auto selection = select(arguments, context.files);
+  if (!selection) return report(context, selection.error());
+  if (wants_json(arguments, context)) {
+    context.out << list_json(*selection).dump(2) << "\n";
+  } else {
+    list_text(*selection, context);
+  }
+  return ExitCode::kDone;
+}
+
+Json verify_json(const checkpoint::VerifyReport& one) {
+  Json damage = Json::array();
+  for (const auto& [file, chunk, what] : one.damage) {
+    Json entry = {{"file", file}, {"what", what}};
+    if (chunk) entry["chunk"] = *chunk;
+    damage.push_back(std::move(entry));
+  }
+  return {{"folder", one.folder.native()},
+          {"whole", one.whole()},
+          {"bytes_checked", one.bytes},
+          {"damage", std::move(damage)}};
+}
+
+void verify_text(const checkpoint::VerifyReport& one, Context& context) {
+  context.out << fmt::format("{}: {}, {} checked\n", one.folder.native(),
+                             one.whole() ? "whole" : "damaged", format_bytes(one.bytes));
+  for (const auto& [file, chunk, what] : one.damage) {
+    context.out << fmt::format("  {}: {}\n", file, what);
+  }
+}
+
+ExitCode verify(const CheckpointArguments& arguments, Context& context) {
+  const auto selection = select(arguments, context.files);
+  if (!selection) return report(context, selection.error());
+  const bool json = wants_json(arguments, context);
+  Json reports = Json::array();
+  bool all_whole = true;
+  for (const auto& found : selection->found) {
+    const auto one = checkpoint::verify_checkpoint(context.files, found.folder);
+    if (!one) return report(context, one.error());
+    all_whole = all_whole && one->whole();
+    if (json) reports.push_back(verify_json(*one));
+    if (!json) verify_text(*one, context);
+  }
+  if (json) context.out << reports.dump(2) << "\n";
+  return all_whole ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+// The newest whole one of the selection.
+Result<Path> choose(const Selection& selection) {
+  for (auto found = selection.found.rbegin(); found != selection.found.rend(); ++found) {
+    if (found->manifest) return found->folder;
+  }
+  return fail(ErrorCode::kNotFound, fmt::format("[checkpoint/export] no whole checkpoint in {}: {}",
+                                                selection.folder.native(),
+                                                selection.found.back().manifest.error().message));
+}
+
+ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
+  const auto selection = select(arguments, context.files);
+  if (!selection) return report(context, selection.error());
+  const auto folder = choose(*selection);
+  if (!folder) return report(context, folder.error());
+  const auto exported = checkpoint::export_weights(context.files, *folder, arguments.output);
+  if (!exported) return report(context, exported.error());
+  context.out << fmt::format("{}: {} tensors, {}, from {}\n", exported->file.native(),
+                             exported->tensors, format_bytes(exported->bytes), folder->native());
+  return ExitCode::kDone;
+}
+
+using Arguments = std::shared_ptr<CheckpointArguments>;
+
+CLI::App& add_verb(CLI::App& parent, Context& context, const Arguments& arguments,
+                   const std::string& name, const std::string& summary,
+                   const std::vector<std::string>& examples,
+                   ExitCode (*action)(const CheckpointArguments&, Context&)) {
+  CLI::App& verb = add_command(parent, name, summary, examples);
+  verb.add_option("RUN_OR_FOLDER", arguments->place,
+                  "A run's folder, its checkpoints folder or one checkpoint")
+      ->required();
+  verb.add_option("--step", arguments->step, "Only the checkpoint of this step");
+  verb.callback([arguments, action, &context] {
+    context.action = [arguments, action, &context] { return action(*arguments, context); };
+  });
+  return verb;
+}
+
+void add_json(CLI::App& verb, const Arguments& arguments) {
+  verb.add_flag("--json", arguments->json, "Answer in JSON");
+}
+
+}  // namespace
+
+void add_checkpoint_command(CLI::App& app, Context& context) {
+  CLI::App& command =
+      add_command(app, "checkpoint", "List, verify or export checkpoints",
+                  {"muster checkpoint list runs/fashion/latest",
+                   "muster checkpoint export runs/fashion/latest --output weights"});
+  command.require_subcommand(1);
+  const auto arguments = std::make_shared<CheckpointArguments>();
+  add_json(add_verb(command, context, arguments, "list", "Show what a run has saved",
+                    {"muster checkpoint list runs/fashion/latest",
+                     "muster checkpoint list --json runs/fashion/latest"},
+                    list),
+           arguments);
+  add_json(add_verb(command, context, arguments, "verify",
+                    "Read checkpoints and name every damaged chunk",
+                    {"muster checkpoint verify runs/fashion/latest",
+                     "muster checkpoint verify --step 500 --json runs/fashion/latest"},
+                    verify),
+           arguments);
+  CLI::App& exporter =
+      add_verb(command, context, arguments, "export",
+               "Write the newest whole checkpoint's weights as model.safetensors",
+               {"muster checkpoint export runs/fashion/latest",
+                "muster checkpoint export --step 500 --output weights runs/fashion/latest"},
+               export_to);
+  exporter.add_option("-o,--output", arguments->output, "Folder for model.safetensors")
+      ->capture_default_str();
+}
+
+}  // namespace muster::cli
