@@ -136,9 +136,16 @@ Status SharedGroup::wait_for(Rank rank, Deadline deadline) {
     peer.sleepers.fetch_sub(1);
     if (come(rank)) return ok();
     if (auto stopped = trouble()) return *stopped;
-    if (auto lost = gone(rank); lost && !come(rank)) return *lost;
+    if (auto lost = anybody_gone()) return *lost;
     if (deadline.passed(clock_)) return muster::fail(ErrorCode::kTimeout, "", rank);
   }
+}
+
+// Of those the meeting still waits for; whoever left after coming is not missed.
+std::optional<Error> SharedGroup::anybody_gone() const {
+  for (const Rank rank : missing())
+    if (auto lost = gone(rank); lost && !come(rank)) return lost;
+  return std::nullopt;
 }
 
 std::vector<Rank> SharedGroup::missing() const {

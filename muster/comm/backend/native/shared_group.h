@@ -102,6 +102,7 @@ class SharedGroup {
   Status open_peers(const std::vector<std::string>& introductions);
   Status wait_for(Rank rank, Deadline deadline);
   bool come(Rank rank) const noexcept;
+  std::optional<Error> anybody_gone() const;
 
   const Group group_;
   const std::size_t heap_bytes_;
