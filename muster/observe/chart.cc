@@ -8,9 +8,7 @@
 namespace muster::observe {
 namespace {
 
-// Of the drawing, in its own units; the page scales it.
-constexpr double kWidth = 720;
-constexpr double kHeight = 300;
+// Margins of the drawing, in its own units; the page scales it.
 constexpr double kLeft = 62;
 constexpr double kRight = 14;
 constexpr double kTop = 14;
@@ -24,10 +22,14 @@ struct Extent {
 
 bool is_finite(const Point& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-// The ticks and the range from the first to the last of them.
+// Ticks, the range they cover, and where its ends lie in the drawing.
 struct Axis {
   std::vector<double> ticks;
   Extent extent;
+  double begin = 0;
+  double end = 0;
+
+  double at(double value) const { return begin + extent.share(value) * (end - begin); }
 };
 
 Axis axis_of(const std::vector<Series>& series, double Point::*coordinate, bool whole_steps) {
@@ -41,16 +43,9 @@ Axis axis_of(const std::vector<Series>& series, double Point::*coordinate, bool 
     }
   }
   if (high <= low) high = low + (low == 0 ? 1 : std::abs(low) * 0.1);
-  Axis axis{muster::observe::ticks(low, high, 6), {low, high}};
+  Axis axis{muster::observe::ticks(low, high, 6), {low, high}, 0, 0};
   if (whole_steps) axis.extent = {axis.ticks.front(), axis.ticks.back()};
   return axis;
-}
-
-double x_at(const Axis& axis, double x) {
-  return kLeft + axis.extent.share(x) * (kWidth - kLeft - kRight);
-}
-double y_at(const Axis& axis, double y) {
-  return kHeight - kBottom - axis.extent.share(y) * (kHeight - kTop - kBottom);
 }
 
 std::string tick_text(double value) {
@@ -62,23 +57,28 @@ std::string tick_text(double value) {
 std::string grid(const Axis& x, const Axis& y) {
   std::string svg;
   for (const double tick : y.ticks) {
-    const double at = y_at(y, tick);
-    svg += fmt::format("<line class=grid x1={} x2={} y1={:.1f} y2={:.1f} />", kLeft,
-                       kWidth - kRight, at, at);
-    svg += fmt::format("<text class=tick x={} y={:.1f} text-anchor=end>{}</text>", kLeft - 8,
-                       at + 4, tick_text(tick));
+    svg += fmt::format("<line class=grid x1={} x2={} y1={:.1f} y2={:.1f} />", x.begin, x.end,
+                       y.at(tick), y.at(tick));
+    svg += fmt::format("<text class=tick x={} y={:.1f} text-anchor=end>{}</text>", x.begin - 8,
+                       y.at(tick) + 4, tick_text(tick));
   }
   for (const double tick : x.ticks) {
     if (tick < x.extent.low || tick > x.extent.high) continue;
-    const double at = x_at(x, tick);
-    svg += fmt::format("<line class=axis x1={:.1f} x2={:.1f} y1={} y2={} />", at, at,
-                       kHeight - kBottom, kHeight - kBottom + 5);
-    svg += fmt::format("<text class=tick x={:.1f} y={} text-anchor=middle>{}</text>", at,
-                       kHeight - kBottom + 19, tick_text(tick));
+    svg += fmt::format("<line class=axis x1={:.1f} x2={:.1f} y1={} y2={} />", x.at(tick),
+                       x.at(tick), y.begin, y.begin + 5);
+    svg += fmt::format("<text class=tick x={:.1f} y={} text-anchor=middle>{}</text>", x.at(tick),
+                       y.begin + 19, tick_text(tick));
   }
-  svg += fmt::format("<line class=axis x1={} x2={} y1={} y2={} />", kLeft, kWidth - kRight,
-                     kHeight - kBottom, kHeight - kBottom);
-  return svg;
+  return svg + fmt::format("<line class=axis x1={} x2={} y1={} y2={} />", x.begin, x.end, y.begin,
+                           y.begin);
+}
+
+std::string labels(const Chart& chart, const Axis& x, const Axis& y) {
+  return fmt::format(
+      "<text class=label x={} y={} text-anchor=middle>{}</text>"
+      "<text class=label transform=\"translate(14 {}) rotate(-90)\" text-anchor=middle>{}</text>",
+      (x.begin + x.end) / 2, y.begin + kBottom - 6, escape_html(chart.x_label),
+      (y.begin + y.end) / 2, escape_html(chart.y_label));
 }
 
 std::string curve(const Series& series, const Axis& x, const Axis& y) {
@@ -86,8 +86,8 @@ std::string curve(const Series& series, const Axis& x, const Axis& y) {
   std::string dots;
   for (const Point& point : series.points) {
     if (!is_finite(point)) continue;
-    const double at_x = x_at(x, point.x);
-    const double at_y = y_at(y, point.y);
+    const double at_x = x.at(point.x);
+    const double at_y = y.at(point.y);
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", at_x, at_y);
     if (series.dots) {
       dots += fmt::format(
@@ -118,18 +118,18 @@ std::string render_line_chart(const Chart& chart) {
     return std::ranges::any_of(series.points, is_finite);
   });
   if (empty) return {};
-  const Axis x = axis_of(chart.series, &Point::x, false);
-  const Axis y = axis_of(chart.series, &Point::y, true);
-  std::string svg = fmt::format("<figure>{}<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">",
-                                legend(chart.series), kWidth, kHeight, escape_html(chart.title));
+  Axis x = axis_of(chart.series, &Point::x, false);
+  Axis y = axis_of(chart.series, &Point::y, true);
+  x.begin = kLeft;
+  x.end = chart.width - kRight;
+  y.begin = chart.height - kBottom;
+  y.end = kTop;
+  std::string svg =
+      fmt::format("<figure>{}<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">",
+                  legend(chart.series), chart.width, chart.height, escape_html(chart.title));
   svg += grid(x, y);
   for (const Series& series : chart.series) svg += curve(series, x, y);
-  svg += fmt::format("<text class=label x={} y={} text-anchor=middle>{}</text>",
-                     (kLeft + kWidth - kRight) / 2, kHeight - 6, escape_html(chart.x_label));
-  svg += fmt::format(
-      "<text class=label transform=\"translate(14 {}) rotate(-90)\" text-anchor=middle>{}</text>",
-      (kTop + kHeight - kBottom) / 2, escape_html(chart.y_label));
-  return svg + "</svg></figure>";
+  return svg + labels(chart, x, y) + "</svg></figure>";
 }
 
 std::string render_stacked_bar(std::string_view title, const std::vector<Part>& parts) {

@@ -26,6 +26,8 @@ struct Chart {
   std::string x_label;
   std::string y_label;
   std::vector<Series> series;
+  double width = 470;  // of the drawing, in its units: about pixels where half a page is wide
+  double height = 230;
 };
 
 std::string render_line_chart(const Chart& chart);  // empty where no series has points

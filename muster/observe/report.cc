@@ -15,6 +15,7 @@ namespace muster::observe {
 namespace {
 
 constexpr std::size_t kMostPoints = 1200;  // more than the chart has pixels help nobody
+constexpr std::size_t kMostPointsSmall = 300;
 constexpr int kOtherColour = 7;
 
 std::vector<Point> points_of(const std::vector<Metrics>& rows, std::string_view metric) {
@@ -43,7 +44,7 @@ std::string card(std::string_view title, const std::string& content, std::string
 std::string loss_chart(const ReportInput& input) {
   const std::vector<Point> raw = points_of(input.rows, metric::kTrainLoss);
   const std::vector<Point> shown = thinned(raw, kMostPoints);
-  Chart chart{"loss over steps", "step", "loss", {}};
+  Chart chart{"loss over steps", "step", "loss", {}, 1000, 340};
   const bool noisy = shown.size() > 40;
   chart.series.push_back({noisy ? "training, each step" : "training", shown, 1, false, noisy});
   if (noisy) {
@@ -56,8 +57,8 @@ std::string loss_chart(const ReportInput& input) {
 
 std::string single_chart(const ReportInput& input, std::string_view metric, std::string_view label,
                          int colour, bool dots) {
-  Series series{std::string(label), thinned(points_of(input.rows, metric), kMostPoints), colour,
-                dots};
+  Series series{std::string(label), thinned(points_of(input.rows, metric), kMostPointsSmall),
+                colour, dots};
   return render_line_chart({std::string(label), "step", std::string(label), {std::move(series)}});
 }
 
@@ -163,7 +164,7 @@ std::string render_report(const ReportInput& input) {
   cards += card("Gradient norm", single_chart(input, metric::kGradNorm, "norm", 5, false));
   cards += card("Where a step's time goes", phase_bar(input));
   cards += card("Checkpoints", checkpoint_table(input.checkpoints));
-  cards += card("Environment", environment_table(input.environment));
+  cards += card("Environment", environment_table(input.environment), "wide");
   if (!input.resolved_job.empty()) {
     cards += fmt::format(
         "<section class=\"card wide\"><details><summary>Resolved job</summary><pre>{}</pre>"

@@ -25,10 +25,10 @@ header p { color: var(--muted); margin: 6px 0 0; }
 .state { font-size: 13px; font-weight: 600; vertical-align: 5px; margin-left: 12px; padding: 2px 10px;
   border: 1px solid; border-radius: 99px; letter-spacing: 0; }
 .good { color: var(--good); } .bad { color: var(--bad); }
-.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 1px;
+.numbers { display: flex; flex-wrap: wrap; gap: 1px;
   margin: 28px 0; background: var(--grid); border: 1px solid var(--grid); border-radius: 12px;
   overflow: hidden; }
-.numbers div { background: var(--card); padding: 14px 18px; }
+.numbers div { background: var(--card); padding: 14px 18px; flex: 1 1 120px; }
 .numbers dt { color: var(--muted); font-size: 13px; }
 .numbers dd { margin: 2px 0 0; font-size: 22px; font-weight: 600; letter-spacing: -.01em;
   font-variant-numeric: tabular-nums; }
