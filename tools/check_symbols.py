@@ -31,7 +31,8 @@ BANNED = (
      "RandomStream or Entropy", {"muster/base/random.cc": "is the system's Entropy",
       "muster/net/credentials.cc": "certificates come from OpenSSL's own generator"}),
     ("sockets", r"(?<![\w>.])::(socket|bind|listen|accept4?|connect|send|sendmsg|recv|recvmsg|getaddrinfo)\s*\(",
-     "muster::net::Network", {"muster/net/plain_stream.cc": "is the system's Network"}),
+     "muster::net::Network", {"muster/net/plain_stream.cc": "is the system's Network",
+      "muster/net/tls_stream.cc": "is the system's Network, encrypted"}),
     ("files", r"(?<![\w>.:])(std::)?(fopen|freopen|tmpfile|mkstemp|mkdtemp)\s*\(|\bstd::(basic_)?[io]?fstream\b"
               r"|(?<![\w>.])::(open|openat|creat|unlink|rename|mkdir|fsync|fdatasync|pread|pwrite)\s*\("
               r"|\b(fs|filesystem)::(remove|remove_all|rename|exists|create_director\w+|copy\w*|file_size|directory_iterator"
