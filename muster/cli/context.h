@@ -28,7 +28,8 @@ struct Context {
   bool err_is_terminal = false;
 
   LogFormat log = LogFormat::kText;  // --log
-  std::function<ExitCode()> action = {};  // what the command line asks for; a command's callback sets it
+  std::function<ExitCode()> action =
+      {};  // what the command line asks for; a command's callback sets it
 
   bool colour(bool terminal) const;  // NO_COLOR, CI and TERM=dumb are honoured
   bool live() const;                 // whether one redrawn line can be shown on stderr

@@ -76,11 +76,11 @@ class Loader {
 
   void read_section(const YamlNode& key, const YamlNode& value, const std::string& name) {
     draft_.section_places[name] = key.place;
-    if (value.broken) return;
-    if (value.kind == YamlNode::Kind::kMap) return read_map(value, name);
+    if (!value.broken && value.kind == YamlNode::Kind::kMap) return read_map(value, name);
     for (const auto& field : fields()) {
       if (field.section() == name) draft_.faulty.insert(field.name);
     }
+    if (value.broken) return;
     const auto* first = fields_of(name).front();
     report(value.place, fmt::format("`{}` is a group of keys, not a value", name),
            fmt::format("put its keys below it, indented, such as `{}:`", first->key()));
@@ -119,7 +119,7 @@ class Loader {
     const auto wanted = normalised(name);
     const auto found = std::find_if(fields().begin(), fields().end(),
                                     [&](const Field& field) { return field.variable() == wanted; });
-    const auto source = one_line(name + "=" + value, 1);
+    const auto source = one_line(name + "=" + value);
     if (found != fields().end()) {
       const auto node = read_yaml_value(source, name.size() + 1, draft_.errors);
       return assign(*found, node, {Origin::Kind::kEnvironment, 0, name}, draft_.spec);
@@ -139,7 +139,7 @@ class Loader {
   void read_set(const std::string& set) {
     constexpr std::string_view kFlag = "--set ";
     const auto equals = set.find('=');
-    const auto source = one_line(std::string(kFlag) + set, 2);
+    const auto source = one_line(std::string(kFlag) + set);
     const auto name = set.substr(0, equals);
     const auto* field = find_field(name);
     const Place place{source, 1, static_cast<int>(kFlag.size()) + 1, static_cast<int>(name.size())};
@@ -155,7 +155,7 @@ class Loader {
   void read_flag(const FlagValue& flag) {
     const auto* field = find_field(flag.field);
     MUSTER_CHECK(field, "no field " + flag.field);
-    const auto source = one_line(flag.flag + " " + flag.value, 3);
+    const auto source = one_line(flag.flag + " " + flag.value);
     const auto node = read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
     assign(*field, node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
   }
@@ -180,8 +180,8 @@ class Loader {
     draft_.errors.push_back({std::move(place), std::move(message), std::move(help)});
   }
 
-  static std::shared_ptr<const Source> one_line(std::string text, int order) {
-    return std::make_shared<Source>(Source{{}, std::move(text), order});
+  std::shared_ptr<const Source> one_line(std::string text) {
+    return std::make_shared<Source>(Source{{}, std::move(text), ++sources_});
   }
 
   static std::string near_field(std::string_view name) {
@@ -214,6 +214,7 @@ class Loader {
   Draft draft_;
   std::optional<YamlNode> quick_;
   bool file_is_usable_ = true;
+  int sources_ = 0;  // read after the file, in the order in which their errors are told
 };
 
 }  // namespace

@@ -24,6 +24,20 @@ struct TooMuch {
   std::string message;
 };
 
+// Whether a quoted scalar ends before the text does; the parser takes the end for a quote.
+bool is_closed(std::string_view text) {
+  const char quote = text.empty() ? ' ' : text.front();
+  if (quote != '"' && quote != '\'') return true;  // a block, which has no end mark
+  for (std::size_t at = 1; at < text.size(); ++at) {
+    if (text[at] == '\\' && quote == '"') {
+      ++at;
+    } else if (text[at] == quote) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Builds the tree from the parser's events, in which nothing has been expanded or converted yet.
 class TreeBuilder final : public YAML::EventHandler {
  public:
@@ -57,6 +71,10 @@ class TreeBuilder final : public YAML::EventHandler {
     auto node = node_at(YamlNode::Kind::kScalar, mark, tag, anchor);
     node.text = value;
     node.quoted = tag == "!";
+    if (node.quoted && !is_closed(from(node.place))) {
+      report(node.place, "this quote is never closed", "close it on the same line");
+      node.broken = true;
+    }
     const auto quotes = node.quoted ? 2 : 0;
     node.place.length = static_cast<int>(value.size()) + quotes;
     add(std::move(node));
@@ -82,6 +100,14 @@ class TreeBuilder final : public YAML::EventHandler {
 
   Place place_of(const YAML::Mark& mark, int length) const {
     return {source_, mark.line + 1, mark.column + 1, length};
+  }
+
+  std::string_view from(const Place& place) const {
+    std::string_view text = source_->text;
+    for (int line = 1; line < place.line; ++line) {
+      text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    }
+    return text.substr(std::min<std::size_t>(place.column - 1, text.size()));
   }
 
   std::string_view rest_of_line(const YAML::Mark& mark) const {
@@ -192,6 +218,7 @@ Place place_of_error(const std::shared_ptr<const Source>& source, const YAML::Ma
 YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& text,
                std::vector<Diagnostic>& errors) {
   TreeBuilder builder(source, errors);
+  const auto before = errors.size();
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
@@ -199,6 +226,7 @@ YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& t
     }
     return builder.take();
   } catch (const TooMuch& much) {
+    errors.resize(before);  // not a job at all: what else is wrong with it helps nobody
     errors.push_back({much.place, much.message, "no job needs that"});
   } catch (const YAML::Exception& error) {
     errors.push_back(
