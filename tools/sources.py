@@ -77,7 +77,8 @@ def fingerprint(root, path, *extra):
 
 def run_remembered(name, jobs, root=ROOT):
     """Runs commands on all cores; a command that passed is not run again while its fingerprint
-    stays. `jobs`: list of (path, fingerprint, command). Returns [(path, output)] of the failures."""
+    stays. `jobs`: list of (path, fingerprint, command). Prints the output of those that fail and
+    returns their paths."""
     passed = root / "build" / name
     passed.mkdir(parents=True, exist_ok=True)
     todo = [job for job in jobs if not (passed / job[1]).exists()]
@@ -89,7 +90,8 @@ def run_remembered(name, jobs, root=ROOT):
         if done.returncode == 0:
             (passed / mark).touch()
             return None
-        return path, done.stdout
+        print(done.stdout, flush=True)  # at once: a run that is cut short has still told
+        return path
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return [failure for failure in pool.map(run, todo) if failure]
