@@ -108,8 +108,12 @@ void LocalJob::consider() {
 
 void LocalJob::conclude() {
   if (state_ == State::kEnding || state_ == State::kOver) return;
-  state_ = State::kEnding;
   settle_timer_ = nullptr;
+  if (!verdict_) {  // what looked like a failure has turned out to be the end somebody asked for
+    state_ = State::kRunning;
+    return;
+  }
+  state_ = State::kEnding;
   const auto* culprit = find(to_int(verdict_->culprit));
   verdict_error_ = culprit != nullptr ? error_of(*culprit)
                                       : Error{ErrorCode::kInternal, verdict_->reason, kNoRank};
@@ -209,6 +213,7 @@ void LocalJob::on_signal(int number) {
   signal_ = signal_.value_or(number);
   observer_.on_stop(number, at_once ? StopReason::kAtOnce : StopReason::kCheckpointAndExit);
   if (!at_once) return coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  if (state_ != State::kEnding) verdict_.reset();
   state_ = State::kEnding;  // what now ends badly ends so by order
   kill_all();
   check_over();

@@ -74,6 +74,15 @@ Result<std::uint64_t> job_of(X509& certificate) {
   return job;
 }
 
+std::string encode(const std::string& bytes) {
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
 constexpr std::string_view kKeyBegin = "-----BEGIN PRIVATE KEY-----";
 
 }  // namespace
@@ -108,13 +117,7 @@ Result<Credentials> parse_credentials(std::string certificate_pem, std::string p
 }
 
 std::string to_text(const Credentials& credentials) {
-  const std::string both = credentials.certificate_pem() + credentials.private_key_pem();
-  std::string text(4 * ((both.size() + 2) / 3) + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                     reinterpret_cast<const unsigned char*>(both.data()),
-                                     static_cast<int>(both.size()));
-  text.resize(static_cast<std::size_t>(length));
-  return text;
+  return encode(credentials.certificate_pem() + credentials.private_key_pem());
 }
 
 Result<Credentials> credentials_from_text(std::string_view text) {
@@ -126,8 +129,11 @@ Result<Credentials> credentials_from_text(std::string_view text) {
                                            reinterpret_cast<const unsigned char*>(text.data()),
                                            static_cast<int>(text.size()));
   both.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
+  while (both.ends_with('\0')) both.pop_back();  // the decoder leaves the padding as zeros
   const auto key_at = both.find(kKeyBegin);
-  if (key_at == std::string::npos)
+  const bool one_key =
+      key_at != std::string::npos && both.find(kKeyBegin, key_at + 1) == std::string::npos;
+  if (!one_key || encode(both) != text)
     return fail(ErrorCode::kInvalid,
                 fmt::format("[net/credentials] {} does not hold credentials; it must come "
                             "unchanged from the launcher of this job",

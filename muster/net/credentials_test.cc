@@ -36,7 +36,7 @@ TEST(Credentials, AKeyOfAnotherJobIsRefused) {
 TEST(Credentials, DamagedTextIsRefusedWithoutShowingIt) {
   const auto text = to_text(fresh());
   for (const auto& bad : {std::string(), std::string("nonsense"), text.substr(0, text.size() / 2),
-                          text.substr(4), text + text, std::string(100'000, 'A')}) {
+                          text.substr(4), text + text, text + "AAAA", std::string(100'000, 'A')}) {
     const auto read = credentials_from_text(bad);
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code, ErrorCode::kInvalid);

@@ -71,7 +71,8 @@ class Connection {  // thread-safe
   // Answers an on_header that returned nothing.
   virtual void receive_into(std::span<std::byte> destination) = 0;
 
-  // From now on frames of generations before `oldest` are skipped, counted and logged.
+  // From now on frames of generations before `oldest` are skipped, counted and logged; takes effect
+  // on the loop's thread, in order with what was posted there.
   virtual void refuse_before(Generation oldest) = 0;
 
   // Ends it: what waits to be sent fails with `why`. Any thread, at once, idempotent.

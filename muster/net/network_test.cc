@@ -108,6 +108,8 @@ TEST_P(NetworkBothWays, AReceiverMayAskForTime) {
 TEST_P(NetworkBothWays, FramesOfAnOldGenerationAreSkipped) {
   Pair pair(options());
   pair.server->refuse_before(Generation{5});
+  ASSERT_TRUE(run_and_wait(
+      *pair.server_loop, [] {}, soon()));  // it has taken effect
   pair.client->send(frame(1, Generation{4}), pattern(100'000, 1));
   pair.client->send(frame(2, Generation{5}), pattern(10, 2));
   const auto got = pair.at_server->wait_frames(1);

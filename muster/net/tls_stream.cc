@@ -2,6 +2,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
@@ -31,6 +32,30 @@ using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
 constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr const char* kGroups = "X25519:P-256";
 constexpr std::size_t kReadBuffer = 256 * 1024;  // several records of 16 KiB per system call
+
+using BioMethod = std::unique_ptr<BIO_METHOD, Free<BIO_meth_free>>;
+
+// OpenSSL's own socket BIO writes in a way that kills the process when the peer has gone (SIGPIPE).
+int send_without_signal(BIO* bio, const char* data, int size) {
+  const auto socket = static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
+  BIO_clear_retry_flags(bio);
+  const auto count = ::send(socket, data, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
+  return static_cast<int>(count);
+}
+
+long control_output(BIO*, int command, long, void*) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;  // nothing is kept here
+}
+
+BioMethod create_output_method() {
+  BioMethod method(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "muster output"));
+  if (method) {
+    BIO_meth_set_write(method.get(), send_without_signal);
+    BIO_meth_set_ctrl(method.get(), control_output);
+  }
+  return method;
+}
 
 struct Expected {
   X509* certificate;
@@ -145,12 +170,14 @@ class OpenSslContext : public TlsContext, public std::enable_shared_from_this<Op
   Result<std::unique_ptr<ByteStream>> create_stream(int socket, Side side) override {
     Ssl ssl(SSL_new(context_.get()));
     Bio input(BIO_new_socket(socket, BIO_NOCLOSE));
-    Bio output(BIO_new_socket(socket, BIO_NOCLOSE));
+    Bio output(BIO_new(output_method_.get()));
     Bio buffer(BIO_new(BIO_f_buffer()));
-    if (!ssl || !input || !output || !buffer ||
+    if (!ssl || !output_method_ || !input || !output || !buffer ||
         BIO_set_write_buffer_size(buffer.get(), static_cast<long>(write_buffer_)) != 1)
       return fail(ErrorCode::kInternal,
                   fmt::format("[net/tls] no new stream: {}", take_openssl_error()));
+    BIO_set_data(output.get(), reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
+    BIO_set_init(output.get(), 1);
     BIO* head = BIO_push(buffer.release(), output.release());
     SSL_set_bio(ssl.get(), input.release(), head);
     side == Side::kServer ? SSL_set_accept_state(ssl.get()) : SSL_set_connect_state(ssl.get());
@@ -159,6 +186,7 @@ class OpenSslContext : public TlsContext, public std::enable_shared_from_this<Op
   }
 
  private:
+  BioMethod output_method_ = create_output_method();
   SslContext context_;
   Certificate certificate_;
   Expected expected_;
