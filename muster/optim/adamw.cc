@@ -23,11 +23,9 @@ void AdamW::update_group(const Group& group) {
   }
   const auto step = torch::full({}, static_cast<double>(steps()), torch::kFloat32);
   const std::vector<torch::Tensor> all_steps(group.index.size(), step);
-  std::optional<torch::Tensor> divisor;
-  if (group.divisor.defined()) divisor = group.divisor;
   at::_fused_adamw_(group.parameters, group.gradients, mean, variance, {}, all_steps,
                     learning_rate(), spec_.beta1, spec_.beta2, decays ? spec_.weight_decay : 0,
-                    spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor);
+                    spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
 }
 
 std::vector<StateTensor> AdamW::state() {

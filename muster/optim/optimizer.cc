@@ -51,9 +51,7 @@ void Optimizer::update(ParameterRange range, std::span<const torch::Tensor> grad
   }
   for (auto& group : groups) {
     if (group.index.empty()) continue;
-    if (divisor != 1)
-      group.divisor =
-          torch::full({}, divisor, group.parameters.front().options().dtype(torch::kFloat32));
+    if (divisor != 1) at::_foreach_div_(group.gradients, divisor);
     update_group(group);
   }
 }

@@ -82,12 +82,11 @@ class Optimizer {
  protected:
   explicit Optimizer(std::vector<OptimizedParameter> parameters);
 
-  // Same sizes; the tensors of one kernel call. `divisor` undefined means 1.
+  // The tensors of one kernel call, index by index; gradients divided already.
   struct Group {
     std::vector<std::size_t> index;  // into the parameter list
     std::vector<torch::Tensor> parameters;
     std::vector<torch::Tensor> gradients;
-    torch::Tensor divisor;
     bool decays = true;
   };
   virtual void update_group(const Group& group) = 0;

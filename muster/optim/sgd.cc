@@ -21,12 +21,10 @@ void Sgd::update_group(const Group& group) {
   std::vector<torch::Tensor> momentum;
   if (!momentum_.empty())
     for (const auto i : group.index) momentum.push_back(momentum_[i]);
-  std::optional<torch::Tensor> divisor;
-  if (group.divisor.defined()) divisor = group.divisor;
   // A buffer of zeros gives momentum's first step its value; no first step of its own is needed.
   at::_fused_sgd_(group.parameters, group.gradients, momentum, decay, spec_.momentum,
                   learning_rate(), /*dampening=*/0.0, spec_.nesterov, /*maximize=*/false,
-                  /*is_first_step=*/false, divisor);
+                  /*is_first_step=*/false);
 }
 
 std::vector<StateTensor> Sgd::state() {

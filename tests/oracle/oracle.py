@@ -1,0 +1,223 @@
+"""oracle.py STEPS MODEL OPTIMIZER DTYPE: runs muster's training (the program STEPS) and the same
+training written here in plain PyTorch, from the same weights and data, and compares every step's
+loss and gradient norm and the final weights and running statistics.
+
+In f64 rounding cannot hide or cause a difference, so the limits are tight for every model. In f32,
+which is what muster trains in, a ReLU whose input is rounding noise may be on in one run and off in
+the other (about three of the resnet's 40 million are); that bends its gradient by 1e-4 or so."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+SLICES = 5
+MAX_NORM = 1.0  # with adamw
+
+# Largest difference allowed: losses and norms relative, weights absolute; a few times what is seen.
+LIMITS = {
+    "f64": {"losses": 1e-14, "norms": 1e-13, "weights": 1e-14},
+    "f32": {"losses": 1e-6, "norms": 5e-6, "weights": 2e-6},
+    "f32 resnet": {"losses": 1e-4, "norms": 1e-2, "weights": 1e-2},
+}
+
+
+class MlpLayer(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        return self.linear(x.flatten(1))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer0, self.layer1 = MlpLayer(784, 64), MlpLayer(64, 32)
+        self.head = MlpLayer(32, 10)
+
+    def forward(self, x):
+        return self.head(F.relu(self.layer1(F.relu(self.layer0(x)))))
+
+
+class Basic(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.shortcut = None
+        if stride != 1:
+            self.shortcut = nn.Sequential()
+            self.shortcut.add_module("conv", nn.Conv2d(inputs, outputs, 1, stride, bias=False))
+            self.shortcut.add_module("norm", nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        return F.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+
+class ResNet(nn.Module):
+    def __init__(self, memory_format=torch.contiguous_format):
+        super().__init__()
+        self.memory_format = memory_format  # of the activations; other kernels, other rounding
+        self.stem = nn.Sequential()
+        self.stem.add_module("conv", nn.Conv2d(1, 16, 3, 1, 1, bias=False))
+        self.stem.add_module("norm", nn.BatchNorm2d(16))
+        self.stage0_block0 = Basic(16, 16, 1)
+        self.stage1_block0 = Basic(16, 32, 2)
+        self.stage2_block0 = Basic(32, 64, 2)
+        self.head = MlpLayer(64, 10)
+
+    def forward(self, x):
+        x = self.stem.conv(x).contiguous(memory_format=self.memory_format)
+        x = self.stage0_block0(F.relu(self.stem.norm(x)))
+        x = self.stage2_block0(self.stage1_block0(x))
+        return self.head(x.mean((2, 3)))
+
+
+class GptLayer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.expand, self.contract = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def attend(self, x):
+        n, length, width = x.shape
+        q, k, v = (
+            t.view(n, length, self.heads, -1).transpose(1, 2)
+            for t in self.qkv(x).split(width, dim=2)
+        )
+        scores = q @ k.transpose(2, 3) / (width // self.heads) ** 0.5
+        later = torch.ones(length, length).triu(1).bool()
+        mixed = scores.masked_fill(later, float("-inf")).softmax(3) @ v
+        return self.projection(mixed.transpose(1, 2).reshape(n, length, width))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        return x + self.contract(F.gelu(self.expand(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, context=32, width=64, heads=4):
+        super().__init__()
+        self.embedding = nn.ModuleDict(
+            {"token": nn.Embedding(256, width), "position": nn.Embedding(context, width)}
+        )
+        self.layer0, self.layer1 = GptLayer(width, heads), GptLayer(width, heads)
+        self.head = nn.Sequential()
+        self.head.add_module("norm", nn.LayerNorm(width))
+
+    def forward(self, x):
+        x = self.embedding["token"](x.long()) + self.embedding["position"](torch.arange(x.size(1)))
+        return self.head(self.layer1(self.layer0(x))) @ self.embedding["token"].weight.T
+
+
+def create_model(name):
+    return {
+        "mlp": Mlp,
+        "resnet": ResNet,
+        "resnet_channels_last": lambda: ResNet(torch.channels_last),
+        "gpt": Gpt,
+    }[name]()
+
+
+def create_optimizer(name, model, learning_rate):
+    if name == "sgd":
+        return torch.optim.SGD(
+            model.parameters(), lr=learning_rate, momentum=0.9, nesterov=True, weight_decay=5e-4
+        )
+    groups = [
+        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
+        {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=learning_rate, eps=1e-5)
+
+
+def batch_norms(model):
+    return [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+
+
+def run_batch(model, inputs, targets):
+    """Backward over all slices; batch-norm statistics are the slices' mean, weighted by samples."""
+    norms = batch_norms(model)
+    before = [(m.running_mean.clone(), m.running_var.clone()) for m in norms]
+    merged = [(torch.zeros_like(a), torch.zeros_like(b)) for a, b in before]
+    total = 0.0
+    for x, y in zip(inputs.tensor_split(SLICES), targets.tensor_split(SLICES)):
+        for m in norms:
+            m.momentum = 1.0  # leaves this slice's own statistics in the running ones
+        logits = model(x)
+        loss = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="sum")
+        loss = loss / targets.numel()
+        loss.backward()
+        total += loss.item()
+        for m, (mean, variance) in zip(norms, merged):
+            mean += m.running_mean * (len(x) / len(inputs))
+            variance += m.running_var * (len(x) / len(inputs))
+    for m, old, new in zip(norms, before, merged):
+        m.running_mean.copy_(0.9 * old[0] + 0.1 * new[0])
+        m.running_var.copy_(0.9 * old[1] + 0.1 * new[1])
+    return total
+
+
+def train(model, optimizer, data, clips):
+    losses, norms = [], []
+    for inputs, targets in zip(data["inputs"], data["targets"]):
+        optimizer.zero_grad()
+        losses.append(run_batch(model, inputs, targets))
+        limit = MAX_NORM if clips else float("inf")
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), limit).item())
+        optimizer.step()
+    return torch.tensor(losses, dtype=torch.float64), torch.tensor(norms, dtype=torch.float64)
+
+
+def run_steps(*arguments):
+    """Initial state, data and final state of muster's run."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*arguments, folder], check=True, timeout=240)
+        parts = ("initial", "data", "final")
+        return [load_file(Path(folder) / f"{part}.safetensors") for part in parts]
+
+
+def relative(mine, theirs):
+    return ((mine - theirs) / mine).abs().max().item()
+
+
+def apart(state, other):
+    return max((state[k] - v).abs().max().item() for k, v in other.items())
+
+
+def main(steps, name, optimizer_name, dtype):
+    torch.set_num_threads(1)
+    initial, data, final = run_steps(steps, name, optimizer_name, dtype)
+    model = create_model(name).to(torch.float64 if dtype == "f64" else torch.float32)
+    keys = model.load_state_dict(initial, strict=False)
+    assert not keys.unexpected_keys, keys
+    assert all(k.endswith("num_batches_tracked") for k in keys.missing_keys), keys
+    optimizer = create_optimizer(optimizer_name, model, data["learning_rate"].item())
+    losses, norms = train(model, optimizer, data, optimizer_name == "adamw")
+    print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}; norm {norms.min():.4f} … {norms.max():.4f}")
+    assert apart(model.state_dict(), initial) > 1e-3, "nothing was trained"
+    seen = {
+        "losses": relative(losses, final.pop("losses")),
+        "norms": relative(norms, final.pop("norms")),
+        "weights": apart(model.state_dict(), final),
+    }
+    limits = LIMITS["f32 resnet" if dtype == "f32" and "resnet" in name else dtype]
+    for what, limit in limits.items():
+        print(f"{what}: largest difference {seen[what]:.1e}, allowed {limit:.0e}")
+    return 0 if all(seen[what] <= limit for what, limit in limits.items()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
