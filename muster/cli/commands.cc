@@ -1,14 +1,18 @@
 // The list of commands. A new one is one line here and one file beside it.
 #include "muster/cli/application.h"
+#include "muster/cli/checkpoint_command.h"
 #include "muster/cli/completion_command.h"
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
+#include "muster/cli/train_command.h"
 #include "muster/cli/validate_command.h"
 
 namespace muster::cli {
 
 void add_commands(CLI::App& app, Context& context) {
+  add_train_command(app, context);
   add_validate_command(app, context);
+  add_checkpoint_command(app, context);
   add_doctor_command(app, context);
   add_help_command(app, context);
   add_completion_command(app, context);

@@ -47,8 +47,9 @@ class DataParallel final : public Strategy {
   std::vector<StateSlice> model_state() override;
   std::vector<StateSlice> optimizer_state() override;
 
-  models::Model& model() noexcept { return lanes_.front()->model(); }
   optim::Optimizer& optimizer() noexcept { return *optimizer_; }
+  models::Model& model() const noexcept { return lanes_.front()->model(); }
+  std::int32_t lanes() const noexcept { return pool_.size(); }
 
  private:
   DataParallel(std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,

@@ -1,0 +1,93 @@
+#include "muster/app/launch/launch.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/app/launch/run_observer.h"
+#include "muster/cluster/launcher.h"
+#include "muster/observe/environment.h"
+#include "muster/observe/report.h"
+#include "muster/observe/run_folder.h"
+
+namespace muster::app {
+namespace {
+
+using observe::RunFolder;
+
+Result<RunFolder> prepare_folder(Files& files, const job::Job& job, const LaunchOptions& options) {
+  MUSTER_ASSIGN(RunFolder folder, options.resume
+                                      ? RunFolder::open(files, *options.resume)
+                                      : RunFolder::create(files, job.spec.run_folder, job.spec.name,
+                                                          system_clock().wall(), system_entropy()));
+  MUSTER_TRY(write_atomically(files, folder.job(), job.text));
+  MUSTER_TRY(write_atomically(files, folder.resolved_job(), job::to_yaml(job, true)));
+  return folder;
+}
+
+cluster::LaunchSpec launch_spec(const job::JobSpec& job, const RunFolder& folder,
+                                const LaunchOptions& options) {
+  cluster::LaunchSpec spec;
+  spec.command = {options.worker_program.string(), "--run", folder.root().string()};
+  if (options.resume) spec.command.emplace_back("--resume");
+  spec.workers = static_cast<std::int32_t>(job.workers.count);
+  spec.log_folder = folder.logs();
+  spec.join_timeout = job.workers.join_timeout;
+  spec.heartbeat_timeout = job.workers.heartbeat_timeout;
+  spec.insecure_plaintext = !job.communication.encrypt;
+  if (job.training.isa == job::Isa::kAvx2) {
+    spec.environment = {{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}};
+  } else if (job.training.isa == job::Isa::kAvx512) {
+    spec.environment = {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}};
+  }
+  return spec;
+}
+
+ExitCode code_of(const cluster::JobEnd& end) {
+  if (end.signal) return static_cast<ExitCode>(128 + *end.signal);
+  if (!end.failure) return ExitCode::kDone;
+  // What the culprit said of itself; a death without a word is a failed training.
+  return end.failure->error.code == ErrorCode::kPeerLost ? ExitCode::kFailed
+                                                         : exit_code(end.failure->error.code);
+}
+
+void record_environment(Files& files, const RunFolder& folder, const Logger& log) {
+  observe::Environment environment = observe::read_environment(files);
+  environment.versions = {{"muster", MUSTER_VERSION}, {"compiler", __VERSION__}};
+  if (auto status = folder.write_environment(files, environment); !status) {
+    log->warn("{}", status.error().message);
+  }
+}
+
+}  // namespace
+
+Result<Path> newest_run(Files& files, const job::JobSpec& job) {
+  MUSTER_ASSIGN(const RunFolder folder, RunFolder::latest(files, job.run_folder, job.name));
+  return folder.root();
+}
+
+ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
+  Files& files = system_files();
+  const auto end_with = [&](const Error& error) {
+    log->error("{}", error.message);
+    return exit_code(error.code);
+  };
+  auto folder = prepare_folder(files, job, options);
+  if (!folder) return end_with(folder.error());
+  RunObserver observer(*folder, options.console, files, log);
+  auto launcher = cluster::create_local_launcher(system_processes(), files, log);
+  auto end = launcher->run(launch_spec(job.spec, *folder, options), observer);
+  if (!end) {
+    observer.fail(end.error().message);
+    return exit_code(end.error().code);
+  }
+  const ExitCode code = code_of(*end);
+  observer.conclude(*end, options.resume_command);
+  record_environment(files, *folder, log);
+  if (auto status = observe::write_report(files, *folder); !status) {
+    log->warn("{}", status.error().message);
+  }
+  return code;
+}
+
+}  // namespace muster::app

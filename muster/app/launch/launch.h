@@ -1,0 +1,31 @@
+#pragma once
+// The launcher's side of a job: makes the run folder, starts the workers, shows and records what
+// they report, and tells how it ended. Runs without libtorch, so it is there in milliseconds.
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/exit_code.h"
+#include "muster/base/files.h"
+#include "muster/base/log.h"
+#include "muster/job/load.h"
+#include "muster/observe/sinks/console/console.h"
+
+namespace muster::app {
+
+struct LaunchOptions {
+  Path worker_program;                        // muster-worker
+  std::optional<Path> resume;                 // the run folder to go on with
+  std::optional<std::string> resume_command;  // shown when the run could be gone on with
+  observe::ConsoleOptions console;
+};
+
+// Blocks until all workers are gone. Errors are shown; the exit code says which kind.
+ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log);
+
+// The newest run of the job with a checkpoint folder, for --resume.
+Result<Path> newest_run(Files& files, const job::JobSpec& job);
+
+}  // namespace muster::app

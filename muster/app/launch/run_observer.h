@@ -1,0 +1,47 @@
+#pragma once
+// What the launcher does with what workers say: records go to the sinks, a failure becomes a few
+// lines for a person.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "muster/base/files.h"
+#include "muster/base/log.h"
+#include "muster/cluster/launcher.h"
+#include "muster/observe/hub.h"
+#include "muster/observe/run_folder.h"
+#include "muster/observe/sinks/console/console.h"
+
+namespace muster::app {
+
+class RunObserver final : public cluster::LaunchObserver {
+ public:
+  RunObserver(observe::RunFolder folder, const observe::ConsoleOptions& console, Files& files,
+              Logger log);
+  ~RunObserver() override;
+
+  void on_report(Rank rank, const cluster::Bytes& content) override;
+  void on_line(Rank rank, bool is_error, std::string_view line) override;
+  void on_stop(int signal, cluster::StopReason reason) override;
+
+  // The end of the run: summary.json, and for a failure or interruption what happened and what to
+  // do.
+  void conclude(const cluster::JobEnd& end, const std::optional<std::string>& resume_command);
+  void fail(const std::string& reason);  // nothing ever ran
+
+ private:
+  void notice(observe::Severity severity, std::string text);
+  void subscribe_jsonl(Files& files);
+
+  const observe::RunFolder folder_;
+  Files& files_;
+  const Logger log_;
+  const std::unique_ptr<observe::Terminal> terminal_;
+  observe::Hub hub_;
+  std::vector<observe::Hub::Subscription> subscriptions_;
+  std::optional<observe::RunEnded> ended_;  // as the first rank told it
+  Step last_step_{0};
+};
+
+}  // namespace muster::app

@@ -1,0 +1,86 @@
+#include "muster/app/worker/build_data.h"
+
+#include <future>
+#include <utility>
+#include <vector>
+
+#include "muster/data/formats/idx/idx.h"
+#include "muster/data/formats/text/text.h"
+
+namespace muster::app {
+namespace {
+
+// The file as named, or its gzip twin.
+Path plain_or_gzip(Files& files, const Path& folder, const std::string& name) {
+  const Path plain = folder / name;
+  const Path packed = folder / (name + ".gz");
+  return !files.exists(plain) && files.exists(packed) ? packed : plain;
+}
+
+struct Sources {
+  data::SourcePtr training;
+  data::SourcePtr evaluation;
+};
+
+Result<Sources> open_idx(Files& files, const job::DataSpec& data) {
+  const Path folder = data.path;
+  const Path validation = data.validation_path.empty() ? folder : Path(data.validation_path);
+  const data::IdxFiles for_training{plain_or_gzip(files, folder, data.train_images),
+                                    plain_or_gzip(files, folder, data.train_labels)};
+  const data::IdxFiles for_evaluation{plain_or_gzip(files, validation, data.validation_images),
+                                      plain_or_gzip(files, validation, data.validation_labels)};
+  // Inflating takes most of a worker's start; the two sets are independent.
+  auto other = std::async(std::launch::async,
+                          [&] { return data::create_idx_source(files, for_evaluation); });
+  Result<data::SourcePtr> training = data::create_idx_source(files, for_training);
+  Result<data::SourcePtr> evaluation = other.get();
+  if (!training) return std::move(training).error();
+  if (!evaluation) return std::move(evaluation).error();
+  return Sources{std::move(*training), std::move(*evaluation)};
+}
+
+Result<Sources> open_text(Files& files, const job::DataSpec& data) {
+  const bool split = data.validation_path.empty();
+  data::TextOptions options{.path = data.path,
+                            .context_length = data.context_length,
+                            .part = split ? data::TextPart::kTraining : data::TextPart::kAll,
+                            .validation_fraction = data.validation_split};
+  MUSTER_ASSIGN(data::SourcePtr training, data::create_text_source(files, options));
+  if (!split) options.path = data.validation_path;
+  if (split) options.part = data::TextPart::kValidation;
+  MUSTER_ASSIGN(data::SourcePtr evaluation, data::create_text_source(files, options));
+  return Sources{std::move(training), std::move(evaluation)};
+}
+
+std::vector<float> as_floats(const std::vector<double>& values, float otherwise) {
+  if (values.empty()) return {otherwise};
+  return {values.begin(), values.end()};
+}
+
+std::vector<data::FieldTransform> transforms_of(const job::DataSpec& data, bool training) {
+  if (data.type != job::DataType::kIdx) return {};
+  std::vector<data::FieldTransform> transforms;
+  if (training && data.augment.crop_padding > 0) {
+    const auto padding = static_cast<std::int32_t>(data.augment.crop_padding);
+    transforms.push_back({"image", data::random_crop(padding)});
+  }
+  if (training && data.augment.flip)
+    transforms.push_back({"image", data::random_horizontal_flip()});
+  transforms.push_back(
+      {"image", data::normalise(as_floats(data.mean, 0.0f), as_floats(data.std, 1.0f))});
+  return transforms;
+}
+
+}  // namespace
+
+Result<DataPipelines> build_data(Files& files, const job::JobSpec& job) {
+  const bool idx = job.data.type == job::DataType::kIdx;
+  MUSTER_ASSIGN(Sources sources, idx ? open_idx(files, job.data) : open_text(files, job.data));
+  MUSTER_ASSIGN(auto training, data::Pipeline::create(std::move(sources.training),
+                                                      transforms_of(job.data, true), job.seed));
+  MUSTER_ASSIGN(auto evaluation, data::Pipeline::create(std::move(sources.evaluation),
+                                                        transforms_of(job.data, false), job.seed));
+  return DataPipelines{std::move(training), std::move(evaluation)};
+}
+
+}  // namespace muster::app

@@ -1,0 +1,151 @@
+#include "muster/app/worker/build_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/data/step_plan.h"
+
+namespace muster::app {
+namespace {
+
+const Shape& image_shape(const std::vector<data::FieldSpec>& fields) {
+  static const Shape kNone;
+  const auto image = std::find_if(fields.begin(), fields.end(), [](const data::FieldSpec& field) {
+    return field.name == "image";
+  });
+  return image == fields.end() ? kNone : image->shape;
+}
+
+models::ModelSpec mlp_spec(const job::ModelSpec& model, const Shape& image) {
+  return models::MlpSpec{.inputs = element_count(image),
+                         .hidden = model.mlp.hidden_sizes,
+                         .classes = model.classes,
+                         .dropout = model.dropout};
+}
+
+models::ModelSpec resnet_spec(const job::ModelSpec& model, const Shape& image) {
+  return models::ResNetSpec{.input_channels = image.empty() ? 1 : image.front(),
+                            .channels = model.resnet.channels,
+                            .blocks_per_stage = model.resnet.blocks_per_stage,
+                            .classes = model.classes,
+                            .dropout = model.dropout,
+                            .channels_last = model.memory_format != job::MemoryFormat::kContiguous};
+}
+
+models::ModelSpec gpt_spec(const job::ModelSpec& model, std::int64_t context) {
+  return models::GptSpec{.vocabulary = model.gpt.vocab_size,
+                         .context = context,
+                         .width = model.gpt.n_embd,
+                         .layers = model.gpt.n_layer,
+                         .heads = model.gpt.n_head,
+                         .dropout = model.dropout,
+                         .tied_head = model.gpt.tie_embeddings};
+}
+
+models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::FieldSpec>& fields) {
+  switch (job.model.type) {
+    case job::ModelType::kResnet:
+      return resnet_spec(job.model, image_shape(fields));
+    case job::ModelType::kGpt:
+      return gpt_spec(job.model, job.data.context_length);
+    case job::ModelType::kMlp:
+      break;
+  }
+  return mlp_spec(job.model, image_shape(fields));
+}
+
+optim::ScheduleKind kind_of(job::ScheduleType type) {
+  switch (type) {
+    case job::ScheduleType::kLinear:
+      return optim::ScheduleKind::kLinear;
+    case job::ScheduleType::kCosine:
+      return optim::ScheduleKind::kCosine;
+    case job::ScheduleType::kOneCycle:
+      return optim::ScheduleKind::kOneCycle;
+    case job::ScheduleType::kConstant:
+      break;
+  }
+  return optim::ScheduleKind::kConstant;
+}
+
+optim::BatchScaling scaling_of(job::BatchScaling scaling) {
+  switch (scaling) {
+    case job::BatchScaling::kLinear:
+      return optim::BatchScaling::kLinear;
+    case job::BatchScaling::kSqrt:
+      return optim::BatchScaling::kSquareRoot;
+    case job::BatchScaling::kNone:
+      break;
+  }
+  return optim::BatchScaling::kNone;
+}
+
+optim::OptimizerSpec optimizer_spec(const job::OptimizerSpec& optimizer) {
+  if (optimizer.type == job::OptimizerType::kSgd) {
+    return optim::SgdSpec{.momentum = optimizer.momentum,
+                          .nesterov = optimizer.nesterov,
+                          .weight_decay = optimizer.weight_decay,
+                          .decoupled_decay = optimizer.decoupled_weight_decay,
+                          .decay_norms_and_biases = optimizer.decay_norm_and_bias};
+  }
+  return optim::AdamWSpec{.beta1 = optimizer.beta1,
+                          .beta2 = optimizer.beta2,
+                          .epsilon = optimizer.epsilon,
+                          .weight_decay = optimizer.weight_decay,
+                          .decay_norms_and_biases = optimizer.decay_norm_and_bias};
+}
+
+data::StepPlan plan_of(const job::TrainingSpec& training, std::int64_t epoch_size) {
+  return data::StepPlan({.epoch_size = epoch_size,
+                         .batch = training.global_batch_size,
+                         .slices = static_cast<std::int32_t>(training.virtual_workers)});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
+                                                   const std::vector<data::FieldSpec>& fields) {
+  MUSTER_ASSIGN(auto model, models::create_model(model_spec(job, fields)));
+  model->initialize(job.seed);
+  return model;
+}
+
+Result<std::unique_ptr<optim::Optimizer>> build_optimizer(const job::OptimizerSpec& optimizer,
+                                                          const models::Model& model) {
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& parameter : model.parameters()) {
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
+  }
+  return optim::create_optimizer(optimizer_spec(optimizer), std::move(parameters));
+}
+
+train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size) {
+  const std::int64_t per_epoch = plan_of(training, epoch_size).steps_per_epoch();
+  std::int64_t steps = training.max_steps.value_or(training.epochs.value_or(1) * per_epoch);
+  if (training.epochs) steps = std::min(steps, *training.epochs * per_epoch);
+  return {.total_steps = steps, .steps_per_epoch = per_epoch};
+}
+
+optim::ScheduleSpec build_schedule(const job::JobSpec& job, const train::TrainingLength& length,
+                                   std::int64_t epoch_size) {
+  const data::StepPlan plan = plan_of(job.training, epoch_size);
+  const auto per_epoch = static_cast<double>(length.steps_per_epoch);
+  const std::int64_t warmup = job.schedule.warmup.steps(length.total_steps, per_epoch);
+  const double peak = optim::scale_learning_rate(
+      scaling_of(job.schedule.scale_with_batch), job.optimizer.learning_rate,
+      job.training.global_batch_size, job.schedule.base_batch_size);
+  optim::ScheduleSpec spec{.kind = kind_of(job.schedule.type),
+                           .learning_rate = peak,
+                           .total_samples = plan.at(Step{length.total_steps}).samples_seen,
+                           .warmup_samples = plan.at(Step{warmup}).samples_seen,
+                           .final_ratio = job.schedule.final_ratio};
+  if (spec.kind == optim::ScheduleKind::kOneCycle &&
+      warmup > 0) {  // the warm-up is its rising part
+    spec.rise_fraction =
+        static_cast<double>(spec.warmup_samples) / static_cast<double>(spec.total_samples);
+    spec.warmup_samples = 0;
+  }
+  return spec;
+}
+
+}  // namespace muster::app

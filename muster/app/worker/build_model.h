@@ -1,0 +1,31 @@
+#pragma once
+// From the job's `model`, `optimizer` and `schedule` sections to their objects.
+
+#include <memory>
+
+#include "muster/base/result.h"
+#include "muster/data/source.h"
+#include "muster/job/spec.h"
+#include "muster/models/create.h"
+#include "muster/models/model.h"
+#include "muster/optim/lr_schedule.h"
+#include "muster/optim/optimizer.h"
+#include "muster/train/cadence.h"
+
+namespace muster::app {
+
+// Initialised by the job's seed. `fields`: what the data yields; the model's input shape.
+Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
+                                                   const std::vector<data::FieldSpec>& fields);
+
+Result<std::unique_ptr<optim::Optimizer>> build_optimizer(const job::OptimizerSpec& optimizer,
+                                                          const models::Model& model);
+
+// Steps and epochs of the whole training.
+train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size);
+
+// In samples; the peak scaled for the global batch.
+optim::ScheduleSpec build_schedule(const job::JobSpec& job, const train::TrainingLength& length,
+                                   std::int64_t epoch_size);
+
+}  // namespace muster::app

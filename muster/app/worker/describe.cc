@@ -1,0 +1,51 @@
+#include "muster/app/worker/describe.h"
+
+#include <fmt/format.h>
+
+#include "muster/app/worker/build_data.h"
+#include "muster/app/worker/build_model.h"
+#include "muster/base/share.h"
+#include "muster/base/units.h"
+
+namespace muster::app {
+namespace {
+
+std::uint64_t bytes_of(const std::vector<optim::StateTensor>& state) {
+  std::uint64_t bytes = 0;
+  for (const optim::StateTensor& tensor : state) bytes += tensor.tensor.nbytes();
+  return bytes;
+}
+
+std::string layout_line(const job::JobSpec& job) {
+  const auto workers = static_cast<std::int32_t>(job.workers.count);
+  const auto slices = static_cast<std::int32_t>(job.training.virtual_workers);
+  const std::int64_t least = even_share(slices, workers, workers - 1).size();
+  const std::int64_t most = even_share(slices, workers, 0).size();
+  const std::string each =
+      least == most ? fmt::format("{}", most) : fmt::format("{} or {}", least, most);
+  return fmt::format(
+      "layout      {} workers, {} slices of the batch each ({} in all), {} samples a step", workers,
+      each, slices, job.training.global_batch_size);
+}
+
+}  // namespace
+
+Result<std::string> describe_training(Files& files, const job::JobSpec& job) {
+  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
+  MUSTER_ASSIGN(const auto model, build_model(job, data.training.fields()));
+  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job.optimizer, *model));
+  const std::int64_t samples = data.training.source().size();
+  const train::TrainingLength length = training_length(job.training, samples);
+  const auto weights = static_cast<std::uint64_t>(model->parameter_count()) * sizeof(float);
+  const std::uint64_t state = bytes_of(optimizer->state());
+  return fmt::format(
+      "job         {}\nmodel       {}\ndata        {} training samples, {} for evaluation\n"
+      "length      {} steps, {} an epoch\n{}\n"
+      "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
+      "{}\n",
+      job.name, model->describe(), samples, data.evaluation.source().size(), length.total_steps,
+      length.steps_per_epoch, layout_line(job), format_bytes(2 * weights + state),
+      format_bytes(weights), format_bytes(weights), format_bytes(state));
+}
+
+}  // namespace muster::app

@@ -1,0 +1,47 @@
+// muster-worker: one training process. People start `muster`, which starts these.
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "muster/app/worker/describe.h"
+#include "muster/app/worker/worker.h"
+#include "muster/job/load.h"
+
+namespace {
+
+using namespace muster;
+
+ExitCode describe(const Path& path, const Logger& log) {
+  const auto job = job::load_job(system_files(), path, {});
+  const auto text =
+      job ? app::describe_training(system_files(), job->spec) : Result<std::string>(job.error());
+  if (!text) {
+    log->error("{}", text.error().message);
+    return exit_code(text.error().code);
+  }
+  fmt::print("{}", *text);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("A training process of muster; `muster train` starts it.", "muster-worker");
+  std::string run_folder;
+  std::string described;
+  bool resume = false;
+  auto* run = app.add_option("--run", run_folder, "train: the run's folder");
+  app.add_flag("--resume", resume, "go on from the newest whole checkpoint");
+  app.add_option("--describe", described, "show what a resolved job would train")->excludes(run);
+  app.set_version_flag(
+      "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
+  app.require_option(1, 2);
+  CLI11_PARSE(app, argc, argv);
+  const Logger log = create_stderr_logger();
+  const ExitCode code =
+      described.empty() ? app::run_worker({run_folder, resume}, log) : describe(described, log);
+  return static_cast<int>(code);
+}

@@ -1,0 +1,78 @@
+#include "muster/app/worker/session.h"
+
+#include <utility>
+
+#include "muster/app/worker/control_sink.h"
+#include "muster/comm/backend/native/native.h"
+
+namespace muster::app {
+namespace {
+
+comm::NativeTransport transport_of(job::TransportKind transport) {
+  switch (transport) {
+    case job::TransportKind::kShm:
+      return comm::NativeTransport::kSharedMemory;
+    case job::TransportKind::kTcp:
+      return comm::NativeTransport::kTcp;
+    case job::TransportKind::kAuto:
+      break;
+  }
+  return comm::NativeTransport::kAuto;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::create(Logger log) {
+  MUSTER_ASSIGN(auto environment, cluster::read_environment(cluster::system_variable));
+  return std::unique_ptr<Session>(new Session(std::move(environment), std::move(log)));
+}
+
+Session::Session(cluster::WorkerEnvironment environment, Logger log)
+    : environment_(std::move(environment)),
+      log_(std::move(log)),
+      recorder_(std::make_shared<comm::FlightRecorder>()) {}
+
+Session::~Session() {
+  // Callbacks of the loop must not find half of this object gone.
+  if (loop_) loop_->stop();
+}
+
+Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) {
+  folder_ = folder;
+  MUSTER_ASSIGN(const net::Credentials credentials,
+                net::credentials_from_text(environment_.credentials));
+  loop_ = net::create_loop("muster-io", log_);
+  const net::NetworkOptions options{.insecure_plaintext = !job.communication.encrypt};
+  MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, options, log_));
+  const cluster::MemberOptions member{.coordinator = environment_.coordinator,
+                                      .info = cluster::describe_this_process(environment_.worker),
+                                      .coordinator_timeout = job.workers.heartbeat_timeout};
+  const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
+  MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
+  return connect(job);
+}
+
+Status Session::connect(const job::JobSpec& job) {
+  const cluster::Membership& membership = member_->membership();
+  const comm::Group group{membership.rank, membership.size(), membership.generation};
+  MUSTER_ASSIGN(
+      auto engine,
+      comm::create_native({.group = group,
+                           .exchange = comm::exchange_through(member_->store(), group, "comm"),
+                           .network = network_.get(),
+                           .transport = transport_of(job.communication.transport),
+                           .connect_timeout = job.workers.join_timeout,
+                           .log = log_}));
+  communicator_ = comm::with_trace(std::move(engine), recorder_);
+  const std::weak_ptr<comm::Communicator> communicator = communicator_;
+  member_->on_lost([communicator](const Error& why) {
+    if (const auto alive = communicator.lock()) alive->abort(why);
+  });
+  member_->on_dump([recorder = recorder_, log = log_] {
+    log->info("operations in flight and before:\n{}", recorder->report(system_clock().now()));
+  });
+  if (first_rank()) subscription_ = hub_.subscribe(create_control_sink(*member_));
+  return ok();
+}
+
+}  // namespace muster::app

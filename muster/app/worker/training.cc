@@ -1,0 +1,220 @@
+#include "muster/app/worker/training.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/app/worker/build_model.h"
+#include "muster/base/units.h"
+#include "muster/models/generate.h"
+#include "muster/parallel/data_parallel.h"
+
+namespace muster::app {
+namespace {
+
+using parallel::DataParallel;
+
+comm::Algorithm algorithm_of(job::Algorithm algorithm) {
+  switch (algorithm) {
+    case job::Algorithm::kRing:
+      return comm::Algorithm::kRing;
+    case job::Algorithm::kTree:
+      return comm::Algorithm::kTree;
+    case job::Algorithm::kHalvingDoubling:
+      return comm::Algorithm::kHalvingDoubling;
+    case job::Algorithm::kAuto:
+      break;
+  }
+  return comm::Algorithm::kAuto;
+}
+
+parallel::DataParallelOptions strategy_options(const job::JobSpec& job, std::int32_t lanes) {
+  const job::TrainingSpec& training = job.training;
+  return {.ordered = training.mode == job::TrainingMode::kOrdered,
+          .virtual_workers = static_cast<std::int32_t>(training.virtual_workers),
+          .lanes = static_cast<std::int32_t>(training.lanes.value_or(lanes)),
+          .micro_batch_size = training.micro_batch_size,
+          .max_grad_norm = training.max_grad_norm,
+          .seed = job.seed,
+          .bucket_sizes = {static_cast<std::int64_t>(job.communication.first_bucket_size.count),
+                           static_cast<std::int64_t>(job.communication.bucket_size.count)},
+          .op = {.timeout = job.communication.timeout,
+                 .label = {},
+                 .algorithm = algorithm_of(job.communication.algorithm)}};
+}
+
+data::BatchStreamOptions stream_options(const job::JobSpec& job, const comm::Group& group) {
+  const auto slices = static_cast<std::int32_t>(job.training.virtual_workers);
+  const comm::LeafRange mine = comm::even_share(slices, group.size, to_int(group.rank));
+  return {.seed = job.seed,
+          .shuffle = job.data.shuffle,
+          .batch = job.training.global_batch_size,
+          .slices = slices,
+          .first_slice = mine.begin,
+          .last_slice = mine.end,
+          .threads = static_cast<std::int32_t>(job.data.loader_threads),
+          .prefetch = static_cast<std::int32_t>(job.data.prefetch_batches)};
+}
+
+std::string headline(const job::JobSpec& job, const DataParallel& strategy,
+                     const comm::Group& group) {
+  const std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
+  return fmt::format("muster {} · libtorch {} · cpu · {} worker{} × {} lane{} · {} · {} parameters",
+                     MUSTER_VERSION, TORCH_VERSION, group.size, group.size == 1 ? "" : "s",
+                     strategy.lanes(), strategy.lanes() == 1 ? "" : "s", mode,
+                     format_count(static_cast<double>(strategy.model().parameter_count())));
+}
+
+// The objects of one training, in the order in which they lean on each other.
+class Training {
+ public:
+  Training(Session& session, const job::JobSpec& job, DataPipelines pipelines)
+      : session_(session),
+        job_(job),
+        pipelines_(std::move(pipelines)),
+        group_(session.communicator()->group()),
+        epoch_size_(pipelines_.training.source().size()),
+        length_(training_length(job.training, epoch_size_)) {}
+
+  Status prepare(bool resume);
+  Result<train::Outcome> run();
+
+ private:
+  train::TrainerParts parts();
+  train::TrainerOptions options() const;
+  void announce();
+  void conclude(const train::Outcome& outcome, Duration took);
+  Status generate();
+
+  Session& session_;
+  const job::JobSpec& job_;
+  const DataPipelines pipelines_;
+  const comm::Group group_;
+  const std::int64_t epoch_size_;
+  const train::TrainingLength length_;
+  std::unique_ptr<DataParallel> strategy_;
+  std::unique_ptr<train::Checkpoints> checkpoints_;
+  train::Progress progress_;
+};
+
+Status Training::prepare(bool resume) {
+  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
+  MUSTER_ASSIGN(auto optimizer, build_optimizer(job_.optimizer, *model));
+  MUSTER_ASSIGN(strategy_, DataParallel::create(
+                               std::move(model), std::move(optimizer), session_.communicator(),
+                               strategy_options(job_, session_.lanes()), system_clock()));
+  const bool first = session_.first_rank();
+  checkpoints_ = std::make_unique<train::Checkpoints>(
+      train::CheckpointsOptions{.folder = session_.folder().checkpoints(),
+                                .job = job_.name,
+                                .writes = first,
+                                .keep = job_.checkpoint.keep,
+                                .asynchronous = job_.checkpoint.asynchronous},
+      system_files(), session_.hub(), system_clock());
+  if (!resume) return ok();
+  MUSTER_ASSIGN(progress_, checkpoints_->resume(*strategy_));
+  strategy_->optimizer().set_steps(progress_.optimizer_steps);
+  return ok();
+}
+
+train::TrainerOptions Training::options() const {
+  const bool text = job_.data.type == job::DataType::kText;
+  return {.length = length_,
+          .schedule = build_schedule(job_, length_, epoch_size_),
+          .evaluation = job_.evaluation,
+          .checkpoint = job_.checkpoint,
+          .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
+          .keeps_time = session_.first_rank(),
+          .predicts_bytes = text,
+          .tokens_per_sample = text ? job_.data.context_length : 0};
+}
+
+train::TrainerParts Training::parts() {
+  const data::BatchStreamOptions stream = stream_options(job_, group_);
+  data::BatchStreamOptions evaluation = data::evaluation_options(stream);
+  evaluation.batch = job_.evaluation.batch_size;
+  cluster::Member& member = session_.member();
+  return {
+      .strategy = *strategy_,
+      .checkpoints = *checkpoints_,
+      .hub = session_.hub(),
+      .clock = system_clock(),
+      .training_data =
+          [this, stream](const data::Cursor& cursor) {
+            return data::BatchStream::create(pipelines_.training, stream, cursor, system_clock());
+          },
+      .evaluation_data =
+          [this, evaluation] {
+            return data::BatchStream::create(pipelines_.evaluation, evaluation, {}, system_clock());
+          },
+      .stop_requested = [&member] { return member.stop_requested().has_value(); },
+      .now_doing =
+          [&member](Step step, std::string_view phase) {
+            member.progress({.step = step, .phase = std::string(phase), .operation = {}});
+          }};
+}
+
+void Training::announce() {
+  const data::StepPlan plan({.epoch_size = epoch_size_,
+                             .batch = job_.training.global_batch_size,
+                             .slices = static_cast<std::int32_t>(job_.training.virtual_workers)});
+  session_.hub().publish(observe::RunStarted{
+      .name = job_.name,
+      .headline = headline(job_, *strategy_, group_),
+      .run_folder = session_.folder().root().string(),
+      .workers = group_.size,
+      .slices = job_.training.virtual_workers,
+      .parameters = strategy_->model().parameter_count(),
+      .first_step = progress_.committed,
+      .samples_seen = progress_.cursor.samples_seen,
+      .total_steps = length_.total_steps,
+      .total_samples = plan.at(Step{length_.total_steps}).samples_seen,
+      .epochs =
+          static_cast<double>(length_.total_steps) / static_cast<double>(length_.steps_per_epoch)});
+}
+
+Result<train::Outcome> Training::run() {
+  const TimePoint began = system_clock().now();
+  announce();
+  train::Trainer trainer(parts(), options(), progress_);
+  MUSTER_ASSIGN(train::Outcome outcome, trainer.run());
+  if (outcome.ending != train::Ending::kStopRequested) MUSTER_TRY(generate());
+  conclude(outcome, system_clock().now() - began);
+  return outcome;
+}
+
+Status Training::generate() {
+  if (!session_.first_rank() || job_.generate.length == 0) return ok();
+  const models::GenerateOptions options{.length = job_.generate.length,
+                                        .temperature = job_.generate.temperature,
+                                        .context = job_.data.context_length};
+  MUSTER_ASSIGN(const std::string text,
+                models::generate_text(strategy_->model(), job_.generate.prompt, options,
+                                      RandomStream(job_.seed, "generate")));
+  session_.hub().publish(observe::Notice{
+      .text = fmt::format("a sample of what the model writes:\n{}{}", job_.generate.prompt, text)});
+  return ok();
+}
+
+void Training::conclude(const train::Outcome& outcome, Duration took) {
+  const bool stopped = outcome.ending == train::Ending::kStopRequested;
+  const bool early = outcome.ending == train::Ending::kEarlyStop;
+  session_.hub().publish(observe::RunEnded{
+      .step = outcome.progress.committed,
+      .completed = !stopped,
+      .reason = stopped ? "stopped on request, checkpoint written"
+                        : (early ? "stopped early: no progress in the last evaluations" : ""),
+      .took = took,
+      .results = outcome.results});
+}
+
+}  // namespace
+
+Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
+                                    DataPipelines pipelines, bool resume) {
+  Training training(session, job, std::move(pipelines));
+  MUSTER_TRY(training.prepare(resume));
+  return training.run();
+}
+
+}  // namespace muster::app

@@ -1,0 +1,78 @@
+#include "muster/app/worker/worker.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <future>
+#include <utility>
+
+#include "muster/app/worker/build_data.h"
+#include "muster/app/worker/build_model.h"
+#include "muster/app/worker/control_sink.h"
+#include "muster/app/worker/session.h"
+#include "muster/app/worker/training.h"
+#include "muster/cluster/environment.h"
+#include "muster/job/load.h"
+#include "muster/models/torch_error.h"
+
+namespace muster::app {
+namespace {
+
+constexpr Duration kGoodbye = std::chrono::seconds(2);
+
+Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder) {
+  return job::load_job(files, folder.resolved_job(), {});
+}
+
+// Everything that takes time at the start happens side by side: joining, opening the data, and
+// (in the calling thread) libtorch's first steps.
+Result<train::Outcome> train(Session& session, const job::JobSpec& job, bool resume,
+                             std::future<Result<DataPipelines>> data) {
+  at::set_num_threads(1);
+  Result<DataPipelines> pipelines = data.get();
+  if (!pipelines) return std::move(pipelines).error();
+  Result<train::Outcome> outcome = fail(ErrorCode::kInternal, "[worker] nothing ran");
+  MUSTER_TRY(models::catch_torch("worker/train", [&] {
+    outcome = run_training(session, job, std::move(*pipelines), resume);
+  }));
+  return outcome;
+}
+
+Result<train::Outcome> run_in_session(Files& files, const observe::RunFolder& folder, bool resume,
+                                      Session& session, const job::JobSpec& job) {
+  auto data = std::async(std::launch::async, [&] { return build_data(files, job); });
+  Status joined = session.join(job, folder);
+  if (!joined) {
+    data.wait();
+    return std::move(joined).error();
+  }
+  Result<train::Outcome> outcome = train(session, job, resume, std::move(data));
+  const Deadline deadline = Deadline::after(system_clock(), kGoodbye);
+  if (outcome) {
+    session.member().leave(deadline);
+  } else {
+    session.member().fail(outcome.error(), deadline);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+ExitCode run_worker(const WorkerOptions& options, Logger log) {
+  Files& files = system_files();
+  const auto end = [&](const Error& error) {
+    log->error("{}", error.message);
+    return exit_code(error.code);
+  };
+  auto folder = observe::RunFolder::open(files, options.run_folder);
+  if (!folder) return end(folder.error());
+  auto job = load_resolved(files, *folder);
+  if (!job) return end(job.error());
+  auto session = Session::create(log);
+  if (!session) return end(session.error());
+  auto outcome = run_in_session(files, *folder, options.resume, **session, job->spec);
+  return outcome ? ExitCode::kDone : end(outcome.error());
+}
+
+}  // namespace muster::app

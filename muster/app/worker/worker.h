@@ -1,0 +1,18 @@
+#pragma once
+// A worker process from its start to its end: joins the job, trains, leaves.
+
+#include "muster/base/exit_code.h"
+#include "muster/base/files.h"
+#include "muster/base/log.h"
+
+namespace muster::app {
+
+struct WorkerOptions {
+  Path run_folder;      // holds the resolved job; logs and checkpoints go there
+  bool resume = false;  // from the newest whole checkpoint in it
+};
+
+// Blocks until the training is over. Errors have been reported to the launcher and logged.
+ExitCode run_worker(const WorkerOptions& options, Logger log);
+
+}  // namespace muster::app

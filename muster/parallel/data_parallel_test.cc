@@ -1,0 +1,212 @@
+#include "muster/parallel/data_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "muster/base/hash.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/models/create.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+constexpr std::int32_t kSlices = 8;
+constexpr std::int64_t kImage = 8;  // pixels a side
+
+// One rank's slices of a batch of `samples` random images with labels.
+struct Batch {
+  Batch(std::int64_t samples, comm::LeafRange mine, std::uint64_t seed) {
+    step.samples = samples;
+    for (std::int32_t s = mine.begin; s < mine.end; ++s) {
+      const comm::LeafRange range =
+          comm::even_share(static_cast<std::int32_t>(samples), kSlices, s);
+      const std::int64_t n = range.size();
+      at::Tensor image = torch::empty({n, 1, kImage, kImage});
+      at::Tensor label = torch::empty({n}, torch::kLong);
+      const RandomStream random(seed, "image");
+      for (std::int64_t i = 0; i < n; ++i) {
+        const RandomStream sample = random.fork(static_cast<std::uint64_t>(range.begin + i));
+        for (std::int64_t p = 0; p < kImage * kImage; ++p) {
+          image[i][0][p / kImage][p % kImage] = sample.normal(static_cast<std::uint64_t>(p));
+        }
+        label[i] = static_cast<std::int64_t>(sample.below(1000, 10));
+      }
+      step.slices.push_back({.slice = SliceIndex{s},
+                             .positions = {range.begin, range.end},
+                             .samples = n,
+                             .fields = {{"image", view_over(image)}, {"label", view_over(label)}},
+                             .storage = nullptr});
+      tensors.insert(tensors.end(), {image, label});
+    }
+  }
+  data::StepBatch step;
+  std::vector<at::Tensor> tensors;
+};
+
+std::string hash_of(DataParallel& strategy) {
+  Sha256 hash;
+  for (const StateSlice& slice : strategy.model_state()) hash.update(slice.tensor.bytes);
+  for (const StateSlice& slice : strategy.optimizer_state()) hash.update(slice.tensor.bytes);
+  return to_hex(hash.finish());
+}
+
+std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
+                                            std::shared_ptr<comm::Communicator> communicator,
+                                            const DataParallelOptions& options) {
+  auto model = models::create_model(spec).value();
+  model->initialize(1);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& p : model->parameters())
+    parameters.push_back({p.name, p.tensor, p.decays});
+  auto optimizer =
+      optim::create_optimizer(optim::SgdSpec{.weight_decay = 1e-3}, parameters).value();
+  return DataParallel::create(std::move(model), std::move(optimizer), std::move(communicator),
+                              options, system_clock())
+      .value();
+}
+
+struct Outcome {
+  std::string hash;
+  double loss = 0;
+};
+
+// What one rank has after four steps, the last of them of a short batch.
+Outcome train(const models::ModelSpec& spec, std::shared_ptr<comm::Communicator> communicator,
+              const DataParallelOptions& options) {
+  const comm::Group group = communicator->group();
+  const comm::LeafRange mine = comm::even_share(kSlices, group.size, to_int(group.rank));
+  auto strategy = make_strategy(spec, std::move(communicator), options);
+  Outcome outcome;
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step));
+    const auto report = strategy->step({.batch = batch.step,
+                                        .step = Step{step},
+                                        .learning_rate = 0.05,
+                                        .flags = {},
+                                        .before_update = {}});
+    outcome.loss = report.value().loss;
+  }
+  outcome.hash = hash_of(*strategy);
+  return outcome;
+}
+
+std::vector<Outcome> train_together(const models::ModelSpec& spec, std::int32_t size,
+                                    const DataParallelOptions& options) {
+  const auto communicators = comm::create_loopback(size);
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < outcomes.size(); ++r) {
+    ranks.emplace_back([&, r] { outcomes[r] = train(spec, communicators[r], options); });
+  }
+  ranks.clear();
+  return outcomes;
+}
+
+const models::ModelSpec kMlp =
+    models::MlpSpec{.inputs = kImage * kImage, .hidden = {32}, .dropout = 0.3};
+const models::ModelSpec kResNet =
+    models::ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = true};
+
+class SameBits : public ::testing::TestWithParam<models::ModelSpec> {};
+
+TEST_P(SameBits, AtAnyNumberOfRanksAndLanes) {
+  DataParallelOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  const std::string expected = train_together(GetParam(), 1, options).front().hash;
+  for (const std::int32_t size : {1, 2, 3, 5, 7, 8}) {
+    for (const std::int32_t lanes : {1, 2}) {
+      options.lanes = lanes;
+      for (const Outcome& outcome : train_together(GetParam(), size, options)) {
+        EXPECT_EQ(outcome.hash, expected) << size << " ranks, " << lanes << " lanes";
+      }
+    }
+  }
+}
+
+TEST_P(SameBits, DependOnTheSeed) {
+  DataParallelOptions options{.seed = 3};
+  const std::string one = train_together(GetParam(), 2, options).front().hash;
+  options.seed = 4;  // of dropout here; the weights begin alike
+  EXPECT_NE(train_together(GetParam(), 2, options).front().hash, one);
+}
+
+// Without dropout and batch norm, which belong to the slice.
+TEST(DataParallel, FastModeComesToTheSameLossUpToRounding) {
+  const models::ModelSpec spec = models::MlpSpec{.inputs = kImage * kImage, .hidden = {32}};
+  const double ordered = train_together(spec, 1, {.ordered = true}).front().loss;
+  for (const std::int32_t size : {1, 2, 3}) {
+    EXPECT_NEAR(train_together(spec, size, {.ordered = false, .lanes = 2}).front().loss, ordered,
+                1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet), [](const auto& info) {
+  return std::string(models::family_of(info.param));
+});
+
+TEST(DataParallel, MicroBatchesGiveTheSameBitsAtAnySize) {
+  DataParallelOptions options{.micro_batch_size = 2};
+  const std::string expected = train_together(kMlp, 1, options).front().hash;
+  options.lanes = 2;
+  EXPECT_EQ(train_together(kMlp, 3, options).back().hash, expected);
+}
+
+TEST(DataParallel, FlagsOfOneRankReachAll) {
+  const auto communicators = comm::create_loopback(3);
+  std::vector<std::jthread> ranks;
+  std::vector<Flags> seen(3);
+  for (std::size_t r = 0; r < 3; ++r) {
+    ranks.emplace_back([&, r] {
+      auto strategy = make_strategy(kMlp, communicators[r], {});
+      const Batch batch(16, comm::even_share(kSlices, 3, static_cast<std::int32_t>(r)), 1);
+      Flags mine;
+      if (r == 1) mine.set(Flag::kStop);
+      seen[r] = strategy
+                    ->step({.batch = batch.step,
+                            .step = Step{1},
+                            .learning_rate = 0.1,
+                            .flags = mine,
+                            .before_update = {}})
+                    .value()
+                    .flags;
+    });
+  }
+  ranks.clear();
+  for (const Flags& flags : seen) {
+    EXPECT_TRUE(flags.has(Flag::kStop));
+    EXPECT_FALSE(flags.has(Flag::kCheckpoint));
+  }
+}
+
+TEST(DataParallel, ANanIsNamedAndNothingIsUpdated) {
+  const auto communicators = comm::create_loopback(1);
+  auto strategy = make_strategy(kMlp, communicators[0], {});
+  Batch batch(16, {0, kSlices}, 1);
+  const std::string before = hash_of(*strategy);
+  batch.tensors[0].fill_(std::numeric_limits<float>::quiet_NaN());
+  const auto report = strategy->step({.batch = batch.step,
+                                      .step = Step{7},
+                                      .learning_rate = 0.25,
+                                      .flags = {},
+                                      .before_update = {}});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kNumeric);
+  EXPECT_THAT(report.error().message, ::testing::AllOf(::testing::HasSubstr("step 7"),
+                                                       ::testing::HasSubstr("learning rate 0.25")));
+  EXPECT_EQ(hash_of(*strategy), before);
+}
+
+TEST(DataParallel, MoreRanksThanSlicesAreRefused) {
+  const auto communicators = comm::create_loopback(2);
+  auto model = models::create_model(kMlp).value();
+  auto optimizer = optim::create_optimizer(optim::SgdSpec{}, {}).value();
+  const auto strategy =
+      DataParallel::create(std::move(model), std::move(optimizer), communicators[0],
+                           {.virtual_workers = 1}, system_clock());
+  ASSERT_FALSE(strategy);
+  EXPECT_EQ(strategy.error().code, ErrorCode::kInvalid);
+}
+
+}  // namespace
+}  // namespace muster::parallel

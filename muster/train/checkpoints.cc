@@ -1,0 +1,117 @@
+#include "muster/train/checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "muster/checkpoint/async_saver.h"
+#include "muster/checkpoint/checkpointer.h"
+
+namespace muster::train {
+namespace {
+
+// A disk that takes longer than this for one checkpoint is as good as gone.
+constexpr Duration kPatience = std::chrono::minutes(10);
+
+std::vector<NamedTensor> named(const std::vector<parallel::StateSlice>& state) {
+  std::vector<NamedTensor> tensors;
+  for (const parallel::StateSlice& slice : state) tensors.push_back({slice.name, slice.tensor});
+  return tensors;
+}
+
+}  // namespace
+
+class Checkpoints::Impl {
+ public:
+  Impl(CheckpointsOptions options, Files& files, observe::Hub& hub, Clock& clock)
+      : options_(std::move(options)),
+        hub_(hub),
+        clock_(clock),
+        checkpointer_(files, clock, options_.folder,
+                      {.job = options_.job, .keep_last = static_cast<std::size_t>(options_.keep)}),
+        saver_(checkpointer_, clock) {}
+
+  Status save(const Progress& progress, parallel::Strategy& strategy, bool best) {
+    if (!options_.writes) return ok();
+    checkpoint::SaveRequest request{.step = progress.committed,
+                                    .generation = {},
+                                    .model = named(strategy.model_state()),
+                                    .optimizer = named(strategy.optimizer_state()),
+                                    .state = to_json(progress),
+                                    .protect = {}};
+    if (best) best_ = progress.committed;
+    if (progress.best && !best_) best_ = progress.best->step;
+    if (best_) request.protect.push_back(*best_);
+    MUSTER_TRY(check());
+    MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, kPatience)));
+    return options_.asynchronous ? ok() : finish();
+  }
+
+  Duration wait_until_copied() {
+    const Duration waited = saver_.wait_until_copied();
+    stall_ += waited;
+    return waited;
+  }
+
+  Status check() {
+    auto outcome = saver_.poll();
+    return outcome ? announce(std::move(*outcome)) : ok();
+  }
+
+  Status finish() {
+    MUSTER_ASSIGN(auto saved, saver_.finish(Deadline::after(clock_, kPatience)));
+    return saved ? announce(std::move(*saved)) : ok();
+  }
+
+  Result<Progress> resume(parallel::Strategy& strategy) {
+    const checkpoint::LoadTarget target{named(strategy.model_state()),
+                                        named(strategy.optimizer_state())};
+    MUSTER_ASSIGN(const auto newest, checkpointer_.load_newest_whole(target));
+    for (const checkpoint::Skipped& skipped : newest.skipped) {
+      warn(fmt::format("passed over {}: {}", skipped.folder.string(), skipped.why.message));
+    }
+    return progress_from_json(newest.loaded.state);
+  }
+
+ private:
+  Status announce(Result<checkpoint::SavedCheckpoint> outcome) {
+    if (!outcome) return std::move(outcome).error();
+    const Duration stall = std::exchange(stall_, Duration{});
+    if (outcome->retention_failed) warn(outcome->retention_failed->message);
+    hub_.publish(observe::CheckpointWritten{.step = outcome->step,
+                                            .path = outcome->folder.string(),
+                                            .bytes = outcome->bytes,
+                                            .stall = stall,
+                                            .took = outcome->took});
+    return ok();
+  }
+
+  void warn(std::string text) {
+    hub_.publish(observe::Notice{observe::Severity::kWarning, std::move(text)});
+  }
+
+  const CheckpointsOptions options_;
+  observe::Hub& hub_;
+  Clock& clock_;
+  checkpoint::Checkpointer checkpointer_;
+  checkpoint::AsyncSaver saver_;
+  std::optional<Step> best_;
+  Duration stall_{};  // of the save under way
+};
+
+Checkpoints::Checkpoints(CheckpointsOptions options, Files& files, observe::Hub& hub, Clock& clock)
+    : impl_(std::make_unique<Impl>(std::move(options), files, hub, clock)) {}
+Checkpoints::~Checkpoints() = default;
+
+Status Checkpoints::save(const Progress& progress, parallel::Strategy& strategy, bool best) {
+  return impl_->save(progress, strategy, best);
+}
+Duration Checkpoints::wait_until_copied() { return impl_->wait_until_copied(); }
+Status Checkpoints::check() { return impl_->check(); }
+Status Checkpoints::finish() { return impl_->finish(); }
+Result<Progress> Checkpoints::resume(parallel::Strategy& strategy) {
+  return impl_->resume(strategy);
+}
+
+}  // namespace muster::train

@@ -1,0 +1,49 @@
+#pragma once
+// The trainer's view of checkpoints: takes the strategy's state and the progress to the disk beside
+// the training, and back. Every rank calls; only the one that writes does anything on save. One
+// thread.
+
+#include <memory>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/files.h"
+#include "muster/base/result.h"
+#include "muster/observe/hub.h"
+#include "muster/parallel/strategy.h"
+#include "muster/train/progress.h"
+
+namespace muster::train {
+
+struct CheckpointsOptions {
+  Path folder;
+  std::string job;     // its name, for the manifest
+  bool writes = true;  // on one rank only
+  std::int64_t keep = 3;
+  bool asynchronous = true;
+};
+
+class Checkpoints {
+ public:
+  // `files`, `hub` and `clock` outlive it. Written checkpoints are published to the hub.
+  Checkpoints(CheckpointsOptions options, Files& files, observe::Hub& hub, Clock& clock);
+  ~Checkpoints();
+
+  // Begins to save the state as it is now. The strategy must not change it before
+  // wait_until_copied() has returned. `best`: keep it until a better one comes.
+  Status save(const Progress& progress, parallel::Strategy& strategy, bool best);
+  Duration wait_until_copied();  // how long it had to wait
+
+  Status check();   // the error of a save that failed in the background
+  Status finish();  // waits until the last save is on the disk
+
+  // Loads the newest whole checkpoint into the strategy. Torn or damaged ones before it are skipped
+  // with a warning each; kNotFound where there is none.
+  Result<Progress> resume(parallel::Strategy& strategy);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::train

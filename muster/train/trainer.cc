@@ -1,0 +1,186 @@
+#include "muster/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "muster/observe/phase_timer.h"
+
+namespace muster::train {
+namespace {
+
+using observe::Phase;
+namespace metric = observe::metric;
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::StepReport& report,
+                              Duration step) {
+  observe::PhaseTimes times;
+  const auto set = [&](Phase phase, Duration d) {
+    times.phases[static_cast<std::size_t>(phase)] = d;
+  };
+  set(Phase::kDataWait, batch.waited);
+  set(Phase::kForward, report.times.forward);
+  set(Phase::kBackward, report.times.backward);
+  set(Phase::kExposedComm, report.times.exposed_communication);
+  set(Phase::kUpdate, report.times.update);
+  set(Phase::kCheckpointStall, report.times.checkpoint_stall);
+  times.step = step;
+  times.bytes_on_wire = report.bytes_reduced;
+  return times;
+}
+
+bool better(job::MetricKind kind, double value, double than) {
+  return kind == job::MetricKind::kAccuracy ? value > than : value < than;
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
+    : parts_(std::move(parts)),
+      options_(std::move(options)),
+      progress_(progress),
+      divergence_(progress.first_loss),
+      evaluation_due_(options_.evaluation.every, options_.length, parts_.clock.now()),
+      checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()) {}
+
+Result<Outcome> Trainer::run() {
+  Outcome outcome;
+  if (to_int(progress_.committed) < options_.length.total_steps) {
+    MUSTER_ASSIGN(auto stream, parts_.training_data(progress_.cursor));
+    epoch_size_ = stream->plan().options().epoch_size;
+    while (to_int(progress_.committed) < options_.length.total_steps) {
+      MUSTER_ASSIGN(const Next next, one_step(*stream));
+      if (next == Next::kGoOn) continue;
+      outcome.ending = next == Next::kStop ? Ending::kStopRequested : Ending::kEarlyStop;
+      break;
+    }
+  }
+  const bool wanted = options_.checkpoint.at_end || outcome.ending == Ending::kStopRequested;
+  if (wanted && saved_ != progress_.committed) MUSTER_TRY(save(false));
+  parts_.now_doing(progress_.committed, "finishing the checkpoint");
+  MUSTER_TRY(parts_.checkpoints.finish());
+  outcome.progress = progress_;
+  outcome.results = last_evaluation_;
+  outcome.results.insert(outcome.results.end(), last_step_.begin(), last_step_.end());
+  return outcome;
+}
+
+Result<Trainer::Next> Trainer::one_step(data::BatchStream& stream) {
+  const Step step = next(progress_.committed);
+  const TimePoint began = parts_.clock.now();
+  parts_.now_doing(step, "waiting for data");
+  MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream.next());
+  if (!batch) return fail(ErrorCode::kInternal, "[train/step] the stream of training data has ended");
+  const double rate =
+      optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
+  parts_.now_doing(step, "computing and reducing gradients");
+  MUSTER_ASSIGN(const parallel::StepReport report,
+                parts_.strategy.step(
+                    {.batch = *batch,
+                     .step = step,
+                     .learning_rate = rate,
+                     .flags = wishes(),
+                     .before_update = [&] { return parts_.checkpoints.wait_until_copied(); }}));
+  progress_.committed = step;
+  progress_.cursor = batch->after;
+  ++progress_.optimizer_steps;
+  MUSTER_TRY(divergence_.observe(step, report.loss, rate));
+  progress_.first_loss = divergence_.first_loss();
+  publish_step(*batch, report, rate, began);
+  MUSTER_TRY(parts_.checkpoints.check());
+
+  if (report.flags.has(parallel::Flag::kStop)) return Next::kStop;
+  bool go_on = true;
+  if (evaluation_due_.due(step) || report.flags.has(parallel::Flag::kEvaluate)) {
+    MUSTER_ASSIGN(go_on, evaluate());
+  }
+  const bool due = checkpoint_due_.due(step) || report.flags.has(parallel::Flag::kCheckpoint);
+  const bool best = improved_ && evaluated_ == step && options_.evaluation.keep_best;
+  if (due || best) MUSTER_TRY(save(best));
+  return go_on ? Next::kGoOn : Next::kStopEarly;
+}
+
+parallel::Flags Trainer::wishes() const {
+  parallel::Flags flags;
+  if (parts_.stop_requested()) flags.set(parallel::Flag::kStop);
+  const TimePoint now = parts_.clock.now();
+  if (options_.keeps_time && evaluation_due_.clock_due(now)) flags.set(parallel::Flag::kEvaluate);
+  if (options_.keeps_time && checkpoint_due_.clock_due(now)) flags.set(parallel::Flag::kCheckpoint);
+  return flags;
+}
+
+double Trainer::epochs_done() const {
+  return static_cast<double>(progress_.cursor.epoch) +
+         static_cast<double>(progress_.cursor.position) / static_cast<double>(epoch_size_);
+}
+
+void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepReport& report,
+                           double rate, TimePoint began) {
+  const Duration took = parts_.clock.now() - began;
+  observe::Metrics row{.step = progress_.committed,
+                       .epoch = epochs_done(),
+                       .samples_seen = progress_.cursor.samples_seen,
+                       .time = parts_.clock.wall(),
+                       .values = {}};
+  const double per_second = static_cast<double>(batch.samples) / seconds(took);
+  row.values = {{std::string(metric::kTrainLoss), report.loss},
+                {std::string(metric::kGradNorm), report.grad_norm},
+                {std::string(metric::kLearningRate), rate},
+                {std::string(metric::kSamplesPerSecond), per_second}};
+  last_step_ = {row.values.front()};
+  if (options_.tokens_per_sample > 0) {
+    row.values.push_back({std::string(metric::kTokensPerSecond),
+                          per_second * static_cast<double>(options_.tokens_per_sample)});
+  }
+  phases_of(batch, report, took).append_to(row);
+  parts_.hub.publish(row);
+}
+
+Result<bool> Trainer::evaluate() {
+  parts_.now_doing(progress_.committed, "evaluating");
+  MUSTER_ASSIGN(auto stream, parts_.evaluation_data());
+  std::vector<parallel::EvaluationTotals> by_slice(static_cast<std::size_t>(options_.slices));
+  for (;;) {
+    MUSTER_ASSIGN(std::optional<data::StepBatch> batch, stream->next());
+    if (!batch) break;
+    MUSTER_TRY(parts_.strategy.evaluate(*batch, by_slice));
+  }
+  MUSTER_ASSIGN(const parallel::EvaluationTotals totals, parts_.strategy.combine(by_slice));
+  const double loss = totals.loss / totals.targets;
+  const double accuracy = totals.correct / totals.targets;
+  last_evaluation_ = {{std::string(metric::kEvalLoss), loss},
+                      {std::string(metric::kEvalAccuracy), accuracy}};
+  if (options_.predicts_bytes) {
+    last_evaluation_.push_back({std::string(metric::kEvalBitsPerByte), loss / std::numbers::ln2});
+  }
+  parts_.hub.publish(observe::Metrics{.step = progress_.committed,
+                                      .epoch = epochs_done(),
+                                      .samples_seen = progress_.cursor.samples_seen,
+                                      .time = parts_.clock.wall(),
+                                      .values = last_evaluation_});
+  evaluated_ = progress_.committed;
+  evaluation_due_.restart(parts_.clock.now());
+  return note_evaluation(options_.evaluation.metric == job::MetricKind::kAccuracy ? accuracy
+                                                                                  : loss);
+}
+
+bool Trainer::note_evaluation(double value) {
+  improved_ = !progress_.best || better(options_.evaluation.metric, value, progress_.best->value);
+  if (improved_) progress_.best = Best{value, progress_.committed};
+  progress_.evaluations_without_gain = improved_ ? 0 : progress_.evaluations_without_gain + 1;
+  const std::int64_t patience = options_.evaluation.early_stop_patience;
+  return patience == 0 || progress_.evaluations_without_gain < patience;
+}
+
+Status Trainer::save(bool best) {
+  parts_.now_doing(progress_.committed, "saving a checkpoint");
+  saved_ = progress_.committed;
+  checkpoint_due_.restart(parts_.clock.now());
+  return parts_.checkpoints.save(progress_, parts_.strategy, best);
+}
+
+}  // namespace muster::train

@@ -1,0 +1,161 @@
+"""What happens when something goes wrong: the right exit code, the right culprit, nothing lost, nothing
+left behind."""
+import pathlib
+import signal
+import subprocess
+import time
+
+import runs
+
+
+def expect(code, wanted, output, *fragments):
+    assert code == wanted, f"exit code {code} instead of {wanted}:\n{output}"
+    for fragment in fragments:
+        assert fragment in output, f"no {fragment!r} in:\n{output}"
+
+
+def gone(workers):
+    end = time.monotonic() + 10
+    while any(runs.alive(pid) for pid in workers.values()) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(runs.alive(pid) for pid in workers.values()), "a worker outlived its job"
+
+
+def frozen_worker(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    process = runs.start(muster, job, "--workers", "3", "--set", "workers.heartbeat_timeout=2s")
+    runs.wait_for_step(process, folder, 30)
+    workers = runs.workers_of(process)
+    runs.kill(workers[1], signal.SIGSTOP)
+    code, output = runs.finish(process)
+    expect(code, 1, output, "rank 1", "silent", "--resume")
+    gone(workers)
+
+
+def launcher_killed(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    process = runs.start(muster, job, "--workers", "2")
+    runs.wait_for_step(process, folder, 30)
+    workers = runs.workers_of(process)
+    assert len(workers) == 2
+    process.kill()
+    runs.finish(process)
+    gone(workers)
+
+
+def interrupted(muster, folder):
+    """Ctrl-C and SIGTERM: a checkpoint at the step's end; resumed, the weights are the undisturbed ones."""
+    job = runs.write_job(folder, "mlp", steps=2000)
+    runs.train(muster, job, "--workers", "2")
+    expected = runs.weights(runs.latest(folder), 2000)
+    for number, code_wanted in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        process = runs.start(muster, job, "--workers", "2")
+        run = runs.wait_for_step(process, folder, 33)
+        process.send_signal(number)
+        code, output = runs.finish(process)
+        expect(code, code_wanted, output, "checkpoint", "--resume")
+        assert runs.rows(run)[-1]["step"] < 2000
+        runs.train(muster, job, "--workers", "1", "--resume")
+        assert runs.weights(run, 2000) == expected, "interrupting changed the weights"
+
+
+def interrupted_twice(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    process = runs.start(muster, job, "--workers", "2", "--set", "workers.heartbeat_timeout=60s")
+    runs.wait_for_step(process, folder, 20)
+    workers = runs.workers_of(process)
+    runs.kill(workers[0], signal.SIGSTOP)  # so that the first signal cannot end it
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    code, output = runs.finish(process)
+    expect(code, 130, output)
+    gone(workers)
+
+
+def numbers_run_away(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=400)
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set",
+                                          "optimizer.learning_rate=1e30", "--set", "checkpoint.every=1 steps"))
+    expect(code, 4, output, "learning rate", "step")
+    listed = subprocess.run([muster, "checkpoint", "verify", str(runs.latest(folder))], capture_output=True,
+                            text=True)
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+
+
+def missing_data(muster, folder):
+    job = runs.write_job(folder, "mlp")
+    code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={folder}/nowhere"))
+    expect(code, 3, output, "nowhere")
+
+
+def wrong_label(muster, folder):
+    """A worker that fails in the middle of a step."""
+    job = runs.write_job(folder, "mlp")
+    bad = folder / "bad"
+    bad.mkdir()
+    for file in folder.glob("*-ubyte*"):
+        (bad / file.name).write_bytes(file.read_bytes())
+    labels = bytearray((bad / "train-labels-idx1-ubyte").read_bytes())
+    labels[8:] = bytes([200]) * (len(labels) - 8)
+    (bad / "train-labels-idx1-ubyte").write_bytes(labels)
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set", f"data.path={bad}"))
+    expect(code, 1, output, "rank", "Target 200 is out of bounds")
+
+
+def torn_data(muster, folder):
+    job = runs.write_job(folder, "mlp")
+    bad = folder / "torn"
+    bad.mkdir()
+    for file in folder.glob("*-ubyte*"):
+        (bad / file.name).write_bytes(file.read_bytes())
+    path = bad / "train-labels-idx1-ubyte"
+    path.write_bytes(path.read_bytes()[:-5])
+    code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={bad}"))
+    expect(code, 1, output, "train-labels-idx1-ubyte")
+
+
+def full_disk(muster, folder):
+    """The disk fills up while checkpoints are written: a clear error, the ones before are whole."""
+    job = runs.write_job(folder, "mlp", steps=5000)
+    small = folder / "small"
+    small.mkdir()
+    script = (f"mount -t tmpfs -o size=1m none {small} && {muster} train {job} --workers 2 --set run_folder={small}"
+              f" --set checkpoint.keep=100000; code=$?; {muster} checkpoint verify {small}/tiny/latest || code=77; "
+              "exit $code")
+    done = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+                          capture_output=True, text=True, timeout=runs.DEADLINE)
+    expect(done.returncode, 3, done.stdout + done.stderr, "No space left on device")
+
+
+def unwritable(muster, folder):
+    job = runs.write_job(folder, "mlp")
+    blocked = folder / "blocked"
+    blocked.write_text("a file where a folder should be")
+    code, output = runs.finish(runs.start(muster, job, "--set", f"run_folder={blocked}"))
+    expect(code, 3, output, "blocked")
+
+
+def nothing_to_resume(muster, folder):
+    job = runs.write_job(folder, "mlp", runs="fresh")
+    code, output = runs.finish(runs.start(muster, job, "--resume"))
+    expect(code, 3, output, "fresh")
+
+
+def left_in_shared_memory():
+    return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
+
+
+CASES = [missing_data, torn_data, wrong_label, unwritable, nothing_to_resume, numbers_run_away, full_disk,
+         frozen_worker, launcher_killed, interrupted, interrupted_twice]
+
+parser = runs.arguments("--only")
+for case in CASES:
+    if parser.only and parser.only != case.__name__:
+        continue
+    before = left_in_shared_memory()
+    with runs.workplace() as workplace:
+        runs.write_data(workplace)
+        case(parser.muster, workplace)
+    assert left_in_shared_memory() <= before, "something was left in /dev/shm"
+    print(f"{case.__name__}: as it should be", flush=True)

@@ -1,0 +1,174 @@
+"""Starts muster and looks at what it leaves behind. For the tests of this folder."""
+import argparse
+import contextlib
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+
+DEADLINE = 240  # seconds: a bound on a hang, not a measurement
+
+IMAGES = """
+name: tiny
+seed: 5
+model: {{type: {model}, dropout: 0.2{more}}}
+data:
+  type: idx
+  path: {folder}
+  augment: {{crop_padding: 2, flip: true}}
+training: {{max_steps: {steps}, global_batch_size: 18, virtual_workers: 8}}
+optimizer: {{type: sgd, learning_rate: 0.05, weight_decay: 1e-3}}
+schedule: {{type: cosine, warmup: 10%}}
+evaluation: {{every: 50 steps, batch_size: 40}}
+checkpoint: {{every: 20 steps, keep: 2}}
+run_folder: {runs}
+"""
+
+TEXT = """
+name: tiny
+seed: 5
+model: {{type: gpt, n_layer: 2, n_head: 2, n_embd: 32, dropout: 0.1}}
+data: {{type: text, path: {folder}/text.txt, context_length: 32, validation_split: 10%}}
+training: {{max_steps: {steps}, global_batch_size: 18, virtual_workers: 8, max_grad_norm: 1.0}}
+optimizer: {{type: adamw, learning_rate: 3e-3, weight_decay: 0.1}}
+schedule: {{type: one_cycle, warmup: 10%}}
+evaluation: {{every: 50 steps, batch_size: 40}}
+checkpoint: {{every: 20 steps, keep: 2}}
+run_folder: {runs}
+"""
+
+
+def arguments(*extra):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--muster", required=True)
+    for name in extra:
+        parser.add_argument(name)
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def workplace():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def pixels(count, salt):
+    """Images of which a model can learn something: a bright bar where the label says."""
+    data = bytearray()
+    for i in range(count):
+        label = (i * 7 + salt) % 10
+        for row in range(14):
+            for column in range(14):
+                bright = 200 if row == label or column == label else 0
+                data.append((bright + (i * 31 + row * 17 + column * 13 + salt) % 55) & 255)
+    return bytes(data)
+
+
+def write_data(folder):
+    for part, count, salt in (("train", 300, 0), ("t10k", 77, 3)):
+        labels = bytes((i * 7 + salt) % 10 for i in range(count))
+        with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
+            file.write(struct.pack(">IIII", 0x803, count, 14, 14) + pixels(count, salt))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+    words = ["and", "it", "came", "to", "pass", "in", "those", "days", "that", "he", "went"]
+    text = " ".join(words[(i * i + i // 7) % len(words)] for i in range(4000))
+    (folder / "text.txt").write_text(text)
+
+
+def write_job(folder, model, steps=200, runs="runs"):
+    more = {"mlp": ", hidden_sizes: [24]", "resnet": ", channels: [4, 8]", "gpt": ""}[model]
+    template = TEXT if model == "gpt" else IMAGES
+    job = folder / "tiny.yaml"
+    job.write_text(template.format(model=model, more=more, folder=folder, steps=steps, runs=folder / runs))
+    return job
+
+
+def start(muster, job, *flags, **options):
+    return subprocess.Popen([muster, "train", str(job), *flags], stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, **options)
+
+
+def finish(process):
+    """Exit code and everything that was printed."""
+    try:
+        output, _ = process.communicate(timeout=DEADLINE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        raise AssertionError(f"still running after {DEADLINE} s:\n{output}")
+    return process.returncode, output
+
+
+def train(muster, job, *flags):
+    code, output = finish(start(muster, job, *flags))
+    assert code == 0, f"exit code {code}:\n{output}"
+    return output
+
+
+def latest(folder, runs="runs"):
+    return (folder / runs / "tiny" / "latest").resolve()
+
+
+def weights(run, step):
+    """What identifies the state after `step`: the hashes of its tensors' files."""
+    folders = sorted(run.glob(f"checkpoints/step-{step:08d}*"))
+    manifest = (folders[-1] / "manifest.json").read_text()
+    body = json.loads(manifest[manifest.index("\n"):]) if manifest.startswith("sha256") else json.loads(manifest)
+    return {file["name"]: file["sha256"] for file in body["files"]}
+
+
+def rows(run):
+    """The metrics so far; a line that is being written is left out."""
+    path = run / "metrics.jsonl"
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")[:-1]
+    return [row for row in map(json.loads, lines) if row["type"] == "metrics"]
+
+
+def wait_for_step(process, folder, step, runs="runs"):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        assert process.poll() is None, f"ended before step {step}: {process.communicate()[0]}"
+        with contextlib.suppress(OSError, StopIteration):
+            run = latest(folder, runs)
+            if any(row["step"] >= step for row in rows(run)):
+                return run
+        time.sleep(0.01)
+    raise AssertionError(f"step {step} did not come")
+
+
+def workers_of(process):
+    """Process ids of the workers, by rank."""
+    found = {}
+    for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = status.read_text().rsplit(")", 1)[1].split()
+            if int(fields[1]) != process.pid:
+                continue
+            environment = (status.parent / "environ").read_bytes().split(b"\0")
+            for variable in environment:
+                if variable.startswith(b"RANK="):
+                    found[int(variable[5:])] = int(status.parent.name)
+    return found
+
+
+def alive(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def kill(pid, number=signal.SIGKILL):
+    os.kill(pid, number)

@@ -1,0 +1,18 @@
+"""The weights after 200 steps do not depend on how many workers and lanes computed them."""
+import runs
+
+arguments = runs.arguments("--model")
+with runs.workplace() as folder:
+    runs.write_data(folder)
+    job = runs.write_job(folder, arguments.model)
+    expected = None
+    for workers, lanes in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1), (5, 1), (7, 1), (7, 2)]:
+        runs.train(arguments.muster, job, "--workers", str(workers), "--set", f"training.lanes={lanes}")
+        found = runs.weights(runs.latest(folder), 200)
+        expected = expected or found
+        assert found == expected, f"{workers} workers, {lanes} lanes: {found} instead of {expected}"
+        print(f"{workers} workers, {lanes} lanes: {found['model.safetensors'][:16]}", flush=True)
+
+    # The comparison can fail: another seed gives other weights.
+    runs.train(arguments.muster, job, "--workers", "2", "--set", "seed=6")
+    assert runs.weights(runs.latest(folder), 200) != expected, "the seed changes nothing"
