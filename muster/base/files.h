@@ -37,7 +37,11 @@ class MappedFile {
 
 class Files {
  public:
-  enum class Open { kTruncate, kAppend, kExclusive };  // kExclusive fails where the file exists
+  enum class Open : std::uint8_t {
+    kTruncate,
+    kAppend,
+    kExclusive
+  };  // kExclusive fails where the file exists
 
   virtual ~Files() = default;
   virtual Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) = 0;

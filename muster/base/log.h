@@ -4,13 +4,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstdint>
 #include <memory>
 
 namespace muster {
 
 using Logger = std::shared_ptr<spdlog::logger>;
 
-enum class LogFormat { kText, kJson };
+enum class LogFormat : std::uint8_t { kText, kJson };
 
 // Writes lines to stderr, each whole: "[WARN] text" (information has no mark) or one JSON object.
 Logger create_stderr_logger(LogFormat format = LogFormat::kText);

@@ -12,9 +12,9 @@
 
 namespace muster {
 
-Result<Duration> parse_duration(std::string_view text);      // "30s", "1.5 min", "200 ms", "2h", "1d"
-Result<std::uint64_t> parse_bytes(std::string_view text);    // "64 MiB", "1GB", "512", "4 KiB"
-Result<double> parse_fraction(std::string_view text);        // "5%", "0.05"
+Result<Duration> parse_duration(std::string_view text);    // "30s", "1.5 min", "200 ms", "2h", "1d"
+Result<std::uint64_t> parse_bytes(std::string_view text);  // "64 MiB", "1GB", "512", "4 KiB"
+Result<double> parse_fraction(std::string_view text);      // "5%", "0.05"
 
 std::string format_duration(Duration duration);  // "1.2 s", "3 min 20 s", "850 µs"
 std::string format_bytes(std::uint64_t bytes);   // "64.0 MiB"

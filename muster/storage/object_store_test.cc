@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <thread>
 
 #include "muster/storage/stores/local/local_store.h"
@@ -16,15 +15,19 @@
 namespace muster::storage {
 namespace {
 
+using Create = std::unique_ptr<ObjectStore> (*)(const Path& folder);
+
 struct StoreCase {
   const char* name;
-  std::function<std::unique_ptr<ObjectStore>(const Path&)> create;
+  Create create;
 };
 
-const StoreCase kStores[] = {
-    {"Memory", [](const Path&) { return create_memory_store(); }},
-    {"Local", [](const Path& path) { return create_local_store(system_files(), path / "root"); }},
-};
+std::unique_ptr<ObjectStore> create_memory(const Path&) { return create_memory_store(); }
+std::unique_ptr<ObjectStore> create_local(const Path& folder) {
+  return create_local_store(system_files(), folder / "root");
+}
+
+constexpr StoreCase kStores[] = {{"Memory", create_memory}, {"Local", create_local}};
 
 std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -96,7 +99,7 @@ TEST_P(ObjectStoreTest, RemovesOneObject) {
 
 TEST_P(ObjectStoreTest, RefusesNamesThatLeadElsewhere) {
   std::byte into{};
-  constexpr std::string_view kBad[] = {"",   "/",    "/a",     "a/",  "a//b",    ".",
+  constexpr std::string_view kBad[] = {"",   "/",    "/a",     "a/",  "a//b",     ".",
                                        "..", "../a", "a/../b", "a/.", {"a\0b", 3}};
   for (const std::string_view name : kBad) {
     EXPECT_EQ(store_->put(name, bytes("x")).error().code, ErrorCode::kInvalid) << name;

@@ -1,6 +1,7 @@
 #pragma once
 // A disk on which one call goes wrong. Wraps another one. Thread-safe.
 
+#include <cstdint>
 #include <mutex>
 #include <optional>
 
@@ -8,7 +9,7 @@
 
 namespace muster::testing {
 
-enum class Fault {
+enum class Fault : std::uint8_t {
   kIoError,     // EIO
   kNoSpace,     // ENOSPC
   kShortWrite,  // half of the bytes, then ENOSPC; for calls other than append as kNoSpace

@@ -118,8 +118,9 @@ Result<std::size_t> MemoryFiles::read_at(const Path& path, std::uint64_t offset,
   return count;
 }
 
-Result<std::vector<std::string>> MemoryFiles::list(const Path& folder) {
+Result<std::vector<std::string>> MemoryFiles::list(const Path& of) {
   const std::lock_guard lock(mutex_);
+  const Path folder = of.has_filename() ? of : of.parent_path();  // "a/" is "a"
   if (!is_folder(folder)) return memory_error("list", folder, ENOENT);
   std::vector<std::string> names;
   for (const auto& [path, node] : names_) {

@@ -2,6 +2,7 @@
 // A disk in memory that can lose its power: what was not forced to it is then gone or torn.
 // Thread-safe.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,7 +15,7 @@ namespace muster::testing {
 class MemoryFiles final : public Files {
  public:
   // What a crash leaves of bytes and names that no fsync has reached.
-  enum class Crash {
+  enum class Crash : std::uint8_t {
     kLosesUnsynced,  // nothing
     kTearsUnsynced,  // every name, but of each file only the first half of what was not synced
   };
@@ -25,7 +26,7 @@ class MemoryFiles final : public Files {
   Result<std::string> read(const Path& path) override;
   Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
                               std::span<std::byte> into) override;
-  Result<std::vector<std::string>> list(const Path& folder) override;
+  Result<std::vector<std::string>> list(const Path& of) override;
   Status create_folders(const Path& folder) override;
   Status rename(const Path& from, const Path& to) override;
   Status link(const Path& target, const Path& at) override;

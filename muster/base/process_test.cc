@@ -1,0 +1,124 @@
+#include "muster/base/process.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "muster/testing/temp_folder.h"
+
+namespace muster {
+namespace {
+
+constexpr int kPatienceMs = 60'000;
+
+std::unique_ptr<Process> shell(const std::string& script, ProcessSpec spec = {}) {
+  spec.command = {"/bin/sh", "-c", script};
+  auto process = system_processes().spawn(spec);
+  EXPECT_TRUE(process) << process.error().message;
+  return process ? std::move(*process) : nullptr;
+}
+
+ProcessEnd wait_for(Process& process) {
+  pollfd wait{process.end_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wait, 1, kPatienceMs), 1);
+  const auto end = process.poll();
+  EXPECT_TRUE(end);
+  return end.value_or(ProcessEnd{});
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+// True once no process has this number any more.
+bool vanishes(int pid) {
+  for (int i = 0; i < kPatienceMs / 10; ++i) {
+    if (::kill(pid, 0) != 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST(Process, TellsHowItEnded) {
+  EXPECT_EQ(describe(wait_for(*shell("exit 0"))), "exit status 0");
+  EXPECT_EQ(describe(wait_for(*shell("exit 3"))), "exit status 3");
+  EXPECT_EQ(describe(wait_for(*shell("kill -KILL $$"))), "killed by SIGKILL");
+}
+
+TEST(Process, SeparatesOutputFromErrors) {
+  const auto process = shell("echo out; echo err >&2; cat");
+  EXPECT_EQ(read_all(process->output_fd()), "out\n");  // cat ends: there is no input
+  EXPECT_EQ(read_all(process->error_fd()), "err\n");
+}
+
+TEST(Process, TakesEnvironmentFolderAndCores) {
+  const testing::TempFolder folder;
+  ProcessSpec spec;
+  spec.environment = {{"MUSTER_ONE", "1 = 1"}, {"HOME", "/nowhere"}};
+  spec.folder = folder.path();
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &allowed)) ++core;
+  spec.cores = {core};
+  const auto process =
+      shell("echo $MUSTER_ONE; echo $HOME; pwd -P; grep Cpus_allowed_list /proc/self/status", spec);
+  EXPECT_EQ(read_all(process->output_fd()),
+            "1 = 1\n/nowhere\n" + std::filesystem::canonical(folder.path()).native() +
+                "\nCpus_allowed_list:\t" + std::to_string(core) + "\n");
+}
+
+TEST(Process, ReportsWhatCannotStart) {
+  const auto missing = system_processes().spawn({{"/no/such/program"}, {}, {}, {}});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().message.find("/no/such/program"), std::string::npos);
+  const auto folder = system_processes().spawn({{"/bin/true"}, {}, "/no/such/folder", {}});
+  ASSERT_FALSE(folder);
+  EXPECT_NE(folder.error().message.find("/no/such/folder"), std::string::npos);
+  EXPECT_FALSE(system_processes().spawn({}));
+}
+
+TEST(Process, SignalsTheWholeGroup) {
+  const auto process = shell("sleep 1000 & echo $!; wait");
+  std::string line;
+  for (char c = 0; ::read(process->output_fd(), &c, 1) == 1 && c != '\n';) line += c;
+  ASSERT_TRUE(process->signal(SIGTERM));
+  EXPECT_EQ(describe(wait_for(*process)), "killed by SIGTERM");
+  EXPECT_TRUE(vanishes(std::stoi(line)));
+  EXPECT_TRUE(process->signal(SIGTERM)) << "nobody is left, which is fine";
+}
+
+TEST(Process, LeavesNothingOfItsGroupBehind) {
+  const auto process = shell("sleep 1000 & echo $!");
+  std::string line;
+  for (char c = 0; ::read(process->output_fd(), &c, 1) == 1 && c != '\n';) line += c;
+  wait_for(*process);
+  EXPECT_TRUE(vanishes(std::stoi(line)));
+}
+
+TEST(Process, IsKilledWhenNobodyHoldsItAnyMore) {
+  auto process = shell("sleep 1000");
+  const int pid = process->pid();
+  process.reset();
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST(Process, DiesWithItsParent) {
+  std::unique_ptr<Process> process;
+  std::thread([&] { process = shell("sleep 1000"); }).join();
+  // The kernel counts the thread that forked as the parent; its end stands for the process's.
+  EXPECT_EQ(describe(wait_for(*process)), "killed by SIGKILL");
+}
+
+}  // namespace
+}  // namespace muster
