@@ -144,12 +144,14 @@ Result<SafetensorsEntry> read_entry(const std::string& name, const json& node) {
   if (!shape) return corrupt(fmt::format("tensor `{}` has a malformed shape", name));
   entry.shape = std::move(*shape);
   const json& offsets = node["data_offsets"];
-  if (!offsets.is_array() || offsets.size() != 2 || !read_count(offsets[0]) ||
-      !read_count(offsets[1])) {
+  const bool pair = offsets.is_array() && offsets.size() == 2;
+  const auto begin = pair ? read_count(offsets[0]) : std::nullopt;
+  const auto end = pair ? read_count(offsets[1]) : std::nullopt;
+  if (!begin || !end) {
     return corrupt(fmt::format("tensor `{}` has malformed data_offsets", name));
   }
-  entry.begin = *read_count(offsets[0]);
-  entry.end = *read_count(offsets[1]);
+  entry.begin = *begin;
+  entry.end = *end;
   const auto bytes = byte_count(entry.dtype, entry.shape);
   if (!bytes || entry.end < entry.begin || entry.end - entry.begin != *bytes) {
     return corrupt(fmt::format("tensor `{}`: data_offsets {} to {} are not the size of its shape",

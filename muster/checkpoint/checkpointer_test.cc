@@ -1,0 +1,294 @@
+#include "muster/checkpoint/checkpointer.h"
+
+#include <gtest/gtest.h>
+
+#include "muster/checkpoint/export.h"
+#include "muster/checkpoint/safetensors.h"
+#include "muster/checkpoint/sample_state.h"
+#include "muster/checkpoint/survey.h"
+#include "muster/checkpoint/verify.h"
+#include "muster/testing/fake_clock.h"
+#include "muster/testing/faulty_files.h"
+#include "muster/testing/memory_files.h"
+
+namespace muster::checkpoint {
+namespace {
+
+Path checkpoints() { return "/run/checkpoints"; }
+
+void overwrite(Files& files, const Path& path, std::string_view text) {
+  auto file = files.open(path, Files::Open::kTruncate);
+  ASSERT_TRUE(file && (*file)->append(std::as_bytes(std::span(text))));
+}
+
+void make_run(testing::MemoryFiles& disk) {
+  ASSERT_TRUE(disk.create_folders("/run") && disk.sync_folder("/"));
+}
+
+class CheckpointerTest : public ::testing::Test {
+ protected:
+  CheckpointerTest() { make_run(disk_); }
+
+  Checkpointer checkpointer(CheckpointOptions options = {.job = "sample", .keep_last = 0}) {
+    return {disk_, clock_, checkpoints(), std::move(options)};
+  }
+  void save(std::int64_t step) {
+    SampleState state(static_cast<int>(step));
+    const auto saved = checkpointer().save(state.request(step));
+    ASSERT_TRUE(saved) << saved.error().message;
+  }
+  void bend(const Path& path) {
+    std::string text = disk_.read(path).value();
+    text.back() = static_cast<char>(text.back() ^ 1);
+    overwrite(disk_, path, text);
+  }
+
+  testing::MemoryFiles disk_;
+  testing::FakeClock clock_;
+};
+
+TEST_F(CheckpointerTest, LoadsWhatItSaved) {
+  save(500);
+  SampleState loaded(0);
+  const auto result = checkpointer().load(Step{500}, loaded.target());
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(loaded, SampleState(500));
+  EXPECT_EQ(result->state, R"({"samples_seen":77})");
+  EXPECT_EQ(result->folder, checkpoints() / "step-00000500");
+  EXPECT_EQ(
+      disk_.list(result->folder).value(),
+      (std::vector<std::string>{"manifest.json", "model.safetensors", "optimizer.safetensors"}));
+}
+
+TEST_F(CheckpointerTest, SurvivesACrashRightAfterTheSave) {
+  save(1);
+  disk_.crash(testing::MemoryFiles::Crash::kLosesUnsynced);
+  SampleState loaded(0);
+  ASSERT_TRUE(checkpointer().load(Step{1}, loaded.target()));
+  EXPECT_EQ(loaded, SampleState(1));
+}
+
+TEST_F(CheckpointerTest, WritesAManifestThatSaysWhatItIs) {
+  save(7);
+  const auto manifest = read_manifest(disk_, checkpoints() / "step-00000007");
+  ASSERT_TRUE(manifest);
+  EXPECT_EQ(manifest->job, "sample");
+  EXPECT_EQ(manifest->step, Step{7});
+  EXPECT_EQ(manifest->generation, Generation{1});
+  EXPECT_EQ(manifest->created, "2026-01-01T00:00:00Z");
+  EXPECT_EQ(manifest->model[0],
+            (TensorRecord{"fc.weight", DType::kF32, {2, 3}, "model.safetensors"}));
+  EXPECT_EQ(decode_manifest(encode_manifest(*manifest).value()).value(), *manifest);
+}
+
+TEST_F(CheckpointerTest, ListsStepsAndTheLatest) {
+  EXPECT_TRUE(checkpointer().complete_steps().value().empty());
+  EXPECT_EQ(checkpointer().latest().value(), std::nullopt);
+  for (const int step : {20, 3, 100}) save(step);
+  ASSERT_TRUE(disk_.create_folders(checkpoints() / "step-00000300"));  // torn
+  ASSERT_TRUE(disk_.create_folders(checkpoints() / "notes"));
+  EXPECT_EQ(checkpointer().complete_steps().value(),
+            (std::vector<Step>{Step{3}, Step{20}, Step{100}}));
+  EXPECT_EQ(checkpointer().latest().value(), Step{100});
+}
+
+TEST_F(CheckpointerTest, CutsLargeStatesIntoFiles) {
+  SampleState state(1);
+  auto options = CheckpointOptions{.job = "sample", .keep_last = 0, .max_file_bytes = 30};
+  ASSERT_TRUE(checkpointer(options).save(state.request(1)));
+  const Path folder = checkpoints() / "step-00000001";
+  EXPECT_EQ(
+      disk_.list(folder).value(),
+      (std::vector<std::string>{
+          "manifest.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+          "optimizer-00001-of-00002.safetensors", "optimizer-00002-of-00002.safetensors"}));
+  SampleState loaded(0);
+  ASSERT_TRUE(checkpointer().load(Step{1}, loaded.target()));
+  EXPECT_EQ(loaded, state);
+  EXPECT_TRUE(verify_checkpoint(disk_, folder).value().whole());
+}
+
+TEST_F(CheckpointerTest, LoadsTensorsThatCrossChunks) {
+  std::vector<std::int64_t> large(2'000'000), loaded(large.size());
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::int64_t>(i);
+  std::vector<std::uint8_t> small(3, 9), loaded_small(3);
+  const auto list = [](auto& first, auto& second) {
+    return std::vector<NamedTensor>{{"small", view_of(std::span(second))},
+                                    {"large", view_of(std::span(first))}};
+  };
+  SaveRequest request{.step = Step{1}, .model = list(large, small)};
+  ASSERT_TRUE(checkpointer().save(request));
+  ASSERT_TRUE(checkpointer().load(Step{1}, {list(loaded, loaded_small), {}}));
+  EXPECT_EQ(loaded, large);
+  EXPECT_EQ(loaded_small, small);
+}
+
+TEST_F(CheckpointerTest, RefusesAnotherModelAndLeavesItAlone) {
+  save(1);
+  SampleState state(9);
+  LoadTarget target = state.target();
+  target.model[0].name = "other";
+  target.model[1].tensor.shape = {2, 2};
+  target.optimizer.pop_back();
+  const auto result = checkpointer().load(Step{1}, target);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kInvalid);
+  for (const char* says : {"`fc.weight` is in the checkpoint only", "`other` is not in the",
+                           "`fc.bias` is F32 [4] in the checkpoint, F32 [2, 2] here"}) {
+    EXPECT_NE(result.error().message.find(says), std::string::npos) << result.error().message;
+  }
+  EXPECT_EQ(state, SampleState(9));
+  EXPECT_EQ(checkpointer().load_newest_whole(target).error().code, ErrorCode::kInvalid);
+}
+
+TEST_F(CheckpointerTest, LoadsWeightsAlone) {
+  save(1);
+  SampleState state(9);
+  ASSERT_TRUE(checkpointer().load_weights(Step{1}, state.model()));
+  std::vector<NamedTensor> model = state.model();
+  EXPECT_EQ(model[0].tensor.as<float>()[5], 1005);
+}
+
+TEST_F(CheckpointerTest, FallsBackAndSaysWhatItPassedOver) {
+  for (const int step : {1, 2, 3}) save(step);
+  bend(checkpoints() / "step-00000003/model.safetensors");
+  ASSERT_TRUE(disk_.create_folders(checkpoints() / "step-00000004"));
+  SampleState loaded(0);
+  EXPECT_EQ(checkpointer().load(Step{3}, loaded.target()).error().code, ErrorCode::kCorrupt);
+  const auto newest = checkpointer().load_newest_whole(loaded.target());
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->loaded.step, Step{2});
+  EXPECT_EQ(loaded, SampleState(2));
+  ASSERT_EQ(newest->skipped.size(), 2u);
+  EXPECT_EQ(newest->skipped[0].why.code, ErrorCode::kNotFound);
+  EXPECT_NE(newest->skipped[1].why.message.find("step-00000003/model.safetensors: chunk 0"),
+            std::string::npos)
+      << newest->skipped[1].why.message;
+}
+
+TEST_F(CheckpointerTest, SaysWhenThereIsNothingToLoad) {
+  SampleState state(0);
+  EXPECT_EQ(checkpointer().load(Step{1}, state.target()).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(checkpointer().load_newest_whole(state.target()).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(checkpointer().folder_of(Step{1}).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(CheckpointerTest, SavesAStepAgainUnderAnotherName) {
+  save(1);
+  SampleState second(42);
+  const auto saved = checkpointer().save(second.request(1));
+  ASSERT_TRUE(saved);
+  EXPECT_EQ(saved->folder, checkpoints() / "step-00000001.1");
+  SampleState loaded(0);
+  ASSERT_TRUE(checkpointer().load(Step{1}, loaded.target()));
+  EXPECT_EQ(loaded, second);
+}
+
+TEST_F(CheckpointerTest, KeepsTheNewestAndTheProtected) {
+  auto keeper = checkpointer({.job = "sample", .keep_last = 2});
+  for (const int step : {1, 2, 3, 4, 5}) {
+    SampleState state(step);
+    SaveRequest request = state.request(step);
+    request.protect = {Step{2}};
+    const auto saved = keeper.save(request);
+    ASSERT_TRUE(saved);
+    EXPECT_FALSE(saved->retention_failed);
+  }
+  EXPECT_EQ(keeper.complete_steps().value(), (std::vector<Step>{Step{2}, Step{4}, Step{5}}));
+  EXPECT_EQ(disk_.list(checkpoints()).value().size(), 3u);
+}
+
+TEST_F(CheckpointerTest, RemovesTornSavesButNotDamagedOnes) {
+  save(1);
+  overwrite(disk_, checkpoints() / "step-00000001/manifest.json", "{}");
+  ASSERT_TRUE(disk_.create_folders(checkpoints() / "step-00000002"));
+  save(3);
+  EXPECT_EQ(disk_.list(checkpoints()).value(),
+            (std::vector<std::string>{"step-00000001", "step-00000003"}));
+}
+
+TEST_F(CheckpointerTest, RefusesWhatCannotBeSaved) {
+  SampleState state(1);
+  SaveRequest twice = state.request(1);
+  twice.model[1].name = twice.model[0].name;
+  SaveRequest short_of = state.request(1);
+  short_of.model[0].tensor.shape = {3, 3};
+  SaveRequest no_json = state.request(1);
+  no_json.state = "samples: 7";
+  for (const SaveRequest& request : {twice, short_of, no_json}) {
+    EXPECT_EQ(checkpointer().save(request).error().code, ErrorCode::kInvalid);
+  }
+  EXPECT_TRUE(disk_.list(checkpoints()).value().empty());
+}
+
+TEST_F(CheckpointerTest, FindsEveryFlippedByteAndEveryTruncation) {
+  save(1);
+  const Path folder = checkpoints() / "step-00000001";
+  const std::vector<std::string> names = disk_.list(folder).value();
+  for (const std::string& name : names) {
+    const std::string whole = disk_.read(folder / name).value();
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      std::string bent = whole;
+      bent[i] = static_cast<char>(bent[i] ^ (1 << (i % 8)));
+      overwrite(disk_, folder / name, bent);
+      const auto report = verify_checkpoint(disk_, folder).value();
+      ASSERT_EQ(report.damage.size(), 1u) << name << " byte " << i;
+      ASSERT_EQ(report.damage[0].file, name);
+      ASSERT_EQ(report.damage[0].chunk.has_value(), name != kManifestName);
+      overwrite(disk_, folder / name, whole.substr(0, i));
+      ASSERT_FALSE(verify_checkpoint(disk_, folder).value().whole()) << name << " length " << i;
+    }
+    overwrite(disk_, folder / name, whole + '\0');
+    EXPECT_FALSE(verify_checkpoint(disk_, folder).value().whole()) << name;
+    ASSERT_TRUE(disk_.remove_all(folder / name));
+    EXPECT_FALSE(verify_checkpoint(disk_, folder).value().whole()) << name;
+    overwrite(disk_, folder / name, whole);
+  }
+  EXPECT_TRUE(verify_checkpoint(disk_, folder).value().whole());
+  EXPECT_EQ(verify_checkpoint(disk_, "/none").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(CheckpointerTest, NamesTheDamagedChunk) {
+  std::vector<std::uint8_t> large(3 * kChunkBytes);
+  SaveRequest request{.step = Step{1}, .model = {{"large", view_of(std::span(large))}}};
+  ASSERT_TRUE(checkpointer().save(request));
+  const Path path = checkpoints() / "step-00000001/model.safetensors";
+  std::string text = disk_.read(path).value();
+  text[2 * kChunkBytes] = 1;
+  overwrite(disk_, path, text);
+  const auto report = verify_checkpoint(disk_, path.parent_path()).value();
+  ASSERT_EQ(report.damage.size(), 1u);
+  EXPECT_EQ(report.damage[0].chunk, 2u);
+}
+
+TEST_F(CheckpointerTest, ExportsWeightsIntoOneFile) {
+  SampleState state(1);
+  auto options = CheckpointOptions{.job = "sample", .keep_last = 0, .max_file_bytes = 30};
+  ASSERT_TRUE(checkpointer(options).save(state.request(1)));
+  for (int again = 0; again < 2; ++again) {
+    const auto exported = export_weights(disk_, checkpoints() / "step-00000001", "/out");
+    ASSERT_TRUE(exported) << exported.error().message;
+    EXPECT_EQ(exported->tensors, 2u);
+    EXPECT_EQ(disk_.list("/out").value(), std::vector<std::string>{"model.safetensors"});
+  }
+  const auto header = read_safetensors_header(disk_, "/out/model.safetensors");
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->metadata, (Metadata{{"format", "pt"}}));
+  EXPECT_EQ(header->entries.size(), 2u);
+  bend(checkpoints() / "step-00000001/model-00001-of-00002.safetensors");
+  EXPECT_EQ(export_weights(disk_, checkpoints() / "step-00000001", "/out").error().code,
+            ErrorCode::kCorrupt);
+}
+
+TEST(FolderName, HasOneSpelling) {
+  EXPECT_EQ(to_string(FolderName{Step{500}, 0}), "step-00000500");
+  EXPECT_EQ(folder_name_from_string("step-00000500.2"), (FolderName{Step{500}, 2}));
+  EXPECT_EQ(folder_name_from_string("step-1234567890"), (FolderName{Step{1234567890}, 0}));
+  for (const char* text : {"step-500", "step-00000500.0", "step-", "step-0000050x", "x",
+                           "step-00000500.", "step-00000500.-1"}) {
+    EXPECT_EQ(folder_name_from_string(text), std::nullopt) << text;
+  }
+}
+
+}  // namespace
+}  // namespace muster::checkpoint
