@@ -25,7 +25,8 @@ Clock& system_clock() noexcept {
 std::string format_utc(WallTime time, bool compact) {
   const auto utc = fmt::gmtime(std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(time)));
-  return compact ? fmt::format("{:%Y%m%dT%H%M%SZ}", utc) : fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc);
+  return compact ? fmt::format("{:%Y%m%dT%H%M%SZ}", utc)
+                 : fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc);
 }
 
 }  // namespace muster

@@ -8,17 +8,28 @@ namespace muster {
 
 std::string_view to_string(ErrorCode code) noexcept {
   switch (code) {
-    case ErrorCode::kInvalid: return "invalid";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kTimeout: return "timeout";
-    case ErrorCode::kPeerLost: return "peer lost";
-    case ErrorCode::kStale: return "stale";
-    case ErrorCode::kCancelled: return "cancelled";
-    case ErrorCode::kNotFound: return "not found";
-    case ErrorCode::kCorrupt: return "corrupt";
-    case ErrorCode::kUnavailable: return "unavailable";
-    case ErrorCode::kNumeric: return "numeric";
-    case ErrorCode::kInternal: return "internal";
+    case ErrorCode::kInvalid:
+      return "invalid";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kTimeout:
+      return "timeout";
+    case ErrorCode::kPeerLost:
+      return "peer lost";
+    case ErrorCode::kStale:
+      return "stale";
+    case ErrorCode::kCancelled:
+      return "cancelled";
+    case ErrorCode::kNotFound:
+      return "not found";
+    case ErrorCode::kCorrupt:
+      return "corrupt";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kNumeric:
+      return "numeric";
+    case ErrorCode::kInternal:
+      return "internal";
   }
   return "unknown";
 }

@@ -148,6 +148,8 @@ class SystemFiles final : public Files {
                               std::span<std::byte> into) override {
     const UniqueFd fd = open_fd(path, O_RDONLY);
     if (!fd) return file_error("open", path);
+    MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
+    if (offset >= length) return std::size_t{0};  // the system refuses offsets that no file has
     return read_from(fd, path, offset, into);
   }
 

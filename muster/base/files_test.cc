@@ -44,6 +44,7 @@ TEST_F(FilesTest, ReadsPartsAndMaps) {
   EXPECT_EQ(files_.read_at(path, text.size(), into).value(), 3u);
   EXPECT_EQ(into[0], std::byte{'e'});
   EXPECT_EQ(files_.read_at(path, 1 << 20, into).value(), 0u);
+  EXPECT_EQ(files_.read_at(path, ~std::uint64_t{0}, into).value(), 0u);
   const auto mapped = files_.map(path);
   ASSERT_TRUE(mapped);
   EXPECT_EQ((*mapped)->bytes().size(), text.size() + 3);

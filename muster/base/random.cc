@@ -12,7 +12,8 @@ constexpr std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t
 
 // Mixes two 64-bit words into one through the generator itself.
 std::uint64_t mix(std::uint64_t key, std::uint64_t word) noexcept {
-  const auto block = philox({low(word), high(word), 0x6d757374u, 0x65720000u}, {low(key), high(key)});
+  const auto block =
+      philox({low(word), high(word), 0x6d757374u, 0x65720000u}, {low(key), high(key)});
   return (std::uint64_t{block[1]} << 32) | block[0];
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Objects by name: local disk, memory, and later S3 and WebHDFS, behind one contract. A put is whole
-// or absent. Thread-safe. Names are relative paths of plain parts: "a/b.bin"; kInvalid for others
-// (empty, absolute, with "." or ".." or an empty part, a NUL).
+// Objects by name: local disk, memory, and later S3 and WebHDFS, behind one contract. A put is
+// whole or absent. Thread-safe. Names are relative paths of plain parts: "a/b.bin"; kInvalid for
+// others (empty, absolute, with "." or ".." or an empty part, a NUL).
 
 #include <cstdint>
 #include <span>

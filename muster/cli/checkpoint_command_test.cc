@@ -1,0 +1,98 @@
+#include "muster/cli/checkpoint_command.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "muster/checkpoint/checkpointer.h"
+#include "muster/cli/application.h"
+#include "muster/cli/machine.h"
+#include "muster/testing/temp_folder.h"
+
+namespace muster::cli {
+namespace {
+
+class CheckpointCommandTest : public ::testing::Test {
+ protected:
+  void save(std::int64_t step) {
+    checkpoint::Checkpointer checkpointer(system_files(), system_clock(), run_ / "checkpoints",
+                                          {.job = "sample"});
+    checkpoint::SaveRequest request{.step = Step{step}, .state = R"({"epoch":3})"};
+    request.model = {{"weight", view_of(std::span(weight_))}};
+    ASSERT_TRUE(checkpointer.save(request));
+  }
+
+  ExitCode muster(const std::vector<std::string>& arguments) {
+    out_.str("");
+    err_.str("");
+    Context context{system_files(), system_clock(), system_machine(), out_, err_, {}, {}};
+    return run(arguments, context);
+  }
+  nlohmann::json answer() const { return nlohmann::json::parse(out_.str()); }
+  std::string place() const { return run_.path().native(); }
+
+  testing::TempFolder run_;
+  std::vector<float> weight_ = {1, 2, 3};
+  std::ostringstream out_, err_;
+};
+
+TEST_F(CheckpointCommandTest, ListsWhatIsThere) {
+  save(5);
+  save(10);
+  std::filesystem::create_directories(run_ / "checkpoints/step-00000015");
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000010"), std::string::npos);
+  EXPECT_EQ(muster({"checkpoint", "list", "--json", place()}), ExitCode::kDone);
+  ASSERT_EQ(answer().size(), 3u);
+  EXPECT_EQ(answer()[0]["step"], 5);
+  EXPECT_EQ(answer()[0]["state"], "whole");
+  EXPECT_EQ(answer()[0]["trainer"]["epoch"], 3);
+  EXPECT_EQ(answer()[2]["state"], "torn");
+  EXPECT_EQ(muster({"checkpoint", "list", "--json", "--step", "10", place()}), ExitCode::kDone);
+  EXPECT_EQ(answer().size(), 1u);
+}
+
+TEST_F(CheckpointCommandTest, VerifiesAndNamesDamage) {
+  save(5);
+  EXPECT_EQ(muster({"checkpoint", "verify", place()}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("whole"), std::string::npos);
+  const auto folder = run_ / "checkpoints/step-00000005";
+  std::fstream file(folder / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x7f');
+  file.close();
+  EXPECT_EQ(muster({"checkpoint", "verify", folder.native()}), ExitCode::kFailed);
+  EXPECT_NE(out_.str().find("model.safetensors: chunk 0"), std::string::npos) << out_.str();
+  EXPECT_EQ(muster({"checkpoint", "verify", "--json", folder.native() + "/"}), ExitCode::kFailed);
+  EXPECT_EQ(answer()[0]["whole"], false);
+  EXPECT_EQ(answer()[0]["damage"][0]["chunk"], 0);
+}
+
+TEST_F(CheckpointCommandTest, ExportsTheNewest) {
+  save(5);
+  weight_[0] = 9;
+  save(10);
+  const std::string into = (run_ / "weights").native();
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--output", into}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000010"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(run_ / "weights/model.safetensors"));
+}
+
+TEST_F(CheckpointCommandTest, SaysWhatIsMissing) {
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kEnvironment);
+  EXPECT_NE(err_.str().find("no checkpoint in"), std::string::npos) << err_.str();
+  EXPECT_EQ(muster({"checkpoint", "verify", "/no/such/run"}), ExitCode::kEnvironment);
+  EXPECT_NE(err_.str().find("/no/such/run"), std::string::npos);
+  EXPECT_EQ(muster({"checkpoint"}), ExitCode::kUsage);
+  EXPECT_EQ(muster({"checkpoint", "list"}), ExitCode::kUsage);
+}
+
+TEST_F(CheckpointCommandTest, ShowsExamples) {
+  EXPECT_EQ(muster({"checkpoint", "export", "--help"}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("Examples:\n  muster checkpoint export"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::cli
