@@ -136,6 +136,7 @@ TEST_F(Members, AreReportedWhenTheyAreLost) {
   EXPECT_EQ(worker, 1);
   EXPECT_EQ(why.code, ErrorCode::kPeerLost);
   EXPECT_EQ(why.peer, Rank{1});
+  coordinator_.reset();  // before what its events refer to
 }
 
 TEST_F(Members, WhoLeavesIsNotLost) {
@@ -148,6 +149,7 @@ TEST_F(Members, WhoLeavesIsNotLost) {
   members[0]->leave(soon());
   EXPECT_EQ(left.get_future().get(), 0);
   members.clear();
+  coordinator_.reset();
 }
 
 }  // namespace
