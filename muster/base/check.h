@@ -17,10 +17,10 @@ class LogicFault : public std::logic_error {
 
 }  // namespace muster
 
-#define MUSTER_CHECK(condition, detail)                                              \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]]                                                   \
-      ::muster::throw_logic_fault(__FILE__, __LINE__, #condition, (detail));         \
+#define MUSTER_CHECK(condition, detail)                                      \
+  do {                                                                       \
+    if (!(condition)) [[unlikely]]                                           \
+      ::muster::throw_logic_fault(__FILE__, __LINE__, #condition, (detail)); \
   } while (false)
 
 #if MUSTER_CHECKED

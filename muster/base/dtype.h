@@ -16,12 +16,16 @@ inline constexpr DType kAllDTypes[] = {DType::kF16, DType::kBF16, DType::kF32, D
 constexpr std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::kF16:
-    case DType::kBF16: return 2;
+    case DType::kBF16:
+      return 2;
     case DType::kF32:
-    case DType::kI32: return 4;
+    case DType::kI32:
+      return 4;
     case DType::kF64:
-    case DType::kI64: return 8;
-    case DType::kU8: return 1;
+    case DType::kI64:
+      return 8;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }

@@ -8,10 +8,10 @@ namespace muster {
 
 enum class ExitCode : int {
   kDone = 0,
-  kFailed = 1,       // training failed
-  kUsage = 2,        // command line or job file
-  kEnvironment = 3,  // port, device, disk or data missing
-  kNumeric = 4,      // NaN, diverged
+  kFailed = 1,         // training failed
+  kUsage = 2,          // command line or job file
+  kEnvironment = 3,    // port, device, disk or data missing
+  kNumeric = 4,        // NaN, diverged
   kInterrupted = 130,  // Ctrl-C, checkpoint written
   kTerminated = 143,   // SIGTERM, checkpoint written
 };
@@ -19,11 +19,15 @@ enum class ExitCode : int {
 constexpr ExitCode exit_code(ErrorCode code) noexcept {
   switch (code) {
     case ErrorCode::kInvalid:
-    case ErrorCode::kUnsupported: return ExitCode::kUsage;
+    case ErrorCode::kUnsupported:
+      return ExitCode::kUsage;
     case ErrorCode::kUnavailable:
-    case ErrorCode::kNotFound: return ExitCode::kEnvironment;
-    case ErrorCode::kNumeric: return ExitCode::kNumeric;
-    default: return ExitCode::kFailed;
+    case ErrorCode::kNotFound:
+      return ExitCode::kEnvironment;
+    case ErrorCode::kNumeric:
+      return ExitCode::kNumeric;
+    default:
+      return ExitCode::kFailed;
   }
 }
 

@@ -37,7 +37,6 @@ ErrorCode code_of_errno(int number) noexcept {
     case EEXIST:
     case EINVAL:
     case EISDIR:
-    case ENOTDIR:
     case ENAMETOOLONG:
       return ErrorCode::kInvalid;
     default:

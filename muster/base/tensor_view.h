@@ -50,10 +50,14 @@ std::string describe(const TensorView& view);
 
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return DType::kF32;
-  else if constexpr (std::is_same_v<T, double>) return DType::kF64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::kI32;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return DType::kI64;
+  if constexpr (std::is_same_v<T, float>)
+    return DType::kF32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::kF64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::kI32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return DType::kI64;
   else {
     static_assert(std::is_same_v<T, std::uint8_t>, "f16 and bf16 have no C++ type here");
     return DType::kU8;
@@ -62,7 +66,8 @@ constexpr DType dtype_of() {
 
 template <class T>
 TensorView view_of(std::span<T> values) {
-  return {dtype_of<T>(), {static_cast<std::int64_t>(values.size())}, std::as_writable_bytes(values)};
+  return {
+      dtype_of<T>(), {static_cast<std::int64_t>(values.size())}, std::as_writable_bytes(values)};
 }
 
 }  // namespace muster

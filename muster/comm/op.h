@@ -21,9 +21,9 @@ namespace muster::comm {
 enum class Reduce : std::uint8_t { kSum, kAvg, kMin, kMax, kProduct };
 
 // In place: afterwards every rank's buffer holds the reduction over all ranks.
-// With a tree (ordered mode, see sum_tree.h), `buffer` is [parts(rank), …]: row i holds the caller's
-// i-th aligned partial sum, only kSum is allowed, and the total, summed in exactly the tree's order,
-// is left in row 0 of every rank; the other rows are undefined afterwards.
+// With a tree (ordered mode, see sum_tree.h), `buffer` is [parts(rank), …]: row i holds the
+// caller's i-th aligned partial sum, only kSum is allowed, and the total, summed in exactly the
+// tree's order, is left in row 0 of every rank; the other rows are undefined afterwards.
 struct AllReduce {
   TensorView buffer;
   Reduce reduce = Reduce::kSum;
@@ -48,7 +48,8 @@ struct Broadcast {  // in place
   Rank root{0};
 };
 
-// Both [size * block], rank-major: block r of `input` goes to rank r, block r of `output` is from it.
+// Both [size * block], rank-major: block r of `input` goes to rank r, block r of `output` is from
+// it.
 struct AllToAll {
   TensorView output;
   TensorView input;
@@ -68,13 +69,14 @@ struct Recv {
 
 struct Barrier {};
 
-using Op = std::variant<AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll, Send, Recv, Barrier>;
+using Op =
+    std::variant<AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll, Send, Recv, Barrier>;
 
 enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kHalvingDoubling, kDirect };
 
 struct OpOptions {
   Duration timeout = std::chrono::seconds(30);  // from submission; then kTimeout naming the peer
-  std::string label;                            // what it is for: "gradients/3", in errors and traces
+  std::string label;  // what it is for: "gradients/3", in errors and traces
   Algorithm algorithm = Algorithm::kAuto;
 };
 

@@ -51,8 +51,8 @@ class SumTree {
     friend bool operator==(const Sum&, const Sum&) = default;
   };
   const std::vector<Sum>& sums() const noexcept { return sums_; }
-  std::int32_t part_count() const noexcept;          // of all ranks together
-  std::int32_t first_part(Rank rank) const noexcept; // number of the rank's first part
+  std::int32_t part_count() const noexcept;           // of all ranks together
+  std::int32_t first_part(Rank rank) const noexcept;  // number of the rank's first part
 
  private:
   std::int32_t leaves_;

@@ -41,8 +41,8 @@ class WorkState {
   friend class Work;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Status> outcome_;                               // guarded by mutex_
-  std::vector<std::function<void(const Status&)>> then_;        // guarded by mutex_
+  std::optional<Status> outcome_;                         // guarded by mutex_
+  std::vector<std::function<void(const Status&)>> then_;  // guarded by mutex_
 };
 
 }  // namespace muster::comm

@@ -88,7 +88,8 @@ class Strangers : public ::testing::Test {
   // The connection of the members still works, and exactly `strangers` were turned away.
   void expect_unaffected(std::uint64_t strangers) {
     // The refusal reaches the stranger from inside the task that counts it.
-    ASSERT_TRUE(run_and_wait(*pair_.server_loop, [] {}, soon()));
+    ASSERT_TRUE(run_and_wait(
+        *pair_.server_loop, [] {}, soon()));
     EXPECT_EQ(pair_.server_network->counters().handshakes_refused, strangers);
     FrameHeader header;
     header.kind = kFirstCommFrame;

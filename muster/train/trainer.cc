@@ -74,7 +74,8 @@ Result<Trainer::Next> Trainer::one_step(data::BatchStream& stream) {
   const TimePoint began = parts_.clock.now();
   parts_.now_doing(step, "waiting for data");
   MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream.next());
-  if (!batch) return fail(ErrorCode::kInternal, "[train/step] the stream of training data has ended");
+  if (!batch)
+    return fail(ErrorCode::kInternal, "[train/step] the stream of training data has ended");
   const double rate =
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
   parts_.now_doing(step, "computing and reducing gradients");

@@ -136,6 +136,19 @@ def unwritable(muster, folder):
     expect(code, 3, output, "blocked")
 
 
+def checkpoints_become_unwritable(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    process = runs.start(muster, job, "--workers", "2")
+    run = runs.wait_for_step(process, folder, 100)
+    (run / "checkpoints").rename(run / "moved")
+    (run / "checkpoints").write_text("a file where a folder should be")
+    code, output = runs.finish(process)
+    expect(code, 3, output, "checkpoints", "rank 0")
+    (run / "checkpoints").unlink()
+    (run / "moved").rename(run / "checkpoints")
+    runs.train(muster, job, "--resume", "--set", "training.max_steps=200")
+
+
 def nothing_to_resume(muster, folder):
     job = runs.write_job(folder, "mlp", runs="fresh")
     code, output = runs.finish(runs.start(muster, job, "--resume"))
@@ -146,7 +159,8 @@ def left_in_shared_memory():
     return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
 
 
-CASES = [missing_data, torn_data, wrong_label, unwritable, nothing_to_resume, numbers_run_away, full_disk,
+CASES = [missing_data, torn_data, wrong_label, unwritable, checkpoints_become_unwritable,
+         nothing_to_resume, numbers_run_away, full_disk,
          frozen_worker, launcher_killed, interrupted, interrupted_twice]
 
 parser = runs.arguments("--only")

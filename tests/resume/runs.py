@@ -93,8 +93,11 @@ def write_job(folder, model, steps=200, runs="runs"):
 
 
 def start(muster, job, *flags, **options):
-    return subprocess.Popen([muster, "train", str(job), *flags], stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True, **options)
+    started = time.time()
+    process = subprocess.Popen([muster, "train", str(job), *flags], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, **options)
+    process.started = started
+    return process
 
 
 def finish(process):
@@ -121,9 +124,8 @@ def latest(folder, runs="runs"):
 def weights(run, step):
     """What identifies the state after `step`: the hashes of its tensors' files."""
     folders = sorted(run.glob(f"checkpoints/step-{step:08d}*"))
-    manifest = (folders[-1] / "manifest.json").read_text()
-    body = json.loads(manifest[manifest.index("\n"):]) if manifest.startswith("sha256") else json.loads(manifest)
-    return {file["name"]: file["sha256"] for file in body["files"]}
+    manifest = json.loads((folders[-1] / "manifest.json").read_text())["manifest"]
+    return {file["name"]: file["sha256"] for file in manifest["files"]}
 
 
 def rows(run):
@@ -135,14 +137,15 @@ def rows(run):
     return [row for row in map(json.loads, lines) if row["type"] == "metrics"]
 
 
-def wait_for_step(process, folder, step, runs="runs"):
+def wait_for_step(process, folder, step):
+    """The run's folder, once its metrics show `step`. `latest` may still name an earlier run."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         assert process.poll() is None, f"ended before step {step}: {process.communicate()[0]}"
-        with contextlib.suppress(OSError, StopIteration):
-            run = latest(folder, runs)
-            if any(row["step"] >= step for row in rows(run)):
-                return run
+        run = latest(folder)
+        if run.exists() and run.stat().st_ctime >= process.started and \
+                any(row["step"] >= step for row in rows(run)):
+            return run
         time.sleep(0.01)
     raise AssertionError(f"step {step} did not come")
 
