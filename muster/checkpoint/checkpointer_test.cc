@@ -198,6 +198,13 @@ TEST_F(CheckpointerTest, KeepsTheNewestAndTheProtected) {
   EXPECT_EQ(disk_.list(checkpoints()).value().size(), 3u);
 }
 
+TEST_F(CheckpointerTest, KeepsWhatItHasJustSaved) {
+  for (const int step : {500, 600}) save(step);  // of a course that was left
+  SampleState state(450);
+  ASSERT_TRUE(checkpointer({.job = "sample", .keep_last = 2}).save(state.request(450)));
+  EXPECT_TRUE(checkpointer().folder_of(Step{450}));
+}
+
 TEST_F(CheckpointerTest, RemovesTornSavesButNotDamagedOnes) {
   save(1);
   overwrite(disk_, checkpoints() / "step-00000001/manifest.json", "{}");

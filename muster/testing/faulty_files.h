@@ -1,5 +1,6 @@
 #pragma once
-// A disk on which one call goes wrong. Wraps another one. Thread-safe.
+// A disk on which one call goes wrong. Wraps another one. A remove_all() of a folder that fails has
+// removed a part of it. Thread-safe.
 
 #include <cstdint>
 #include <mutex>

@@ -53,8 +53,14 @@ class MemoryFiles::File final : public WritableFile {
 
 void MemoryFiles::crash(Crash how) {
   const std::lock_guard lock(mutex_);
-  if (how == Crash::kLosesUnsynced) {
-    // A name is reachable only below folders that are.
+  if (how == Crash::kKeepsRenames) {
+    for (const Path& path : renamed_) {
+      if (const auto found = names_.find(path); found != names_.end())
+        durable_names_.insert(*found);
+    }
+  }
+  if (how != Crash::kTearsUnsynced) {
+    // A name is reachable only below folders that are; folders come before what is in them.
     std::erase_if(durable_names_, [this](const auto& entry) {
       const Path parent = entry.first.parent_path();
       return !parent.empty() && parent != entry.first.root_path() &&
@@ -64,14 +70,18 @@ void MemoryFiles::crash(Crash how) {
   }
   for (auto& [path, node] : names_) {
     if (!node) continue;
-    const std::size_t torn =
-        node->durable.size() +
-        (std::max(node->data.size(), node->durable.size()) - node->durable.size()) / 2;
-    node->data.resize(std::min(torn, node->data.size()));
-    if (how == Crash::kLosesUnsynced) node->data = node->durable;
-    node->durable = node->data;
+    const std::size_t kept = how == Crash::kTearsUnsynced ? torn_size(*node) : node->durable.size();
+    if (kept > node->durable.size()) node->durable = node->data.substr(0, kept);
+    node->data = node->durable;
   }
   durable_names_ = names_;
+  renamed_.clear();
+}
+
+// Half of what was written since the last sync.
+std::size_t MemoryFiles::torn_size(const Node& node) {
+  const std::size_t synced = node.durable.size();
+  return node.data.size() > synced ? synced + (node.data.size() - synced) / 2 : synced;
 }
 
 Result<std::shared_ptr<MemoryFiles::Node>> MemoryFiles::find(const Path& path) const {
@@ -146,6 +156,7 @@ Status MemoryFiles::rename(const Path& from, const Path& to) {
   const std::lock_guard lock(mutex_);
   MUSTER_ASSIGN(names_[to], find(from));
   names_.erase(from);
+  renamed_.insert(to);
   return ok();
 }
 
@@ -168,6 +179,7 @@ Status MemoryFiles::sync_folder(const Path& folder) {
   if (!is_folder(folder)) return memory_error("open", folder, ENOENT);
   const auto inside = [&](const auto& entry) { return entry.first.parent_path() == folder; };
   std::erase_if(durable_names_, inside);
+  std::erase_if(renamed_, [&](const Path& path) { return path.parent_path() == folder; });
   std::copy_if(names_.begin(), names_.end(), std::inserter(durable_names_, durable_names_.end()),
                inside);
   return ok();

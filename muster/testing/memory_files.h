@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "muster/base/files.h"
@@ -18,6 +19,7 @@ class MemoryFiles final : public Files {
   enum class Crash : std::uint8_t {
     kLosesUnsynced,  // nothing
     kTearsUnsynced,  // every name, but of each file only the first half of what was not synced
+    kKeepsRenames,   // the names that rename gave, none that open or create_folders gave
   };
   void crash(Crash how);
 
@@ -45,9 +47,11 @@ class MemoryFiles final : public Files {
 
   Result<std::shared_ptr<Node>> find(const Path& path) const;
   bool is_folder(const Path& path) const;
+  static std::size_t torn_size(const Node& node);
 
   mutable std::mutex mutex_;
   Nodes names_, durable_names_;
+  std::set<Path> renamed_;  // since the last sync of their folder
 };
 
 }  // namespace muster::testing
