@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/base/result.h"
+#include "muster/models/layers.h"
 #include "muster/models/model.h"
 
 namespace muster::models {
@@ -28,6 +29,7 @@ struct ResNetSpec {
   std::vector<std::int64_t> channels = {16, 32, 64};  // one stage each
   std::int64_t blocks_per_stage = 1;
   std::int64_t classes = 10;
+  NormKind norm = NormKind::kBatch;
   double dropout = 0;         // before the head
   bool channels_last = true;  // memory format of the activations: faster on CPUs, other bits
 };

@@ -31,9 +31,10 @@ torch::Tensor numbers(torch::IntArrayRef shape) {
   return torch::sin(torch::arange(count, torch::kFloat32) * 0.37f).view(shape);
 }
 
-Task image_task(bool channels_last) {
-  return {ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = channels_last},
-          numbers({kSlices * kSamples, 1, 12, 12}), torch::arange(kSlices * kSamples) % 10};
+Task image_task(bool channels_last, NormKind norm = NormKind::kBatch) {
+  return {
+      ResNetSpec{.channels = {8, 16}, .norm = norm, .dropout = 0.1, .channels_last = channels_last},
+      numbers({kSlices * kSamples, 1, 12, 12}), torch::arange(kSlices * kSamples) % 10};
 }
 
 Task text_task() {
@@ -102,7 +103,10 @@ std::vector<torch::Tensor> train(const Task& task, std::size_t lane_count) {
 class Lanes : public testing::TestWithParam<std::string> {
  protected:
   static Task task() {
-    return GetParam() == "text" ? text_task() : image_task(GetParam() == "image_channels_last");
+    if (GetParam() == "text") return text_task();
+    if (GetParam() == "image_group_norm") return image_task(true, NormKind::kGroup);
+    if (GetParam() == "image_no_norm") return image_task(false, NormKind::kNone);
+    return image_task(GetParam() == "image_channels_last");
   }
 };
 
@@ -117,7 +121,8 @@ TEST_P(Lanes, TheirNumberChangesNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Lanes,
                          testing::Values(std::string("image"), std::string("image_channels_last"),
-                                         std::string("text")),
+                                         std::string("image_group_norm"),
+                                         std::string("image_no_norm"), std::string("text")),
                          [](const auto& which) { return which.param; });
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "muster/models/layers.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "muster/models/dropout.h"
 
 namespace muster::models {
 namespace {
 
+constexpr std::int64_t kMostGroups = 8;
 constexpr double kNormEpsilon = 1e-5;  // PyTorch's default for both norms
 
 torch::Tensor add_scale(Block& owner, const std::string& name, std::int64_t width) {
@@ -73,6 +75,27 @@ torch::Tensor BatchNorm::operator()(const torch::Tensor& input, PassContext& con
     context.statistics->push_back(std::move(variance));
   }
   return output;
+}
+
+GroupNorm::GroupNorm(Block& owner, const std::string& name, std::int64_t channels)
+    : weight_(add_scale(owner, name, channels)),
+      bias_(add_bias(owner, name, channels)),
+      groups_(std::gcd(channels, kMostGroups)) {}
+
+torch::Tensor GroupNorm::operator()(const torch::Tensor& input) const {
+  return torch::group_norm(input, groups_, weight_, bias_, kNormEpsilon);
+}
+
+ImageNorm::ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind) {
+  if (kind == NormKind::kBatch) batch_.emplace(owner, name, channels);
+  if (kind == NormKind::kGroup) group_.emplace(owner, name, channels);
+  if (kind == NormKind::kNone) bias_ = add_bias(owner, name, channels);
+}
+
+torch::Tensor ImageNorm::operator()(const torch::Tensor& input, PassContext& context) const {
+  if (batch_) return (*batch_)(input, context);
+  if (group_) return (*group_)(input);
+  return input + bias_.view({1, -1, 1, 1});
 }
 
 LayerNorm::LayerNorm(Block& owner, const std::string& name, std::int64_t width)

@@ -4,6 +4,8 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "muster/models/block.h"
@@ -60,6 +62,33 @@ class BatchNorm {
   torch::Tensor bias_;
   torch::Tensor running_mean_;
   torch::Tensor running_variance_;
+};
+
+// Wu and He 2018 over [n, channels, height, width]: statistics of one sample, so the same in
+// training and evaluation and at any slice size. Eight groups, or fewer where that does not divide.
+class GroupNorm {
+ public:
+  GroupNorm(Block& owner, const std::string& name, std::int64_t channels);
+  torch::Tensor operator()(const torch::Tensor& input) const;
+
+ private:
+  torch::Tensor weight_;
+  torch::Tensor bias_;
+  std::int64_t groups_;
+};
+
+// What follows a convolution, by kind. kNone is the bias that the convolution then needs.
+enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
+
+class ImageNorm {
+ public:
+  ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind);
+  torch::Tensor operator()(const torch::Tensor& input, PassContext& context) const;
+
+ private:
+  std::optional<BatchNorm> batch_;
+  std::optional<GroupNorm> group_;
+  torch::Tensor bias_;
 };
 
 // Ba et al. 2016 over the last axis.

@@ -75,6 +75,18 @@ TEST(Model, NamesAreStableAndInForwardOrder) {
   EXPECT_EQ(model->statistics().back().name, "stage1_block0.shortcut.norm.running_var");
 }
 
+TEST(Model, GroupNormAndNoNormKeepNoStatistics) {
+  for (const NormKind norm : {NormKind::kGroup, NormKind::kNone}) {
+    auto model = *create_model(ResNetSpec{.channels = {6, 8}, .norm = norm});
+    model->initialize(1);
+    EXPECT_TRUE(model->statistics().empty());
+    auto training = PassContext{.training = true, .random = RandomStream(1, "forward")};
+    auto context = evaluating();
+    const auto input = torch::randn({3, 1, 8, 8});
+    EXPECT_TRUE(torch::equal(model->forward(input, training), model->forward(input, context)));
+  }
+}
+
 TEST(Model, NormsAndBiasesDoNotDecay) {
   auto model = *create_model(GptSpec{.layers = 1});
   for (const auto& parameter : model->parameters())

@@ -14,7 +14,7 @@ class Stem final : public Block {
  public:
   Stem(const ResNetSpec& spec, std::int64_t out)
       : convolution_(*this, "conv", {.in = spec.input_channels, .out = out}),
-        norm_(*this, "norm", out),
+        norm_(*this, "norm", out, spec.norm),
         format_(spec.channels_last ? torch::MemoryFormat::ChannelsLast
                                    : torch::MemoryFormat::Contiguous) {}
 
@@ -25,7 +25,7 @@ class Stem final : public Block {
 
  private:
   Convolution convolution_;
-  BatchNorm norm_;
+  ImageNorm norm_;
   torch::MemoryFormat format_;
 };
 
@@ -33,6 +33,7 @@ struct BasicOptions {
   std::int64_t in = 0;
   std::int64_t out = 0;
   std::int64_t stride = 1;
+  NormKind norm = NormKind::kBatch;
 };
 
 class Basic final : public Block {
@@ -40,15 +41,15 @@ class Basic final : public Block {
   explicit Basic(const BasicOptions& options)
       : convolution1_(*this, "conv1",
                       {.in = options.in, .out = options.out, .stride = options.stride}),
-        norm1_(*this, "norm1", options.out),
+        norm1_(*this, "norm1", options.out, options.norm),
         convolution2_(*this, "conv2", {.in = options.out, .out = options.out}),
-        norm2_(*this, "norm2", options.out) {
+        norm2_(*this, "norm2", options.out, options.norm) {
     if (options.stride == 1 && options.in == options.out) return;
     shortcut_.emplace(
         *this, "shortcut.conv",
         ConvolutionOptions{
             .in = options.in, .out = options.out, .kernel = 1, .stride = options.stride});
-    shortcut_norm_.emplace(*this, "shortcut.norm", options.out);
+    shortcut_norm_.emplace(*this, "shortcut.norm", options.out, options.norm);
   }
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
@@ -60,11 +61,11 @@ class Basic final : public Block {
 
  private:
   Convolution convolution1_;
-  BatchNorm norm1_;
+  ImageNorm norm1_;
   Convolution convolution2_;
-  BatchNorm norm2_;
+  ImageNorm norm2_;
   std::optional<Convolution> shortcut_;  // 1×1, where the extent or the channels change
-  std::optional<BatchNorm> shortcut_norm_;
+  std::optional<ImageNorm> shortcut_norm_;
 };
 
 class Head final : public Block {
@@ -93,7 +94,7 @@ std::vector<NamedBlock> build_resnet(const ResNetSpec& spec) {
     for (std::int64_t i = 0; i < spec.blocks_per_stage; ++i) {
       const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
       blocks.push_back({fmt::format("stage{}_block{}", stage, i),
-                        std::make_shared<Basic>(BasicOptions{in, out, stride})});
+                        std::make_shared<Basic>(BasicOptions{in, out, stride, spec.norm})});
       in = out;
     }
   }

@@ -46,10 +46,11 @@ void read_cpu(std::string_view cpuinfo, Environment& environment) {
   });
 }
 
-std::uint64_t memory_bytes(std::string_view meminfo) {
+// The bytes of an entry that /proc gives in KiB; 0 where it is not there.
+std::uint64_t bytes_of(std::string_view text, std::string_view entry) {
   std::uint64_t kib = 0;
-  each_entry(meminfo, [&kib](std::string_view key, std::string_view value) {
-    if (key == "MemTotal") std::from_chars(value.data(), value.data() + value.size(), kib);
+  each_entry(text, [&](std::string_view key, std::string_view value) {
+    if (key == entry) std::from_chars(value.data(), value.data() + value.size(), kib);
   });
   return kib * 1024;
 }
@@ -70,8 +71,12 @@ Environment read_environment(Files& files) {
   environment.system = std::string(trimmed(system)) + " " + std::string(trimmed(release));
   environment.system = trimmed(std::string(environment.system));
   read_cpu(read_or_empty(files, "/proc/cpuinfo"), environment);
-  environment.memory_bytes = memory_bytes(read_or_empty(files, "/proc/meminfo"));
+  environment.memory_bytes = bytes_of(read_or_empty(files, "/proc/meminfo"), "MemTotal");
   return environment;
+}
+
+std::uint64_t peak_memory(Files& files) {
+  return bytes_of(read_or_empty(files, "/proc/self/status"), "VmHWM");
 }
 
 std::string to_json(const Environment& environment) {

@@ -24,6 +24,9 @@ struct Environment {
 // Reads /proc; what cannot be read stays empty. `versions` is the caller's to fill.
 Environment read_environment(Files& files);
 
+// The most memory this process has had at once, in bytes; 0 where /proc does not say.
+std::uint64_t peak_memory(Files& files);
+
 std::string to_json(const Environment& environment);
 Result<Environment> environment_from_json(std::string_view text);
 

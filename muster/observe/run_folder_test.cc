@@ -87,6 +87,7 @@ TEST_F(RunFolderTest, KeepsEnvironmentAndSummary) {
 }
 
 TEST(Environment, ReadsThisMachine) {
+  EXPECT_GT(peak_memory(system_files()), 1u << 20);
   const Environment environment = read_environment(system_files());
   EXPECT_GE(environment.cores, 1);
   EXPECT_GT(environment.memory_bytes, 1u << 20);

@@ -14,6 +14,9 @@ namespace {
 using observe::Phase;
 namespace metric = observe::metric;
 
+constexpr std::int64_t kStepsPerMemoryReading = 20;
+constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
+
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::StepReport& report,
@@ -136,6 +139,10 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
   if (options_.tokens_per_sample > 0) {
     row.values.push_back({std::string(metric::kTokensPerSecond),
                           per_second * static_cast<double>(options_.tokens_per_sample)});
+  }
+  if (to_int(progress_.committed) % kStepsPerMemoryReading == 1) {
+    row.values.push_back(
+        {std::string(metric::kPeakRss), static_cast<double>(parts_.peak_memory()) / kBytesPerGib});
   }
   phases_of(batch, report, took).append_to(row);
   parts_.hub.publish(row);

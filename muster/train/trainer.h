@@ -44,7 +44,8 @@ struct TrainerParts {
   Clock& clock;
   std::function<Result<std::unique_ptr<data::BatchStream>>(const data::Cursor&)> training_data;
   std::function<Result<std::unique_ptr<data::BatchStream>>()> evaluation_data;
-  std::function<bool()> stop_requested;  // from any thread's point of view, cheap
+  std::function<std::uint64_t()> peak_memory;  // of this process, in bytes
+  std::function<bool()> stop_requested;        // from any thread's point of view, cheap
   // Before each phase of each step: for heartbeats ("step 120, backward"). Cheap.
   std::function<void(Step, std::string_view)> now_doing;
 };

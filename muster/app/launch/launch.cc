@@ -15,7 +15,15 @@ namespace {
 
 using observe::RunFolder;
 
+// What the job file may ask for and this build cannot give: refused, never quietly replaced.
+Status check_supported(const job::JobSpec& job) {
+  if (job.device != job::DeviceKind::kCuda) return ok();
+  return fail(ErrorCode::kUnsupported,
+              "[train] device: cuda is not in this version yet; use device: auto or device: cpu");
+}
+
 Result<RunFolder> prepare_folder(Files& files, const job::Job& job, const LaunchOptions& options) {
+  MUSTER_TRY(check_supported(job.spec));
   MUSTER_ASSIGN(RunFolder folder, options.resume
                                       ? RunFolder::open(files, *options.resume)
                                       : RunFolder::create(files, job.spec.run_folder, job.spec.name,

@@ -23,11 +23,24 @@ models::ModelSpec mlp_spec(const job::ModelSpec& model, const Shape& image) {
                          .dropout = model.dropout};
 }
 
+models::NormKind norm_of(job::NormKind norm) {
+  switch (norm) {
+    case job::NormKind::kGroup:
+      return models::NormKind::kGroup;
+    case job::NormKind::kNone:
+      return models::NormKind::kNone;
+    case job::NormKind::kBatch:
+      break;
+  }
+  return models::NormKind::kBatch;
+}
+
 models::ModelSpec resnet_spec(const job::ModelSpec& model, const Shape& image) {
   return models::ResNetSpec{.input_channels = image.empty() ? 1 : image.front(),
                             .channels = model.resnet.channels,
                             .blocks_per_stage = model.resnet.blocks_per_stage,
                             .classes = model.classes,
+                            .norm = norm_of(model.resnet.norm),
                             .dropout = model.dropout,
                             .channels_last = model.memory_format != job::MemoryFormat::kContiguous};
 }

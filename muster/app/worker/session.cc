@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/app/worker/control_sink.h"
+#include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/native/native.h"
 
 namespace muster::app {
@@ -52,17 +53,24 @@ Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) 
   return connect(job);
 }
 
+Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const job::JobSpec& job,
+                                                                   const comm::Group& group) {
+  if (job.communication.engine ==
+      job::EngineKind::kLoopback) {  // of one worker: the job file says so
+    return comm::create_loopback(group.size, group.generation).front();
+  }
+  return comm::create_native({.group = group,
+                              .exchange = comm::exchange_through(member_->store(), group, "comm"),
+                              .network = network_.get(),
+                              .transport = transport_of(job.communication.transport),
+                              .connect_timeout = job.workers.join_timeout,
+                              .log = log_});
+}
+
 Status Session::connect(const job::JobSpec& job) {
   const cluster::Membership& membership = member_->membership();
   const comm::Group group{membership.rank, membership.size(), membership.generation};
-  MUSTER_ASSIGN(
-      auto engine,
-      comm::create_native({.group = group,
-                           .exchange = comm::exchange_through(member_->store(), group, "comm"),
-                           .network = network_.get(),
-                           .transport = transport_of(job.communication.transport),
-                           .connect_timeout = job.workers.join_timeout,
-                           .log = log_}));
+  MUSTER_ASSIGN(auto engine, create_engine(job, group));
   communicator_ = comm::with_trace(std::move(engine), recorder_);
   const std::weak_ptr<comm::Communicator> communicator = communicator_;
   member_->on_lost([communicator](const Error& why) {

@@ -39,6 +39,8 @@ class Session {
  private:
   Session(cluster::WorkerEnvironment environment, Logger log);
   Status connect(const job::JobSpec& job);
+  Result<std::shared_ptr<comm::Communicator>> create_engine(const job::JobSpec& job,
+                                                            const comm::Group& group);
 
   const cluster::WorkerEnvironment environment_;
   const Logger log_;

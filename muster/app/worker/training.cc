@@ -7,6 +7,7 @@
 #include "muster/app/worker/build_model.h"
 #include "muster/base/units.h"
 #include "muster/models/generate.h"
+#include "muster/observe/environment.h"
 #include "muster/parallel/data_parallel.h"
 
 namespace muster::app {
@@ -147,6 +148,7 @@ train::TrainerParts Training::parts() {
           [this, evaluation] {
             return data::BatchStream::create(pipelines_.evaluation, evaluation, {}, system_clock());
           },
+      .peak_memory = [] { return observe::peak_memory(system_files()); },
       .stop_requested = [&member] { return member.stop_requested().has_value(); },
       .now_doing =
           [&member](Step step, std::string_view phase) {
