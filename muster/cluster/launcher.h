@@ -40,7 +40,7 @@ class LaunchObserver {
   virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
   // One whole line of a worker's output, without prefix and newline.
   virtual void on_line(Rank /*rank*/, bool /*is_error*/, std::string_view /*line*/) {}
-  // SIGINT, SIGTERM, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
+  // SIGINT, SIGTERM, SIGHUP, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
   virtual void on_stop(int /*signal*/, StopReason /*reason*/) {}
 };
 
@@ -71,8 +71,8 @@ class Launcher {
   virtual Result<JobEnd> run(const LaunchSpec& spec, LaunchObserver& observer) = 0;
 };
 
-// Workers as child processes of this one. Takes over SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 while a
-// job runs. Run it on a thread that lives as long as the job: children die with it.
+// Workers as child processes of this one. Takes over SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2
+// while a job runs. Run it on a thread that lives as long as the job: children die with it.
 std::unique_ptr<Launcher> create_local_launcher(Processes& processes, Files& files, Logger log,
                                                 Clock& clock = system_clock());
 

@@ -62,7 +62,7 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   MUSTER_ASSIGN(auto coordinator,
                 create_coordinator(*network, {"127.0.0.1", 0}, coordinator_options(spec),
                                    job.coordinator_events(), log_));
-  const auto signals = loop->on_signals({SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
+  const auto signals = loop->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2},
                                         [&job](int number) { job.on_signal(number); });
   const StopAtEnd stop_first{*loop};
   // Whatever arrives while the workers are started waits for begin(), which is posted first.
@@ -126,13 +126,19 @@ std::string describe(const JobFailure& failure) {
   std::string text = fmt::format(
       "rank {}{}{}: {}", to_int(failure.rank), failure.host.empty() ? "" : " on " + failure.host,
       failure.pid > 0 ? fmt::format(" (pid {})", failure.pid) : "", failure.reason);
-  if (!failure.error.message.empty()) text += "\n  " + failure.error.message;
+  // Where the launcher had to guess, the error only repeats the reason.
+  const std::string& message = failure.error.message;
+  if (!message.empty() && !message.ends_with(failure.reason)) text += "\n  " + message;
   const auto& progress = failure.progress;
   if (!progress.phase.empty() || !progress.operation.empty())
     text += fmt::format("\n  it was at step {}, {}{}{}", to_int(progress.step), progress.phase,
                         progress.operation.empty() ? "" : ", in ", progress.operation);
-  if (!failure.last_lines.empty()) text += "\n  its last lines:";
-  for (const auto& line : failure.last_lines) text += "\n    " + line;
+  const auto& lines = failure.last_lines;
+  const bool said_already = lines.size() == 1 && lines[0] == "[ERROR] " + message;
+  if (!lines.empty() && !said_already) {
+    text += "\n  its last lines:";
+    for (const auto& line : lines) text += "\n    " + line;
+  }
   if (!failure.log.empty()) text += "\n  its log: " + failure.log;
   return text;
 }

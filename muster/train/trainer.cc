@@ -48,19 +48,24 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
       progress_(progress),
       divergence_(progress.first_loss),
       evaluation_due_(options_.evaluation.every, options_.length, parts_.clock.now()),
-      checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()) {}
+      checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()) {
+  if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
+}
 
 Result<Outcome> Trainer::run() {
   Outcome outcome;
-  if (to_int(progress_.committed) < options_.length.total_steps) {
-    MUSTER_ASSIGN(auto stream, parts_.training_data(progress_.cursor));
-    epoch_size_ = stream->plan().options().epoch_size;
-    while (to_int(progress_.committed) < options_.length.total_steps) {
-      MUSTER_ASSIGN(const Next next, one_step(*stream));
-      if (next == Next::kGoOn) continue;
-      outcome.ending = next == Next::kStop ? Ending::kStopRequested : Ending::kEarlyStop;
-      break;
-    }
+  MUSTER_ASSIGN(auto stream, parts_.training_data(progress_.cursor));
+  epoch_size_ = stream->plan().options().epoch_size;
+  while (to_int(progress_.committed) < options_.length.total_steps) {
+    MUSTER_ASSIGN(const Next next, one_step(*stream));
+    if (next == Next::kGoOn) continue;
+    outcome.ending = next == Next::kStop ? Ending::kStopRequested : Ending::kEarlyStop;
+    break;
+  }
+  // Resumed where nothing was left to do: the results are still wanted.
+  const bool evaluates = options_.evaluation.every != job::Interval::never();
+  if (outcome.ending == Ending::kCompleted && evaluates && evaluated_ != progress_.committed) {
+    MUSTER_TRY(evaluate());
   }
   const bool wanted = options_.checkpoint.at_end || outcome.ending == Ending::kStopRequested;
   if (wanted && saved_ != progress_.committed) MUSTER_TRY(save(false));

@@ -48,7 +48,7 @@ def interrupted(muster, folder):
     job = runs.write_job(folder, "mlp", steps=2000)
     runs.train(muster, job, "--workers", "2")
     expected = runs.weights(runs.latest(folder), 2000)
-    for number, code_wanted in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+    for number, code_wanted in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         process = runs.start(muster, job, "--workers", "2")
         run = runs.wait_for_step(process, folder, 33)
         process.send_signal(number)
@@ -155,13 +155,36 @@ def nothing_to_resume(muster, folder):
     expect(code, 3, output, "fresh")
 
 
+def another_job_resumed(muster, folder):
+    """What decides the order of the data cannot change within a run."""
+    job = runs.write_job(folder, "mlp")
+    runs.train(muster, job, "--set", "training.max_steps=20")
+    run = runs.latest(folder)
+    before = runs.weights(run, 20)
+    code, output = runs.finish(runs.start(muster, job, "--resume", "--set", "seed=6", "--set",
+                                          "training.global_batch_size=20"))
+    expect(code, 2, output, "seed: 5 -> 6", "training.global_batch_size: 18 -> 20")
+    assert runs.weights(run, 20) == before
+
+
+def finished_run_resumed(muster, folder):
+    job = runs.write_job(folder, "mlp")
+    runs.train(muster, job)
+    run = runs.latest(folder)
+    checkpoints = sorted(path.name for path in (run / "checkpoints").iterdir())
+    output = runs.train(muster, job, "--resume")
+    assert "accuracy" in output, output
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == checkpoints
+
+
 def left_in_shared_memory():
     return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
 
 
 CASES = [missing_data, torn_data, wrong_label, unwritable, checkpoints_become_unwritable,
          nothing_to_resume, numbers_run_away, full_disk,
-         frozen_worker, launcher_killed, interrupted, interrupted_twice]
+         another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed, interrupted,
+         interrupted_twice]
 
 parser = runs.arguments("--only")
 for case in CASES:

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "muster/app/launch/next_steps.h"
+#include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
 #include "muster/cluster/launcher.h"
 #include "muster/observe/environment.h"
@@ -22,10 +24,19 @@ Status check_supported(const job::JobSpec& job) {
               "[train] device: cuda is not in this version yet; use device: auto or device: cpu");
 }
 
-Result<RunFolder> prepare_folder(Files& files, const job::Job& job, const LaunchOptions& options) {
+Result<RunFolder> folder_to_resume(Files& files, const job::Job& job, const Path& root,
+                                   const Logger& log) {
+  MUSTER_ASSIGN(RunFolder folder, RunFolder::open(files, root));
+  MUSTER_ASSIGN(const auto changes, check_resumable(files, folder, job));
+  for (const std::string& change : changes) log->warn("other than when the run began: {}", change);
+  return folder;
+}
+
+Result<RunFolder> prepare_folder(Files& files, const job::Job& job, const LaunchOptions& options,
+                                 const Logger& log) {
   MUSTER_TRY(check_supported(job.spec));
   MUSTER_ASSIGN(RunFolder folder, options.resume
-                                      ? RunFolder::open(files, *options.resume)
+                                      ? folder_to_resume(files, job, *options.resume, log)
                                       : RunFolder::create(files, job.spec.run_folder, job.spec.name,
                                                           system_clock().wall(), system_entropy()));
   MUSTER_TRY(write_atomically(files, folder.job(), job.text));
@@ -70,7 +81,7 @@ void record_environment(Files& files, const RunFolder& folder, const Logger& log
 }  // namespace
 
 Result<Path> newest_run(Files& files, const job::JobSpec& job) {
-  MUSTER_ASSIGN(const RunFolder folder, RunFolder::latest(files, job.run_folder, job.name));
+  MUSTER_ASSIGN(const RunFolder folder, RunFolder::newest_saved(files, job.run_folder, job.name));
   return folder.root();
 }
 
@@ -80,7 +91,7 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
     log->error("{}", error.message);
     return exit_code(error.code);
   };
-  auto folder = prepare_folder(files, job, options);
+  auto folder = prepare_folder(files, job, options, log);
   if (!folder) return end_with(folder.error());
   RunObserver observer(*folder, options.console, files, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
@@ -90,7 +101,12 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
     return exit_code(end.error().code);
   }
   const ExitCode code = code_of(*end);
-  observer.conclude(*end, options.resume_command);
+  observer.conclude(*end, next_steps({.code = code,
+                                      .saved = folder->has_checkpoint(files),
+                                      .run = folder->root(),
+                                      .program = options.program,
+                                      .resume_command = options.resume_command},
+                                     job.spec));
   record_environment(files, *folder, log);
   if (auto status = observe::write_report(files, *folder); !status) {
     log->warn("{}", status.error().message);

@@ -1,0 +1,65 @@
+#include "muster/app/launch/resume_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace muster::app {
+namespace {
+
+using nlohmann::json;
+
+// Fields and sections that decide the order of the data, the sums, or the shape of the state.
+constexpr std::string_view kFixed[] = {"seed",
+                                       "model.",
+                                       "data.",
+                                       "training.global_batch_size",
+                                       "training.micro_batch_size",
+                                       "training.gradient_accumulation_steps",
+                                       "training.virtual_workers",
+                                       "training.mode",
+                                       "training.isa",
+                                       "optimizer.type"};
+// How the data is brought, not which.
+constexpr std::string_view kFree[] = {"data.path", "data.validation_path", "data.loader_threads",
+                                      "data.prefetch_batches"};
+// Where and how it runs: no business of the weights, so not worth a line.
+constexpr std::string_view kSurroundings[] = {"workers.",    "communication.", "logging.",
+                                              "checkpoint.", "training.lanes", "run_folder",
+                                              "name"};
+
+template <std::size_t N>
+bool listed(std::string_view field, const std::string_view (&names)[N]) {
+  for (const std::string_view name : names) {
+    if (name.ends_with('.') ? field.starts_with(name) : field == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> check_resumable(Files& files, const observe::RunFolder& folder,
+                                                 const job::Job& job) {
+  MUSTER_ASSIGN(const job::Job before, job::load_job(files, folder.resolved_job(), {}));
+  const json was = json::parse(job::to_json(before));
+  const json is = json::parse(job::to_json(job));
+  std::vector<std::string> broken;
+  std::vector<std::string> changed;
+  for (const auto& [field, entry] : is.items()) {
+    const json old = was.value(field, json::object()).value("value", json());
+    if (old == entry.at("value") || listed(field, kSurroundings)) continue;
+    const std::string line =
+        fmt::format("{}: {} -> {}", field, old.dump(), entry.at("value").dump());
+    (listed(field, kFixed) && !listed(field, kFree) ? broken : changed).push_back(line);
+  }
+  if (broken.empty()) return changed;
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[train/resume] {} was begun with other values of what must stay the same within "
+                  "a run:\n  {}\ngive the old values, or start a new run without --resume",
+                  folder.root().string(), fmt::join(broken, "\n  ")));
+}
+
+}  // namespace muster::app
