@@ -109,6 +109,8 @@ ExitCode run(const std::vector<std::string>& arguments, Context& context) {
   add_commands(app, context);
   accept_extras(app);
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  // mpirun's -np; CLI11 would read it as -n with the value p.
+  std::ranges::replace(reversed, "-np", "--np");
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {

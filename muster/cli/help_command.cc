@@ -53,12 +53,34 @@ ExitCode help_job(const HelpArguments& arguments, Context& context) {
   return ExitCode::kDone;
 }
 
+ExitCode help_command(CLI::App& app, const std::string& name, Context& context) {
+  if (name.empty()) {
+    // app.help() would explain the command that was chosen, this one.
+    context.out << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
+    return ExitCode::kDone;
+  }
+  const auto found =
+      app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
+  if (!found.empty()) {
+    context.out << found.front()->help("muster");
+    return ExitCode::kDone;
+  }
+  return report(context,
+                fail(ErrorCode::kInvalid,
+                     fmt::format("unknown command `{}`; `muster help` lists the commands", name)));
+}
+
 }  // namespace
 
 void add_help_command(CLI::App& app, Context& context) {
-  auto& help = add_command(app, "help", "Explain the job file",
-                           {"muster help job", "muster help job training.epochs"});
-  help.require_subcommand(1);
+  auto& help = add_command(app, "help", "Explain a command or the job file",
+                           {"muster help train", "muster help job training.epochs"});
+  auto name = std::make_shared<std::string>();
+  help.add_option("COMMAND", *name, "A command")->type_name("");
+  help.callback([name, &app, &help, &context] {
+    if (!help.get_subcommands().empty()) return;
+    context.action = [name, &app, &context] { return help_command(app, *name, context); };
+  });
   auto& topic =
       add_command(help, "job", "Fields of the job file",
                   {"muster help job optimizer", "muster help job --schema > job.schema.json"});

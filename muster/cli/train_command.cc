@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <sstream>
+#include <system_error>
 
 #include "muster/app/launch/launch.h"
 #include "muster/base/random.h"
@@ -18,28 +21,73 @@ namespace {
 
 constexpr std::chrono::minutes kDescribeLimit{1};
 
+// A word as a shell takes it whole.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 struct TrainArguments {
   JobArguments job;
   std::string workers;  // text: the field table checks it like any other value
   bool resume = false;
   std::string resume_from;
   bool dry_run = false;
+  // Of launchers for several hosts: accepted where they say one host, this one.
+  std::string nodes;
+  std::string node_rank;
+  std::string rendezvous;
+  std::string hosts;
 };
 
-Result<job::Job> load(const TrainArguments& arguments, const Context& context) {
+Status check_one_host(const TrainArguments& arguments) {
+  const auto is = [](const std::string& value, std::string_view only) {
+    return value.empty() || value == only;
+  };
+  if (is(arguments.nodes, "1") && is(arguments.node_rank, "0") && arguments.rendezvous.empty() &&
+      arguments.hosts.empty()) {
+    return ok();
+  }
+  return fail(ErrorCode::kUnsupported,
+              "[train] several hosts are not in this version yet; train on this one with "
+              "--workers N, without --nnodes, --node-rank, --rdzv-endpoint and -H");
+}
+
+tl::expected<job::Job, ExitCode> load(const TrainArguments& arguments, Context& context) {
   job::LoadOptions options = load_options(arguments.job, context);
   if (!arguments.workers.empty()) {
     options.flags.push_back({"--workers", "workers.count", arguments.workers});
   }
-  return job::load_job(context.files, arguments.job.path, options);
+  return load_job_or_report(arguments.job.path, options, context);
+}
+
+// How the person calls muster: by its name where the PATH leads to it, else by its place.
+std::string program_word(const Context& context) {
+  const auto path = context.environment.find("PATH");
+  std::stringstream folders(path == context.environment.end() ? "" : path->second);
+  std::error_code missing;
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (std::filesystem::equivalent(Path(folder) / "muster", context.program, missing)) {
+      return "muster";
+    }
+  }
+  const Path near = context.program.lexically_relative(std::filesystem::current_path(missing));
+  const bool below = !near.empty() && *near.begin() != "..";
+  return quoted((below ? near : context.program).string());
 }
 
 // The same command line, with --resume.
-std::string resume_command(const TrainArguments& arguments) {
-  std::string command = fmt::format("muster train {} --resume", arguments.job.path);
+std::string resume_command(const TrainArguments& arguments, const std::string& program) {
+  std::string command = fmt::format("{} train {}", program, quoted(arguments.job.path));
+  command += arguments.resume_from.empty() ? std::string(" --resume")
+                                           : " --resume-from " + quoted(arguments.resume_from);
   if (arguments.job.quick) command += " --quick";
   if (!arguments.workers.empty()) command += " --workers " + arguments.workers;
-  for (const std::string& set : arguments.job.sets) command += fmt::format(" --set '{}'", set);
+  for (const std::string& set : arguments.job.sets) command += " --set " + quoted(set);
   return command;
 }
 
@@ -90,19 +138,34 @@ ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
 }
 
 ExitCode train(const TrainArguments& arguments, Context& context) {
+  if (const Status one_host = check_one_host(arguments); !one_host) {
+    return report(context, one_host.error());
+  }
   const auto job = load(arguments, context);
-  if (!job) return report(context, job.error());
+  if (!job) return job.error();
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
   if (arguments.dry_run) return describe(*job, *worker, context);
   const auto resume = run_to_resume(arguments, job->spec, context.files);
   if (!resume) return report(context, resume.error());
+  const std::string program = program_word(context);
   return app::launch(*job,
                      {.worker_program = *worker,
                       .resume = *resume,
-                      .resume_command = resume_command(arguments),
+                      .program = program,
+                      .resume_command = resume_command(arguments, program),
                       .console = console_options(job->spec, context)},
                      create_stderr_logger(context.log));
+}
+
+void add_host_options(CLI::App& command, TrainArguments& arguments) {
+  const auto add = [&command](const char* names, std::string& into, const char* help) {
+    command.add_option(names, into, help)->type_name("")->group("As other launchers have them");
+  };
+  add("--nnodes", arguments.nodes, "1: the only number of hosts so far");
+  add("--node-rank,--node_rank", arguments.node_rank, "0: this host");
+  add("--rdzv-endpoint,--rdzv_endpoint", arguments.rendezvous, "Not needed on one host");
+  add("-H,--host", arguments.hosts, "Not needed on one host");
 }
 
 }  // namespace
@@ -126,6 +189,7 @@ void add_train_command(CLI::App& app, Context& context) {
       ->type_name("FOLDER");
   command.add_flag("--dry-run", arguments->dry_run,
                    "Show layout, model size and memory; train nothing");
+  add_host_options(command, *arguments);
   command.callback([arguments, &context] {
     context.action = [arguments, &context] { return train(*arguments, context); };
   });

@@ -52,6 +52,7 @@ class Loader {
     } else {
       read_map(root, "");
       if (quick_) read_quick(*quick_);
+      if (options_.quick && !quick_) complain_of_quick();
     }
   }
 
@@ -105,6 +106,13 @@ class Loader {
         add(*field, std::move(*complaint));
       }
     }
+  }
+
+  void complain_of_quick() {
+    constexpr std::string_view kFlag = "--quick";
+    report({one_line(std::string(kFlag)), 1, 1, static_cast<int>(kFlag.size())},
+           "the job file has no `quick`",
+           "leave --quick away, or say what it changes: quick: {training.epochs: 1}");
   }
 
   static std::string normalised(std::string_view variable) {

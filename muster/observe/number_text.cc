@@ -33,4 +33,11 @@ MetricText metric_text(const Metric& metric) {
   return {name, fmt::format("{:.4g}", metric.value)};
 }
 
+MetricText result_text(const Metric& metric) {
+  MetricText text = metric_text(metric);
+  if (metric.name.starts_with("eval/")) text.name.insert(0, "validation ");
+  if (metric.name.starts_with("train/")) text.name.insert(0, "training ");
+  return text;
+}
+
 }  // namespace muster::observe

@@ -16,5 +16,6 @@ struct MetricText {
   std::string value;  // "85.21 %"
 };
 MetricText metric_text(const Metric& metric);
+MetricText result_text(const Metric& metric);  // its name says of what: "validation accuracy"
 
 }  // namespace muster::observe

@@ -96,7 +96,7 @@ std::string tile(std::string_view name, std::string_view value) {
 std::string numbers(const ReportInput& input) {
   std::string html;
   for (const Metric& metric : input.ended.results) {
-    const auto [name, value] = metric_text(metric);
+    const auto [name, value] = result_text(metric);
     html += tile(name, value);
   }
   html += tile("steps", grouped(to_int(input.ended.step)));
@@ -128,6 +128,10 @@ std::string environment_table(const Environment& environment) {
   return rows.empty() ? rows : "<table>" + rows + "</table>";
 }
 
+std::string stall_text(Duration stall) {
+  return stall > Duration{0} ? format_duration(stall) : "none";
+}
+
 std::string checkpoint_table(const std::vector<CheckpointWritten>& checkpoints) {
   if (checkpoints.empty()) return {};
   std::string rows =
@@ -135,7 +139,7 @@ std::string checkpoint_table(const std::vector<CheckpointWritten>& checkpoints) 
   for (const CheckpointWritten& checkpoint : checkpoints) {
     rows += fmt::format("<tr><td>{}<td class=number>{}<td class=number>{}<td class=number>{}",
                         grouped(to_int(checkpoint.step)), format_bytes(checkpoint.bytes),
-                        format_duration(checkpoint.took), format_duration(checkpoint.stall));
+                        format_duration(checkpoint.took), stall_text(checkpoint.stall));
   }
   return "<div class=scroll><table>" + rows + "</table></div>";
 }

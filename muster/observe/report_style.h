@@ -30,7 +30,7 @@ header p { color: var(--muted); margin: 6px 0 0; }
   overflow: hidden; }
 .numbers div { background: var(--card); padding: 14px 18px; flex: 1 1 120px; }
 .numbers dt { color: var(--muted); font-size: 13px; }
-.numbers dd { margin: 2px 0 0; font-size: 22px; font-weight: 600; letter-spacing: -.01em;
+.numbers dd { margin: 2px 0 0; font-size: 22px; font-weight: 600; letter-spacing: -.01em; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 .cards { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 20px; }
 .card { background: var(--card); border: 1px solid var(--grid); border-radius: 12px;

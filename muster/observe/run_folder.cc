@@ -24,19 +24,29 @@ Result<RunFolder> RunFolder::create(Files& files, const Path& runs, std::string_
   return folder;
 }
 
-Result<RunFolder> RunFolder::latest(Files& files, const Path& runs, std::string_view name) {
+bool RunFolder::has_checkpoint(Files& files) const {
+  const Result<std::vector<std::string>> saved = files.list(checkpoints());
+  return saved && std::ranges::any_of(*saved, [&](const std::string& leaf) {
+           return files.exists(checkpoints() / leaf / "manifest.json");
+         });
+}
+
+Result<RunFolder> RunFolder::newest_saved(Files& files, const Path& runs, std::string_view name) {
   const Path all = runs / name;
   const Result<std::vector<std::string>> names = files.list(all);
   if (names) {
     // Names begin with the time, so the last one is the newest.
     for (auto leaf = names->rbegin(); leaf != names->rend(); ++leaf) {
-      if (*leaf != kLatest && files.exists(all / *leaf / "checkpoints"))
-        return open(files, all / *leaf);
+      if (*leaf == kLatest) continue;
+      const RunFolder run(all / *leaf);
+      if (run.has_checkpoint(files)) return run;
     }
   }
-  return fail(ErrorCode::kNotFound,
-              fmt::format("[observe/run] no run of \"{}\" in {}; start one without --resume", name,
-                          all.string()));
+  return fail(
+      ErrorCode::kNotFound,
+      fmt::format(
+          "[observe/run] no run of \"{}\" in {} has a checkpoint; start one without --resume", name,
+          all.string()));
 }
 
 Result<RunFolder> RunFolder::open(Files& files, const Path& root) {

@@ -19,11 +19,13 @@ class RunFolder {
   // A new one, with the folders that runs write into, and `latest` pointing at it.
   static Result<RunFolder> create(Files& files, const Path& runs, std::string_view name,
                                   WallTime now, Entropy& entropy);
-  // The newest run of `name`: kNotFound, saying where it looked, where there is none.
-  static Result<RunFolder> latest(Files& files, const Path& runs, std::string_view name);
+  // The newest run of `name` that has a checkpoint to go on from; a later one that failed at its
+  // start does not stand in the way. kNotFound, saying where it looked, where there is none.
+  static Result<RunFolder> newest_saved(Files& files, const Path& runs, std::string_view name);
   static Result<RunFolder> open(Files& files, const Path& root);  // an existing one
 
   const Path& root() const noexcept { return root_; }
+  bool has_checkpoint(Files& files) const;  // a published one; whether it is whole, reading tells
   Path job() const { return root_ / "job.yaml"; }
   Path resolved_job() const { return root_ / "resolved.yaml"; }
   Path environment() const { return root_ / "env.json"; }

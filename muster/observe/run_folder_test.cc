@@ -46,14 +46,24 @@ TEST_F(RunFolderTest, IsNamedByTimeAndIdAndLatestPointsAtIt) {
   EXPECT_EQ(std::filesystem::read_symlink(runs_ / "fashion/latest"), folder->root().filename());
 }
 
-TEST_F(RunFolderTest, TheLatestIsTheNewest) {
-  ASSERT_TRUE(create(13));
+TEST_F(RunFolderTest, GoesOnFromTheNewestThatHasACheckpoint) {
+  const auto save = [](const Result<RunFolder>& run) {
+    ASSERT_TRUE(run);
+    std::filesystem::create_directory(run->checkpoints() / "step-00000005");
+    ASSERT_TRUE(
+        write_atomically(system_files(), run->checkpoints() / "step-00000005/manifest.json", "{}"));
+  };
+  save(create(13));
   const auto newer = create(14);
-  ASSERT_TRUE(newer);
-  const auto found = RunFolder::latest(system_files(), runs_.path(), "fashion");
+  save(newer);
+  const auto failed = create(15);  // at its start
+  ASSERT_TRUE(failed);
+  EXPECT_TRUE(newer->has_checkpoint(system_files()));
+  EXPECT_FALSE(failed->has_checkpoint(system_files()));
+  const auto found = RunFolder::newest_saved(system_files(), runs_.path(), "fashion");
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->root(), newer->root());
-  EXPECT_TRUE(std::filesystem::equivalent(runs_ / "fashion/latest", newer->root()));
+  EXPECT_TRUE(std::filesystem::equivalent(runs_ / "fashion/latest", failed->root()));
 }
 
 TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {
@@ -64,7 +74,7 @@ TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {
 }
 
 TEST_F(RunFolderTest, SaysWhereItLookedForARun) {
-  const auto none = RunFolder::latest(system_files(), runs_.path(), "gpt");
+  const auto none = RunFolder::newest_saved(system_files(), runs_.path(), "gpt");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(none.error().message, HasSubstr((runs_ / "gpt").string()));

@@ -16,16 +16,17 @@
 namespace muster::app {
 
 struct LaunchOptions {
-  Path worker_program;                        // muster-worker
-  std::optional<Path> resume;                 // the run folder to go on with
-  std::optional<std::string> resume_command;  // shown when the run could be gone on with
+  Path worker_program;         // muster-worker
+  std::optional<Path> resume;  // the run folder to go on with
+  std::string program;         // how to call muster
+  std::string resume_command;  // the same command line with --resume
   observe::ConsoleOptions console;
 };
 
 // Blocks until all workers are gone. Errors are shown; the exit code says which kind.
 ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log);
 
-// The newest run of the job with a checkpoint folder, for --resume.
+// The newest run of the job that has a checkpoint, for --resume.
 Result<Path> newest_run(Files& files, const job::JobSpec& job);
 
 }  // namespace muster::app

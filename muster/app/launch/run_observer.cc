@@ -14,12 +14,30 @@ namespace muster::app {
 using observe::Notice;
 using observe::Severity;
 
+namespace {
+
+std::string_view signal_name(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "Ctrl-C";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP";
+    default:
+      return "SIGUSR1";
+  }
+}
+
+}  // namespace
+
 RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOptions& console,
                          Files& files, Logger log)
     : folder_(std::move(folder)),
       files_(files),
       log_(std::move(log)),
-      terminal_(observe::open_terminal(1)) {
+      terminal_(observe::open_terminal(1)),
+      began_(system_clock().now()) {
   auto console_sink = observe::create_console_sink(*terminal_, system_clock(), console);
   subscriptions_.push_back(
       hub_.subscribe(observe::create_queued_sink(std::move(console_sink), system_clock())));
@@ -58,13 +76,15 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
   }
 }
 
-// Workers' own lines are in their log files; what they write to standard error concerns people.
+// Workers' own lines are in their log files; what they write to standard error concerns people. The
+// error they end with is told once, as the job's, not by every rank that fell over it.
 void RunObserver::on_line(Rank rank, bool is_error, std::string_view line) {
-  if (is_error) notice(Severity::kNote, fmt::format("[rank{}] {}", to_int(rank), line));
+  if (!is_error || line.empty() || line.starts_with("[ERROR] ")) return;
+  notice(Severity::kNote, fmt::format("[rank{}] {}", to_int(rank), line));
 }
 
 void RunObserver::on_stop(int signal, cluster::StopReason reason) {
-  const char* name = signal == SIGINT ? "Ctrl-C" : (signal == SIGTERM ? "SIGTERM" : "SIGUSR1");
+  const std::string_view name = signal_name(signal);
   notice(Severity::kNote,
          reason == cluster::StopReason::kCheckpointAndExit
              ? fmt::format("{}: finishing the step, then a checkpoint; once more to leave at once",
@@ -74,22 +94,31 @@ void RunObserver::on_stop(int signal, cluster::StopReason reason) {
 
 void RunObserver::fail(const std::string& reason) { notice(Severity::kError, reason); }
 
-void RunObserver::conclude(const cluster::JobEnd& end,
-                           const std::optional<std::string>& resume_command) {
+observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   observe::RunEnded ended = ended_.value_or(observe::RunEnded{});
-  if (!ended_) ended.step = last_step_;
+  if (!ended_) {  // the workers could not tell
+    ended.step = last_step_;
+    ended.took = system_clock().now() - began_;
+  }
   if (end.failure) {
     ended.completed = false;
-    ended.reason = fmt::format("rank {} {}", to_int(end.failure->rank), end.failure->reason);
-    notice(Severity::kError, cluster::describe(*end.failure));
+    const std::string& message = end.failure->error.message;
+    ended.reason = fmt::format(
+        "rank {}: {}", to_int(end.failure->rank),
+        message.empty() || message.ends_with(end.failure->reason) ? end.failure->reason : message);
   } else if (end.signal && !ended_) {
     ended.completed = false;
-    ended.reason = fmt::format("ended by signal {} before a checkpoint", *end.signal);
+    ended.reason =
+        fmt::format("{} twice, left without a last checkpoint", signal_name(*end.signal));
   }
+  return ended;
+}
+
+void RunObserver::conclude(const cluster::JobEnd& end, const std::string& next_steps) {
+  const observe::RunEnded ended = end_of(end);
+  if (end.failure) notice(Severity::kError, cluster::describe(*end.failure));
   hub_.publish(ended);
-  if (!ended.completed && resume_command) {
-    notice(Severity::kNote, fmt::format("go on with: {}", *resume_command));
-  }
+  if (!next_steps.empty()) notice(Severity::kNote, next_steps);
   if (auto status = folder_.write_summary(files_, ended); !status) {
     log_->warn("{}", status.error().message);
   }

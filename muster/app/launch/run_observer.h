@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/clock.h"
 #include "muster/base/files.h"
 #include "muster/base/log.h"
 #include "muster/cluster/launcher.h"
@@ -25,14 +26,14 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_line(Rank rank, bool is_error, std::string_view line) override;
   void on_stop(int signal, cluster::StopReason reason) override;
 
-  // The end of the run: summary.json, and for a failure or interruption what happened and what to
-  // do.
-  void conclude(const cluster::JobEnd& end, const std::optional<std::string>& resume_command);
+  // The end of the run: what came of it, summary.json, and `next_steps`, lines for a person.
+  void conclude(const cluster::JobEnd& end, const std::string& next_steps);
   void fail(const std::string& reason);  // nothing ever ran
 
  private:
   void notice(observe::Severity severity, std::string text);
   void subscribe_jsonl(Files& files);
+  observe::RunEnded end_of(const cluster::JobEnd& end) const;
 
   const observe::RunFolder folder_;
   Files& files_;
@@ -42,6 +43,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::vector<observe::Hub::Subscription> subscriptions_;
   std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
+  const TimePoint began_;
 };
 
 }  // namespace muster::app

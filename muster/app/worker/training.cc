@@ -85,6 +85,7 @@ class Training {
   train::TrainerOptions options() const;
   void announce();
   void conclude(const train::Outcome& outcome, Duration took);
+  std::string reason_of(train::Ending ending) const;  // for a person; empty: as planned
   Status generate();
 
   Session& session_;
@@ -198,16 +199,27 @@ Status Training::generate() {
   return ok();
 }
 
+std::string Training::reason_of(train::Ending ending) const {
+  switch (ending) {
+    case train::Ending::kStopRequested:
+      return "stopped on request, checkpoint written";
+    case train::Ending::kEarlyStop:
+      return "stopped early: no progress in the last evaluations";
+    case train::Ending::kCompleted:
+      break;
+  }
+  return to_int(progress_.committed) >= length_.total_steps
+             ? "it was complete already; raise training.epochs or training.max_steps"
+             : "";
+}
+
 void Training::conclude(const train::Outcome& outcome, Duration took) {
-  const bool stopped = outcome.ending == train::Ending::kStopRequested;
-  const bool early = outcome.ending == train::Ending::kEarlyStop;
-  session_.hub().publish(observe::RunEnded{
-      .step = outcome.progress.committed,
-      .completed = !stopped,
-      .reason = stopped ? "stopped on request, checkpoint written"
-                        : (early ? "stopped early: no progress in the last evaluations" : ""),
-      .took = took,
-      .results = outcome.results});
+  session_.hub().publish(
+      observe::RunEnded{.step = outcome.progress.committed,
+                        .completed = outcome.ending != train::Ending::kStopRequested,
+                        .reason = reason_of(outcome.ending),
+                        .took = took,
+                        .results = outcome.results});
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Result<NativeTransport> agree(const std::vector<std::string>& said, const Group&
 void tell(const NativeOptions& options, NativeTransport transport) {
   for (std::int32_t rank = 0; rank < options.group.size; ++rank)
     if (Rank{rank} != options.group.rank)
-      options.log->info("comm: rank {} and rank {}: {}", to_int(options.group.rank), rank,
+      options.log->debug("comm: rank {} and rank {}: {}", to_int(options.group.rank), rank,
                         transport == NativeTransport::kTcp ? "TCP" : "shared memory");
 }
 

@@ -83,7 +83,7 @@ class TextConsole final : public Sink {
     text = with_end(std::move(text));
     if (drawn_) text.insert(0, kClearLine);
     drawn_ = false;
-    if (is_live() && running_ && progress_.has_step()) text += live_text();
+    if (is_live() && running_) text += live_text();
     terminal_.write(text);
   }
 

@@ -77,6 +77,7 @@ TEST_F(ConsoleTest, APipeGetsPlainLinesEveryLoggingSteps) {
   sink->take(RunEnded{});
   const std::string text = terminal_.take();
   EXPECT_THAT(text, StartsWith("muster 0.1.0 · 2 workers\nrun runs/fashion/x\nstep 1/1,000"));
+  EXPECT_THAT(text, HasSubstr("\n  report                   runs/fashion/x/report.html\n"));
   EXPECT_THAT(text, HasSubstr("step 10/1,000  epoch 0.0/4  loss 0.6131  lr 1.00e-03  100 samples/s"
                               "  fwd 25 bwd 50 comm 20 %  16:30 left\n"));
   EXPECT_THAT(text, HasSubstr("step 20/"));
@@ -133,7 +134,7 @@ TEST_F(ConsoleTest, TheLiveLineIsGoneAtTheEnd) {
   sink->take(ended);
   const std::string text = terminal_.take();
   EXPECT_THAT(text, StartsWith("\r\x1b[Kdone after step 1,000 in"));
-  EXPECT_THAT(text, HasSubstr("90.31 %"));
+  EXPECT_THAT(text, HasSubstr("validation accuracy      90.31 %"));
   EXPECT_THAT(text, EndsWith("\n"));
   sink.reset();
   EXPECT_EQ(terminal_.take(), "");
@@ -147,8 +148,39 @@ TEST_F(ConsoleTest, AStoppedRunSaysWhy) {
   ended.reason = "rank 1 was killed by SIGKILL";
   sink->take(ended);
   const std::string text = terminal_.take();
-  EXPECT_THAT(text, HasSubstr("\nstopped after step 0 in "));
+  EXPECT_THAT(text, HasSubstr("\nstopped before the first step was done in "));
   EXPECT_THAT(text, HasSubstr(": rank 1 was killed by SIGKILL\n"));
+}
+
+TEST_F(ConsoleTest, ATerminalBreaksTheHeadlineWhereItsPartsMeet) {
+  const auto sink = open(ConsoleFormat::kLive);
+  RunStarted run = started();
+  run.headline = "muster 0.1.0 · libtorch 2.11.0 · 2 workers";
+  terminal_.resize(34);
+  sink->take(run);
+  EXPECT_THAT(terminal_.take(), StartsWith("muster 0.1.0 · libtorch 2.11.0\n  2 workers\nrun "));
+}
+
+TEST_F(ConsoleTest, TheLiveLineWaitsForTheFirstStep) {
+  const auto sink = open(ConsoleFormat::kLive);
+  sink->take(started());
+  EXPECT_THAT(terminal_.take(), EndsWith("  0%  waiting for the first step"));
+}
+
+TEST_F(ConsoleTest, ACheckpointSaysWhetherTrainingStoodStill) {
+  CheckpointWritten checkpoint;
+  EXPECT_THAT(checkpoint_line(checkpoint, {}), EndsWith("training never stood still"));
+  checkpoint.stall = std::chrono::microseconds(18);
+  EXPECT_THAT(checkpoint_line(checkpoint, {}), EndsWith("training stood still for 18 µs"));
+}
+
+TEST(PlainLine, NamesTheEpochsOnlyWhereTheyAreTheGoal) {
+  RunStarted run = started();
+  run.epochs = 4255.32;  // max_steps: 1,000,000
+  Progress progress;
+  progress.take(run);
+  progress.take(trained(20));
+  EXPECT_THAT(plain_line(progress), HasSubstr("epoch 0.08  loss"));
 }
 
 TEST_F(ConsoleTest, ColourIsOnlyUsedWhereAskedFor) {
@@ -196,6 +228,8 @@ TEST(LiveLine, ShowsWhatMattersMostFirst) {
   EXPECT_THAT(narrow, HasSubstr("loss 0.6131"));
   EXPECT_THAT(narrow, HasSubstr("9:40 left"));
   EXPECT_THAT(narrow, Not(HasSubstr("lr")));
+  const std::string usual = live_line(progress, {false, 80});
+  EXPECT_THAT(usual, HasSubstr("fwd 25 bwd 50 comm 20 %"));
   const std::string wide = live_line(progress, {false, 160});
   for (const char* part : {"epoch 1.7/4", "step 420/1,000", "loss 0.6131", "lr 1.00e-03", "100/s",
                            "fwd 25 bwd 50 comm 20 %", "9:40 left"}) {

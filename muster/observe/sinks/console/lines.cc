@@ -30,7 +30,9 @@ std::string labelled(const LineStyle& style, std::string_view label, std::string
 std::string epoch_text(const Progress& progress) {
   const double epochs = progress.run().epochs;
   const double epoch = progress.last().epoch;
-  return epochs > 0 ? fmt::format("{:.1f}/{:g}", epoch, epochs) : fmt::format("{:.2f}", epoch);
+  // Where a number of steps ends the run, the epochs that they make are nobody's goal.
+  const bool is_goal = epochs >= 1 && std::abs(epochs - std::round(epochs)) < 1e-9;
+  return is_goal ? fmt::format("{:.1f}/{:.0f}", epoch, epochs) : fmt::format("{:.2f}", epoch);
 }
 
 std::string step_text(const Progress& progress) {
@@ -62,12 +64,12 @@ constexpr PhaseLabel kPhaseLabels[] = {
     {Phase::kDataWait, "data"},    {Phase::kForward, "fwd"}, {Phase::kBackward, "bwd"},
     {Phase::kExposedComm, "comm"}, {Phase::kUpdate, "upd"},  {Phase::kCheckpointStall, "ckpt"}};
 
-// "fwd 31 bwd 58 comm 4 upd 6 %"; phases that take nothing are left out.
-std::string phases_text(const Progress& progress, const LineStyle& style) {
+// "fwd 31 bwd 58 comm 4 upd 6 %"; phases that take less than `least` percent are left out.
+std::string phases_text(const Progress& progress, const LineStyle& style, int least) {
   std::string text;
   for (const auto& [phase, label] : kPhaseLabels) {
     const int percent = static_cast<int>(std::lround(100 * progress.share(phase).value_or(0)));
-    if (percent == 0) continue;
+    if (percent < least) continue;
     // A phase that training should not notice is pointed at when it costs.
     const bool wasted = phase != Phase::kForward && phase != Phase::kBackward &&
                         phase != Phase::kUpdate && percent >= 15;
@@ -88,7 +90,7 @@ std::vector<Segment> live_segments(const Progress& progress, const LineStyle& st
     if (!text.empty()) segments.push_back({std::move(text), priority});
   };
   const Metrics& row = progress.last();
-  add(labelled(style, "epoch", epoch_text(progress)), 2);
+  add(labelled(style, "epoch", epoch_text(progress)), 4);
   add(labelled(style, "step", step_text(progress)), 3);
   if (const auto loss = row.find(metric::kTrainLoss)) {
     add(labelled(style, "loss", paint(style, kBold, fmt::format("{:.4f}", *loss))), 0);
@@ -99,7 +101,8 @@ std::vector<Segment> live_segments(const Progress& progress, const LineStyle& st
   if (const auto rate = progress.samples_per_second()) {
     add(grouped(std::llround(*rate)) + paint(style, kDim, "/s"), 1);
   }
-  add(phases_text(progress, style), 4);
+  constexpr int kNarrow = 100;
+  add(phases_text(progress, style, style.width < kNarrow ? 10 : 1), 2);
   if (const auto left = progress.left()) {
     add(clock_text(*left) + paint(style, kDim, " left"), 0);
   }
@@ -156,7 +159,7 @@ std::string plain_line(const Progress& progress) {
   if (const auto rate = progress.samples_per_second()) {
     line += fmt::format("  {} samples/s", grouped(std::llround(*rate)));
   }
-  const std::string phases = phases_text(progress, {});
+  const std::string phases = phases_text(progress, {}, 1);
   if (!phases.empty()) line += "  " + phases;
   if (const auto left = progress.left()) line += fmt::format("  {} left", clock_text(*left));
   return line;
@@ -175,11 +178,13 @@ std::string evaluation_line(const Metrics& row, const LineStyle& style) {
 }
 
 std::string checkpoint_line(const CheckpointWritten& checkpoint, const LineStyle& style) {
-  return paint(style, kDim,
-               fmt::format("checkpoint  step {}  {} in {}, training stood still for {}  {}",
-                           grouped(to_int(checkpoint.step)), format_bytes(checkpoint.bytes),
-                           format_duration(checkpoint.took), format_duration(checkpoint.stall),
-                           checkpoint.path));
+  const std::string stall = checkpoint.stall > Duration{0}
+                                ? "training stood still for " + format_duration(checkpoint.stall)
+                                : "training never stood still";
+  return paint(
+      style, kDim,
+      fmt::format("checkpoint  step {}  {} in {}, {}", grouped(to_int(checkpoint.step)),
+                  format_bytes(checkpoint.bytes), format_duration(checkpoint.took), stall));
 }
 
 std::string notice_line(const Notice& notice, const LineStyle& style) {
@@ -194,8 +199,29 @@ std::string notice_line(const Notice& notice, const LineStyle& style) {
   return notice.text;
 }
 
+namespace {
+
+// A terminal narrower than the headline gets it in several lines, cut where its parts meet.
+std::string broken_headline(std::string_view headline, int width) {
+  constexpr std::string_view kJoint = " · ";
+  if (width <= 0 || columns(headline) < width) return std::string(headline);
+  std::string text;
+  int used = 0;
+  while (!headline.empty()) {
+    const std::string_view part = headline.substr(0, headline.find(kJoint));
+    headline.remove_prefix(std::min(headline.size(), part.size() + kJoint.size()));
+    const bool fits = used == 0 || used + columns(kJoint) + columns(part) < width;
+    if (used > 0) text += fits ? kJoint : "\n  ";
+    used = fits ? used + columns(kJoint) + columns(part) : 2 + columns(part);
+    text += part;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string start_lines(const RunStarted& started, const LineStyle& style) {
-  std::string text = started.headline + "\n";
+  std::string text = broken_headline(started.headline, style.width) + "\n";
   if (!started.run_folder.empty()) text += labelled(style, "run", started.run_folder) + "\n";
   if (to_int(started.first_step) > 0) {
     text += fmt::format("resumed after step {}\n", grouped(to_int(started.first_step)));
@@ -205,15 +231,19 @@ std::string start_lines(const RunStarted& started, const LineStyle& style) {
 
 std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style) {
   std::string text = ended.completed ? paint(style, kGreen, "done") : paint(style, kRed, "stopped");
-  text +=
-      fmt::format(" after step {} in {}", grouped(to_int(ended.step)), format_duration(ended.took));
+  text += to_int(ended.step) > 0 ? " after step " + grouped(to_int(ended.step))
+                                 : std::string(" before the first step was done");
+  text += " in " + format_duration(ended.took);
   if (!ended.reason.empty()) text += ": " + ended.reason;
   text += "\n";
   for (const Metric& metric : ended.results) {
-    const auto [name, value] = metric_text(metric);
-    text += fmt::format("  {:<20} {}\n", name, paint(style, kBold, value));
+    const auto [name, value] = result_text(metric);
+    text += fmt::format("  {:<24} {}\n", name, paint(style, kBold, value));
   }
-  if (!started.run_folder.empty()) text += fmt::format("  {:<20} {}\n", "run", started.run_folder);
+  if (!started.run_folder.empty()) {
+    text += fmt::format("  {:<24} {}\n", "run", started.run_folder);
+    text += fmt::format("  {:<24} {}/report.html\n", "report", started.run_folder);
+  }
   return text;
 }
 

@@ -10,7 +10,7 @@ namespace muster::observe {
 
 struct LineStyle {
   bool colour = false;
-  int width = 80;  // columns; only the live line minds
+  int width = 80;  // columns; 0: as wide as need be
 };
 
 // Percent, bar, loss and time left always; the rest, most useful first, as far as `width` allows.

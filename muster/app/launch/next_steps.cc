@@ -1,0 +1,48 @@
+#include "muster/app/launch/next_steps.h"
+
+#include <fmt/format.h>
+
+namespace muster::app {
+namespace {
+
+std::string twice_as_long(const job::TrainingSpec& training) {
+  std::string sets;
+  if (training.epochs) sets += fmt::format(" --set training.epochs={}", 2 * *training.epochs);
+  if (training.max_steps) {
+    sets += fmt::format(" --set training.max_steps={}", 2 * *training.max_steps);
+  }
+  return sets;
+}
+
+std::string after_success(const RunOutcome& outcome, const job::JobSpec& job) {
+  if (!outcome.saved) return {};
+  return fmt::format(
+      "next: take the weights     {} checkpoint export {} --output weights\n"
+      "      train twice as long  {}{}",
+      outcome.program, outcome.run.string(), outcome.resume_command, twice_as_long(job.training));
+}
+
+std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job) {
+  const std::string lower =
+      fmt::format("--set optimizer.learning_rate={:g}", job.optimizer.learning_rate / 10);
+  if (!outcome.saved) return "nothing was saved yet; start again with " + lower;
+  return fmt::format("go on from the last good checkpoint with: {} {}", outcome.resume_command,
+                     lower);
+}
+
+}  // namespace
+
+std::string next_steps(const RunOutcome& outcome, const job::JobSpec& job) {
+  switch (outcome.code) {
+    case ExitCode::kDone:
+      return after_success(outcome, job);
+    case ExitCode::kNumeric:
+      return after_divergence(outcome, job);
+    case ExitCode::kUsage:
+      return {};
+    default:
+      return outcome.saved ? "go on with: " + outcome.resume_command : std::string();
+  }
+}
+
+}  // namespace muster::app

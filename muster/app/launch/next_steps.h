@@ -1,0 +1,23 @@
+#pragma once
+// What a person may do once a run is over. Pure.
+
+#include <string>
+
+#include "muster/base/exit_code.h"
+#include "muster/base/files.h"
+#include "muster/job/spec.h"
+
+namespace muster::app {
+
+struct RunOutcome {
+  ExitCode code;
+  bool saved;  // a checkpoint is there
+  Path run;
+  std::string program;         // how to call muster
+  std::string resume_command;  // the command line of the run with --resume
+};
+
+// Lines without the last newline; empty where the error itself says what to do.
+std::string next_steps(const RunOutcome& outcome, const job::JobSpec& job);
+
+}  // namespace muster::app

@@ -1,0 +1,44 @@
+#include "muster/app/launch/next_steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunOutcome outcome(ExitCode code, bool saved) {
+  return {.code = code,
+          .saved = saved,
+          .run = "runs/fashion/x",
+          .program = "muster",
+          .resume_command = "muster train fashion.yaml --resume"};
+}
+
+TEST(NextSteps, AfterSuccessTakeTheWeightsOrTrainLonger) {
+  job::JobSpec job;
+  job.training.epochs = 8;
+  const std::string text = next_steps(outcome(ExitCode::kDone, true), job);
+  EXPECT_THAT(text, HasSubstr("muster checkpoint export runs/fashion/x --output weights\n"));
+  EXPECT_THAT(text, HasSubstr("muster train fashion.yaml --resume --set training.epochs=16"));
+}
+
+TEST(NextSteps, AfterAnInterruptionGoOnOnlyWhereThereIsACheckpoint) {
+  EXPECT_EQ(next_steps(outcome(ExitCode::kInterrupted, true), {}),
+            "go on with: muster train fashion.yaml --resume");
+  EXPECT_EQ(next_steps(outcome(ExitCode::kInterrupted, false), {}), "");
+  EXPECT_EQ(next_steps(outcome(ExitCode::kUsage, true), {}), "");
+}
+
+TEST(NextSteps, AfterDivergenceALowerLearningRate) {
+  job::JobSpec job;
+  job.optimizer.learning_rate = 0.2;
+  EXPECT_THAT(next_steps(outcome(ExitCode::kNumeric, true), job),
+              HasSubstr("--resume --set optimizer.learning_rate=0.02"));
+  EXPECT_THAT(next_steps(outcome(ExitCode::kNumeric, false), job),
+              HasSubstr("start again with --set optimizer.learning_rate=0.02"));
+}
+
+}  // namespace
+}  // namespace muster::app
