@@ -32,6 +32,14 @@ struct Axis {
   double at(double value) const { return begin + extent.share(value) * (end - begin); }
 };
 
+// A range no wider than the rounding of its ends (the means of equal values) is a constant: a tenth
+// of its value is shown.
+void widen(double& low, double& high) {
+  const double size = std::max(std::abs(low), std::abs(high));
+  if (high - low > size * 1e-9) return;
+  high = low + (size == 0 ? 1 : size * 0.1);
+}
+
 Axis axis_of(const std::vector<Series>& series, double Point::*coordinate, bool whole_steps) {
   double low = INFINITY;
   double high = -INFINITY;
@@ -42,7 +50,7 @@ Axis axis_of(const std::vector<Series>& series, double Point::*coordinate, bool 
       high = std::max(high, point.*coordinate);
     }
   }
-  if (high <= low) high = low + (low == 0 ? 1 : std::abs(low) * 0.1);
+  widen(low, high);
   Axis axis{muster::observe::ticks(low, high, 6), {low, high}, 0, 0};
   if (whole_steps) axis.extent = {axis.ticks.front(), axis.ticks.back()};
   return axis;
@@ -155,6 +163,7 @@ std::string render_stacked_bar(std::string_view title, const std::vector<Part>& 
 }
 
 std::vector<double> ticks(double low, double high, int count) {
+  widen(low, high);
   const double rough = (high - low) / std::max(1, count);
   const double magnitude = std::pow(10, std::floor(std::log10(rough)));
   double step = magnitude;

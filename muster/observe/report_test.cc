@@ -108,6 +108,12 @@ TEST(Ticks, AreRoundAndCoverTheRange) {
   EXPECT_GE(small.back(), 0.00094);
 }
 
+TEST(Ticks, OfEqualValuesAreFew) {
+  EXPECT_LE(ticks(0.1, std::nextafter(0.1, 1), 6).size(), 8u);
+  EXPECT_LE(ticks(-3, -3, 6).size(), 8u);
+  EXPECT_LE(ticks(0, 0, 6).size(), 8u);
+}
+
 TEST(Thinned, KeepsTheMean) {
   std::vector<Point> points;
   for (int i = 0; i < 1000; ++i) points.push_back({double(i), double(i)});
