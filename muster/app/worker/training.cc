@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
@@ -64,6 +65,13 @@ std::string headline(const job::JobSpec& job, const DataParallel& strategy,
                      MUSTER_VERSION, TORCH_VERSION, group.size, group.size == 1 ? "" : "s",
                      strategy.lanes(), strategy.lanes() == 1 ? "" : "s", mode,
                      format_count(static_cast<double>(strategy.model().parameter_count())));
+}
+
+// A model of bytes may write some that a terminal would obey.
+std::string harmless(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F; }, '?');
+  return text;
 }
 
 // The objects of one training, in the order in which they lean on each other.
@@ -195,7 +203,7 @@ Status Training::generate() {
                 models::generate_text(strategy_->model(), job_.generate.prompt, options,
                                       RandomStream(job_.seed, "generate")));
   session_.hub().publish(observe::Notice{
-      .text = fmt::format("a sample of what the model writes:\n{}{}", job_.generate.prompt, text)});
+      .text = fmt::format("a sample of what the model writes:\n{}", harmless(text))});
   return ok();
 }
 

@@ -103,7 +103,9 @@ std::vector<Segment> live_segments(const Progress& progress, const LineStyle& st
   }
   constexpr int kNarrow = 100;
   add(phases_text(progress, style, style.width < kNarrow ? 10 : 1), 2);
-  if (const auto left = progress.left()) {
+  if (to_int(row.step) == progress.run().total_steps) {
+    add(paint(style, kDim, "finishing"), 0);  // the last evaluation and checkpoint
+  } else if (const auto left = progress.left()) {
     add(clock_text(*left) + paint(style, kDim, " left"), 0);
   }
   return segments;
@@ -130,7 +132,7 @@ void fit(std::vector<Segment>& segments, int room) {
 std::string live_line(const Progress& progress, const LineStyle& style) {
   constexpr int kMostBar = 32;
   constexpr int kLeastBar = 6;
-  const int room = style.width - 1;
+  const int room = style.width - 3;  // a terminal shows Ctrl-C as two columns behind the line
   const std::optional<double> fraction = progress.fraction();
   const std::string percent =
       fraction ? fmt::format("{:3.0f}%", std::floor(100 * *fraction)) : std::string();

@@ -14,7 +14,7 @@ struct LineStyle {
 };
 
 // Percent, bar, loss and time left always; the rest, most useful first, as far as `width` allows.
-// Never wider than width - 1 columns, so that no terminal wraps it.
+// Never wider than width - 3 columns, so that no terminal wraps it, nor the ^C of a Ctrl-C.
 std::string live_line(const Progress& progress, const LineStyle& style);
 
 // "step 120/1,407  epoch 0.26/3  loss 0.6131  lr 1.0e-03  2,512 samples/s  0:48 left"
