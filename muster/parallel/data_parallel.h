@@ -30,7 +30,7 @@ struct DataParallelOptions {
   double max_grad_norm = 0;           // 0: no clipping
   std::uint64_t seed = 0;
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
-  comm::OpOptions op;
+  comm::OpOptions op = {};
 };
 
 class DataParallel final : public Strategy {

@@ -1,5 +1,6 @@
 #include "muster/parallel/data_parallel.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -141,8 +142,8 @@ TEST(DataParallel, FastModeComesToTheSameLossUpToRounding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet), [](const auto& info) {
-  return std::string(models::family_of(info.param));
+INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet), [](const auto& model) {
+  return std::string(models::family_of(model.param));
 });
 
 TEST(DataParallel, MicroBatchesGiveTheSameBitsAtAnySize) {
