@@ -15,11 +15,11 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = [1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
-ROUNDS = 3
+ROUNDS = 5
 
 
 def repetitions(size):
-    return 200 if size <= 64 << 10 else 40 if size <= 4 << 20 else 10
+    return 200 if size <= 64 << 10 else 20 if size <= 4 << 20 else 5
 
 
 def times(command, size):
@@ -51,7 +51,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         mpi = pathlib.Path(folder) / "mpi"
         subprocess.run(["mpicc", "-O2", str(HERE / "mpi.c"), "-o", str(mpi)], check=True)
-        print("| ranks | size | muster µs (p95) | Gloo µs (p95) | Open MPI µs (p95) | Gloo / muster | MPI / muster |")
+        print("| ranks | size | muster µs (p95) | Gloo µs (p95) | Open MPI µs (p95) |"
+              " Gloo / muster | MPI / muster |")
         print("|---|---|---|---|---|---|---|")
         for ranks in (2, 4):
             for size in SIZES:

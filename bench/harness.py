@@ -1,0 +1,117 @@
+"""What the comparisons share: both sides started in turns, their figures read, a row printed."""
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+JOBS = ROOT / "bench/jobs"
+PEERS = ROOT / "bench/peer"
+TIMEOUT_S = 600
+
+
+def options(description, repetitions=5, steps=None):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".deps/pytorch/bin/python")
+    parser.add_argument("--repetitions", type=int, default=repetitions)
+    if steps:
+        parser.add_argument("--steps", type=int, default=steps)
+    return parser.parse_args()
+
+
+def run(command, **more):
+    """Runs to the end and returns stdout; a failure ends the comparison and shows what was said."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=TIMEOUT_S, cwd=ROOT, **more)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} failed ({done.returncode}):\n"
+                         f"{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Run:
+    """One `muster train`: `began` and the rows' `time` are seconds since the epoch."""
+
+    def __init__(self, build, job, workers, sets=(), core=None):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [] if core is None else ["taskset", "-c", core]
+            command += [build / "bin/muster", "train", JOBS / job, "--workers", workers]
+            for pair in [f"run_folder={folder}", *sets]:
+                command += ["--set", pair]
+            self.began = time.time()
+            run(command)
+            self.took = time.time() - self.began
+            [metrics] = pathlib.Path(folder).glob("*/latest/metrics.jsonl")
+            self.folder = metrics.parent
+            records = [json.loads(line) for line in metrics.read_text().splitlines()]
+            self.rows = [r for r in records if r["type"] == "metrics" and "train/loss" in r]
+            self.written = [r for r in records if r["type"] == "checkpoint"]
+            if self.written:
+                run([build / "bin/muster", "checkpoint", "verify", self.folder])
+
+    def losses(self):
+        return [row["train/loss"] for row in self.rows]
+
+    def rate(self, warm_up):
+        """Samples per second from the end of step `warm_up` to the end of the last."""
+        first, last = self.rows[warm_up - 1], self.rows[-1]
+        return (last["samples_seen"] - first["samples_seen"]) / (last["time"] - first["time"])
+
+
+def torchrun(python, script, arguments, workers=2):
+    """Rows of JSON that the peer's script prints, after the time at which the command was given."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    began = time.time()
+    text = run([python.parent / "torchrun", "--standalone", "--nproc-per-node", workers,
+                PEERS / script, *arguments], env=environment)
+    return began, [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def p95(values):
+    """The 95th percentile by nearest rank."""
+    return sorted(values)[math.ceil(0.95 * len(values)) - 1]
+
+
+def p5(values):
+    return sorted(values)[math.ceil(0.05 * len(values)) - 1]
+
+
+def describe_rates(values):
+    return f"{statistics.median(values):,.0f} ({p5(values):,.0f})"
+
+
+def describe_times(values, unit=1e3, digits=0):
+    return f"{unit * statistics.median(values):,.{digits}f} ({unit * p95(values):,.{digits}f})"
+
+
+def ratio(values, others):
+    """Median of the ratios of neighbours in time: what loads the machine loads both."""
+    return statistics.median(a / b for a, b in zip(values, others, strict=True))
+
+
+def check_alike(losses, others, tolerance, what):
+    """Both learn, and to about the same place: the mean of the last quarter."""
+    ends = []
+    for series in (losses, others):
+        tail = statistics.fmean(series[-max(1, len(series) // 4):])
+        if not tail < series[0]:
+            raise SystemExit(f"{what}: the loss went from {series[0]:.3f} to {tail:.3f}")
+        ends.append(tail)
+    if abs(ends[0] - ends[1]) > tolerance * max(ends):
+        raise SystemExit(f"{what}: losses end at {ends[0]:.3f} and {ends[1]:.3f}")
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(*rows):
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
