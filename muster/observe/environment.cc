@@ -1,5 +1,7 @@
 #include "muster/observe/environment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -30,10 +32,10 @@ void each_entry(std::string_view text, Visit visit) {
 }
 
 std::vector<std::string> known_sets(std::string_view flags) {
+  const std::string padded = fmt::format(" {} ", flags);
   std::vector<std::string> found;
   for (const std::string_view set : kInstructionSets) {
-    const std::string padded = " " + std::string(flags) + " ";
-    if (padded.find(" " + std::string(set) + " ") != padded.npos) found.emplace_back(set);
+    if (padded.find(fmt::format(" {} ", set)) != padded.npos) found.emplace_back(set);
   }
   return found;
 }
