@@ -32,7 +32,7 @@ Printed print_member(const std::optional<T>& value, const FieldRules& rules) {
 }
 
 template <class Member>
-Field bind(std::string name, Member member, FieldRules rules) {
+Field bind(std::string name, Member member, const FieldRules& rules) {
   using T = std::remove_reference_t<decltype(member(std::declval<JobSpec&>()))>;
   Field field{std::move(name), kFieldType<T>, rules, choices_of<T>(), {}, {}};
   field.read = [member, rules](const YamlNode& node, JobSpec& spec) {

@@ -59,7 +59,7 @@ std::vector<std::string_view> keys_of(std::string_view section) {
   for (const auto& known : sections()) {
     const auto dot = known.name.rfind('.');
     const auto parent = dot == std::string_view::npos ? "" : known.name.substr(0, dot);
-    if (!known.name.empty() && parent == section) keys.push_back(known.name.substr(dot + 1));
+    if (!known.name.empty() && parent == section) keys.emplace_back(known.name.substr(dot + 1));
   }
   if (section.empty()) keys.push_back("quick");
   return keys;

@@ -64,7 +64,7 @@ class Loader {
       } else if (find_section(name) && !name.empty()) {
         read_section(key, value, name);
       } else if (const auto* field = find_field(name);
-                 field && key.text.find('.') == key.text.npos) {
+                 field && key.text.find('.') == std::string::npos) {
         assign(*field, value, {Origin::Kind::kFile, key.place.line, {}}, draft_.spec);
       } else {
         report(key.place,

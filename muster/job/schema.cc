@@ -53,7 +53,7 @@ Json value_schema(const Field& field) {
     case FieldType::kNumbers:
       return {{"type", "array"}, {"items", number("number", field.rules)}};
   }
-  const auto plain = number("number", field.rules);
+  auto plain = number("number", field.rules);
   if (field.rules.unit != kShare) return plain;
   return {{"anyOf", Json::array({plain, matching(kSharePattern)})}};
 }

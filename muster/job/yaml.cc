@@ -179,15 +179,14 @@ class TreeBuilder final : public YAML::EventHandler {
     if (key.text == "<<" && !key.quoted) {
       return report(key.place, "merge keys (<<) are not accepted", "write the keys themselves");
     }
-    const auto first = std::find_if(map.entries.begin(), map.entries.end(), [&](const auto& entry) {
-      return entry.first.text == key.text;
-    });
+    const auto first = std::find_if(map.entries.begin(), map.entries.end(),
+                                    [&](const auto& entry) { return entry.key.text == key.text; });
     if (first != map.entries.end()) {
-      return report(key.place, fmt::format("duplicate key `{}`", excerpt(key.text)),
-                    fmt::format("it stands on line {} already; keep one of the two",
-                                first->first.place.line));
+      return report(
+          key.place, fmt::format("duplicate key `{}`", excerpt(key.text)),
+          fmt::format("it stands on line {} already; keep one of the two", first->key.place.line));
     }
-    map.entries.emplace_back(std::move(key), std::move(value));
+    map.entries.push_back({std::move(key), std::move(value)});
   }
 
   void report(Place place, std::string message, std::string help) {

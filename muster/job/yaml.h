@@ -7,12 +7,13 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "muster/job/diagnostic.h"
 
 namespace muster::job {
+
+struct YamlEntry;
 
 struct YamlNode {
   enum class Kind { kScalar, kList, kMap, kNull };
@@ -23,7 +24,12 @@ struct YamlNode {
   bool quoted = false;  // of a scalar: written in quotes or as a block
   bool broken = false;  // already reported; says nothing
   std::vector<YamlNode> items;
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // of a map, in file order, keys unique
+  std::vector<YamlEntry> entries;  // of a map, in file order, keys unique
+};
+
+struct YamlEntry {
+  YamlNode key;
+  YamlNode value;
 };
 
 inline constexpr std::size_t kMaxJobBytes = 1 << 20;

@@ -54,6 +54,7 @@ void direct_broadcast(Plan& plan, Position me, std::int32_t root, Slice all) {
 void direct_all_reduce(Plan& plan, Position me, Slice all) {
   const std::int32_t rank = to_int(me.rank);
   std::vector<Slice> shares;
+  shares.reserve(static_cast<std::size_t>(me.size));
   for (std::int32_t i = 0; i < me.size; ++i) shares.push_back(plan.scratch(all.count));
   for (std::int32_t k = 1; k < me.size; ++k) plan.send(wrap(rank + k, me.size), all);
   plan.copy(shares[static_cast<std::size_t>(rank)], all);
@@ -80,6 +81,7 @@ std::vector<Slice> collect_parts(Plan& plan, const SumTree& tree, Rank rank, std
       plan.send(to, row(i, owned[static_cast<std::size_t>(to)]));
   }
   std::vector<Slice> parts;
+  parts.reserve(static_cast<std::size_t>(tree.part_count()));
   for (std::int32_t i = 0; i < tree.part_count(); ++i) parts.push_back(plan.scratch(mine.count));
   for (std::int32_t k = 0; k < tree.size(); ++k) {
     const std::int32_t from = wrap(me - k, tree.size());

@@ -52,7 +52,7 @@ void tell(const NativeOptions& options, NativeTransport transport) {
   for (std::int32_t rank = 0; rank < options.group.size; ++rank)
     if (Rank{rank} != options.group.rank)
       options.log->debug("comm: rank {} and rank {}: {}", to_int(options.group.rank), rank,
-                        transport == NativeTransport::kTcp ? "TCP" : "shared memory");
+                         transport == NativeTransport::kTcp ? "TCP" : "shared memory");
 }
 
 Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
