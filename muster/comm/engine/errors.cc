@@ -83,7 +83,7 @@ Error timeout_error(const Op& op, const OpOptions& options, const Group& group,
   return fail(
       ErrorCode::kTimeout,
       fmt::format("[comm/{}] {} did not answer within {} in generation {} ({}); see the log "
-                  "of that rank, or raise comm.timeout if steps take longer",
+                  "of that rank, or raise communication.timeout if steps take longer",
                   name(op), who, format_duration(options.timeout), to_int(group.generation),
                   subject(op, options)),
       missing.empty() ? kNoRank : missing[0]);

@@ -13,7 +13,7 @@ namespace muster::comm {
 namespace {
 
 // How long a rank may take to say how far it is; its network thread answers, whatever else it does.
-constexpr Duration kProbeTime = std::chrono::milliseconds(300);
+constexpr Duration kProbeTime = std::chrono::seconds(1);
 // How long the news of a failure may take to leave.
 constexpr Duration kFarewell = std::chrono::milliseconds(200);
 
