@@ -24,7 +24,7 @@ struct AsyncSaver::State {
   bool running = false;
   std::optional<Result<SavedCheckpoint>> outcome;  // not yet reported
 
-  void run(SaveRequest request);
+  void run(const SaveRequest& request);
   void mark_copied();
   bool wait_until_idle(Deadline deadline);
   std::optional<Result<SavedCheckpoint>> collect();
@@ -36,7 +36,7 @@ void AsyncSaver::State::mark_copied() {
   changed.notify_all();
 }
 
-void AsyncSaver::State::run(SaveRequest request) {
+void AsyncSaver::State::run(const SaveRequest& request) {
   copy->help();
   mark_copied();
   {
@@ -76,9 +76,8 @@ Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
       state_->memory, std::vector<std::vector<NamedTensor>*>{&request.model, &request.optimizer});
   state_->copied = false;
   state_->running = true;
-  state_->thread = std::thread([state = state_.get(), request = std::move(request)]() mutable {
-    state->run(std::move(request));
-  });
+  state_->thread =
+      std::thread([state = state_.get(), request = std::move(request)] { state->run(request); });
   return ok();
 }
 

@@ -105,7 +105,7 @@ Result<Manifest> publish(Files& files, const Path& folder, const SaveRequest& re
 
 Status unpublish(Files& files, const Path& folder) {
   MUSTER_TRY(files.remove_all(folder / kManifestName));
-  const Status synced = files.sync_folder(folder);
+  Status synced = files.sync_folder(folder);
   if (!synced && synced.error().code == ErrorCode::kNotFound) return ok();  // it was never made
   if (!synced) return synced;
   return files.remove_all(folder);

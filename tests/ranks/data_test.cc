@@ -49,16 +49,21 @@ struct Case {
   std::int64_t count;
 };
 
-// All of them, except that the large count is not multiplied by everything.
+// Schedules move whole elements and reductions take them one by one, so what can break is a pair of
+// dtype, reduction and algorithm, not all three at once; the large count meets each of them once.
+bool is_told_apart(const Case& c) {
+  const int plain =
+      (c.dtype == DType::kF32) + (c.reduce == Reduce::kSum) + (c.algorithm == Algorithm::kAuto);
+  return plain >= (c.count <= 1000 ? 1 : 2);
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const std::int64_t count : kCounts)
     for (const DType dtype : kAllDTypes)
       for (const Reduce reduce : kReduces)
         for (const Algorithm algorithm : kAlgorithms)
-          if (count <= 1000 || algorithm == Algorithm::kAuto ||
-              (dtype == DType::kF32 && reduce == Reduce::kSum))
-            all.push_back({dtype, reduce, algorithm, count});
+          if (const Case c{dtype, reduce, algorithm, count}; is_told_apart(c)) all.push_back(c);
   return all;
 }
 
