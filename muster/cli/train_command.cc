@@ -80,14 +80,21 @@ std::string program_word(const Context& context) {
   return quoted((below ? near : context.program).string());
 }
 
-// The same command line, with --resume.
-std::string resume_command(const TrainArguments& arguments, const std::string& program) {
+bool is_length(std::string_view set) {
+  return set.starts_with("training.epochs=") || set.starts_with("training.max_steps=");
+}
+
+// The same command line with --resume; without its length, so that another may follow.
+std::string resume_command(const TrainArguments& arguments, const std::string& program,
+                           bool with_length) {
   std::string command = fmt::format("{} train {}", program, quoted(arguments.job.path));
   command += arguments.resume_from.empty() ? std::string(" --resume")
                                            : " --resume-from " + quoted(arguments.resume_from);
   if (arguments.job.quick) command += " --quick";
   if (!arguments.workers.empty()) command += " --workers " + arguments.workers;
-  for (const std::string& set : arguments.job.sets) command += " --set " + quoted(set);
+  for (const std::string& set : arguments.job.sets) {
+    if (with_length || !is_length(set)) command += " --set " + quoted(set);
+  }
   return command;
 }
 
@@ -153,7 +160,8 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
                      {.worker_program = *worker,
                       .resume = *resume,
                       .program = program,
-                      .resume_command = resume_command(arguments, program),
+                      .resume_command = resume_command(arguments, program, true),
+                      .extend_command = resume_command(arguments, program, false),
                       .console = console_options(job->spec, context)},
                      create_stderr_logger(context.log));
 }

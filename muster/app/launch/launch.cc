@@ -105,7 +105,8 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
                                       .saved = folder->has_checkpoint(files),
                                       .run = folder->root(),
                                       .program = options.program,
-                                      .resume_command = options.resume_command},
+                                      .resume_command = options.resume_command,
+                                      .extend_command = options.extend_command},
                                      job.spec));
   record_environment(files, *folder, log);
   if (auto status = observe::write_report(files, *folder); !status) {

@@ -20,6 +20,7 @@ struct LaunchOptions {
   std::optional<Path> resume;  // the run folder to go on with
   std::string program;         // how to call muster
   std::string resume_command;  // the same command line with --resume
+  std::string extend_command;  // the same without its --set of the length
   observe::ConsoleOptions console;
 };
 

@@ -19,7 +19,7 @@ std::string after_success(const RunOutcome& outcome, const job::JobSpec& job) {
   return fmt::format(
       "next: take the weights     {} checkpoint export {} --output weights\n"
       "      train twice as long  {}{}",
-      outcome.program, outcome.run.string(), outcome.resume_command, twice_as_long(job.training));
+      outcome.program, outcome.run.string(), outcome.extend_command, twice_as_long(job.training));
 }
 
 std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job) {

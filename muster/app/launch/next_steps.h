@@ -15,6 +15,7 @@ struct RunOutcome {
   Path run;
   std::string program;         // how to call muster
   std::string resume_command;  // the command line of the run with --resume
+  std::string extend_command;  // the same without what it set of the length
 };
 
 // Lines without the last newline; empty where the error itself says what to do.

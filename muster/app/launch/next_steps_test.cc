@@ -13,7 +13,8 @@ RunOutcome outcome(ExitCode code, bool saved) {
           .saved = saved,
           .run = "runs/fashion/x",
           .program = "muster",
-          .resume_command = "muster train fashion.yaml --resume"};
+          .resume_command = "muster train fashion.yaml --set training.epochs=8 --resume",
+          .extend_command = "muster train fashion.yaml --resume"};
 }
 
 TEST(NextSteps, AfterSuccessTakeTheWeightsOrTrainLonger) {
@@ -26,7 +27,7 @@ TEST(NextSteps, AfterSuccessTakeTheWeightsOrTrainLonger) {
 
 TEST(NextSteps, AfterAnInterruptionGoOnOnlyWhereThereIsACheckpoint) {
   EXPECT_EQ(next_steps(outcome(ExitCode::kInterrupted, true), {}),
-            "go on with: muster train fashion.yaml --resume");
+            "go on with: muster train fashion.yaml --set training.epochs=8 --resume");
   EXPECT_EQ(next_steps(outcome(ExitCode::kInterrupted, false), {}), "");
   EXPECT_EQ(next_steps(outcome(ExitCode::kUsage, true), {}), "");
 }
