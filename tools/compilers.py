@@ -6,7 +6,8 @@ from check_layers import LAYERS, TORCH_LAYERS
 from sources import ROOT
 
 TORCH = ROOT / ".deps/libtorch/torch"
-LANGUAGE = ["-std=c++20", "-I.", "-DASIO_STANDALONE", "-DASIO_NO_DEPRECATED", "-DMUSTER_CHECKED=1"]
+LANGUAGE = ["-std=c++20", "-I.", "-DASIO_STANDALONE", "-DASIO_NO_DEPRECATED", "-DMUSTER_CHECKED=1",
+            "-DMUSTER_VERSION=\"0\""]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wnon-virtual-dtor", "-Werror"]
 
 

@@ -6,6 +6,7 @@
 
 #include "muster/observe/record_codec.h"
 #include "muster/observe/record_json.h"
+#include "muster/observe/record_value.h"
 
 namespace muster::observe {
 namespace {
@@ -84,6 +85,16 @@ TEST(RecordCodec, SurvivesEveryFlippedBit) {
     std::vector<std::byte> broken = bytes;
     broken[bit / 8] ^= std::byte{1} << static_cast<int>(bit % 8);
     (void)decode(broken);  // a value or an error, never a throw
+  }
+}
+
+TEST(RecordCodec, RefusesTimesThatNanosecondsCannotHold) {
+  observe::Value value = to_value(row(1, "train/loss", 1));
+  for (const double seconds : {1e10, -1e300, double(INFINITY), double(NAN)}) {
+    value["time"] = seconds;
+    const auto record = from_value(value);
+    ASSERT_FALSE(record) << seconds;
+    EXPECT_EQ(record.error().code, ErrorCode::kCorrupt);
   }
 }
 

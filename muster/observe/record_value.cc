@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace muster::observe {
 namespace {
@@ -13,7 +14,10 @@ constexpr double kMicro = 1e6;
 
 double to_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+// Throws std::out_of_range where nanoseconds cannot hold them.
 Duration from_seconds(double seconds) {
+  constexpr double kMost = 9.2e9;
+  if (!(std::abs(seconds) < kMost)) throw std::out_of_range("a time of more than 290 years");
   return std::chrono::microseconds(std::llround(seconds * kMicro));
 }
 
