@@ -46,12 +46,16 @@ def async_save(options, size):
     return json.loads(text.splitlines()[-1])
 
 
+def turn(options):
+    ours = muster(options)
+    return ours, async_save(options, ours[0])
+
+
 def main():
     options = harness.options(__doc__)
     stalls, peer, copies, costs = [], [], [], []
     for _ in range(options.repetitions):
-        size, stall, cost, took = muster(options)
-        theirs = async_save(options, size)
+        (size, stall, cost, took), theirs = harness.undisturbed(lambda: turn(options))
         stalls.append(stall)
         peer.append(statistics.median(theirs["stalls"]))
         copies.append(statistics.median(theirs["copies"]))

@@ -9,16 +9,20 @@ WARM_UP = 10  # steps that are not timed
 STEPS = {"fashion": 80, "gpt": 40}
 
 
+def turn(options, job, modes):
+    return {mode: harness.Run(options.build, f"{job}.yaml", 2,
+                              [f"training.mode={mode}", f"training.max_steps={STEPS[job]}"])
+            for mode in modes}
+
+
 def compare(options, job):
     rates = {"ordered": [], "fast": []}
     for repetition in range(options.repetitions):
-        losses = {}
-        for mode in sorted(rates, reverse=repetition % 2 == 0):  # each goes first as often
-            run = harness.Run(options.build, f"{job}.yaml", 2,
-                              [f"training.mode={mode}", f"training.max_steps={STEPS[job]}"])
+        modes = sorted(rates, reverse=repetition % 2 == 0)  # each goes first as often
+        runs = harness.undisturbed(lambda: turn(options, job, modes))
+        for mode, run in runs.items():
             rates[mode].append(run.rate(WARM_UP))
-            losses[mode] = run.losses()
-        harness.check_alike(losses["ordered"], losses["fast"], 0.1, job)
+        harness.check_alike(runs["ordered"].losses(), runs["fast"].losses(), 0.1, job)
         harness.say(f"{job}: ordered {rates['ordered'][-1]:.1f}, fast {rates['fast'][-1]:.1f}")
     slower = 100 * (1 - harness.ratio(rates["ordered"], rates["fast"]))
     harness.table((f"samples/s, {job}, ordered against fast",
