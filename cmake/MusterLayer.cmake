@@ -99,7 +99,7 @@ endmacro()
 # muster_test(NAME TORCH <bool> SOURCES … DEPENDS … [LABELS …]): one GoogleTest program,
 # each of its cases a CTest test.
 function(muster_test name)
-  cmake_parse_arguments(arg "" "TORCH" "SOURCES;DEPENDS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "" "TORCH" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   muster_common(${name})
   muster_precompile(${name} "${arg_TORCH}" TRUE)
@@ -109,7 +109,10 @@ function(muster_test name)
     target_link_libraries(${name} PRIVATE torch)
   endif()
   include(GoogleTest)
+  set(properties TIMEOUT 300)
+  if(arg_LABELS)
+    list(APPEND properties LABELS "${arg_LABELS}")
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${arg_LABELS}" ENVIRONMENT "${arg_ENVIRONMENT}"
-                       TIMEOUT 300)
+                       PROPERTIES ${properties})
 endfunction()
