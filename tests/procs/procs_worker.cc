@@ -114,7 +114,11 @@ int run(Worker& worker) {
       {"print", print},
       {"store", use_the_store},
       {"sigkill", [](Worker&) { return std::raise(SIGKILL); }},
-      {"segv", [](Worker&) { return std::raise(SIGSEGV); }},
+      {"segv",
+       [](Worker&) {
+         std::signal(SIGSEGV, SIG_DFL);  // a sanitizer's own handler would exit with 1
+         return std::raise(SIGSEGV);
+       }},
       {"freeze", [](Worker&) { return std::raise(SIGSTOP); }},
       {"exit3", [](Worker&) -> int { std::exit(3); }},
       {"exit0", [](Worker&) -> int { std::_Exit(0); }},
