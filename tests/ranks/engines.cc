@@ -34,10 +34,11 @@ Ranks create_native_ranks(std::int32_t size, NativeTransport transport, net::Net
 }
 
 net::Network& test_network() {
+  // First, so that OpenSSL's end at exit comes after that of the loop's thread, which it serves.
+  static const auto credentials = net::create_credentials(system_clock().wall());
   static const auto loop = net::create_loop("ranks", create_null_logger());
   static const auto network =
-      net::create_network(*loop, *net::create_credentials(system_clock().wall()),
-                          net::NetworkOptions{}, create_null_logger());
+      net::create_network(*loop, *credentials, net::NetworkOptions{}, create_null_logger());
   return **network;
 }
 
