@@ -30,7 +30,7 @@ def main():
     for repetition in range(options.repetitions):
         ours, (losses, rate), single = harness.undisturbed(lambda: (
             muster(options, 2, 1), ddp(options), muster(options, 1, 2, core=repetition % 2)))
-        harness.check_alike(ours.losses(), losses, 0.15, "muster and DDP")
+        harness.check_alike(ours.losses(), losses, 0.25, "muster and DDP")
         harness.check_alike(ours.losses(), single.losses(), 0.3, "2 workers and half the batch")
         two.append(ours.rate(WARM_UP))
         peer.append(rate)
