@@ -47,7 +47,7 @@ struct TcpShared {
   std::vector<std::shared_ptr<net::Connection>> connections;  // guarded by mutex, as all below
   std::vector<std::optional<std::uint32_t>> progress;         // answers to the last probe
   std::size_t leaving = 0;                                    // posted, not yet handed over
-  bool failed = false;
+  std::optional<Error> failure;
 
   net::FrameHeader header(net::FrameKind kind, std::uint32_t tag = 0,
                           std::uint32_t sequence = 0) const {

@@ -46,7 +46,7 @@ class TcpTransport final : public Transport {
     const bool message = (id.channel & MessageId::kPointToPoint) != 0;
     {
       const std::lock_guard lock(shared_->mutex);
-      if (shared_->failed) return muster::fail(ErrorCode::kCancelled, "[comm/tcp] has failed");
+      if (shared_->failure) return *shared_->failure;
       ++shared_->leaving;
     }
     connection->send(
@@ -60,7 +60,7 @@ class TcpTransport final : public Transport {
   Status settle(Deadline deadline) override {
     std::unique_lock lock(shared_->mutex);
     while (shared_->leaving > 0) {
-      if (shared_->failed) return muster::fail(ErrorCode::kCancelled, "[comm/tcp] has failed");
+      if (shared_->failure) return *shared_->failure;
       if (deadline.passed(shared_->clock))
         return muster::fail(ErrorCode::kTimeout, "a peer takes no data");
       shared_->clock.wait_until(lock, shared_->changed, deadline.at());
@@ -107,8 +107,10 @@ class TcpTransport final : public Transport {
   bool begin_failure(const Error& why) noexcept {
     shared_->inbox.fail(why);
     const std::lock_guard lock(shared_->mutex);
+    if (shared_->failure) return false;
+    shared_->failure = why;
     shared_->changed.notify_all();
-    return !std::exchange(shared_->failed, true);
+    return true;
   }
 
   const std::shared_ptr<TcpShared> shared_;
