@@ -156,7 +156,10 @@ class ScheduleEngine final : public Engine {
                                                  group_.size, transport_->wire());
     const Schedule schedule = make_schedule(call.op, algorithm, {group_.rank, group_.size});
     Player player(*transport_, call, operands, group_.size, scratch_);
-    if (auto played = player.play(schedule); !played) return told(call, std::move(played).error());
+    if (auto played = player.play(schedule); !played) {
+      transport_->drain();  // after an abort the caller may free its memory at once
+      return told(call, std::move(played).error());
+    }
     if (operands.reduces && operands.reduce == Reduce::kAvg)
       divide(operands.dtype, operands.output.data(),
              static_cast<std::int64_t>(operands.output.size() / size_of(operands.dtype)),

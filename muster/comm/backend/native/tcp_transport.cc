@@ -71,6 +71,7 @@ class TcpTransport final : public Transport {
   void drain() noexcept override {
     const auto until = Deadline::after(shared_->clock, 10 * kFarewell);
     std::unique_lock lock(shared_->mutex);
+    if (!shared_->failure) return;
     while (shared_->leaving > 0 && !until.passed(shared_->clock))
       shared_->clock.wait_until(lock, shared_->changed, until.at());
   }
