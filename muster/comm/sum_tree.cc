@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "muster/base/check.h"
+#include "muster/base/share.h"
 
 namespace muster::comm {
 namespace {
@@ -36,10 +35,8 @@ std::int32_t finish(LeafRange node, const std::vector<LeafRange>& parts, std::in
 }  // namespace
 
 LeafRange even_share(std::int32_t total, std::int32_t parts, std::int32_t index) noexcept {
-  const std::int32_t share = total / parts;
-  const std::int32_t larger = total % parts;
-  const std::int32_t begin = index * share + std::min(index, larger);
-  return {begin, begin + share + (index < larger ? 1 : 0)};
+  const Share share = muster::even_share(total, parts, index);
+  return {static_cast<std::int32_t>(share.begin), static_cast<std::int32_t>(share.end)};
 }
 
 SumTree::SumTree(std::int32_t leaves, std::int32_t size) : leaves_(leaves), size_(size) {
