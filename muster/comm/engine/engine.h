@@ -33,9 +33,10 @@ class Engine {
   // Runs a collective to its end. One thread, in order of sequence.
   virtual Status run(const Call& call) = 0;
 
-  // Messages between two ranks, on one other thread. try_send takes a copy; false: no room now.
+  // Messages between two ranks, on one other thread. try_send has read the tensor when it returns
+  // true, which may take until `deadline`; false: no room now; its errors end the group.
   // try_recv: false: not there yet. Messages of one sender and tag stay in order.
-  virtual Result<bool> try_send(const Send& send) = 0;
+  virtual Result<bool> try_send(const Send& send, Deadline deadline) = 0;
   virtual Result<bool> try_recv(const Recv& recv) = 0;
   // Changes whenever one of the above may have become possible.
   virtual std::uint32_t activity() const noexcept = 0;
@@ -46,6 +47,8 @@ class Engine {
   virtual void fail(const Error& why) noexcept = 0;
   // The same without telling: before destruction.
   virtual void stop(const Error& why) noexcept = 0;
+  // After one of the two: waits, briefly at most, until nothing reads the callers' memory any more.
+  virtual void drain() noexcept {}
 
   virtual Result<Buffer> allocate(std::size_t bytes);  // plain memory unless overridden
 

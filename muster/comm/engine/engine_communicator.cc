@@ -56,6 +56,7 @@ class Queue {
 
  private:
   std::optional<Submitted> next_collective();
+  Status failed(const Submitted& message, Error why);
   std::optional<Status> attempt(const Submitted& message);
   void attempt_all(std::list<Submitted>& pending);
   TimePoint earliest_deadline(const std::list<Submitted>& pending) const;
@@ -119,22 +120,34 @@ std::optional<Submitted> Queue::next_collective() {
 void Queue::run_collectives() {
   for (std::uint64_t sequence = 1; auto next = next_collective(); ++sequence) {
     Status outcome = engine_->run({next->op, next->options, sequence, next->deadline});
-    if (!outcome) fail(outcome.error(), true);
+    if (!outcome) {
+      fail(outcome.error(), true);
+      engine_->drain();  // the caller may free its memory at once
+    }
     next->state->finish(std::move(outcome));
   }
+}
+
+// A message that was sent in part leaves the peer without its place in the stream: the group ends.
+Status Queue::failed(const Submitted& message, Error why) {
+  why = with_context(std::move(why), fmt::format("[comm/{}]", name(message.op)));
+  if (const auto* send = std::get_if<Send>(&message.op)) {
+    if (why.code == ErrorCode::kTimeout)
+      why = timeout_error(message.op, message.options, group_, {send->to});
+    fail(why, true);
+    engine_->drain();
+  }
+  const std::lock_guard lock(mutex_);
+  return failure_ ? *failure_ : why;  // what ended the group says more
 }
 
 // The outcome of a message, or nothing while it is under way.
 std::optional<Status> Queue::attempt(const Submitted& message) {
   const auto* send = std::get_if<Send>(&message.op);
   const auto* recv = std::get_if<Recv>(&message.op);
-  auto moved = send != nullptr ? engine_->try_send(*send) : engine_->try_recv(*recv);
-  if (!moved) {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return Status(*failure_);  // the engine's words for it may be vaguer
-    return Status(
-        with_context(std::move(moved).error(), fmt::format("[comm/{}]", name(message.op))));
-  }
+  auto moved =
+      send != nullptr ? engine_->try_send(*send, message.deadline) : engine_->try_recv(*recv);
+  if (!moved) return failed(message, std::move(moved).error());
   if (*moved) return ok();
   if (!message.deadline.passed(clock_)) return std::nullopt;
   const Rank peer = send != nullptr ? send->to : recv->from;

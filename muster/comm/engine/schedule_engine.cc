@@ -156,10 +156,7 @@ class ScheduleEngine final : public Engine {
                                                  group_.size, transport_->wire());
     const Schedule schedule = make_schedule(call.op, algorithm, {group_.rank, group_.size});
     Player player(*transport_, call, operands, group_.size, scratch_);
-    if (auto played = player.play(schedule); !played) {
-      transport_->drain();  // after an abort the caller may free its memory at once
-      return told(call, std::move(played).error());
-    }
+    if (auto played = player.play(schedule); !played) return told(call, std::move(played).error());
     if (operands.reduces && operands.reduce == Reduce::kAvg)
       divide(operands.dtype, operands.output.data(),
              static_cast<std::int64_t>(operands.output.size() / size_of(operands.dtype)),
@@ -167,11 +164,11 @@ class ScheduleEngine final : public Engine {
     return ok();
   }
 
-  Result<bool> try_send(const Send& send) override {
+  Result<bool> try_send(const Send& send, Deadline deadline) override {
     std::uint32_t& number = sent_[{send.to, send.tag}];
     for (const auto piece : pieces(send.tensor.bytes))
       MUSTER_TRY(transport_->post(send.to, {MessageId::kPointToPoint | send.tag, number++}, piece));
-    MUSTER_TRY(transport_->settle(Deadline::after(system_clock(), std::chrono::seconds(30))));
+    MUSTER_TRY(transport_->settle(deadline));
     return true;
   }
 
@@ -197,6 +194,7 @@ class ScheduleEngine final : public Engine {
   void wake() noexcept override { transport_->inbox().wake(); }
   void fail(const Error& why) noexcept override { transport_->fail(why); }
   void stop(const Error& why) noexcept override { transport_->stop(why); }
+  void drain() noexcept override { transport_->drain(); }
 
   Result<std::unique_ptr<Engine>> split(Group part, std::int32_t color, const Exchange& exchange,
                                         Deadline deadline) override {

@@ -26,7 +26,7 @@ class SharedEngine final : public Engine {
     return timeout_error(call.op, call.options, group_->group(), missing);
   }
 
-  Result<bool> try_send(const Send& send) override { return messages_.try_send(send); }
+  Result<bool> try_send(const Send& send, Deadline) override { return messages_.try_send(send); }
   Result<bool> try_recv(const Recv& recv) override { return messages_.try_recv(recv); }
 
   std::uint32_t activity() const noexcept override { return group_->mine().doorbell.load(); }

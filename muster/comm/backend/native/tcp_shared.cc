@@ -96,6 +96,9 @@ class PeerReceiver final : public net::Receiver {
     const std::string text(reinterpret_cast<const char*>(payload_.data()), payload_.size());
     shared.inbox.fail(told_by(peer_, {static_cast<ErrorCode>(header.tag), text,
                                       Rank{static_cast<std::int32_t>(header.sequence)}}));
+    const std::lock_guard lock(shared.mutex);
+    shared.gave_up[static_cast<std::size_t>(to_int(peer_))] = true;
+    shared.changed.notify_all();
   }
 
   const std::weak_ptr<TcpShared> shared_;

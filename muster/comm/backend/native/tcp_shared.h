@@ -34,7 +34,8 @@ struct TcpShared {
         clock(clock_),
         inbox(g.size, clock_),
         connections(static_cast<std::size_t>(g.size)),
-        progress(static_cast<std::size_t>(g.size)) {}
+        progress(static_cast<std::size_t>(g.size)),
+        gave_up(static_cast<std::size_t>(g.size)) {}
 
   const Group group;
   const std::uint32_t context;  // tells this group's frames from another's
@@ -46,6 +47,7 @@ struct TcpShared {
   std::condition_variable changed;
   std::vector<std::shared_ptr<net::Connection>> connections;  // guarded by mutex, as all below
   std::vector<std::optional<std::uint32_t>> progress;         // answers to the last probe
+  std::vector<bool> gave_up;                                  // told me of a failure
   std::size_t leaving = 0;                                    // posted, not yet handed over
   std::optional<Error> failure;
 

@@ -14,8 +14,8 @@ namespace {
 
 // How long a rank may take to say how far it is; its network thread answers, whatever else it does.
 constexpr Duration kProbeTime = std::chrono::seconds(1);
-// How long the news of a failure may take to leave.
-constexpr Duration kFarewell = std::chrono::milliseconds(200);
+// How long what was sent, the news of a failure last, may take to leave.
+constexpr Duration kFarewell = std::chrono::seconds(1);
 
 std::vector<std::byte> bytes_of(std::string_view text) {
   std::vector<std::byte> bytes(text.size());
@@ -69,7 +69,7 @@ class TcpTransport final : public Transport {
   }
 
   void drain() noexcept override {
-    const auto until = Deadline::after(shared_->clock, 10 * kFarewell);
+    const auto until = Deadline::after(shared_->clock, 2 * kFarewell);
     std::unique_lock lock(shared_->mutex);
     if (!shared_->failure) return;
     while (shared_->leaving > 0 && !until.passed(shared_->clock))
@@ -126,20 +126,20 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
   }
   shared_->for_connections(
       [&](net::Connection& connection) { connection.send(shared_->header(kProbe), {}); });
-  const auto reached = [&](std::size_t rank) {  // mutex is held
+  // Whoever gave up before this rank did was not the one it waited for. The mutex is held.
+  const auto innocent = [&](std::size_t rank) {
+    return rank == static_cast<std::size_t>(to_int(shared_->group.rank)) || shared_->gave_up[rank];
+  };
+  const auto reached = [&](std::size_t rank) {
     const auto& answer = shared_->progress[rank];
     return answer && static_cast<std::int32_t>(*answer - static_cast<std::uint32_t>(sequence)) >= 0;
-  };
-  const auto answered = [&](std::size_t rank) {
-    return rank == static_cast<std::size_t>(to_int(shared_->group.rank)) ||
-           shared_->progress[rank].has_value();
   };
   std::vector<Rank> ranks;
   std::unique_lock lock(shared_->mutex);
   for (std::size_t rank = 0; rank < shared_->progress.size(); ++rank) {
-    while (!answered(rank) && !until.passed(shared_->clock))
+    while (!innocent(rank) && !shared_->progress[rank] && !until.passed(shared_->clock))
       shared_->clock.wait_until(lock, shared_->changed, until.at());
-    if (rank != static_cast<std::size_t>(to_int(shared_->group.rank)) && !reached(rank))
+    if (!innocent(rank) && !reached(rank))
       ranks.push_back(Rank{static_cast<std::int32_t>(rank)});
   }
   return ranks;
