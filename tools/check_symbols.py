@@ -14,6 +14,8 @@ from sources import ROOT, code_only, cpp_files, finish, is_test
 CHILD = {"muster/base/process.cc": "is the system's Processes",
          "muster/base/process_child.cc": "runs between fork and exec"}
 
+STACKS = {"muster/base/stacks.cc": "asks each thread by a signal where it stands"}
+
 SEGMENTS = {"muster/comm/backend/native/shared_memory.cc": "is the native engine's seam to the system"}
 PROGRAMS = {"muster/cli/program": "is main()", "muster/app/worker/program": "is main()"}
 
@@ -24,7 +26,7 @@ WHOLE = {"muster/cli/system_machine.cc": "is the system's Machine, which muster 
 BANNED = (
     ("time", r"\b(steady_clock|system_clock|high_resolution_clock)::now\b"
              r"|\b(gettimeofday|clock_gettime|timespec_get)\s*\(|(?<![\w.>])(std::|::)?time\s*\(\s*(0|NULL|nullptr|&)",
-     "muster::Clock", {"muster/base/clock.cc": "is the system's Clock"}),
+     "muster::Clock", {"muster/base/clock.cc": "is the system's Clock", **STACKS}),
     ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep)\b",
      "Clock::wait_until or a timer of the event loop", {"muster/base/clock.cc": "is the system's Clock"}),
     ("entropy", r"\b(random_device|mt19937(_64)?|default_random_engine|srand|getrandom|RAND_bytes)\b|(?<![\w.>])(std::|::)?rand\s*\(",
@@ -49,7 +51,7 @@ BANNED = (
      {"muster/base/process.cc": "hands the environment on",
       "muster/cluster/environment.cc": "reads the launcher's variables", **PROGRAMS}),
     ("signals", r"(?<![\w>.])(std::|::)?(sigaction|signal)\s*\(\s*SIG|\bsigprocmask\s*\(",
-     "the signal set of the event loop", CHILD),
+     "the signal set of the event loop", {**CHILD, **STACKS}),
     ("exit", r"(?<![\w>.])(std::|::)(exit|_exit|quick_exit|_Exit|abort|terminate)\s*\(",
      "a Status that main() turns into an exit code", CHILD),
     ("assert", r"(?<![\w>.])assert\s*\(|#\s*include\s*<cassert>", "MUSTER_CHECK", {}),

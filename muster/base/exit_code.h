@@ -10,7 +10,7 @@ enum class ExitCode : int {
   kDone = 0,
   kFailed = 1,         // training failed
   kUsage = 2,          // command line or job file
-  kEnvironment = 3,    // port, device, disk or data missing
+  kEnvironment = 3,    // port, device, disk or data missing or damaged
   kNumeric = 4,        // NaN, diverged
   kInterrupted = 130,  // Ctrl-C, checkpoint written
   kTerminated = 143,   // SIGTERM, checkpoint written
@@ -23,6 +23,7 @@ constexpr ExitCode exit_code(ErrorCode code) noexcept {
       return ExitCode::kUsage;
     case ErrorCode::kUnavailable:
     case ErrorCode::kNotFound:
+    case ErrorCode::kCorrupt:
       return ExitCode::kEnvironment;
     case ErrorCode::kNumeric:
       return ExitCode::kNumeric;

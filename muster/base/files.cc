@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -108,6 +109,14 @@ Result<std::size_t> read_from(const UniqueFd& fd, const Path& path, std::uint64_
   return done;
 }
 
+class Lock final : public FileLock {
+ public:
+  explicit Lock(UniqueFd fd) : fd_(std::move(fd)) {}
+
+ private:
+  const UniqueFd fd_;  // closing it gives the lock back
+};
+
 class SystemFiles final : public Files {
  public:
   Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) override {
@@ -210,6 +219,15 @@ class SystemFiles final : public Files {
   bool exists(const Path& path) override {
     std::error_code error;
     return std::filesystem::exists(path, error);
+  }
+
+  Result<std::unique_ptr<FileLock>> lock(const Path& path) override {
+    UniqueFd fd = open_fd(path, O_RDWR | O_CREAT);
+    if (!fd) return file_error("open", path);
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return std::make_unique<Lock>(std::move(fd));
+    if (errno != EWOULDBLOCK) return file_error("lock", path);
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[files/lock] {}: another process holds it", path.native()));
   }
 
  private:

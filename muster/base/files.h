@@ -35,6 +35,12 @@ class MappedFile {
   virtual std::span<const std::byte> bytes() const noexcept = 0;
 };
 
+// Held until the object goes or its process ends, however that comes.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 class Files {
  public:
   enum class Open : std::uint8_t {
@@ -58,6 +64,9 @@ class Files {
   virtual Status sync_folder(const Path& folder) = 0;           // makes names in it durable
   virtual Result<std::uint64_t> size(const Path& path) = 0;     // of a file, in bytes
   virtual bool exists(const Path& path) = 0;
+  // Excludes every other lock of the file, which is made if need be; kUnavailable while another is
+  // held. Never waits.
+  virtual Result<std::unique_ptr<FileLock>> lock(const Path& path) = 0;
 };
 
 // The machine's file system. Lives as long as the process.

@@ -100,6 +100,19 @@ TEST_F(FilesTest, MakesListsLinksAndRemoves) {
   EXPECT_FALSE(files_.exists(folder_ / "x"));
 }
 
+TEST_F(FilesTest, ALockHasOneHolderAndEndsWithIt) {
+  auto first = files_.lock(folder_ / "lock");
+  ASSERT_TRUE(first) << first.error().message;
+  const auto second = files_.lock(folder_ / "lock");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(second.error().message.find("another process holds it"), std::string::npos);
+  EXPECT_TRUE(files_.lock(folder_ / "other"));
+  first->reset();
+  EXPECT_TRUE(files_.lock(folder_ / "lock"));
+  EXPECT_EQ(files_.lock(folder_ / "no/lock").error().code, ErrorCode::kNotFound);
+}
+
 TEST_F(FilesTest, ReplacesAWholeFile) {
   ASSERT_TRUE(write_atomically(files_, folder_ / "a", "old"));
   ASSERT_TRUE(write_atomically(files_, folder_ / "a", "new"));

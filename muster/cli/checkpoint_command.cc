@@ -23,6 +23,7 @@ struct CheckpointArguments {
   std::string place;  // a run, its checkpoints, or one of them
   std::optional<std::int64_t> step;
   std::string output = ".";
+  bool best = false;
   bool json = false;
 };
 
@@ -66,12 +67,25 @@ std::string state_of(const checkpoint::Found& found) {
   return found.manifest.error().code == ErrorCode::kNotFound ? "torn" : "damaged";
 }
 
+// As the newest whole checkpoint remembers it; nothing where the job names no metric to watch.
+std::optional<Step> best_step(const Selection& selection) {
+  for (auto found = selection.found.rbegin(); found != selection.found.rend(); ++found) {
+    if (!found->manifest) continue;
+    const Json trainer = Json::parse(found->manifest->state);
+    if (!trainer.contains("best_step")) return std::nullopt;
+    return Step{trainer["best_step"].get<std::int64_t>()};
+  }
+  return std::nullopt;
+}
+
 Json list_json(const Selection& selection) {
+  const auto best = best_step(selection);
   Json list = Json::array();
   for (const auto& [name, folder, manifest] : selection.found) {
     Json entry = {{"step", to_int(name.step)},
                   {"folder", folder.native()},
-                  {"state", state_of({name, folder, manifest})}};
+                  {"state", state_of({name, folder, manifest})},
+                  {"best", name.step == best}};
     if (manifest) {
       entry["created"] = manifest->created;
       entry["bytes"] = manifest->bytes();
@@ -87,14 +101,15 @@ Json list_json(const Selection& selection) {
 }
 
 void list_text(const Selection& selection, Context& context) {
+  const auto best = best_step(selection);
   context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<7}  {}\n", "step", "saved", "size",
                              "state", "folder");
   for (const auto& found : selection.found) {
     const auto& manifest = found.manifest;
-    context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<7}  {}\n", to_int(found.name.step),
+    context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<7}  {}{}\n", to_int(found.name.step),
                                manifest ? manifest->created : "-",
                                manifest ? format_bytes(manifest->bytes()) : "-", state_of(found),
-                               found.folder.native());
+                               found.folder.native(), found.name.step == best ? "  (best)" : "");
   }
 }
 
@@ -148,7 +163,7 @@ ExitCode verify(const CheckpointArguments& arguments, Context& context) {
 }
 
 // The newest whole one of the selection.
-Result<Path> choose(const Selection& selection) {
+Result<Path> newest(const Selection& selection) {
   for (auto found = selection.found.rbegin(); found != selection.found.rend(); ++found) {
     if (found->manifest) return found->folder;
   }
@@ -157,10 +172,21 @@ Result<Path> choose(const Selection& selection) {
                                                 selection.found.back().manifest.error().message));
 }
 
+Result<Path> best(const Selection& selection) {
+  const auto step = best_step(selection);
+  for (const auto& found : selection.found) {
+    if (found.manifest && found.name.step == step) return found.folder;
+  }
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[checkpoint/export] {} holds no best checkpoint: nothing has been "
+                          "evaluated yet, or evaluation.keep_best is off",
+                          selection.folder.native()));
+}
+
 ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context.files);
   if (!selection) return report(context, selection.error());
-  const auto folder = choose(*selection);
+  const auto folder = arguments.best ? best(*selection) : newest(*selection);
   if (!folder) return report(context, folder.error());
   const auto exported = checkpoint::export_weights(context.files, *folder, arguments.output);
   if (!exported) return report(context, exported.error());
@@ -214,8 +240,9 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
       add_verb(command, context, arguments, "export",
                "Write the newest whole checkpoint's weights as model.safetensors",
                {"muster checkpoint export runs/fashion/latest",
-                "muster checkpoint export --step 500 --output weights runs/fashion/latest"},
+                "muster checkpoint export --best --output weights runs/fashion/latest"},
                export_to);
+  exporter.add_flag("--best", arguments->best, "The best checkpoint instead of the newest");
   exporter.add_option("-o,--output", arguments->output, "Folder for model.safetensors")
       ->capture_default_str();
 }

@@ -16,10 +16,10 @@ namespace {
 
 class CheckpointCommandTest : public ::testing::Test {
  protected:
-  void save(std::int64_t step) {
+  void save(std::int64_t step, const std::string& state = R"({"epoch":3})") {
     checkpoint::Checkpointer checkpointer(system_files(), system_clock(), run_ / "checkpoints",
                                           {.job = "sample"});
-    checkpoint::SaveRequest request{.step = Step{step}, .state = R"({"epoch":3})"};
+    checkpoint::SaveRequest request{.step = Step{step}, .state = state};
     request.model = {{"weight", view_of(std::span(weight_))}};
     ASSERT_TRUE(checkpointer.save(request));
   }
@@ -78,6 +78,22 @@ TEST_F(CheckpointCommandTest, ExportsTheNewest) {
   EXPECT_EQ(muster({"checkpoint", "export", place(), "--output", into}), ExitCode::kDone);
   EXPECT_NE(out_.str().find("step-00000010"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(run_ / "weights/model.safetensors"));
+}
+
+TEST_F(CheckpointCommandTest, MarksAndExportsTheBest) {
+  save(5);
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--best"}), ExitCode::kEnvironment);
+  EXPECT_NE(err_.str().find("holds no best checkpoint"), std::string::npos) << err_.str();
+  weight_[0] = 9;
+  save(10, R"({"best_step":5})");
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000005  (best)\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(muster({"checkpoint", "list", "--json", place()}), ExitCode::kDone);
+  EXPECT_EQ(answer()[0]["best"], true);
+  EXPECT_EQ(answer()[1]["best"], false);
+  const std::string into = (run_ / "weights").native();
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--best", "-o", into}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000005"), std::string::npos);
 }
 
 TEST_F(CheckpointCommandTest, SaysWhatIsMissing) {

@@ -21,7 +21,6 @@ struct MemberOptions {
   net::Address coordinator;
   WorkerInfo info;
   Duration heartbeat_interval = std::chrono::milliseconds(200);
-  Duration coordinator_timeout = std::chrono::seconds(10);  // nothing delivered for so long: lost
 };
 
 // One generation as agreed: who I am in it, and who the others are.

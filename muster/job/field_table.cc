@@ -116,6 +116,10 @@ std::vector<Field> data_fields() {
            {.doc = "Threads of a worker that read and transform samples.", .min = 1, .max = 256}),
       bind("data.prefetch_batches", in(&DataSpec::prefetch_batches),
            {.doc = "Batches kept ready ahead of the step.", .min = 1, .max = 1024}),
+      bind("data.cache", in(&DataSpec::cache),
+           {.doc = "Folder for inflated copies of gzip files, which the workers of a host share; "
+                   "auto: muster in $XDG_CACHE_HOME or ~/.cache; none: each inflates for itself.",
+            .only_with = idx}),
       bind("data.augment.crop_padding",
            at(&JobSpec::data, &DataSpec::augment, &AugmentSpec::crop_padding),
            {.doc = "Random crop after padding each side by this much; 0 for none.",

@@ -79,6 +79,7 @@ struct DataSpec {
   std::vector<double> std;   // as many as `mean`
   std::int64_t loader_threads = 1;
   std::int64_t prefetch_batches = 2;
+  std::string cache = "auto";  // a folder, auto or none
 };
 
 // global_batch_size, virtual_workers, micro_batch_size and gradient_accumulation_steps agree:

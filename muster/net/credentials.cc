@@ -1,28 +1,14 @@
 #include "muster/net/credentials.h"
 
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
-#include <openssl/x509.h>
-
-#include <memory>
 
 #include "muster/base/hash.h"
+#include "muster/net/openssl_handle.h"
 #include "muster/net/openssl_text.h"
 
 namespace muster::net {
 namespace {
-
-template <auto free>
-struct Free {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    free(object);
-  }
-};
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
 
 Error openssl_error(std::string_view what) {
   return fail(ErrorCode::kInternal,

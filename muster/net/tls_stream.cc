@@ -1,4 +1,3 @@
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -7,33 +6,22 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <memory>
 
+#include "muster/net/openssl_handle.h"
 #include "muster/net/openssl_text.h"
 #include "muster/net/stream.h"
 
 namespace muster::net {
 namespace {
 
-template <auto free>
-struct Free {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    free(object);
-  }
-};
 using SslContext = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
 using Ssl = std::unique_ptr<SSL, Free<SSL_free>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
+using BioMethod = std::unique_ptr<BIO_METHOD, Free<BIO_meth_free>>;
 
 // Hardware AES first; the other where a processor has none.
 constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr const char* kGroups = "X25519:P-256";
 constexpr std::size_t kReadBuffer = 256 * 1024;  // several records of 16 KiB per system call
-
-using BioMethod = std::unique_ptr<BIO_METHOD, Free<BIO_meth_free>>;
 
 // OpenSSL's own socket BIO writes in a way that kills the process when the peer has gone (SIGPIPE).
 int send_without_signal(BIO* bio, const char* data, int size) {

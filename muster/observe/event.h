@@ -17,6 +17,7 @@ struct RunStarted {
   std::string name;
   std::string
       headline;  // "muster 0.1.0 · libtorch 2.11.0 · cpu · 2 workers × 1 lane · 78.0 k parameters"
+  std::string libtorch;    // its version
   std::string run_folder;  // empty: none
   std::int64_t workers = 1;
   std::int64_t slices = 1;

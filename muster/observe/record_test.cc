@@ -27,6 +27,7 @@ std::vector<Record> one_of_each() {
   RunStarted started;
   started.name = "fashion";
   started.headline = "muster · 2 workers";
+  started.libtorch = "2.11.0";
   started.run_folder = "runs/fashion/x";
   started.workers = 2;
   started.slices = 8;

@@ -37,6 +37,7 @@ Value value_of(const RunStarted& started) {
   return {{"type", "run_started"},
           {"name", started.name},
           {"headline", started.headline},
+          {"libtorch", started.libtorch},
           {"run_folder", started.run_folder},
           {"workers", started.workers},
           {"slices", started.slices},
@@ -52,6 +53,7 @@ RunStarted run_started(const Value& value) {
   RunStarted started;
   value.at("name").get_to(started.name);
   value.at("headline").get_to(started.headline);
+  value.at("libtorch").get_to(started.libtorch);
   value.at("run_folder").get_to(started.run_folder);
   value.at("workers").get_to(started.workers);
   value.at("slices").get_to(started.slices);

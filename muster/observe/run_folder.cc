@@ -54,6 +54,16 @@ Result<RunFolder> RunFolder::open(Files& files, const Path& root) {
   return fail(ErrorCode::kNotFound, fmt::format("[observe/run] no run in {}", root.string()));
 }
 
+Result<std::unique_ptr<FileLock>> RunFolder::lock(Files& files) const {
+  auto lock = files.lock(root_ / ".lock");
+  if (lock) return lock;
+  return with_context(
+      std::move(lock).error(),
+      fmt::format("[observe/run] is {} still training? wait for that muster to end, "
+                  "or stop it",
+                  root_.string()));
+}
+
 Path RunFolder::log(Rank rank) const { return logs() / fmt::format("rank-{}.log", to_int(rank)); }
 
 Status RunFolder::write_environment(Files& files, const Environment& environment) const {

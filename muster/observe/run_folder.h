@@ -2,6 +2,7 @@
 // The folder of a run: runs/<name>/<UTC stamp>-<id>/ with everything that belongs to it, and
 // runs/<name>/latest pointing at the newest. An immutable value; the files go through `Files`.
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,9 @@ class RunFolder {
   Path checkpoints() const { return root_ / "checkpoints"; }
   Path summary() const { return root_ / "summary.json"; }
   Path report() const { return root_ / "report.html"; }
+
+  // While held no other launcher trains in this folder. kUnavailable: one does.
+  Result<std::unique_ptr<FileLock>> lock(Files& files) const;
 
   Status write_environment(Files& files, const Environment& environment) const;
   Status write_summary(Files& files, const RunEnded& ended) const;

@@ -142,4 +142,9 @@ Result<std::uint64_t> FaultyFiles::size(const Path& path) {
 
 bool FaultyFiles::exists(const Path& path) { return alive(path) && real_.exists(path); }
 
+Result<std::unique_ptr<FileLock>> FaultyFiles::lock(const Path& path) {
+  MUSTER_TRY(change(path));
+  return real_.lock(path);
+}
+
 }  // namespace muster::testing

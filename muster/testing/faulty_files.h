@@ -39,6 +39,7 @@ class FaultyFiles final : public Files {
   Status sync_folder(const Path& folder) override;
   Result<std::uint64_t> size(const Path& path) override;
   bool exists(const Path& path) override;
+  Result<std::unique_ptr<FileLock>> lock(const Path& path) override;
 
  private:
   class File;

@@ -51,6 +51,19 @@ class MemoryFiles::File final : public WritableFile {
   std::shared_ptr<Node> node_;
 };
 
+class MemoryFiles::Lock final : public FileLock {
+ public:
+  Lock(MemoryFiles& files, Path path) : files_(files), path_(std::move(path)) {}
+  ~Lock() override {
+    const std::lock_guard lock(files_.mutex_);
+    files_.locked_.erase(path_);
+  }
+
+ private:
+  MemoryFiles& files_;
+  const Path path_;
+};
+
 void MemoryFiles::crash(Crash how) {
   const std::lock_guard lock(mutex_);
   if (how == Crash::kKeepsRenames) {
@@ -194,6 +207,13 @@ Result<std::uint64_t> MemoryFiles::size(const Path& path) {
 bool MemoryFiles::exists(const Path& path) {
   const std::lock_guard lock(mutex_);
   return is_folder(path) || names_.contains(path);
+}
+
+Result<std::unique_ptr<FileLock>> MemoryFiles::lock(const Path& path) {
+  MUSTER_TRY(open(path, Open::kAppend));
+  const std::lock_guard lock(mutex_);
+  if (!locked_.insert(path).second) return memory_error("lock", path, EWOULDBLOCK);
+  return std::make_unique<Lock>(*this, path);
 }
 
 }  // namespace muster::testing

@@ -36,6 +36,7 @@ class MemoryFiles final : public Files {
   Status sync_folder(const Path& folder) override;
   Result<std::uint64_t> size(const Path& path) override;
   bool exists(const Path& path) override;
+  Result<std::unique_ptr<FileLock>> lock(const Path& path) override;
 
  private:
   struct Node {  // a file's content, under whatever name
@@ -44,6 +45,7 @@ class MemoryFiles final : public Files {
   };
   using Nodes = std::map<Path, std::shared_ptr<Node>>;  // a null pointer: a folder
   class File;
+  class Lock;
 
   Result<std::shared_ptr<Node>> find(const Path& path) const;
   bool is_folder(const Path& path) const;
@@ -51,6 +53,7 @@ class MemoryFiles final : public Files {
 
   mutable std::mutex mutex_;
   Nodes names_, durable_names_;
+  std::set<Path> locked_;
   std::set<Path> renamed_;  // since the last sync of their folder
 };
 

@@ -129,22 +129,21 @@ TEST_F(LocalLauncher, AKilledWorkerIsNamed) {
   EXPECT_EQ(failure.reason, "killed by SIGKILL");
 }
 
-TEST_F(LocalLauncher, ACrashIsNamed) {
-  const auto failure = run_to_failure("segv", 2);
-  EXPECT_EQ(failure.rank, Rank{2});
-  EXPECT_EQ(failure.reason, "killed by SIGSEGV");
-}
-
-TEST_F(LocalLauncher, AnExitStatusIsNamed) {
-  const auto failure = run_to_failure("exit3", 1);
-  EXPECT_EQ(failure.rank, Rank{1});
-  EXPECT_EQ(failure.reason, "exit status 3");
-}
-
-TEST_F(LocalLauncher, LeavingWithoutGoodbyeIsAFailure) {
-  const auto failure = run_to_failure("exit0", 1);
-  EXPECT_EQ(failure.rank, Rank{1});
-  EXPECT_EQ(failure.reason, "exit status 0 before the job was over");
+TEST_F(LocalLauncher, HoweverAWorkerEndsItIsNamedWithTheReason) {
+  struct Case {
+    const char* what;
+    int actor;
+    const char* reason;
+  };
+  for (const auto& [what, actor, reason] :
+       {Case{"segv", 2, "killed by SIGSEGV"}, Case{"exit3", 1, "exit status 3"},
+        Case{"exit0", 1, "exit status 0 before the job was over"},
+        Case{"crash_before_join", 1, "killed by SIGABRT"},
+        Case{"exit_before_join", 0, "exit status 2"}}) {
+    const auto failure = run_to_failure(what, actor);
+    EXPECT_EQ(failure.rank, Rank{actor}) << what;
+    EXPECT_EQ(failure.reason, reason) << what;
+  }
 }
 
 TEST_F(LocalLauncher, AnExceptionShowsItsLastLines) {
@@ -180,18 +179,6 @@ TEST_F(LocalLauncher, AFrozenWorkerIsFoundByItsSilence) {
   EXPECT_EQ(failure.rank, Rank{2});
   EXPECT_EQ(failure.error.code, ErrorCode::kTimeout);
   EXPECT_EQ(failure.reason, "was silent for too long");
-}
-
-TEST_F(LocalLauncher, ACrashBeforeJoiningIsNamed) {
-  const auto failure = run_to_failure("crash_before_join", 1);
-  EXPECT_EQ(failure.rank, Rank{1});
-  EXPECT_EQ(failure.reason, "killed by SIGABRT");
-}
-
-TEST_F(LocalLauncher, AnExitBeforeJoiningIsNamed) {
-  const auto failure = run_to_failure("exit_before_join", 0);
-  EXPECT_EQ(failure.rank, Rank{0});
-  EXPECT_EQ(failure.reason, "exit status 2");
 }
 
 TEST_F(LocalLauncher, WhoNeverJoinsIsNamed) {

@@ -120,7 +120,7 @@ int run(Worker& worker) {
          return std::raise(SIGSEGV);
        }},
       {"freeze", [](Worker&) { return std::raise(SIGSTOP); }},
-      {"exit3", [](Worker&) -> int { std::exit(3); }},
+      {"exit3", [](Worker&) -> int { std::_Exit(3); }},
       {"exit0", [](Worker&) -> int { std::_Exit(0); }},
       {"throw", [](Worker&) -> int { throw std::runtime_error("out of cheese"); }},
       {"numeric", numeric},

@@ -86,33 +86,53 @@ def numbers_run_away(muster, folder):
 def missing_data(muster, folder):
     job = runs.write_job(folder, "mlp")
     code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={folder}/nowhere"))
-    expect(code, 3, output, "nowhere")
+    expect(code, 3, output, "data.path", "nowhere")
+    assert not (folder / "runs").exists(), "a run was made that could never be"
+
+
+def copy_of_data(folder, name):
+    copy = folder / name
+    copy.mkdir()
+    for file in folder.glob("*-ubyte*"):
+        (copy / file.name).write_bytes(file.read_bytes())
+    return copy
+
+
+def wrong_labels(path):
+    labels = bytearray(path.read_bytes())
+    labels[8:] = bytes([200]) * (len(labels) - 8)
+    with open(path, "r+b") as file:  # in place: a file that is mapped changes for its readers
+        file.write(labels)
 
 
 def wrong_label(muster, folder):
-    """A worker that fails in the middle of a step."""
     job = runs.write_job(folder, "mlp")
-    bad = folder / "bad"
-    bad.mkdir()
-    for file in folder.glob("*-ubyte*"):
-        (bad / file.name).write_bytes(file.read_bytes())
-    labels = bytearray((bad / "train-labels-idx1-ubyte").read_bytes())
-    labels[8:] = bytes([200]) * (len(labels) - 8)
-    (bad / "train-labels-idx1-ubyte").write_bytes(labels)
+    bad = copy_of_data(folder, "bad")
+    wrong_labels(bad / "train-labels-idx1-ubyte")
     code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set", f"data.path={bad}"))
-    expect(code, 1, output, "rank", "Target 200 is out of bounds")
+    expect(code, 2, output, "train-labels-idx1-ubyte", "label 200 at row 0, but model.classes is 10")
+
+
+def step_fails(muster, folder):
+    """A worker that fails in the middle of a step: its data turns bad under it."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    bad = copy_of_data(folder, "bad")
+    process = runs.start(muster, job, "--workers", "2", "--set", f"data.path={bad}")
+    runs.wait_for_step(process, folder, 30)
+    workers = runs.workers_of(process)
+    wrong_labels(bad / "train-labels-idx1-ubyte")
+    code, output = runs.finish(process)
+    expect(code, 1, output, "rank", "Target 200 is out of bounds", "--resume")
+    gone(workers)
 
 
 def torn_data(muster, folder):
     job = runs.write_job(folder, "mlp")
-    bad = folder / "torn"
-    bad.mkdir()
-    for file in folder.glob("*-ubyte*"):
-        (bad / file.name).write_bytes(file.read_bytes())
+    bad = copy_of_data(folder, "torn")
     path = bad / "train-labels-idx1-ubyte"
     path.write_bytes(path.read_bytes()[:-5])
     code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={bad}"))
-    expect(code, 1, output, "train-labels-idx1-ubyte")
+    expect(code, 3, output, "train-labels-idx1-ubyte")
 
 
 def full_disk(muster, folder):
@@ -177,12 +197,35 @@ def finished_run_resumed(muster, folder):
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == checkpoints
 
 
+def two_launchers(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    process = runs.start(muster, job, "--workers", "2")
+    run = runs.wait_for_step(process, folder, 30)
+    code, output = runs.finish(runs.start(muster, job, "--resume"))
+    expect(code, 3, output, str(run), "still training?")
+    process.send_signal(signal.SIGTERM)
+    expect(runs.finish(process)[0], 143, "")
+    runs.train(muster, job, "--resume", "--set", "training.max_steps=40")
+
+
+def asked_where_it_stands(muster, folder):
+    """SIGUSR2: every rank shows stacks and operations, and goes on."""
+    job = runs.write_job(folder, "mlp", steps=3000)
+    process = runs.start(muster, job, "--workers", "2")
+    run = runs.wait_for_step(process, folder, 30)
+    process.send_signal(signal.SIGUSR2)
+    time.sleep(1)
+    code, output = runs.finish(process)
+    expect(code, 0, output, "[rank0]", "[rank1]", "muster::parallel::DataParallel", "operations in flight")
+    assert runs.rows(run)[-1]["step"] == 3000
+
+
 def left_in_shared_memory():
     return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
 
 
-CASES = [missing_data, torn_data, wrong_label, unwritable, checkpoints_become_unwritable,
-         nothing_to_resume, numbers_run_away, full_disk,
+CASES = [missing_data, torn_data, wrong_label, step_fails, unwritable, two_launchers,
+         asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away, full_disk,
          another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed, interrupted,
          interrupted_twice]
 

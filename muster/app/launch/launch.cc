@@ -32,16 +32,38 @@ Result<RunFolder> folder_to_resume(Files& files, const job::Job& job, const Path
   return folder;
 }
 
-Result<RunFolder> prepare_folder(Files& files, const job::Job& job, const LaunchOptions& options,
-                                 const Logger& log) {
+// Before anything is made: a folder of a run that never was helps nobody.
+Status check_data_is_there(Files& files, const job::DataSpec& data) {
+  for (const auto& [field, path] :
+       {std::pair("data.path", Path(data.path)),
+        std::pair("data.validation_path", Path(data.validation_path))}) {
+    if (path.empty() || files.exists(path)) continue;
+    return fail(
+        ErrorCode::kNotFound,
+        fmt::format("[train] {}: there is no {}; `script/data` fetches what the shipped jobs "
+                    "use",
+                    field, path.string()));
+  }
+  return ok();
+}
+
+struct LockedRun {
+  RunFolder folder;
+  std::unique_ptr<FileLock> lock;
+};
+
+Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
+                              const Logger& log) {
   MUSTER_TRY(check_supported(job.spec));
+  MUSTER_TRY(check_data_is_there(files, job.spec.data));
   MUSTER_ASSIGN(RunFolder folder, options.resume
                                       ? folder_to_resume(files, job, *options.resume, log)
                                       : RunFolder::create(files, job.spec.run_folder, job.spec.name,
                                                           system_clock().wall(), system_entropy()));
+  MUSTER_ASSIGN(auto lock, folder.lock(files));
   MUSTER_TRY(write_atomically(files, folder.job(), job.text));
   MUSTER_TRY(write_atomically(files, folder.resolved_job(), job::to_yaml(job, true)));
-  return folder;
+  return LockedRun{std::move(folder), std::move(lock)};
 }
 
 cluster::LaunchSpec launch_spec(const job::JobSpec& job, const RunFolder& folder,
@@ -70,9 +92,11 @@ ExitCode code_of(const cluster::JobEnd& end) {
                                                          : exit_code(end.failure->error.code);
 }
 
-void record_environment(Files& files, const RunFolder& folder, const Logger& log) {
+void record_environment(Files& files, const RunFolder& folder, const std::string& libtorch,
+                        const Logger& log) {
   observe::Environment environment = observe::read_environment(files);
   environment.versions = {{"muster", MUSTER_VERSION}, {"compiler", __VERSION__}};
+  if (!libtorch.empty()) environment.versions.emplace_back("libtorch", libtorch);
   if (auto status = folder.write_environment(files, environment); !status) {
     log->warn("{}", status.error().message);
   }
@@ -91,25 +115,26 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
     log->error("{}", error.message);
     return exit_code(error.code);
   };
-  auto folder = prepare_folder(files, job, options, log);
-  if (!folder) return end_with(folder.error());
-  RunObserver observer(*folder, options.console, files, log);
+  const auto run = prepare_run(files, job, options, log);
+  if (!run) return end_with(run.error());
+  const RunFolder& folder = run->folder;
+  RunObserver observer(folder, options.console, files, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
-  auto end = launcher->run(launch_spec(job.spec, *folder, options), observer);
+  auto end = launcher->run(launch_spec(job.spec, folder, options), observer);
   if (!end) {
     observer.fail(end.error().message);
     return exit_code(end.error().code);
   }
   const ExitCode code = code_of(*end);
   observer.conclude(*end, next_steps({.code = code,
-                                      .saved = folder->has_checkpoint(files),
-                                      .run = folder->root(),
+                                      .saved = folder.has_checkpoint(files),
+                                      .run = folder.root(),
                                       .program = options.program,
                                       .resume_command = options.resume_command,
                                       .extend_command = options.extend_command},
                                      job.spec));
-  record_environment(files, *folder, log);
-  if (auto status = observe::write_report(files, *folder); !status) {
+  record_environment(files, folder, observer.libtorch(), log);
+  if (auto status = observe::write_report(files, folder); !status) {
     log->warn("{}", status.error().message);
   }
   return code;

@@ -24,7 +24,7 @@ constexpr std::string_view kFixed[] = {"seed",
                                        "optimizer.type"};
 // How the data is brought, not which.
 constexpr std::string_view kFree[] = {"data.path", "data.validation_path", "data.loader_threads",
-                                      "data.prefetch_batches"};
+                                      "data.prefetch_batches", "data.cache"};
 // Where and how it runs: no business of the weights, so not worth a line.
 constexpr std::string_view kSurroundings[] = {"workers.",    "communication.", "logging.",
                                               "checkpoint.", "training.lanes", "run_folder",

@@ -68,6 +68,8 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
   }
   for (observe::Record& record : *records) {
     if (const auto* row = std::get_if<observe::Metrics>(&record)) last_step_ = row->step;
+    if (const auto* started = std::get_if<observe::RunStarted>(&record))
+      libtorch_ = started->libtorch;
     if (auto* ended = std::get_if<observe::RunEnded>(&record)) {
       ended_ = std::move(*ended);  // shown once all workers are gone
     } else {

@@ -30,6 +30,9 @@ class RunObserver final : public cluster::LaunchObserver {
   void conclude(const cluster::JobEnd& end, const std::string& next_steps);
   void fail(const std::string& reason);  // nothing ever ran
 
+  // Its version, as the workers told; empty where none came so far.
+  const std::string& libtorch() const noexcept { return libtorch_; }
+
  private:
   void notice(observe::Severity severity, std::string text);
   void subscribe_jsonl(Files& files);
@@ -43,6 +46,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::vector<observe::Hub::Subscription> subscriptions_;
   std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
+  std::string libtorch_;
   const TimePoint began_;
 };
 

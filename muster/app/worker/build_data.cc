@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/cluster/environment.h"
 #include "muster/data/formats/idx/idx.h"
 #include "muster/data/formats/text/text.h"
 
@@ -22,14 +23,28 @@ struct Sources {
   data::SourcePtr evaluation;
 };
 
-Result<Sources> open_idx(Files& files, const job::DataSpec& data) {
+// Empty: none. A machine without a home folder is no error.
+Path cache_folder(const std::string& cache) {
+  if (cache == "none") return {};
+  if (cache != "auto") return cache;
+  if (const auto folder = cluster::system_variable("XDG_CACHE_HOME"); folder && !folder->empty())
+    return Path(*folder) / "muster";
+  if (const auto home = cluster::system_variable("HOME"); home && !home->empty())
+    return Path(*home) / ".cache" / "muster";
+  return {};
+}
+
+Result<Sources> open_idx(Files& files, const job::DataSpec& data, std::int64_t classes) {
   const Path folder = data.path;
   const Path validation = data.validation_path.empty() ? folder : Path(data.validation_path);
+  const Path cache = cache_folder(data.cache);
   const data::IdxFiles for_training{plain_or_gzip(files, folder, data.train_images),
-                                    plain_or_gzip(files, folder, data.train_labels)};
+                                    plain_or_gzip(files, folder, data.train_labels), classes,
+                                    cache};
   const data::IdxFiles for_evaluation{plain_or_gzip(files, validation, data.validation_images),
-                                      plain_or_gzip(files, validation, data.validation_labels)};
-  // Inflating takes most of a worker's start; the two sets are independent.
+                                      plain_or_gzip(files, validation, data.validation_labels),
+                                      classes, cache};
+  // The first time inflating takes most of a worker's start; the two sets are independent.
   auto other = std::async(std::launch::async,
                           [&] { return data::create_idx_source(files, for_evaluation); });
   Result<data::SourcePtr> training = data::create_idx_source(files, for_training);
@@ -75,7 +90,8 @@ std::vector<data::FieldTransform> transforms_of(const job::DataSpec& data, bool 
 
 Result<DataPipelines> build_data(Files& files, const job::JobSpec& job) {
   const bool idx = job.data.type == job::DataType::kIdx;
-  MUSTER_ASSIGN(Sources sources, idx ? open_idx(files, job.data) : open_text(files, job.data));
+  MUSTER_ASSIGN(Sources sources,
+                idx ? open_idx(files, job.data, job.model.classes) : open_text(files, job.data));
   MUSTER_ASSIGN(auto training, data::Pipeline::create(std::move(sources.training),
                                                       transforms_of(job.data, true), job.seed));
   MUSTER_ASSIGN(auto evaluation, data::Pipeline::create(std::move(sources.evaluation),

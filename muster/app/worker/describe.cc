@@ -4,17 +4,12 @@
 
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
+#include "muster/app/worker/memory.h"
 #include "muster/base/share.h"
 #include "muster/base/units.h"
 
 namespace muster::app {
 namespace {
-
-std::uint64_t bytes_of(const std::vector<optim::StateTensor>& state) {
-  std::uint64_t bytes = 0;
-  for (const optim::StateTensor& tensor : state) bytes += tensor.tensor.nbytes();
-  return bytes;
-}
 
 std::string layout_line(const job::JobSpec& job) {
   const auto workers = static_cast<std::int32_t>(job.workers.count);
@@ -36,16 +31,15 @@ Result<std::string> describe_training(Files& files, const job::JobSpec& job) {
   MUSTER_ASSIGN(const auto optimizer, build_optimizer(job.optimizer, *model));
   const std::int64_t samples = data.training.source().size();
   const train::TrainingLength length = training_length(job.training, samples);
-  const auto weights = static_cast<std::uint64_t>(model->parameter_count()) * sizeof(float);
-  const std::uint64_t state = bytes_of(optimizer->state());
+  const StateMemory memory = state_memory(*model, *optimizer);
   return fmt::format(
       "job         {}\nmodel       {}\ndata        {} training samples, {} for evaluation\n"
       "length      {} steps, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
       "{}\n",
       job.name, model->describe(), samples, data.evaluation.source().size(), length.total_steps,
-      length.steps_per_epoch, layout_line(job), format_bytes(2 * weights + state),
-      format_bytes(weights), format_bytes(weights), format_bytes(state));
+      length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
+      format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer));
 }
 
 }  // namespace muster::app

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/app/worker/control_sink.h"
+#include "muster/base/stacks.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/native/native.h"
 
@@ -46,8 +47,7 @@ Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) 
   const net::NetworkOptions options{.insecure_plaintext = !job.communication.encrypt};
   MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, options, log_));
   const cluster::MemberOptions member{.coordinator = environment_.coordinator,
-                                      .info = cluster::describe_this_process(environment_.worker),
-                                      .coordinator_timeout = job.workers.heartbeat_timeout};
+                                      .info = cluster::describe_this_process(environment_.worker)};
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
   return connect(job);
@@ -77,7 +77,8 @@ Status Session::connect(const job::JobSpec& job) {
     if (const auto alive = communicator.lock()) alive->abort(why);
   });
   member_->on_dump([recorder = recorder_, log = log_] {
-    log->info("operations in flight and before:\n{}", recorder->report(system_clock().now()));
+    log->info("stacks:\n{}operations in flight and before:\n{}", describe_stacks(),
+              recorder->report(system_clock().now()));
   });
   if (first_rank()) subscription_ = hub_.subscribe(create_control_sink(*member_));
   return ok();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
+#include "muster/app/worker/memory.h"
 #include "muster/base/units.h"
 #include "muster/models/generate.h"
 #include "muster/observe/environment.h"
@@ -58,13 +59,15 @@ data::BatchStreamOptions stream_options(const job::JobSpec& job, const comm::Gro
           .prefetch = static_cast<std::int32_t>(job.data.prefetch_batches)};
 }
 
-std::string headline(const job::JobSpec& job, const DataParallel& strategy,
-                     const comm::Group& group) {
+std::string headline(const job::JobSpec& job, DataParallel& strategy, const comm::Group& group) {
   const std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
-  return fmt::format("muster {} · libtorch {} · cpu · {} worker{} × {} lane{} · {} · {} parameters",
-                     MUSTER_VERSION, TORCH_VERSION, group.size, group.size == 1 ? "" : "s",
-                     strategy.lanes(), strategy.lanes() == 1 ? "" : "s", mode,
-                     format_count(static_cast<double>(strategy.model().parameter_count())));
+  return fmt::format(
+      "muster {} · libtorch {} · cpu · {} worker{} × {} lane{} · {} · {} parameters · {} a rank "
+      "without activations",
+      MUSTER_VERSION, TORCH_VERSION, group.size, group.size == 1 ? "" : "s", strategy.lanes(),
+      strategy.lanes() == 1 ? "" : "s", mode,
+      format_count(static_cast<double>(strategy.model().parameter_count())),
+      format_bytes(state_memory(strategy.model(), strategy.optimizer()).total()));
 }
 
 // A model of bytes may write some that a terminal would obey.
@@ -172,6 +175,7 @@ void Training::announce() {
   session_.hub().publish(observe::RunStarted{
       .name = job_.name,
       .headline = headline(job_, *strategy_, group_),
+      .libtorch = TORCH_VERSION,
       .run_folder = session_.folder().root().string(),
       .workers = group_.size,
       .slices = job_.training.virtual_workers,

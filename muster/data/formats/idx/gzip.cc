@@ -4,7 +4,10 @@
 #include <libdeflate.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+
+#include "muster/base/random.h"
 
 namespace muster::data {
 namespace {
@@ -13,18 +16,27 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kSmallestMember = 18;  // header and trailer around nothing
 constexpr std::size_t kLargestRatio = 1032;  // of deflate; a length beyond it is a lie
+constexpr std::size_t kWorthCaching = std::size_t{1} << 20;  // bytes; less inflates in no time
 
 bool is_gzip(Bytes bytes) noexcept {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
 
-// The inflated length modulo 2^32, from the trailer.
-std::size_t announced_size(Bytes bytes) noexcept {
-  const Bytes trailer = bytes.last(4);
-  std::size_t size = 0;
-  for (std::size_t i = 0; i < 4; ++i) size |= std::to_integer<std::size_t>(trailer[i]) << (8 * i);
-  return size;
+std::uint32_t little_endian(Bytes bytes) noexcept {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    value |= std::to_integer<std::uint32_t>(bytes[i]) << (8 * i);
+  }
+  return value;
 }
+
+// The last eight bytes of a gzip file: what came out when it was made.
+struct Trailer {
+  explicit Trailer(Bytes packed)
+      : crc(little_endian(packed.last(8))), size(little_endian(packed.last(4))) {}
+  std::uint32_t crc;
+  std::size_t size;  // modulo 2^32
+};
 
 Error corrupt(const Path& path, std::string_view what) {
   return fail(ErrorCode::kCorrupt,
@@ -44,9 +56,7 @@ std::string_view describe(libdeflate_result result) noexcept {
   return "inflated";
 }
 
-Result<Content> inflate(const Path& path, Bytes packed) {
-  if (packed.size() < kSmallestMember) return corrupt(path, "it ends within the gzip header");
-  const std::size_t size = announced_size(packed);
+Result<Content> inflate(const Path& path, Bytes packed, std::size_t size) {
   if (size > packed.size() * kLargestRatio) {
     return corrupt(path, describe(LIBDEFLATE_INSUFFICIENT_SPACE));
   }
@@ -63,13 +73,67 @@ Result<Content> inflate(const Path& path, Bytes packed) {
   return Content{{inflated.get(), size}, inflated};
 }
 
+// The inflated copy of one gzip file in a folder that processes share.
+class CachedCopy {
+ public:
+  CachedCopy(Files& files, const Path& folder, const Path& original, Trailer trailer)
+      : files_(files),
+        folder_(folder),
+        path_(folder /
+              fmt::format("{}-{:08x}-{}", original.stem().string(), trailer.crc, trailer.size)),
+        trailer_(trailer) {}
+
+  // Nothing where it is absent or not what the gzip file holds.
+  std::optional<Content> open() const {
+    auto file = files_.map(path_);
+    if (!file) return std::nullopt;
+    const Bytes bytes = (*file)->bytes();
+    if (bytes.size() != trailer_.size ||
+        libdeflate_crc32(0, bytes.data(), bytes.size()) != trailer_.crc) {
+      return std::nullopt;
+    }
+    return Content{bytes, std::shared_ptr<const MappedFile>(std::move(*file))};
+  }
+
+  // Under a name of its own first: another process may be writing the same copy.
+  Status write(Bytes bytes) const {
+    Path fresh = path_;
+    fresh += fmt::format(".{:016x}.new", system_entropy().next());
+    MUSTER_TRY(files_.create_folders(folder_));
+    Status written = write_to(fresh, bytes);
+    if (written) written = files_.rename(fresh, path_);
+    if (!written) (void)files_.remove_all(fresh);
+    return written;
+  }
+
+ private:
+  Status write_to(const Path& path, Bytes bytes) const {
+    MUSTER_ASSIGN(const auto file, files_.open(path, Files::Open::kExclusive));
+    MUSTER_TRY(file->append(bytes));
+    return file->close();
+  }
+
+  Files& files_;
+  const Path folder_;
+  const Path path_;
+  const Trailer trailer_;
+};
+
 }  // namespace
 
-Result<Content> read_maybe_gzip(Files& files, const Path& path) {
+Result<Content> read_maybe_gzip(Files& files, const Path& path, const Path& cache) {
   MUSTER_ASSIGN(std::shared_ptr<const MappedFile> file, files.map(path));
   const Bytes bytes = file->bytes();
   if (!is_gzip(bytes)) return Content{bytes, std::move(file)};
-  return inflate(path, bytes);
+  if (bytes.size() < kSmallestMember) return corrupt(path, "it ends within the gzip header");
+  const Trailer trailer(bytes);
+  if (cache.empty() || trailer.size < kWorthCaching) return inflate(path, bytes, trailer.size);
+  const CachedCopy copy(files, cache, path, trailer);
+  if (auto content = copy.open()) return std::move(*content);
+  MUSTER_ASSIGN(Content inflated, inflate(path, bytes, trailer.size));
+  if (!copy.write(inflated.bytes)) return inflated;
+  auto content = copy.open();
+  return content ? std::move(*content) : std::move(inflated);
 }
 
 }  // namespace muster::data

@@ -37,6 +37,19 @@ class IdxSource final : public Source {
   std::vector<FieldSpec> fields_;
 };
 
+Status check_classes(const IdxFiles& idx, const IdxTensor& labels) {
+  if (idx.classes == 0) return ok();
+  for (std::int64_t row = 0; row < labels.rows(); ++row) {
+    const std::int64_t label = labels.read_integer(row);
+    if (label >= 0 && label < idx.classes) continue;
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[data/idx] {}: label {} at row {}, but model.classes is {}, so labels "
+                            "run from 0 to {}",
+                            idx.labels.string(), label, row, idx.classes, idx.classes - 1));
+  }
+  return ok();
+}
+
 Status check_labels(const IdxFiles& idx, const IdxTensor& images, const IdxTensor& labels) {
   const bool integers = labels.dtype() == DType::kU8 || labels.dtype() == DType::kI32;
   if (labels.shape().size() != 1 || !integers) {
@@ -46,7 +59,7 @@ Status check_labels(const IdxFiles& idx, const IdxTensor& images, const IdxTenso
                     "images and labels swapped?",
                     idx.labels.string(), to_string(labels.dtype()), labels.shape().size()));
   }
-  if (labels.rows() == images.rows()) return ok();
+  if (labels.rows() == images.rows()) return check_classes(idx, labels);
   return fail(
       ErrorCode::kInvalid,
       fmt::format("[data/idx] {} images in {}, but {} labels in {}: do they belong together?",
@@ -56,8 +69,8 @@ Status check_labels(const IdxFiles& idx, const IdxTensor& images, const IdxTenso
 }  // namespace
 
 Result<SourcePtr> create_idx_source(Files& files, const IdxFiles& idx) {
-  MUSTER_ASSIGN(IdxTensor images, IdxTensor::open(files, idx.images));
-  MUSTER_ASSIGN(IdxTensor labels, IdxTensor::open(files, idx.labels));
+  MUSTER_ASSIGN(IdxTensor images, IdxTensor::open(files, idx.images, idx.cache));
+  MUSTER_ASSIGN(IdxTensor labels, IdxTensor::open(files, idx.labels, idx.cache));
   MUSTER_TRY(check_labels(idx, images, labels));
   return std::make_shared<IdxSource>(std::move(images), std::move(labels));
 }

@@ -101,8 +101,8 @@ Status check_length(const Path& path, const Header& header, std::size_t actual) 
 
 }  // namespace
 
-Result<IdxTensor> IdxTensor::open(Files& files, const Path& path) {
-  MUSTER_ASSIGN(Content content, read_maybe_gzip(files, path));
+Result<IdxTensor> IdxTensor::open(Files& files, const Path& path, const Path& cache) {
+  MUSTER_ASSIGN(Content content, read_maybe_gzip(files, path, cache));
   MUSTER_ASSIGN(Header header, parse_header(path, content.bytes));
   MUSTER_TRY(check_length(path, header, content.bytes.size() - header.bytes));
   IdxTensor tensor;

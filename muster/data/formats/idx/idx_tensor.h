@@ -12,7 +12,7 @@ namespace muster::data {
 class IdxTensor {  // immutable, so thread-safe
  public:
   // Checks header and length; kCorrupt or kUnsupported, naming the file and the byte.
-  static Result<IdxTensor> open(Files& files, const Path& path);
+  static Result<IdxTensor> open(Files& files, const Path& path, const Path& cache);
 
   DType dtype() const noexcept { return dtype_; }
   const Shape& shape() const noexcept { return shape_; }

@@ -142,6 +142,16 @@ TEST_F(IdxTest, RefusesFilesThatDoNotBelongTogether) {
   expect_refused(kLabels, kImages, ErrorCode::kInvalid, "swapped");
 }
 
+TEST_F(IdxTest, RefusesALabelThatIsNoClass) {
+  IdxFiles idx{write("images", kImages), write("labels", kLabels), 10};
+  EXPECT_TRUE(create_idx_source(system_files(), idx));
+  idx.classes = 9;
+  const auto source = create_idx_source(system_files(), idx);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(source.error().message, HasSubstr("label 9 at row 2, but model.classes is 9"));
+}
+
 TEST_F(IdxTest, NoFlippedBitOfAPackedFileChangesAnImage) {
   const std::string packed = gzip(kImages);
   int refused = 0;
@@ -167,6 +177,72 @@ TEST_F(IdxTest, RefusesPackedFilesCutShortOrLong) {
   std::string lie = packed;
   lie.replace(lie.size() - 4, 4, "\xff\xff\xff\xff");
   expect_refused(lie, kLabels, ErrorCode::kCorrupt, "length in its trailer is wrong");
+}
+
+// A set large enough to be worth a copy.
+class IdxCacheTest : public IdxTest {
+ protected:
+  static constexpr std::uint32_t kRows = 600000;
+
+  IdxCacheTest()
+      : images_(header(0x08, {kRows, 2}) + counting(2 * kRows)),
+        idx_{write("images.gz", gzip(images_)),
+             write("labels", header(0x08, {kRows}) + std::string(kRows, '\1')), 0,
+             folder_ / "cache"} {}
+
+  void expect_whole() {
+    const auto source = create_idx_source(system_files(), idx_);
+    ASSERT_TRUE(source) << source.error().message;
+    EXPECT_EQ(read<std::uint8_t>(**source, 1000).first, (std::vector<std::uint8_t>{208, 209}));
+    EXPECT_EQ(read<std::uint8_t>(**source, kRows - 1).first, (std::vector<std::uint8_t>{126, 127}));
+  }
+
+  Path copy() {
+    const auto names = system_files().list(idx_.cache);
+    if (!names || names->size() != 1) return {};
+    return idx_.cache / names->front();
+  }
+
+  const std::string images_;
+  IdxFiles idx_;
+};
+
+TEST_F(IdxCacheTest, InflatesOnceAndMapsTheCopyFromThenOn) {
+  expect_whole();
+  ASSERT_FALSE(copy().empty());
+  EXPECT_EQ(system_files().read(copy()).value(), images_);
+  // From now on only the trailer of the gzip file is looked at.
+  std::string hollow = *system_files().read(idx_.images);
+  std::fill(hollow.begin() + 20, hollow.end() - 8, 'x');
+  write("images.gz", hollow);
+  expect_whole();
+}
+
+TEST_F(IdxCacheTest, ADamagedCopyIsNotBelieved) {
+  expect_whole();
+  const Path at = copy();
+  for (const std::string& broken : {std::string(), images_.substr(1), images_ + "x",
+                                    images_.substr(0, 99) + '!' + images_.substr(100)}) {
+    write("cache/" + at.filename().string(), broken);
+    expect_whole();
+    EXPECT_EQ(system_files().read(copy()).value(), images_);
+  }
+}
+
+TEST_F(IdxCacheTest, AnotherFileOfTheSameNameHasItsOwnCopy) {
+  expect_whole();
+  std::string other = images_;
+  other.back() = 'x';
+  write("images.gz", gzip(other));
+  const auto source = create_idx_source(system_files(), idx_);
+  ASSERT_TRUE(source);
+  EXPECT_EQ(read<std::uint8_t>(**source, kRows - 1).first, (std::vector<std::uint8_t>{126, 'x'}));
+  EXPECT_EQ(system_files().list(idx_.cache).value().size(), 2U);
+}
+
+TEST_F(IdxCacheTest, GoesOnWhereNoCopyCanBeWritten) {
+  write("cache", "a file, not a folder");
+  expect_whole();
 }
 
 TEST_F(IdxTest, NamesAMissingFile) {

@@ -1,0 +1,20 @@
+#pragma once
+// What a worker must hold whatever its batch: known before the first step.
+
+#include <cstdint>
+
+#include "muster/models/model.h"
+#include "muster/optim/optimizer.h"
+
+namespace muster::app {
+
+struct StateMemory {  // bytes
+  std::uint64_t weights = 0;
+  std::uint64_t gradients = 0;  // at least: ordered mode holds a few partial sums besides
+  std::uint64_t optimizer = 0;
+  std::uint64_t total() const noexcept { return weights + gradients + optimizer; }
+};
+
+StateMemory state_memory(const models::Model& model, optim::Optimizer& optimizer);
+
+}  // namespace muster::app

@@ -1,0 +1,54 @@
+#include "muster/base/stacks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(Stacks, ShowWhereEachThreadStands) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool leave = false;
+  int waiting = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      std::unique_lock lock(mutex);
+      ++waiting;
+      changed.notify_all();
+      changed.wait(lock, [&] { return leave; });
+    });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return waiting == 3; });
+  }
+  for (int round = 0; round < 3; ++round) {
+    const std::string text = describe_stacks(std::chrono::seconds(20));
+    EXPECT_GE(count(text, "thread "), 4) << text;
+    EXPECT_GE(count(text, "pthread_cond_wait"), 3) << text;
+    EXPECT_THAT(text, HasSubstr("#0 "));
+    EXPECT_EQ(count(text, "does not answer"), 0) << text;
+  }
+  {
+    const std::lock_guard lock(mutex);
+    leave = true;
+    changed.notify_all();
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace muster
