@@ -19,8 +19,9 @@ constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+// `saving`: what starting a save has cost since the step before, and so costs this one.
 observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::StepReport& report,
-                              Duration step) {
+                              Duration step, Duration saving) {
   observe::PhaseTimes times;
   const auto set = [&](Phase phase, Duration d) {
     times.phases[static_cast<std::size_t>(phase)] = d;
@@ -30,8 +31,8 @@ observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::Step
   set(Phase::kBackward, report.times.backward);
   set(Phase::kExposedComm, report.times.exposed_communication);
   set(Phase::kUpdate, report.times.update);
-  set(Phase::kCheckpointStall, report.times.checkpoint_stall);
-  times.step = step;
+  set(Phase::kCheckpointStall, report.times.checkpoint_stall + saving);
+  times.step = step + saving;
   times.bytes_on_wire = report.bytes_reduced;
   return times;
 }
@@ -149,7 +150,7 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
     row.values.push_back(
         {std::string(metric::kPeakRss), static_cast<double>(parts_.peak_memory()) / kBytesPerGib});
   }
-  phases_of(batch, report, took).append_to(row);
+  phases_of(batch, report, took, std::exchange(saving_, {})).append_to(row);
   parts_.hub.publish(row);
 }
 
@@ -192,8 +193,11 @@ bool Trainer::note_evaluation(double value) {
 Status Trainer::save(bool best) {
   parts_.now_doing(progress_.committed, "saving a checkpoint");
   saved_ = progress_.committed;
-  checkpoint_due_.restart(parts_.clock.now());
-  return parts_.checkpoints.save(progress_, parts_.strategy, best);
+  const TimePoint began = parts_.clock.now();
+  checkpoint_due_.restart(began);
+  Status begun = parts_.checkpoints.save(progress_, parts_.strategy, best);
+  saving_ += parts_.clock.now() - began;
+  return begun;
 }
 
 }  // namespace muster::train

@@ -112,7 +112,7 @@ TEST_P(Conformance, TimeoutNamesTheRankThatIsMissing) {
     on_every_rank(create(5), [&](Communicator& world) {
       sum_ones(world);
       static std::barrier everybody(5);  // the missing rank leaves after the others have failed
-      everybody.arrive_and_wait();  // nor do the others differ in when they begin to wait
+      everybody.arrive_and_wait();       // nor do the others differ in when they begin to wait
       if (to_int(world.group().rank) != missing) {
         std::vector<float> values(1000, 1.0F);
         const Status status =

@@ -31,18 +31,30 @@ Bytes leaf(DType dtype, std::int64_t count, std::int32_t index) {
   return bytes;
 }
 
-Bytes sum_of(DType dtype, std::int64_t count, LeafRange range) {
-  if (range.size() == 1) return leaf(dtype, count, range.begin);
-  const std::int32_t middle = split_point(range);
-  Bytes left = sum_of(dtype, count, {range.begin, middle});
-  const Bytes right = sum_of(dtype, count, {middle, range.end});
-  reduce(dtype, Reduce::kSum, left.data(), left.data(), right.data(), count);
-  return left;
-}
+// The leaves of one sum; many ranks read them.
+struct Leaves {
+  Leaves(DType d, std::int64_t c, std::int32_t number) : dtype(d), count(c) {
+    for (std::int32_t i = 0; i < number; ++i) values.push_back(leaf(dtype, count, i));
+  }
+  std::int32_t number() const { return static_cast<std::int32_t>(values.size()); }
 
-void check(Communicator& world, DType dtype, std::int64_t count, std::int32_t leaves,
-           const Bytes& expected, bool allocated) {
-  const auto tree = std::make_shared<SumTree>(leaves, world.group().size);
+  Bytes sum(LeafRange range) const {
+    if (range.size() == 1) return values[static_cast<std::size_t>(range.begin)];
+    const std::int32_t middle = split_point(range);
+    Bytes left = sum({range.begin, middle});
+    const Bytes right = sum({middle, range.end});
+    reduce(dtype, Reduce::kSum, left.data(), left.data(), right.data(), count);
+    return left;
+  }
+
+  const DType dtype;
+  const std::int64_t count;
+  std::vector<Bytes> values;
+};
+
+void check(Communicator& world, const Leaves& leaves, const Bytes& expected, bool allocated) {
+  const auto [dtype, count] = std::pair(leaves.dtype, leaves.count);
+  const auto tree = std::make_shared<SumTree>(leaves.number(), world.group().size);
   const auto& parts = tree->parts(world.group().rank);
   const std::size_t row = static_cast<std::size_t>(count) * size_of(dtype);
   Bytes own(parts.size() * row);
@@ -50,33 +62,34 @@ void check(Communicator& world, DType dtype, std::int64_t count, std::int32_t le
   Buffer buffer;
   if (allocated) {
     // Every rank allocates the same sizes: the most rows any rank may need.
-    auto result = world.allocate(static_cast<std::size_t>(leaves) * row);
+    auto result = world.allocate(leaves.values.size() * row);
     ASSERT_TRUE(result) << result.error().message;
     buffer = *result;
     memory = buffer->subspan(0, own.size());
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Bytes sum = sum_of(dtype, count, parts[i]);
+    const Bytes sum = leaves.sum(parts[i]);
     if (row > 0) std::memcpy(memory.data() + i * row, sum.data(), row);
   }
   const TensorView view{dtype, {static_cast<std::int64_t>(parts.size()), count}, memory};
   const Status status = world.submit(AllReduce{view, Reduce::kSum, tree}, {}).wait();
   ASSERT_TRUE(status) << status.error().message;
   EXPECT_EQ(Bytes(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(row)), expected)
-      << world.group().size << " ranks, " << leaves << " leaves, count " << count;
+      << world.group().size << " ranks, " << leaves.number() << " leaves, count " << count;
 }
 
 TEST_P(Conformance, OrderedAllReduceHasTheSameBitsAtEverySize) {
   for (const std::int32_t size : kSizes) {
     const Ranks ranks = create(size);
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16})
-      for (const std::int32_t leaves : {8, 13}) {
+      for (const std::int32_t number : {8, 13}) {
         for (const std::int64_t count : {0, 1, 3, 1000, 20011}) {
           if (count > 1000 && dtype != DType::kF32) continue;
-          const Bytes expected = sum_of(dtype, count, {0, leaves});
+          const Leaves leaves(dtype, count, number);
+          const Bytes expected = leaves.sum({0, number});
           on_every_rank(ranks, [&](Communicator& world) {
-            check(world, dtype, count, leaves, expected, false);
-            check(world, dtype, count, leaves, expected, true);
+            check(world, leaves, expected, false);
+            check(world, leaves, expected, true);
           });
         }
       }
