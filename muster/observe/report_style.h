@@ -38,6 +38,7 @@ header p { color: var(--muted); margin: 6px 0 0; }
 .wide { grid-column: 1 / -1; }
 @media (max-width: 760px) { .cards { grid-template-columns: minmax(0, 1fr); } }
 figure { margin: 0; } svg { display: block; width: 100%; height: auto; overflow: visible; }
+@media (max-width: 760px) { .wide figure { overflow-x: auto; } .wide svg { min-width: 640px; } }
 .grid { stroke: var(--grid); } .axis { stroke: var(--muted); }
 .tick { fill: var(--muted); font-size: 12px; font-variant-numeric: tabular-nums; }
 .label { fill: var(--muted); font-size: 12px; }
