@@ -12,6 +12,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// The thread sanitizer keeps signals back until a thread calls something that it watches.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kAnswered = false;
+constexpr Duration kPatience = std::chrono::milliseconds(50);
+#else
+constexpr bool kAnswered = true;
+constexpr Duration kPatience = std::chrono::seconds(20);
+#endif
+
 int count(const std::string& text, const std::string& what) {
   int found = 0;
   for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
@@ -36,8 +45,9 @@ TEST(Stacks, ShowWhereEachThreadStands) {
     changed.wait(lock, [&] { return waiting == 3; });
   }
   for (int round = 0; round < 3; ++round) {
-    const std::string text = describe_stacks(std::chrono::seconds(20));
+    const std::string text = describe_stacks(kPatience);
     EXPECT_GE(count(text, "thread "), 4) << text;
+    if (!kAnswered) continue;
     EXPECT_GE(count(text, "pthread_cond_wait"), 3) << text;
     EXPECT_THAT(text, HasSubstr("#0 "));
     EXPECT_EQ(count(text, "does not answer"), 0) << text;
