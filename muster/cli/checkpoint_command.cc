@@ -162,16 +162,6 @@ ExitCode verify(const CheckpointArguments& arguments, Context& context) {
   return all_whole ? ExitCode::kDone : ExitCode::kFailed;
 }
 
-// The newest whole one of the selection.
-Result<Path> newest(const Selection& selection) {
-  for (auto found = selection.found.rbegin(); found != selection.found.rend(); ++found) {
-    if (found->manifest) return found->folder;
-  }
-  return fail(ErrorCode::kNotFound, fmt::format("[checkpoint/export] no whole checkpoint in {}: {}",
-                                                selection.folder.native(),
-                                                selection.found.back().manifest.error().message));
-}
-
 Result<Path> best(const Selection& selection) {
   const auto step = best_step(selection);
   for (const auto& found : selection.found) {
@@ -183,15 +173,41 @@ Result<Path> best(const Selection& selection) {
                           selection.folder.native()));
 }
 
+// The newest of the selection that is whole to the last byte; older ones only with a word.
+Result<std::pair<Path, checkpoint::Exported>> export_newest(const Selection& selection,
+                                                            const Path& into, Context& context) {
+  Error last = fail(ErrorCode::kNotFound, "");
+  for (auto found = selection.found.rbegin(); found != selection.found.rend(); ++found) {
+    auto exported = found->manifest ? checkpoint::export_weights(context.files, found->folder, into)
+                                    : Result<checkpoint::Exported>(found->manifest.error());
+    if (exported) return std::pair(found->folder, *exported);
+    const ErrorCode code = exported.error().code;
+    if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound) return exported.error();
+    if (selection.found.size() == 1) return exported.error();
+    context.err << fmt::format("warning: passed over {}: {}\n", found->folder.native(),
+                               exported.error().message);
+    last = std::move(exported).error();
+  }
+  return fail(last.code, fmt::format("[checkpoint/export] no whole checkpoint in {}",
+                                     selection.folder.native()));
+}
+
+Result<std::pair<Path, checkpoint::Exported>> export_best(const Selection& selection,
+                                                          const Path& into, Files& files) {
+  MUSTER_ASSIGN(const Path folder, best(selection));
+  MUSTER_ASSIGN(const auto exported, checkpoint::export_weights(files, folder, into));
+  return std::pair(folder, exported);
+}
+
 ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context.files);
   if (!selection) return report(context, selection.error());
-  const auto folder = arguments.best ? best(*selection) : newest(*selection);
-  if (!folder) return report(context, folder.error());
-  const auto exported = checkpoint::export_weights(context.files, *folder, arguments.output);
+  const auto exported = arguments.best ? export_best(*selection, arguments.output, context.files)
+                                       : export_newest(*selection, arguments.output, context);
   if (!exported) return report(context, exported.error());
-  context.out << fmt::format("{}: {} tensors, {}, from {}\n", exported->file.native(),
-                             exported->tensors, format_bytes(exported->bytes), folder->native());
+  const auto& [folder, written] = *exported;
+  context.out << fmt::format("{}: {} tensors, {}, from {}\n", written.file.native(),
+                             written.tensors, format_bytes(written.bytes), folder.native());
   return ExitCode::kDone;
 }
 

@@ -80,6 +80,28 @@ TEST_F(CheckpointCommandTest, ExportsTheNewest) {
   EXPECT_TRUE(std::filesystem::exists(run_ / "weights/model.safetensors"));
 }
 
+TEST_F(CheckpointCommandTest, ExportPassesOverWhatIsDamagedWithAWord) {
+  save(5);
+  save(10);
+  const auto newest = run_ / "checkpoints/step-00000010";
+  {
+    std::fstream file(newest / "model.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x7f');
+  }
+  const std::string into = (run_ / "weights").native();
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "-o", into}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000005"), std::string::npos);
+  EXPECT_NE(err_.str().find("passed over " + newest.native()), std::string::npos) << err_.str();
+  EXPECT_EQ(muster({"checkpoint", "export", newest.native(), "-o", into}), ExitCode::kEnvironment);
+  std::filesystem::remove(newest / "model.safetensors");
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "-o", into}), ExitCode::kDone);
+  EXPECT_NE(err_.str().find("passed over"), std::string::npos);
+  EXPECT_EQ(muster({"checkpoint", "export", "--step", "10", place(), "-o", into}),
+            ExitCode::kEnvironment);
+}
+
 TEST_F(CheckpointCommandTest, MarksAndExportsTheBest) {
   save(5);
   EXPECT_EQ(muster({"checkpoint", "export", place(), "--best"}), ExitCode::kEnvironment);

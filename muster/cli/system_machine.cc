@@ -163,7 +163,9 @@ class SystemMachine final : public Machine {
     int status = 0;
     ::waitpid(child, &status, 0);
     if (text && status != 0) {
-      return fail(ErrorCode::kUnavailable, fmt::format("{} did not end well", command.front()));
+      const std::string said = text->substr(0, text->find_last_not_of('\n') + 1);
+      return fail(ErrorCode::kUnavailable,
+                  said.empty() ? fmt::format("{} did not end well", command.front()) : said);
     }
     return text;
   }

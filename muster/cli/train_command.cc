@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <system_error>
 
 #include "muster/app/launch/launch.h"
+#include "muster/app/launch/next_steps.h"
 #include "muster/base/random.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
@@ -20,16 +22,6 @@ namespace muster::cli {
 namespace {
 
 constexpr std::chrono::minutes kDescribeLimit{1};
-
-// A word as a shell takes it whole.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
 
 struct TrainArguments {
   JobArguments job;
@@ -42,25 +34,46 @@ struct TrainArguments {
   std::string node_rank;
   std::string rendezvous;
   std::string hosts;
+  bool standalone = false;
 };
+
+// "localhost:2" and the like: this host, and how many processes there, if it says.
+struct HostWord {
+  bool is_this = true;
+  std::string slots;
+};
+HostWord read_host(const std::string& word) {
+  const auto colon = word.rfind(':');
+  const std::string name = word.substr(0, colon);
+  return {name.empty() || name == "localhost" || name == "127.0.0.1",
+          colon == word.npos ? "" : word.substr(colon + 1)};
+}
 
 Status check_one_host(const TrainArguments& arguments) {
   const auto is = [](const std::string& value, std::string_view only) {
     return value.empty() || value == only;
   };
-  if (is(arguments.nodes, "1") && is(arguments.node_rank, "0") && arguments.rendezvous.empty() &&
-      arguments.hosts.empty()) {
+  if (is(arguments.nodes, "1") && is(arguments.node_rank, "0") &&
+      read_host(arguments.rendezvous).is_this && read_host(arguments.hosts).is_this) {
     return ok();
   }
   return fail(ErrorCode::kUnsupported,
               "[train] several hosts are not in this version yet; train on this one with "
-              "--workers N, without --nnodes, --node-rank, --rdzv-endpoint and -H");
+              "--workers N; --nnodes 1, --node-rank 0, and localhost as --rdzv-endpoint or -H are "
+              "accepted");
+}
+
+// As launchers say it; empty: as the job file says.
+std::string workers_of(const TrainArguments& arguments, Context& context) {
+  const bool automatic = arguments.workers == "auto" || arguments.workers == "cpu";
+  if (automatic) return std::to_string(std::max(1, static_cast<int>(context.machine.cores())));
+  return arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers;
 }
 
 tl::expected<job::Job, ExitCode> load(const TrainArguments& arguments, Context& context) {
   job::LoadOptions options = load_options(arguments.job, context);
-  if (!arguments.workers.empty()) {
-    options.flags.push_back({"--workers", "workers.count", arguments.workers});
+  if (const std::string workers = workers_of(arguments, context); !workers.empty()) {
+    options.flags.push_back({"--workers", "workers.count", workers});
   }
   return load_job_or_report(arguments.job.path, options, context);
 }
@@ -77,7 +90,7 @@ std::string program_word(const Context& context) {
   }
   const Path near = context.program.lexically_relative(std::filesystem::current_path(missing));
   const bool below = !near.empty() && *near.begin() != "..";
-  return quoted((below ? near : context.program).string());
+  return app::shell_quoted((below ? near : context.program).string());
 }
 
 bool is_length(std::string_view set) {
@@ -87,13 +100,14 @@ bool is_length(std::string_view set) {
 // The same command line with --resume; without its length, so that another may follow.
 std::string resume_command(const TrainArguments& arguments, const std::string& program,
                            bool with_length) {
-  std::string command = fmt::format("{} train {}", program, quoted(arguments.job.path));
-  command += arguments.resume_from.empty() ? std::string(" --resume")
-                                           : " --resume-from " + quoted(arguments.resume_from);
+  std::string command = fmt::format("{} train {}", program, app::shell_quoted(arguments.job.path));
+  command += arguments.resume_from.empty()
+                 ? std::string(" --resume")
+                 : " --resume-from " + app::shell_quoted(arguments.resume_from);
   if (arguments.job.quick) command += " --quick";
   if (!arguments.workers.empty()) command += " --workers " + arguments.workers;
   for (const std::string& set : arguments.job.sets) {
-    if (with_length || !is_length(set)) command += " --set " + quoted(set);
+    if (with_length || !is_length(set)) command += " --set " + app::shell_quoted(set);
   }
   return command;
 }
@@ -108,11 +122,15 @@ Result<Path> worker_program(const Context& context) {
 }
 
 Result<std::optional<Path>> run_to_resume(const TrainArguments& arguments, const job::JobSpec& job,
-                                          Files& files) {
+                                          Context& context) {
   if (!arguments.resume_from.empty()) return std::optional<Path>(arguments.resume_from);
   if (!arguments.resume) return std::optional<Path>();
-  MUSTER_ASSIGN(Path newest, app::newest_run(files, job));
-  return std::optional<Path>(std::move(newest));
+  MUSTER_ASSIGN(app::NewestRun newest, app::newest_run(context.files, job));
+  for (const Path& newer : newest.passed_over) {
+    context.err << fmt::format("warning: {} is newer, but has no checkpoint; going on with {}\n",
+                               newer.string(), newest.folder.string());
+  }
+  return std::optional<Path>(std::move(newest.folder));
 }
 
 observe::ConsoleOptions console_options(const job::JobSpec& job, const Context& context) {
@@ -152,8 +170,10 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   if (!job) return job.error();
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
+  const Status startable = app::check_startable(context.files, job->spec);
+  if (!startable) return report(context, startable.error());
   if (arguments.dry_run) return describe(*job, *worker, context);
-  const auto resume = run_to_resume(arguments, job->spec, context.files);
+  const auto resume = run_to_resume(arguments, job->spec, context);
   if (!resume) return report(context, resume.error());
   const std::string program = program_word(context);
   return app::launch(*job,
@@ -172,8 +192,10 @@ void add_host_options(CLI::App& command, TrainArguments& arguments) {
   };
   add("--nnodes", arguments.nodes, "1: the only number of hosts so far");
   add("--node-rank,--node_rank", arguments.node_rank, "0: this host");
-  add("--rdzv-endpoint,--rdzv_endpoint", arguments.rendezvous, "Not needed on one host");
-  add("-H,--host", arguments.hosts, "Not needed on one host");
+  add("--rdzv-endpoint,--rdzv_endpoint", arguments.rendezvous, "localhost; not needed on one host");
+  add("-H,--host", arguments.hosts, "localhost or localhost:N; not needed on one host");
+  command.add_flag("--standalone", arguments.standalone, "As it is anyway")
+      ->group("As other launchers have them");
 }
 
 }  // namespace
@@ -187,7 +209,7 @@ void add_train_command(CLI::App& app, Context& context) {
   add_job_arguments(command, arguments->job);
   command
       .add_option("--workers,-w,-n,--np,--nproc-per-node,--nproc_per_node", arguments->workers,
-                  "Training processes on this machine")
+                  "Training processes on this machine; auto: one a core")
       ->type_name("N");
   command.add_flag("--resume", arguments->resume,
                    "Go on from the newest whole checkpoint of the job's latest run");

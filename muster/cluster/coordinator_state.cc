@@ -133,7 +133,7 @@ std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
     lose(worker,
          fail(ErrorCode::kTimeout,
               fmt::format("[cluster/heartbeat] {} has been silent for {:.1f} s; it hangs, "
-                          "is stopped, or its host is; raise heartbeat_timeout if its "
+                          "is stopped, or its host is; raise workers.heartbeat_timeout if its "
                           "host is only slow",
                           where(candidate.info), std::chrono::duration<double>(silent).count())));
   }

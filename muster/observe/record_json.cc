@@ -31,17 +31,20 @@ Result<Record> from_json_line(std::string_view line) {
 
 Result<std::vector<Record>> read_json_lines(std::string_view text) {
   std::vector<Record> records;
+  std::optional<Error> torn;  // the line before: half of one, if the run began again after it
   for (std::size_t number = 1, end; (end = text.find('\n')) != text.npos; ++number) {
     auto record = from_json_line(text.substr(0, end));
-    if (!record) {
-      return with_context(std::move(record).error(), fmt::format("line {}", number));
-    }
     text.remove_prefix(end + 1);
-    if (const auto* started = std::get_if<RunStarted>(&*record)) {
-      drop_rows_after(records, started->first_step);
-    }
-    records.push_back(std::move(*record));
+    const auto* started = record ? std::get_if<RunStarted>(&*record) : nullptr;
+    if (torn && !started) return *torn;
+    torn.reset();
+    if (started) drop_rows_after(records, started->first_step);
+    if (record)
+      records.push_back(std::move(*record));
+    else
+      torn = with_context(std::move(record).error(), fmt::format("line {}", number));
   }
+  if (torn) return *torn;
   return records;
 }
 

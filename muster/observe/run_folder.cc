@@ -31,7 +31,8 @@ bool RunFolder::has_checkpoint(Files& files) const {
          });
 }
 
-Result<RunFolder> RunFolder::newest_saved(Files& files, const Path& runs, std::string_view name) {
+Result<RunFolder> RunFolder::newest_saved(Files& files, const Path& runs, std::string_view name,
+                                          std::vector<Path>& passed_over) {
   const Path all = runs / name;
   const Result<std::vector<std::string>> names = files.list(all);
   if (names) {
@@ -40,6 +41,7 @@ Result<RunFolder> RunFolder::newest_saved(Files& files, const Path& runs, std::s
       if (*leaf == kLatest) continue;
       const RunFolder run(all / *leaf);
       if (run.has_checkpoint(files)) return run;
+      passed_over.push_back(run.root());
     }
   }
   return fail(

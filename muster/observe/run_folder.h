@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/files.h"
@@ -21,8 +22,10 @@ class RunFolder {
   static Result<RunFolder> create(Files& files, const Path& runs, std::string_view name,
                                   WallTime now, Entropy& entropy);
   // The newest run of `name` that has a checkpoint to go on from; a later one that failed at its
-  // start does not stand in the way. kNotFound, saying where it looked, where there is none.
-  static Result<RunFolder> newest_saved(Files& files, const Path& runs, std::string_view name);
+  // start does not stand in the way, and is told in `passed_over`. kNotFound, saying where it
+  // looked, where there is none.
+  static Result<RunFolder> newest_saved(Files& files, const Path& runs, std::string_view name,
+                                        std::vector<Path>& passed_over);
   static Result<RunFolder> open(Files& files, const Path& root);  // an existing one
 
   const Path& root() const noexcept { return root_; }

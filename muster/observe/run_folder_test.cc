@@ -60,8 +60,10 @@ TEST_F(RunFolderTest, GoesOnFromTheNewestThatHasACheckpoint) {
   ASSERT_TRUE(failed);
   EXPECT_TRUE(newer->has_checkpoint(system_files()));
   EXPECT_FALSE(failed->has_checkpoint(system_files()));
-  const auto found = RunFolder::newest_saved(system_files(), runs_.path(), "fashion");
+  std::vector<Path> passed_over;
+  const auto found = RunFolder::newest_saved(system_files(), runs_.path(), "fashion", passed_over);
   ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(passed_over, std::vector<Path>{failed->root()});
   EXPECT_EQ(found->root(), newer->root());
   EXPECT_TRUE(std::filesystem::equivalent(runs_ / "fashion/latest", failed->root()));
 }
@@ -74,7 +76,8 @@ TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {
 }
 
 TEST_F(RunFolderTest, SaysWhereItLookedForARun) {
-  const auto none = RunFolder::newest_saved(system_files(), runs_.path(), "gpt");
+  std::vector<Path> passed_over;
+  const auto none = RunFolder::newest_saved(system_files(), runs_.path(), "gpt", passed_over);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(none.error().message, HasSubstr((runs_ / "gpt").string()));

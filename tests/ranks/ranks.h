@@ -33,8 +33,10 @@ inline constexpr std::int32_t kSizes[] = {1, 2, 3, 4, 5, 7, 8};
 // test's own arithmetic down tenfold, so that they get one that still crosses most.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 20011};
+inline constexpr std::int64_t kSmallCount = 3;
 #else
 inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 65537};
+inline constexpr std::int64_t kSmallCount = 1000;
 #endif
 inline constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kAvg, Reduce::kMin, Reduce::kMax,
                                       Reduce::kProduct};

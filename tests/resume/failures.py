@@ -59,6 +59,34 @@ def interrupted(muster, folder):
         assert runs.weights(run, 2000) == expected, "interrupting changed the weights"
 
 
+def all_signalled(muster, folder):
+    """As a batch system signals a whole group of processes, or somebody one worker: a checkpoint all the same."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    for launcher_too in (True, False):
+        process = runs.start(muster, job, "--workers", "2")
+        run = runs.wait_for_step(process, folder, 33)
+        workers = runs.workers_of(process)
+        if launcher_too:
+            process.send_signal(signal.SIGTERM)
+        for pid in workers.values() if launcher_too else [workers[1]]:
+            runs.kill(pid, signal.SIGTERM)
+        code, output = runs.finish(process)
+        expect(code, 143, output, "checkpoint written", "--resume")
+        last = runs.rows(run)[-1]["step"]
+        assert runs.weights(run, last), "no checkpoint of the last step"
+        gone(workers)
+
+
+def nobody_reads_along(muster, folder):
+    """The reader of its output goes away: the training does not."""
+    job = runs.write_job(folder, "mlp", steps=400)
+    process = runs.start(muster, job, "--workers", "2")
+    run = runs.wait_for_step(process, folder, 20)
+    process.stdout.close()
+    assert process.wait(timeout=runs.DEADLINE) == 0
+    assert runs.rows(run)[-1]["step"] == 400
+
+
 def interrupted_twice(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     process = runs.start(muster, job, "--workers", "2", "--set", "workers.heartbeat_timeout=60s")
@@ -87,6 +115,8 @@ def missing_data(muster, folder):
     job = runs.write_job(folder, "mlp")
     code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={folder}/nowhere"))
     expect(code, 3, output, "data.path", "nowhere")
+    dry = runs.finish(runs.start(muster, job, "--dry-run", "--set", f"data.path={folder}/nowhere"))
+    expect(dry[0], 3, dry[1], "data.path", "nowhere")
     assert not (folder / "runs").exists(), "a run was made that could never be"
 
 
@@ -227,7 +257,7 @@ def left_in_shared_memory():
 CASES = [missing_data, torn_data, wrong_label, step_fails, unwritable, two_launchers,
          asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away, full_disk,
          another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed, interrupted,
-         interrupted_twice]
+         all_signalled, nobody_reads_along, interrupted_twice]
 
 parser = runs.arguments("--only")
 for case in CASES:

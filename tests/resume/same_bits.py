@@ -6,7 +6,7 @@ with runs.workplace() as folder:
     runs.write_data(folder)
     job = runs.write_job(folder, arguments.model)
     expected = None
-    for workers, lanes in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1), (5, 1), (7, 1), (7, 2)]:
+    for workers, lanes in [(w, lanes) for w in (1, 2, 3, 4, 5, 7) for lanes in (1, 2)]:
         runs.train(arguments.muster, job, "--workers", str(workers), "--set", f"training.lanes={lanes}")
         found = runs.weights(runs.latest(folder), 200)
         expected = expected or found

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "muster/app/data/data_files.h"
 #include "muster/app/launch/next_steps.h"
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
@@ -17,34 +18,12 @@ namespace {
 
 using observe::RunFolder;
 
-// What the job file may ask for and this build cannot give: refused, never quietly replaced.
-Status check_supported(const job::JobSpec& job) {
-  if (job.device != job::DeviceKind::kCuda) return ok();
-  return fail(ErrorCode::kUnsupported,
-              "[train] device: cuda is not in this version yet; use device: auto or device: cpu");
-}
-
 Result<RunFolder> folder_to_resume(Files& files, const job::Job& job, const Path& root,
                                    const Logger& log) {
   MUSTER_ASSIGN(RunFolder folder, RunFolder::open(files, root));
   MUSTER_ASSIGN(const auto changes, check_resumable(files, folder, job));
   for (const std::string& change : changes) log->warn("other than when the run began: {}", change);
   return folder;
-}
-
-// Before anything is made: a folder of a run that never was helps nobody.
-Status check_data_is_there(Files& files, const job::DataSpec& data) {
-  for (const auto& [field, path] :
-       {std::pair("data.path", Path(data.path)),
-        std::pair("data.validation_path", Path(data.validation_path))}) {
-    if (path.empty() || files.exists(path)) continue;
-    return fail(
-        ErrorCode::kNotFound,
-        fmt::format("[train] {}: there is no {}; `script/data` fetches what the shipped jobs "
-                    "use",
-                    field, path.string()));
-  }
-  return ok();
 }
 
 struct LockedRun {
@@ -54,8 +33,7 @@ struct LockedRun {
 
 Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
                               const Logger& log) {
-  MUSTER_TRY(check_supported(job.spec));
-  MUSTER_TRY(check_data_is_there(files, job.spec.data));
+  MUSTER_TRY(check_startable(files, job.spec));
   MUSTER_ASSIGN(RunFolder folder, options.resume
                                       ? folder_to_resume(files, job, *options.resume, log)
                                       : RunFolder::create(files, job.spec.run_folder, job.spec.name,
@@ -84,9 +62,10 @@ cluster::LaunchSpec launch_spec(const job::JobSpec& job, const RunFolder& folder
   return spec;
 }
 
-ExitCode code_of(const cluster::JobEnd& end) {
+ExitCode code_of(const cluster::JobEnd& end, bool stopped_early) {
   if (end.signal) return static_cast<ExitCode>(128 + *end.signal);
-  if (!end.failure) return ExitCode::kDone;
+  // A worker was told to stop, though not by its launcher.
+  if (!end.failure) return stopped_early ? ExitCode::kTerminated : ExitCode::kDone;
   // What the culprit said of itself; a death without a word is a failed training.
   return end.failure->error.code == ErrorCode::kPeerLost ? ExitCode::kFailed
                                                          : exit_code(end.failure->error.code);
@@ -104,9 +83,21 @@ void record_environment(Files& files, const RunFolder& folder, const std::string
 
 }  // namespace
 
-Result<Path> newest_run(Files& files, const job::JobSpec& job) {
-  MUSTER_ASSIGN(const RunFolder folder, RunFolder::newest_saved(files, job.run_folder, job.name));
-  return folder.root();
+// What the job file may ask for and this build cannot give is refused, never quietly replaced. A
+// folder of a run that never was helps nobody, so all this comes before one is made.
+Status check_startable(Files& files, const job::JobSpec& job) {
+  if (job.device == job::DeviceKind::kCuda)
+    return fail(ErrorCode::kUnsupported,
+                "[train] device: cuda is not in this version yet; use device: auto or device: cpu");
+  return check_data_is_there(files, job.data);
+}
+
+Result<NewestRun> newest_run(Files& files, const job::JobSpec& job) {
+  NewestRun newest;
+  MUSTER_ASSIGN(const RunFolder folder,
+                RunFolder::newest_saved(files, job.run_folder, job.name, newest.passed_over));
+  newest.folder = folder.root();
+  return newest;
 }
 
 ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
@@ -119,13 +110,14 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   if (!run) return end_with(run.error());
   const RunFolder& folder = run->folder;
   RunObserver observer(folder, options.console, files, log);
+  record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
   auto end = launcher->run(launch_spec(job.spec, folder, options), observer);
   if (!end) {
     observer.fail(end.error().message);
     return exit_code(end.error().code);
   }
-  const ExitCode code = code_of(*end);
+  const ExitCode code = code_of(*end, observer.stopped_early());
   observer.conclude(*end, next_steps({.code = code,
                                       .saved = folder.has_checkpoint(files),
                                       .run = folder.root(),

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/exit_code.h"
@@ -24,10 +25,17 @@ struct LaunchOptions {
   observe::ConsoleOptions console;
 };
 
+// Whether this build and this machine have what the job needs. Changes nothing.
+Status check_startable(Files& files, const job::JobSpec& job);
+
 // Blocks until all workers are gone. Errors are shown; the exit code says which kind.
 ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log);
 
-// The newest run of the job that has a checkpoint, for --resume.
-Result<Path> newest_run(Files& files, const job::JobSpec& job);
+// The newest run of the job that has a checkpoint, for --resume, and newer ones that have none.
+struct NewestRun {
+  Path folder;
+  std::vector<Path> passed_over;
+};
+Result<NewestRun> newest_run(Files& files, const job::JobSpec& job);
 
 }  // namespace muster::app

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace muster::app {
 namespace {
 
@@ -19,7 +21,8 @@ std::string after_success(const RunOutcome& outcome, const job::JobSpec& job) {
   return fmt::format(
       "next: take the weights     {} checkpoint export {} --output weights\n"
       "      train twice as long  {}{}",
-      outcome.program, outcome.run.string(), outcome.extend_command, twice_as_long(job.training));
+      outcome.program, shell_quoted(outcome.run.string()), outcome.extend_command,
+      twice_as_long(job.training));
 }
 
 std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job) {
@@ -30,7 +33,23 @@ std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job)
                      lower);
 }
 
+std::string after_failure(const RunOutcome& outcome) {
+  if (outcome.saved) return "go on with: " + outcome.resume_command;
+  if (outcome.code != ExitCode::kFailed) return {};
+  return "nothing was saved yet, so it can only start again; checkpoint.every says how often to "
+         "save";
+}
+
 }  // namespace
+
+std::string shell_quoted(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
 
 std::string next_steps(const RunOutcome& outcome, const job::JobSpec& job) {
   switch (outcome.code) {
@@ -41,7 +60,7 @@ std::string next_steps(const RunOutcome& outcome, const job::JobSpec& job) {
     case ExitCode::kUsage:
       return {};
     default:
-      return outcome.saved ? "go on with: " + outcome.resume_command : std::string();
+      return after_failure(outcome);
   }
 }
 

@@ -2,6 +2,7 @@
 // What a person may do once a run is over. Pure.
 
 #include <string>
+#include <string_view>
 
 #include "muster/base/exit_code.h"
 #include "muster/base/files.h"
@@ -17,6 +18,9 @@ struct RunOutcome {
   std::string resume_command;  // the command line of the run with --resume
   std::string extend_command;  // the same without what it set of the length
 };
+
+// A word as a shell takes it whole.
+std::string shell_quoted(std::string_view word);
 
 // Lines without the last newline; empty where the error itself says what to do.
 std::string next_steps(const RunOutcome& outcome, const job::JobSpec& job);

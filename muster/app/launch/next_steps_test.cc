@@ -32,6 +32,18 @@ TEST(NextSteps, AfterAnInterruptionGoOnOnlyWhereThereIsACheckpoint) {
   EXPECT_EQ(next_steps(outcome(ExitCode::kUsage, true), {}), "");
 }
 
+TEST(NextSteps, AfterADeathSayWhereThingsStand) {
+  EXPECT_THAT(next_steps(outcome(ExitCode::kFailed, true), {}), HasSubstr("go on with: muster"));
+  EXPECT_THAT(next_steps(outcome(ExitCode::kFailed, false), {}),
+              HasSubstr("nothing was saved yet"));
+}
+
+TEST(NextSteps, QuotePathsForAShell) {
+  RunOutcome odd = outcome(ExitCode::kDone, true);
+  odd.run = "runs/it's <b>";
+  EXPECT_THAT(next_steps(odd, {}), HasSubstr("export 'runs/it'\\''s <b>' --output"));
+}
+
 TEST(NextSteps, AfterDivergenceALowerLearningRate) {
   job::JobSpec job;
   job.optimizer.learning_rate = 0.2;

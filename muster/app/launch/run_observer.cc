@@ -87,11 +87,11 @@ void RunObserver::on_line(Rank rank, bool is_error, std::string_view line) {
 
 void RunObserver::on_stop(int signal, cluster::StopReason reason) {
   const std::string_view name = signal_name(signal);
-  notice(Severity::kNote,
-         reason == cluster::StopReason::kCheckpointAndExit
-             ? fmt::format("{}: finishing the step, then a checkpoint; once more to leave at once",
-                           name)
-             : fmt::format("{} again: leaving at once", name));
+  std::string_view what = ": finishing the step, then a checkpoint; once more to leave at once";
+  if (reason == cluster::StopReason::kAtOnce)
+    what = stops_ > 0 ? " again: leaving at once" : ": nothing has begun yet; leaving at once";
+  ++stops_;
+  notice(Severity::kNote, fmt::format("{}{}", name, what));
 }
 
 void RunObserver::fail(const std::string& reason) { notice(Severity::kError, reason); }
@@ -110,8 +110,8 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
         message.empty() || message.ends_with(end.failure->reason) ? end.failure->reason : message);
   } else if (end.signal && !ended_) {
     ended.completed = false;
-    ended.reason =
-        fmt::format("{} twice, left without a last checkpoint", signal_name(*end.signal));
+    ended.reason = fmt::format("{}{}, left without a last checkpoint", signal_name(*end.signal),
+                               stops_ > 1 ? " twice" : "");
   }
   return ended;
 }

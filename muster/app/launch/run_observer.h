@@ -32,6 +32,8 @@ class RunObserver final : public cluster::LaunchObserver {
 
   // Its version, as the workers told; empty where none came so far.
   const std::string& libtorch() const noexcept { return libtorch_; }
+  // The workers ended in good order, before the training was over.
+  bool stopped_early() const noexcept { return ended_ && !ended_->completed; }
 
  private:
   void notice(observe::Severity severity, std::string text);
@@ -47,6 +49,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
   std::string libtorch_;
+  int stops_ = 0;
   const TimePoint began_;
 };
 

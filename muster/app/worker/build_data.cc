@@ -4,19 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "muster/app/data/data_files.h"
 #include "muster/cluster/environment.h"
 #include "muster/data/formats/idx/idx.h"
 #include "muster/data/formats/text/text.h"
 
 namespace muster::app {
 namespace {
-
-// The file as named, or its gzip twin.
-Path plain_or_gzip(Files& files, const Path& folder, const std::string& name) {
-  const Path plain = folder / name;
-  const Path packed = folder / (name + ".gz");
-  return !files.exists(plain) && files.exists(packed) ? packed : plain;
-}
 
 struct Sources {
   data::SourcePtr training;
@@ -35,15 +29,10 @@ Path cache_folder(const std::string& cache) {
 }
 
 Result<Sources> open_idx(Files& files, const job::DataSpec& data, std::int64_t classes) {
-  const Path folder = data.path;
-  const Path validation = data.validation_path.empty() ? folder : Path(data.validation_path);
   const Path cache = cache_folder(data.cache);
-  const data::IdxFiles for_training{plain_or_gzip(files, folder, data.train_images),
-                                    plain_or_gzip(files, folder, data.train_labels), classes,
-                                    cache};
-  const data::IdxFiles for_evaluation{plain_or_gzip(files, validation, data.validation_images),
-                                      plain_or_gzip(files, validation, data.validation_labels),
-                                      classes, cache};
+  const DataFiles idx = idx_files(files, data);
+  const data::IdxFiles for_training{idx.train_images, idx.train_labels, classes, cache};
+  const data::IdxFiles for_evaluation{idx.validation_images, idx.validation_labels, classes, cache};
   // The first time inflating takes most of a worker's start; the two sets are independent.
   auto other = std::async(std::launch::async,
                           [&] { return data::create_idx_source(files, for_evaluation); });

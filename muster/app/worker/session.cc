@@ -1,5 +1,6 @@
 #include "muster/app/worker/session.h"
 
+#include <csignal>
 #include <utility>
 
 #include "muster/app/worker/control_sink.h"
@@ -44,13 +45,30 @@ Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) 
   MUSTER_ASSIGN(const net::Credentials credentials,
                 net::credentials_from_text(environment_.credentials));
   loop_ = net::create_loop("muster-io", log_);
+  watch_signals();
   const net::NetworkOptions options{.insecure_plaintext = !job.communication.encrypt};
   MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, options, log_));
   const cluster::MemberOptions member{.coordinator = environment_.coordinator,
                                       .info = cluster::describe_this_process(environment_.worker)};
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
-  return connect(job);
+  Status connected = connect(job);
+  if (!connected)
+    member_->fail(connected.error(), Deadline::after(system_clock(), std::chrono::seconds(2)));
+  return connected;
+}
+
+void Session::watch_signals() {
+  signals_ = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, [this](int number) {
+    if (number == SIGUSR2) return dump();
+    log_->info("signal {}: stopping with the step", number);
+    signalled_ = true;
+  });
+}
+
+void Session::dump() const {
+  log_->warn("stacks:\n{}operations in flight and before:\n{}", describe_stacks(),
+             recorder_->report(system_clock().now()));
 }
 
 Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const job::JobSpec& job,
@@ -76,10 +94,12 @@ Status Session::connect(const job::JobSpec& job) {
   member_->on_lost([communicator](const Error& why) {
     if (const auto alive = communicator.lock()) alive->abort(why);
   });
-  member_->on_dump([recorder = recorder_, log = log_] {
-    log->info("stacks:\n{}operations in flight and before:\n{}", describe_stacks(),
-              recorder->report(system_clock().now()));
-  });
+  member_->on_dump([this] { dump(); });
+  log_->info("rank {} of {} in generation {}, pid {} on {}, {} lanes", to_int(group.rank),
+             group.size, to_int(group.generation),
+             membership.members[static_cast<std::size_t>(to_int(group.rank))].info.pid,
+             membership.members[static_cast<std::size_t>(to_int(group.rank))].info.host,
+             environment_.lanes);
   if (first_rank()) subscription_ = hub_.subscribe(create_control_sink(*member_));
   return ok();
 }

@@ -2,6 +2,7 @@
 // A worker's ties to its job: event loop, network, membership, communicator, hub. When the job is
 // lost, whatever waits for a peer is told at once.
 
+#include <atomic>
 #include <memory>
 
 #include "muster/base/log.h"
@@ -28,6 +29,9 @@ class Session {
 
   // After join():
   cluster::Member& member() noexcept { return *member_; }
+  // By the launcher, or by a signal to this process: whoever signals a whole group of processes
+  // means the job.
+  bool stop_requested() const noexcept { return signalled_ || member_->stop_requested(); }
   const std::shared_ptr<comm::Communicator>& communicator() const noexcept { return communicator_; }
   bool first_rank() const noexcept { return member_->membership().rank == Rank{0}; }
 
@@ -38,6 +42,8 @@ class Session {
 
  private:
   Session(cluster::WorkerEnvironment environment, Logger log);
+  void watch_signals();
+  void dump() const;
   Status connect(const job::JobSpec& job);
   Result<std::shared_ptr<comm::Communicator>> create_engine(const job::JobSpec& job,
                                                             const comm::Group& group);
@@ -48,6 +54,8 @@ class Session {
   observe::Hub::Subscription subscription_;
   std::optional<observe::RunFolder> folder_;
   std::unique_ptr<net::SystemLoop> loop_;
+  net::Registration signals_;
+  std::atomic<bool> signalled_{false};
   std::unique_ptr<net::Network> network_;
   std::unique_ptr<cluster::Member> member_;
   std::shared_ptr<comm::FlightRecorder> recorder_;

@@ -161,7 +161,7 @@ train::TrainerParts Training::parts() {
             return data::BatchStream::create(pipelines_.evaluation, evaluation, {}, system_clock());
           },
       .peak_memory = [] { return observe::peak_memory(system_files()); },
-      .stop_requested = [&member] { return member.stop_requested().has_value(); },
+      .stop_requested = [this] { return session_.stop_requested(); },
       .now_doing =
           [&member](Step step, std::string_view phase) {
             member.progress({.step = step, .phase = std::string(phase), .operation = {}});

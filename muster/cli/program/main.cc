@@ -1,6 +1,7 @@
 // muster: the command. Everything it touches is handed to it here.
 #include <unistd.h>
 
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -21,6 +22,9 @@ muster::Path own_path(const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // `muster train job.yaml | head` must not end the training: writing then fails like on a full
+  // disk.
+  std::signal(SIGPIPE, SIG_IGN);
   muster::cli::Context context{muster::system_files(),
                                muster::system_clock(),
                                muster::cli::system_machine(),

@@ -11,7 +11,7 @@ Error wrong_length(Rank from, std::size_t got, std::size_t expected) {
   return fail(
       ErrorCode::kInvalid,
       fmt::format("rank {} sent {} bytes where {} were expected: the ranks called different "
-                  "operations or shapes; comm.check_order names them",
+                  "operations or shapes",
                   to_int(from), got, expected),
       from);
 }

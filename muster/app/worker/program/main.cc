@@ -9,6 +9,7 @@
 
 #include "muster/app/worker/describe.h"
 #include "muster/app/worker/worker.h"
+#include "muster/base/split_log.h"
 #include "muster/job/load.h"
 
 namespace {
@@ -22,12 +23,12 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-ExitCode describe(const Path& path, const Logger& log) {
+ExitCode describe(const Path& path) {
   const auto job = job::load_job(system_files(), path, {});
   const auto text =
       job ? app::describe_training(system_files(), job->spec) : Result<std::string>(job.error());
   if (!text) {
-    log->error("{}", text.error().message);
+    fmt::print("{}\n", text.error().message);  // the answer, for whoever asked
     return exit_code(text.error().code);
   }
   fmt::print("{}", *text);
@@ -48,9 +49,13 @@ int main(int argc, char** argv) {
   app.set_version_flag(
       "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
   app.require_option(1, 2);
-  CLI11_PARSE(app, argc, argv);
-  const Logger log = create_stderr_logger();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(app.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
+  }
+  const Logger log = create_split_logger();
   const ExitCode code =
-      described.empty() ? app::run_worker({run_folder, resume}, log) : describe(described, log);
+      described.empty() ? app::run_worker({run_folder, resume}, log) : describe(described);
   return static_cast<int>(code);
 }

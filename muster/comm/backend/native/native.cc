@@ -35,13 +35,13 @@ Result<NativeTransport> agree(const std::vector<std::string>& said, const Group&
     if (said[rank].substr(0, said[rank].find(' ')) != name(wish))
       return fail(ErrorCode::kInvalid,
                   fmt::format("[comm/native] rank {} asks for transport {}, this rank for {}: set "
-                              "comm.transport alike",
+                              "communication.transport alike",
                               rank, said[rank].substr(0, said[rank].find(' ')), name(wish)),
                   Rank{static_cast<std::int32_t>(rank)});
   if (wish == NativeTransport::kSharedMemory && !one_host)
     return fail(ErrorCode::kUnavailable,
                 fmt::format("[comm/native] transport shm, but rank {} is on another host: set "
-                            "comm.transport to auto or tcp",
+                            "communication.transport to auto or tcp",
                             to_int(who)),
                 who);
   if (wish != NativeTransport::kAuto) return wish;
@@ -49,10 +49,10 @@ Result<NativeTransport> agree(const std::vector<std::string>& said, const Group&
 }
 
 void tell(const NativeOptions& options, NativeTransport transport) {
-  for (std::int32_t rank = 0; rank < options.group.size; ++rank)
-    if (Rank{rank} != options.group.rank)
-      options.log->debug("comm: rank {} and rank {}: {}", to_int(options.group.rank), rank,
-                         transport == NativeTransport::kTcp ? "TCP" : "shared memory");
+  options.log->info("rank {} of {} reaches the others in generation {} over {}",
+                    to_int(options.group.rank), options.group.size,
+                    to_int(options.group.generation),
+                    transport == NativeTransport::kTcp ? "TCP" : "shared memory");
 }
 
 Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,

@@ -64,11 +64,12 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
   MUSTER_ASSIGN(const auto outcomes, exchange(opened ? "" : opened.error().message, deadline));
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
     if (!outcomes[rank].empty())
-      return muster::fail(ErrorCode::kUnavailable,
-                          fmt::format("[comm/native] rank {} cannot share memory: {}; set "
-                                      "comm.transport to tcp if the processes are kept apart",
-                                      rank, outcomes[rank]),
-                          Rank{static_cast<std::int32_t>(rank)});
+      return muster::fail(
+          ErrorCode::kUnavailable,
+          fmt::format("[comm/native] rank {} cannot share memory: {}; set "
+                      "communication.transport to tcp if the processes are kept apart",
+                      rank, outcomes[rank]),
+          Rank{static_cast<std::int32_t>(rank)});
   return made;
 }
 

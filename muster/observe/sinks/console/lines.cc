@@ -231,12 +231,23 @@ std::string start_lines(const RunStarted& started, const LineStyle& style) {
   return text;
 }
 
+// The whole of it was told where it happened.
+std::string brief(std::string_view reason) {
+  constexpr std::size_t kLongest = 120;
+  std::string text(reason.substr(0, reason.find('\n')));
+  if (columns(text) <= static_cast<int>(kLongest)) return text;
+  std::size_t end = text.rfind(' ', kLongest);
+  if (end == text.npos) end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + " …";
+}
+
 std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style) {
   std::string text = ended.completed ? paint(style, kGreen, "done") : paint(style, kRed, "stopped");
   text += to_int(ended.step) > 0 ? " after step " + grouped(to_int(ended.step))
                                  : std::string(" before the first step was done");
   text += " in " + format_duration(ended.took);
-  if (!ended.reason.empty()) text += ": " + ended.reason;
+  if (!ended.reason.empty()) text += ": " + brief(ended.reason);
   text += "\n";
   for (const Metric& metric : ended.results) {
     const auto [name, value] = result_text(metric);

@@ -39,6 +39,19 @@ TEST(JsonlSink, AppendsToAnEarlierRuns) {
   EXPECT_EQ(*read_json_lines(*files.read(kPath)), (std::vector{note("one"), note("two")}));
 }
 
+TEST(JsonlSink, BeginsALineOfItsOwnAfterATornOne) {
+  testing::MemoryFiles files;
+  (*create_jsonl_sink(files, kPath, ignore))->take(note("one"));
+  const std::string torn = R"({"type":"met)";
+  ASSERT_TRUE((*files.open(kPath, Files::Open::kAppend))->append(std::as_bytes(std::span(torn))));
+  RunStarted again;
+  again.name = "two";
+  (*create_jsonl_sink(files, kPath, ignore))->take(again);
+  const auto records = read_json_lines(*files.read(kPath));
+  ASSERT_TRUE(records) << records.error().message;
+  EXPECT_EQ(*records, (std::vector<Record>{note("one"), again}));
+}
+
 TEST(JsonlSink, TellsOnceThatTheDiskIsFull) {
   testing::MemoryFiles memory;
   testing::FaultyFiles files(memory);

@@ -1,0 +1,52 @@
+#include "muster/app/data/data_files.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace muster::app {
+namespace {
+
+Path plain_or_gzip(Files& files, const Path& folder, const std::string& name) {
+  const Path plain = folder / name;
+  const Path packed = folder / (name + ".gz");
+  return !files.exists(plain) && files.exists(packed) ? packed : plain;
+}
+
+Status expect(Files& files, const char* field, const Path& path, std::string_view hint) {
+  if (files.exists(path)) return ok();
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[train] {}: there is no {}; {}", field, path.string(), hint));
+}
+
+Status check_idx(Files& files, const job::DataSpec& data) {
+  const DataFiles idx = idx_files(files, data);
+  for (const auto& [field, path] : {std::pair("data.train_images", &idx.train_images),
+                                    std::pair("data.train_labels", &idx.train_labels),
+                                    std::pair("data.validation_images", &idx.validation_images),
+                                    std::pair("data.validation_labels", &idx.validation_labels)}) {
+    MUSTER_TRY(expect(files, field, *path, "nor one that ends with .gz"));
+  }
+  return ok();
+}
+
+}  // namespace
+
+DataFiles idx_files(Files& files, const job::DataSpec& data) {
+  const Path training = data.path;
+  const Path validation = data.validation_path.empty() ? training : Path(data.validation_path);
+  return {plain_or_gzip(files, training, data.train_images),
+          plain_or_gzip(files, training, data.train_labels),
+          plain_or_gzip(files, validation, data.validation_images),
+          plain_or_gzip(files, validation, data.validation_labels)};
+}
+
+Status check_data_is_there(Files& files, const job::DataSpec& data) {
+  constexpr std::string_view kHint = "script/data fetches what the shipped jobs use";
+  MUSTER_TRY(expect(files, "data.path", data.path, kHint));
+  if (!data.validation_path.empty())
+    MUSTER_TRY(expect(files, "data.validation_path", data.validation_path, kHint));
+  return data.type == job::DataType::kIdx ? check_idx(files, data) : ok();
+}
+
+}  // namespace muster::app

@@ -1,0 +1,19 @@
+#pragma once
+// Which files a job's data section means. Known to the launcher, which looks before anything is
+// made, and to the worker, which reads them.
+
+#include "muster/base/files.h"
+#include "muster/base/result.h"
+#include "muster/job/spec.h"
+
+namespace muster::app {
+
+struct DataFiles {  // of type idx; each as named, or its gzip twin where only that is there
+  Path train_images, train_labels, validation_images, validation_labels;
+};
+DataFiles idx_files(Files& files, const job::DataSpec& data);
+
+// kNotFound, naming field and path, where something is missing.
+Status check_data_is_there(Files& files, const job::DataSpec& data);
+
+}  // namespace muster::app
