@@ -85,7 +85,7 @@ class Trainer {
   Cadence checkpoint_due_;
   std::optional<Step> evaluated_;  // last
   std::optional<Step> saved_;
-  Duration saving_{};  // not yet told with a step
+  Duration saving_{};      // not yet told with a step
   bool improved_ = false;  // by the last evaluation
   std::vector<observe::Metric> last_evaluation_;
   std::vector<observe::Metric> last_step_;

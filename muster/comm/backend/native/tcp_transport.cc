@@ -139,8 +139,7 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
   for (std::size_t rank = 0; rank < shared_->progress.size(); ++rank) {
     while (!innocent(rank) && !shared_->progress[rank] && !until.passed(shared_->clock))
       shared_->clock.wait_until(lock, shared_->changed, until.at());
-    if (!innocent(rank) && !reached(rank))
-      ranks.push_back(Rank{static_cast<std::int32_t>(rank)});
+    if (!innocent(rank) && !reached(rank)) ranks.push_back(Rank{static_cast<std::int32_t>(rank)});
   }
   return ranks;
 }
