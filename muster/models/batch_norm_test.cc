@@ -1,7 +1,7 @@
 // Batch norm belongs to the slice: what it normalises by, what it reports, what it leaves alone.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "muster/base/check.h"
 #include "muster/models/create.h"

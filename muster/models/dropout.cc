@@ -1,6 +1,6 @@
 #include "muster/models/dropout.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <vector>

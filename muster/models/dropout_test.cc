@@ -1,7 +1,7 @@
 #include "muster/models/dropout.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <thread>
 

@@ -1,6 +1,6 @@
 #include "muster/models/generate.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ Result<std::string> generate_text(Model& model, std::string_view prompt,
   if (options.length < 0 || options.context < 1 || !(options.temperature >= 0))
     return fail(ErrorCode::kInvalid,
                 "[models/generate] length and temperature must be 0 or more, context 1 or more");
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   std::string text(prompt.empty() ? "\n" : prompt);
   const std::size_t returned_from = prompt.empty() ? 1 : 0;
   MUSTER_TRY(catch_torch("models/generate", [&] {

@@ -1,6 +1,6 @@
 #include "muster/models/init.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <numbers>
@@ -45,7 +45,7 @@ double fan_in(const torch::Tensor& tensor) {
 }  // namespace
 
 void initialize(torch::Tensor tensor, const Init& init, std::uint64_t seed, std::string_view name) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   if (tensor.numel() == 0) return;
   const RandomStream stream = RandomStream(seed, "init").fork(name);
   const auto put = [&](const torch::Tensor& flat) { tensor.copy_(flat.view(tensor.sizes())); };

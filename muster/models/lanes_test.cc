@@ -1,8 +1,10 @@
 // The promise that data parallelism rests on: slices give the same bits on any lane, and their tree
 // sum does not depend on how many lanes there were.
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include <thread>
 
@@ -83,7 +85,7 @@ void train_step(std::vector<std::unique_ptr<Model>>& lanes, const Task& task, st
   tree_sum(statistics);
   for (auto& mean : statistics[0]) mean.div_(kSlices);
   lanes[0]->apply_statistics(statistics[0]);
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < gradients[0].size(); ++i)
     lanes[0]->parameters()[i].tensor.sub_(gradients[0][i], 0.1 / (kSlices * kSamples));
 }

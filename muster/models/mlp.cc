@@ -1,7 +1,7 @@
 #include "muster/models/mlp.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include "muster/models/model.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <set>
 
@@ -88,7 +88,7 @@ std::vector<torch::Tensor> Model::parameter_tensors() const {
 void Model::apply_statistics(std::span<const torch::Tensor> merged, double momentum) {
   MUSTER_CHECK(merged.size() == statistics_.size(),
                fmt::format("{} merged statistics for {}", merged.size(), statistics_.size()));
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < merged.size(); ++i)
     statistics_[i].tensor.mul_(1 - momentum).add_(merged[i], momentum);
 }

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include "muster/models/create.h"
 
@@ -140,7 +142,7 @@ TEST(Model, ReplicasShareValuesAndNotGradients) {
     EXPECT_TRUE(other.grad().defined()) << model->parameters()[i].name;
   }
   {
-    const torch::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
     for (const auto& parameter : model->parameters()) parameter.tensor.add_(0.01);
   }
   EXPECT_TRUE(torch::equal(model->forward(input, context), replica->forward(input, context)));

@@ -1,7 +1,7 @@
 #include "muster/models/resnet.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 

@@ -1,6 +1,6 @@
 #include "muster/optim/adamw.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #include "muster/optim/clip.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace muster::optim {
 
 double squared_norm(const torch::Tensor& gradient) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const SingleThread single;
   const auto wide = gradient.detach().contiguous().flatten().to(torch::kFloat64);
   return at::dot(wide, wide).item<double>();

@@ -1,6 +1,6 @@
 #include "muster/optim/optimizer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <array>
 
@@ -37,7 +37,7 @@ void Optimizer::update(ParameterRange range, std::span<const torch::Tensor> grad
   MUSTER_CHECK(range.begin <= range.end && range.end <= parameters_.size() &&
                    gradients.size() == range.size(),
                "one gradient for each parameter of the range");
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const SingleThread single;
   std::array<Group, 2> groups;
   groups[1].decays = false;

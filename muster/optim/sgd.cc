@@ -1,6 +1,6 @@
 #include "muster/optim/sgd.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

@@ -3,8 +3,10 @@
 // what Python's PyTorch needs to do the same: initial.safetensors, data.safetensors,
 // final.safetensors.
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include <cstdio>
 #include <span>

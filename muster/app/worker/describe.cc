@@ -19,8 +19,8 @@ std::string layout_line(const job::JobSpec& job) {
   const std::string each =
       least == most ? fmt::format("{}", most) : fmt::format("{} or {}", least, most);
   return fmt::format(
-      "layout      {} workers, {} slices of the batch each ({} in all), {} samples a step", workers,
-      each, slices, job.training.global_batch_size);
+      "layout      {} worker{}, {} slices of the batch each ({} in all), {} samples a step",
+      workers, workers == 1 ? "" : "s", each, slices, job.training.global_batch_size);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 namespace muster::app {
 namespace {
 
+constexpr Duration kGoodbye = std::chrono::seconds(2);
+
 comm::NativeTransport transport_of(job::TransportKind transport) {
   switch (transport) {
     case job::TransportKind::kShm:
@@ -52,10 +54,18 @@ Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) 
                                       .info = cluster::describe_this_process(environment_.worker)};
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
-  Status connected = connect(job);
-  if (!connected)
-    member_->fail(connected.error(), Deadline::after(system_clock(), std::chrono::seconds(2)));
-  return connected;
+  return connect(job);
+}
+
+void Session::end(const Status& outcome) {
+  if (!member_) return;
+  const Deadline deadline = Deadline::after(system_clock(), kGoodbye);
+  log_->info("ends: {}", outcome ? "in good order" : outcome.error().message);
+  if (outcome) {
+    member_->leave(deadline);
+  } else {
+    member_->fail(outcome.error(), deadline);
+  }
 }
 
 void Session::watch_signals() {
@@ -95,11 +105,9 @@ Status Session::connect(const job::JobSpec& job) {
     if (const auto alive = communicator.lock()) alive->abort(why);
   });
   member_->on_dump([this] { dump(); });
-  log_->info("rank {} of {} in generation {}, pid {} on {}, {} lanes", to_int(group.rank),
-             group.size, to_int(group.generation),
-             membership.members[static_cast<std::size_t>(to_int(group.rank))].info.pid,
-             membership.members[static_cast<std::size_t>(to_int(group.rank))].info.host,
-             environment_.lanes);
+  const auto& me = membership.members[static_cast<std::size_t>(to_int(group.rank))].info;
+  log_->info("rank {} of {} in generation {}: pid {} on {}, lanes {}", to_int(group.rank),
+             group.size, to_int(group.generation), me.pid, me.host, environment_.lanes);
   if (first_rank()) subscription_ = hub_.subscribe(create_control_sink(*member_));
   return ok();
 }

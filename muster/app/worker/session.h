@@ -27,6 +27,9 @@ class Session {
   // Joins and connects to the other workers.
   Status join(const job::JobSpec& job, const observe::RunFolder& folder);
 
+  // Tells the coordinator how this worker ended; nothing where it never joined.
+  void end(const Status& outcome);
+
   // After join():
   cluster::Member& member() noexcept { return *member_; }
   // By the launcher, or by a signal to this process: whoever signals a whole group of processes

@@ -1,7 +1,9 @@
 #include "muster/app/worker/training.h"
 
 #include <fmt/format.h>
+#include <torch/version.h>
 
+#include <algorithm>
 #include <algorithm>
 #include <utility>
 

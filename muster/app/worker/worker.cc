@@ -19,8 +19,6 @@
 namespace muster::app {
 namespace {
 
-constexpr Duration kGoodbye = std::chrono::seconds(2);
-
 Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder) {
   return job::load_job(files, folder.resolved_job(), {});
 }
@@ -45,15 +43,11 @@ Result<train::Outcome> run_in_session(Files& files, const observe::RunFolder& fo
   Status joined = session.join(job, folder);
   if (!joined) {
     data.wait();
+    session.end(joined);
     return std::move(joined).error();
   }
   Result<train::Outcome> outcome = train(session, job, resume, std::move(data));
-  const Deadline deadline = Deadline::after(system_clock(), kGoodbye);
-  if (outcome) {
-    session.member().leave(deadline);
-  } else {
-    session.member().fail(outcome.error(), deadline);
-  }
+  session.end(outcome ? ok() : Status(outcome.error()));
   return outcome;
 }
 
