@@ -4,7 +4,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <algorithm>
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
