@@ -113,7 +113,7 @@ std::string resume_command(const TrainArguments& arguments, const std::string& p
 }
 
 Result<Path> worker_program(const Context& context) {
-  const Path worker = context.program.parent_path() / "muster-worker";
+  Path worker = context.program.parent_path() / "muster-worker";
   if (context.files.exists(worker)) return worker;
   return fail(ErrorCode::kUnavailable,
               fmt::format("[train] {} is missing: it lies beside muster where both were built with "

@@ -32,7 +32,7 @@ Result<Record> from_json_line(std::string_view line) {
 Result<std::vector<Record>> read_json_lines(std::string_view text) {
   std::vector<Record> records;
   std::optional<Error> torn;  // the line before: half of one, if the run began again after it
-  for (std::size_t number = 1, end; (end = text.find('\n')) != text.npos; ++number) {
+  for (std::size_t number = 1, end = 0; (end = text.find('\n')) != text.npos; ++number) {
     auto record = from_json_line(text.substr(0, end));
     text.remove_prefix(end + 1);
     const auto* started = record ? std::get_if<RunStarted>(&*record) : nullptr;
