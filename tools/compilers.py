@@ -28,7 +28,7 @@ def torch_flags():
 
 
 def precompiled_torch(run, root=ROOT):
-    """clang's precompiled header of libtorch: 25 s once instead of 25 s a file. `run(command)` must
+    """clang's precompiled header of libtorch: 15 s once instead of 15 s a file. `run(command)` must
     raise on failure. Returns the flags that use it."""
     place = root / "build/checks/torch.pch"
     source = root / "cmake/torch_pch.h"

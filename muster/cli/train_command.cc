@@ -34,7 +34,6 @@ struct TrainArguments {
   std::string node_rank;
   std::string rendezvous;
   std::string hosts;
-  bool standalone = false;
 };
 
 // "localhost:2" and the like: this host, and how many processes there, if it says.
@@ -194,7 +193,8 @@ void add_host_options(CLI::App& command, TrainArguments& arguments) {
   add("--node-rank,--node_rank", arguments.node_rank, "0: this host");
   add("--rdzv-endpoint,--rdzv_endpoint", arguments.rendezvous, "localhost; not needed on one host");
   add("-H,--host", arguments.hosts, "localhost or localhost:N; not needed on one host");
-  command.add_flag("--standalone", arguments.standalone, "As it is anyway")
+  command.add_flag("--standalone")
+      ->description("As it is anyway")
       ->group("As other launchers have them");
 }
 

@@ -33,7 +33,6 @@ struct LockedRun {
 
 Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
                               const Logger& log) {
-  MUSTER_TRY(check_startable(files, job.spec));
   MUSTER_ASSIGN(RunFolder folder, options.resume
                                       ? folder_to_resume(files, job, *options.resume, log)
                                       : RunFolder::create(files, job.spec.run_folder, job.spec.name,

@@ -28,7 +28,8 @@ struct LaunchOptions {
 // Whether this build and this machine have what the job needs. Changes nothing.
 Status check_startable(Files& files, const job::JobSpec& job);
 
-// Blocks until all workers are gone. Errors are shown; the exit code says which kind.
+// After check_startable(). Blocks until all workers are gone. Errors are shown; the exit code says
+// which kind.
 ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log);
 
 // The newest run of the job that has a checkpoint, for --resume, and newer ones that have none.
