@@ -35,6 +35,8 @@ const FaultCase kCases[] = {
     {"PowerLossKeepsRenames", Fault::kPowerLoss, Crash::kKeepsRenames},
 };
 
+void PrintTo(const FaultCase& fault, std::ostream* out) { *out << fault.name; }
+
 class SaveFaultTest : public ::testing::TestWithParam<FaultCase> {
  protected:
   static CheckpointOptions options() {

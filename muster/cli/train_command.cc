@@ -17,6 +17,7 @@
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/machine.h"
+#include "muster/observe/run_folder.h"
 
 namespace muster::cli {
 namespace {
@@ -122,7 +123,11 @@ Result<Path> worker_program(const Context& context) {
 
 Result<std::optional<Path>> run_to_resume(const TrainArguments& arguments, const job::JobSpec& job,
                                           Context& context) {
-  if (!arguments.resume_from.empty()) return std::optional<Path>(arguments.resume_from);
+  if (!arguments.resume_from.empty()) {
+    MUSTER_ASSIGN(const auto run,
+                  observe::RunFolder::open(context.files, Path(arguments.resume_from)));
+    return std::optional<Path>(run.root());
+  }
   if (!arguments.resume) return std::optional<Path>();
   MUSTER_ASSIGN(app::NewestRun newest, app::newest_run(context.files, job));
   for (const Path& newer : newest.passed_over) {
@@ -171,9 +176,9 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   if (!worker) return report(context, worker.error());
   const Status startable = app::check_startable(context.files, job->spec);
   if (!startable) return report(context, startable.error());
-  if (arguments.dry_run) return describe(*job, *worker, context);
   const auto resume = run_to_resume(arguments, job->spec, context);
   if (!resume) return report(context, resume.error());
+  if (arguments.dry_run) return describe(*job, *worker, context);
   const std::string program = program_word(context);
   return app::launch(*job,
                      {.worker_program = *worker,

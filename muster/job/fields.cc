@@ -110,7 +110,7 @@ std::string suggestion(std::string_view section, std::string_view key) {
   if (auto help = elsewhere(section, key); !help.empty()) return help;
   const auto known = keys_of(section);
   const auto near = near_word(key, known);
-  return near.empty() ? near : fmt::format("did you mean `{}`?", near);
+  return near.empty() || near == key ? "" : fmt::format("did you mean `{}`?", near);
 }
 
 }  // namespace muster::job

@@ -133,15 +133,18 @@ class Loader {
       return assign(*found, node, {Origin::Kind::kEnvironment, 0, name}, draft_.spec);
     }
     // Other variables of this prefix are none of the job's, unless they name one of its sections.
-    const bool near =
-        std::any_of(sections().begin(), sections().end(), [&](const Section& section) {
-          return !section.name.empty() && wanted.starts_with(variable_name(section.name) + "_");
+    const auto near =
+        std::find_if(sections().begin(), sections().end(), [&](const Section& section) {
+          return !section.name.empty() &&
+                 (wanted + "_").starts_with(variable_name(section.name) + "_");
         });
-    if (near) {
-      report({source, 1, 1, static_cast<int>(name.size())},
-             fmt::format("no field of a job belongs to the variable {}", name),
-             near_variable(wanted));
-    }
+    if (near == sections().end()) return;
+    const bool is_section = wanted == variable_name(near->name);
+    report({source, 1, 1, static_cast<int>(name.size())},
+           fmt::format("no field of a job belongs to the variable {}", name),
+           is_section ? fmt::format("`{}` is a group of fields; {} is its first", near->name,
+                                    fields_of(near->name).front()->variable())
+                      : near_variable(wanted));
   }
 
   void read_set(const std::string& set) {

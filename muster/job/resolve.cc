@@ -120,14 +120,18 @@ void resolve_schedule(Draft& draft) {
     schedule.warmup = Interval::of_fraction(0.3);
     draft.derive("schedule.warmup", "for one_cycle");
   }
-  const auto& max_steps = draft.spec.training.max_steps;
-  if (schedule.warmup.unit() == Interval::Unit::kSteps && max_steps &&
-      schedule.warmup.amount() > static_cast<double>(*max_steps)) {
-    draft.complain({"schedule.warmup", "training.max_steps"},
-                   fmt::format("schedule.warmup {} is longer than training.max_steps {}",
-                               draft.shown("schedule.warmup"), draft.shown("training.max_steps")),
+  // In another unit the length of the data decides; the worker checks again when it knows.
+  const auto check = [&](Interval::Unit unit, const auto& length, std::string_view field) {
+    if (schedule.warmup.unit() != unit || !length ||
+        schedule.warmup.amount() <= static_cast<double>(*length))
+      return;
+    draft.complain({"schedule.warmup", field},
+                   fmt::format("schedule.warmup {} is longer than {} {}",
+                               draft.shown("schedule.warmup"), field, draft.shown(field)),
                    "the peak would never be reached");
-  }
+  };
+  check(Interval::Unit::kSteps, draft.spec.training.max_steps, "training.max_steps");
+  check(Interval::Unit::kEpochs, draft.spec.training.epochs, "training.epochs");
 }
 
 void resolve_evaluation(Draft& draft) {

@@ -1,5 +1,7 @@
 #include "muster/app/worker/build_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -139,8 +141,9 @@ train::TrainingLength training_length(const job::TrainingSpec& training, std::in
   return {.total_steps = steps, .steps_per_epoch = per_epoch};
 }
 
-optim::ScheduleSpec build_schedule(const job::JobSpec& job, const train::TrainingLength& length,
-                                   std::int64_t epoch_size) {
+Result<optim::ScheduleSpec> build_schedule(const job::JobSpec& job,
+                                           const train::TrainingLength& length,
+                                           std::int64_t epoch_size) {
   const data::StepPlan plan = plan_of(job.training, epoch_size);
   const auto per_epoch = static_cast<double>(length.steps_per_epoch);
   const std::int64_t warmup = job.schedule.warmup.steps(length.total_steps, per_epoch);
@@ -152,12 +155,19 @@ optim::ScheduleSpec build_schedule(const job::JobSpec& job, const train::Trainin
                            .total_samples = plan.at(Step{length.total_steps}).samples_seen,
                            .warmup_samples = plan.at(Step{warmup}).samples_seen,
                            .final_ratio = job.schedule.final_ratio};
+  if (warmup > length.total_steps) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[job] schedule.warmup is {} steps, the whole training only {}: the "
+                            "peak would never be reached; shorten the one or lengthen the other",
+                            warmup, length.total_steps));
+  }
   if (spec.kind == optim::ScheduleKind::kOneCycle &&
       warmup > 0) {  // the warm-up is its rising part
     spec.rise_fraction =
         static_cast<double>(spec.warmup_samples) / static_cast<double>(spec.total_samples);
     spec.warmup_samples = 0;
   }
+  MUSTER_TRY(optim::validate(spec));
   return spec;
 }
 

@@ -25,7 +25,8 @@ Result<std::unique_ptr<optim::Optimizer>> build_optimizer(const job::OptimizerSp
 train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size);
 
 // In samples; the peak scaled for the global batch.
-optim::ScheduleSpec build_schedule(const job::JobSpec& job, const train::TrainingLength& length,
-                                   std::int64_t epoch_size);
+Result<optim::ScheduleSpec> build_schedule(const job::JobSpec& job,
+                                           const train::TrainingLength& length,
+                                           std::int64_t epoch_size);
 
 }  // namespace muster::app

@@ -94,7 +94,7 @@ class Training {
 
  private:
   train::TrainerParts parts();
-  train::TrainerOptions options() const;
+  Result<train::TrainerOptions> options() const;
   void announce();
   void conclude(const train::Outcome& outcome, Duration took);
   std::string reason_of(train::Ending ending) const;  // for a person; empty: as planned
@@ -131,16 +131,17 @@ Status Training::prepare(bool resume) {
   return ok();
 }
 
-train::TrainerOptions Training::options() const {
+Result<train::TrainerOptions> Training::options() const {
   const bool text = job_.data.type == job::DataType::kText;
-  return {.length = length_,
-          .schedule = build_schedule(job_, length_, epoch_size_),
-          .evaluation = job_.evaluation,
-          .checkpoint = job_.checkpoint,
-          .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
-          .keeps_time = session_.first_rank(),
-          .predicts_bytes = text,
-          .tokens_per_sample = text ? job_.data.context_length : 0};
+  MUSTER_ASSIGN(const optim::ScheduleSpec schedule, build_schedule(job_, length_, epoch_size_));
+  return train::TrainerOptions{.length = length_,
+                               .schedule = schedule,
+                               .evaluation = job_.evaluation,
+                               .checkpoint = job_.checkpoint,
+                               .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
+                               .keeps_time = session_.first_rank(),
+                               .predicts_bytes = text,
+                               .tokens_per_sample = text ? job_.data.context_length : 0};
 }
 
 train::TrainerParts Training::parts() {
@@ -191,8 +192,9 @@ void Training::announce() {
 
 Result<train::Outcome> Training::run() {
   const TimePoint began = system_clock().now();
+  MUSTER_ASSIGN(const train::TrainerOptions trainer_options, options());
   announce();
-  train::Trainer trainer(parts(), options(), progress_);
+  train::Trainer trainer(parts(), trainer_options, progress_);
   MUSTER_ASSIGN(train::Outcome outcome, trainer.run());
   if (outcome.ending != train::Ending::kStopRequested) MUSTER_TRY(generate());
   conclude(outcome, system_clock().now() - began);
