@@ -23,7 +23,7 @@ Check check_status(std::string name, const Status& status, std::string value, st
   return {std::move(name), CheckState::kBad, status.error().message, std::move(fix)};
 }
 
-std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 Check check_muster(Context&) {
   return {

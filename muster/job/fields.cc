@@ -61,7 +61,7 @@ std::vector<std::string_view> keys_of(std::string_view section) {
     const auto parent = dot == std::string_view::npos ? "" : known.name.substr(0, dot);
     if (!known.name.empty() && parent == section) keys.emplace_back(known.name.substr(dot + 1));
   }
-  if (section.empty()) keys.push_back("quick");
+  if (section.empty()) keys.emplace_back("quick");
   return keys;
 }
 

@@ -1,5 +1,6 @@
 #include "muster/net/credentials.h"
 
+#include <fmt/format.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 

@@ -17,7 +17,7 @@ Result<RunFolder> RunFolder::create(Files& files, const Path& runs, std::string_
                                     WallTime now, Entropy& entropy) {
   const std::string leaf =
       fmt::format("{}-{:06x}", format_utc(now, true), entropy.next() & 0xFFFFFF);
-  const RunFolder folder(runs / name / leaf);
+  RunFolder folder(runs / name / leaf);
   MUSTER_TRY(files.create_folders(folder.logs()));
   MUSTER_TRY(files.create_folders(folder.checkpoints()));
   MUSTER_TRY(files.link(leaf, runs / name / kLatest));
@@ -39,7 +39,7 @@ Result<RunFolder> RunFolder::newest_saved(Files& files, const Path& runs, std::s
     // Names begin with the time, so the last one is the newest.
     for (auto leaf = names->rbegin(); leaf != names->rend(); ++leaf) {
       if (*leaf == kLatest) continue;
-      const RunFolder run(all / *leaf);
+      RunFolder run(all / *leaf);
       if (run.has_checkpoint(files)) return run;
       passed_over.push_back(run.root());
     }

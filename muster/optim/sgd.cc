@@ -29,6 +29,7 @@ void Sgd::update_group(const Group& group) {
 
 std::vector<StateTensor> Sgd::state() {
   std::vector<StateTensor> state;
+  state.reserve(momentum_.size());
   for (std::size_t i = 0; i < momentum_.size(); ++i)
     state.push_back({"optimizer/" + parameters()[i].name + "/momentum", momentum_[i]});
   return state;

@@ -74,7 +74,7 @@ class Queue {
 Work Queue::push(Op op, const OpOptions& options) {
   if (auto valid = check_op(op, group_); !valid) return Work::ended(std::move(valid));
   Submitted submitted{std::move(op), options, Deadline::after(clock_, options.timeout)};
-  const Work work(submitted.state);
+  Work work(submitted.state);
   const bool message = point_to_point(submitted.op);
   {
     const std::lock_guard lock(mutex_);

@@ -61,7 +61,7 @@ Status compare(const Pending& pending, const Group& group) {
 // do. They end in order on one thread, and so the operations are submitted in order.
 class OrderCheckingCommunicator final : public Forward {
  public:
-  OrderCheckingCommunicator(CommunicatorPtr inner, CommunicatorPtr announcements)
+  OrderCheckingCommunicator(const CommunicatorPtr& inner, CommunicatorPtr announcements)
       : Forward(inner), shared_(inner), announcements_(std::move(announcements)) {}
 
   Work submit(Op op, const OpOptions& options) override {
