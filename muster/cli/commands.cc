@@ -2,6 +2,7 @@
 #include "muster/cli/application.h"
 #include "muster/cli/checkpoint_command.h"
 #include "muster/cli/completion_command.h"
+#include "muster/cli/data_command.h"
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
 #include "muster/cli/train_command.h"
@@ -13,6 +14,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_train_command(app, context);
   add_validate_command(app, context);
   add_checkpoint_command(app, context);
+  add_data_command(app, context);
   add_doctor_command(app, context);
   add_help_command(app, context);
   add_completion_command(app, context);

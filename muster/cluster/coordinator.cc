@@ -20,7 +20,7 @@ class Shell : public std::enable_shared_from_this<Shell> {
         events_(std::move(events)),
         log_(std::move(log)) {}
 
-  void accept(std::shared_ptr<net::Connection> connection) {
+  void accept(const std::shared_ptr<net::Connection>& connection) {
     const PeerId peer = ++last_peer_;
     connections_[peer] = connection;
     connection->start(create_control_receiver({
@@ -149,7 +149,7 @@ Result<std::unique_ptr<Coordinator>> create_coordinator(net::Network& network,
       std::make_shared<Shell>(network, std::move(options), std::move(events), std::move(log));
   auto listener = network.listen(
       address, [weak = std::weak_ptr(shell)](std::shared_ptr<net::Connection> connection) {
-        if (const auto open = weak.lock()) open->accept(std::move(connection));
+        if (const auto open = weak.lock()) open->accept(connection);
       });
   if (!listener) return with_context(listener.error(), "[cluster/coordinator]");
   network.loop().post([weak = std::weak_ptr(shell)] {

@@ -32,7 +32,7 @@ struct CoordinatorEvents {
   std::function<void(const Welcome& generation)> on_generation;  // rank: kNoRank
   std::function<void(std::int32_t worker, const Progress&)> on_progress;
   std::function<void(std::int32_t worker, const Bytes& content)> on_report;
-  // A worker told of its own failure.
+  // A worker told of its own failure; error.peer: the worker it accuses.
   std::function<void(std::int32_t worker, const Error&, const Progress&)> on_failure;
   // Connection lost without Leave (kPeerLost), or silent for too long (kTimeout).
   std::function<void(std::int32_t worker, const Error&)> on_lost;
@@ -82,10 +82,12 @@ class CoordinatorState {
   void join(PeerId peer, const Join& message, TimePoint now);
   void decide(TimePoint now);
   void publish(const std::vector<std::int32_t>& members);
-  void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
+  void exclude(PeerId peer, const WorkerInfo& info);
+  void on_member_message(PeerId peer, Worker& worker, const Message& message);
+  Failure by_worker(Failure failure) const;
   void lose(Worker& worker, Error why);
   void answer(PeerId peer, const StoreRequest& request);
-  void store(const std::string& key, Bytes value);
+  void store(const std::string& key, const Bytes& value);
   void reply(PeerId peer, std::uint64_t id, Bytes value, std::int64_t number = 0);
   void tell(std::function<void(const CoordinatorEvents&)> what);
   std::string missing_workers() const;
@@ -100,6 +102,7 @@ class CoordinatorState {
   std::vector<std::int32_t> current_;
   Generation generation_{0};
   bool gave_up_ = false;
+  bool ending_ = false;  // somebody has left in good order: the training is over
   std::string reason_;
   std::map<std::string, Bytes> values_;
   std::map<std::string, std::int64_t> counters_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "muster/base/units.h"
 #include "muster/cluster/coordinator.h"
 
 namespace muster::cluster {
@@ -24,7 +25,7 @@ CoordinatorState::CoordinatorState(CoordinatorOptions options, TimePoint now, Lo
 std::vector<Action> CoordinatorState::take_actions() { return std::exchange(actions_, {}); }
 
 void CoordinatorState::tell(std::function<void(const CoordinatorEvents&)> what) {
-  actions_.push_back(TellAction{std::move(what)});
+  actions_.emplace_back(TellAction{std::move(what)});
 }
 
 CoordinatorState::Worker* CoordinatorState::find_worker(std::int32_t worker) {
@@ -41,19 +42,18 @@ std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& mes
   }
   const auto found = workers_.find(peer);
   if (found == workers_.end()) {
-    actions_.push_back(CloseAction{
+    actions_.emplace_back(CloseAction{
         peer, fail(ErrorCode::kInvalid,
                    fmt::format("[cluster/coordinator] a peer sent \"{}\" before it joined",
                                name(message)))});
     return take_actions();
   }
   found->second.candidate.last_heard = now;
-  on_member_message(peer, found->second, message, now);
+  on_member_message(peer, found->second, message);
   return take_actions();
 }
 
-void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Message& message,
-                                         TimePoint now) {
+void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Message& message) {
   const auto number = worker.candidate.info.worker;
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
     worker.progress = heartbeat->progress;
@@ -65,23 +65,30 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
       if (events.on_report) events.on_report(number, content);
     });
   } else if (const auto* failure = std::get_if<Failure>(&message)) {
-    tell([number, failure = *failure](const CoordinatorEvents& events) {
+    tell([number, failure = by_worker(*failure)](const CoordinatorEvents& events) {
       if (events.on_failure) events.on_failure(number, failure.error, failure.progress);
     });
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
     answer(peer, *request);
   } else if (std::holds_alternative<Leave>(message)) {
     worker.candidate.leaving = true;
+    ending_ = true;
     tell([number](const CoordinatorEvents& events) {
       if (events.on_leave) events.on_leave(number);
     });
-    decide(now);
   } else {
-    actions_.push_back(CloseAction{
+    actions_.emplace_back(CloseAction{
         peer, fail(ErrorCode::kInvalid,
                    fmt::format("[cluster/coordinator] {} sent \"{}\", which only a coordinator may",
                                where(worker.candidate.info), name(message)))});
   }
+}
+
+// A worker accuses ranks of its generation; whoever launched it knows workers.
+Failure CoordinatorState::by_worker(Failure failure) const {
+  const auto rank = static_cast<std::size_t>(to_int(failure.error.peer));
+  if (rank < current_.size()) failure.error.peer = Rank{current_[rank]};
+  return failure;
 }
 
 void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
@@ -90,7 +97,7 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   const bool misnumbered =
       message.info.worker < 0 || message.info.worker >= options_.policy.max_workers;
   if (twice || misnumbered) {
-    actions_.push_back(
+    actions_.emplace_back(
         CloseAction{peer, fail(ErrorCode::kInvalid,
                                fmt::format("[cluster/join] {} is refused: {}", where(message.info),
                                            twice ? "a worker of this number has joined already"
@@ -162,7 +169,7 @@ std::string CoordinatorState::missing_workers() const {
 
 void CoordinatorState::lose(Worker& worker, Error why) {
   if (std::exchange(worker.lost, true)) return;
-  why.peer = rank_of(current_, worker.candidate.info.worker);
+  why.peer = Rank{worker.candidate.info.worker};
   tell([number = worker.candidate.info.worker,
         why = std::move(why)](const CoordinatorEvents& events) {
     if (events.on_lost) events.on_lost(number, why);
@@ -170,6 +177,7 @@ void CoordinatorState::lose(Worker& worker, Error why) {
 }
 
 void CoordinatorState::decide(TimePoint now) {
+  if (ending_) return;
   MembershipView view{{}, current_, last_join_};
   for (const auto& [peer, worker] : workers_) view.candidates.push_back(worker.candidate);
   auto decision = decide_membership(now, view, options_.policy);
@@ -190,23 +198,34 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members) {
   });
   for (const auto& [peer, worker] : workers_) {
     welcome.rank = rank_of(members, worker.candidate.info.worker);
-    if (welcome.rank != kNoRank) actions_.push_back(SendAction{peer, welcome});
+    if (welcome.rank != kNoRank) actions_.emplace_back(SendAction{peer, welcome});
+    if (worker.lost && worker.candidate.connected) exclude(peer, worker.candidate.info);
   }
+}
+
+// One that was silent and may wake up must learn that the others have gone on without it.
+void CoordinatorState::exclude(PeerId peer, const WorkerInfo& info) {
+  actions_.emplace_back(CloseAction{
+      peer, fail(ErrorCode::kStale,
+                 fmt::format("[cluster/heartbeat] {} was silent for more than {} and is no longer "
+                             "part of the job, which goes on in generation {}",
+                             where(info), format_duration(options_.policy.heartbeat_timeout),
+                             to_int(generation_)))});
 }
 
 std::vector<Action> CoordinatorState::broadcast(const Message& message) {
   for (const auto& [peer, worker] : workers_)
-    if (worker.candidate.connected) actions_.push_back(SendAction{peer, message});
+    if (worker.candidate.connected) actions_.emplace_back(SendAction{peer, message});
   return take_actions();
 }
 
 // ---- the store
 
 void CoordinatorState::reply(PeerId peer, std::uint64_t id, Bytes value, std::int64_t number) {
-  actions_.push_back(SendAction{peer, StoreReply{id, std::move(value), number}});
+  actions_.emplace_back(SendAction{peer, StoreReply{id, std::move(value), number}});
 }
 
-void CoordinatorState::store(const std::string& key, Bytes value) {
+void CoordinatorState::store(const std::string& key, const Bytes& value) {
   values_[key] = value;
   const auto waiting = waiting_.extract(key);
   if (waiting.empty()) return;

@@ -40,7 +40,7 @@ std::map<std::string, std::string> to_variables(const WorkerEnvironment& environ
   const auto& e = environment;
   return {{"MUSTER_COORDINATOR", net::to_string(e.coordinator)},
           {"MUSTER_WORKER", std::to_string(e.worker)},
-          {"MUSTER_WORKERS", std::to_string(e.workers)},
+          {"MUSTER_WORLD_SIZE", std::to_string(e.workers)},
           {"MUSTER_LANES", std::to_string(e.lanes)},
           {net::kCredentialsVariable, e.credentials},
           {"RANK", std::to_string(e.worker)},
@@ -59,7 +59,7 @@ Result<WorkerEnvironment> read_environment(const VariableLookup& variable) {
   environment.coordinator = std::move(*address);
   MUSTER_ASSIGN(environment.credentials, need(variable, net::kCredentialsVariable));
   MUSTER_ASSIGN(environment.worker, need_number(variable, "MUSTER_WORKER", 0));
-  MUSTER_ASSIGN(environment.workers, need_number(variable, "MUSTER_WORKERS", 1));
+  MUSTER_ASSIGN(environment.workers, need_number(variable, "MUSTER_WORLD_SIZE", 1));
   MUSTER_ASSIGN(environment.lanes, need_number(variable, "MUSTER_LANES", 1));
   MUSTER_ASSIGN(environment.local_worker, need_number(variable, "LOCAL_RANK", 0));
   MUSTER_ASSIGN(environment.local_workers, need_number(variable, "LOCAL_WORLD_SIZE", 1));

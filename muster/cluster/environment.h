@@ -16,7 +16,7 @@ namespace muster::cluster {
 struct WorkerEnvironment {
   net::Address coordinator;        // MUSTER_COORDINATOR, and MASTER_ADDR, MASTER_PORT
   std::int32_t worker = 0;         // MUSTER_WORKER, and RANK
-  std::int32_t workers = 1;        // MUSTER_WORKERS, and WORLD_SIZE
+  std::int32_t workers = 1;        // MUSTER_WORLD_SIZE, and WORLD_SIZE
   std::int32_t local_worker = 0;   // LOCAL_RANK
   std::int32_t local_workers = 1;  // LOCAL_WORLD_SIZE
   std::int32_t lanes = 1;          // MUSTER_LANES: threads this worker should compute on

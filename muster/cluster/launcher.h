@@ -1,6 +1,8 @@
 #pragma once
 // A launcher starts a job's workers, keeps the coordinator, and sees to it that the job ends as a
-// whole: all workers finish, or all are gone within a second and the culprit is named.
+// whole: all workers that are left finish, or all are gone within a second and the culprit is
+// named. A worker that dies, or is silent for too long, is no failure of the job while enough are
+// left.
 
 #include <cstdint>
 #include <map>
@@ -22,29 +24,17 @@ struct LaunchSpec {
   std::vector<std::string> command;                // of every worker
   std::map<std::string, std::string> environment;  // added for every worker
   std::int32_t workers = 1;
-  std::vector<int> cores;  // shared out among the workers; empty: all this process may use
-  bool pin = true;         // each worker to its share, where there is a core for each
-  Path log_folder;         // rank-N.log are written here; empty: nowhere
+  std::int32_t min_workers = 1;  // while so many are left, the job outlives the others
+  std::vector<int> cores;        // shared out among the workers; empty: all this process may use
+  bool pin = true;               // each worker to its share, where there is a core for each
+  Path log_folder;               // rank-N.log are written here; empty: nowhere
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
   Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
   bool insecure_plaintext = false;                  // see net::NetworkOptions
 };
 
-// Sees the job run. Called on one thread; must not block for long.
-class LaunchObserver {
- public:
-  virtual ~LaunchObserver() = default;
-  virtual void on_generation(const Welcome& /*generation*/) {}
-  virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}
-  virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
-  // One whole line of a worker's output, without prefix and newline.
-  virtual void on_line(Rank /*rank*/, bool /*is_error*/, std::string_view /*line*/) {}
-  // SIGINT, SIGTERM, SIGHUP, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
-  virtual void on_stop(int /*signal*/, StopReason /*reason*/) {}
-};
-
-// Why a job failed: the first culprit, not those who fell over it.
+// A worker that failed, and with it the job or not: the first culprit, not those who fell over it.
 struct JobFailure {
   Rank rank = kNoRank;
   std::string host;
@@ -57,6 +47,21 @@ struct JobFailure {
 };
 // Several lines for a person.
 std::string describe(const JobFailure& failure);
+
+// Sees the job run. Called on one thread; must not block for long.
+class LaunchObserver {
+ public:
+  virtual ~LaunchObserver() = default;
+  virtual void on_generation(const Welcome& /*generation*/) {}
+  // The job goes on with `left` workers without this one.
+  virtual void on_loss(const JobFailure& /*loss*/, std::int32_t /*left*/) {}
+  virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}
+  virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
+  // One whole line of a worker's output, without prefix and newline.
+  virtual void on_line(Rank /*rank*/, bool /*is_error*/, std::string_view /*line*/) {}
+  // SIGINT, SIGTERM, SIGHUP, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
+  virtual void on_stop(int /*signal*/, StopReason /*reason*/) {}
+};
 
 struct JobEnd {
   std::optional<JobFailure> failure;

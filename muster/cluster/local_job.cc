@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 
 namespace muster::cluster {
@@ -97,7 +98,9 @@ void LocalJob::begin(Coordinator& coordinator,
 void LocalJob::consider() {
   if (state_ == State::kEnding || state_ == State::kOver) return;
   std::vector<Evidence> evidence;
-  for (const auto& worker : workers_) evidence.push_back(worker->evidence);
+  evidence.reserve(workers_.size());
+  for (const auto& worker : workers_)
+    if (!worker->written_off) evidence.push_back(worker->evidence);
   verdict_ = judge(evidence, signal_ ? std::optional(128 + *signal_) : std::nullopt);
   if (!verdict_) return;
   if (verdict_->certain) return conclude();
@@ -113,12 +116,42 @@ void LocalJob::conclude() {
     state_ = State::kRunning;
     return;
   }
+  auto* culprit = find(to_int(verdict_->culprit));
+  if (culprit != nullptr && can_do_without(*culprit)) return write_off(*culprit);
   state_ = State::kEnding;
-  const auto* culprit = find(to_int(verdict_->culprit));
   verdict_error_ = culprit != nullptr ? error_of(*culprit)
                                       : Error{ErrorCode::kInternal, verdict_->reason, kNoRank};
   if (culprit != nullptr) verdict_progress_ = culprit->progress;
   end_all(*verdict_error_);
+}
+
+// A death or silence says nothing about the others; a fault that a worker reported of itself (NaN,
+// unreadable data, a full disk) would meet them as well.
+bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
+  const Evidence& evidence = culprit.evidence;
+  const bool died = evidence.end ? evidence.end->signal.has_value() : evidence.lost.has_value();
+  return published_ && died && !evidence.reported && left_without(culprit) >= spec_.min_workers;
+}
+
+std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
+  return static_cast<std::int32_t>(
+      std::count_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+        return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
+               !worker->evidence.left;
+      }));
+}
+
+void LocalJob::write_off(WorkerProcess& culprit) {
+  verdict_error_ = error_of(culprit);
+  verdict_progress_ = culprit.progress;
+  const JobFailure loss = failure_of(culprit);
+  culprit.written_off = true;
+  culprit.kill();  // one that only hangs must not come back
+  state_ = State::kRunning;
+  verdict_.reset();
+  observer_.on_loss(loss, left_without(culprit));
+  consider();
+  check_over();
 }
 
 // What the culprit said, what others saw of it, or how it ended.
@@ -190,18 +223,16 @@ JobEnd LocalJob::result() const {
         -worker->evidence.end->signal.value_or(SIGKILL)));
   if (!verdict_) return end;
   const auto index = static_cast<std::size_t>(to_int(verdict_->culprit));
-  JobFailure failure{verdict_->culprit, {}, 0, verdict_->reason, *verdict_error_,
-                     verdict_progress_, {}, {}};
-  if (index < workers_.size()) {
-    const auto& culprit = *workers_[index];
-    failure.host = culprit.host;
-    failure.pid = culprit.pid();
-    failure.reason = reason_of(culprit);
-    failure.last_lines = culprit.last_lines();
-    failure.log = culprit.log_path();
-  }
-  end.failure = std::move(failure);
+  end.failure = index < workers_.size()
+                    ? failure_of(*workers_[index])
+                    : JobFailure{verdict_->culprit, {}, 0, verdict_->reason, *verdict_error_,
+                                 verdict_progress_, {}, {}};
   return end;
+}
+
+JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
+  return {culprit.evidence.rank, culprit.host,      culprit.pid(),        reason_of(culprit),
+          *verdict_error_,       verdict_progress_, culprit.last_lines(), culprit.log_path()};
 }
 
 // ---- signals

@@ -29,6 +29,10 @@ class LocalJob {
   WorkerProcess* find(std::int32_t worker);
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();
+  bool can_do_without(const WorkerProcess& culprit) const;
+  std::int32_t left_without(const WorkerProcess& culprit) const;
+  void write_off(WorkerProcess& culprit);
+  JobFailure failure_of(const WorkerProcess& culprit) const;
   void end_all(const Error& why);
   void kill_all();
   void check_over();

@@ -41,7 +41,8 @@ struct StopAtEnd {
 
 CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   CoordinatorOptions options;
-  options.policy.min_workers = options.policy.max_workers = spec.workers;
+  options.policy.max_workers = options.policy.start_workers = spec.workers;
+  options.policy.min_workers = spec.min_workers;
   options.policy.heartbeat_timeout = spec.heartbeat_timeout;
   options.join_timeout = spec.join_timeout;
   return options;

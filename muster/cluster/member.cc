@@ -31,7 +31,7 @@ class Latched {
     lock.unlock();
     if (then) std::apply(then, *happened_);
   }
-  void on(std::function<void(const Args&...)> then) {
+  void on(const std::function<void(const Args&...)>& then) {
     std::unique_lock lock(mutex_);
     then_ = then;
     if (!happened_) return;
@@ -73,17 +73,22 @@ class Session : public std::enable_shared_from_this<Session> {
     send(Join{options_.info});
   }
 
-  Result<Membership> wait_welcome(Deadline deadline) {
+  Result<Membership> wait_newer(Generation than, Deadline deadline) {
     std::unique_lock lock(mutex_);
-    while (membership_.members.empty()) {
+    while (membership_.generation <= than) {
       if (lost_error_) return *lost_error_;
       if (deadline.passed(loop_.clock()))
         return fail(ErrorCode::kTimeout,
-                    fmt::format("[cluster/join] worker {} has joined, but not all others did in "
-                                "time; the launcher names them",
-                                options_.info.worker));
+                    fmt::format("[cluster/join] worker {} waits for generation {}, which has not "
+                                "come about in time; the launcher says who is missing",
+                                options_.info.worker, to_int(than) + 1));
       loop_.clock().wait_until(lock, changed_, deadline.at());
     }
+    return membership_;
+  }
+
+  Membership membership_now() {
+    const std::lock_guard lock(mutex_);
     return membership_;
   }
 
@@ -125,12 +130,16 @@ class Session : public std::enable_shared_from_this<Session> {
     store_->end(fail(ErrorCode::kCancelled, "[cluster/store] the member has ended"));
   }
 
-  RemoteStore& store() noexcept { return *store_; }
+  std::shared_ptr<KvStore> store(Generation generation) { return store_->of(generation); }
   Latched<StopReason>& stop() noexcept { return stop_; }
   Latched<Error>& lost() noexcept { return lost_; }
   void on_dump(std::function<void()> then) {
     const std::lock_guard lock(mutex_);
     on_dump_ = std::move(then);
+  }
+  void on_generation(std::function<void(const Membership&)> then) {
+    const std::lock_guard lock(mutex_);
+    on_generation_ = std::move(then);
   }
   std::optional<StopReason> stop_requested() const noexcept {
     const int reason = stop_reason_.load();
@@ -149,17 +158,9 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  Membership membership_now() {
-    const std::lock_guard lock(mutex_);
-    return membership_;
-  }
-
   void on_message(const Message& message) {
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
-      const std::lock_guard lock(mutex_);
-      if (!membership_.members.empty()) return;  // a later generation: nobody here follows it yet
-      membership_ = {welcome->generation, welcome->rank, welcome->members};
-      changed_.notify_all();
+      enter({welcome->generation, welcome->rank, welcome->members});
     } else if (const auto* reply = std::get_if<StoreReply>(&message)) {
       store_->on_reply(*reply);
     } else if (const auto* stopping = std::get_if<Stop>(&message)) {
@@ -170,6 +171,17 @@ class Session : public std::enable_shared_from_this<Session> {
     } else if (std::holds_alternative<Dump>(message)) {
       dump();
     }
+  }
+
+  void enter(const Membership& membership) {
+    std::unique_lock lock(mutex_);
+    if (membership.generation <= membership_.generation) return;
+    membership_ = membership;
+    changed_.notify_all();
+    const auto then = on_generation_;
+    lock.unlock();
+    store_->on_generation(membership.generation);
+    if (then) then(membership);
   }
 
   void dump() {
@@ -219,18 +231,26 @@ class Session : public std::enable_shared_from_this<Session> {
   Membership membership_;
   Progress progress_;
   std::function<void()> on_dump_;
+  std::function<void(const Membership&)> on_generation_;
   std::optional<Error> lost_error_;
   bool closed_ = false;
 };
 
 class NetworkMember : public Member {
  public:
-  NetworkMember(std::shared_ptr<Session> session, Membership membership)
-      : session_(std::move(session)), membership_(std::move(membership)) {}
+  explicit NetworkMember(std::shared_ptr<Session> session) : session_(std::move(session)) {}
   ~NetworkMember() override { session_->close(); }
 
-  const Membership& membership() const noexcept override { return membership_; }
-  KvStore& store() noexcept override { return session_->store(); }
+  Membership membership() const override { return session_->membership_now(); }
+  Result<Membership> wait_newer(Generation than, Deadline deadline) override {
+    return session_->wait_newer(than, deadline);
+  }
+  std::shared_ptr<KvStore> store(Generation generation) override {
+    return session_->store(generation);
+  }
+  void on_generation(std::function<void(const Membership&)> then) override {
+    session_->on_generation(std::move(then));
+  }
   void progress(Progress progress) override { session_->set_progress(std::move(progress)); }
   void report(Bytes content) override { session_->send(Report{std::move(content)}); }
   std::optional<StopReason> stop_requested() const noexcept override {
@@ -250,7 +270,6 @@ class NetworkMember : public Member {
 
  private:
   std::shared_ptr<Session> session_;
-  Membership membership_;
 };
 
 }  // namespace
@@ -266,12 +285,12 @@ Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions option
   network.loop().post([weak = std::weak_ptr(session)] {
     if (const auto open = weak.lock()) open->beat();
   });
-  auto membership = session->wait_welcome(deadline);
+  const auto membership = session->wait_newer(Generation{0}, deadline);
   if (!membership) {
     session->close();
     return membership.error();
   }
-  return std::unique_ptr<Member>(std::make_unique<NetworkMember>(session, std::move(*membership)));
+  return std::unique_ptr<Member>(std::make_unique<NetworkMember>(session));
 }
 
 }  // namespace muster::cluster

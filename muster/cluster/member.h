@@ -38,8 +38,13 @@ class Member {
   // Leaves nothing running. Without leave() or fail() before, the coordinator sees a lost worker.
   virtual ~Member() = default;
 
-  virtual const Membership& membership() const noexcept = 0;
-  virtual KvStore& store() noexcept = 0;
+  // The newest generation that this worker belongs to.
+  virtual Membership membership() const = 0;
+  // Waits for one newer than `than`. kTimeout, or why the job is lost.
+  virtual Result<Membership> wait_newer(Generation than, Deadline deadline) = 0;
+  // The job's store for as long as `generation` is the newest; afterwards it answers kStale at
+  // once, also to whoever waits.
+  virtual std::shared_ptr<KvStore> store(Generation generation) = 0;
 
   // The latest progress; sent with the next heartbeat, which a timer sends by itself.
   virtual void progress(Progress progress) = 0;
@@ -47,6 +52,8 @@ class Member {
 
   virtual std::optional<StopReason> stop_requested() const noexcept = 0;
   virtual void on_stop(std::function<void(StopReason)> then) = 0;
+  // Whenever a newer generation has begun.
+  virtual void on_generation(std::function<void(const Membership&)> then) = 0;
   virtual void on_dump(std::function<void()> then) = 0;
   // The coordinator is gone (kPeerLost), or told that the job has failed (error.peer: the culprit).
   virtual void on_lost(std::function<void(const Error&)> then) = 0;

@@ -75,12 +75,14 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   const auto members = proposal(alive_by_worker(now, view, policy), view, policy, survivors);
   const auto lost = losses(now, view, policy);
   const auto because = lost.empty() ? "" : ": " + lost;
-  if (!view.current.empty() && 2 * survivors <= view.current.size())
-    return {std::nullopt, fmt::format("only {} of the {} members are left, which is no majority{}",
-                                      survivors, view.current.size(), because)};
-  if (static_cast<std::int32_t>(members.size()) < policy.min_workers)
-    return {std::nullopt, fmt::format("{} of at least {} workers are here{}", members.size(),
-                                      policy.min_workers, because)};
+  if (!view.current.empty() && survivors == 0)
+    return {std::nullopt, fmt::format("none of the {} members is left to hand over the state{}",
+                                      view.current.size(), because)};
+  const auto least = view.current.empty() ? std::max(policy.min_workers, policy.start_workers)
+                                          : policy.min_workers;
+  if (static_cast<std::int32_t>(members.size()) < least)
+    return {std::nullopt,
+            fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};
   if (members == view.current)
     return {members, fmt::format("all {} members are well", members.size())};
   if (lost.empty() && still_settling(now, members.size(), view, policy)) {

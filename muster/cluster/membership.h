@@ -31,7 +31,8 @@ struct MembershipView {
 
 struct MembershipPolicy {
   std::int32_t min_workers = 1;
-  std::int32_t max_workers = 1;  // min == max: a fixed membership
+  std::int32_t max_workers = 1;    // min == max: a fixed membership
+  std::int32_t start_workers = 1;  // the first generation waits for so many
   Duration heartbeat_timeout = std::chrono::seconds(10);
   Duration settle = std::chrono::seconds(1);  // below max_workers: wait this long for more to join
 };
@@ -43,8 +44,9 @@ struct MembershipDecision {
   std::string reason;
 };
 
-// Survivors keep their order and come first, newcomers follow by worker number. A generation that
-// follows another needs more than half of it, so that two halves of a split never both go on.
+// Survivors keep their order and come first, newcomers follow by worker number. Two halves of a
+// split never both go on: there is one coordinator, it counts those whom it hears, and whoever does
+// not hear from it stops. `min_workers` may ask for more, such as a majority.
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy);
 

@@ -12,23 +12,25 @@
 
 namespace muster::cluster {
 
-// Thread-safe. Not to be asked on the loop's thread, which brings the answers.
-class RemoteStore : public KvStore {
+// Thread-safe. Not to be asked on the loop's thread, which brings the answers. Owned by shared
+// pointers: the views keep it.
+class RemoteStore : public std::enable_shared_from_this<RemoteStore> {
  public:
   using Send = std::function<void(const StoreRequest&)>;
   RemoteStore(Clock& clock, Send send) : clock_(clock), send_(std::move(send)) {}
 
-  Status set(const std::string& key, Bytes value, Deadline deadline) override;
-  Result<Bytes> get(const std::string& key, Deadline deadline) override;
-  Result<std::int64_t> add(const std::string& key, std::int64_t delta, Deadline deadline) override;
-  Result<Bytes> compare_exchange(const std::string& key, Bytes expected, Bytes desired,
-                                 Deadline deadline) override;
+  // The store for as long as `generation` is the newest: then whatever is asked, and whoever waits,
+  // ends with kStale.
+  std::shared_ptr<KvStore> of(Generation generation);
+
+  Result<StoreReply> ask(StoreRequest request, Generation generation, Deadline deadline);
 
   void on_reply(const StoreReply& reply);
+  void on_generation(Generation newest);
   void end(const Error& why);  // all that wait, and all that come, end with `why`
 
  private:
-  Result<StoreReply> ask(StoreRequest request, Deadline deadline);
+  std::optional<Error> obstacle(Generation generation) const;
 
   Clock& clock_;
   Send send_;
@@ -36,6 +38,7 @@ class RemoteStore : public KvStore {
   std::condition_variable changed_;
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, std::optional<StoreReply>> open_;
+  Generation newest_{0};
   std::optional<Error> ended_;
 };
 

@@ -2,32 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/base/check.h"
 #include "muster/base/share.h"
 
 namespace muster::comm {
 namespace {
 
-// Appends the maximal whole subtrees of `node` that lie inside `range`.
-void cover(LeafRange node, LeafRange range, std::vector<LeafRange>& parts) {
-  if (node.end <= range.begin || range.end <= node.begin) return;
-  if (range.begin <= node.begin && node.end <= range.end) {
-    parts.push_back(node);
+// Whether all leaves of `node` belong to one rank.
+bool is_whole(LeafRange node, const LeafOwners& owners) {
+  const auto begin = owners.begin() + node.begin;
+  return std::all_of(begin, owners.begin() + node.end, [&](Rank rank) { return rank == *begin; });
+}
+
+// Appends the maximal whole subtrees of `node`, each to its owner's.
+void cover(LeafRange node, const LeafOwners& owners, std::vector<std::vector<LeafRange>>& parts) {
+  if (is_whole(node, owners)) {
+    const Rank owner = owners[static_cast<std::size_t>(node.begin)];
+    parts[static_cast<std::size_t>(to_int(owner))].push_back(node);
     return;
   }
   const std::int32_t middle = split_point(node);
-  cover({node.begin, middle}, range, parts);
-  cover({middle, node.end}, range, parts);
+  cover({node.begin, middle}, owners, parts);
+  cover({middle, node.end}, owners, parts);
 }
 
-// Appends the sums that finish `node` and returns the part that then holds it. `next` is the first
-// part not yet used: depth first, left to right, parts come in their own order.
-std::int32_t finish(LeafRange node, const std::vector<LeafRange>& parts, std::int32_t& next,
-                    std::vector<SumTree::Sum>& sums) {
-  if (parts[static_cast<std::size_t>(next)] == node) return next++;
+// Appends the sums that finish `node` and returns the part that then holds it. `part_at`: by first
+// leaf, the number of the part that begins there.
+std::int32_t finish(LeafRange node, const LeafOwners& owners,
+                    const std::vector<std::int32_t>& part_at, std::vector<SumTree::Sum>& sums) {
+  if (is_whole(node, owners)) return part_at[static_cast<std::size_t>(node.begin)];
   const std::int32_t middle = split_point(node);
-  const std::int32_t left = finish({node.begin, middle}, parts, next, sums);
-  const std::int32_t right = finish({middle, node.end}, parts, next, sums);
+  const std::int32_t left = finish({node.begin, middle}, owners, part_at, sums);
+  const std::int32_t right = finish({middle, node.end}, owners, part_at, sums);
   sums.push_back({left, right});
   return left;
 }
@@ -39,24 +47,51 @@ LeafRange even_share(std::int32_t total, std::int32_t parts, std::int32_t index)
   return {static_cast<std::int32_t>(share.begin), static_cast<std::int32_t>(share.end)};
 }
 
-SumTree::SumTree(std::int32_t leaves, std::int32_t size) : leaves_(leaves), size_(size) {
-  MUSTER_CHECK(size >= 1 && size <= leaves,
-               fmt::format("[comm/sum_tree] {} leaves for {} ranks: each needs one", leaves, size));
-  std::vector<LeafRange> all;
+LeafOwners even_owners(std::int32_t leaves, std::int32_t size) {
+  LeafOwners owners;
   for (std::int32_t rank = 0; rank < size; ++rank) {
-    std::vector<LeafRange> mine;
-    cover({0, leaves}, even_share(leaves, size, rank), mine);
-    first_part_.push_back(static_cast<std::int32_t>(all.size()));
-    all.insert(all.end(), mine.begin(), mine.end());
-    parts_.push_back(std::move(mine));
+    const auto count = static_cast<std::size_t>(even_share(leaves, size, rank).size());
+    owners.insert(owners.end(), count, Rank{rank});
   }
-  first_part_.push_back(static_cast<std::int32_t>(all.size()));
-  std::int32_t next = 0;
-  finish({0, leaves}, all, next, sums_);
+  return owners;
 }
 
-LeafRange SumTree::range(Rank rank) const noexcept {
-  return even_share(leaves_, size_, to_int(rank));
+LeafOwners inherit_leaves(const LeafOwners& before, const std::vector<Rank>& rank_now) {
+  const auto is_here = [](Rank rank) { return rank != kNoRank; };
+  const auto survivors =
+      static_cast<std::int32_t>(std::count_if(rank_now.begin(), rank_now.end(), is_here));
+  LeafOwners owners;
+  std::vector<std::size_t> orphans;
+  for (const Rank owner : before) {
+    owners.push_back(rank_now[static_cast<std::size_t>(to_int(owner))]);
+    if (owners.back() == kNoRank) orphans.push_back(owners.size() - 1);
+  }
+  for (std::int32_t rank = 0; rank < survivors; ++rank) {
+    const LeafRange share = even_share(static_cast<std::int32_t>(orphans.size()), survivors, rank);
+    for (std::int32_t i = share.begin; i < share.end; ++i)
+      owners[orphans[static_cast<std::size_t>(i)]] = Rank{rank};
+  }
+  return owners;
+}
+
+SumTree::SumTree(const LeafOwners& owners, std::int32_t size)
+    : leaves_(static_cast<std::int32_t>(owners.size())),
+      size_(size),
+      parts_(static_cast<std::size_t>(size)) {
+  MUSTER_CHECK(!owners.empty() && owners.front() == Rank{0}, "rank 0 owns leaf 0");
+  cover({0, leaves_}, owners, parts_);
+  std::vector<std::int32_t> part_at(owners.size(), -1);
+  std::int32_t next = 0;
+  for (std::int32_t rank = 0; rank < size; ++rank) {
+    MUSTER_CHECK(!parts(Rank{rank}).empty(),
+                 fmt::format("[comm/sum_tree] {} leaves for {} ranks: rank {} has none", leaves_,
+                             size, rank));
+    first_part_.push_back(next);
+    for (const LeafRange& part : parts(Rank{rank}))
+      part_at[static_cast<std::size_t>(part.begin)] = next++;
+  }
+  first_part_.push_back(next);
+  finish({0, leaves_}, owners, part_at, sums_);
 }
 
 const std::vector<LeafRange>& SumTree::parts(Rank rank) const noexcept {

@@ -2,8 +2,9 @@
 // The fixed binary tree in which ordered mode sums gradients, so that the bits do not depend on how
 // many workers there were. Leaves are virtual workers 0 … leaves-1. The tree over [lo, hi) splits
 // at lo + the largest power of two below hi - lo, as a binary counter would; so aligned blocks of
-// 2^k leaves are subtrees whatever the total. A rank holds a contiguous range of leaves, which is
-// at most 2·log2(leaves) whole subtrees: its parts, in leaf order.
+// 2^k leaves are subtrees whatever the total. Usually a rank holds a contiguous range of leaves,
+// which is at most 2·log2(leaves) whole subtrees: its parts, in leaf order. After a death the
+// survivors finish the step with leaves that need not be neighbours; the tree stays the same.
 // All of it is pure and thread-safe.
 
 #include <bit>
@@ -31,16 +32,27 @@ constexpr std::int32_t split_point(LeafRange range) noexcept {
          static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(range.size() - 1)));
 }
 
+// Which rank computes each leaf.
+using LeafOwners = std::vector<Rank>;
+
+// Dealt to `size` ranks by even_share. size <= leaves.
+LeafOwners even_owners(std::int32_t leaves, std::int32_t size);
+
+// Who finishes a step that `before` began: ranks that are still there keep their leaves, those of
+// the others are dealt out evenly in rank order. `rank_now[r]`: what rank r is now, kNoRank: gone.
+// Ranks stay in their order.
+LeafOwners inherit_leaves(const LeafOwners& before, const std::vector<Rank>& rank_now);
+
 class SumTree {
  public:
-  // Leaves dealt to `size` ranks by even_share. size <= leaves.
-  SumTree(std::int32_t leaves, std::int32_t size);
+  // Every rank below `size` owns at least one leaf, and rank 0 owns leaf 0.
+  SumTree(const LeafOwners& owners, std::int32_t size);
+  SumTree(std::int32_t leaves, std::int32_t size) : SumTree(even_owners(leaves, size), size) {}
 
   std::int32_t leaves() const noexcept { return leaves_; }
   std::int32_t size() const noexcept { return size_; }
-  LeafRange range(Rank rank) const noexcept;
 
-  // The maximal whole subtrees inside the rank's range, in leaf order.
+  // The maximal whole subtrees of the rank's own leaves, in leaf order.
   const std::vector<LeafRange>& parts(Rank rank) const noexcept;
 
   // How to finish the tree from everybody's parts, numbered rank by rank: sums[i] adds part

@@ -28,17 +28,62 @@ std::vector<std::string> texts_of_parts(const SumTree& tree) {
 }
 
 // A text says which leaves were added to which: equal texts, equal bits.
+std::string text_of_sum(const SumTree& tree) {
+  std::vector<std::string> sum = texts_of_parts(tree);
+  EXPECT_EQ(tree.part_count(), static_cast<std::int32_t>(sum.size()));
+  for (const auto& [left, right] : tree.sums()) {
+    auto& into = sum[static_cast<std::size_t>(left)];
+    into = "(" + into + " " + sum[static_cast<std::size_t>(right)] + ")";
+  }
+  return sum[0];
+}
+
 TEST(SumTree, AssociationIsTheSameForEveryNumberOfRanks) {
   for (std::int32_t leaves = 1; leaves <= 64; ++leaves) {
     for (std::int32_t size = 1; size <= leaves; ++size) {
-      const SumTree tree(leaves, size);
-      std::vector<std::string> sum = texts_of_parts(tree);
-      ASSERT_EQ(tree.part_count(), static_cast<std::int32_t>(sum.size()));
-      for (const auto& [left, right] : tree.sums()) {
-        auto& into = sum[static_cast<std::size_t>(left)];
-        into = "(" + into + " " + sum[static_cast<std::size_t>(right)] + ")";
+      ASSERT_EQ(text_of_sum(SumTree(leaves, size)), naive(0, leaves))
+          << leaves << " leaves, " << size << " ranks";
+    }
+  }
+}
+
+// Every set of deaths of up to 6 ranks, and after each every second set: the tree stays the same
+// and who is there keeps what he had.
+std::vector<Rank> ranks_after(std::uint32_t dead, std::int32_t size) {
+  std::vector<Rank> now;
+  std::int32_t next = 0;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    now.push_back((dead >> rank) & 1U ? kNoRank : Rank{next++});
+  return now;
+}
+
+void expect_inherited(const LeafOwners& before, const std::vector<Rank>& now,
+                      const LeafOwners& after, std::int32_t survivors) {
+  for (std::size_t leaf = 0; leaf < before.size(); ++leaf) {
+    const Rank kept = now[static_cast<std::size_t>(to_int(before[leaf]))];
+    if (kept != kNoRank) {
+      EXPECT_EQ(after[leaf], kept);
+    }
+  }
+  EXPECT_EQ(text_of_sum(SumTree(after, survivors)),
+            naive(0, static_cast<std::int32_t>(before.size())));
+}
+
+TEST(SumTree, StaysTheSameWhoeverDies) {
+  for (const std::int32_t leaves : {6, 8, 13}) {
+    for (std::int32_t size = 2; size <= 6; ++size) {
+      const LeafOwners first = even_owners(leaves, size);
+      for (std::uint32_t dead = 1; dead + 1 < 1U << size; ++dead) {
+        const auto now = ranks_after(dead, size);
+        const LeafOwners second = inherit_leaves(first, now);
+        const std::int32_t left = size - std::popcount(dead);
+        expect_inherited(first, now, second, left);
+        for (std::uint32_t then = 1; then + 1 < 1U << left; ++then) {
+          const auto later = ranks_after(then, left);
+          expect_inherited(second, later, inherit_leaves(second, later),
+                           left - std::popcount(then));
+        }
       }
-      ASSERT_EQ(sum[0], naive(0, leaves)) << leaves << " leaves, " << size << " ranks";
     }
   }
 }
@@ -55,7 +100,7 @@ TEST(SumTree, PartsCoverTheRangeAndAreFew) {
           EXPECT_EQ(part.begin, next);
           next = part.end;
         }
-        EXPECT_EQ(next, tree.range(Rank{rank}).end);
+        EXPECT_EQ(next, even_share(leaves, size, rank).end);
       }
       EXPECT_EQ(next, leaves);
     }

@@ -10,6 +10,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/ids.h"
 #include "muster/base/tensor_view.h"
+#include "muster/data/roll_call.h"
 #include "muster/data/step_plan.h"
 
 namespace muster::data {
@@ -21,6 +22,7 @@ struct SliceBatch {
   SliceIndex slice{0};
   Share positions;                  // within the epoch
   std::int64_t samples = 0;         // may be 0 in a short batch
+  std::uint64_t mark = 0;           // for the roll call
   std::vector<NamedTensor> fields;  // [samples, …] each
   std::shared_ptr<std::byte> storage;
 
@@ -31,6 +33,7 @@ struct StepBatch {
   Cursor before;                   // where the step begins
   Cursor after;                    // to be committed with it
   std::int64_t samples = 0;        // of all slices of all workers
+  std::uint64_t roll = 0;          // the sum of their marks
   std::vector<SliceBatch> slices;  // mine, in order
   Duration waited{0};              // how long next() waited for it
 };

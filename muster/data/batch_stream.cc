@@ -25,10 +25,12 @@ Status check_options(const BatchStreamOptions& options) {
   };
   if (options.batch < 1) return refuse(fmt::format("a batch of {} samples", options.batch));
   if (options.slices < 1) return refuse(fmt::format("{} slices", options.slices));
-  if (options.first_slice < 0 || options.last_slice < options.first_slice ||
-      options.last_slice > options.slices) {
-    return refuse(fmt::format("slices [{}, {}) of {}", options.first_slice, options.last_slice,
-                              options.slices));
+  for (std::int32_t before = -1; const SliceIndex slice : options.own) {
+    const std::int32_t index = to_int(slice);
+    if (index <= before || index >= options.slices) {
+      return refuse(fmt::format("slice {} after {} of {}", index, before, options.slices));
+    }
+    before = index;
   }
   if (options.threads < 1) return refuse(fmt::format("{} loading threads", options.threads));
   if (options.prefetch < 1) return refuse(fmt::format("prefetch of {} steps", options.prefetch));
@@ -165,10 +167,12 @@ void BatchStream::Loader::plan_step() {
   step->batch.before = planned_;
   step->batch.after = plan_.after(planned_);
   step->batch.samples = positions.size();
-  for (std::int32_t i = options_.first_slice; i < options_.last_slice; ++i) {
+  step->batch.roll = roll_of(plan_, planned_);
+  for (const SliceIndex own : options_.own) {
     SliceBatch slice;
-    slice.slice = SliceIndex{i};
+    slice.slice = own;
     slice.positions = plan_.slice(positions, slice.slice);
+    slice.mark = slice_mark(planned_.epoch, slice.slice, slice.positions);
     step->batch.slices.push_back(std::move(slice));
   }
   step->unfinished = step->batch.slices.size();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
@@ -17,10 +18,9 @@ namespace muster::data {
 struct BatchStreamOptions {
   std::uint64_t seed = 0;
   bool shuffle = true;
-  std::int64_t batch = 1;        // samples of a full step, over all slices
-  std::int32_t slices = 1;       // virtual workers, over all workers
-  std::int32_t first_slice = 0;  // mine: [first_slice, last_slice)
-  std::int32_t last_slice = 1;
+  std::int64_t batch = 1;                        // samples of a full step, over all slices
+  std::int32_t slices = 1;                       // virtual workers, over all workers
+  std::vector<SliceIndex> own{SliceIndex{0}};    // those to load, ascending; may be none
   bool one_pass = false;                         // end after one epoch: evaluation
   std::int32_t threads = 1;                      // loading
   std::int32_t prefetch = 4;                     // steps loaded ahead, at most

@@ -48,8 +48,9 @@ std::vector<std::int64_t> labels(const SliceBatch& slice) {
 
 BatchStreamOptions share_of(BatchStreamOptions options, std::int64_t workers, std::int64_t worker) {
   const Share share = even_share(options.slices, workers, worker);
-  options.first_slice = static_cast<std::int32_t>(share.begin);
-  options.last_slice = static_cast<std::int32_t>(share.end);
+  options.own.clear();
+  for (std::int64_t slice = share.begin; slice < share.end; ++slice)
+    options.own.push_back(SliceIndex{static_cast<std::int32_t>(slice)});
   return options;
 }
 
@@ -154,8 +155,7 @@ TEST(BatchStream, LaysFieldsOutAlignedWithTheBatchAxisFirst) {
   BatchStreamOptions options;
   options.batch = 7;
   options.slices = 2;
-  options.last_slice = 2;
-  const auto stream = open(augmented(20), options);
+  const auto stream = open(augmented(20), share_of(options, 1, 0));
   const StepBatch batch = next_of(*stream);
   ASSERT_EQ(batch.slices.size(), 2u);
   EXPECT_EQ(batch.slices[0].samples, 4);
@@ -176,8 +176,7 @@ TEST(BatchStream, GivesEmptySlicesWhereThereAreFewerSamplesThanSlices) {
   BatchStreamOptions options;
   options.batch = 8;
   options.slices = 8;
-  options.last_slice = 8;
-  const auto stream = open(plain(fake_labels(3)), options);
+  const auto stream = open(plain(fake_labels(3)), share_of(options, 1, 0));
   const StepBatch batch = next_of(*stream);
   EXPECT_EQ(batch.samples, 3);
   ASSERT_EQ(batch.slices.size(), 8u);
@@ -215,7 +214,7 @@ TEST(BatchStream, AnEvaluationPassEndsAfterEverySampleOnce) {
 TEST(BatchStream, AWorkerWithoutSlicesStillFollowsTheSteps) {
   BatchStreamOptions options = evaluation_options({});
   options.batch = 4;
-  options.last_slice = 0;
+  options.own.clear();
   const auto stream = open(plain(fake_labels(6)), options);
   EXPECT_EQ(next_of(*stream).after.position, 4);
   EXPECT_EQ(next_of(*stream).after.epoch, 1);
@@ -256,8 +255,8 @@ TEST(BatchStream, RefusesOptionsOutOfRange) {
   EXPECT_FALSE(refused([](auto&) {}));
   EXPECT_TRUE(refused([](auto& options) { options.batch = 0; }));
   EXPECT_TRUE(refused([](auto& options) { options.slices = 0; }));
-  EXPECT_TRUE(refused([](auto& options) { options.last_slice = 2; }));
-  EXPECT_TRUE(refused([](auto& options) { options.first_slice = -1; }));
+  EXPECT_TRUE(refused([](auto& options) { options.own = {SliceIndex{1}}; }));
+  EXPECT_TRUE(refused([](auto& options) { options.own = {SliceIndex{0}, SliceIndex{0}}; }));
   EXPECT_TRUE(refused([](auto& options) { options.threads = 0; }));
   EXPECT_TRUE(refused([](auto& options) { options.prefetch = 0; }));
 }

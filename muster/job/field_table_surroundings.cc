@@ -50,6 +50,11 @@ std::vector<Field> workers_fields() {
            {.doc = "Worker processes; at most training.virtual_workers. `--workers` overrides it.",
             .min = 1,
             .max = 65536}),
+      bind("workers.min_workers", in(&WorkersSpec::min_workers),
+           {.doc = "While so many workers are left, the job outlives the others; `workers.count`: "
+                   "any death ends it.",
+            .min = 1,
+            .max = 65536}),
       bind("workers.join_timeout", in(&WorkersSpec::join_timeout),
            {.doc = "Time for all workers to start and join.", .min = 1, .max = 86400}),
       bind("workers.heartbeat_timeout", in(&WorkersSpec::heartbeat_timeout),

@@ -27,7 +27,20 @@ struct RunStarted {
   std::int64_t total_steps = 0;    // 0: not known
   std::int64_t total_samples = 0;  // 0: not known
   double epochs = 0;               // 0: not known
+  std::int64_t epoch_size = 0;     // samples; 0: not known
+  std::int64_t batch = 0;          // samples of a full step; 0: not known
   friend bool operator==(const RunStarted&, const RunStarted&) = default;
+};
+
+// A step that every rank's part is in and that was applied: for the ledger.
+struct StepCommitted {
+  Step step{0};
+  Generation generation{0};
+  std::int64_t epoch = 0;
+  std::int64_t begin = 0;  // positions in the epoch that it consumed
+  std::int64_t end = 0;
+  std::uint64_t roll = 0;  // its roll call, see data/roll_call.h
+  friend bool operator==(const StepCommitted&, const StepCommitted&) = default;
 };
 
 struct CheckpointWritten {
@@ -57,6 +70,7 @@ struct RunEnded {
   friend bool operator==(const RunEnded&, const RunEnded&) = default;
 };
 
-using Record = std::variant<RunStarted, Metrics, Span, CheckpointWritten, Notice, RunEnded>;
+using Record =
+    std::variant<RunStarted, Metrics, Span, StepCommitted, CheckpointWritten, Notice, RunEnded>;
 
 }  // namespace muster::observe

@@ -37,16 +37,19 @@ std::vector<Record> one_of_each() {
   started.total_steps = 1407;
   started.total_samples = 180000;
   started.epochs = 3;
+  started.epoch_size = 60000;
+  started.batch = 128;
   Span span{"all_reduce", "gradients/3", Rank{1}, 2, TimePoint(Duration(123456789)), Duration(42)};
   CheckpointWritten checkpoint{Step{500}, "checkpoints/step-00000500", 1234567,
                                std::chrono::microseconds(250), std::chrono::milliseconds(35)};
+  StepCommitted committed{Step{7}, Generation{3}, 2, 128, 256, (1ULL << 60U) + 1};
   Notice notice{Severity::kWarning, "rank 1: \"läuft\"\nline two"};
   RunEnded ended{Step{9},
                  false,
                  "stopped by SIGTERM",
                  std::chrono::seconds(61),
                  {{"eval/accuracy", 0.9}, {"eval/loss", 0.25}}};
-  return {started, row(1, "train/loss", 2.25), span, checkpoint, notice, ended};
+  return {started, row(1, "train/loss", 2.25), span, committed, checkpoint, notice, ended};
 }
 
 TEST(RecordCodec, GivesBackEveryKindOfRecord) {

@@ -46,7 +46,9 @@ Value value_of(const RunStarted& started) {
           {"samples_seen", started.samples_seen},
           {"total_steps", started.total_steps},
           {"total_samples", started.total_samples},
-          {"epochs", started.epochs}};
+          {"epochs", started.epochs},
+          {"epoch_size", started.epoch_size},
+          {"batch", started.batch}};
 }
 
 RunStarted run_started(const Value& value) {
@@ -63,6 +65,8 @@ RunStarted run_started(const Value& value) {
   value.at("total_steps").get_to(started.total_steps);
   value.at("total_samples").get_to(started.total_samples);
   value.at("epochs").get_to(started.epochs);
+  started.epoch_size = value.value("epoch_size", std::int64_t{0});  // not in the oldest files
+  started.batch = value.value("batch", std::int64_t{0});
   return started;
 }
 
@@ -111,6 +115,27 @@ Span span(const Value& value) {
   result.begin = TimePoint(Duration(value.at("begin_ns").get<std::int64_t>()));
   result.duration = Duration(value.at("duration_ns").get<std::int64_t>());
   return result;
+}
+
+Value value_of(const StepCommitted& committed) {
+  return {{"type", "step_committed"},
+          {"step", to_int(committed.step)},
+          {"generation", to_int(committed.generation)},
+          {"epoch", committed.epoch},
+          {"begin", committed.begin},
+          {"end", committed.end},
+          {"roll", committed.roll}};
+}
+
+StepCommitted step_committed(const Value& value) {
+  StepCommitted committed;
+  committed.step = step_of(value);
+  committed.generation = Generation{value.at("generation").get<std::uint64_t>()};
+  value.at("epoch").get_to(committed.epoch);
+  value.at("begin").get_to(committed.begin);
+  value.at("end").get_to(committed.end);
+  value.at("roll").get_to(committed.roll);
+  return committed;
 }
 
 Value value_of(const CheckpointWritten& checkpoint) {
@@ -173,6 +198,7 @@ Record record(const Value& value) {
   const auto& type = value.at("type").get_ref<const std::string&>();
   if (type == "metrics") return metrics(value);
   if (type == "span") return span(value);
+  if (type == "step_committed") return step_committed(value);
   if (type == "run_started") return run_started(value);
   if (type == "checkpoint") return checkpoint(value);
   if (type == "notice") return notice(value);

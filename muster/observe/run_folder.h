@@ -34,6 +34,7 @@ class RunFolder {
   Path resolved_job() const { return root_ / "resolved.yaml"; }
   Path environment() const { return root_ / "env.json"; }
   Path metrics() const { return root_ / "metrics.jsonl"; }
+  Path ledger() const { return root_ / "ledger.jsonl"; }
   Path log(Rank rank) const;
   Path logs() const { return root_ / "logs"; }
   Path trace() const { return root_ / "trace"; }

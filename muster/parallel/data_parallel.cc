@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "muster/base/check.h"
@@ -17,91 +19,99 @@ namespace {
 
 constexpr double kStatisticsMomentum = 0.1;  // PyTorch's default for batch norm
 
-std::shared_ptr<const comm::SumTree> tree_of(const DataParallelOptions& options,
-                                             const comm::Group& group) {
-  if (!options.ordered) return nullptr;
-  return std::make_shared<const comm::SumTree>(options.virtual_workers, group.size);
-}
-
-comm::LeafRange slices_of(const DataParallelOptions& options, const comm::Group& group) {
-  return comm::even_share(options.virtual_workers, group.size, to_int(group.rank));
-}
-
 std::int64_t targets_per_sample(const Examples& examples) {
   return examples.targets.numel() / examples.samples();
 }
+
+// What rides with the gradients: [loss, accuracy, flags…, roll…, statistics…].
+constexpr std::size_t kFlagsAt = 2;
+constexpr std::size_t kRollAt = kFlagsAt + Flags::size();
+constexpr std::size_t kStatisticsAt = kRollAt + data::kRollLimbs;
+constexpr std::size_t kNotes = kStatisticsAt - kFlagsAt;
 
 Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
 
 }  // namespace
 
-std::int32_t unit_count(const DataParallelOptions& options, const comm::Group& group) {
-  const std::int32_t slices = slices_of(options, group).size();
-  return options.ordered ? slices : std::min(slices, options.lanes);
-}
-
 Result<std::unique_ptr<DataParallel>> DataParallel::create(
     std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
     std::shared_ptr<comm::Communicator> communicator, const DataParallelOptions& options,
     Clock& clock) {
-  const comm::Group group = communicator->group();
-  if (group.size > options.virtual_workers) {
+  const std::int32_t size = communicator->group().size;
+  if (size > options.virtual_workers) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("[parallel/data] {} workers cannot share {} slices: raise "
                             "training.virtual_workers or start fewer workers",
-                            group.size, options.virtual_workers));
+                            size, options.virtual_workers));
   }
-  const ExchangeOptions exchange_options{.tree = tree_of(options, group),
-                                         .units = unit_count(options, group),
-                                         .bucket_sizes = options.bucket_sizes,
-                                         .op = options.op};
-  const std::vector<std::int64_t> counts = LaneModel::slot_counts(*model, Flags::size());
-  MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
-  return std::unique_ptr<DataParallel>(new DataParallel(std::move(model), std::move(optimizer),
-                                                        std::move(communicator), options,
-                                                        std::move(exchange), clock));
+  std::unique_ptr<DataParallel> made(
+      new DataParallel(std::move(model), std::move(optimizer), options, clock));
+  MUSTER_TRY(
+      made->enter(std::move(communicator), comm::even_owners(options.virtual_workers, size)));
+  return made;
 }
 
 DataParallel::DataParallel(std::unique_ptr<models::Model> model,
-                           std::unique_ptr<optim::Optimizer> optimizer,
-                           std::shared_ptr<comm::Communicator> communicator,
-                           DataParallelOptions options, std::unique_ptr<GradientExchange> exchange,
+                           std::unique_ptr<optim::Optimizer> optimizer, DataParallelOptions options,
                            Clock& clock)
     : options_(std::move(options)),
-      communicator_(std::move(communicator)),
       clock_(clock),
-      exchange_(std::move(exchange)),
       optimizer_(std::move(optimizer)),
-      pool_(std::min(options_.lanes, slices_of(options_, communicator_->group()).size())) {
+      pool_(std::min(options_.lanes, options_.virtual_workers)) {
   for (std::int32_t lane = 1; lane < pool_.size(); ++lane) {
-    lanes_.push_back(std::make_unique<LaneModel>(model->replicate(), *exchange_));
+    lanes_.push_back(std::make_unique<LaneModel>(model->replicate()));
   }
-  const auto& parameters = model->parameters();
+  for (const models::Parameter& parameter : model->parameters()) names_.push_back(parameter.name);
+  lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model)));
+}
+
+Status DataParallel::enter(std::shared_ptr<comm::Communicator> communicator,
+                           const comm::LeafOwners& owners) {
+  const comm::Group group = communicator->group();
+  const auto slices =
+      static_cast<std::int32_t>(std::count(owners.begin(), owners.end(), group.rank));
+  const ExchangeOptions exchange_options{
+      .tree =
+          options_.ordered ? std::make_shared<const comm::SumTree>(owners, group.size) : nullptr,
+      .units = std::min(slices, pool_.size()),
+      .bucket_sizes = options_.bucket_sizes,
+      .op = options_.op,
+      .keeps = options_.ordered && options_.elastic};
+  const std::vector<std::int64_t> counts = LaneModel::slot_counts(model(), kNotes);
+  MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
+  communicator_ = std::move(communicator);
+  exchange_ = std::move(exchange);
+  for (const auto& lane : lanes_) lane->use(*exchange_);
+  gradients_.clear();
+  const auto& parameters = model().parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<float> sum = exchange_->sum(static_cast<std::int32_t>(parameters.size() - i));
     const at::Tensor& tensor = parameters[i].tensor;
-    names_.push_back(parameters[i].name);
     gradients_.push_back(
         tensor_over({DType::kF32, Shape(tensor.sizes().begin(), tensor.sizes().end()),
                      std::as_writable_bytes(sum)}));
   }
-  lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model), *exchange_));
+  return ok();
 }
 
 std::vector<DataParallel::Unit> DataParallel::units_of(const data::StepBatch& batch) const {
   const auto slices = static_cast<std::int32_t>(batch.slices.size());
-  const std::int32_t count = unit_count(options_, communicator_->group());
+  // Ordered: each slice by itself; fast: one unit a lane.
+  const std::int32_t count = options_.ordered ? slices : std::min(slices, pool_.size());
   std::vector<Unit> units;
   for (std::int32_t u = 0; u < count; ++u) {
     const comm::LeafRange mine = comm::even_share(slices, count, u);
     std::vector<Examples> parts;
+    data::RollLimbs roll{};
     for (std::int32_t s = mine.begin; s < mine.end; ++s) {
       const data::SliceBatch& slice = batch.slices[static_cast<std::size_t>(s)];
+      const data::RollLimbs mark = data::limbs_of(slice.mark);
+      std::transform(roll.begin(), roll.end(), mark.begin(), roll.begin(), std::plus<>());
       if (slice.samples > 0) parts.push_back(examples_of(slice));
     }
     const SliceIndex first = batch.slices[static_cast<std::size_t>(mine.begin)].slice;
     units.push_back({options_.ordered ? to_int(first) : u, first,
-                     parts.empty() ? Examples{} : concatenate(parts)});
+                     parts.empty() ? Examples{} : concatenate(parts), roll});
   }
   return units;
 }
@@ -109,9 +119,11 @@ std::vector<DataParallel::Unit> DataParallel::units_of(const data::StepBatch& ba
 Status DataParallel::run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
                               StepTimes& times) {
   const Flags own = first ? input.flags : Flags{};
-  const std::span<const float> flags(own.data(), Flags::size());
+  std::array<float, kNotes> notes{};
+  std::copy(unit.roll.begin(), unit.roll.end(),
+            std::copy_n(own.data(), Flags::size(), notes.begin()));
   if (!unit.examples.inputs.defined()) {
-    lane.run_empty(unit.index, flags);
+    lane.run_empty(unit.index, notes);
     return ok();
   }
   const std::int64_t samples = unit.examples.samples();
@@ -130,7 +142,7 @@ Status DataParallel::run_unit(LaneModel& lane, const Unit& unit, const StepInput
                         .weight = 1.0 / (batch * static_cast<double>(targets_per_sample(part))),
                         .sample_share = static_cast<double>(part.samples()) / batch,
                         .random = random.fork(static_cast<std::uint64_t>(pass))};
-    const LaneModel::Times took = lane.run(part, what, flags, clock_);
+    const LaneModel::Times took = lane.run(part, what, notes, clock_);
     times.forward += took.forward;
     times.backward += took.backward;
   }
@@ -142,9 +154,10 @@ Status DataParallel::compute(const StepInput& input, StepReport& report) {
   std::vector<StepTimes> times(static_cast<std::size_t>(pool_.size()));
   std::atomic<std::size_t> next{0};
   exchange_->begin();
+  if (input.finishes) exchange_->seed(kept_);
   MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
     const auto l = static_cast<std::size_t>(lane);
-    for (std::size_t u; (u = next++) < units.size();) {
+    for (std::size_t u = 0; (u = next++) < units.size();) {
       MUSTER_TRY(run_unit(*lanes_[l], units[u], input, u == 0, times[l]));
     }
     return ok();
@@ -154,15 +167,24 @@ Status DataParallel::compute(const StepInput& input, StepReport& report) {
     report.times.backward += average(lane.backward, pool_.size());
   }
   const TimePoint waiting = clock_.now();
-  MUSTER_TRY(exchange_->finish());
+  const Status reduced = exchange_->finish();
+  if (!reduced) keep(input.step);
+  MUSTER_TRY(reduced);
   report.times.exposed_communication = clock_.now() - waiting;
   report.bytes_reduced = exchange_->bytes();
   return ok();
 }
 
+void DataParallel::keep(Step step) {
+  if (!options_.ordered || !options_.elastic) return;
+  kept_ = exchange_->take_kept();
+  kept_step_ = step;
+}
+
 Result<StepReport> DataParallel::step(const StepInput& input) {
   StepReport report;
   MUSTER_TRY(compute(input, report));
+  kept_step_.reset();
   double divisor = 1;
   MUSTER_TRY(check_and_clip(input, report, divisor));
   if (input.before_update) report.times.checkpoint_stall = input.before_update();
@@ -173,10 +195,20 @@ Result<StepReport> DataParallel::step(const StepInput& input) {
   return report;
 }
 
+Status DataParallel::check_roll(const StepInput& input, std::span<const float> extras) {
+  const auto roll = extras.subspan(kRollAt).first<data::kRollLimbs>();
+  if (data::total_of(roll) == input.batch.roll) return ok();
+  return fail(ErrorCode::kInternal,
+              fmt::format("[parallel/data] step {}: the sum of the gradients does not hold every "
+                          "sample of the batch exactly once; nothing was updated. Please report it",
+                          to_int(input.step)));
+}
+
 Status DataParallel::check_and_clip(const StepInput& input, StepReport& report, double& divisor) {
   const std::span<float> extras = exchange_->sum(0);
   report.loss = extras[0];
   report.accuracy = extras[1];
+  MUSTER_TRY(check_roll(input, extras));
   std::vector<double> squares(gradients_.size());
   MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
     const comm::LeafRange mine =
@@ -216,8 +248,8 @@ Status DataParallel::update(const StepInput& input, double divisor) {
 
 Status DataParallel::read_extras(StepReport& report) {
   const std::span<float> extras = exchange_->sum(0);
-  std::copy_n(extras.begin() + 2, Flags::size(), report.flags.data());
-  std::span<float> rest = extras.subspan(2 + Flags::size());
+  std::copy_n(extras.begin() + kFlagsAt, Flags::size(), report.flags.data());
+  std::span<float> rest = extras.subspan(kStatisticsAt);
   std::vector<at::Tensor> merged;
   for (const models::Statistic& statistic : model().statistics()) {
     const auto count = static_cast<std::size_t>(statistic.tensor.numel());
@@ -233,7 +265,7 @@ Status DataParallel::evaluate(const data::StepBatch& batch, std::span<Evaluation
   return pool_.run([&](std::int32_t lane) -> Status {
     const at::NoGradGuard no_grad;
     models::Model& model = lanes_[static_cast<std::size_t>(lane)]->model();
-    for (std::size_t s; (s = next++) < batch.slices.size();) {
+    for (std::size_t s = 0; (s = next++) < batch.slices.size();) {
       const data::SliceBatch& slice = batch.slices[s];
       if (slice.samples == 0) continue;
       const Examples examples = examples_of(slice);

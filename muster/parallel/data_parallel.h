@@ -31,6 +31,7 @@ struct DataParallelOptions {
   std::uint64_t seed = 0;
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
   comm::OpOptions op = {};
+  bool elastic = false;  // keep the sums of a step until it is committed; ordered mode only
 };
 
 class DataParallel final : public Strategy {
@@ -46,6 +47,10 @@ class DataParallel final : public Strategy {
   Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) override;
   std::vector<StateSlice> model_state() override;
   std::vector<StateSlice> optimizer_state() override;
+  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  Status enter(std::shared_ptr<comm::Communicator> communicator,
+               const comm::LeafOwners& owners) override;
+  std::optional<Step> kept() const override { return kept_step_; }
 
   optim::Optimizer& optimizer() noexcept { return *optimizer_; }
   models::Model& model() const noexcept { return lanes_.front()->model(); }
@@ -53,34 +58,38 @@ class DataParallel final : public Strategy {
 
  private:
   DataParallel(std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
-               std::shared_ptr<comm::Communicator> communicator, DataParallelOptions options,
-               std::unique_ptr<GradientExchange> exchange, Clock& clock);
+               DataParallelOptions options, Clock& clock);
 
   struct Unit {
     std::int32_t index;      // in the tree; in fast mode the lane
     SliceIndex first_slice;  // names the unit's random numbers
     Examples examples;       // undefined inputs: no samples
+    data::RollLimbs roll{};  // of its slices
   };
   std::vector<Unit> units_of(const data::StepBatch& batch) const;
+  void keep(Step step);
   Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
                   StepTimes& times);
   Status compute(const StepInput& input, StepReport& report);
+  static Status check_roll(const StepInput& input, std::span<const float> extras);
   Status read_extras(StepReport& report);
   Status check_and_clip(const StepInput& input, StepReport& report, double& divisor);
   Status update(const StepInput& input, double divisor);
 
   const DataParallelOptions options_;
-  const std::shared_ptr<comm::Communicator> communicator_;
   Clock& clock_;
-  const std::unique_ptr<GradientExchange> exchange_;
   const std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<std::unique_ptr<LaneModel>> lanes_;
-  std::vector<std::string> names_;     // of parameters, in the model's order
-  std::vector<at::Tensor> gradients_;  // of parameters, over the exchange's sums
   LanePool pool_;
-};
+  std::vector<std::unique_ptr<LaneModel>> lanes_;
+  std::vector<std::string> names_;  // of parameters, in the model's order
 
-// The units a worker computes in one step, by mode: its range of the tree, or one a lane.
-std::int32_t unit_count(const DataParallelOptions& options, const comm::Group& group);
+  // Of the present generation:
+  std::shared_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<GradientExchange> exchange_;
+  std::vector<at::Tensor> gradients_;  // of parameters, over the exchange's sums
+
+  KeptSums kept_;
+  std::optional<Step> kept_step_;
+};
 
 }  // namespace muster::parallel

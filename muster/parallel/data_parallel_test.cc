@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
+#include <numeric>
 #include <thread>
 
 #include "muster/base/hash.h"
@@ -18,9 +20,11 @@ constexpr std::int64_t kImage = 8;  // pixels a side
 
 // One rank's slices of a batch of `samples` random images with labels.
 struct Batch {
-  Batch(std::int64_t samples, comm::LeafRange mine, std::uint64_t seed) {
+  Batch(std::int64_t samples, comm::LeafRange mine, std::uint64_t seed)
+      : Batch(samples, slices_of(mine), seed) {}
+  Batch(std::int64_t samples, const std::vector<std::int32_t>& mine, std::uint64_t seed) {
     step.samples = samples;
-    for (std::int32_t s = mine.begin; s < mine.end; ++s) {
+    for (const std::int32_t s : mine) {
       const comm::LeafRange range =
           comm::even_share(static_cast<std::int32_t>(samples), kSlices, s);
       const std::int64_t n = range.size();
@@ -42,6 +46,12 @@ struct Batch {
       tensors.insert(tensors.end(), {image, label});
     }
   }
+  static std::vector<std::int32_t> slices_of(comm::LeafRange range) {
+    std::vector<std::int32_t> slices(static_cast<std::size_t>(range.size()));
+    std::iota(slices.begin(), slices.end(), range.begin);
+    return slices;
+  }
+
   data::StepBatch step;
   std::vector<at::Tensor> tensors;
 };
@@ -125,6 +135,75 @@ TEST_P(SameBits, AtAnyNumberOfRanksAndLanes) {
   }
 }
 
+// Two steps by three ranks; in the third one of them dies before it computes. The others keep what
+// they have summed, compute what it would have, and go on by themselves.
+std::string train_through_a_death(const models::ModelSpec& spec, std::int32_t victim,
+                                  std::int32_t lanes) {
+  const DataParallelOptions options{
+      .lanes = lanes, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}, .elastic = true};
+  const auto before = comm::create_loopback(3);
+  const auto after = comm::create_loopback(2, Generation{2});
+  const comm::LeafOwners owners = comm::even_owners(kSlices, 3);
+  std::vector<std::string> hashes(2);
+  std::barrier all_have_two_steps(3);
+  std::vector<std::jthread> ranks;
+  for (std::int32_t r = 0; r < 3; ++r) {
+    ranks.emplace_back([&, r] {
+      auto strategy = make_strategy(spec, before[static_cast<std::size_t>(r)], options);
+      const auto run = [&](std::int64_t step, const std::vector<std::int32_t>& slices,
+                           bool finishes) {
+        const Batch batch(step == 4 ? 5 : 21, slices, static_cast<std::uint64_t>(step));
+        return strategy->step({.batch = batch.step,
+                               .finishes = finishes,
+                               .step = Step{step},
+                               .learning_rate = 0.05,
+                               .flags = {},
+                               .before_update = {}});
+      };
+      const auto even = [](std::int32_t size, std::int32_t rank) {
+        return Batch::slices_of(comm::even_share(kSlices, size, rank));
+      };
+      ASSERT_TRUE(run(1, even(3, r), false) && run(2, even(3, r), false));
+      all_have_two_steps.arrive_and_wait();
+      if (r == victim) {
+        return before[static_cast<std::size_t>(r)]->abort(fail(ErrorCode::kPeerLost, "died"));
+      }
+      ASSERT_FALSE(run(3, even(3, r), false));
+      ASSERT_EQ(strategy->kept(), Step{3});
+      std::vector<Rank> now;
+      for (std::int32_t rank = 0; rank < 3; ++rank)
+        now.push_back(rank == victim ? kNoRank : Rank{rank > victim ? rank - 1 : rank});
+      const Rank me = now[static_cast<std::size_t>(r)];
+      const auto mine = static_cast<std::size_t>(to_int(me));
+      const comm::LeafOwners inherited = comm::inherit_leaves(owners, now);
+      std::vector<std::int32_t> added;
+      for (std::int32_t slice = 0; slice < kSlices; ++slice) {
+        const auto i = static_cast<std::size_t>(slice);
+        if (owners[i] == Rank{victim} && inherited[i] == me) added.push_back(slice);
+      }
+      ASSERT_TRUE(strategy->enter(after[mine], inherited));
+      ASSERT_TRUE(run(3, added, true));
+      ASSERT_TRUE(strategy->enter(after[mine], comm::even_owners(kSlices, 2)));
+      ASSERT_TRUE(run(4, even(2, to_int(me)), false));
+      hashes[mine] = hash_of(*strategy);
+    });
+  }
+  ranks.clear();
+  EXPECT_EQ(hashes[0], hashes[1]);
+  return hashes[0];
+}
+
+TEST_P(SameBits, WhicheverRankDiesInMidStep) {
+  const DataParallelOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  const std::string expected = train_together(GetParam(), 1, options).front().hash;
+  for (std::int32_t victim = 0; victim < 3; ++victim) {
+    for (const std::int32_t lanes : {1, 2}) {
+      EXPECT_EQ(train_through_a_death(GetParam(), victim, lanes), expected)
+          << "rank " << victim << ", " << lanes << " lanes";
+    }
+  }
+}
+
 TEST_P(SameBits, DependOnTheSeed) {
   DataParallelOptions options{.seed = 3};
   const std::string one = train_together(GetParam(), 2, options).front().hash;
@@ -180,10 +259,34 @@ TEST(DataParallel, FlagsOfOneRankReachAll) {
   }
 }
 
+TEST(DataParallel, ASumThatLacksASliceIsRefusedAndNothingIsUpdated) {
+  const auto communicators = comm::create_loopback(1);
+  auto strategy = make_strategy(kMlp, communicators[0], {});
+  Batch batch(16, comm::LeafRange{0, kSlices}, 1);
+  for (data::SliceBatch& slice : batch.step.slices) {
+    slice.mark = data::slice_mark(0, slice.slice, slice.positions);
+    batch.step.roll += slice.mark;
+  }
+  const auto run = [&] {
+    return strategy->step({.batch = batch.step,
+                           .step = Step{1},
+                           .learning_rate = 0.1,
+                           .flags = {},
+                           .before_update = {}});
+  };
+  ASSERT_TRUE(run());
+  const std::string before = hash_of(*strategy);
+  batch.step.slices.back().mark = batch.step.slices.front().mark;  // one twice, one not at all
+  const auto report = run();
+  ASSERT_FALSE(report);
+  EXPECT_NE(report.error().message.find("exactly once"), std::string::npos);
+  EXPECT_EQ(hash_of(*strategy), before);
+}
+
 TEST(DataParallel, ANanIsNamedAndNothingIsUpdated) {
   const auto communicators = comm::create_loopback(1);
   auto strategy = make_strategy(kMlp, communicators[0], {});
-  Batch batch(16, {0, kSlices}, 1);
+  Batch batch(16, comm::LeafRange{0, kSlices}, 1);
   const std::string before = hash_of(*strategy);
   batch.tensors[0].fill_(std::numeric_limits<float>::quiet_NaN());
   const auto report = strategy->step({.batch = batch.step,

@@ -50,10 +50,12 @@ GradientExchange::GradientExchange(std::shared_ptr<comm::Communicator> communica
       buffers_(std::move(buffers)),
       ready_(layout.sizes.size()) {
   std::vector<std::span<float>> rows;
+  rows.reserve(buffers_.size());
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
     rows.emplace_back(reinterpret_cast<float*>(buffers_[b]->data()),
                       static_cast<std::size_t>(layout.sizes[b] * parts_));
   }
+  kept_ = {parts, std::vector<std::vector<float>>(buffers_.size())};
   accumulator_ =
       std::make_unique<TreeAccumulator>(std::move(layout), std::move(parts), std::move(rows),
                                         [this](std::int32_t b) { bucket_ready(b); });
@@ -74,7 +76,30 @@ void GradientExchange::add(std::int32_t unit, std::int32_t slot, std::span<const
   accumulator_->add(unit, slot, values, pass, passes);
 }
 
+void GradientExchange::seed(const KeptSums& kept) {
+  const BucketLayout& layout = accumulator_->layout();
+  for (std::size_t b = 0; b < kept.buckets.size(); ++b) {
+    const auto size = static_cast<std::size_t>(layout.sizes[b]);
+    for (std::size_t part = 0; part < kept.parts.size(); ++part) {
+      accumulator_->seed(kept.parts[part], static_cast<std::int32_t>(b),
+                         std::span(kept.buckets[b]).subspan(part * size, size));
+    }
+  }
+}
+
+std::span<float> GradientExchange::rows(std::int32_t bucket) const {
+  const auto b = static_cast<std::size_t>(bucket);
+  return {reinterpret_cast<float*>(buffers_[b]->data()),
+          static_cast<std::size_t>(accumulator_->layout().sizes[b] * parts_)};
+}
+
+void GradientExchange::keep(std::int32_t bucket) {
+  const std::span<const float> own = rows(bucket);
+  kept_.buckets[static_cast<std::size_t>(bucket)].assign(own.begin(), own.end());
+}
+
 void GradientExchange::bucket_ready(std::int32_t bucket) {
+  if (options_.keeps) keep(bucket);
   const std::lock_guard lock(mutex_);
   ready_[static_cast<std::size_t>(bucket)] = true;
   for (; next_ < ready_.size() && ready_[next_]; ++next_) submit(static_cast<std::int32_t>(next_));
@@ -85,8 +110,7 @@ void GradientExchange::submit(std::int32_t bucket) {
   const std::int64_t floats = accumulator_->layout().sizes[b];
   comm::OpOptions op = options_.op;
   op.label = fmt::format("gradients/{}", bucket);
-  const auto bytes = static_cast<std::size_t>(floats * parts_) * sizeof(float);
-  const TensorView view{DType::kF32, {parts_, floats}, buffers_[b]->first(bytes)};
+  const TensorView view{DType::kF32, {parts_, floats}, std::as_writable_bytes(rows(bucket))};
   works_.push_back(communicator_->submit(
       comm::AllReduce{.buffer = view, .reduce = comm::Reduce::kSum, .tree = options_.tree}, op));
 }

@@ -23,6 +23,14 @@ struct ExchangeOptions {
   std::int32_t units = 1;                     // of this worker; with a tree its range's size
   BucketSizes bucket_sizes{};
   comm::OpOptions op;
+  bool keeps = false;  // this worker's own sums of a step, to finish it from after a failure
+};
+
+// What one worker had summed of a step when it handed its buckets over, which the reduction between
+// workers destroys: at most one gradient per subtree.
+struct KeptSums {
+  std::vector<comm::LeafRange> parts;
+  std::vector<std::vector<float>> buckets;  // [parts, floats of the bucket]
 };
 
 class GradientExchange {
@@ -38,6 +46,11 @@ class GradientExchange {
            std::int32_t passes);
   Status finish();  // waits for the sums of all buckets
 
+  // With options.keeps, after finish() in success or failure: the worker's own sums.
+  KeptSums take_kept() { return std::move(kept_); }
+  // After begin(): takes over what an attempt before had summed; those units are not added again.
+  void seed(const KeptSums& kept);
+
   // The sum of `slot` over all units of all ranks; from finish() to begin().
   std::span<float> sum(std::int32_t slot) const;
 
@@ -48,6 +61,8 @@ class GradientExchange {
                    BucketLayout layout, std::vector<comm::Buffer> buffers,
                    std::vector<comm::LeafRange> parts);
   void bucket_ready(std::int32_t bucket);
+  void keep(std::int32_t bucket);
+  std::span<float> rows(std::int32_t bucket) const;  // [parts, floats of the bucket]
   void submit(std::int32_t bucket);
 
   const std::shared_ptr<comm::Communicator> communicator_;
@@ -55,6 +70,7 @@ class GradientExchange {
   const std::int32_t parts_;
   const std::vector<comm::Buffer> buffers_;  // by bucket: [most parts of any rank, floats]
   std::unique_ptr<TreeAccumulator> accumulator_;
+  KeptSums kept_;  // each bucket written by the lane that completed it
 
   std::mutex mutex_;
   std::vector<bool> ready_;        // by bucket; guarded by mutex_

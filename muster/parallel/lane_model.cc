@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t kLoss = 0;
 constexpr std::size_t kCorrect = 1;
-constexpr std::size_t kFlags = 2;
+constexpr std::size_t kNotes = 2;
 
-std::size_t extra_count(const models::Model& model, std::size_t flags) {
-  std::int64_t count = static_cast<std::int64_t>(kFlags + flags);
+std::size_t extra_count(const models::Model& model, std::size_t notes) {
+  std::int64_t count = static_cast<std::int64_t>(kNotes + notes);
   for (const models::Statistic& statistic : model.statistics()) count += statistic.tensor.numel();
   return static_cast<std::size_t>(count);
 }
@@ -41,8 +41,8 @@ class LaneModel::GradientHook final : public torch::autograd::PostAccumulateGrad
   const std::size_t parameter_;
 };
 
-LaneModel::LaneModel(std::unique_ptr<models::Model> model, GradientExchange& exchange)
-    : model_(std::move(model)), exchange_(exchange), delivered_(model_->parameters().size()) {
+LaneModel::LaneModel(std::unique_ptr<models::Model> model)
+    : model_(std::move(model)), delivered_(model_->parameters().size()) {
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) {
     const at::Tensor& parameter = model_->parameters()[i].tensor;
@@ -55,8 +55,8 @@ LaneModel::LaneModel(std::unique_ptr<models::Model> model, GradientExchange& exc
 
 LaneModel::~LaneModel() = default;
 
-std::vector<std::int64_t> LaneModel::slot_counts(const models::Model& model, std::size_t flags) {
-  std::vector<std::int64_t> counts{static_cast<std::int64_t>(extra_count(model, flags))};
+std::vector<std::int64_t> LaneModel::slot_counts(const models::Model& model, std::size_t notes) {
+  std::vector<std::int64_t> counts{static_cast<std::int64_t>(extra_count(model, notes))};
   const auto& parameters = model.parameters();
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p)
     counts.push_back(p->tensor.numel());
@@ -64,13 +64,13 @@ std::vector<std::int64_t> LaneModel::slot_counts(const models::Model& model, std
 }
 
 LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
-                                std::span<const float> flags, const Clock& clock) {
+                                std::span<const float> notes, const Clock& clock) {
   const TimePoint begin = clock.now();
   std::vector<at::Tensor> statistics;
   models::PassContext context{.training = true, .random = pass.random, .statistics = &statistics};
   const at::Tensor logits = model_->forward(examples.inputs, context);
   const models::LossSum loss = model_->loss_sum(logits, examples.targets);
-  add_extras(loss, statistics, pass, flags);
+  add_extras(loss, statistics, pass, notes);
   const TimePoint middle = clock.now();
   current_ = &pass;
   std::fill(delivered_.begin(), delivered_.end(), false);
@@ -80,34 +80,34 @@ LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
   return {middle - begin, clock.now() - middle};
 }
 
-void LaneModel::run_empty(std::int32_t unit, std::span<const float> flags) {
-  extras_.assign(extra_count(*model_, flags.size()), 0.0f);
-  std::copy(flags.begin(), flags.end(), extras_.begin() + kFlags);
-  exchange_.add(unit, 0, extras_, 0, 1);
+void LaneModel::run_empty(std::int32_t unit, std::span<const float> notes) {
+  extras_.assign(extra_count(*model_, notes.size()), 0.0f);
+  std::copy(notes.begin(), notes.end(), extras_.begin() + kNotes);
+  exchange_->add(unit, 0, extras_, 0, 1);
   std::fill(delivered_.begin(), delivered_.end(), false);
   add_missing({.unit = unit, .random = RandomStream(0, "none")});
 }
 
 void LaneModel::add_extras(const models::LossSum& loss, const std::vector<at::Tensor>& statistics,
-                           const LanePass& pass, std::span<const float> flags) {
+                           const LanePass& pass, std::span<const float> notes) {
   extras_.clear();
   extras_.push_back(static_cast<float>(loss.sum.item<double>() * pass.weight));
   extras_.push_back(static_cast<float>(loss.correct.item<double>() * pass.weight));
-  for (const float flag : flags) extras_.push_back(pass.pass == 0 ? flag : 0.0f);
+  for (const float note : notes) extras_.push_back(pass.pass == 0 ? note : 0.0f);
   const auto share = static_cast<float>(pass.sample_share);
   for (const at::Tensor& statistic : statistics) {
     for (const float value : floats_of(statistic)) extras_.push_back(value * share);
   }
-  MUSTER_CHECK(extras_.size() == extra_count(*model_, flags.size()),
+  MUSTER_CHECK(extras_.size() == extra_count(*model_, notes.size()),
                "a block pushed another number of statistics than it registered");
-  exchange_.add(pass.unit, 0, extras_, pass.pass, pass.passes);
+  exchange_->add(pass.unit, 0, extras_, pass.pass, pass.passes);
 }
 
 void LaneModel::deliver(std::size_t parameter, at::Tensor gradient) {
   const auto slot = static_cast<std::int32_t>(delivered_.size() - parameter);
   gradient = gradient.contiguous();
   delivered_[parameter] = true;
-  exchange_.add(current_->unit, slot, floats_of(gradient), current_->pass, current_->passes);
+  exchange_->add(current_->unit, slot, floats_of(gradient), current_->pass, current_->passes);
 }
 
 // Parameters that this pass did not use have no gradient; the sum still wants one.
@@ -115,8 +115,8 @@ void LaneModel::add_missing(const LanePass& pass) {
   for (std::size_t i = 0; i < delivered_.size(); ++i) {
     if (delivered_[i]) continue;
     const auto count = static_cast<std::size_t>(model_->parameters()[i].tensor.numel());
-    exchange_.add(pass.unit, static_cast<std::int32_t>(delivered_.size() - i),
-                  std::span<const float>(zeros_).first(count), pass.pass, pass.passes);
+    exchange_->add(pass.unit, static_cast<std::int32_t>(delivered_.size() - i),
+                   std::span<const float>(zeros_).first(count), pass.pass, pass.passes);
   }
 }
 

@@ -25,37 +25,39 @@ struct LanePass {
 
 class LaneModel {
  public:
-  // `exchange` outlives the lane. Slot 0 of it is for what accompanies the gradients (see
-  // `extras`), slot 1 + i for parameter `parameters - 1 - i`: the order in which backward finishes
-  // them.
-  LaneModel(std::unique_ptr<models::Model> model, GradientExchange& exchange);
+  explicit LaneModel(std::unique_ptr<models::Model> model);
   ~LaneModel();
+
+  // Where gradients go from now on; outlives its use. Slot 0 is for what accompanies the gradients
+  // (see `extras`), slot 1 + i for parameter `parameters - 1 - i`: the order in which backward
+  // finishes them.
+  void use(GradientExchange& exchange) noexcept { exchange_ = &exchange; }
 
   models::Model& model() noexcept { return *model_; }
 
-  // Forward and backward. Adds slot 0, [loss, accuracy, flags…, statistics…], after forward, and
-  // every parameter's gradient during backward. `flags` are this rank's, on one unit of it only.
+  // Forward and backward. Adds slot 0, [loss, accuracy, notes…, statistics…], after forward, and
+  // every parameter's gradient during backward. `notes`: what the unit has to say besides.
   struct Times {
     Duration forward{};
     Duration backward{};
   };
-  Times run(const Examples& examples, const LanePass& pass, std::span<const float> flags,
+  Times run(const Examples& examples, const LanePass& pass, std::span<const float> notes,
             const Clock& clock);
 
   // A unit without samples adds zeros everywhere.
-  void run_empty(std::int32_t unit, std::span<const float> flags);
+  void run_empty(std::int32_t unit, std::span<const float> notes);
 
-  static std::vector<std::int64_t> slot_counts(const models::Model& model, std::size_t flags);
+  static std::vector<std::int64_t> slot_counts(const models::Model& model, std::size_t notes);
 
  private:
   class GradientHook;
   void add_extras(const models::LossSum& loss, const std::vector<at::Tensor>& statistics,
-                  const LanePass& pass, std::span<const float> flags);
+                  const LanePass& pass, std::span<const float> notes);
   void add_missing(const LanePass& pass);
   void deliver(std::size_t parameter, at::Tensor gradient);
 
   std::unique_ptr<models::Model> model_;
-  GradientExchange& exchange_;
+  GradientExchange* exchange_ = nullptr;
   std::vector<float> extras_;
   std::vector<bool> delivered_;  // by parameter, in this pass
   std::vector<float> zeros_;     // as long as the longest slot

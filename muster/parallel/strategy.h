@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +17,8 @@
 #include "muster/base/random.h"
 #include "muster/base/result.h"
 #include "muster/base/tensor_view.h"
+#include "muster/comm/communicator.h"
+#include "muster/comm/sum_tree.h"
 #include "muster/data/batch.h"
 #include "muster/parallel/flags.h"
 
@@ -22,6 +26,7 @@ namespace muster::parallel {
 
 struct StepInput {
   const data::StepBatch& batch;  // this rank's slices of the global batch
+  bool finishes = false;         // only those that its kept sums (see enter()) lack
   Step step;                     // the one that will be committed
   double learning_rate;
   Flags flags;  // this rank's wishes; the report holds everybody's
@@ -67,6 +72,14 @@ class Strategy {
 
   virtual Result<StepReport> step(const StepInput& input) = 0;
 
+  // Goes on in another generation, where rank owners[i] computes slice i. Collective; the state
+  // stays as it is. After a step that failed, this rank's own sums of it are kept for a step with
+  // `finishes`, whose owners must be those of comm::inherit_leaves.
+  virtual Status enter(std::shared_ptr<comm::Communicator> communicator,
+                       const comm::LeafOwners& owners) = 0;
+  // The step whose sums are kept; none: there are no such sums, or this strategy keeps none.
+  virtual std::optional<Step> kept() const = 0;
+
   // Sums over the slices of a batch, forward only. Local: `combine` makes them global.
   virtual Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) = 0;
   // Adds up what every rank found, in the order of slices: the same bits at any size.
@@ -75,6 +88,8 @@ class Strategy {
   // Model tensors and optimizer tensors, valid until the next update. Writing through them loads.
   virtual std::vector<StateSlice> model_state() = 0;
   virtual std::vector<StateSlice> optimizer_state() = 0;
+  // After loading: how many updates the optimizer's state has seen.
+  virtual void set_optimizer_steps(std::int64_t steps) = 0;
 };
 
 }  // namespace muster::parallel

@@ -141,6 +141,16 @@ void TreeAccumulator::add(std::int32_t unit, std::int32_t slot, std::span<const 
   climb(index, place.bucket);
 }
 
+void TreeAccumulator::seed(comm::LeafRange range, std::int32_t bucket, std::span<const float> sum) {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [&](const auto& node) { return node->range == range; });
+  MUSTER_CHECK(found != nodes_.end(), "a seed is a subtree of one part");
+  Node& leaf = *nodes_[static_cast<std::size_t>((*found)->first_leaf)];
+  if (!leaf.in_row && !leaf.scratch) reserve_scratch(leaf);
+  std::copy(sum.begin(), sum.end(), memory(**found, bucket).begin());
+  climb(static_cast<std::int32_t>(found - nodes_.begin()), bucket);
+}
+
 // `index` holds its sum of `bucket`: goes up the tree as far as both children of a node are there.
 void TreeAccumulator::climb(std::int32_t index, std::int32_t bucket) {
   const auto b = static_cast<std::size_t>(bucket);

@@ -39,6 +39,10 @@ class TreeAccumulator {
   void add(std::int32_t unit, std::int32_t slot, std::span<const float> values,
            std::int32_t pass = 0, std::int32_t passes = 1);
 
+  // After begin(), instead of adding the units of `range`, a subtree inside one of the parts: its
+  // sum of `bucket` is known from an attempt at the same step that did not come to its end.
+  void seed(comm::LeafRange range, std::int32_t bucket, std::span<const float> sum);
+
   const BucketLayout& layout() const noexcept { return layout_; }
 
  private:

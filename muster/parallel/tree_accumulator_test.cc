@@ -87,7 +87,7 @@ TEST(TreeAccumulator, EqualsTheRecursiveSumForAnyRangeAndAnyLanes) {
       for (std::int32_t rank = 0; rank < size; ++rank) {
         for (const int lanes : {1, 2, 3}) {
           Fixture fixture(tree.parts(Rank{rank}));
-          const LeafRange range = tree.range(Rank{rank});
+          const LeafRange range = comm::even_share(leaves, size, rank);
           for (int step = 0; step < 2; ++step) {
             for (auto& count : fixture.ready_count) count = 0;
             fixture.accumulator->begin();
@@ -138,6 +138,39 @@ TEST(BucketLayout, FirstBucketIsSmallAndNothingSharesACacheLine) {
   for (const BucketSlot& slot : layout.slots) EXPECT_EQ(slot.offset % 16, 0);
   EXPECT_EQ(std::accumulate(layout.slots_in.begin(), layout.slots_in.end(), 0), 6);
   EXPECT_EQ(plan_buckets({}, {.first_bytes = 1, .bytes = 1}).sizes.size(), 0u);
+}
+
+// A step that three workers began and two finish, after one of them and then another died: nobody
+// computes a unit twice.
+TEST(TreeAccumulator, GoesOnFromSumsOfAnAttemptBefore) {
+  const comm::LeafOwners before = comm::even_owners(13, 3);
+  for (std::int32_t dead = 0; dead < 3; ++dead) {
+    std::vector<Rank> now;
+    for (std::int32_t rank = 0; rank < 3; ++rank)
+      now.push_back(rank == dead ? kNoRank : Rank{rank > dead ? rank - 1 : rank});
+    const comm::LeafOwners after = comm::inherit_leaves(before, now);
+    const comm::SumTree first(before, 3);
+    const comm::SumTree second(after, 2);
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+      if (rank == dead) continue;
+      Fixture attempt(first.parts(Rank{rank}));
+      attempt.accumulator->begin();
+      Fixture again(second.parts(now[static_cast<std::size_t>(rank)]));
+      again.accumulator->begin();
+      for (std::int32_t unit = 0; unit < 13; ++unit)
+        if (before[static_cast<std::size_t>(unit)] == Rank{rank}) add_unit(attempt, unit);
+      for (std::size_t b = 0; b < attempt.rows.size(); ++b) {
+        const auto size = static_cast<std::size_t>(attempt.layout.sizes[b]);
+        for (std::size_t part = 0; part < attempt.parts_of.size(); ++part)
+          again.accumulator->seed(attempt.parts_of[part], static_cast<std::int32_t>(b),
+                                  attempt.rows[b].subspan(part * size, size));
+      }
+      for (std::size_t unit = 0; unit < 13; ++unit)
+        if (after[unit] == now[static_cast<std::size_t>(rank)] && before[unit] != Rank{rank})
+          add_unit(again, static_cast<std::int32_t>(unit));
+      again.expect_sums();
+    }
+  }
 }
 
 }  // namespace

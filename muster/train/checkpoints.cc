@@ -16,6 +16,7 @@ constexpr Duration kPatience = std::chrono::minutes(10);
 
 std::vector<NamedTensor> named(const std::vector<parallel::StateSlice>& state) {
   std::vector<NamedTensor> tensors;
+  tensors.reserve(state.size());
   for (const parallel::StateSlice& slice : state) tensors.push_back({slice.name, slice.tensor});
   return tensors;
 }
@@ -31,6 +32,8 @@ class Checkpoints::Impl {
         checkpointer_(files, clock, options_.folder,
                       {.job = options_.job, .keep_last = static_cast<std::size_t>(options_.keep)}),
         saver_(checkpointer_, clock) {}
+
+  void set_writes(bool writes) { options_.writes = writes; }
 
   Status save(const Progress& progress, parallel::Strategy& strategy, bool best) {
     if (!options_.writes) return ok();
@@ -91,7 +94,7 @@ class Checkpoints::Impl {
     hub_.publish(observe::Notice{observe::Severity::kWarning, std::move(text)});
   }
 
-  const CheckpointsOptions options_;
+  CheckpointsOptions options_;
   observe::Hub& hub_;
   Clock& clock_;
   checkpoint::Checkpointer checkpointer_;
@@ -104,6 +107,7 @@ Checkpoints::Checkpoints(CheckpointsOptions options, Files& files, observe::Hub&
     : impl_(std::make_unique<Impl>(std::move(options), files, hub, clock)) {}
 Checkpoints::~Checkpoints() = default;
 
+void Checkpoints::set_writes(bool writes) { impl_->set_writes(writes); }
 Status Checkpoints::save(const Progress& progress, parallel::Strategy& strategy, bool best) {
   return impl_->save(progress, strategy, best);
 }

@@ -29,6 +29,8 @@ class Checkpoints {
   Checkpoints(CheckpointsOptions options, Files& files, observe::Hub& hub, Clock& clock);
   ~Checkpoints();
 
+  void set_writes(bool writes);  // from a new generation on
+
   // Begins to save the state as it is now. The strategy must not change it before
   // wait_until_copied() has returned. `best`: keep it until a better one comes.
   Status save(const Progress& progress, parallel::Strategy& strategy, bool best);

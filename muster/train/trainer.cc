@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
 
+#include "muster/base/units.h"
 #include "muster/observe/phase_timer.h"
+#include "muster/train/recovery.h"
 
 namespace muster::train {
 namespace {
@@ -16,6 +19,8 @@ namespace metric = observe::metric;
 
 constexpr std::int64_t kStepsPerMemoryReading = 20;
 constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
+// The last checkpoint may take its writer this long while the others wait.
+constexpr Duration kPatienceAtTheEnd = std::chrono::minutes(15);
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -46,43 +51,51 @@ bool better(job::MetricKind kind, double value, double than) {
 Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
     : parts_(std::move(parts)),
       options_(std::move(options)),
-      progress_(progress),
       divergence_(progress.first_loss),
       evaluation_due_(options_.evaluation.every, options_.length, parts_.clock.now()),
-      checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()) {
+      checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()),
+      assignment_(Assignment::even(options_.slices, parts_.generations.current().workers)),
+      was_first_(is_first()) {
+  progress_ = progress;
   if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
 }
 
 Result<Outcome> Trainer::run() {
-  Outcome outcome;
-  MUSTER_ASSIGN(auto stream, parts_.training_data(progress_.cursor));
-  epoch_size_ = stream->plan().options().epoch_size;
-  while (to_int(progress_.committed) < options_.length.total_steps) {
-    MUSTER_ASSIGN(const Next next, one_step(*stream));
-    if (next == Next::kGoOn) continue;
-    outcome.ending = next == Next::kStop ? Ending::kStopRequested : Ending::kEarlyStop;
-    break;
+  MUSTER_TRY(open_stream());
+  epoch_size_ = stream_->plan().options().epoch_size;
+  for (bool over = false; !over;) {
+    Result<bool> advanced = advance();
+    if (advanced) {
+      over = *advanced;
+    } else {
+      MUSTER_TRY(recover(advanced.error()));
+    }
   }
-  // Resumed where nothing was left to do: the results are still wanted.
-  const bool evaluates = options_.evaluation.every != job::Interval::never();
-  if (outcome.ending == Ending::kCompleted && evaluates && evaluated_ != progress_.committed) {
-    MUSTER_TRY(evaluate());
-  }
-  const bool wanted = options_.checkpoint.at_end || outcome.ending == Ending::kStopRequested;
-  if (wanted && saved_ != progress_.committed) MUSTER_TRY(save(false));
-  parts_.now_doing(progress_.committed, "finishing the checkpoint");
-  MUSTER_TRY(parts_.checkpoints.finish());
-  outcome.progress = progress_;
-  outcome.results = last_evaluation_;
+  Outcome outcome{.progress = progress_, .results = position_.last_evaluation};
+  if (position_.next == Next::kStop) outcome.ending = Ending::kStopRequested;
+  if (position_.next == Next::kStopEarly) outcome.ending = Ending::kEarlyStop;
   outcome.results.insert(outcome.results.end(), last_step_.begin(), last_step_.end());
   return outcome;
 }
 
-Result<Trainer::Next> Trainer::one_step(data::BatchStream& stream) {
+Result<bool> Trainer::advance() {
+  if (!position_.settled) {
+    MUSTER_TRY(settle());
+    return false;
+  }
+  if (position_.next == Next::kGoOn && to_int(progress_.committed) < options_.length.total_steps) {
+    MUSTER_TRY(one_step());
+    return false;
+  }
+  MUSTER_TRY(conclude());
+  return true;
+}
+
+Status Trainer::one_step() {
   const Step step = next(progress_.committed);
   const TimePoint began = parts_.clock.now();
   parts_.now_doing(step, "waiting for data");
-  MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream.next());
+  MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream_->next());
   if (!batch)
     return fail(ErrorCode::kInternal, "[train/step] the stream of training data has ended");
   const double rate =
@@ -91,6 +104,7 @@ Result<Trainer::Next> Trainer::one_step(data::BatchStream& stream) {
   MUSTER_ASSIGN(const parallel::StepReport report,
                 parts_.strategy.step(
                     {.batch = *batch,
+                     .finishes = finishing_,
                      .step = step,
                      .learning_rate = rate,
                      .flags = wishes(),
@@ -98,34 +112,167 @@ Result<Trainer::Next> Trainer::one_step(data::BatchStream& stream) {
   progress_.committed = step;
   progress_.cursor = batch->after;
   ++progress_.optimizer_steps;
+  position_.settled = false;
+  position_.flags = report.flags;
   MUSTER_TRY(divergence_.observe(step, report.loss, rate));
   progress_.first_loss = divergence_.first_loss();
+  tell(observe::StepCommitted{
+      .step = step,
+      .generation = parts_.generations.current().communicator->group().generation,
+      .epoch = batch->before.epoch,
+      .begin = batch->before.position,
+      .end = batch->before.position + batch->samples,
+      .roll = batch->roll});
   publish_step(*batch, report, rate, began);
   MUSTER_TRY(parts_.checkpoints.check());
+  return finishing_ ? share_out() : ok();
+}
 
-  if (report.flags.has(parallel::Flag::kStop)) return Next::kStop;
-  bool go_on = true;
-  if (evaluation_due_.due(step) || report.flags.has(parallel::Flag::kEvaluate)) {
-    MUSTER_ASSIGN(go_on, evaluate());
+Status Trainer::settle() {
+  const Step step = progress_.committed;
+  if (due_by_flag(parallel::Flag::kStop)) {
+    position_.next = Next::kStop;
+  } else {
+    if (evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate)) MUSTER_TRY(evaluate());
+    const bool due = checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
+    const bool best = improved_ && position_.evaluated == step && options_.evaluation.keep_best;
+    if (due || best) MUSTER_TRY(save(best));
   }
-  const bool due = checkpoint_due_.due(step) || report.flags.has(parallel::Flag::kCheckpoint);
-  const bool best = improved_ && evaluated_ == step && options_.evaluation.keep_best;
-  if (due || best) MUSTER_TRY(save(best));
-  return go_on ? Next::kGoOn : Next::kStopEarly;
+  position_.settled = true;
+  return ok();
+}
+
+Status Trainer::conclude() {
+  // Resumed where nothing was left to do: the results are still wanted.
+  const bool evaluates = options_.evaluation.every != job::Interval::never();
+  const bool completed = position_.next == Next::kGoOn;
+  if (completed && evaluates && position_.evaluated != progress_.committed) {
+    MUSTER_TRY(evaluate());
+    position_.next = Next::kGoOn;  // there is nothing left to stop early
+  }
+  const bool wanted = options_.checkpoint.at_end || position_.next == Next::kStop;
+  if (wanted && saved_ != progress_.committed) MUSTER_TRY(save(false));
+  parts_.now_doing(progress_.committed, "finishing the checkpoint");
+  MUSTER_TRY(parts_.checkpoints.finish());
+  // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
+  comm::OpOptions op = options_.op;
+  op.label = "end of the training";
+  op.timeout = std::max<Duration>(op.timeout, kPatienceAtTheEnd);
+  return parts_.generations.current().communicator->submit(comm::Barrier{}, op).wait();
+}
+
+// ---- generations
+
+bool Trainer::is_first() const noexcept {
+  return parts_.generations.current().communicator->group().rank == Rank{0};
+}
+
+Status Trainer::open_stream() {
+  const Rank rank = parts_.generations.current().communicator->group().rank;
+  MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, assignment_.of(rank), 0));
+  return ok();
+}
+
+Status Trainer::share_out() {
+  const Entry& entry = parts_.generations.current();
+  finishing_ = false;
+  assignment_ = Assignment::even(options_.slices, entry.workers);
+  MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment_.owners));
+  return open_stream();
+}
+
+Status Trainer::recover(const Error& why) {
+  const TimePoint began = parts_.clock.now();
+  parts_.now_doing(progress_.committed, "waiting for the next generation");
+  Error last = why;
+  for (;;) {
+    MUSTER_ASSIGN(const Entry entry, parts_.generations.next(last));
+    const Assignment before = assignment_;
+    const Status entered = enter(entry);
+    if (entered) {
+      tell_recovery(before, parts_.clock.now() - began);
+      return ok();
+    }
+    last = entered.error();
+  }
+}
+
+Status Trainer::enter(const Entry& entry) {
+  comm::Communicator& communicator = *entry.communicator;
+  comm::OpOptions op = options_.op;
+  op.label = "entering a generation";
+  const Standing mine{.committed = progress_.committed,
+                      .settled = position_.settled,
+                      .whole = whole_,
+                      .kept = parts_.strategy.kept(),
+                      .assignment = assignment_.fingerprint()};
+  MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
+  MUSTER_ASSIGN(const Course course, decide_course(standings));
+  const Rank rank = communicator.group().rank;
+  Assignment assignment = course.finishes ? assignment_.inherited(entry.workers)
+                                          : Assignment::even(options_.slices, entry.workers);
+  MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment.owners));
+  if (course.copies) {
+    parts_.checkpoints.wait_until_copied();
+    whole_ = rank == course.leader && whole_;
+    MUSTER_TRY(copy_state(communicator, course.leader, parts_.strategy, position_, op));
+    whole_ = true;
+  }
+  const auto added = assignment.added(assignment_, rank);
+  assignment_ = std::move(assignment);
+  finishing_ = course.finishes;
+  take_roles();
+  if (!finishing_) return open_stream();
+  MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, added, 1));
+  return ok();
+}
+
+// A new first rank does not know which saves of the one before it came to their end, nor which rows
+// it told; who listens drops what it knows.
+void Trainer::take_roles() {
+  parts_.checkpoints.set_writes(is_first());
+  if (is_first() && !was_first_) {
+    saved_.reset();
+    for (const observe::Record& row : position_.rows) parts_.hub.publish(row);
+  }
+  was_first_ = is_first();
+}
+
+void Trainer::tell_recovery(const Assignment& before, Duration took) {
+  const Entry& entry = parts_.generations.current();
+  const auto again = std::count_if(before.owners.begin(), before.owners.end(), [&](Rank owner) {
+    const std::int32_t worker = before.workers[static_cast<std::size_t>(to_int(owner))];
+    return std::find(entry.workers.begin(), entry.workers.end(), worker) == entry.workers.end();
+  });
+  const std::string what =
+      finishing_ ? fmt::format("step {} goes on, {} of {} slices are computed again",
+                               to_int(next(progress_.committed)), again, options_.slices)
+                 : fmt::format("it goes on after step {}", to_int(progress_.committed));
+  parts_.hub.publish(observe::Notice{
+      .text = fmt::format("generation {} of {} worker{} stands after {}: {}",
+                          to_int(entry.communicator->group().generation), entry.workers.size(),
+                          entry.workers.size() == 1 ? "" : "s", format_duration(took), what)});
 }
 
 parallel::Flags Trainer::wishes() const {
   parallel::Flags flags;
   if (parts_.stop_requested()) flags.set(parallel::Flag::kStop);
   const TimePoint now = parts_.clock.now();
-  if (options_.keeps_time && evaluation_due_.clock_due(now)) flags.set(parallel::Flag::kEvaluate);
-  if (options_.keeps_time && checkpoint_due_.clock_due(now)) flags.set(parallel::Flag::kCheckpoint);
+  if (is_first() && evaluation_due_.clock_due(now)) flags.set(parallel::Flag::kEvaluate);
+  if (is_first() && checkpoint_due_.clock_due(now)) flags.set(parallel::Flag::kCheckpoint);
   return flags;
 }
 
 double Trainer::epochs_done() const {
   return static_cast<double>(progress_.cursor.epoch) +
          static_cast<double>(progress_.cursor.position) / static_cast<double>(epoch_size_);
+}
+
+void Trainer::tell(observe::Record row) {
+  parts_.hub.publish(row);
+  auto& rows = position_.rows;
+  if (rows.size() >= Position::kMostRows) rows.erase(rows.begin());
+  rows.push_back(std::move(row));
 }
 
 void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepReport& report,
@@ -151,12 +298,13 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
         {std::string(metric::kPeakRss), static_cast<double>(parts_.peak_memory()) / kBytesPerGib});
   }
   phases_of(batch, report, took, std::exchange(saving_, {})).append_to(row);
-  parts_.hub.publish(row);
+  tell(std::move(row));
 }
 
-Result<bool> Trainer::evaluate() {
+Status Trainer::evaluate() {
   parts_.now_doing(progress_.committed, "evaluating");
-  MUSTER_ASSIGN(auto stream, parts_.evaluation_data());
+  const Rank rank = parts_.generations.current().communicator->group().rank;
+  MUSTER_ASSIGN(auto stream, parts_.evaluation_data(assignment_.of(rank)));
   std::vector<parallel::EvaluationTotals> by_slice(static_cast<std::size_t>(options_.slices));
   for (;;) {
     MUSTER_ASSIGN(std::optional<data::StepBatch> batch, stream->next());
@@ -166,28 +314,30 @@ Result<bool> Trainer::evaluate() {
   MUSTER_ASSIGN(const parallel::EvaluationTotals totals, parts_.strategy.combine(by_slice));
   const double loss = totals.loss / totals.targets;
   const double accuracy = totals.correct / totals.targets;
-  last_evaluation_ = {{std::string(metric::kEvalLoss), loss},
-                      {std::string(metric::kEvalAccuracy), accuracy}};
+  std::vector<observe::Metric>& results = position_.last_evaluation;
+  results = {{std::string(metric::kEvalLoss), loss},
+             {std::string(metric::kEvalAccuracy), accuracy}};
   if (options_.predicts_bytes) {
-    last_evaluation_.push_back({std::string(metric::kEvalBitsPerByte), loss / std::numbers::ln2});
+    results.push_back({std::string(metric::kEvalBitsPerByte), loss / std::numbers::ln2});
   }
-  parts_.hub.publish(observe::Metrics{.step = progress_.committed,
-                                      .epoch = epochs_done(),
-                                      .samples_seen = progress_.cursor.samples_seen,
-                                      .time = parts_.clock.wall(),
-                                      .values = last_evaluation_});
-  evaluated_ = progress_.committed;
+  tell(observe::Metrics{.step = progress_.committed,
+                        .epoch = epochs_done(),
+                        .samples_seen = progress_.cursor.samples_seen,
+                        .time = parts_.clock.wall(),
+                        .values = results});
+  position_.evaluated = progress_.committed;
   evaluation_due_.restart(parts_.clock.now());
-  return note_evaluation(options_.evaluation.metric == job::MetricKind::kAccuracy ? accuracy
-                                                                                  : loss);
+  note_evaluation(options_.evaluation.metric == job::MetricKind::kAccuracy ? accuracy : loss);
+  return ok();
 }
 
-bool Trainer::note_evaluation(double value) {
+void Trainer::note_evaluation(double value) {
   improved_ = !progress_.best || better(options_.evaluation.metric, value, progress_.best->value);
   if (improved_) progress_.best = Best{value, progress_.committed};
   progress_.evaluations_without_gain = improved_ ? 0 : progress_.evaluations_without_gain + 1;
   const std::int64_t patience = options_.evaluation.early_stop_patience;
-  return patience == 0 || progress_.evaluations_without_gain < patience;
+  if (patience > 0 && progress_.evaluations_without_gain >= patience)
+    position_.next = Next::kStopEarly;
 }
 
 Status Trainer::save(bool best) {

@@ -1,7 +1,8 @@
 #pragma once
 // The step loop: data, step, bookkeeping, evaluation, checkpoints, until the training is done,
 // stops itself, or is asked to stop. The same loop runs on every rank and takes the same decisions
-// there: whatever one rank alone knows (signals, the clock) travels in the step's flags first. One
+// there: whatever one rank alone knows (signals, the clock) travels in the step's flags first. When
+// the generation ends under it, it goes on in the next one from the last committed step. One
 // thread.
 
 #include <cstdint>
@@ -18,10 +19,13 @@
 #include "muster/observe/hub.h"
 #include "muster/optim/lr_schedule.h"
 #include "muster/parallel/strategy.h"
+#include "muster/train/assignment.h"
 #include "muster/train/cadence.h"
 #include "muster/train/checkpoints.h"
+#include "muster/train/course.h"
 #include "muster/train/divergence.h"
-#include "muster/train/progress.h"
+#include "muster/train/generations.h"
+#include "muster/train/position.h"
 
 namespace muster::train {
 
@@ -31,7 +35,7 @@ struct TrainerOptions {
   job::EvaluationSpec evaluation;
   job::CheckpointSpec checkpoint;
   std::int32_t slices = 1;             // virtual workers
-  bool keeps_time = true;              // this rank's clock decides what is due by the clock
+  comm::OpOptions op;                  // of what ranks tell each other between steps
   bool predicts_bytes = false;         // report bits per byte as well
   std::int64_t tokens_per_sample = 0;  // report tokens per second as well
 };
@@ -39,11 +43,16 @@ struct TrainerOptions {
 // What the loop runs on; all of it outlives the trainer.
 struct TrainerParts {
   parallel::Strategy& strategy;
+  Generations& generations;
   Checkpoints& checkpoints;
   observe::Hub& hub;
   Clock& clock;
-  std::function<Result<std::unique_ptr<data::BatchStream>>(const data::Cursor&)> training_data;
-  std::function<Result<std::unique_ptr<data::BatchStream>>()> evaluation_data;
+  // The given slices of every batch from a cursor on, so many steps ahead at most (0: as usual).
+  std::function<Result<std::unique_ptr<data::BatchStream>>(
+      const data::Cursor&, std::vector<SliceIndex>, std::int32_t ahead)>
+      training_data;
+  std::function<Result<std::unique_ptr<data::BatchStream>>(std::vector<SliceIndex>)>
+      evaluation_data;
   std::function<std::uint64_t()> peak_memory;  // of this process, in bytes
   std::function<bool()> stop_requested;        // from any thread's point of view, cheap
   // Before each phase of each step: for heartbeats ("step 120, backward"). Cheap.
@@ -66,28 +75,43 @@ class Trainer {
   Result<Outcome> run();
 
  private:
-  enum class Next : std::uint8_t { kGoOn, kStop, kStopEarly };
+  Result<bool> advance();  // one thing more; whether that was the last one
+  Status one_step();
+  Status settle();    // what is due after the committed step
+  Status conclude();  // what is due at the end
+  Status recover(const Error& why);
+  Status enter(const Entry& entry);
+  Status open_stream();
+  void take_roles();
+  Status share_out();  // slices evenly, after a step that was finished with inherited ones
+  bool is_first() const noexcept;
 
-  Result<Next> one_step(data::BatchStream& stream);
   parallel::Flags wishes() const;
   void publish_step(const data::StepBatch& batch, const parallel::StepReport& report, double rate,
                     TimePoint began);
-  Result<bool> evaluate();  // whether to go on
-  bool note_evaluation(double value);
+  void tell(observe::Record row);
+  void tell_recovery(const Assignment& before, Duration took);
+  Status evaluate();  // sets position_.next
+  void note_evaluation(double value);
   Status save(bool best);
   double epochs_done() const;
+  bool due_by_flag(parallel::Flag flag) const noexcept { return position_.flags.has(flag); }
 
   TrainerParts parts_;
   const TrainerOptions options_;
-  Progress progress_;
+  Position position_;
+  Progress& progress_ = position_.progress;
   DivergenceGuard divergence_;
   Cadence evaluation_due_;
   Cadence checkpoint_due_;
-  std::optional<Step> evaluated_;  // last
+  Assignment assignment_;
+  std::unique_ptr<data::BatchStream> stream_;
+  bool finishing_ = false;  // the stream holds what a failed step lacks
+  bool whole_ = true;       // false: the state is torn
+  bool was_first_;          // in the generation before
   std::optional<Step> saved_;
   Duration saving_{};      // not yet told with a step
   bool improved_ = false;  // by the last evaluation
-  std::vector<observe::Metric> last_evaluation_;
   std::vector<observe::Metric> last_step_;
   std::int64_t epoch_size_ = 1;
 };

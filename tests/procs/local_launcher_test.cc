@@ -62,7 +62,7 @@ class LocalLauncher : public ::testing::Test {
     folder_ = Path(::testing::TempDir()) /
               ("muster_procs_" + std::to_string(::getpid()) + "_" +
                ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    spec_.workers = 3;
+    spec_.workers = spec_.min_workers = 3;
     spec_.log_folder = folder_ / "logs";
   }
   ~LocalLauncher() override { std::filesystem::remove_all(folder_); }
@@ -102,7 +102,7 @@ TEST_F(LocalLauncher, AJobThatGoesWellEndsWell) {
 }
 
 TEST_F(LocalLauncher, OneWorkerIsAnOrdinaryCase) {
-  spec_.workers = 1;
+  spec_.workers = spec_.min_workers = 1;
   EXPECT_EQ(run("store", 0).exit_statuses, std::vector<int>{0});
 }
 

@@ -57,7 +57,7 @@ TEST_F(Members, AgreeOnTheGeneration) {
     start(size);
     const auto members = join_all(workers_, size);
     for (std::int32_t i = 0; i < size; ++i) {
-      const auto& membership = members[static_cast<std::size_t>(i)]->membership();
+      const auto membership = members[static_cast<std::size_t>(i)]->membership();
       EXPECT_EQ(membership.generation, Generation{1});
       EXPECT_EQ(membership.rank, Rank{i});
       EXPECT_EQ(membership.members, members[0]->membership().members);
@@ -87,7 +87,7 @@ TEST_F(Members, NoticeTheCoordinatorsEnd) {
   std::promise<Error> lost;
   members[0]->on_lost([&](const Error& why) { lost.set_value(why); });
   std::thread waits([&] {
-    const auto value = members[0]->store().get("never", soon());
+    const auto value = members[0]->store(Generation{1})->get("never", soon());
     EXPECT_EQ(value.error().code, ErrorCode::kPeerLost);
   });
   coordinator_.reset();

@@ -60,7 +60,8 @@ int leave(Worker& worker) {
 
 // The others hear of it before the process is gone, and blame the actor at once.
 int die_after_warning(Worker& worker) {
-  auto& store = worker.member.store();
+  const auto own = worker.member.store(worker.member.membership().generation);
+  auto& store = *own;
   if (worker.acts()) {
     (void)store.set("dying", cluster::to_bytes("now"), after(seconds(20)));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -86,7 +87,8 @@ int numeric(Worker& worker) {
 }
 
 int use_the_store(Worker& worker) {
-  auto& store = worker.member.store();
+  const auto own = worker.member.store(worker.member.membership().generation);
+  auto& store = *own;
   const auto size = worker.member.membership().size();
   const auto rank = to_int(worker.member.membership().rank);
   const auto mine = "key/" + std::to_string(rank);

@@ -23,7 +23,8 @@ def gone(workers):
 
 def frozen_worker(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
-    process = runs.start(muster, job, "--workers", "3", "--set", "workers.heartbeat_timeout=2s")
+    process = runs.start(muster, job, "--workers", "3", "--set", "workers.heartbeat_timeout=2s",
+                         "--set", "workers.min_workers=3")
     runs.wait_for_step(process, folder, 30)
     workers = runs.workers_of(process)
     runs.kill(workers[1], signal.SIGSTOP)

@@ -17,7 +17,8 @@ with runs.workplace() as folder:
     expected = runs.weights(runs.latest(folder), 200)
 
     for before, after in SIZES:
-        process = runs.start(arguments.muster, job, "--workers", str(before))
+        process = runs.start(arguments.muster, job, "--workers", str(before),
+                             "--set", f"workers.min_workers={before}")
         step = draw.randrange(21, 180)
         run = runs.wait_for_step(process, folder, step)
         workers = runs.workers_of(process)

@@ -137,12 +137,12 @@ def rows(run):
     return [row for row in map(json.loads, lines) if row["type"] == "metrics"]
 
 
-def wait_for_step(process, folder, step):
+def wait_for_step(process, folder, step, runs="runs"):
     """The run's folder, once its metrics show `step`. `latest` may still name an earlier run."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         assert process.poll() is None, f"ended before step {step}: {process.communicate()[0]}"
-        run = latest(folder)
+        run = latest(folder, runs)
         if run.exists() and run.stat().st_ctime >= process.started and \
                 any(row["step"] >= step for row in rows(run)):
             return run

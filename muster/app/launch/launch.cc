@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/app/data/data_files.h"
@@ -49,6 +50,8 @@ cluster::LaunchSpec launch_spec(const job::JobSpec& job, const RunFolder& folder
   spec.command = {options.worker_program.string(), "--run", folder.root().string()};
   if (options.resume) spec.command.emplace_back("--resume");
   spec.workers = static_cast<std::int32_t>(job.workers.count);
+  spec.min_workers =
+      static_cast<std::int32_t>(std::min(job.workers.min_workers, job.workers.count));
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;

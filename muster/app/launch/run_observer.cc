@@ -8,6 +8,7 @@
 #include "muster/observe/queued_sink.h"
 #include "muster/observe/record_codec.h"
 #include "muster/observe/sinks/jsonl/jsonl.h"
+#include "muster/observe/sinks/ledger/ledger.h"
 
 namespace muster::app {
 
@@ -41,19 +42,20 @@ RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOption
   auto console_sink = observe::create_console_sink(*terminal_, system_clock(), console);
   subscriptions_.push_back(
       hub_.subscribe(observe::create_queued_sink(std::move(console_sink), system_clock())));
-  subscribe_jsonl(files);
+  subscribe_files(files);
 }
 
 RunObserver::~RunObserver() = default;
 
-void RunObserver::subscribe_jsonl(Files& files) {
-  auto jsonl =
-      observe::create_jsonl_sink(files, folder_.metrics(), [log = log_](const Error& error) {
-        log->warn("metrics are no longer recorded: {}", error.message);
-      });
-  if (!jsonl) return log_->warn("metrics are not recorded: {}", jsonl.error().message);
-  subscriptions_.push_back(
-      hub_.subscribe(observe::create_queued_sink(std::move(*jsonl), system_clock())));
+void RunObserver::subscribe_files(Files& files) {
+  const auto on_error = [log = log_](const Error& error) { log->warn("{}", error.message); };
+  const auto subscribe = [&](Result<std::shared_ptr<observe::Sink>> sink) {
+    if (!sink) return on_error(sink.error());
+    subscriptions_.push_back(
+        hub_.subscribe(observe::create_queued_sink(std::move(*sink), system_clock())));
+  };
+  subscribe(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
+  subscribe(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
 }
 
 void RunObserver::notice(Severity severity, std::string text) {
@@ -67,7 +69,14 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
                                                   to_int(rank), records.error().message));
   }
   for (observe::Record& record : *records) {
-    if (const auto* row = std::get_if<observe::Metrics>(&record)) last_step_ = row->step;
+    if (const auto* row = std::get_if<observe::Metrics>(&record)) {
+      if (is_told_already(*row)) continue;
+      last_step_ = row->step;
+    }
+    if (const auto* committed = std::get_if<observe::StepCommitted>(&record)) {
+      if (told_commit_ && committed->step <= *told_commit_) continue;
+      told_commit_ = committed->step;
+    }
     if (const auto* started = std::get_if<observe::RunStarted>(&record))
       libtorch_ = started->libtorch;
     if (auto* ended = std::get_if<observe::RunEnded>(&record)) {
@@ -76,6 +85,23 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
       hub_.publish(record);
     }
   }
+}
+
+// A first rank may die between telling of a step and the others' applying it, who then tell of the
+// same numbers.
+bool RunObserver::is_told_already(const observe::Metrics& row) {
+  auto& told = row.is_evaluation() ? told_evaluation_ : told_step_;
+  const bool again = told && row.step <= *told;
+  if (!again) told = row.step;
+  return again;
+}
+
+void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left) {
+  notice(Severity::kWarning,
+         fmt::format("worker {}{} {} at step {}{}{}; {} worker{} left, going on", to_int(loss.rank),
+                     loss.pid > 0 ? fmt::format(" (pid {})", loss.pid) : "", loss.reason,
+                     to_int(loss.progress.step), loss.progress.phase.empty() ? "" : ", ",
+                     loss.progress.phase, left, left == 1 ? " is" : "s are"));
 }
 
 // Workers' own lines are in their log files; what they write to standard error concerns people. The

@@ -23,6 +23,7 @@ class RunObserver final : public cluster::LaunchObserver {
   ~RunObserver() override;
 
   void on_report(Rank rank, const cluster::Bytes& content) override;
+  void on_loss(const cluster::JobFailure& loss, std::int32_t left) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;
   void on_stop(int signal, cluster::StopReason reason) override;
 
@@ -37,7 +38,8 @@ class RunObserver final : public cluster::LaunchObserver {
 
  private:
   void notice(observe::Severity severity, std::string text);
-  void subscribe_jsonl(Files& files);
+  bool is_told_already(const observe::Metrics& row);
+  void subscribe_files(Files& files);
   observe::RunEnded end_of(const cluster::JobEnd& end) const;
 
   const observe::RunFolder folder_;
@@ -48,6 +50,9 @@ class RunObserver final : public cluster::LaunchObserver {
   std::vector<observe::Hub::Subscription> subscriptions_;
   std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
+  std::optional<Step> told_step_;
+  std::optional<Step> told_commit_;
+  std::optional<Step> told_evaluation_;
   std::string libtorch_;
   int stops_ = 0;
   const TimePoint began_;

@@ -1,5 +1,7 @@
 #include "muster/app/worker/session.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace muster::app {
 namespace {
 
 constexpr Duration kGoodbye = std::chrono::seconds(2);
+constexpr Duration kDecision = std::chrono::seconds(10);
 
 comm::NativeTransport transport_of(job::TransportKind transport) {
   switch (transport) {
@@ -23,6 +26,12 @@ comm::NativeTransport transport_of(job::TransportKind transport) {
       break;
   }
   return comm::NativeTransport::kAuto;
+}
+
+// What somebody else's end looks like from here; anything else is this worker's own fault.
+bool comes_from_a_peer(const Error& why) {
+  return why.code == ErrorCode::kPeerLost || why.code == ErrorCode::kStale ||
+         why.code == ErrorCode::kTimeout || why.code == ErrorCode::kCancelled;
 }
 
 }  // namespace
@@ -44,6 +53,7 @@ Session::~Session() {
 
 Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) {
   folder_ = folder;
+  job_ = &job;
   MUSTER_ASSIGN(const net::Credentials credentials,
                 net::credentials_from_text(environment_.credentials));
   loop_ = net::create_loop("muster-io", log_);
@@ -54,7 +64,8 @@ Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) 
                                       .info = cluster::describe_this_process(environment_.worker)};
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
-  return connect(job);
+  watch_membership();
+  return connect(member_->membership(), job.workers.join_timeout);
 }
 
 void Session::end(const Status& outcome) {
@@ -81,35 +92,83 @@ void Session::dump() const {
              recorder_->report(system_clock().now()));
 }
 
-Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const job::JobSpec& job,
-                                                                   const comm::Group& group) {
-  if (job.communication.engine ==
+void Session::abort(const Error& why) {
+  std::unique_lock lock(mutex_);
+  const auto communicator = under_way_.lock();
+  lock.unlock();
+  if (communicator) communicator->abort(why);
+}
+
+void Session::watch_membership() {
+  member_->on_lost([this](const Error& why) { abort(why); });
+  member_->on_generation([this](const cluster::Membership& membership) {
+    abort(fail(ErrorCode::kStale, fmt::format("[worker/membership] generation {} has begun",
+                                              to_int(membership.generation))));
+  });
+  member_->on_dump([this] { dump(); });
+}
+
+Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::Group& group,
+                                                                   Duration limit) {
+  if (job_->communication.engine ==
       job::EngineKind::kLoopback) {  // of one worker: the job file says so
     return comm::create_loopback(group.size, group.generation).front();
   }
+  const auto store = member_->store(group.generation);
+  const auto has_ended = [this, generation = group.generation] {
+    return member_->membership().generation != generation;
+  };
   return comm::create_native({.group = group,
-                              .exchange = comm::exchange_through(member_->store(), group, "comm"),
+                              .exchange = comm::exchange_through(
+                                  *store, group, fmt::format("comm/{}", to_int(group.generation))),
                               .network = network_.get(),
-                              .transport = transport_of(job.communication.transport),
-                              .connect_timeout = job.workers.join_timeout,
+                              .transport = transport_of(job_->communication.transport),
+                              .connect_timeout = limit,
+                              .cancelled = has_ended,
                               .log = log_});
 }
 
-Status Session::connect(const job::JobSpec& job) {
-  const cluster::Membership& membership = member_->membership();
+Status Session::connect(const cluster::Membership& membership, Duration limit) {
+  tried_ = membership.generation;
   const comm::Group group{membership.rank, membership.size(), membership.generation};
-  MUSTER_ASSIGN(auto engine, create_engine(job, group));
-  communicator_ = comm::with_trace(std::move(engine), recorder_);
-  const std::weak_ptr<comm::Communicator> communicator = communicator_;
-  member_->on_lost([communicator](const Error& why) {
-    if (const auto alive = communicator.lock()) alive->abort(why);
-  });
-  member_->on_dump([this] { dump(); });
+  MUSTER_ASSIGN(auto engine, create_engine(group, limit));
+  current_.communicator = comm::with_trace(std::move(engine), recorder_);
+  current_.workers.clear();
+  for (const cluster::MemberInfo& member : membership.members)
+    current_.workers.push_back(member.info.worker);
+  {
+    const std::lock_guard lock(mutex_);
+    under_way_ = current_.communicator;
+  }
+  // One that began in the meantime found nothing to abort.
+  if (member_->membership().generation != tried_) {
+    return fail(ErrorCode::kStale,
+                fmt::format("[worker/membership] generation {} has ended", to_int(tried_)));
+  }
   const auto& me = membership.members[static_cast<std::size_t>(to_int(group.rank))].info;
   log_->info("rank {} of {} in generation {}: pid {} on {}, lanes {}", to_int(group.rank),
              group.size, to_int(group.generation), me.pid, me.host, environment_.lanes);
-  if (first_rank()) subscription_ = hub_.subscribe(create_control_sink(*member_));
+  if (first_rank() && !subscription_) subscription_ = hub_.subscribe(create_control_sink(*member_));
   return ok();
+}
+
+Result<train::Entry> Session::next(const Error& why) {
+  const job::WorkersSpec& workers = job_->workers;
+  if (workers.min_workers >= workers.count || !comes_from_a_peer(why)) return why;
+  log_->info("generation {} fails: {}", to_int(tried_), why.message);
+  abort(why);  // whoever waits for this rank learns of it
+  // Who is silent is noticed after the heartbeat's time-out; the rest takes milliseconds.
+  const Deadline deadline = Deadline::after(system_clock(), workers.heartbeat_timeout + kDecision);
+  for (Error last = why;;) {
+    auto membership = member_->wait_newer(tried_, deadline);
+    if (!membership) {
+      const bool nothing_new = membership.error().code == ErrorCode::kTimeout;
+      return nothing_new ? last : std::move(membership).error();
+    }
+    Status connected = connect(*membership, deadline.left(system_clock()));
+    if (connected) return current_;
+    last = std::move(connected).error();
+  }
 }
 
 }  // namespace muster::app

@@ -1,9 +1,11 @@
 #pragma once
 // A worker's ties to its job: event loop, network, membership, communicator, hub. When the job is
-// lost, whatever waits for a peer is told at once.
+// lost or the generation has ended, whatever waits for a peer is told at once.
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "muster/base/log.h"
 #include "muster/base/result.h"
@@ -15,16 +17,17 @@
 #include "muster/net/network.h"
 #include "muster/observe/hub.h"
 #include "muster/observe/run_folder.h"
+#include "muster/train/generations.h"
 
 namespace muster::app {
 
-class Session {
+class Session final : public train::Generations {
  public:
   // Reads the launcher's environment; kNotFound where there is none.
   static Result<std::unique_ptr<Session>> create(Logger log);
-  ~Session();
+  ~Session() override;
 
-  // Joins and connects to the other workers.
+  // Joins and connects to the other workers. `job` outlives the session.
   Status join(const job::JobSpec& job, const observe::RunFolder& folder);
 
   // Tells the coordinator how this worker ended; nothing where it never joined.
@@ -35,8 +38,13 @@ class Session {
   // By the launcher, or by a signal to this process: whoever signals a whole group of processes
   // means the job.
   bool stop_requested() const noexcept { return signalled_ || member_->stop_requested(); }
-  const std::shared_ptr<comm::Communicator>& communicator() const noexcept { return communicator_; }
-  bool first_rank() const noexcept { return member_->membership().rank == Rank{0}; }
+  const std::shared_ptr<comm::Communicator>& communicator() const noexcept {
+    return current_.communicator;
+  }
+  bool first_rank() const noexcept { return communicator()->group().rank == Rank{0}; }
+
+  const train::Entry& current() const noexcept override { return current_; }
+  Result<train::Entry> next(const Error& why) override;
 
   observe::Hub& hub() noexcept { return hub_; }
   const Logger& log() const noexcept { return log_; }
@@ -47,22 +55,28 @@ class Session {
   Session(cluster::WorkerEnvironment environment, Logger log);
   void watch_signals();
   void dump() const;
-  Status connect(const job::JobSpec& job);
-  Result<std::shared_ptr<comm::Communicator>> create_engine(const job::JobSpec& job,
-                                                            const comm::Group& group);
+  void watch_membership();
+  Status connect(const cluster::Membership& membership, Duration limit);
+  Result<std::shared_ptr<comm::Communicator>> create_engine(const comm::Group& group,
+                                                            Duration limit);
+  void abort(const Error& why);
 
   const cluster::WorkerEnvironment environment_;
   const Logger log_;
   observe::Hub hub_;
-  observe::Hub::Subscription subscription_;
+  std::optional<observe::Hub::Subscription> subscription_;  // on the first rank
   std::optional<observe::RunFolder> folder_;
+  const job::JobSpec* job_ = nullptr;
   std::unique_ptr<net::SystemLoop> loop_;
   net::Registration signals_;
   std::atomic<bool> signalled_{false};
   std::unique_ptr<net::Network> network_;
   std::unique_ptr<cluster::Member> member_;
   std::shared_ptr<comm::FlightRecorder> recorder_;
-  std::shared_ptr<comm::Communicator> communicator_;
+  Generation tried_{0};  // the last one it connected to, or failed to
+  train::Entry current_;
+  std::mutex mutex_;
+  std::weak_ptr<comm::Communicator> under_way_;  // guarded by mutex_: what to abort
 };
 
 }  // namespace muster::app

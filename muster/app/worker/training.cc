@@ -44,18 +44,16 @@ parallel::DataParallelOptions strategy_options(const job::JobSpec& job, std::int
                            static_cast<std::int64_t>(job.communication.bucket_size.count)},
           .op = {.timeout = job.communication.timeout,
                  .label = {},
-                 .algorithm = algorithm_of(job.communication.algorithm)}};
+                 .algorithm = algorithm_of(job.communication.algorithm)},
+          .elastic = job.workers.min_workers < job.workers.count};
 }
 
-data::BatchStreamOptions stream_options(const job::JobSpec& job, const comm::Group& group) {
-  const auto slices = static_cast<std::int32_t>(job.training.virtual_workers);
-  const comm::LeafRange mine = comm::even_share(slices, group.size, to_int(group.rank));
+data::BatchStreamOptions stream_options(const job::JobSpec& job) {
   return {.seed = job.seed,
           .shuffle = job.data.shuffle,
           .batch = job.training.global_batch_size,
-          .slices = slices,
-          .first_slice = mine.begin,
-          .last_slice = mine.end,
+          .slices = static_cast<std::int32_t>(job.training.virtual_workers),
+          .own = {},
           .threads = static_cast<std::int32_t>(job.data.loader_threads),
           .prefetch = static_cast<std::int32_t>(job.data.prefetch_batches)};
 }
@@ -85,7 +83,6 @@ class Training {
       : session_(session),
         job_(job),
         pipelines_(std::move(pipelines)),
-        group_(session.communicator()->group()),
         epoch_size_(pipelines_.training.source().size()),
         length_(training_length(job.training, epoch_size_)) {}
 
@@ -103,7 +100,6 @@ class Training {
   Session& session_;
   const job::JobSpec& job_;
   const DataPipelines pipelines_;
-  const comm::Group group_;
   const std::int64_t epoch_size_;
   const train::TrainingLength length_;
   std::unique_ptr<DataParallel> strategy_;
@@ -139,28 +135,35 @@ Result<train::TrainerOptions> Training::options() const {
                                .evaluation = job_.evaluation,
                                .checkpoint = job_.checkpoint,
                                .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
-                               .keeps_time = session_.first_rank(),
+                               .op = strategy_options(job_, 1).op,
                                .predicts_bytes = text,
                                .tokens_per_sample = text ? job_.data.context_length : 0};
 }
 
 train::TrainerParts Training::parts() {
-  const data::BatchStreamOptions stream = stream_options(job_, group_);
+  const data::BatchStreamOptions stream = stream_options(job_);
   data::BatchStreamOptions evaluation = data::evaluation_options(stream);
   evaluation.batch = job_.evaluation.batch_size;
   cluster::Member& member = session_.member();
   return {
       .strategy = *strategy_,
+      .generations = session_,
       .checkpoints = *checkpoints_,
       .hub = session_.hub(),
       .clock = system_clock(),
       .training_data =
-          [this, stream](const data::Cursor& cursor) {
-            return data::BatchStream::create(pipelines_.training, stream, cursor, system_clock());
+          [this, stream](const data::Cursor& cursor, std::vector<SliceIndex> own,
+                         std::int32_t ahead) {
+            data::BatchStreamOptions options = stream;
+            options.own = std::move(own);
+            if (ahead > 0) options.prefetch = std::min(options.prefetch, ahead);
+            return data::BatchStream::create(pipelines_.training, options, cursor, system_clock());
           },
       .evaluation_data =
-          [this, evaluation] {
-            return data::BatchStream::create(pipelines_.evaluation, evaluation, {}, system_clock());
+          [this, evaluation](std::vector<SliceIndex> own) {
+            data::BatchStreamOptions options = evaluation;
+            options.own = std::move(own);
+            return data::BatchStream::create(pipelines_.evaluation, options, {}, system_clock());
           },
       .peak_memory = [] { return observe::peak_memory(system_files()); },
       .stop_requested = [this] { return session_.stop_requested(); },
@@ -176,10 +179,10 @@ void Training::announce() {
                              .slices = static_cast<std::int32_t>(job_.training.virtual_workers)});
   session_.hub().publish(observe::RunStarted{
       .name = job_.name,
-      .headline = headline(job_, *strategy_, group_),
+      .headline = headline(job_, *strategy_, session_.communicator()->group()),
       .libtorch = TORCH_VERSION,
       .run_folder = session_.folder().root().string(),
-      .workers = group_.size,
+      .workers = session_.communicator()->group().size,
       .slices = job_.training.virtual_workers,
       .parameters = strategy_->model().parameter_count(),
       .first_step = progress_.committed,
@@ -187,7 +190,9 @@ void Training::announce() {
       .total_steps = length_.total_steps,
       .total_samples = plan.at(Step{length_.total_steps}).samples_seen,
       .epochs =
-          static_cast<double>(length_.total_steps) / static_cast<double>(length_.steps_per_epoch)});
+          static_cast<double>(length_.total_steps) / static_cast<double>(length_.steps_per_epoch),
+      .epoch_size = epoch_size_,
+      .batch = job_.training.global_batch_size});
 }
 
 Result<train::Outcome> Training::run() {

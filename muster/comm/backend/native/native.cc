@@ -64,14 +64,14 @@ Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
   }
   if (options.network == nullptr)
     return fail(ErrorCode::kInvalid, "[comm/native] transport tcp needs a network");
-  const TcpOptions tcp{options.network, options.listen_host, options.log};
+  const TcpOptions tcp{options.network, options.listen_host, options.log, options.cancelled};
   MUSTER_ASSIGN(auto made, create_tcp_transport(options.group, tcp, options.exchange, deadline));
   return create_schedule_engine(options.group, std::move(made));
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Communicator>> create_native(NativeOptions options) {
+Result<std::shared_ptr<Communicator>> create_native(const NativeOptions& options) {
   const auto deadline = Deadline::after(*options.clock, options.connect_timeout);
   const std::string mine = fmt::format("{} {}", name(options.transport), boot_id());
   MUSTER_ASSIGN(const auto said, options.exchange(mine, deadline));

@@ -37,6 +37,7 @@ struct NativeOptions {
   net::Network* network = nullptr;  // needed for TCP; outlives the communicator
   NativeTransport transport = NativeTransport::kAuto;
   Duration connect_timeout = std::chrono::seconds(30);
+  std::function<bool()> cancelled;  // asked while it waits for peers: a newer generation has begun
   std::size_t heap_bytes = std::size_t{64} << 30;  // address space for allocate(), not memory
   std::string listen_host = "127.0.0.1";           // TCP: the address peers can reach me at
   Logger log = create_null_logger();
@@ -44,7 +45,7 @@ struct NativeOptions {
 };
 
 // Collective. Errors name the rank that did not come or cannot be reached.
-Result<std::shared_ptr<Communicator>> create_native(NativeOptions options);
+Result<std::shared_ptr<Communicator>> create_native(const NativeOptions& options);
 
 // Ranks meet under "<prefix>/<rank>" in `store`, which outlives the Exchange.
 Exchange exchange_through(cluster::KvStore& store, Group group, std::string prefix);

@@ -144,6 +144,9 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
   return ranks;
 }
 
+// How often a rank that waits for others to connect asks whether it still should.
+constexpr Duration kLook = std::chrono::milliseconds(20);
+
 // Every rank listens, and connects to those below it.
 class Meeting {
  public:
@@ -182,14 +185,15 @@ Error Meeting::with_rank(Error why, Rank rank) const {
 
 // Rank 0's exchange decides the context, so early connections wait until it is known.
 Status Meeting::listen() {
-  MUSTER_ASSIGN(listener_, options_.network->listen(
-                               {options_.listen_host, 0},
-                               [waiting = waiting_](std::shared_ptr<net::Connection> connection) {
-                                 const std::lock_guard lock(waiting->mutex);
-                                 waiting->connections.push_back(connection);
-                                 if (const auto shared = waiting->shared.lock())
-                                   start_reading(connection, shared, kNoRank);
-                               }));
+  MUSTER_ASSIGN(listener_,
+                options_.network->listen(
+                    {options_.listen_host, 0},
+                    [waiting = waiting_](const std::shared_ptr<net::Connection>& connection) {
+                      const std::lock_guard lock(waiting->mutex);
+                      waiting->connections.push_back(connection);
+                      if (const auto shared = waiting->shared.lock())
+                        start_reading(connection, shared, kNoRank);
+                    }));
   return ok();
 }
 
@@ -212,7 +216,10 @@ Status Meeting::await_others(Deadline deadline) {
   while (const auto rank = shared_->unconnected()) {
     if (deadline.passed(shared_->clock))
       return with_rank(fail(ErrorCode::kTimeout, "it did not connect"), *rank);
-    shared_->clock.wait_until(lock, shared_->changed, deadline.at());
+    if (options_.cancelled && options_.cancelled())
+      return with_rank(fail(ErrorCode::kStale, "the generation has ended"), *rank);
+    shared_->clock.wait_until(lock, shared_->changed,
+                              std::min(deadline.at(), shared_->clock.now() + kLook));
   }
   return ok();
 }

@@ -2,6 +2,7 @@
 // The transport of ranks on different hosts: one authenticated connection a pair of ranks. Every
 // frame carries generation, sender and group; what does not belong closes its connection.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,7 @@ struct TcpOptions {
   net::Network* network = nullptr;  // outlives the transport
   std::string listen_host;          // where peers reach me
   Logger log;
+  std::function<bool()> cancelled;  // see NativeOptions; may be empty
 };
 
 // Collective; two exchanges whatever happens. Errors name the rank that cannot be reached.

@@ -13,7 +13,8 @@ class JsonlSink final : public Sink {
       : file_(std::move(file)), on_error_(std::move(on_error)) {}
 
   void take(const Record& record) noexcept override {
-    if (std::holds_alternative<Span>(record)) return;
+    if (std::holds_alternative<Span>(record) || std::holds_alternative<StepCommitted>(record))
+      return;
     const std::lock_guard lock(mutex_);
     if (failed_) return;
     const std::string line = to_json_line(record) + "\n";

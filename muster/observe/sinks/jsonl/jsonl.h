@@ -2,7 +2,8 @@
 // metrics.jsonl: one JSON object a line, each written whole, so that a reader at any time, and
 // after any crash, finds only complete lines (but for a last one cut short by a full disk).
 //   {"type":"metrics","step":10,"epoch":0.02,"samples_seen":1280,"time":1795264496.25,"train/loss":2.1}
-// Other records: "run_started", "checkpoint", "notice", "run_ended". Spans are left to traces.
+// Other records: "run_started", "checkpoint", "notice", "run_ended". Spans are left to traces,
+// committed steps to the ledger.
 
 #include <functional>
 #include <memory>

@@ -1,0 +1,33 @@
+#pragma once
+// Reads a run's ledger (observe/sinks/ledger) and says whether every sample of every epoch was
+// committed exactly once. Pure.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/result.h"
+
+namespace muster::app {
+
+struct LedgerAudit {
+  std::int64_t steps = 0;         // committed, as the run stands
+  std::int64_t samples = 0;       // in them
+  std::int64_t whole_epochs = 0;  // all of whose samples are in
+  std::int64_t epoch_size = 0;
+  std::int64_t generations = 0;  // that committed a step
+  std::int64_t starts = 0;
+  std::int64_t lost = 0;            // samples that no committed step consumed
+  std::int64_t repeated = 0;        // samples that two did
+  std::int64_t superseded = 0;      // steps trained again after a resume; not counted above
+  std::int64_t unrecorded = 0;      // steps that a checkpoint holds and the ledger does not
+  std::vector<std::string> faults;  // what does not hold, each with its line; empty: all is well
+
+  bool well() const noexcept { return lost == 0 && repeated == 0 && faults.empty(); }
+};
+
+// kCorrupt for a text that no ledger is, such as one without its first line.
+Result<LedgerAudit> audit_ledger(std::string_view text);
+
+}  // namespace muster::app

@@ -1,0 +1,128 @@
+#include "muster/app/data/ledger_audit.h"
+
+#include <gtest/gtest.h>
+
+#include "muster/data/roll_call.h"
+#include "muster/observe/sinks/ledger/ledger.h"
+#include "muster/testing/fake_clock.h"
+#include "muster/testing/memory_files.h"
+
+namespace muster::app {
+namespace {
+
+constexpr std::int64_t kEpoch = 100;
+constexpr std::int64_t kBatch = 30;  // the last step of an epoch takes 10
+
+class LedgerAuditTest : public ::testing::Test {
+ protected:
+  void open() {
+    sink_.reset();
+    sink_ = observe::create_ledger_sink(files_, "/l", clock_, [](const Error&) {}).value();
+  }
+  void start(std::int64_t after) {
+    open();
+    observe::RunStarted started;
+    started.slices = 8;
+    started.first_step = Step{after};
+    started.epoch_size = kEpoch;
+    started.batch = kBatch;
+    sink_->take(started);
+  }
+  void commit(std::int64_t first, std::int64_t last, std::uint64_t generation = 1) {
+    for (std::int64_t step = first; step <= last; ++step) {
+      const data::Cursor cursor = plan_.at(Step{step - 1});
+      const Share positions = plan_.step(cursor);
+      sink_->take(observe::StepCommitted{Step{step}, Generation{generation}, cursor.epoch,
+                                         positions.begin, positions.end,
+                                         data::roll_of(plan_, cursor)});
+    }
+  }
+  std::string text() {
+    sink_.reset();
+    return files_.read("/l").value();
+  }
+  LedgerAudit audit() { return audit_ledger(text()).value(); }
+
+  data::StepPlan plan_{{.epoch_size = kEpoch, .batch = kBatch, .slices = 8}};
+  testing::MemoryFiles files_;
+  testing::FakeClock clock_;
+  std::shared_ptr<observe::Sink> sink_;
+};
+
+TEST_F(LedgerAuditTest, AnUndisturbedRunIsWell) {
+  start(0);
+  commit(1, 9);
+  const LedgerAudit found = audit();
+  EXPECT_TRUE(found.well()) << found.faults.front();
+  EXPECT_EQ(found.steps, 9);
+  EXPECT_EQ(found.samples, 230);
+  EXPECT_EQ(found.whole_epochs, 2);
+  EXPECT_EQ(found.generations, 1);
+}
+
+TEST_F(LedgerAuditTest, GenerationsAndResumesAreWell) {
+  start(0);
+  commit(1, 5);
+  commit(6, 11, 2);
+  start(8);
+  commit(9, 12);
+  const LedgerAudit found = audit();
+  EXPECT_TRUE(found.well()) << found.faults.front();
+  EXPECT_EQ(found.steps, 12);
+  EXPECT_EQ(found.superseded, 3);
+  EXPECT_EQ(found.starts, 2);
+}
+
+TEST_F(LedgerAuditTest, WhatADeadLauncherDidNotWriteIsCountedApart) {
+  start(0);
+  commit(1, 5);
+  start(8);
+  commit(9, 9);
+  const LedgerAudit found = audit();
+  EXPECT_TRUE(found.well());
+  EXPECT_EQ(found.unrecorded, 3);
+}
+
+TEST_F(LedgerAuditTest, ALostAndARepeatedStepAreCountedInSamples) {
+  start(0);
+  commit(1, 2);
+  commit(4, 5);  // step 4 takes the last ten
+  EXPECT_EQ(audit().lost, 30);
+  start(0);
+  commit(1, 4);
+  commit(4, 4);
+  const LedgerAudit found = audit();
+  EXPECT_EQ(found.repeated, 10);
+  EXPECT_FALSE(found.well());
+}
+
+TEST_F(LedgerAuditTest, AnyChangedLineIsFound) {
+  start(0);
+  commit(1, 4);
+  commit(5, 9, 2);
+  const std::string whole = text();
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = changed[at] == '1' ? '2' : '1';
+    if (changed == whole) continue;
+    const auto found = audit_ledger(changed);
+    EXPECT_TRUE(!found || !found->well()) << at;
+  }
+}
+
+TEST_F(LedgerAuditTest, OtherSlicesAreNotTheSameRoll) {
+  start(0);
+  data::StepPlan other({.epoch_size = kEpoch, .batch = kBatch, .slices = 4});
+  sink_->take(observe::StepCommitted{Step{1}, Generation{1}, 0, 0, 30,
+                                     data::roll_of(other, data::Cursor{})});
+  EXPECT_FALSE(audit().well());
+}
+
+TEST_F(LedgerAuditTest, WhatIsNoLedgerIsRefused) {
+  for (const char* text : {"", "\n", "{}\n", "hello\n", "{\"generation\":1}\n"}) {
+    EXPECT_FALSE(audit_ledger(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace muster::app

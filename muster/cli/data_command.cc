@@ -1,0 +1,102 @@
+#include "muster/cli/data_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "muster/app/data/ledger_audit.h"
+#include "muster/cli/application.h"
+#include "muster/observe/run_folder.h"
+
+namespace muster::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct AuditArguments {
+  std::string run;
+  bool json = false;
+};
+
+Json to_json(const app::LedgerAudit& audit) {
+  return {{"well", audit.well()},
+          {"steps", audit.steps},
+          {"samples", audit.samples},
+          {"whole_epochs", audit.whole_epochs},
+          {"epoch_size", audit.epoch_size},
+          {"lost", audit.lost},
+          {"repeated", audit.repeated},
+          {"superseded_steps", audit.superseded},
+          {"unrecorded_steps", audit.unrecorded},
+          {"generations", audit.generations},
+          {"starts", audit.starts},
+          {"faults", audit.faults}};
+}
+
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& context) {
+  context.out << fmt::format(
+      "{}: {}\n  {} in {}, {}\n  {} of {} samples whole, {} committed in all\n  lost      {}\n  "
+      "repeated  {}\n",
+      ledger.native(), audit.well() ? "every sample exactly once" : "NOT well",
+      counted(audit.steps, "step"), counted(audit.generations, "generation"),
+      counted(audit.starts, "start"), counted(audit.whole_epochs, "epoch"), audit.epoch_size,
+      audit.samples, audit.lost, audit.repeated);
+  if (audit.superseded > 0) {
+    context.out << fmt::format("  {} trained again after a resume and counted once\n",
+                               counted(audit.superseded, "step"));
+  }
+  if (audit.unrecorded > 0) {
+    context.out << fmt::format(
+        "  {} in a checkpoint and not in the ledger: the launcher died before it wrote them\n",
+        counted(audit.unrecorded, "step"));
+  }
+  for (const std::string& fault : audit.faults) context.out << "  " << fault << "\n";
+}
+
+ExitCode audit(const AuditArguments& arguments, Context& context) {
+  const auto folder = observe::RunFolder::open(context.files, Path(arguments.run));
+  if (!folder) return report(context, folder.error());
+  if (!context.files.exists(folder->ledger())) {
+    return report(context, fail(ErrorCode::kNotFound,
+                                fmt::format("[data/audit] no ledger in {}; give a run's folder, as "
+                                            "in runs/fashion/latest",
+                                            folder->root().native())));
+  }
+  const auto text = context.files.read(folder->ledger());
+  if (!text) return report(context, text.error());
+  const auto found = app::audit_ledger(*text);
+  if (!found) return report(context, with_context(found.error(), folder->ledger().native()));
+  if (arguments.json || context.log == LogFormat::kJson) {
+    context.out << to_json(*found).dump() << "\n";
+  } else {
+    write_text(*found, folder->ledger(), context);
+  }
+  return found->well() ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Context& context) {
+  CLI::App& command = add_command(
+      app, "data", "Say what a run has done with its data",
+      {"muster data audit runs/fashion/latest", "muster data audit --json runs/fashion/latest"});
+  command.require_subcommand(1);
+  CLI::App& verb = add_command(
+      command, "audit", "Check that every sample was trained on exactly once",
+      {"muster data audit runs/fashion/latest", "muster data audit --json runs/fashion/latest"});
+  const auto arguments = std::make_shared<AuditArguments>();
+  verb.add_option("RUN", arguments->run, "A run's folder")->required();
+  verb.add_flag("--json", arguments->json, "Answer in JSON");
+  verb.callback([arguments, &context] {
+    context.action = [arguments, &context] { return audit(*arguments, context); };
+  });
+}
+
+}  // namespace muster::cli

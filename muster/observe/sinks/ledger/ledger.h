@@ -1,0 +1,30 @@
+#pragma once
+// ledger.jsonl: which samples every committed step consumed, append-only. Steps that follow each
+// other in one epoch and one generation share a line:
+//   {"generation":1,"steps":[1,235],"epoch":0,"positions":[0,60000],"roll":123,"hash":"9f…"}
+// and each start of the run has one, {"started_after":0,"epoch_size":60000,"batch":256,"slices":8,
+// "hash":"…"}, which takes back the steps after it. `roll` is the sum of the steps' roll calls
+// (data/roll_call.h). `hash` is the begin of the SHA-256 of the hash before it and the line without
+// it: no line can be changed, removed or put in without breaking the chain.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "muster/base/clock.h"
+#include "muster/base/files.h"
+#include "muster/observe/hub.h"
+
+namespace muster::observe {
+
+// Appends to `path`; a line is held back for a second at most, and never beyond a checkpoint. It
+// blocks on the disk: put it behind a QueuedSink. A failed write is told once to `on_error`, then
+// the sink is silent.
+Result<std::shared_ptr<Sink>> create_ledger_sink(Files& files, const Path& path, Clock& clock,
+                                                 std::function<void(const Error&)> on_error);
+
+// The hash of a line: `body` is the line up to its `,"hash":`.
+std::string ledger_hash(std::string_view before, std::string_view body);
+
+}  // namespace muster::observe

@@ -1,0 +1,56 @@
+#include "muster/train/assignment.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::train {
+namespace {
+
+std::int32_t worker_of(const Assignment& assignment, std::size_t slice) {
+  return assignment.workers[static_cast<std::size_t>(to_int(assignment.owners[slice]))];
+}
+
+}  // namespace
+
+Assignment Assignment::even(std::int32_t slices, std::vector<std::int32_t> workers) {
+  const auto size = static_cast<std::int32_t>(workers.size());
+  return {comm::even_owners(slices, size), std::move(workers)};
+}
+
+Assignment Assignment::inherited(std::vector<std::int32_t> now) const {
+  std::vector<Rank> rank_now;
+  for (const std::int32_t worker : workers) {
+    const auto found = std::find(now.begin(), now.end(), worker);
+    rank_now.push_back(found == now.end() ? kNoRank
+                                          : Rank{static_cast<std::int32_t>(found - now.begin())});
+  }
+  return {comm::inherit_leaves(owners, rank_now), std::move(now)};
+}
+
+std::vector<SliceIndex> Assignment::of(Rank rank) const {
+  std::vector<SliceIndex> slices;
+  for (std::size_t slice = 0; slice < owners.size(); ++slice)
+    if (owners[slice] == rank) slices.push_back(SliceIndex{static_cast<std::int32_t>(slice)});
+  return slices;
+}
+
+std::vector<SliceIndex> Assignment::added(const Assignment& before, Rank rank) const {
+  std::vector<SliceIndex> slices = of(rank);
+  std::erase_if(slices, [&](SliceIndex slice) {
+    const auto index = static_cast<std::size_t>(to_int(slice));
+    return worker_of(before, index) == worker_of(*this, index);
+  });
+  return slices;
+}
+
+// FNV-1a over worker numbers, in the order of slices.
+std::uint64_t Assignment::fingerprint() const noexcept {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (std::size_t slice = 0; slice < owners.size(); ++slice) {
+    hash ^= static_cast<std::uint32_t>(worker_of(*this, slice));
+    hash *= 0x100000001B3ULL;
+  }
+  return hash;
+}
+
+}  // namespace muster::train

@@ -1,0 +1,27 @@
+#pragma once
+// Which worker computes which slice of a step. A value; pure.
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/base/ids.h"
+#include "muster/comm/sum_tree.h"
+
+namespace muster::train {
+
+struct Assignment {
+  comm::LeafOwners owners;            // by slice
+  std::vector<std::int32_t> workers;  // by rank; numbers that a worker keeps for life
+
+  static Assignment even(std::int32_t slices, std::vector<std::int32_t> workers);
+  // For the step that this one began: who is still there keeps his slices. `now` holds none but
+  // workers of this one, in the same order.
+  Assignment inherited(std::vector<std::int32_t> now) const;
+
+  std::vector<SliceIndex> of(Rank rank) const;  // ascending
+  // Slices of `rank` that the same worker did not have `before`.
+  std::vector<SliceIndex> added(const Assignment& before, Rank rank) const;
+  std::uint64_t fingerprint() const noexcept;  // of which worker computes which slice
+};
+
+}  // namespace muster::train

@@ -1,0 +1,50 @@
+#include "muster/train/course.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace muster::train {
+namespace {
+
+constexpr std::int64_t kNone = -1;
+
+// How far a rank is; a rank without a whole state is nowhere.
+auto distance(const Standing& standing) {
+  return std::tuple(standing.whole, to_int(standing.committed), standing.settled);
+}
+
+}  // namespace
+
+std::array<std::int64_t, Standing::kWords> Standing::pack() const noexcept {
+  return {to_int(committed), settled ? 1 : 0, whole ? 1 : 0, kept ? to_int(*kept) : kNone,
+          static_cast<std::int64_t>(assignment)};
+}
+
+Standing Standing::unpack(const std::int64_t* words) noexcept {
+  Standing standing{Step{words[0]}, words[1] != 0, words[2] != 0, std::nullopt,
+                    static_cast<std::uint64_t>(words[4])};
+  if (words[3] != kNone) standing.kept = Step{words[3]};
+  return standing;
+}
+
+Result<Course> decide_course(const std::vector<Standing>& standings) {
+  const auto first = std::max_element(
+      standings.begin(), standings.end(),
+      [](const Standing& a, const Standing& b) { return distance(a) < distance(b); });
+  if (!first->whole) {
+    return fail(ErrorCode::kPeerLost,
+                "[train/recovery] the last worker with a whole state died while it was being "
+                "copied; go on from the newest checkpoint with --resume");
+  }
+  Course course{.leader = Rank{static_cast<std::int32_t>(first - standings.begin())}};
+  course.copies = std::any_of(standings.begin(), standings.end(), [&](const Standing& other) {
+    return distance(other) != distance(*first);
+  });
+  const auto can_finish = [&](const Standing& rank) {
+    return rank.kept == next(first->committed) && rank.assignment == first->assignment;
+  };
+  course.finishes = !course.copies && std::all_of(standings.begin(), standings.end(), can_finish);
+  return course;
+}
+
+}  // namespace muster::train

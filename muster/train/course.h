@@ -1,0 +1,42 @@
+#pragma once
+// How a generation begins: from where its ranks stand to what they do, as a pure decision that each
+// of them takes alike. The last committed step is the latest that any of them has applied: a rank
+// applies a step only once every rank's part is in the sum, so whoever lacks it lacks only the
+// update, and gets the state of one that has it. If nobody is ahead, the step that failed is
+// finished: each rank keeps what it had summed, and only the slices of those who are gone are
+// computed again.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "muster/base/ids.h"
+#include "muster/base/result.h"
+
+namespace muster::train {
+
+struct Standing {
+  Step committed{0};
+  bool settled = true;           // see Position
+  bool whole = true;             // false: a newcomer, or a copy of the state that broke off
+  std::optional<Step> kept;      // whose own sums this rank still has
+  std::uint64_t assignment = 0;  // fingerprint of who computed which slice in it
+
+  static constexpr std::size_t kWords = 5;
+  std::array<std::int64_t, kWords> pack() const noexcept;  // for the wire
+  static Standing unpack(const std::int64_t* words) noexcept;
+  friend bool operator==(const Standing&, const Standing&) = default;
+};
+
+struct Course {
+  Rank leader{0};         // whose state counts
+  bool copies = false;    // somebody lacks it
+  bool finishes = false;  // the step after the committed one goes on from the kept sums
+  friend bool operator==(const Course&, const Course&) = default;
+};
+
+// By rank. kPeerLost: no rank has a whole state any more.
+Result<Course> decide_course(const std::vector<Standing>& standings);
+
+}  // namespace muster::train

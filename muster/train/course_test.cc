@@ -1,0 +1,61 @@
+#include "muster/train/course.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::train {
+namespace {
+
+Standing at(std::int64_t committed, std::int64_t kept = -1) {
+  Standing standing;
+  standing.committed = Step{committed};
+  standing.assignment = 7;
+  if (kept >= 0) standing.kept = Step{kept};
+  return standing;
+}
+
+TEST(Course, TheFailedStepIsFinishedWhereNobodyIsAhead) {
+  EXPECT_EQ(decide_course({at(5, 6), at(5, 6), at(5, 6)}).value(), (Course{.finishes = true}));
+}
+
+TEST(Course, WhoHasAppliedTheStepLeads) {
+  EXPECT_EQ(decide_course({at(5, 6), at(6), at(6)}).value(),
+            (Course{.leader = Rank{1}, .copies = true}));
+}
+
+TEST(Course, WhoHasEvaluatedLeads) {
+  Standing behind = at(6);
+  behind.settled = false;
+  EXPECT_EQ(decide_course({behind, at(6)}).value(), (Course{.leader = Rank{1}, .copies = true}));
+}
+
+TEST(Course, ANewcomerGetsTheStateHoweverFarItClaimsToBe) {
+  Standing newcomer = at(9);
+  newcomer.whole = false;
+  EXPECT_EQ(decide_course({newcomer, at(6, 7)}).value(),
+            (Course{.leader = Rank{1}, .copies = true}));
+}
+
+TEST(Course, SumsOfAnotherStepOrAnotherAssignmentAreOfNoUse) {
+  EXPECT_EQ(decide_course({at(5, 6), at(5)}).value(), Course{});
+  EXPECT_EQ(decide_course({at(5, 6), at(5, 5)}).value(), Course{});
+  Standing other = at(5, 6);
+  other.assignment = 8;
+  EXPECT_EQ(decide_course({at(5, 6), other}).value(), Course{});
+}
+
+TEST(Course, WithoutAWholeStateItSaysWhatToDo) {
+  Standing broken = at(5);
+  broken.whole = false;
+  const auto course = decide_course({broken, broken});
+  ASSERT_FALSE(course);
+  EXPECT_NE(course.error().message.find("--resume"), std::string::npos);
+}
+
+TEST(Course, StandingsTravelWhole) {
+  for (Standing standing : {at(5, 6), at(5), Standing{Step{1}, false, false, Step{2}, ~0ULL}}) {
+    EXPECT_EQ(Standing::unpack(standing.pack().data()), standing);
+  }
+}
+
+}  // namespace
+}  // namespace muster::train

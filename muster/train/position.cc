@@ -1,0 +1,72 @@
+#include "muster/train/position.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "muster/observe/record_codec.h"
+
+namespace muster::train {
+
+using nlohmann::json;
+
+namespace {
+
+json to_json_of(const Position& position) {
+  json metrics = json::array();
+  for (const observe::Metric& metric : position.last_evaluation)
+    metrics.push_back({metric.name, metric.value});
+  const std::vector<float> flags(position.flags.data(),
+                                 position.flags.data() + parallel::Flags::size());
+  json object = {{"progress", to_json(position.progress)},
+                 {"settled", position.settled},
+                 {"flags", flags},
+                 {"next", static_cast<int>(position.next)},
+                 {"last_evaluation", std::move(metrics)}};
+  if (position.evaluated) object["evaluated"] = to_int(*position.evaluated);
+  return object;
+}
+
+Result<Position> position_of(const json& object) {
+  Position position;
+  MUSTER_ASSIGN(position.progress, progress_from_json(object.at("progress").get<std::string>()));
+  position.settled = object.at("settled");
+  const auto flags = object.at("flags").get<std::vector<float>>();
+  std::copy_n(flags.begin(), std::min(flags.size(), parallel::Flags::size()),
+              position.flags.data());
+  position.next = static_cast<Next>(object.at("next").get<int>());
+  for (const json& metric : object.at("last_evaluation"))
+    position.last_evaluation.push_back({metric.at(0), metric.at(1)});
+  if (object.contains("evaluated"))
+    position.evaluated = Step{object.at("evaluated").get<std::int64_t>()};
+  return position;
+}
+
+}  // namespace
+
+// One line of JSON, then the rows as observe's own records.
+std::string encode(const Position& position) {
+  const auto rows = observe::encode(position.rows);
+  std::string text = to_json_of(position).dump() + "\n";
+  text.append(reinterpret_cast<const char*>(rows.data()), rows.size());
+  return text;
+}
+
+Result<Position> decode_position(std::string_view text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  try {
+    MUSTER_ASSIGN(Position position, position_of(json::parse(text.substr(0, end))));
+    const std::string_view rows = text.substr(std::min(end + 1, text.size()));
+    MUSTER_ASSIGN(position.rows, observe::decode(std::as_bytes(std::span(rows))));
+    return position;
+  } catch (const json::exception& exception) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("[train/recovery] another rank's position is not readable: {}",
+                            exception.what()));
+  }
+}
+
+}  // namespace muster::train

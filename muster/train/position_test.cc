@@ -1,0 +1,48 @@
+#include "muster/train/position.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::train {
+namespace {
+
+Position sample() {
+  Position position;
+  position.progress.committed = Step{41};
+  position.progress.cursor = {2, 7, 1234567890123};
+  position.progress.best = Best{0.1 + 0.2, Step{40}};
+  position.settled = false;
+  position.flags.set(parallel::Flag::kEvaluate);
+  position.next = Next::kStopEarly;
+  position.evaluated = Step{40};
+  position.last_evaluation = {{"eval/loss", 1.0 / 3}};
+  position.rows = {observe::Metrics{.step = Step{41},
+                                    .epoch = 0.5,
+                                    .samples_seen = 1,
+                                    .time = {},
+                                    .values = {{"train/loss", 2.5}}}};
+  return position;
+}
+
+TEST(Position, TravelsWhole) {
+  const Position position = decode_position(encode(sample())).value();
+  EXPECT_EQ(position.progress.committed, Step{41});
+  EXPECT_EQ(position.progress.cursor, sample().progress.cursor);
+  EXPECT_EQ(position.progress.best->value, 0.1 + 0.2);
+  EXPECT_FALSE(position.settled);
+  EXPECT_TRUE(position.flags.has(parallel::Flag::kEvaluate));
+  EXPECT_FALSE(position.flags.has(parallel::Flag::kStop));
+  EXPECT_EQ(position.next, Next::kStopEarly);
+  EXPECT_EQ(position.evaluated, Step{40});
+  EXPECT_EQ(position.last_evaluation, sample().last_evaluation);
+  EXPECT_EQ(position.rows, sample().rows);
+}
+
+TEST(Position, EveryTruncationIsRefused) {
+  const std::string text = encode(sample());
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    EXPECT_FALSE(decode_position(std::string_view(text).substr(0, size))) << size;
+  }
+}
+
+}  // namespace
+}  // namespace muster::train

@@ -1,0 +1,23 @@
+#pragma once
+// What the ranks of a new generation tell each other before they train. Collective calls: every
+// rank of the communicator makes the same, in the same order.
+
+#include <vector>
+
+#include "muster/base/result.h"
+#include "muster/comm/communicator.h"
+#include "muster/parallel/strategy.h"
+#include "muster/train/course.h"
+#include "muster/train/position.h"
+
+namespace muster::train {
+
+Result<std::vector<Standing>> exchange_standings(comm::Communicator& communicator,
+                                                 const Standing& mine,
+                                                 const comm::OpOptions& options);
+
+// Everybody gets the leader's tensors and position. After an error those of the others may be torn.
+Status copy_state(comm::Communicator& communicator, Rank leader, parallel::Strategy& strategy,
+                  Position& position, const comm::OpOptions& options);
+
+}  // namespace muster::train
