@@ -37,6 +37,8 @@ struct CoordinatorEvents {
   // Connection lost without Leave (kPeerLost), or silent for too long (kTimeout).
   std::function<void(std::int32_t worker, const Error&)> on_lost;
   std::function<void(std::int32_t worker)> on_leave;
+  // A worker was told to go; `stays`: there would be too few without it.
+  std::function<void(std::int32_t worker, bool stays)> on_drain;
   // No generation came about in time: names who is missing.
   std::function<void(const Error&)> on_join_timeout;
 };
@@ -81,9 +83,11 @@ class CoordinatorState {
 
   void join(PeerId peer, const Join& message, TimePoint now);
   void decide(TimePoint now);
-  void publish(const std::vector<std::int32_t>& members);
+  void publish(const std::vector<std::int32_t>& members, bool planned);
+  void drain(Worker& worker, TimePoint now);
+  void end();
   void exclude(PeerId peer, const WorkerInfo& info);
-  void on_member_message(PeerId peer, Worker& worker, const Message& message);
+  void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
   Failure by_worker(Failure failure) const;
   void lose(Worker& worker, Error why);
   void answer(PeerId peer, const StoreRequest& request);
@@ -100,6 +104,7 @@ class CoordinatorState {
   std::map<PeerId, Worker> workers_;
   std::optional<TimePoint> last_join_;
   std::vector<std::int32_t> current_;
+  std::vector<std::int32_t> newcomers_;  // of the present generation, if it is not the first
   Generation generation_{0};
   bool gave_up_ = false;
   bool ending_ = false;  // somebody has left in good order: the training is over

@@ -49,11 +49,12 @@ std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& mes
     return take_actions();
   }
   found->second.candidate.last_heard = now;
-  on_member_message(peer, found->second, message);
+  on_member_message(peer, found->second, message, now);
   return take_actions();
 }
 
-void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Message& message) {
+void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Message& message,
+                                         TimePoint now) {
   const auto number = worker.candidate.info.worker;
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
     worker.progress = heartbeat->progress;
@@ -70,9 +71,12 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     });
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
     answer(peer, *request);
+  } else if (std::holds_alternative<Drain>(message)) {
+    drain(worker, now);
   } else if (std::holds_alternative<Leave>(message)) {
     worker.candidate.leaving = true;
-    ending_ = true;
+    // Who was dismissed only goes; a member that leaves has finished, and so do the others.
+    if (rank_of(current_, number) != kNoRank) end();
     tell([number](const CoordinatorEvents& events) {
       if (events.on_leave) events.on_leave(number);
     });
@@ -82,6 +86,27 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
                    fmt::format("[cluster/coordinator] {} sent \"{}\", which only a coordinator may",
                                where(worker.candidate.info), name(message)))});
   }
+}
+
+// The training is over; whoever is still on the way into it is not needed.
+void CoordinatorState::end() {
+  if (std::exchange(ending_, true)) return;
+  for (const auto& [peer, worker] : workers_) {
+    const std::int32_t number = worker.candidate.info.worker;
+    const bool arrives = rank_of(current_, number) == kNoRank ||
+                         std::count(newcomers_.begin(), newcomers_.end(), number) > 0;
+    if (arrives && worker.candidate.connected && !worker.candidate.leaving)
+      actions_.emplace_back(SendAction{peer, Dismiss{Generation{to_int(generation_) + 1}}});
+  }
+}
+
+void CoordinatorState::drain(Worker& worker, TimePoint now) {
+  if (std::exchange(worker.candidate.draining, true)) return;
+  decide(now);
+  const bool stays = rank_of(current_, worker.candidate.info.worker) != kNoRank;
+  tell([number = worker.candidate.info.worker, stays](const CoordinatorEvents& events) {
+    if (events.on_drain) events.on_drain(number, stays);
+  });
 }
 
 // A worker accuses ranks of its generation; whoever launched it knows workers.
@@ -113,6 +138,8 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   tell([number = message.info.worker](const CoordinatorEvents& events) {
     if (events.on_join) events.on_join(number);
   });
+  if (ending_)
+    actions_.emplace_back(SendAction{peer, Dismiss{Generation{to_int(generation_) + 1}}});
   decide(now);
 }
 
@@ -183,13 +210,20 @@ void CoordinatorState::decide(TimePoint now) {
   auto decision = decide_membership(now, view, options_.policy);
   if (decision.reason != reason_) log_->debug("[cluster/membership] {}", decision.reason);
   reason_ = std::move(decision.reason);
-  if (decision.members && *decision.members != current_) publish(*decision.members);
+  if (decision.members && *decision.members != current_)
+    publish(*decision.members, decision.planned);
 }
 
-void CoordinatorState::publish(const std::vector<std::int32_t>& members) {
+void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool planned) {
+  const std::vector<std::int32_t> before = current_;
+  newcomers_.clear();
+  if (!before.empty()) {
+    std::copy_if(members.begin(), members.end(), std::back_inserter(newcomers_),
+                 [&](std::int32_t worker) { return rank_of(before, worker) == kNoRank; });
+  }
   current_ = members;
   generation_ = Generation{to_int(generation_) + 1};
-  Welcome welcome{generation_, kNoRank, {}};
+  Welcome welcome{generation_, kNoRank, {}, planned};
   for (const auto worker : members)
     welcome.members.push_back({Rank{static_cast<std::int32_t>(welcome.members.size())},
                                find_worker(worker)->candidate.info});
@@ -200,6 +234,9 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members) {
     welcome.rank = rank_of(members, worker.candidate.info.worker);
     if (welcome.rank != kNoRank) actions_.emplace_back(SendAction{peer, welcome});
     if (worker.lost && worker.candidate.connected) exclude(peer, worker.candidate.info);
+    const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&
+                           rank_of(before, worker.candidate.info.worker) != kNoRank;
+    if (dismissed) actions_.emplace_back(SendAction{peer, Dismiss{generation_}});
   }
 }
 

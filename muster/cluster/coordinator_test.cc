@@ -156,5 +156,101 @@ TEST_F(CoordinatorStateTest, BroadcastsReachWhoIsConnected) {
   EXPECT_FALSE(sent_.contains(2));
 }
 
+class ElasticCoordinatorTest : public CoordinatorStateTest {
+ protected:
+  ElasticCoordinatorTest() {
+    CoordinatorOptions options;
+    options.policy.start_workers = options.policy.max_workers = 3;
+    options.policy.min_workers = 1;
+    options.policy.heartbeat_timeout = seconds(10);
+    state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
+    events_.on_drain = [this](std::int32_t worker, bool stays) {
+      note(stays ? "stays" : "drains", worker);
+    };
+    for (std::int32_t worker = 0; worker < 3; ++worker)
+      join(static_cast<PeerId>(worker + 1), worker);
+    told();
+    sent_.clear();
+    now_ += seconds(5);
+  }
+  void close(PeerId peer) { perform(state_->on_closed(peer, {}, now_)); }
+  Welcome last_welcome(PeerId peer) { return std::get<Welcome>(sent_[peer].back()); }
+};
+
+TEST_F(ElasticCoordinatorTest, TheOthersGoOnWithoutTheDead) {
+  close(1);
+  EXPECT_EQ(told(), (Told{"lost 0", "generation 2"}));
+  EXPECT_EQ(last_welcome(2).rank, Rank{0});
+  EXPECT_EQ(last_welcome(3).rank, Rank{1});
+  EXPECT_FALSE(last_welcome(2).planned);
+  close(2);
+  EXPECT_EQ(last_welcome(3).members.size(), 1U);
+  close(3);
+  EXPECT_EQ(state_->generation(), Generation{3});
+}
+
+TEST_F(ElasticCoordinatorTest, ASilentOneThatWakesUpIsToldThatItIsOut) {
+  now_ += seconds(4);
+  say(1, Heartbeat{});
+  say(2, Heartbeat{});
+  now_ += seconds(6);
+  perform(state_->on_clock(now_));
+  EXPECT_EQ(told(), (Told{"silent 2", "generation 2"}));
+  EXPECT_EQ(closed_.at(3).code, ErrorCode::kStale);
+  EXPECT_FALSE(closed_.contains(1));
+}
+
+TEST_F(ElasticCoordinatorTest, ANewWorkerJoinsAsPlanned) {
+  close(2);
+  told();
+  join(4, 1);
+  EXPECT_EQ(told(), Told{"generation 3"});
+  for (const PeerId peer : {1, 3, 4}) EXPECT_TRUE(last_welcome(peer).planned);
+  EXPECT_EQ(last_welcome(4).rank, Rank{2}) << "newcomers follow the survivors";
+}
+
+TEST_F(ElasticCoordinatorTest, WhoIsToldToGoIsDismissedWhileEnoughStay) {
+  say(2, Drain{});
+  EXPECT_EQ(told(), (Told{"generation 2", "drains 1"}));
+  EXPECT_EQ(std::get<Dismiss>(sent_[2].back()).generation, Generation{2});
+  EXPECT_TRUE(last_welcome(1).planned);
+  say(2, Leave{});
+  close(2);
+  EXPECT_EQ(told(), Told{"left 1"});
+  say(1, Drain{});
+  say(3, Drain{});
+  EXPECT_EQ(told(), (Told{"generation 3", "drains 0", "stays 2"}));
+  EXPECT_EQ(state_->generation(), Generation{3});
+}
+
+TEST_F(ElasticCoordinatorTest, ADeathMakesAPlannedChangeAnUnplannedOne) {
+  say(2, Drain{});
+  close(3);
+  EXPECT_FALSE(last_welcome(1).planned);
+  EXPECT_EQ(last_welcome(1).members.size(), 1U);
+}
+
+TEST_F(ElasticCoordinatorTest, AfterTheEndNobodyIsLetIn) {
+  close(2);
+  join(4, 1);
+  say(1, Leave{});
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[4].back())) << "it was on its way in";
+  EXPECT_TRUE(std::holds_alternative<Welcome>(sent_[3].back())) << "it has finished by itself";
+  close(4);
+  join(5, 1);
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[5].back()));
+  EXPECT_EQ(state_->generation(), Generation{3});
+}
+
+TEST_F(ElasticCoordinatorTest, WhoAccusesARankAccusesTheWorkerThatItWas) {
+  events_.on_failure = [this](std::int32_t, const Error& error, const Progress&) {
+    note("accused", to_int(error.peer));
+  };
+  close(1);
+  told();
+  say(2, Failure{fail(ErrorCode::kPeerLost, "rank 1 is gone", Rank{1}), {}});
+  EXPECT_EQ(told(), Told{"accused 2"});
+}
+
 }  // namespace
 }  // namespace muster::cluster

@@ -24,10 +24,12 @@ struct LaunchSpec {
   std::vector<std::string> command;                // of every worker
   std::map<std::string, std::string> environment;  // added for every worker
   std::int32_t workers = 1;
-  std::int32_t min_workers = 1;  // while so many are left, the job outlives the others
-  std::vector<int> cores;        // shared out among the workers; empty: all this process may use
-  bool pin = true;               // each worker to its share, where there is a core for each
-  Path log_folder;               // rank-N.log are written here; empty: nowhere
+  std::int32_t min_workers = 1;   // while so many are left, the job outlives the others
+  std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died
+  std::string join_flag;          // what the command of a new one has besides
+  std::vector<int> cores;         // shared out among the workers; empty: all this process may use
+  bool pin = true;                // each worker to its share, where there is a core for each
+  Path log_folder;                // rank-N.log are written here; empty: nowhere
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
   Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
@@ -55,6 +57,9 @@ class LaunchObserver {
   virtual void on_generation(const Welcome& /*generation*/) {}
   // The job goes on with `left` workers without this one.
   virtual void on_loss(const JobFailure& /*loss*/, std::int32_t /*left*/) {}
+  virtual void on_restart(Rank /*rank*/, int /*pid*/) {}
+  // A worker was told to go, and does, or stays because too few would be left: then all stop.
+  virtual void on_drain(Rank /*rank*/, bool /*stays*/) {}
   virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}
   virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
   // One whole line of a worker's output, without prefix and newline.

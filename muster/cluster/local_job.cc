@@ -21,7 +21,8 @@ LocalJob::LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver
       spec_(spec),
       observer_(observer),
       log_(std::move(log)),
-      on_over_(std::move(on_over)) {}
+      on_over_(std::move(on_over)),
+      restarts_left_(spec.max_restarts) {}
 
 WorkerProcess* LocalJob::find(std::int32_t worker) {
   const auto index = static_cast<std::size_t>(worker);
@@ -48,6 +49,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
   };
   events.on_leave = [this](std::int32_t number) {
     if (auto* worker = find(number)) worker->evidence.left = true;
+    if (coordinator_ != nullptr) drop_latecomers();
   };
   events.on_failure = [this](std::int32_t number, const Error& error, const Progress& progress) {
     auto* worker = find(number);
@@ -70,27 +72,43 @@ CoordinatorEvents LocalJob::coordinator_events() {
       if (!workers_[i]->evidence.joined && !workers_[i]->here)
         lose(static_cast<std::int32_t>(i), why);
   };
+  events.on_drain = [this](std::int32_t number, bool stays) {
+    observer_.on_drain(Rank{number}, stays);
+    if (stays) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  };
   events.on_join = [this](std::int32_t number) {
     if (auto* worker = find(number)) worker->here = true;
   };
   return events;
 }
 
-void LocalJob::begin(Coordinator& coordinator,
-                     std::vector<std::unique_ptr<WorkerProcess>> workers) {
+void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers,
+                     Spawn spawn) {
   coordinator_ = &coordinator;
   workers_ = std::move(workers);
+  spawn_ = std::move(spawn);
+  for (auto& worker : workers_) watch(*worker);
+}
+
+// The training is over before they were ready for it.
+void LocalJob::drop_latecomers() {
   for (auto& worker : workers_) {
-    const Rank rank = worker->evidence.rank;
-    worker->watch(loop_, {[this, rank](bool is_error, std::string_view line) {
-                            observer_.on_line(rank, is_error, line);
-                          },
-                          [this] {
-                            consider();
-                            check_over();
-                          },
-                          [this] { check_over(); }});
+    if (worker->evidence.joined || worker->here) continue;
+    worker->written_off = true;
+    worker->kill();
   }
+}
+
+void LocalJob::watch(WorkerProcess& worker) {
+  const Rank rank = worker.evidence.rank;
+  worker.watch(loop_, {[this, rank](bool is_error, std::string_view line) {
+                         observer_.on_line(rank, is_error, line);
+                       },
+                       [this] {
+                         consider();
+                         check_over();
+                       },
+                       [this] { check_over(); }});
 }
 
 // ---- failure
@@ -130,14 +148,16 @@ void LocalJob::conclude() {
 bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
   const Evidence& evidence = culprit.evidence;
   const bool died = evidence.end ? evidence.end->signal.has_value() : evidence.lost.has_value();
-  return published_ && died && !evidence.reported && left_without(culprit) >= spec_.min_workers;
+  // One that never got in has taken nothing with it, whatever went wrong.
+  const bool harmless = (died && !evidence.reported) || !evidence.joined;
+  return published_ && harmless && left_without(culprit) >= spec_.min_workers;
 }
 
 std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
   return static_cast<std::int32_t>(
       std::count_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
         return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
-               !worker->evidence.left;
+               worker->evidence.joined && !worker->evidence.left;
       }));
 }
 
@@ -150,8 +170,21 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   state_ = State::kRunning;
   verdict_.reset();
   observer_.on_loss(loss, left_without(culprit));
+  replace(to_int(culprit.evidence.rank));
   consider();
   check_over();
+}
+
+// The new one gets ready and then joins; the others train on meanwhile.
+void LocalJob::replace(std::int32_t worker) {
+  if (restarts_left_ == 0 || signal_) return;
+  --restarts_left_;
+  auto started = spawn_(worker, true);
+  if (!started) return log_->warn("[cluster/launcher] {}", started.error().message);
+  auto& place = workers_[static_cast<std::size_t>(worker)];
+  replaced_.push_back(std::exchange(place, std::move(*started)));
+  watch(*place);
+  observer_.on_restart(Rank{worker}, place->pid());
 }
 
 // What the culprit said, what others saw of it, or how it ended.
@@ -181,6 +214,7 @@ void LocalJob::end_all(const Error& why) {
 
 void LocalJob::kill_all() {
   for (const auto& worker : workers_) worker->kill();
+  for (const auto& worker : replaced_) worker->kill();
 }
 
 // ---- the end
@@ -188,14 +222,17 @@ void LocalJob::kill_all() {
 void LocalJob::check_over() {
   if (state_ == State::kOver) return;
   bool silent = true;
-  for (const auto& worker : workers_) {
-    if (!worker->ended()) return;
-    silent = silent && worker->output_ended();
+  for (const auto* group : {&workers_, &replaced_}) {
+    for (const auto& worker : *group) {
+      if (!worker->ended()) return;
+      silent = silent && worker->output_ended();
+    }
   }
   if (silent) return finish();
   if (!drain_timer_)
     drain_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
       for (const auto& worker : workers_) worker->stop_reading();
+      for (const auto& worker : replaced_) worker->stop_reading();
       finish();
     });
 }

@@ -18,8 +18,12 @@ class LocalJob {
   LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver& observer, Logger log,
            std::function<void()> on_over);
 
+  using Spawn =
+      std::function<Result<std::unique_ptr<WorkerProcess>>(std::int32_t worker, bool joins)>;
+
   CoordinatorEvents coordinator_events();  // call the job on the loop's thread
-  void begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers);
+  void begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers,
+             Spawn spawn);
   void on_signal(int number);
   JobEnd result() const;  // once it is over
 
@@ -32,6 +36,9 @@ class LocalJob {
   bool can_do_without(const WorkerProcess& culprit) const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
   void write_off(WorkerProcess& culprit);
+  void replace(std::int32_t worker);
+  void watch(WorkerProcess& worker);
+  void drop_latecomers();
   JobFailure failure_of(const WorkerProcess& culprit) const;
   void end_all(const Error& why);
   void kill_all();
@@ -47,6 +54,9 @@ class LocalJob {
   std::function<void()> on_over_;
   Coordinator* coordinator_ = nullptr;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by number
+  std::vector<std::unique_ptr<WorkerProcess>> replaced_;
+  Spawn spawn_;
+  std::int32_t restarts_left_;
   State state_ = State::kRunning;
   bool published_ = false;
   std::optional<int> signal_;

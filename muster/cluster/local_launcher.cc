@@ -22,10 +22,11 @@ class LocalLauncher : public Launcher {
  private:
   using Workers = std::vector<std::unique_ptr<WorkerProcess>>;
 
-  Result<Workers> spawn(const LaunchSpec& spec, const net::Address& coordinator,
-                        const std::string& credentials);
-  Result<std::unique_ptr<WorkerProcess>> spawn_one(const LaunchSpec& spec,
-                                                   const ProcessSpec& process, Rank rank);
+  Result<std::unique_ptr<WorkerProcess>> spawn(const LaunchSpec& spec,
+                                               const net::Address& coordinator,
+                                               const std::string& credentials, std::int32_t worker,
+                                               bool joins);
+  Result<Workers> spawn_all(const LaunchSpec& spec, const LocalJob::Spawn& spawn);
 
   Processes& processes_;
   Files& files_;
@@ -70,8 +71,11 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   std::promise<void> begun;
   auto gate = begun.get_future().share();
   loop->post([gate] { gate.wait(); });
-  auto workers = spawn(spec, coordinator->address(), to_text(credentials));
-  if (workers) loop->post([&] { job.begin(*coordinator, std::move(*workers)); });
+  const LocalJob::Spawn spawn_one = [&](std::int32_t worker, bool joins) {
+    return spawn(spec, coordinator->address(), to_text(credentials), worker, joins);
+  };
+  auto workers = spawn_all(spec, spawn_one);
+  if (workers) loop->post([&] { job.begin(*coordinator, std::move(*workers), spawn_one); });
   begun.set_value();
   if (!workers) return workers.error();
   over.get_future().wait();  // bounded by the workers' lives; their waits have deadlines
@@ -79,41 +83,40 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   return job.result();
 }
 
-Result<LocalLauncher::Workers> LocalLauncher::spawn(const LaunchSpec& spec,
-                                                    const net::Address& coordinator,
-                                                    const std::string& credentials) {
+Result<LocalLauncher::Workers> LocalLauncher::spawn_all(const LaunchSpec& spec,
+                                                        const LocalJob::Spawn& spawn) {
   if (!spec.log_folder.empty()) MUSTER_TRY(files_.create_folders(spec.log_folder));
-  const auto cores = spec.cores.empty() ? available_cores() : spec.cores;
-  const auto shares = share_cores(cores, spec.workers);
-  const bool enough = cores.size() >= static_cast<std::size_t>(spec.workers);
   Workers workers;
   for (std::int32_t worker = 0; worker < spec.workers; ++worker) {
-    const auto& share = shares[static_cast<std::size_t>(worker)];
-    const WorkerEnvironment environment{coordinator,  worker,
-                                        spec.workers, worker,
-                                        spec.workers, static_cast<std::int32_t>(share.size()),
-                                        credentials};
-    ProcessSpec process{spec.command, to_variables(environment), {}, {}};
-    process.environment.insert(spec.environment.begin(), spec.environment.end());
-    if (spec.pin && enough) process.cores = share;
-    MUSTER_ASSIGN(auto started, spawn_one(spec, process, Rank{worker}));
+    MUSTER_ASSIGN(auto started, spawn(worker, false));
     workers.push_back(std::move(started));
   }
   return workers;
 }
 
-Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn_one(const LaunchSpec& spec,
-                                                                const ProcessSpec& process,
-                                                                Rank rank) {
+Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& spec,
+                                                            const net::Address& coordinator,
+                                                            const std::string& credentials,
+                                                            std::int32_t worker, bool joins) {
+  const auto cores = spec.cores.empty() ? available_cores() : spec.cores;
+  const auto share = share_cores(cores, spec.workers)[static_cast<std::size_t>(worker)];
+  const WorkerEnvironment environment{coordinator,  worker,
+                                      spec.workers, worker,
+                                      spec.workers, static_cast<std::int32_t>(share.size()),
+                                      credentials};
+  ProcessSpec process{spec.command, to_variables(environment), {}, {}};
+  process.environment.insert(spec.environment.begin(), spec.environment.end());
+  if (joins && !spec.join_flag.empty()) process.command.push_back(spec.join_flag);
+  if (spec.pin && cores.size() >= static_cast<std::size_t>(spec.workers)) process.cores = share;
   std::unique_ptr<WritableFile> log;
   Path path;
   if (!spec.log_folder.empty()) {
-    path = spec.log_folder / fmt::format("rank-{}.log", to_int(rank));
+    path = spec.log_folder / fmt::format("rank-{}.log", worker);
     MUSTER_ASSIGN(log, files_.open(path, Files::Open::kAppend));
   }
   MUSTER_ASSIGN(auto started, processes_.spawn(process));
-  return std::make_unique<WorkerProcess>(rank, std::move(started), std::move(log), path.string(),
-                                         log_);
+  return std::make_unique<WorkerProcess>(Rank{worker}, std::move(started), std::move(log),
+                                         path.string(), log_);
 }
 
 }  // namespace

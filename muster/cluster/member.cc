@@ -160,7 +160,9 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   void on_message(const Message& message) {
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
-      enter({welcome->generation, welcome->rank, welcome->members});
+      enter({welcome->generation, welcome->rank, welcome->members, welcome->planned});
+    } else if (const auto* dismissal = std::get_if<Dismiss>(&message)) {
+      enter({dismissal->generation, kNoRank, {}, true});
     } else if (const auto* reply = std::get_if<StoreReply>(&message)) {
       store_->on_reply(*reply);
     } else if (const auto* stopping = std::get_if<Stop>(&message)) {
@@ -266,6 +268,7 @@ class NetworkMember : public Member {
   void fail(const Error& error, Deadline deadline) noexcept override {
     session_->send_last(Failure{error, session_->progress_now()}, deadline);
   }
+  void drain() override { session_->send(Drain{}); }
   void leave(Deadline deadline) noexcept override { session_->send_last(Leave{}, deadline); }
 
  private:

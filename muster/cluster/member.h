@@ -27,7 +27,8 @@ struct MemberOptions {
 struct Membership {
   Generation generation{0};
   Rank rank{0};
-  std::vector<MemberInfo> members;  // by rank
+  std::vector<MemberInfo> members;  // by rank; empty: this worker is dismissed
+  bool planned = false;             // see Welcome
   std::int32_t size() const noexcept { return static_cast<std::int32_t>(members.size()); }
 };
 
@@ -61,6 +62,9 @@ class Member {
   // Tells of this worker's own failure; returns when it was handed over, at the latest at
   // `deadline`.
   virtual void fail(const Error& error, Deadline deadline) noexcept = 0;
+  // Asks to be let go: a generation without this worker follows, which wait_newer() shows by its
+  // lack of members.
+  virtual void drain() = 0;
   // Says a regular good-bye, likewise. Afterwards losing the connection is no event.
   virtual void leave(Deadline deadline) noexcept = 0;
 };

@@ -36,7 +36,7 @@ std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const MembershipView
                                              const MembershipPolicy& policy) {
   std::map<std::int32_t, bool> alive;
   for (const auto& candidate : view.candidates)
-    alive[candidate.info.worker] |= is_alive(now, candidate, policy);
+    alive[candidate.info.worker] |= is_alive(now, candidate, policy) && !candidate.draining;
   return alive;
 }
 
@@ -85,14 +85,16 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
             fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};
   if (members == view.current)
     return {members, fmt::format("all {} members are well", members.size())};
-  if (lost.empty() && still_settling(now, members.size(), view, policy)) {
+  if (lost.empty() && survivors == view.current.size() &&
+      still_settling(now, members.size(), view, policy)) {
     if (!view.current.empty()) return {view.current, "waiting whether more workers join"};
     return {std::nullopt,
             fmt::format("{} workers are enough; waiting whether more of up to {} join",
                         members.size(), policy.max_workers)};
   }
   return {members,
-          fmt::format("{} workers, {} of them from before{}", members.size(), survivors, because)};
+          fmt::format("{} workers, {} of them from before{}", members.size(), survivors, because),
+          lost.empty() && !view.current.empty()};
 }
 
 }  // namespace muster::cluster

@@ -20,7 +20,8 @@ struct Candidate {
   TimePoint joined_at{};
   TimePoint last_heard{};
   bool connected = true;
-  bool leaving = false;  // said Leave
+  bool leaving = false;   // said Leave
+  bool draining = false;  // said Drain: alive, and no member of the next generation
 };
 
 struct MembershipView {
@@ -42,6 +43,7 @@ struct MembershipDecision {
   // now.
   std::optional<std::vector<std::int32_t>> members;
   std::string reason;
+  bool planned = false;  // nobody was lost: the present generation may finish its step
 };
 
 // Survivors keep their order and come first, newcomers follow by worker number. Two halves of a

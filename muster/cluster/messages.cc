@@ -112,6 +112,20 @@ struct Row<Leave> {
 };
 
 template <>
+struct Row<Drain> {
+  static constexpr std::string_view kName = "drain";
+  static Json write(const Drain&) { return Json::object(); }
+  static Drain read(const Json&) { return {}; }
+};
+
+template <>
+struct Row<Dismiss> {
+  static constexpr std::string_view kName = "dismiss";
+  static Json write(const Dismiss& m) { return to_int(m.generation); }
+  static Dismiss read(const Json& json) { return {Generation{json.get<std::uint64_t>()}}; }
+};
+
+template <>
 struct Row<StoreRequest> {
   static constexpr std::string_view kName = "store_request";
   static Json write(const StoreRequest& m) {
@@ -138,12 +152,16 @@ struct Row<Welcome> {
   static Json write(const Welcome& m) {
     Json members = Json::array();
     for (const auto& member : m.members) members.push_back(to_json(member.info));
-    return {{"generation", to_int(m.generation)}, {"rank", to_int(m.rank)}, {"members", members}};
+    return {{"generation", to_int(m.generation)},
+            {"rank", to_int(m.rank)},
+            {"members", members},
+            {"planned", m.planned}};
   }
   static Welcome read(const Json& json) {
     Welcome m{Generation{json.at("generation").get<std::uint64_t>()},
               Rank{json.at("rank").get<std::int32_t>()},
-              {}};
+              {},
+              json.at("planned").get<bool>()};
     for (const auto& member : json.at("members")) {
       const Rank rank{static_cast<std::int32_t>(m.members.size())};
       m.members.push_back({rank, worker_info(member)});

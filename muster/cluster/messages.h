@@ -60,6 +60,7 @@ struct Failure {
   Progress progress;
 };
 struct Leave {};
+struct Drain {};  // it has been told to go, and does so at the end of a step
 
 enum class StoreAction : std::uint8_t { kSet, kGet, kAdd, kCompareExchange };
 struct StoreRequest {
@@ -76,6 +77,12 @@ struct Welcome {
   Generation generation{0};
   Rank rank{0};
   std::vector<MemberInfo> members;  // in rank order
+  // Nobody was lost: the generation before goes on until all its ranks leave it after one step.
+  bool planned = false;
+};
+// The answer to Drain, and to whoever is on the way into a training that is over.
+struct Dismiss {
+  Generation generation{0};  // the next one, without the worker; likewise planned
 };
 struct Stop {
   StopReason reason = StopReason::kCheckpointAndExit;
@@ -88,8 +95,8 @@ struct StoreReply {
 };
 // Failure is also sent to the workers: why the job ends, error.peer being the culprit.
 
-using Message = std::variant<Join, Heartbeat, Report, Failure, Leave, StoreRequest, Welcome, Stop,
-                             Dump, StoreReply>;
+using Message = std::variant<Join, Heartbeat, Report, Failure, Leave, Drain, StoreRequest, Welcome,
+                             Dismiss, Stop, Dump, StoreReply>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

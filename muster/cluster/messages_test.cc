@@ -17,8 +17,10 @@ std::vector<Message> samples() {
           Report{{std::byte{1}, std::byte{2}}},
           Failure{{ErrorCode::kNumeric, "NaN", Rank{3}}, {Step{4}, "update", ""}},
           Leave{},
+          Drain{},
           StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
-          Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}},
+          Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
+          Dismiss{Generation{7}},
           Stop{StopReason::kAtOnce},
           Dump{},
           StoreReply{7, {std::byte{9}}, -8}};
@@ -34,9 +36,10 @@ TEST(Messages, EachComesBackAsItWas) {
     EXPECT_EQ(decoded->index(), message.index());
     EXPECT_EQ(encode(*decoded), bytes) << name(message);
   }
-  const auto welcome = std::get<Welcome>(decode(encode(all[6])).value());
+  const auto welcome = std::get<Welcome>(decode(encode(all[7])).value());
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
+  EXPECT_TRUE(welcome.planned);
   const auto failure = std::get<Failure>(decode(encode(all[3])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
 }

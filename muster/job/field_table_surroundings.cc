@@ -55,6 +55,12 @@ std::vector<Field> workers_fields() {
                    "any death ends it.",
             .min = 1,
             .max = 65536}),
+      bind(
+          "workers.max_restarts", in(&WorkersSpec::max_restarts),
+          {.doc = "How often a new worker is started for one that died, in all; it joins while the "
+                  "others train on.",
+           .min = 0,
+           .max = 1000000}),
       bind("workers.join_timeout", in(&WorkersSpec::join_timeout),
            {.doc = "Time for all workers to start and join.", .min = 1, .max = 86400}),
       bind("workers.heartbeat_timeout", in(&WorkersSpec::heartbeat_timeout),

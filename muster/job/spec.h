@@ -136,6 +136,7 @@ struct CheckpointSpec {
 struct WorkersSpec {
   std::int64_t count = 1;        // processes
   std::int64_t min_workers = 1;  // the job goes on while so many are left
+  std::int64_t max_restarts = 3;
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
 };

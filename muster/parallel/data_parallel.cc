@@ -33,24 +33,6 @@ Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
 
 }  // namespace
 
-Result<std::unique_ptr<DataParallel>> DataParallel::create(
-    std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
-    std::shared_ptr<comm::Communicator> communicator, const DataParallelOptions& options,
-    Clock& clock) {
-  const std::int32_t size = communicator->group().size;
-  if (size > options.virtual_workers) {
-    return fail(ErrorCode::kInvalid,
-                fmt::format("[parallel/data] {} workers cannot share {} slices: raise "
-                            "training.virtual_workers or start fewer workers",
-                            size, options.virtual_workers));
-  }
-  std::unique_ptr<DataParallel> made(
-      new DataParallel(std::move(model), std::move(optimizer), options, clock));
-  MUSTER_TRY(
-      made->enter(std::move(communicator), comm::even_owners(options.virtual_workers, size)));
-  return made;
-}
-
 DataParallel::DataParallel(std::unique_ptr<models::Model> model,
                            std::unique_ptr<optim::Optimizer> optimizer, DataParallelOptions options,
                            Clock& clock)
@@ -68,6 +50,12 @@ DataParallel::DataParallel(std::unique_ptr<models::Model> model,
 Status DataParallel::enter(std::shared_ptr<comm::Communicator> communicator,
                            const comm::LeafOwners& owners) {
   const comm::Group group = communicator->group();
+  if (group.size > options_.virtual_workers) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[parallel/data] {} workers cannot share {} slices: raise "
+                            "training.virtual_workers or start fewer workers",
+                            group.size, options_.virtual_workers));
+  }
   const auto slices =
       static_cast<std::int32_t>(std::count(owners.begin(), owners.end(), group.rank));
   const ExchangeOptions exchange_options{

@@ -36,11 +36,10 @@ struct DataParallelOptions {
 
 class DataParallel final : public Strategy {
  public:
-  // Collective. `model` is initialised alike on every rank; the strategy owns it from here.
-  static Result<std::unique_ptr<DataParallel>> create(
-      std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
-      std::shared_ptr<comm::Communicator> communicator, const DataParallelOptions& options,
-      Clock& clock);
+  // `model` is initialised alike on every rank; the strategy owns it from here. It steps once it
+  // has entered a generation.
+  DataParallel(std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
+               DataParallelOptions options, Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override;
@@ -57,9 +56,6 @@ class DataParallel final : public Strategy {
   std::int32_t lanes() const noexcept { return pool_.size(); }
 
  private:
-  DataParallel(std::unique_ptr<models::Model> model, std::unique_ptr<optim::Optimizer> optimizer,
-               DataParallelOptions options, Clock& clock);
-
   struct Unit {
     std::int32_t index;      // in the tree; in fast mode the lane
     SliceIndex first_slice;  // names the unit's random numbers

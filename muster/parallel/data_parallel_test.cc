@@ -73,9 +73,11 @@ std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
     parameters.push_back({p.name, p.tensor, p.decays});
   auto optimizer =
       optim::create_optimizer(optim::SgdSpec{.weight_decay = 1e-3}, parameters).value();
-  return DataParallel::create(std::move(model), std::move(optimizer), std::move(communicator),
-                              options, system_clock())
-      .value();
+  auto strategy = std::make_unique<DataParallel>(std::move(model), std::move(optimizer), options,
+                                                 system_clock());
+  const std::int32_t size = communicator->group().size;
+  EXPECT_TRUE(strategy->enter(std::move(communicator), comm::even_owners(kSlices, size)));
+  return strategy;
 }
 
 struct Outcome {
@@ -305,11 +307,11 @@ TEST(DataParallel, MoreRanksThanSlicesAreRefused) {
   const auto communicators = comm::create_loopback(2);
   auto model = models::create_model(kMlp).value();
   auto optimizer = optim::create_optimizer(optim::SgdSpec{}, {}).value();
-  const auto strategy =
-      DataParallel::create(std::move(model), std::move(optimizer), communicators[0],
-                           {.virtual_workers = 1}, system_clock());
-  ASSERT_FALSE(strategy);
-  EXPECT_EQ(strategy.error().code, ErrorCode::kInvalid);
+  DataParallel strategy(std::move(model), std::move(optimizer), {.virtual_workers = 1},
+                        system_clock());
+  const Status entered = strategy.enter(communicators[0], comm::even_owners(1, 1));
+  ASSERT_FALSE(entered);
+  EXPECT_EQ(entered.error().code, ErrorCode::kInvalid);
 }
 
 }  // namespace

@@ -11,12 +11,14 @@ enum class Flag : std::size_t {
   kStop,        // a signal asked for a checkpoint and the end
   kCheckpoint,  // a checkpoint is due by the clock
   kEvaluate,    // an evaluation is due by the clock
+  kRegroup,     // the next generation is planned
   kCount,
 };
 
 class Flags {
  public:
   void set(Flag flag) noexcept { counts_[index(flag)] = 1; }
+  void clear(Flag flag) noexcept { counts_[index(flag)] = 0; }
   bool has(Flag flag) const noexcept { return counts_[index(flag)] > 0; }
   float* data() noexcept { return counts_.data(); }
   const float* data() const noexcept { return counts_.data(); }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "muster/base/result.h"
@@ -21,10 +22,14 @@ class Generations {
   virtual ~Generations() = default;
   virtual const Entry& current() const noexcept = 0;
 
-  // After an operation that failed with `why`: waits until the next generation has formed and is
-  // connected. An error, `why` itself or one that came after it, is the end of the training here:
-  // the membership is fixed, the fault was this worker's own, or no next generation came in time.
-  virtual Result<Entry> next(const Error& why) = 0;
+  // A next one is planned: somebody joins or goes, and everybody changes over after a step.
+  virtual bool changing() const = 0;
+
+  // Waits until the next generation has formed and is connected; nothing: it does without this
+  // worker. `why`: the operation of the present one that failed; none: it is over as planned. An
+  // error, `why` itself or one that came after it, is the end of the training here: the membership
+  // is fixed, the fault was this worker's own, or no next generation came in time.
+  virtual Result<std::optional<Entry>> next(const std::optional<Error>& why) = 0;
 };
 
 }  // namespace muster::train

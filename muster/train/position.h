@@ -16,7 +16,7 @@
 
 namespace muster::train {
 
-enum class Next : std::uint8_t { kGoOn, kStop, kStopEarly };
+enum class Next : std::uint8_t { kGoOn, kStop, kStopEarly, kLeave };
 
 struct Position {
   Progress progress;

@@ -55,14 +55,15 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
       evaluation_due_(options_.evaluation.every, options_.length, parts_.clock.now()),
       checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()),
       assignment_(Assignment::even(options_.slices, parts_.generations.current().workers)),
-      was_first_(is_first()) {
+      whole_(!options_.newcomer),
+      was_first_(false) {
   progress_ = progress;
   if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
 }
 
 Result<Outcome> Trainer::run() {
-  MUSTER_TRY(open_stream());
-  epoch_size_ = stream_->plan().options().epoch_size;
+  if (const Status entered = enter(parts_.generations.current()); !entered)
+    MUSTER_TRY(recover(entered.error()));
   for (bool over = false; !over;) {
     Result<bool> advanced = advance();
     if (advanced) {
@@ -74,11 +75,16 @@ Result<Outcome> Trainer::run() {
   Outcome outcome{.progress = progress_, .results = position_.last_evaluation};
   if (position_.next == Next::kStop) outcome.ending = Ending::kStopRequested;
   if (position_.next == Next::kStopEarly) outcome.ending = Ending::kEarlyStop;
+  if (position_.next == Next::kLeave) outcome.ending = Ending::kDismissed;
   outcome.results.insert(outcome.results.end(), last_step_.begin(), last_step_.end());
   return outcome;
 }
 
 Result<bool> Trainer::advance() {
+  if (position_.next == Next::kLeave) {
+    MUSTER_TRY(parts_.checkpoints.finish());
+    return true;
+  }
   if (!position_.settled) {
     MUSTER_TRY(settle());
     return false;
@@ -139,7 +145,8 @@ Status Trainer::settle() {
     if (due || best) MUSTER_TRY(save(best));
   }
   position_.settled = true;
-  return ok();
+  const bool regroups = position_.next == Next::kGoOn && due_by_flag(parallel::Flag::kRegroup);
+  return regroups ? regroup() : ok();
 }
 
 Status Trainer::conclude() {
@@ -170,6 +177,7 @@ bool Trainer::is_first() const noexcept {
 Status Trainer::open_stream() {
   const Rank rank = parts_.generations.current().communicator->group().rank;
   MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, assignment_.of(rank), 0));
+  epoch_size_ = stream_->plan().options().epoch_size;
   return ok();
 }
 
@@ -182,18 +190,34 @@ Status Trainer::share_out() {
 }
 
 Status Trainer::recover(const Error& why) {
-  const TimePoint began = parts_.clock.now();
   parts_.now_doing(progress_.committed, "waiting for the next generation");
-  Error last = why;
+  return follow(why);
+}
+
+// Nobody may leave before all have the step. The plan may have been overtaken by a death meanwhile.
+Status Trainer::regroup() {
+  comm::OpOptions op = options_.op;
+  op.label = "end of the generation";
+  const Entry& present = parts_.generations.current();
+  MUSTER_TRY(present.communicator->submit(comm::Barrier{}, op).wait());
+  return parts_.generations.changing() ? follow(std::nullopt) : ok();
+}
+
+Status Trainer::follow(std::optional<Error> why) {
+  const TimePoint began = parts_.clock.now();
   for (;;) {
-    MUSTER_ASSIGN(const Entry entry, parts_.generations.next(last));
     const Assignment before = assignment_;
-    const Status entered = enter(entry);
+    MUSTER_ASSIGN(const std::optional<Entry> entry, parts_.generations.next(why));
+    if (!entry) {
+      position_.next = Next::kLeave;
+      return ok();
+    }
+    const Status entered = enter(*entry);
     if (entered) {
       tell_recovery(before, parts_.clock.now() - began);
       return ok();
     }
-    last = entered.error();
+    why = entered.error();
   }
 }
 
@@ -221,6 +245,7 @@ Status Trainer::enter(const Entry& entry) {
   const auto added = assignment.added(assignment_, rank);
   assignment_ = std::move(assignment);
   finishing_ = course.finishes;
+  position_.flags.clear(parallel::Flag::kRegroup);
   take_roles();
   if (!finishing_) return open_stream();
   MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, added, 1));
@@ -231,7 +256,8 @@ Status Trainer::enter(const Entry& entry) {
 // it told; who listens drops what it knows.
 void Trainer::take_roles() {
   parts_.checkpoints.set_writes(is_first());
-  if (is_first() && !was_first_) {
+  const bool took_over = is_first() && !was_first_ && !position_.rows.empty();
+  if (took_over) {
     saved_.reset();
     for (const observe::Record& row : position_.rows) parts_.hub.publish(row);
   }
@@ -257,6 +283,7 @@ void Trainer::tell_recovery(const Assignment& before, Duration took) {
 parallel::Flags Trainer::wishes() const {
   parallel::Flags flags;
   if (parts_.stop_requested()) flags.set(parallel::Flag::kStop);
+  if (parts_.generations.changing()) flags.set(parallel::Flag::kRegroup);
   const TimePoint now = parts_.clock.now();
   if (is_first() && evaluation_due_.clock_due(now)) flags.set(parallel::Flag::kEvaluate);
   if (is_first() && checkpoint_due_.clock_due(now)) flags.set(parallel::Flag::kCheckpoint);

@@ -35,6 +35,7 @@ struct TrainerOptions {
   job::EvaluationSpec evaluation;
   job::CheckpointSpec checkpoint;
   std::int32_t slices = 1;             // virtual workers
+  bool newcomer = false;               // it joins others, who have the state
   comm::OpOptions op;                  // of what ranks tell each other between steps
   bool predicts_bytes = false;         // report bits per byte as well
   std::int64_t tokens_per_sample = 0;  // report tokens per second as well
@@ -59,7 +60,12 @@ struct TrainerParts {
   std::function<void(Step, std::string_view)> now_doing;
 };
 
-enum class Ending : std::uint8_t { kCompleted, kEarlyStop, kStopRequested };
+enum class Ending : std::uint8_t {
+  kCompleted,
+  kEarlyStop,
+  kStopRequested,
+  kDismissed  // the others go on without this worker
+};
 
 struct Outcome {
   Ending ending = Ending::kCompleted;
@@ -80,6 +86,8 @@ class Trainer {
   Status settle();    // what is due after the committed step
   Status conclude();  // what is due at the end
   Status recover(const Error& why);
+  Status regroup();  // as planned
+  Status follow(std::optional<Error> why);
   Status enter(const Entry& entry);
   Status open_stream();
   void take_roles();

@@ -61,7 +61,7 @@ def interrupted(muster, folder):
 
 
 def all_signalled(muster, folder):
-    """As a batch system signals a whole group of processes, or somebody one worker: a checkpoint all the same."""
+    """As a batch system signals a whole group of processes, or somebody all workers: a checkpoint all the same."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     for launcher_too in (True, False):
         process = runs.start(muster, job, "--workers", "2")
@@ -69,7 +69,7 @@ def all_signalled(muster, folder):
         workers = runs.workers_of(process)
         if launcher_too:
             process.send_signal(signal.SIGTERM)
-        for pid in workers.values() if launcher_too else [workers[1]]:
+        for pid in workers.values():
             runs.kill(pid, signal.SIGTERM)
         code, output = runs.finish(process)
         expect(code, 143, output, "checkpoint written", "--resume")

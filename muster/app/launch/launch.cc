@@ -50,6 +50,8 @@ cluster::LaunchSpec launch_spec(const job::JobSpec& job, const RunFolder& folder
   spec.command = {options.worker_program.string(), "--run", folder.root().string()};
   if (options.resume) spec.command.emplace_back("--resume");
   spec.workers = static_cast<std::int32_t>(job.workers.count);
+  spec.max_restarts = static_cast<std::int32_t>(job.workers.max_restarts);
+  spec.join_flag = "--join";
   spec.min_workers =
       static_cast<std::int32_t>(std::min(job.workers.min_workers, job.workers.count));
   spec.log_folder = folder.logs();

@@ -104,6 +104,20 @@ void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left) {
                      loss.progress.phase, left, left == 1 ? " is" : "s are"));
 }
 
+void RunObserver::on_restart(Rank rank, int pid) {
+  notice(Severity::kNote,
+         fmt::format("worker {} is started anew (pid {}) and joins when it is ready", to_int(rank),
+                     pid));
+}
+
+void RunObserver::on_drain(Rank rank, bool stays) {
+  notice(Severity::kNote,
+         stays ? fmt::format("worker {} was told to go, but too few would be left: all stop with a "
+                             "checkpoint",
+                             to_int(rank))
+               : fmt::format("worker {} was told to go and leaves with the step", to_int(rank)));
+}
+
 // Workers' own lines are in their log files; what they write to standard error concerns people. The
 // error they end with is told once, as the job's, not by every rank that fell over it.
 void RunObserver::on_line(Rank rank, bool is_error, std::string_view line) {

@@ -24,6 +24,8 @@ class RunObserver final : public cluster::LaunchObserver {
 
   void on_report(Rank rank, const cluster::Bytes& content) override;
   void on_loss(const cluster::JobFailure& loss, std::int32_t left) override;
+  void on_restart(Rank rank, int pid) override;
+  void on_drain(Rank rank, bool stays) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;
   void on_stop(int signal, cluster::StopReason reason) override;
 

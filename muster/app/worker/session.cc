@@ -36,14 +36,15 @@ bool comes_from_a_peer(const Error& why) {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::create(Logger log) {
+Result<std::unique_ptr<Session>> Session::create(const observe::RunFolder& folder, Logger log) {
   MUSTER_ASSIGN(auto environment, cluster::read_environment(cluster::system_variable));
-  return std::unique_ptr<Session>(new Session(std::move(environment), std::move(log)));
+  return std::unique_ptr<Session>(new Session(std::move(environment), folder, std::move(log)));
 }
 
-Session::Session(cluster::WorkerEnvironment environment, Logger log)
+Session::Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, Logger log)
     : environment_(std::move(environment)),
       log_(std::move(log)),
+      folder_(std::move(folder)),
       recorder_(std::make_shared<comm::FlightRecorder>()) {}
 
 Session::~Session() {
@@ -51,8 +52,7 @@ Session::~Session() {
   if (loop_) loop_->stop();
 }
 
-Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) {
-  folder_ = folder;
+Result<bool> Session::join(const job::JobSpec& job) {
   job_ = &job;
   MUSTER_ASSIGN(const net::Credentials credentials,
                 net::credentials_from_text(environment_.credentials));
@@ -65,7 +65,13 @@ Status Session::join(const job::JobSpec& job, const observe::RunFolder& folder) 
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
   watch_membership();
-  return connect(member_->membership(), job.workers.join_timeout);
+  const cluster::Membership membership = member_->membership();
+  if (membership.members.empty()) return false;
+  const Status connected = connect(membership, job.workers.join_timeout);
+  if (connected) return true;
+  // Somebody may have died, or left, while the others waited for this one.
+  MUSTER_ASSIGN(const auto entry, next(connected.error()));
+  return entry.has_value();
 }
 
 void Session::end(const Status& outcome) {
@@ -82,6 +88,11 @@ void Session::end(const Status& outcome) {
 void Session::watch_signals() {
   signals_ = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, [this](int number) {
     if (number == SIGUSR2) return dump();
+    // SIGTERM means this worker, and the others can go on; the rest means the job.
+    if (number == SIGTERM && is_elastic() && member_) {
+      log_->info("SIGTERM: leaving with the step");
+      return member_->drain();
+    }
     log_->info("signal {}: stopping with the step", number);
     signalled_ = true;
   });
@@ -102,6 +113,7 @@ void Session::abort(const Error& why) {
 void Session::watch_membership() {
   member_->on_lost([this](const Error& why) { abort(why); });
   member_->on_generation([this](const cluster::Membership& membership) {
+    if (membership.planned) return;
     abort(fail(ErrorCode::kStale, fmt::format("[worker/membership] generation {} has begun",
                                               to_int(membership.generation))));
   });
@@ -152,21 +164,30 @@ Status Session::connect(const cluster::Membership& membership, Duration limit) {
   return ok();
 }
 
-Result<train::Entry> Session::next(const Error& why) {
-  const job::WorkersSpec& workers = job_->workers;
-  if (workers.min_workers >= workers.count || !comes_from_a_peer(why)) return why;
-  log_->info("generation {} fails: {}", to_int(tried_), why.message);
-  abort(why);  // whoever waits for this rank learns of it
+bool Session::is_elastic() const noexcept {
+  return job_->workers.min_workers < job_->workers.count;
+}
+
+bool Session::changing() const { return member_->membership().generation != tried_; }
+
+Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& why) {
+  if (why) {
+    if (!is_elastic() || !comes_from_a_peer(*why)) return *why;
+    log_->info("generation {} fails: {}", to_int(tried_), why->message);
+    abort(*why);  // whoever waits for this rank learns of it
+  }
   // Who is silent is noticed after the heartbeat's time-out; the rest takes milliseconds.
-  const Deadline deadline = Deadline::after(system_clock(), workers.heartbeat_timeout + kDecision);
-  for (Error last = why;;) {
+  const Deadline deadline =
+      Deadline::after(system_clock(), job_->workers.heartbeat_timeout + kDecision);
+  for (std::optional<Error> last = why;;) {
     auto membership = member_->wait_newer(tried_, deadline);
     if (!membership) {
       const bool nothing_new = membership.error().code == ErrorCode::kTimeout;
-      return nothing_new ? last : std::move(membership).error();
+      return nothing_new && last ? *last : std::move(membership).error();
     }
+    if (membership->members.empty()) return std::optional<train::Entry>();
     Status connected = connect(*membership, deadline.left(system_clock()));
-    if (connected) return current_;
+    if (connected) return std::optional(current_);
     last = std::move(connected).error();
   }
 }

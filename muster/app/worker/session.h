@@ -24,11 +24,12 @@ namespace muster::app {
 class Session final : public train::Generations {
  public:
   // Reads the launcher's environment; kNotFound where there is none.
-  static Result<std::unique_ptr<Session>> create(Logger log);
+  static Result<std::unique_ptr<Session>> create(const observe::RunFolder& folder, Logger log);
   ~Session() override;
 
-  // Joins and connects to the other workers. `job` outlives the session.
-  Status join(const job::JobSpec& job, const observe::RunFolder& folder);
+  // Joins and connects to the other workers; false: the training is over, or does without this one.
+  // `job` outlives the session.
+  Result<bool> join(const job::JobSpec& job);
 
   // Tells the coordinator how this worker ended; nothing where it never joined.
   void end(const Status& outcome);
@@ -44,15 +45,17 @@ class Session final : public train::Generations {
   bool first_rank() const noexcept { return communicator()->group().rank == Rank{0}; }
 
   const train::Entry& current() const noexcept override { return current_; }
-  Result<train::Entry> next(const Error& why) override;
+  bool changing() const override;
+  Result<std::optional<train::Entry>> next(const std::optional<Error>& why) override;
 
   observe::Hub& hub() noexcept { return hub_; }
   const Logger& log() const noexcept { return log_; }
   std::int32_t lanes() const noexcept { return environment_.lanes; }
-  const observe::RunFolder& folder() const noexcept { return *folder_; }
+  const observe::RunFolder& folder() const noexcept { return folder_; }
 
  private:
-  Session(cluster::WorkerEnvironment environment, Logger log);
+  Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, Logger log);
+  bool is_elastic() const noexcept;
   void watch_signals();
   void dump() const;
   void watch_membership();
@@ -65,7 +68,7 @@ class Session final : public train::Generations {
   const Logger log_;
   observe::Hub hub_;
   std::optional<observe::Hub::Subscription> subscription_;  // on the first rank
-  std::optional<observe::RunFolder> folder_;
+  const observe::RunFolder folder_;
   const job::JobSpec* job_ = nullptr;
   std::unique_ptr<net::SystemLoop> loop_;
   net::Registration signals_;

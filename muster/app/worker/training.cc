@@ -87,7 +87,7 @@ class Training {
         length_(training_length(job.training, epoch_size_)) {}
 
   Status prepare(bool resume);
-  Result<train::Outcome> run();
+  Result<train::Outcome> run(bool newcomer);
 
  private:
   train::TrainerParts parts();
@@ -110,14 +110,13 @@ class Training {
 Status Training::prepare(bool resume) {
   MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
   MUSTER_ASSIGN(auto optimizer, build_optimizer(job_.optimizer, *model));
-  MUSTER_ASSIGN(strategy_, DataParallel::create(
-                               std::move(model), std::move(optimizer), session_.communicator(),
-                               strategy_options(job_, session_.lanes()), system_clock()));
-  const bool first = session_.first_rank();
+  strategy_ =
+      std::make_unique<DataParallel>(std::move(model), std::move(optimizer),
+                                     strategy_options(job_, session_.lanes()), system_clock());
   checkpoints_ = std::make_unique<train::Checkpoints>(
       train::CheckpointsOptions{.folder = session_.folder().checkpoints(),
                                 .job = job_.name,
-                                .writes = first,
+                                .writes = false,  // the trainer knows who does
                                 .keep = job_.checkpoint.keep,
                                 .asynchronous = job_.checkpoint.asynchronous},
       system_files(), session_.hub(), system_clock());
@@ -195,12 +194,14 @@ void Training::announce() {
       .batch = job_.training.global_batch_size});
 }
 
-Result<train::Outcome> Training::run() {
+Result<train::Outcome> Training::run(bool newcomer) {
   const TimePoint began = system_clock().now();
-  MUSTER_ASSIGN(const train::TrainerOptions trainer_options, options());
-  announce();
+  MUSTER_ASSIGN(train::TrainerOptions trainer_options, options());
+  trainer_options.newcomer = newcomer;
+  if (!newcomer) announce();
   train::Trainer trainer(parts(), trainer_options, progress_);
   MUSTER_ASSIGN(train::Outcome outcome, trainer.run());
+  if (outcome.ending == train::Ending::kDismissed) return outcome;
   if (outcome.ending != train::Ending::kStopRequested) MUSTER_TRY(generate());
   conclude(outcome, system_clock().now() - began);
   return outcome;
@@ -225,6 +226,7 @@ std::string Training::reason_of(train::Ending ending) const {
       return "stopped on request, checkpoint written";
     case train::Ending::kEarlyStop:
       return "stopped early: no progress in the last evaluations";
+    case train::Ending::kDismissed:
     case train::Ending::kCompleted:
       break;
   }
@@ -245,10 +247,15 @@ void Training::conclude(const train::Outcome& outcome, Duration took) {
 }  // namespace
 
 Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
-                                    DataPipelines pipelines, bool resume) {
+                                    DataPipelines pipelines, const WorkerOptions& options) {
   Training training(session, job, std::move(pipelines));
-  MUSTER_TRY(training.prepare(resume));
-  return training.run();
+  MUSTER_TRY(training.prepare(options.resume));
+  if (options.join) {
+    MUSTER_ASSIGN(const bool needed, session.join(job));
+    if (!needed)
+      return train::Outcome{.ending = train::Ending::kDismissed, .progress = {}, .results = {}};
+  }
+  return training.run(options.join);
 }
 
 }  // namespace muster::app

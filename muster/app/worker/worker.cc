@@ -23,30 +23,33 @@ Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder) {
   return job::load_job(files, folder.resolved_job(), {});
 }
 
-// Everything that takes time at the start happens side by side: joining, opening the data, and
-// (in the calling thread) libtorch's first steps.
-Result<train::Outcome> train(Session& session, const job::JobSpec& job, bool resume,
-                             std::future<Result<DataPipelines>> data) {
+Result<train::Outcome> prepare_and_train(Session& session, const job::JobSpec& job,
+                                         const WorkerOptions& options, DataPipelines pipelines) {
   at::set_num_threads(1);
-  Result<DataPipelines> pipelines = data.get();
-  if (!pipelines) return std::move(pipelines).error();
   Result<train::Outcome> outcome = fail(ErrorCode::kInternal, "[worker] nothing ran");
   MUSTER_TRY(models::catch_torch("worker/train", [&] {
-    outcome = run_training(session, job, std::move(*pipelines), resume);
+    outcome = run_training(session, job, std::move(pipelines), options);
   }));
   return outcome;
 }
 
-Result<train::Outcome> run_in_session(Files& files, const observe::RunFolder& folder, bool resume,
-                                      Session& session, const job::JobSpec& job) {
+// Everything that takes time at the start happens side by side: joining, opening the data, and
+// (in the calling thread) libtorch's first steps. Who joins others that train is ready first, so
+// that they need not wait.
+Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options, Session& session,
+                                      const job::JobSpec& job) {
   auto data = std::async(std::launch::async, [&] { return build_data(files, job); });
-  Status joined = session.join(job, folder);
-  if (!joined) {
-    data.wait();
-    session.end(joined);
-    return std::move(joined).error();
+  if (!options.join) {
+    if (auto joined = session.join(job); !joined) {
+      data.wait();
+      session.end(joined.error());
+      return std::move(joined).error();
+    }
   }
-  Result<train::Outcome> outcome = train(session, job, resume, std::move(data));
+  Result<DataPipelines> pipelines = data.get();
+  Result<train::Outcome> outcome =
+      pipelines ? prepare_and_train(session, job, options, std::move(*pipelines))
+                : std::move(pipelines).error();
   session.end(outcome ? ok() : Status(outcome.error()));
   return outcome;
 }
@@ -63,9 +66,9 @@ ExitCode run_worker(const WorkerOptions& options, Logger log) {
   if (!folder) return end(folder.error());
   auto job = load_resolved(files, *folder);
   if (!job) return end(job.error());
-  auto session = Session::create(log);
+  auto session = Session::create(*folder, log);
   if (!session) return end(session.error());
-  auto outcome = run_in_session(files, *folder, options.resume, **session, job->spec);
+  auto outcome = run_in_session(files, options, **session, job->spec);
   return outcome ? ExitCode::kDone : end(outcome.error());
 }
 

@@ -43,19 +43,22 @@ int main(int argc, char** argv) {
   std::string run_folder;
   std::string described;
   bool resume = false;
+  bool join = false;
   auto* run = app.add_option("--run", run_folder, "train: the run's folder");
   app.add_flag("--resume", resume, "go on from the newest whole checkpoint");
+  app.add_flag("--join", join, "join a training that goes on");
   app.add_option("--describe", described, "show what a resolved job would train")->excludes(run);
   app.set_version_flag(
       "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
-  app.require_option(1, 2);
+  app.require_option(1, 3);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return static_cast<int>(app.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
   const Logger log = create_split_logger();
-  const ExitCode code =
-      described.empty() ? app::run_worker({run_folder, resume}, log) : describe(described);
+  const ExitCode code = described.empty()
+                            ? app::run_worker({run_folder, resume && !join, join}, log)
+                            : describe(described);
   return static_cast<int>(code);
 }
