@@ -95,7 +95,8 @@ class Shell : public std::enable_shared_from_this<Shell> {
 
   // Says why before it closes, so that the worker can tell its user.
   void refuse(const CloseAction& closing) {
-    log_->warn("{}", closing.why.message);
+    // Of one that the others go on without, the launcher tells.
+    if (closing.why.code != ErrorCode::kStale) log_->warn("{}", closing.why.message);
     const auto found = connections_.find(closing.peer);
     if (found == connections_.end()) return;
     send_message(*found->second, Failure{closing.why, {}});
@@ -148,7 +149,7 @@ Result<std::unique_ptr<Coordinator>> create_coordinator(net::Network& network,
   const auto shell =
       std::make_shared<Shell>(network, std::move(options), std::move(events), std::move(log));
   auto listener = network.listen(
-      address, [weak = std::weak_ptr(shell)](std::shared_ptr<net::Connection> connection) {
+      address, [weak = std::weak_ptr(shell)](const std::shared_ptr<net::Connection>& connection) {
         if (const auto open = weak.lock()) open->accept(connection);
       });
   if (!listener) return with_context(listener.error(), "[cluster/coordinator]");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "muster/base/units.h"
 #include "muster/cluster/coordinator.h"
 
 namespace muster::cluster {
@@ -48,7 +47,7 @@ std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& mes
                                name(message)))});
     return take_actions();
   }
-  found->second.candidate.last_heard = now;
+  found->second.candidate.silence.heard(now);
   on_member_message(peer, found->second, message, now);
   return take_actions();
 }
@@ -133,7 +132,10 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   std::erase_if(workers_, [&](const auto& entry) {
     return entry.second.candidate.info.worker == message.info.worker;
   });
-  workers_[peer] = Worker{{message.info, now, now, true, false}, {}, false};
+  Worker& worker = workers_[peer] = Worker{};
+  worker.candidate.info = message.info;
+  worker.candidate.joined_at = now;
+  worker.candidate.silence.heard(now);
   last_join_ = now;
   tell([number = message.info.worker](const CoordinatorEvents& events) {
     if (events.on_join) events.on_join(number);
@@ -161,8 +163,8 @@ std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, T
 std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
   for (auto& [peer, worker] : workers_) {
     const auto& candidate = worker.candidate;
-    const auto silent = now - candidate.last_heard;
-    if (candidate.leaving || !candidate.connected || silent < options_.policy.heartbeat_timeout)
+    const auto silent = now - candidate.silence.last_heard();
+    if (candidate.leaving || !candidate.connected || is_alive(now, candidate, options_.policy))
       continue;
     lose(worker,
          fail(ErrorCode::kTimeout,
@@ -244,10 +246,9 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
 void CoordinatorState::exclude(PeerId peer, const WorkerInfo& info) {
   actions_.emplace_back(CloseAction{
       peer, fail(ErrorCode::kStale,
-                 fmt::format("[cluster/heartbeat] {} was silent for more than {} and is no longer "
-                             "part of the job, which goes on in generation {}",
-                             where(info), format_duration(options_.policy.heartbeat_timeout),
-                             to_int(generation_)))});
+                 fmt::format("[cluster/heartbeat] {} was silent for too long and is no longer part "
+                             "of the job, which goes on in generation {}",
+                             where(info), to_int(generation_)))});
 }
 
 std::vector<Action> CoordinatorState::broadcast(const Message& message) {
@@ -302,7 +303,7 @@ TimePoint CoordinatorState::next_clock(TimePoint now) const noexcept {
   if (last_join_) consider(*last_join_ + options_.policy.settle);
   for (const auto& [peer, worker] : workers_)
     if (worker.candidate.connected && !worker.candidate.leaving)
-      consider(worker.candidate.last_heard + options_.policy.heartbeat_timeout);
+      consider(worker.candidate.silence.last_heard() + patience(worker.candidate, options_.policy));
   return next;
 }
 

@@ -262,9 +262,7 @@ class NetworkMember : public Member {
     session_->stop().on([then = std::move(then)](const StopReason& reason) { then(reason); });
   }
   void on_dump(std::function<void()> then) override { session_->on_dump(std::move(then)); }
-  void on_lost(std::function<void(const Error&)> then) override {
-    session_->lost().on(std::move(then));
-  }
+  void on_lost(std::function<void(const Error&)> then) override { session_->lost().on(then); }
   void fail(const Error& error, Deadline deadline) noexcept override {
     session_->send_last(Failure{error, session_->progress_now()}, deadline);
   }

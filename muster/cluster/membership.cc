@@ -16,7 +16,7 @@ std::string name(const Candidate& candidate) {
 std::string why_dead(TimePoint now, const Candidate& candidate) {
   if (candidate.leaving) return name(candidate) + " has left";
   if (!candidate.connected) return name(candidate) + " has lost its connection";
-  const auto silent = std::chrono::duration<double>(now - candidate.last_heard);
+  const auto silent = std::chrono::duration<double>(now - candidate.silence.last_heard());
   return fmt::format("{} has been silent for {:.1f} s", name(candidate), silent.count());
 }
 
@@ -66,7 +66,12 @@ bool still_settling(TimePoint now, std::size_t count, const MembershipView& view
 
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
   return candidate.connected && !candidate.leaving &&
-         now - candidate.last_heard < policy.heartbeat_timeout;
+         now - candidate.silence.last_heard() < patience(candidate, policy);
+}
+
+Duration patience(const Candidate& candidate, const MembershipPolicy& policy) noexcept {
+  return policy.learns ? candidate.silence.patience(policy.heartbeat_timeout)
+                       : policy.heartbeat_timeout;
 }
 
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,

@@ -11,6 +11,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/ids.h"
 #include "muster/cluster/messages.h"
+#include "muster/cluster/silence.h"
 
 namespace muster::cluster {
 
@@ -18,7 +19,7 @@ namespace muster::cluster {
 struct Candidate {
   WorkerInfo info;
   TimePoint joined_at{};
-  TimePoint last_heard{};
+  Silence silence;
   bool connected = true;
   bool leaving = false;   // said Leave
   bool draining = false;  // said Drain: alive, and no member of the next generation
@@ -32,9 +33,10 @@ struct MembershipView {
 
 struct MembershipPolicy {
   std::int32_t min_workers = 1;
-  std::int32_t max_workers = 1;    // min == max: a fixed membership
-  std::int32_t start_workers = 1;  // the first generation waits for so many
-  Duration heartbeat_timeout = std::chrono::seconds(10);
+  std::int32_t max_workers = 1;                           // min == max: a fixed membership
+  std::int32_t start_workers = 1;                         // the first generation waits for so many
+  Duration heartbeat_timeout = std::chrono::seconds(10);  // the most; with `learns` often less
+  bool learns = false;  // how long a worker may be silent, from its heartbeats
   Duration settle = std::chrono::seconds(1);  // below max_workers: wait this long for more to join
 };
 
@@ -52,7 +54,8 @@ struct MembershipDecision {
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy);
 
-// Connected, not leaving, and heard of within the timeout.
+// Connected, not leaving, and heard of within its patience.
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy);
+Duration patience(const Candidate& candidate, const MembershipPolicy& policy) noexcept;
 
 }  // namespace muster::cluster

@@ -23,7 +23,7 @@ MembershipView view_of(const std::vector<Kind>& kinds, Workers current) {
     if (kinds[i] == Kind::kAbsent) continue;
     Candidate candidate;
     candidate.info = {static_cast<std::int32_t>(i), "h", "b", 1, {}};
-    candidate.last_heard = kinds[i] == Kind::kSilent ? kNow - seconds(60) : kNow;
+    candidate.silence.heard(kinds[i] == Kind::kSilent ? kNow - seconds(60) : kNow);
     candidate.connected = kinds[i] != Kind::kDisconnected;
     candidate.leaving = kinds[i] == Kind::kLeaving;
     view.candidates.push_back(candidate);

@@ -64,7 +64,8 @@ std::vector<Field> workers_fields() {
       bind("workers.join_timeout", in(&WorkersSpec::join_timeout),
            {.doc = "Time for all workers to start and join.", .min = 1, .max = 86400}),
       bind("workers.heartbeat_timeout", in(&WorkersSpec::heartbeat_timeout),
-           {.doc = "A worker that is silent for this long counts as dead.",
+           {.doc = "A worker that is silent for this long counts as dead; sooner, but never below "
+                   "1 s, once it is known how regularly it is heard of and others can go on.",
             .min = 0.1,
             .max = 86400}),
   };

@@ -37,6 +37,7 @@ Result<std::vector<Standing>> exchange_standings(comm::Communicator& communicato
                          options)
                  .wait());
   std::vector<Standing> standings;
+  standings.reserve(size);
   for (std::size_t rank = 0; rank < size; ++rank)
     standings.push_back(Standing::unpack(all.data() + rank * words.size()));
   return standings;

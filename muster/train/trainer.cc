@@ -7,9 +7,7 @@
 #include <numbers>
 #include <utility>
 
-#include "muster/base/units.h"
 #include "muster/observe/phase_timer.h"
-#include "muster/train/recovery.h"
 
 namespace muster::train {
 namespace {
@@ -166,118 +164,6 @@ Status Trainer::conclude() {
   op.label = "end of the training";
   op.timeout = std::max<Duration>(op.timeout, kPatienceAtTheEnd);
   return parts_.generations.current().communicator->submit(comm::Barrier{}, op).wait();
-}
-
-// ---- generations
-
-bool Trainer::is_first() const noexcept {
-  return parts_.generations.current().communicator->group().rank == Rank{0};
-}
-
-Status Trainer::open_stream() {
-  const Rank rank = parts_.generations.current().communicator->group().rank;
-  MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, assignment_.of(rank), 0));
-  epoch_size_ = stream_->plan().options().epoch_size;
-  return ok();
-}
-
-Status Trainer::share_out() {
-  const Entry& entry = parts_.generations.current();
-  finishing_ = false;
-  assignment_ = Assignment::even(options_.slices, entry.workers);
-  MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment_.owners));
-  return open_stream();
-}
-
-Status Trainer::recover(const Error& why) {
-  parts_.now_doing(progress_.committed, "waiting for the next generation");
-  return follow(why);
-}
-
-// Nobody may leave before all have the step. The plan may have been overtaken by a death meanwhile.
-Status Trainer::regroup() {
-  comm::OpOptions op = options_.op;
-  op.label = "end of the generation";
-  const Entry& present = parts_.generations.current();
-  MUSTER_TRY(present.communicator->submit(comm::Barrier{}, op).wait());
-  return parts_.generations.changing() ? follow(std::nullopt) : ok();
-}
-
-Status Trainer::follow(std::optional<Error> why) {
-  const TimePoint began = parts_.clock.now();
-  for (;;) {
-    const Assignment before = assignment_;
-    MUSTER_ASSIGN(const std::optional<Entry> entry, parts_.generations.next(why));
-    if (!entry) {
-      position_.next = Next::kLeave;
-      return ok();
-    }
-    const Status entered = enter(*entry);
-    if (entered) {
-      tell_recovery(before, parts_.clock.now() - began);
-      return ok();
-    }
-    why = entered.error();
-  }
-}
-
-Status Trainer::enter(const Entry& entry) {
-  comm::Communicator& communicator = *entry.communicator;
-  comm::OpOptions op = options_.op;
-  op.label = "entering a generation";
-  const Standing mine{.committed = progress_.committed,
-                      .settled = position_.settled,
-                      .whole = whole_,
-                      .kept = parts_.strategy.kept(),
-                      .assignment = assignment_.fingerprint()};
-  MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
-  MUSTER_ASSIGN(const Course course, decide_course(standings));
-  const Rank rank = communicator.group().rank;
-  Assignment assignment = course.finishes ? assignment_.inherited(entry.workers)
-                                          : Assignment::even(options_.slices, entry.workers);
-  MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment.owners));
-  if (course.copies) {
-    parts_.checkpoints.wait_until_copied();
-    whole_ = rank == course.leader && whole_;
-    MUSTER_TRY(copy_state(communicator, course.leader, parts_.strategy, position_, op));
-    whole_ = true;
-  }
-  const auto added = assignment.added(assignment_, rank);
-  assignment_ = std::move(assignment);
-  finishing_ = course.finishes;
-  position_.flags.clear(parallel::Flag::kRegroup);
-  take_roles();
-  if (!finishing_) return open_stream();
-  MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, added, 1));
-  return ok();
-}
-
-// A new first rank does not know which saves of the one before it came to their end, nor which rows
-// it told; who listens drops what it knows.
-void Trainer::take_roles() {
-  parts_.checkpoints.set_writes(is_first());
-  const bool took_over = is_first() && !was_first_ && !position_.rows.empty();
-  if (took_over) {
-    saved_.reset();
-    for (const observe::Record& row : position_.rows) parts_.hub.publish(row);
-  }
-  was_first_ = is_first();
-}
-
-void Trainer::tell_recovery(const Assignment& before, Duration took) {
-  const Entry& entry = parts_.generations.current();
-  const auto again = std::count_if(before.owners.begin(), before.owners.end(), [&](Rank owner) {
-    const std::int32_t worker = before.workers[static_cast<std::size_t>(to_int(owner))];
-    return std::find(entry.workers.begin(), entry.workers.end(), worker) == entry.workers.end();
-  });
-  const std::string what =
-      finishing_ ? fmt::format("step {} goes on, {} of {} slices are computed again",
-                               to_int(next(progress_.committed)), again, options_.slices)
-                 : fmt::format("it goes on after step {}", to_int(progress_.committed));
-  parts_.hub.publish(observe::Notice{
-      .text = fmt::format("generation {} of {} worker{} stands after {}: {}",
-                          to_int(entry.communicator->group().generation), entry.workers.size(),
-                          entry.workers.size() == 1 ? "" : "s", format_duration(took), what)});
 }
 
 parallel::Flags Trainer::wishes() const {

@@ -90,9 +90,7 @@ class OrderCheckingCommunicator final : public Forward {
   }
 
  protected:
-  Result<CommunicatorPtr> wrap(CommunicatorPtr part) override {
-    return with_order_check(std::move(part));
-  }
+  Result<CommunicatorPtr> wrap(CommunicatorPtr part) override { return with_order_check(part); }
 
  private:
   static void run(const std::shared_ptr<Pending>& pending, const CommunicatorPtr& inner,
@@ -112,9 +110,9 @@ class OrderCheckingCommunicator final : public Forward {
 
 }  // namespace
 
-Result<CommunicatorPtr> with_order_check(CommunicatorPtr inner) {
+Result<CommunicatorPtr> with_order_check(const CommunicatorPtr& inner) {
   MUSTER_ASSIGN(auto announcements, inner->split(0, to_int(inner->group().rank)));
-  return std::make_shared<OrderCheckingCommunicator>(std::move(inner), std::move(announcements));
+  return std::make_shared<OrderCheckingCommunicator>(inner, std::move(announcements));
 }
 
 }  // namespace muster::comm

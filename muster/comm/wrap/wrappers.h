@@ -22,7 +22,7 @@ CommunicatorPtr with_deadline(CommunicatorPtr inner, Duration limit);
 // Compares every collective with the other ranks' before it starts. Where operation, dtype, shape
 // or reduction differ, all ranks get kInvalid at once, naming two of them and what each called.
 // Collective to create. Costs one small all-gather an operation.
-Result<CommunicatorPtr> with_order_check(CommunicatorPtr inner);
+Result<CommunicatorPtr> with_order_check(const CommunicatorPtr& inner);
 
 // Called before each submission; an Error fails the operation instead of running it. For tests.
 using Fault = std::function<std::optional<Error>(const Op& op, const OpOptions& options)>;
