@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 namespace muster::cluster {
 namespace {
@@ -31,7 +32,8 @@ bool is_consequence(const Error& error) {
 
 bool ended_badly(const Evidence& worker, std::optional<int> accepted_exit) {
   if (!worker.end) return false;
-  if (worker.end->signal) return true;
+  // Killed on its way out, after it had done all it had to.
+  if (worker.end->signal) return !(worker.left && worker.end->signal == SIGKILL);
   if (worker.end->exit_status == 0) return worker.joined && !worker.left;
   return worker.end->exit_status != accepted_exit;
 }

@@ -36,6 +36,15 @@ void lost(Evidence& worker, ErrorCode code, int when) {
   worker.lost_at = at(when);
 }
 
+TEST(Culprit, IsNobodyWhoIsKilledAfterItHasFinished) {
+  auto workers = healthy(2);
+  workers[0].left = workers[1].left = true;
+  died(workers[1], SIGKILL, 10);
+  EXPECT_FALSE(judge(workers));
+  died(workers[1], SIGSEGV, 10);
+  EXPECT_TRUE(judge(workers)) << "a crash on the way out is a fault";
+}
+
 TEST(Culprit, IsNobodyWhileAllIsWell) {
   auto workers = healthy(3);
   EXPECT_FALSE(judge(workers));

@@ -73,6 +73,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
         lose(static_cast<std::int32_t>(i), why);
   };
   events.on_drain = [this](std::int32_t number, bool stays) {
+    if (auto* worker = find(number)) worker->drained = !stays;
     observer_.on_drain(Rank{number}, stays);
     if (stays) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
   };
@@ -150,7 +151,14 @@ bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
   const bool died = evidence.end ? evidence.end->signal.has_value() : evidence.lost.has_value();
   // One that never got in has taken nothing with it, whatever went wrong.
   const bool harmless = (died && !evidence.reported) || !evidence.joined;
-  return published_ && harmless && left_without(culprit) >= spec_.min_workers;
+  return published_ && harmless && (is_done() || left_without(culprit) >= spec_.min_workers);
+}
+
+// A worker that was not told to go leaves when all have finished and the last checkpoint is
+// written.
+bool LocalJob::is_done() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const auto& worker) { return worker->evidence.left && !worker->drained; });
 }
 
 std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
@@ -177,7 +185,7 @@ void LocalJob::write_off(WorkerProcess& culprit) {
 
 // The new one gets ready and then joins; the others train on meanwhile.
 void LocalJob::replace(std::int32_t worker) {
-  if (restarts_left_ == 0 || signal_) return;
+  if (restarts_left_ == 0 || signal_ || is_done()) return;
   --restarts_left_;
   auto started = spawn_(worker, true);
   if (!started) return log_->warn("[cluster/launcher] {}", started.error().message);

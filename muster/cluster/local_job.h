@@ -34,6 +34,7 @@ class LocalJob {
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();
   bool can_do_without(const WorkerProcess& culprit) const;
+  bool is_done() const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
   void write_off(WorkerProcess& culprit);
   void replace(std::int32_t worker);

@@ -118,6 +118,8 @@ Status Trainer::one_step() {
   ++progress_.optimizer_steps;
   position_.settled = false;
   position_.flags = report.flags;
+  // Among sums kept from another generation the flag may be of a plan that a death has overtaken.
+  if (finishing_) position_.flags.clear(parallel::Flag::kRegroup);
   MUSTER_TRY(divergence_.observe(step, report.loss, rate));
   progress_.first_loss = divergence_.first_loss();
   tell(observe::StepCommitted{

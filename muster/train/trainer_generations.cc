@@ -34,13 +34,14 @@ Status Trainer::recover(const Error& why) {
   return follow(why);
 }
 
-// Nobody may leave before all have the step. The plan may have been overtaken by a death meanwhile.
+// Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set the
+// flag has, so they wait for it.
 Status Trainer::regroup() {
   comm::OpOptions op = options_.op;
   op.label = "end of the generation";
   const Entry& present = parts_.generations.current();
   MUSTER_TRY(present.communicator->submit(comm::Barrier{}, op).wait());
-  return parts_.generations.changing() ? follow(std::nullopt) : ok();
+  return follow(std::nullopt);
 }
 
 Status Trainer::follow(std::optional<Error> why) {

@@ -57,13 +57,14 @@ def kill_some(victims, workers, pause=lambda: 0, number=signal.SIGKILL):
     return len(victims)
 
 
-def storm(scenario, process):
-    """Whoever is there may be hit, those who have just come as well."""
+def storm(scenario, process, spared):
+    """Whoever is there may be hit, those who have just come as well; but for one, who keeps the state."""
     lost = 0
     for _ in range(4):
         workers = runs.workers_of(process)
-        if len(workers) > 1:
-            lost += kill_some([scenario.draw.choice(sorted(workers))], workers)
+        others = sorted(set(workers) - {spared})
+        if others:
+            lost += kill_some([scenario.draw.choice(others)], workers)
         time.sleep(scenario.draw.random() * 0.6)
     return lost
 
@@ -96,7 +97,7 @@ def strike(scenario, process, workers):
             kill_some(ranks[:1], workers, lambda: draw.random() * 0.004, signal.SIGTERM)
             return kill_some(most[1:2], workers)
         case "storm":
-            return storm(scenario, process)
+            return storm(scenario, process, ranks[0])
         case _:
             return kill_some(ranks[:1], workers)
 
