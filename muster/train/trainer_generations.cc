@@ -34,8 +34,8 @@ Status Trainer::recover(const Error& why) {
   return follow(why);
 }
 
-// Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set the
-// flag has, so they wait for it.
+// Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set
+// the flag has, so they wait for it.
 Status Trainer::regroup() {
   comm::OpOptions op = options_.op;
   op.label = "end of the generation";
