@@ -86,6 +86,7 @@ class CoordinatorState {
   void publish(const std::vector<std::int32_t>& members, bool planned);
   void drain(Worker& worker, TimePoint now);
   void end();
+  void turn_away(PeerId peer);  // it comes after the end
   void exclude(PeerId peer, const WorkerInfo& info);
   void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
   Failure by_worker(Failure failure) const;

@@ -87,6 +87,10 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
   }
 }
 
+void CoordinatorState::turn_away(PeerId peer) {
+  actions_.emplace_back(SendAction{peer, Dismiss{Generation{to_int(generation_) + 1}}});
+}
+
 // The training is over; whoever is still on the way into it is not needed.
 void CoordinatorState::end() {
   if (std::exchange(ending_, true)) return;
@@ -94,8 +98,7 @@ void CoordinatorState::end() {
     const std::int32_t number = worker.candidate.info.worker;
     const bool arrives = rank_of(current_, number) == kNoRank ||
                          std::count(newcomers_.begin(), newcomers_.end(), number) > 0;
-    if (arrives && worker.candidate.connected && !worker.candidate.leaving)
-      actions_.emplace_back(SendAction{peer, Dismiss{Generation{to_int(generation_) + 1}}});
+    if (arrives && worker.candidate.connected && !worker.candidate.leaving) turn_away(peer);
   }
 }
 
@@ -140,8 +143,7 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   tell([number = message.info.worker](const CoordinatorEvents& events) {
     if (events.on_join) events.on_join(number);
   });
-  if (ending_)
-    actions_.emplace_back(SendAction{peer, Dismiss{Generation{to_int(generation_) + 1}}});
+  if (ending_) turn_away(peer);
   decide(now);
 }
 

@@ -92,6 +92,11 @@ class Session : public std::enable_shared_from_this<Session> {
     return membership_;
   }
 
+  Generation generation_now() {
+    const std::lock_guard lock(mutex_);
+    return membership_.generation;
+  }
+
   void send(const Message& message) {
     if (connection_) send_message(*connection_, message, sender_of(membership_now()));
   }
@@ -244,6 +249,7 @@ class NetworkMember : public Member {
   ~NetworkMember() override { session_->close(); }
 
   Membership membership() const override { return session_->membership_now(); }
+  Generation generation() const override { return session_->generation_now(); }
   Result<Membership> wait_newer(Generation than, Deadline deadline) override {
     return session_->wait_newer(than, deadline);
   }

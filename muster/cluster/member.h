@@ -41,6 +41,7 @@ class Member {
 
   // The newest generation that this worker belongs to.
   virtual Membership membership() const = 0;
+  virtual Generation generation() const = 0;  // its number alone; cheap
   // Waits for one newer than `than`. kTimeout, or why the job is lost.
   virtual Result<Membership> wait_newer(Generation than, Deadline deadline) = 0;
   // The job's store for as long as `generation` is the newest; afterwards it answers kStale at

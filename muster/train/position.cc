@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
@@ -49,7 +50,8 @@ Result<Position> position_of(const json& object) {
 
 // One line of JSON, then the rows as observe's own records.
 std::string encode(const Position& position) {
-  const auto rows = observe::encode(position.rows);
+  const auto rows =
+      observe::encode(std::vector<observe::Record>(position.rows.begin(), position.rows.end()));
   std::string text = to_json_of(position).dump() + "\n";
   text.append(reinterpret_cast<const char*>(rows.data()), rows.size());
   return text;
@@ -60,7 +62,9 @@ Result<Position> decode_position(std::string_view text) {
   try {
     MUSTER_ASSIGN(Position position, position_of(json::parse(text.substr(0, end))));
     const std::string_view rows = text.substr(std::min(end + 1, text.size()));
-    MUSTER_ASSIGN(position.rows, observe::decode(std::as_bytes(std::span(rows))));
+    MUSTER_ASSIGN(auto told, observe::decode(std::as_bytes(std::span(rows))));
+    position.rows.assign(std::make_move_iterator(told.begin()),
+                         std::make_move_iterator(told.end()));
     return position;
   } catch (const json::exception& exception) {
     return fail(ErrorCode::kCorrupt,

@@ -3,6 +3,7 @@
 // place. Plain data.
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +27,7 @@ struct Position {
   std::optional<Step> evaluated;  // last
   std::vector<observe::Metric> last_evaluation;
   // What was told last, oldest first: the first rank may die before it has told it.
-  std::vector<observe::Record> rows;
+  std::deque<observe::Record> rows;
   static constexpr std::size_t kMostRows = 128;
 };
 

@@ -122,13 +122,12 @@ Status Trainer::one_step() {
   if (finishing_) position_.flags.clear(parallel::Flag::kRegroup);
   MUSTER_TRY(divergence_.observe(step, report.loss, rate));
   progress_.first_loss = divergence_.first_loss();
-  tell(observe::StepCommitted{
-      .step = step,
-      .generation = parts_.generations.current().communicator->group().generation,
-      .epoch = batch->before.epoch,
-      .begin = batch->before.position,
-      .end = batch->before.position + batch->samples,
-      .roll = batch->roll});
+  tell(observe::StepCommitted{.step = step,
+                              .generation = group().generation,
+                              .epoch = batch->before.epoch,
+                              .begin = batch->before.position,
+                              .end = batch->before.position + batch->samples,
+                              .roll = batch->roll});
   publish_step(*batch, report, rate, began);
   MUSTER_TRY(parts_.checkpoints.check());
   return finishing_ ? share_out() : ok();
@@ -186,7 +185,7 @@ double Trainer::epochs_done() const {
 void Trainer::tell(observe::Record row) {
   parts_.hub.publish(row);
   auto& rows = position_.rows;
-  if (rows.size() >= Position::kMostRows) rows.erase(rows.begin());
+  if (rows.size() >= Position::kMostRows) rows.pop_front();
   rows.push_back(std::move(row));
 }
 
@@ -218,7 +217,7 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
 
 Status Trainer::evaluate() {
   parts_.now_doing(progress_.committed, "evaluating");
-  const Rank rank = parts_.generations.current().communicator->group().rank;
+  const Rank rank = group().rank;
   MUSTER_ASSIGN(auto stream, parts_.evaluation_data(assignment_.of(rank)));
   std::vector<parallel::EvaluationTotals> by_slice(static_cast<std::size_t>(options_.slices));
   for (;;) {

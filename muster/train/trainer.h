@@ -92,6 +92,7 @@ class Trainer {
   Status open_stream();
   void take_roles();
   Status share_out();  // slices evenly, after a step that was finished with inherited ones
+  const comm::Group& group() const noexcept;  // of the present generation
   bool is_first() const noexcept;
 
   parallel::Flags wishes() const;

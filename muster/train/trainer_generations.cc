@@ -10,12 +10,14 @@
 
 namespace muster::train {
 
-bool Trainer::is_first() const noexcept {
-  return parts_.generations.current().communicator->group().rank == Rank{0};
+bool Trainer::is_first() const noexcept { return group().rank == Rank{0}; }
+
+const comm::Group& Trainer::group() const noexcept {
+  return parts_.generations.current().communicator->group();
 }
 
 Status Trainer::open_stream() {
-  const Rank rank = parts_.generations.current().communicator->group().rank;
+  const Rank rank = group().rank;
   MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, assignment_.of(rank), 0));
   epoch_size_ = stream_->plan().options().epoch_size;
   return ok();
@@ -117,7 +119,7 @@ void Trainer::tell_recovery(const Assignment& before, Duration took) {
                  : fmt::format("it goes on after step {}", to_int(progress_.committed));
   parts_.hub.publish(observe::Notice{
       .text = fmt::format("generation {} of {} worker{} stands after {}: {}",
-                          to_int(entry.communicator->group().generation), entry.workers.size(),
+                          to_int(group().generation), entry.workers.size(),
                           entry.workers.size() == 1 ? "" : "s", format_duration(took), what)});
 }
 

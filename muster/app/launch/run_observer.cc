@@ -69,14 +69,8 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
                                                   to_int(rank), records.error().message));
   }
   for (observe::Record& record : *records) {
-    if (const auto* row = std::get_if<observe::Metrics>(&record)) {
-      if (is_told_already(*row)) continue;
-      last_step_ = row->step;
-    }
-    if (const auto* committed = std::get_if<observe::StepCommitted>(&record)) {
-      if (told_commit_ && committed->step <= *told_commit_) continue;
-      told_commit_ = committed->step;
-    }
+    if (is_told_already(record)) continue;
+    if (const auto* row = std::get_if<observe::Metrics>(&record)) last_step_ = row->step;
     if (const auto* started = std::get_if<observe::RunStarted>(&record))
       libtorch_ = started->libtorch;
     if (auto* ended = std::get_if<observe::RunEnded>(&record)) {
@@ -89,11 +83,16 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
 
 // A first rank may die between telling of a step and the others' applying it, who then tell of the
 // same numbers.
-bool RunObserver::is_told_already(const observe::Metrics& row) {
-  auto& told = row.is_evaluation() ? told_evaluation_ : told_step_;
-  const bool again = told && row.step <= *told;
-  if (!again) told = row.step;
-  return again;
+bool RunObserver::is_told_already(const observe::Record& record) {
+  const auto is_again = [](std::optional<Step>& told, Step step) {
+    if (told && step <= *told) return true;
+    told = step;
+    return false;
+  };
+  if (const auto* row = std::get_if<observe::Metrics>(&record))
+    return is_again(row->is_evaluation() ? told_evaluation_ : told_step_, row->step);
+  const auto* committed = std::get_if<observe::StepCommitted>(&record);
+  return committed != nullptr && is_again(told_commit_, committed->step);
 }
 
 void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left) {

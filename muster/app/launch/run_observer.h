@@ -40,7 +40,7 @@ class RunObserver final : public cluster::LaunchObserver {
 
  private:
   void notice(observe::Severity severity, std::string text);
-  bool is_told_already(const observe::Metrics& row);
+  bool is_told_already(const observe::Record& record);
   void subscribe_files(Files& files);
   observe::RunEnded end_of(const cluster::JobEnd& end) const;
 

@@ -128,7 +128,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
   }
   const auto store = member_->store(group.generation);
   const auto has_ended = [this, generation = group.generation] {
-    return member_->membership().generation != generation;
+    return member_->generation() != generation;
   };
   return comm::create_native({.group = group,
                               .exchange = comm::exchange_through(
@@ -153,7 +153,7 @@ Status Session::connect(const cluster::Membership& membership, Duration limit) {
     under_way_ = current_.communicator;
   }
   // One that began in the meantime found nothing to abort.
-  if (member_->membership().generation != tried_) {
+  if (member_->generation() != tried_) {
     return fail(ErrorCode::kStale,
                 fmt::format("[worker/membership] generation {} has ended", to_int(tried_)));
   }
@@ -168,7 +168,7 @@ bool Session::is_elastic() const noexcept {
   return job_->workers.min_workers < job_->workers.count;
 }
 
-bool Session::changing() const { return member_->membership().generation != tried_; }
+bool Session::changing() const { return member_->generation() != tried_; }
 
 Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& why) {
   if (why) {

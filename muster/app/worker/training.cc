@@ -122,7 +122,7 @@ Status Training::prepare(bool resume) {
       system_files(), session_.hub(), system_clock());
   if (!resume) return ok();
   MUSTER_ASSIGN(progress_, checkpoints_->resume(*strategy_));
-  strategy_->optimizer().set_steps(progress_.optimizer_steps);
+  strategy_->set_optimizer_steps(progress_.optimizer_steps);
   return ok();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/hash.h"
+#include "muster/observe/line_file.h"
 
 namespace muster::observe {
 namespace {
@@ -41,12 +42,8 @@ std::string body_of(const RunStarted& started) {
 
 class LedgerSink final : public Sink {
  public:
-  LedgerSink(std::unique_ptr<WritableFile> file, std::string last_hash, Clock& clock,
-             std::function<void(const Error&)> on_error)
-      : file_(std::move(file)),
-        last_hash_(std::move(last_hash)),
-        clock_(clock),
-        on_error_(std::move(on_error)) {}
+  LedgerSink(LineFile file, std::string last_hash, Clock& clock)
+      : file_(std::move(file)), last_hash_(std::move(last_hash)), clock_(clock) {}
 
   ~LedgerSink() override { flush(); }
 
@@ -76,38 +73,22 @@ class LedgerSink final : public Sink {
   }
 
   void write(const std::string& body) {
-    if (failed_) return;
-    const std::string hash = ledger_hash(last_hash_, body);
-    const std::string line = fmt::format("{}{}{}\"}}\n", body, kHashKey, hash);
-    const Status written = file_->append(std::as_bytes(std::span(line)));
-    if (written) {
-      last_hash_ = hash;
-      return;
-    }
-    failed_ = true;
-    on_error_(with_context(written.error(), "[observe/ledger] the ledger is no longer written"));
+    std::string hash = ledger_hash(last_hash_, body);
+    if (file_.append(fmt::format("{}{}{}\"}}\n", body, kHashKey, hash)))
+      last_hash_ = std::move(hash);
   }
 
   std::mutex mutex_;
-  std::unique_ptr<WritableFile> file_;
+  LineFile file_;
   std::string last_hash_;
   Clock& clock_;
-  std::function<void(const Error&)> on_error_;
   std::optional<Segment> segment_;
-  bool failed_ = false;
 };
 
-// Of the last whole line; a torn one after it is cut off by a newline of its own.
-struct End {
-  std::string hash;
-  bool torn = false;
-};
-End end_of(std::string_view text) {
-  End end;
-  end.torn = !text.empty() && !text.ends_with('\n');
+// Of the last whole line; none: there is no such line.
+std::string last_hash(std::string_view text) {
   const std::size_t at = text.rfind(kHashKey, text.rfind('\n'));
-  if (at != text.npos) end.hash = text.substr(at + kHashKey.size(), kHashDigits);
-  return end;
+  return at == text.npos ? "" : std::string(text.substr(at + kHashKey.size(), kHashDigits));
 }
 
 }  // namespace
@@ -121,15 +102,15 @@ std::string ledger_hash(std::string_view before, std::string_view body) {
 
 Result<std::shared_ptr<Sink>> create_ledger_sink(Files& files, const Path& path, Clock& clock,
                                                  std::function<void(const Error&)> on_error) {
-  End end;
+  std::string before;
   if (files.exists(path)) {
     MUSTER_ASSIGN(const std::string text, files.read(path));
-    end = end_of(text);
+    before = last_hash(text);
   }
-  MUSTER_ASSIGN(std::unique_ptr<WritableFile> file, files.open(path, Files::Open::kAppend));
-  if (end.torn) MUSTER_TRY(file->append(std::as_bytes(std::span("\n", 1))));
-  return std::make_shared<LedgerSink>(std::move(file), std::move(end.hash), clock,
-                                      std::move(on_error));
+  MUSTER_ASSIGN(LineFile file,
+                LineFile::open(files, path, "[observe/ledger] the ledger is no longer written",
+                               std::move(on_error)));
+  return std::make_shared<LedgerSink>(std::move(file), std::move(before), clock);
 }
 
 }  // namespace muster::observe
