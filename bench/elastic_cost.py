@@ -11,7 +11,7 @@ WARM_UP = 10
 
 def main():
     options = harness.options(__doc__, repetitions=4, steps=60)
-    sides = {"elastic": [], "fixed": ["workers.min_workers=2"]}
+    sides = {"elastic": [], "fixed": ["workers.min_workers=2", "workers.max_restarts=0"]}
     rates = {name: [] for name in sides}
     losses = {}
 

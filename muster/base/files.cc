@@ -224,7 +224,12 @@ class SystemFiles final : public Files {
   Result<std::unique_ptr<FileLock>> lock(const Path& path) override {
     UniqueFd fd = open_fd(path, O_RDWR | O_CREAT);
     if (!fd) return file_error("open", path);
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return std::make_unique<Lock>(std::move(fd));
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      const std::string holder = fmt::format("{}\n", ::getpid());
+      if (::ftruncate(fd.get(), 0) != 0 || ::write(fd.get(), holder.data(), holder.size()) < 0)
+        return file_error("write", path);
+      return std::make_unique<Lock>(std::move(fd));
+    }
     if (errno != EWOULDBLOCK) return file_error("lock", path);
     return fail(ErrorCode::kUnavailable,
                 fmt::format("[files/lock] {}: another process holds it", path.native()));

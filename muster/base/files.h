@@ -35,7 +35,8 @@ class MappedFile {
   virtual std::span<const std::byte> bytes() const noexcept = 0;
 };
 
-// Held until the object goes or its process ends, however that comes.
+// Held until the object goes or its process ends, however that comes. The file then holds the
+// process's number.
 class FileLock {
  public:
   virtual ~FileLock() = default;

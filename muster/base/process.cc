@@ -167,6 +167,34 @@ std::string signal_name(int number) {
 
 }  // namespace
 
+// The letter after the name in /proc/PID/stat (proc(5)).
+std::string describe_process(int pid, Files& files) {
+  const auto text = files.read(fmt::format("/proc/{}/stat", pid));
+  if (!text) return "its process is gone";
+  const std::size_t name_end = text->rfind(')');
+  const char state =
+      name_end == std::string::npos || name_end + 2 >= text->size() ? '?' : (*text)[name_end + 2];
+  switch (state) {
+    case 'T':
+      return "its process is stopped (SIGSTOP)";
+    case 't':
+      return "its process is held by a debugger";
+    case 'D':
+      return "its process waits for a disk or a device";
+    case 'Z':
+      return "its process has ended";
+    case 'R':
+      return "its process is running";
+    default:
+      return "its process is asleep";
+  }
+}
+
+Status send_signal(int pid, int number) {
+  if (pid > 0 && ::kill(pid, number) == 0) return ok();
+  return system_error("process/kill", fmt::format("pid {}", pid), pid > 0 ? errno : ESRCH);
+}
+
 std::string describe(const ProcessEnd& end) {
   if (end.signal) return fmt::format("killed by {}", signal_name(*end.signal));
   return fmt::format("exit status {}", end.exit_status.value_or(0));

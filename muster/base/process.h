@@ -42,6 +42,12 @@ class Process {
   virtual std::optional<ProcessEnd> poll() = 0;  // reaps; nothing while it runs
 };
 
+// "its process is stopped (SIGSTOP)": for a person who wonders why it does not answer.
+std::string describe_process(int pid, Files& files = system_files());
+
+// To any process. kNotFound: there is none; kInvalid: it is somebody else's.
+Status send_signal(int pid, int number);
+
 class Processes {
  public:
   virtual ~Processes() = default;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "muster/testing/memory_files.h"
 #include "muster/testing/temp_folder.h"
 
 namespace muster {
@@ -118,6 +119,14 @@ TEST(Process, DiesWithItsParent) {
   std::thread([&] { process = shell("sleep 1000"); }).join();
   // The kernel counts the thread that forked as the parent; its end stands for the process's.
   EXPECT_EQ(describe(wait_for(*process)), "killed by SIGKILL");
+}
+
+TEST(DescribeProcess, SaysInWhichStateItIs) {
+  testing::MemoryFiles files;
+  ASSERT_TRUE(files.create_folders("/proc/41"));
+  ASSERT_TRUE(write_atomically(files, "/proc/41/stat", "41 (odd) name) T 1 2 3"));
+  EXPECT_EQ(describe_process(41, files), "its process is stopped (SIGSTOP)");
+  EXPECT_EQ(describe_process(42, files), "its process is gone");
 }
 
 }  // namespace

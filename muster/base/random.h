@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 namespace muster {
 
@@ -23,6 +25,13 @@ constexpr std::uint64_t stable_hash(std::string_view text) noexcept {
     hash *= 0x100000001b3ULL;
   }
   return hash;
+}
+
+// Likewise of the bytes of numbers, in this machine's order.
+template <class T>
+requires std::is_arithmetic_v<T> std::uint64_t stable_hash(const std::vector<T>& numbers)
+noexcept {
+  return stable_hash({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)});
 }
 
 // One stream of random numbers. A cheap value: copy it, draw any element in any order.

@@ -3,6 +3,7 @@
 #include "muster/cli/checkpoint_command.h"
 #include "muster/cli/completion_command.h"
 #include "muster/cli/data_command.h"
+#include "muster/cli/debug_command.h"
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
 #include "muster/cli/train_command.h"
@@ -15,6 +16,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_validate_command(app, context);
   add_checkpoint_command(app, context);
   add_data_command(app, context);
+  add_debug_command(app, context);
   add_doctor_command(app, context);
   add_help_command(app, context);
   add_completion_command(app, context);

@@ -32,6 +32,7 @@ struct CoordinatorEvents {
   std::function<void(const Welcome& generation)> on_generation;  // rank: kNoRank
   std::function<void(std::int32_t worker, const Progress&)> on_progress;
   std::function<void(std::int32_t worker, const Bytes& content)> on_report;
+  std::function<void(std::int32_t worker, const Bytes& content)> on_dumped;
   // A worker told of its own failure; error.peer: the worker it accuses.
   std::function<void(std::int32_t worker, const Error&, const Progress&)> on_failure;
   // Connection lost without Leave (kPeerLost), or silent for too long (kTimeout).
@@ -105,6 +106,7 @@ class CoordinatorState {
   std::map<PeerId, Worker> workers_;
   std::optional<TimePoint> last_join_;
   std::vector<std::int32_t> current_;
+  std::vector<std::int32_t> replaced_;   // see MembershipView
   std::vector<std::int32_t> newcomers_;  // of the present generation, if it is not the first
   Generation generation_{0};
   bool gave_up_ = false;

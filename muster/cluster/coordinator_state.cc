@@ -64,10 +64,18 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     tell([number, content = report->content](const CoordinatorEvents& events) {
       if (events.on_report) events.on_report(number, content);
     });
+  } else if (const auto* dumped = std::get_if<Dumped>(&message)) {
+    tell([number, content = dumped->content](const CoordinatorEvents& events) {
+      if (events.on_dumped) events.on_dumped(number, content);
+    });
   } else if (const auto* failure = std::get_if<Failure>(&message)) {
     tell([number, failure = by_worker(*failure)](const CoordinatorEvents& events) {
       if (events.on_failure) events.on_failure(number, failure.error, failure.progress);
     });
+  } else if (const auto* quarantine = std::get_if<Quarantine>(&message)) {
+    worker.candidate.leaving = true;
+    lose(worker, quarantine->why);
+    decide(now);
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
     answer(peer, *request);
   } else if (std::holds_alternative<Drain>(message)) {
@@ -135,6 +143,7 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   std::erase_if(workers_, [&](const auto& entry) {
     return entry.second.candidate.info.worker == message.info.worker;
   });
+  if (rank_of(current_, message.info.worker) != kNoRank) replaced_.push_back(message.info.worker);
   Worker& worker = workers_[peer] = Worker{};
   worker.candidate.info = message.info;
   worker.candidate.joined_at = now;
@@ -209,12 +218,12 @@ void CoordinatorState::lose(Worker& worker, Error why) {
 
 void CoordinatorState::decide(TimePoint now) {
   if (ending_) return;
-  MembershipView view{{}, current_, last_join_};
+  MembershipView view{{}, current_, replaced_, last_join_};
   for (const auto& [peer, worker] : workers_) view.candidates.push_back(worker.candidate);
   auto decision = decide_membership(now, view, options_.policy);
   if (decision.reason != reason_) log_->debug("[cluster/membership] {}", decision.reason);
   reason_ = std::move(decision.reason);
-  if (decision.members && *decision.members != current_)
+  if (decision.members && (*decision.members != current_ || !replaced_.empty()))
     publish(*decision.members, decision.planned);
 }
 
@@ -222,9 +231,12 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   const std::vector<std::int32_t> before = current_;
   newcomers_.clear();
   if (!before.empty()) {
-    std::copy_if(members.begin(), members.end(), std::back_inserter(newcomers_),
-                 [&](std::int32_t worker) { return rank_of(before, worker) == kNoRank; });
+    std::copy_if(
+        members.begin(), members.end(), std::back_inserter(newcomers_), [&](std::int32_t worker) {
+          return rank_of(before, worker) == kNoRank || rank_of(replaced_, worker) != kNoRank;
+        });
   }
+  replaced_.clear();
   current_ = members;
   generation_ = Generation{to_int(generation_) + 1};
   Welcome welcome{generation_, kNoRank, {}, planned};
@@ -237,7 +249,8 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   for (const auto& [peer, worker] : workers_) {
     welcome.rank = rank_of(members, worker.candidate.info.worker);
     if (welcome.rank != kNoRank) actions_.emplace_back(SendAction{peer, welcome});
-    if (worker.lost && worker.candidate.connected) exclude(peer, worker.candidate.info);
+    if (worker.lost && worker.candidate.connected && !worker.candidate.leaving)
+      exclude(peer, worker.candidate.info);
     const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&
                            rank_of(before, worker.candidate.info.worker) != kNoRank;
     if (dismissed) actions_.emplace_back(SendAction{peer, Dismiss{generation_}});

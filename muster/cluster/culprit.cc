@@ -54,6 +54,10 @@ void charge_for_report(const Evidence& worker, std::vector<Charge>& charges) {
 }
 
 void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
+  if (worker.lost->code == ErrorCode::kCorrupt) {
+    charges.push_back({Strength::kOwnFault, worker.lost_at, worker.rank, "held other weights"});
+    return;
+  }
   const bool silent = worker.lost->code == ErrorCode::kTimeout;
   const auto reason = !silent         ? "lost its connection"
                       : worker.joined ? "was silent for too long"

@@ -20,7 +20,8 @@ struct Evidence {  // about one worker
   bool left = false;  // said a regular good-bye
   std::optional<ProcessEnd> end;
   std::optional<Error> reported;  // its own account
-  std::optional<Error> lost;      // what the coordinator saw: broken connection, silence, no join
+  std::optional<Error> lost;      // what the coordinator saw: broken connection, silence, no join;
+                                  // kCorrupt: a fault that is the worker's alone
   TimePoint end_at{};
   TimePoint reported_at{};
   TimePoint lost_at{};

@@ -24,7 +24,7 @@ struct LaunchSpec {
   std::vector<std::string> command;                // of every worker
   std::map<std::string, std::string> environment;  // added for every worker
   std::int32_t workers = 1;
-  std::int32_t min_workers = 1;   // while so many are left, the job outlives the others
+  std::int32_t min_workers = 1;   // with so many the job goes on; with fewer it waits for new ones
   std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died
   std::string join_flag;          // what the command of a new one has besides
   std::vector<int> cores;         // shared out among the workers; empty: all this process may use
@@ -50,13 +50,24 @@ struct JobFailure {
 // Several lines for a person.
 std::string describe(const JobFailure& failure);
 
+// Where a worker is: what is known of it, and what it said when it was asked.
+struct WorkerState {
+  Rank worker = kNoRank;
+  std::string host;
+  int pid = 0;
+  Progress progress;
+  std::string process = {};        // describe_process() when it was asked
+  std::optional<Bytes> dump = {};  // none: it did not answer
+};
+
 // Sees the job run. Called on one thread; must not block for long.
 class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
   virtual void on_generation(const Welcome& /*generation*/) {}
-  // The job goes on with `left` workers without this one.
-  virtual void on_loss(const JobFailure& /*loss*/, std::int32_t /*left*/) {}
+  // The job goes on with `left` workers without this one, once `wanted` new ones have joined.
+  virtual void on_loss(const JobFailure& /*loss*/, std::int32_t /*left*/, std::int32_t /*wanted*/) {
+  }
   virtual void on_restart(Rank /*rank*/, int /*pid*/) {}
   // A worker was told to go, and does, or stays because too few would be left: then all stop.
   virtual void on_drain(Rank /*rank*/, bool /*stays*/) {}
@@ -64,6 +75,9 @@ class LaunchObserver {
   virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
   // One whole line of a worker's output, without prefix and newline.
   virtual void on_line(Rank /*rank*/, bool /*is_error*/, std::string_view /*line*/) {}
+  // SIGUSR2 asked where everybody is, or the job has failed (`failure`) and this is where they
+  // were.
+  virtual void on_dumps(const std::vector<WorkerState>& /*states*/, bool /*failure*/) {}
   // SIGINT, SIGTERM, SIGHUP, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
   virtual void on_stop(int /*signal*/, StopReason /*reason*/) {}
 };

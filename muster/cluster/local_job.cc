@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
+
+#include "muster/base/units.h"
 
 namespace muster::cluster {
 namespace {
@@ -12,6 +15,8 @@ namespace {
 constexpr Duration kSettle = std::chrono::milliseconds(150);
 // How long output is read after the last process has ended: only a stray grandchild needs it.
 constexpr Duration kDrain = std::chrono::milliseconds(500);
+// How long an answer to "where are you" may take; the stacks of many threads need a while.
+constexpr Duration kDumps = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -33,6 +38,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
   CoordinatorEvents events;
   events.on_generation = [this](const Welcome& generation) {
     published_ = true;
+    waiting_timer_ = nullptr;
     for (const auto& member : generation.members)
       if (auto* worker = find(member.info.worker)) {
         worker->evidence.joined = true;
@@ -46,6 +52,9 @@ CoordinatorEvents LocalJob::coordinator_events() {
   };
   events.on_report = [this](std::int32_t number, const Bytes& content) {
     observer_.on_report(Rank{number}, content);
+  };
+  events.on_dumped = [this](std::int32_t number, const Bytes& content) {
+    take_dump(number, content);
   };
   events.on_leave = [this](std::int32_t number) {
     if (auto* worker = find(number)) worker->evidence.left = true;
@@ -151,7 +160,10 @@ bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
   const bool died = evidence.end ? evidence.end->signal.has_value() : evidence.lost.has_value();
   // One that never got in has taken nothing with it, whatever went wrong.
   const bool harmless = (died && !evidence.reported) || !evidence.joined;
-  return published_ && harmless && (is_done() || left_without(culprit) >= spec_.min_workers);
+  const std::int32_t left = left_without(culprit);
+  const bool enough = left >= spec_.min_workers ||
+                      (left > 0 && left + coming_without(culprit) >= spec_.min_workers);
+  return published_ && harmless && (is_done() || enough);
 }
 
 // A worker that was not told to go leaves when all have finished and the last checkpoint is
@@ -169,6 +181,29 @@ std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
       }));
 }
 
+// Those that have been started and not joined yet, and the one that will be for `culprit`.
+std::int32_t LocalJob::coming_without(const WorkerProcess& culprit) const {
+  const auto under_way = std::count_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+    return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
+           !worker->evidence.joined;
+  });
+  return static_cast<std::int32_t>(under_way) + (restarts_left_ > 0 && !signal_ ? 1 : 0);
+}
+
+void LocalJob::give_up_waiting() {
+  if (state_ != State::kRunning && state_ != State::kSettling) return;
+  state_ = State::kEnding;
+  verdict_ = Verdict{*last_loss_, "was not replaced in time", true};
+  verdict_error_ =
+      fail(ErrorCode::kTimeout,
+           fmt::format("[cluster/launcher] fewer than {} workers (workers.min_workers) "
+                       "were left, and no new one has joined within {} "
+                       "(workers.join_timeout); go on with --resume",
+                       spec_.min_workers, format_duration(spec_.join_timeout)),
+           *last_loss_);
+  end_all(*verdict_error_);
+}
+
 void LocalJob::write_off(WorkerProcess& culprit) {
   verdict_error_ = error_of(culprit);
   verdict_progress_ = culprit.progress;
@@ -177,8 +212,14 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   culprit.kill();  // one that only hangs must not come back
   state_ = State::kRunning;
   verdict_.reset();
-  observer_.on_loss(loss, left_without(culprit));
+  last_loss_ = culprit.evidence.rank;
+  const std::int32_t left = left_without(culprit);
+  const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
+  observer_.on_loss(loss, left, wanted);
   replace(to_int(culprit.evidence.rank));
+  if (wanted > 0)
+    waiting_timer_ =
+        loop_.call_at(loop_.clock().now() + spec_.join_timeout, [this] { give_up_waiting(); });
   consider();
   check_over();
 }
@@ -214,6 +255,7 @@ Error LocalJob::error_of(const WorkerProcess& culprit) const {
 }
 
 void LocalJob::end_all(const Error& why) {
+  ask_for_dumps(true);
   coordinator_->broadcast(Failure{why, {}});
   coordinator_->broadcast(Stop{StopReason::kAtOnce});
   kill_timer_ = loop_.call_at(loop_.clock().now() + spec_.grace, [this] { kill_all(); });
@@ -250,7 +292,8 @@ void LocalJob::finish() {
   if (state_ == State::kSettling) conclude();
   if (state_ == State::kOver) return;
   state_ = State::kOver;
-  settle_timer_ = kill_timer_ = drain_timer_ = nullptr;
+  tell_dumps();
+  settle_timer_ = kill_timer_ = waiting_timer_ = drain_timer_ = nullptr;
   on_over_();
 }
 
@@ -280,11 +323,52 @@ JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
           *verdict_error_,       verdict_progress_, culprit.last_lines(), culprit.log_path()};
 }
 
+// ---- where everybody is
+
+// With a failure there is no time for stacks, and who failed has told already: what is told is what
+// has come until the end.
+void LocalJob::ask_for_dumps(bool failure) {
+  if (!failure) dumps_.clear();
+  for (const auto& worker : workers_)
+    processes_[to_int(worker->evidence.rank)] = describe_process(worker->pid());
+  asked_ = failure ? Asked::kByFailure : Asked::kByUser;
+  coordinator_->broadcast(Dump{.stacks = !failure});
+  if (!failure) dump_timer_ = loop_.call_at(loop_.clock().now() + kDumps, [this] { tell_dumps(); });
+}
+
+void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
+  dumps_[worker] = content;
+  if (asked_ != Asked::kByUser) return;
+  const bool all = std::ranges::all_of(workers_, [&](const auto& each) {
+    return each->ended() || each->written_off || dumps_.contains(to_int(each->evidence.rank));
+  });
+  if (all) tell_dumps();
+}
+
+void LocalJob::tell_dumps() {
+  const Asked asked = std::exchange(asked_, Asked::kNo);
+  dump_timer_ = nullptr;
+  if (asked == Asked::kNo) return;
+  std::vector<WorkerState> states;
+  for (const auto& worker : workers_) {
+    const std::int32_t number = to_int(worker->evidence.rank);
+    if (asked == Asked::kByUser && (worker->ended() || worker->written_off)) continue;
+    const auto dump = dumps_.find(number);
+    states.push_back({.worker = worker->evidence.rank,
+                      .host = worker->host,
+                      .pid = worker->pid(),
+                      .progress = worker->progress,
+                      .process = processes_[number],
+                      .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second)});
+  }
+  observer_.on_dumps(states, asked == Asked::kByFailure);
+}
+
 // ---- signals
 
 void LocalJob::on_signal(int number) {
   if (state_ == State::kOver) return;
-  if (number == SIGUSR2) return coordinator_->broadcast(Dump{});
+  if (number == SIGUSR2) return ask_for_dumps(false);
   const bool at_once = signal_.has_value() || !published_;
   signal_ = signal_.value_or(number);
   observer_.on_stop(number, at_once ? StopReason::kAtOnce : StopReason::kCheckpointAndExit);

@@ -3,6 +3,7 @@
 // thread; `on_over` is its last word.
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,6 +37,8 @@ class LocalJob {
   bool can_do_without(const WorkerProcess& culprit) const;
   bool is_done() const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
+  std::int32_t coming_without(const WorkerProcess& culprit) const;
+  void give_up_waiting();
   void write_off(WorkerProcess& culprit);
   void replace(std::int32_t worker);
   void watch(WorkerProcess& worker);
@@ -44,6 +47,9 @@ class LocalJob {
   void end_all(const Error& why);
   void kill_all();
   void check_over();
+  void ask_for_dumps(bool failure);
+  void take_dump(std::int32_t worker, const Bytes& content);
+  void tell_dumps();
   Error error_of(const WorkerProcess& culprit) const;
   std::string reason_of(const WorkerProcess& culprit) const;
   void finish();
@@ -61,12 +67,19 @@ class LocalJob {
   State state_ = State::kRunning;
   bool published_ = false;
   std::optional<int> signal_;
+  std::optional<Rank> last_loss_;
   std::optional<Verdict> verdict_;
   std::optional<Error> verdict_error_;
   Progress verdict_progress_;
   net::Registration settle_timer_;
   net::Registration kill_timer_;
+  net::Registration waiting_timer_;  // for more workers
   net::Registration drain_timer_;
+  enum class Asked : std::uint8_t { kNo, kByUser, kByFailure };
+  Asked asked_ = Asked::kNo;  // for dumps that have not been told yet
+  std::map<std::int32_t, Bytes> dumps_;
+  std::map<std::int32_t, std::string> processes_;  // when they were asked
+  net::Registration dump_timer_;
 };
 
 }  // namespace muster::cluster

@@ -45,7 +45,8 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   options.policy.max_workers = options.policy.start_workers = spec.workers;
   options.policy.min_workers = spec.min_workers;
   options.policy.heartbeat_timeout = spec.heartbeat_timeout;
-  options.policy.learns = spec.min_workers < spec.workers;  // else a mistake would end the job
+  // Otherwise a mistake would end the job.
+  options.policy.learns = spec.min_workers < spec.workers || spec.max_restarts > 0;
   options.join_timeout = spec.join_timeout;
   return options;
 }

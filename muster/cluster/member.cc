@@ -138,7 +138,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<KvStore> store(Generation generation) { return store_->of(generation); }
   Latched<StopReason>& stop() noexcept { return stop_; }
   Latched<Error>& lost() noexcept { return lost_; }
-  void on_dump(std::function<void()> then) {
+  void on_dump(std::function<void(bool)> then) {
     const std::lock_guard lock(mutex_);
     on_dump_ = std::move(then);
   }
@@ -175,8 +175,8 @@ class Session : public std::enable_shared_from_this<Session> {
       stop_.set(stopping->reason);
     } else if (const auto* failure = std::get_if<Failure>(&message)) {
       lose(failure->error);
-    } else if (std::holds_alternative<Dump>(message)) {
-      dump();
+    } else if (const auto* asked = std::get_if<Dump>(&message)) {
+      dump(asked->stacks);
     }
   }
 
@@ -191,11 +191,11 @@ class Session : public std::enable_shared_from_this<Session> {
     if (then) then(membership);
   }
 
-  void dump() {
+  void dump(bool stacks) {
     std::unique_lock lock(mutex_);
     const auto then = on_dump_;
     lock.unlock();
-    if (then) then();
+    if (then) then(stacks);
   }
 
   void on_closed(const Error& why) {
@@ -237,7 +237,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::condition_variable changed_;
   Membership membership_;
   Progress progress_;
-  std::function<void()> on_dump_;
+  std::function<void(bool)> on_dump_;
   std::function<void(const Membership&)> on_generation_;
   std::optional<Error> lost_error_;
   bool closed_ = false;
@@ -267,10 +267,14 @@ class NetworkMember : public Member {
   void on_stop(std::function<void(StopReason)> then) override {
     session_->stop().on([then = std::move(then)](const StopReason& reason) { then(reason); });
   }
-  void on_dump(std::function<void()> then) override { session_->on_dump(std::move(then)); }
+  void on_dump(std::function<void(bool)> then) override { session_->on_dump(std::move(then)); }
+  void answer_dump(Bytes content) override { session_->send(Dumped{std::move(content)}); }
   void on_lost(std::function<void(const Error&)> then) override { session_->lost().on(then); }
   void fail(const Error& error, Deadline deadline) noexcept override {
     session_->send_last(Failure{error, session_->progress_now()}, deadline);
+  }
+  void quarantine(const Error& why, Deadline deadline) noexcept override {
+    session_->send_last(Quarantine{why}, deadline);
   }
   void drain() override { session_->send(Drain{}); }
   void leave(Deadline deadline) noexcept override { session_->send_last(Leave{}, deadline); }

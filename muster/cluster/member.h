@@ -56,13 +56,17 @@ class Member {
   virtual void on_stop(std::function<void(StopReason)> then) = 0;
   // Whenever a newer generation has begun.
   virtual void on_generation(std::function<void(const Membership&)> then) = 0;
-  virtual void on_dump(std::function<void()> then) = 0;
+  // Asked where it is, with or without the stacks of its threads; answer_dump() answers.
+  virtual void on_dump(std::function<void(bool stacks)> then) = 0;
+  virtual void answer_dump(Bytes content) = 0;
   // The coordinator is gone (kPeerLost), or told that the job has failed (error.peer: the culprit).
   virtual void on_lost(std::function<void(const Error&)> then) = 0;
 
   // Tells of this worker's own failure; returns when it was handed over, at the latest at
   // `deadline`.
   virtual void fail(const Error& error, Deadline deadline) noexcept = 0;
+  // Likewise of a fault that is this worker's alone: the others can go on without it.
+  virtual void quarantine(const Error& why, Deadline deadline) noexcept = 0;
   // Asks to be let go: a generation without this worker follows, which wait_newer() shows by its
   // lack of members.
   virtual void drain() = 0;

@@ -13,6 +13,10 @@ std::string name(const Candidate& candidate) {
                      candidate.info.pid);
 }
 
+bool contains(const std::vector<std::int32_t>& workers, std::int32_t worker) {
+  return std::find(workers.begin(), workers.end(), worker) != workers.end();
+}
+
 std::string why_dead(TimePoint now, const Candidate& candidate) {
   if (candidate.leaving) return name(candidate) + " has left";
   if (!candidate.connected) return name(candidate) + " has lost its connection";
@@ -24,10 +28,11 @@ std::string why_dead(TimePoint now, const Candidate& candidate) {
 std::string losses(TimePoint now, const MembershipView& view, const MembershipPolicy& policy) {
   std::string text;
   for (const auto& candidate : view.candidates) {
-    const bool member =
-        std::count(view.current.begin(), view.current.end(), candidate.info.worker) > 0;
-    if (member && !is_alive(now, candidate, policy))
-      text += (text.empty() ? "" : ", ") + why_dead(now, candidate);
+    if (!contains(view.current, candidate.info.worker)) continue;
+    const bool replaced = contains(view.replaced, candidate.info.worker);
+    if (is_alive(now, candidate, policy) && !replaced) continue;
+    text += (text.empty() ? "" : ", ") +
+            (replaced ? name(candidate) + " comes anew" : why_dead(now, candidate));
   }
   return text;
 }
@@ -45,6 +50,7 @@ std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const Mem
                                    const MembershipPolicy& policy, std::size_t& survivors) {
   std::vector<std::int32_t> members;
   for (const auto worker : view.current) {
+    if (contains(view.replaced, worker)) continue;
     if (alive[worker]) members.push_back(worker);
     alive.erase(worker);
   }
@@ -88,7 +94,7 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   if (static_cast<std::int32_t>(members.size()) < least)
     return {std::nullopt,
             fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};
-  if (members == view.current)
+  if (members == view.current && view.replaced.empty())
     return {members, fmt::format("all {} members are well", members.size())};
   if (lost.empty() && survivors == view.current.size() &&
       still_settling(now, members.size(), view, policy)) {

@@ -26,8 +26,10 @@ struct Candidate {
 };
 
 struct MembershipView {
-  std::vector<Candidate> candidates;   // in any order
-  std::vector<std::int32_t> current;   // workers of the present generation by rank; empty: none yet
+  std::vector<Candidate> candidates;  // in any order
+  std::vector<std::int32_t> current;  // workers of the present generation by rank; empty: none yet
+  // Those of `current` that were lost and have come again, as new processes without the state.
+  std::vector<std::int32_t> replaced;
   std::optional<TimePoint> last_join;  // when somebody joined last
 };
 

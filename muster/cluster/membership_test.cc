@@ -103,6 +103,24 @@ TEST(Membership, DoesNotWaitAfterALoss) {
   EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{0, 1}));
 }
 
+// Too few were left; then the lost one came again, as a new process.
+TEST(Membership, WhoComesAgainIsANewcomerBehindTheSurvivors) {
+  MembershipPolicy policy;
+  policy.min_workers = policy.max_workers = 2;
+  auto view = view_of({Kind::kDisconnected, Kind::kWell}, {0, 1});
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+  view = view_of({Kind::kWell, Kind::kWell}, {0, 1});
+  view.replaced = {0};
+  const auto decision = decide_membership(kNow, view, policy);
+  EXPECT_EQ(decision.members, (Workers{1, 0}));
+  EXPECT_FALSE(decision.planned);
+  view = view_of({Kind::kWell, Kind::kWell}, {1, 0});  // in its old place, and yet anew
+  view.replaced = {0};
+  EXPECT_FALSE(decide_membership(kNow, view, policy).planned);
+  view.replaced = {0, 1};  // nobody has the state
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+}
+
 TEST(Membership, NamesTheLost) {
   MembershipPolicy policy;
   policy.min_workers = policy.max_workers = 3;

@@ -63,6 +63,17 @@ Enum checked_enum(const Json& json, Enum last) {
   return static_cast<Enum>(value);
 }
 
+Json to_json(const Error& error) {
+  return {{"code", static_cast<std::uint8_t>(error.code)},
+          {"message", error.message},
+          {"peer", to_int(error.peer)}};
+}
+
+Error error(const Json& json) {
+  return {checked_enum(json.at("code"), ErrorCode::kInternal),
+          json.at("message").get<std::string>(), Rank{json.at("peer").get<std::int32_t>()}};
+}
+
 // One row for each message: its name on the wire, and both directions.
 template <class M>
 struct Row;
@@ -92,16 +103,25 @@ template <>
 struct Row<Failure> {
   static constexpr std::string_view kName = "failure";
   static Json write(const Failure& m) {
-    return {{"code", static_cast<std::uint8_t>(m.error.code)},
-            {"message", m.error.message},
-            {"peer", to_int(m.error.peer)},
-            {"progress", to_json(m.progress)}};
+    return {{"error", to_json(m.error)}, {"progress", to_json(m.progress)}};
   }
   static Failure read(const Json& json) {
-    return {Error{checked_enum(json.at("code"), ErrorCode::kInternal),
-                  json.at("message").get<std::string>(), Rank{json.at("peer").get<std::int32_t>()}},
-            progress(json.at("progress"))};
+    return {error(json.at("error")), progress(json.at("progress"))};
   }
+};
+
+template <>
+struct Row<Quarantine> {
+  static constexpr std::string_view kName = "quarantine";
+  static Json write(const Quarantine& m) { return to_json(m.why); }
+  static Quarantine read(const Json& json) { return {error(json)}; }
+};
+
+template <>
+struct Row<Dumped> {
+  static constexpr std::string_view kName = "dumped";
+  static Json write(const Dumped& m) { return binary(m.content); }
+  static Dumped read(const Json& json) { return {bytes(json)}; }
 };
 
 template <>
@@ -182,8 +202,8 @@ struct Row<Stop> {
 template <>
 struct Row<Dump> {
   static constexpr std::string_view kName = "dump";
-  static Json write(const Dump&) { return Json::object(); }
-  static Dump read(const Json&) { return {}; }
+  static Json write(const Dump& m) { return m.stacks; }
+  static Dump read(const Json& json) { return {json.get<bool>()}; }
 };
 
 template <>

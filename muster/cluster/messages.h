@@ -59,7 +59,13 @@ struct Failure {
   Error error;
   Progress progress;
 };
+struct Quarantine {
+  Error why;  // of a fault that is this worker's alone
+};
 struct Leave {};
+struct Dumped {
+  Bytes content;  // the answer to Dump; the observer's own
+};
 struct Drain {};  // it has been told to go, and does so at the end of a step
 
 enum class StoreAction : std::uint8_t { kSet, kGet, kAdd, kCompareExchange };
@@ -87,7 +93,9 @@ struct Dismiss {
 struct Stop {
   StopReason reason = StopReason::kCheckpointAndExit;
 };
-struct Dump {};  // show stacks and operations in flight
+struct Dump {          // tell what operations are in flight
+  bool stacks = true;  // and where every thread is
+};
 struct StoreReply {
   std::uint64_t id = 0;
   Bytes value;
@@ -95,8 +103,8 @@ struct StoreReply {
 };
 // Failure is also sent to the workers: why the job ends, error.peer being the culprit.
 
-using Message = std::variant<Join, Heartbeat, Report, Failure, Leave, Drain, StoreRequest, Welcome,
-                             Dismiss, Stop, Dump, StoreReply>;
+using Message = std::variant<Join, Heartbeat, Report, Failure, Quarantine, Leave, Drain, Dumped,
+                             StoreRequest, Welcome, Dismiss, Stop, Dump, StoreReply>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

@@ -16,13 +16,15 @@ std::vector<Message> samples() {
           Heartbeat{{Step{9}, "forward", "all_reduce"}},
           Report{{std::byte{1}, std::byte{2}}},
           Failure{{ErrorCode::kNumeric, "NaN", Rank{3}}, {Step{4}, "update", ""}},
+          Quarantine{{ErrorCode::kCorrupt, "other weights", Rank{1}}},
           Leave{},
           Drain{},
+          Dumped{{std::byte{3}}},
           StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
           Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
           Dismiss{Generation{7}},
           Stop{StopReason::kAtOnce},
-          Dump{},
+          Dump{.stacks = false},
           StoreReply{7, {std::byte{9}}, -8}};
 }
 
@@ -36,7 +38,7 @@ TEST(Messages, EachComesBackAsItWas) {
     EXPECT_EQ(decoded->index(), message.index());
     EXPECT_EQ(encode(*decoded), bytes) << name(message);
   }
-  const auto welcome = std::get<Welcome>(decode(encode(all[7])).value());
+  const auto welcome = std::get<Welcome>(decode(encode(all[9])).value());
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
   EXPECT_TRUE(welcome.planned);

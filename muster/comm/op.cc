@@ -61,4 +61,12 @@ std::string describe(const Op& op) {
   return fmt::format("{}{}", name(op), std::visit(operand, op));
 }
 
+std::string describe_for_all(const Op& op) {
+  const auto* reduce = std::get_if<AllReduce>(&op);
+  if (reduce == nullptr || !reduce->tree || reduce->buffer.shape.empty()) return describe(op);
+  AllReduce row = *reduce;
+  row.buffer.shape.erase(row.buffer.shape.begin());
+  return describe(Op(std::move(row)));
+}
+
 }  // namespace muster::comm

@@ -21,9 +21,10 @@ namespace muster::comm {
 enum class Reduce : std::uint8_t { kSum, kAvg, kMin, kMax, kProduct };
 
 // In place: afterwards every rank's buffer holds the reduction over all ranks.
-// With a tree (ordered mode, see sum_tree.h), `buffer` is [parts(rank), …]: row i holds the
-// caller's i-th aligned partial sum, only kSum is allowed, and the total, summed in exactly the
-// tree's order, is left in row 0 of every rank; the other rows are undefined afterwards.
+// With a tree (ordered mode, see sum_tree.h), `buffer` is [rows(rank), …]: row i holds the
+// caller's i-th aligned partial sum (of a rank without any: nothing), only kSum is allowed, and the
+// total, summed in exactly the tree's order, is left in row 0 of every rank; the other rows are
+// undefined afterwards.
 struct AllReduce {
   TensorView buffer;
   Reduce reduce = Reduce::kSum;
@@ -82,5 +83,8 @@ struct OpOptions {
 
 std::string_view name(const Op& op) noexcept;  // "all_reduce", …
 std::string describe(const Op& op);            // "all_reduce sum F32 [1000]"
+// Without what may differ between ranks, the rows of an ordered all-reduce: equal on all of them,
+// or one has made a mistake.
+std::string describe_for_all(const Op& op);
 
 }  // namespace muster::comm

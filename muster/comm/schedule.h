@@ -60,7 +60,7 @@ Slice even_slice(Space space, std::int64_t count, std::int32_t parts, std::int32
 //  kDirect: everybody sends everything to everybody: one round, (n-1)·count elements.
 Schedule all_reduce_schedule(Algorithm algorithm, Position me, std::int64_t count);
 
-// In place on kOutput [parts(rank), count]; the total, in the tree's order, ends in row 0. The
+// In place on kOutput [rows(rank), count]; the total, in the tree's order, ends in row 0. The
 // owner of an element range collects it from every part and finishes the tree; then an all-gather.
 Schedule ordered_all_reduce_schedule(const SumTree& tree, Rank rank, std::int64_t count);
 

@@ -47,30 +47,40 @@ LeafRange even_share(std::int32_t total, std::int32_t parts, std::int32_t index)
   return {static_cast<std::int32_t>(share.begin), static_cast<std::int32_t>(share.end)};
 }
 
-LeafOwners even_owners(std::int32_t leaves, std::int32_t size) {
+LeafOwners owners_by_count(const std::vector<std::int32_t>& counts) {
   LeafOwners owners;
-  for (std::int32_t rank = 0; rank < size; ++rank) {
-    const auto count = static_cast<std::size_t>(even_share(leaves, size, rank).size());
-    owners.insert(owners.end(), count, Rank{rank});
-  }
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    owners.insert(owners.end(), static_cast<std::size_t>(counts[rank]),
+                  Rank{static_cast<std::int32_t>(rank)});
   return owners;
+}
+
+LeafOwners even_owners(std::int32_t leaves, std::int32_t size) {
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(size));
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    counts[static_cast<std::size_t>(rank)] = even_share(leaves, size, rank).size();
+  return owners_by_count(counts);
 }
 
 LeafOwners inherit_leaves(const LeafOwners& before, const std::vector<Rank>& rank_now) {
   const auto is_here = [](Rank rank) { return rank != kNoRank; };
-  const auto survivors =
-      static_cast<std::int32_t>(std::count_if(rank_now.begin(), rank_now.end(), is_here));
+  std::vector<std::int32_t> counts(
+      static_cast<std::size_t>(std::count_if(rank_now.begin(), rank_now.end(), is_here)));
   LeafOwners owners;
-  std::vector<std::size_t> orphans;
   for (const Rank owner : before) {
     owners.push_back(rank_now[static_cast<std::size_t>(to_int(owner))]);
-    if (owners.back() == kNoRank) orphans.push_back(owners.size() - 1);
+    if (is_here(owners.back())) ++counts[static_cast<std::size_t>(to_int(owners.back()))];
   }
-  for (std::int32_t rank = 0; rank < survivors; ++rank) {
-    const LeafRange share = even_share(static_cast<std::int32_t>(orphans.size()), survivors, rank);
-    for (std::int32_t i = share.begin; i < share.end; ++i)
-      owners[orphans[static_cast<std::size_t>(i)]] = Rank{rank};
+  std::vector<std::int32_t> more(counts.size());
+  for (auto orphans = std::count(owners.begin(), owners.end(), kNoRank); orphans > 0; --orphans) {
+    const auto least = std::min_element(counts.begin(), counts.end());
+    ++*least;
+    ++more[static_cast<std::size_t>(least - counts.begin())];
   }
+  const LeafOwners heirs = owners_by_count(more);  // neighbours to one: few and large parts
+  auto heir = heirs.begin();
+  for (Rank& owner : owners)
+    if (!is_here(owner)) owner = *heir++;
   return owners;
 }
 
@@ -78,24 +88,28 @@ SumTree::SumTree(const LeafOwners& owners, std::int32_t size)
     : leaves_(static_cast<std::int32_t>(owners.size())),
       size_(size),
       parts_(static_cast<std::size_t>(size)) {
-  MUSTER_CHECK(!owners.empty() && owners.front() == Rank{0}, "rank 0 owns leaf 0");
+  MUSTER_CHECK(!owners.empty() &&
+                   std::all_of(owners.begin(), owners.end(),
+                               [&](Rank rank) { return to_int(rank) >= 0 && to_int(rank) < size; }),
+               fmt::format("[comm/sum_tree] {} leaves for {} ranks", leaves_, size));
   cover({0, leaves_}, owners, parts_);
   std::vector<std::int32_t> part_at(owners.size(), -1);
   std::int32_t next = 0;
   for (std::int32_t rank = 0; rank < size; ++rank) {
-    MUSTER_CHECK(!parts(Rank{rank}).empty(),
-                 fmt::format("[comm/sum_tree] {} leaves for {} ranks: rank {} has none", leaves_,
-                             size, rank));
     first_part_.push_back(next);
     for (const LeafRange& part : parts(Rank{rank}))
       part_at[static_cast<std::size_t>(part.begin)] = next++;
   }
   first_part_.push_back(next);
-  finish({0, leaves_}, owners, part_at, sums_);
+  total_part_ = finish({0, leaves_}, owners, part_at, sums_);
 }
 
 const std::vector<LeafRange>& SumTree::parts(Rank rank) const noexcept {
   return parts_[static_cast<std::size_t>(to_int(rank))];
+}
+
+std::int32_t SumTree::rows(Rank rank) const noexcept {
+  return std::max(1, static_cast<std::int32_t>(parts(rank).size()));
 }
 
 std::int32_t SumTree::part_count() const noexcept { return first_part_.back(); }

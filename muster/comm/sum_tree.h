@@ -4,7 +4,8 @@
 // at lo + the largest power of two below hi - lo, as a binary counter would; so aligned blocks of
 // 2^k leaves are subtrees whatever the total. Usually a rank holds a contiguous range of leaves,
 // which is at most 2·log2(leaves) whole subtrees: its parts, in leaf order. After a death the
-// survivors finish the step with leaves that need not be neighbours; the tree stays the same.
+// survivors finish the step with leaves that need not be neighbours; the tree stays the same. A
+// rank may have no leaves: it only gets the total.
 // All of it is pure and thread-safe.
 
 #include <bit>
@@ -35,17 +36,20 @@ constexpr std::int32_t split_point(LeafRange range) noexcept {
 // Which rank computes each leaf.
 using LeafOwners = std::vector<Rank>;
 
-// Dealt to `size` ranks by even_share. size <= leaves.
+// Neighbours to the same rank, ranks in order; counts[r] of them to rank r.
+LeafOwners owners_by_count(const std::vector<std::int32_t>& counts);
+
+// Dealt to `size` ranks by even_share.
 LeafOwners even_owners(std::int32_t leaves, std::int32_t size);
 
-// Who finishes a step that `before` began: ranks that are still there keep their leaves, those of
-// the others are dealt out evenly in rank order. `rank_now[r]`: what rank r is now, kNoRank: gone.
-// Ranks stay in their order.
+// Who finishes a step that `before` began: ranks that are still there keep their leaves, the others
+// are dealt out in rank order so that those who have few get more. `rank_now[r]`: what rank r is
+// now, kNoRank: gone. Ranks stay in their order.
 LeafOwners inherit_leaves(const LeafOwners& before, const std::vector<Rank>& rank_now);
 
 class SumTree {
  public:
-  // Every rank below `size` owns at least one leaf, and rank 0 owns leaf 0.
+  // At least one leaf; owners below `size`.
   SumTree(const LeafOwners& owners, std::int32_t size);
   SumTree(std::int32_t leaves, std::int32_t size) : SumTree(even_owners(leaves, size), size) {}
 
@@ -54,9 +58,11 @@ class SumTree {
 
   // The maximal whole subtrees of the rank's own leaves, in leaf order.
   const std::vector<LeafRange>& parts(Rank rank) const noexcept;
+  // Rows of a buffer that holds the rank's parts and then the total: a rank without parts has one.
+  std::int32_t rows(Rank rank) const noexcept;
 
   // How to finish the tree from everybody's parts, numbered rank by rank: sums[i] adds part
-  // `right` into part `left`, in this order; part 0 ends up with the total.
+  // `right` into part `left`, in this order; part total_part() ends up with the total.
   struct Sum {
     std::int32_t left;
     std::int32_t right;
@@ -65,6 +71,7 @@ class SumTree {
   const std::vector<Sum>& sums() const noexcept { return sums_; }
   std::int32_t part_count() const noexcept;           // of all ranks together
   std::int32_t first_part(Rank rank) const noexcept;  // number of the rank's first part
+  std::int32_t total_part() const noexcept { return total_part_; }
 
  private:
   std::int32_t leaves_;
@@ -72,6 +79,7 @@ class SumTree {
   std::vector<std::vector<LeafRange>> parts_;
   std::vector<std::int32_t> first_part_;
   std::vector<Sum> sums_;
+  std::int32_t total_part_ = 0;
 };
 
 }  // namespace muster::comm

@@ -35,7 +35,7 @@ std::string text_of_sum(const SumTree& tree) {
     auto& into = sum[static_cast<std::size_t>(left)];
     into = "(" + into + " " + sum[static_cast<std::size_t>(right)] + ")";
   }
-  return sum[0];
+  return sum[static_cast<std::size_t>(tree.total_part())];
 }
 
 TEST(SumTree, AssociationIsTheSameForEveryNumberOfRanks) {
@@ -112,7 +112,32 @@ TEST(SumTree, OneRankHoldsTheWholeTree) {
   EXPECT_TRUE(SumTree(13, 1).sums().empty());
 }
 
-TEST(SumTree, RefusesMoreRanksThanLeaves) { EXPECT_THROW(SumTree(3, 4), LogicFault); }
+// Every way to deal 5 leaves to 3 ranks, some of whom get none.
+TEST(SumTree, StaysTheSameHoweverLeavesAreDealt) {
+  for (std::int32_t way = 0; way < 3 * 3 * 3 * 3 * 3; ++way) {
+    LeafOwners owners;
+    for (std::int32_t rest = way; owners.size() < 5; rest /= 3) owners.push_back(Rank{rest % 3});
+    ASSERT_EQ(text_of_sum(SumTree(owners, 3)), naive(0, 5)) << "way " << way;
+  }
+}
+
+TEST(SumTree, ARankWithoutLeavesHasOneRowForTheTotal) {
+  const SumTree tree(3, 4);
+  EXPECT_TRUE(tree.parts(Rank{3}).empty());
+  EXPECT_EQ(tree.rows(Rank{3}), 1);
+  EXPECT_EQ(text_of_sum(tree), naive(0, 3));
+}
+
+TEST(SumTree, RefusesOwnersThatAreNotThere) {
+  EXPECT_THROW(SumTree({Rank{0}, Rank{2}}, 2), LogicFault);
+  EXPECT_THROW(SumTree({Rank{0}, kNoRank}, 2), LogicFault);
+}
+
+TEST(InheritLeaves, WhoHasFewestGetsMore) {
+  const LeafOwners before = owners_by_count({3, 3, 2, 0});
+  EXPECT_EQ(inherit_leaves(before, {Rank{0}, kNoRank, Rank{1}, Rank{2}}),
+            (LeafOwners{Rank{0}, Rank{0}, Rank{0}, Rank{1}, Rank{2}, Rank{2}, Rank{1}, Rank{1}}));
+}
 
 TEST(EvenShare, DiffersByAtMostOneLargerFirst) {
   EXPECT_EQ(even_share(10, 4, 0), (LeafRange{0, 3}));

@@ -47,28 +47,68 @@ std::vector<Field> workers_fields() {
   const auto in = [](auto member) { return at(&JobSpec::workers, member); };
   return {
       bind("workers.count", in(&WorkersSpec::count),
-           {.doc = "Worker processes; at most training.virtual_workers. `--workers` overrides it.",
-            .min = 1,
-            .max = 65536}),
-      bind("workers.min_workers", in(&WorkersSpec::min_workers),
-           {.doc = "While so many workers are left, the job outlives the others; `workers.count`: "
-                   "any death ends it.",
+           {.doc = "Processes that compute; at most training.virtual_workers. `--workers` "
+                   "overrides it.",
             .min = 1,
             .max = 65536}),
       bind(
-          "workers.max_restarts", in(&WorkersSpec::max_restarts),
-          {.doc = "How often a new worker is started for one that died, in all; it joins while the "
-                  "others train on.",
+          "workers.standbys", in(&WorkersSpec::standbys),
+          {.doc = "Processes besides that apply every step's update without computing, and at once "
+                  "take the place of one that dies.",
            .min = 0,
-           .max = 1000000}),
+           .max = 65536}),
+      bind("workers.min_workers", in(&WorkersSpec::min_workers),
+           {.doc =
+                "While so many workers are left, the job outlives the others; with fewer it waits "
+                "for those that are started anew.",
+            .min = 1,
+            .max = 65536}),
+      bind("workers.max_restarts", in(&WorkersSpec::max_restarts),
+           {.doc =
+                "How often a new worker is started for one that died, in all; it joins while the "
+                "others train on. With 0, and min_workers as many as there are, any death ends the "
+                "job.",
+            .min = 0,
+            .max = 1000000}),
       bind("workers.join_timeout", in(&WorkersSpec::join_timeout),
-           {.doc = "Time for all workers to start and join.", .min = 1, .max = 86400}),
+           {.doc =
+                "Time for all workers to start and join, and for new ones where too few are left.",
+            .min = 1,
+            .max = 86400}),
       bind("workers.heartbeat_timeout", in(&WorkersSpec::heartbeat_timeout),
            {.doc = "A worker that is silent for this long counts as dead; sooner, but never below "
                    "1 s, once it is known how regularly it is heard of and others can go on.",
             .min = 0.1,
             .max = 86400}),
   };
+}
+
+std::vector<Field> stragglers_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::stragglers, member); };
+  return {
+      bind("stragglers.compare_every", in(&StragglersSpec::compare_every),
+           {.doc = "How often workers compare how fast they are, though not before 5 steps.",
+            .min = 0.001,
+            .max = 86400}),
+      bind("stragglers.rebalance", in(&StragglersSpec::rebalance),
+           {.doc = "Share slices out by measured speed; the result stays the same, bit for bit."}),
+      bind(
+          "stragglers.tell_factor", in(&StragglersSpec::tell_factor),
+          {.doc = "A worker that is so many times slower than the others is named, with the cause.",
+           .above = 1}),
+      bind("stragglers.evict_factor", in(&StragglersSpec::evict_factor),
+           {.doc = "One that stays so many times slower is told to go; 0 for never.", .min = 0}),
+  };
+}
+
+std::vector<Field> replicas_fields() {
+  return {
+      bind("replicas.compare_every", at(&JobSpec::replicas, &ReplicasSpec::compare_every),
+           {.doc = "How often workers compare a checksum of weights and optimizer state, besides "
+                   "before every evaluation and checkpoint; each keeps a copy of the last state "
+                   "that all agreed on.",
+            .above = 0,
+            .units = {Unit::kSteps, Unit::kEpochs, Unit::kNever}})};
 }
 
 std::vector<Field> communication_fields() {
@@ -121,8 +161,8 @@ std::vector<Field> telling_fields() {
 
 std::vector<Field> surroundings_fields() {
   std::vector<Field> table;
-  for (auto* part : {&evaluation_fields, &checkpoint_fields, &workers_fields, &communication_fields,
-                     &telling_fields}) {
+  for (auto* part : {&evaluation_fields, &checkpoint_fields, &workers_fields, &stragglers_fields,
+                     &replicas_fields, &communication_fields, &telling_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

@@ -159,8 +159,16 @@ void check_workers(Draft& draft) {
                     draft.shown("workers.count"), draft.shown("training.virtual_workers")),
         "each worker needs at least one slice of the batch; raise virtual_workers");
   }
+  const auto& stragglers = draft.spec.stragglers;
+  if (stragglers.evict_factor > 0 && stragglers.evict_factor < stragglers.tell_factor) {
+    draft.complain(
+        {"stragglers.evict_factor", "stragglers.tell_factor"},
+        fmt::format("evict_factor {} is below tell_factor {}",
+                    draft.shown("stragglers.evict_factor"), draft.shown("stragglers.tell_factor")),
+        "whoever is told to go should have been named before");
+  }
   const auto& communication = draft.spec.communication;
-  if (communication.engine == EngineKind::kLoopback && workers.count > 1) {
+  if (communication.engine == EngineKind::kLoopback && workers.processes() > 1) {
     draft.complain({"communication.engine", "workers.count"},
                    fmt::format("engine loopback joins threads of one process, not {} workers",
                                draft.shown("workers.count")),

@@ -134,11 +134,29 @@ struct CheckpointSpec {
 };
 
 struct WorkersSpec {
-  std::int64_t count = 1;        // processes
+  std::int64_t count = 1;        // that compute
+  std::int64_t standbys = 0;     // that follow every step and take the place of one that dies
   std::int64_t min_workers = 1;  // the job goes on while so many are left
   std::int64_t max_restarts = 3;
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
+
+  std::int64_t processes() const noexcept { return count + standbys; }
+  // Whether a death may be no failure of the job.
+  bool elastic() const noexcept {
+    return processes() > 1 && (min_workers < processes() || max_restarts > 0);
+  }
+};
+
+struct StragglersSpec {
+  Duration compare_every = std::chrono::seconds(1);
+  bool rebalance = true;     // share slices out by measured speed
+  double tell_factor = 1.5;  // by which a worker is slower than the others when it is named
+  double evict_factor = 0;   // or is told to go; 0: never
+};
+
+struct ReplicasSpec {
+  Interval compare_every = Interval::of_steps(100);
 };
 
 struct CommunicationSpec {
@@ -175,6 +193,8 @@ struct JobSpec {
   EvaluationSpec evaluation;
   CheckpointSpec checkpoint;
   WorkersSpec workers;
+  StragglersSpec stragglers;
+  ReplicasSpec replicas;
   CommunicationSpec communication;
   LoggingSpec logging;
   GenerateSpec generate;

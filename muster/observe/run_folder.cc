@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "muster/observe/record_value.h"
 
@@ -10,6 +11,7 @@ namespace muster::observe {
 namespace {
 
 constexpr std::string_view kLatest = "latest";
+constexpr std::string_view kLock = ".lock";
 
 }  // namespace
 
@@ -57,13 +59,26 @@ Result<RunFolder> RunFolder::open(Files& files, const Path& root) {
 }
 
 Result<std::unique_ptr<FileLock>> RunFolder::lock(Files& files) const {
-  auto lock = files.lock(root_ / ".lock");
+  auto lock = files.lock(root_ / kLock);
   if (lock) return lock;
   return with_context(
       std::move(lock).error(),
       fmt::format("[observe/run] is {} still training? wait for that muster to end, "
                   "or stop it",
                   root_.string()));
+}
+
+Result<int> RunFolder::launcher(Files& files) const {
+  const auto gone = [&] {
+    return fail(ErrorCode::kNotFound,
+                fmt::format("[observe/run] nobody trains in {} now", root_.string()));
+  };
+  if (!files.exists(root_ / kLock) || files.lock(root_ / kLock)) return gone();
+  MUSTER_ASSIGN(const std::string text, files.read(root_ / kLock));
+  int pid = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (parsed.ec != std::errc()) return gone();
+  return pid;
 }
 
 Path RunFolder::log(Rank rank) const { return logs() / fmt::format("rank-{}.log", to_int(rank)); }

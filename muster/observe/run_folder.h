@@ -39,11 +39,14 @@ class RunFolder {
   Path logs() const { return root_ / "logs"; }
   Path trace() const { return root_ / "trace"; }
   Path checkpoints() const { return root_ / "checkpoints"; }
+  Path debug() const { return root_ / "debug.json"; }
   Path summary() const { return root_ / "summary.json"; }
   Path report() const { return root_ / "report.html"; }
 
   // While held no other launcher trains in this folder. kUnavailable: one does.
   Result<std::unique_ptr<FileLock>> lock(Files& files) const;
+  // The process that holds it; kNotFound where none does.
+  Result<int> launcher(Files& files) const;
 
   Status write_environment(Files& files, const Environment& environment) const;
   Status write_summary(Files& files, const RunEnded& ended) const;

@@ -50,12 +50,6 @@ DataParallel::DataParallel(std::unique_ptr<models::Model> model,
 Status DataParallel::enter(std::shared_ptr<comm::Communicator> communicator,
                            const comm::LeafOwners& owners) {
   const comm::Group group = communicator->group();
-  if (group.size > options_.virtual_workers) {
-    return fail(ErrorCode::kInvalid,
-                fmt::format("[parallel/data] {} workers cannot share {} slices: raise "
-                            "training.virtual_workers or start fewer workers",
-                            group.size, options_.virtual_workers));
-  }
   const auto slices =
       static_cast<std::int32_t>(std::count(owners.begin(), owners.end(), group.rank));
   const ExchangeOptions exchange_options{
@@ -64,7 +58,7 @@ Status DataParallel::enter(std::shared_ptr<comm::Communicator> communicator,
       .units = std::min(slices, pool_.size()),
       .bucket_sizes = options_.bucket_sizes,
       .op = options_.op,
-      .keeps = options_.ordered && options_.elastic};
+      .keeps = keeps_in(group)};
   const std::vector<std::int64_t> counts = LaneModel::slot_counts(model(), kNotes);
   MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
   communicator_ = std::move(communicator);
@@ -143,6 +137,7 @@ Status DataParallel::compute(const StepInput& input, StepReport& report) {
   std::atomic<std::size_t> next{0};
   exchange_->begin();
   if (input.finishes) exchange_->seed(kept_);
+  const TimePoint computing = clock_.now();
   MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
     const auto l = static_cast<std::size_t>(lane);
     for (std::size_t u = 0; (u = next++) < units.size();) {
@@ -155,6 +150,7 @@ Status DataParallel::compute(const StepInput& input, StepReport& report) {
     report.times.backward += average(lane.backward, pool_.size());
   }
   const TimePoint waiting = clock_.now();
+  report.times.computing = waiting - computing;
   const Status reduced = exchange_->finish();
   if (!reduced) keep(input.step);
   MUSTER_TRY(reduced);
@@ -164,9 +160,20 @@ Status DataParallel::compute(const StepInput& input, StepReport& report) {
 }
 
 void DataParallel::keep(Step step) {
-  if (!options_.ordered || !options_.elastic) return;
+  if (!keeps_in(communicator_->group())) return;
   kept_ = exchange_->take_kept();
   kept_step_ = step;
+}
+
+Status DataParallel::warm_up(const data::StepBatch& batch) {
+  const Examples slice = examples_of(batch.slices.front());
+  const std::int64_t most =
+      options_.micro_batch_size > 0 ? options_.micro_batch_size : slice.samples();
+  const Examples examples = narrow(slice, 0, std::min(slice.samples(), most));
+  return pool_.run([&](std::int32_t lane) -> Status {
+    lanes_[static_cast<std::size_t>(lane)]->warm_up(examples);
+    return ok();
+  });
 }
 
 Result<StepReport> DataParallel::step(const StepInput& input) {

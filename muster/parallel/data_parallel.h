@@ -51,6 +51,10 @@ class DataParallel final : public Strategy {
                const comm::LeafOwners& owners) override;
   std::optional<Step> kept() const override { return kept_step_; }
 
+  // Before it enters a generation whose other ranks would wait for its first, slower step: runs the
+  // batch's first slice, and nothing comes of it.
+  Status warm_up(const data::StepBatch& batch);
+
   optim::Optimizer& optimizer() noexcept { return *optimizer_; }
   models::Model& model() const noexcept { return lanes_.front()->model(); }
   std::int32_t lanes() const noexcept { return pool_.size(); }
@@ -63,6 +67,9 @@ class DataParallel final : public Strategy {
     data::RollLimbs roll{};  // of its slices
   };
   std::vector<Unit> units_of(const data::StepBatch& batch) const;
+  bool keeps_in(const comm::Group& group) const noexcept {
+    return options_.ordered && options_.elastic && group.size > 1;
+  }
   void keep(Step step);
   Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
                   StepTimes& times);

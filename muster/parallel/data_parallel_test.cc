@@ -65,7 +65,8 @@ std::string hash_of(DataParallel& strategy) {
 
 std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
                                             std::shared_ptr<comm::Communicator> communicator,
-                                            const DataParallelOptions& options) {
+                                            const DataParallelOptions& options,
+                                            const comm::LeafOwners& owners) {
   auto model = models::create_model(spec).value();
   model->initialize(1);
   std::vector<optim::OptimizedParameter> parameters;
@@ -75,9 +76,15 @@ std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
       optim::create_optimizer(optim::SgdSpec{.weight_decay = 1e-3}, parameters).value();
   auto strategy = std::make_unique<DataParallel>(std::move(model), std::move(optimizer), options,
                                                  system_clock());
-  const std::int32_t size = communicator->group().size;
-  EXPECT_TRUE(strategy->enter(std::move(communicator), comm::even_owners(kSlices, size)));
+  EXPECT_TRUE(strategy->enter(std::move(communicator), owners));
   return strategy;
+}
+
+std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
+                                            std::shared_ptr<comm::Communicator> communicator,
+                                            const DataParallelOptions& options) {
+  const comm::LeafOwners owners = comm::even_owners(kSlices, communicator->group().size);
+  return make_strategy(spec, std::move(communicator), options, owners);
 }
 
 struct Outcome {
@@ -87,10 +94,12 @@ struct Outcome {
 
 // What one rank has after four steps, the last of them of a short batch.
 Outcome train(const models::ModelSpec& spec, std::shared_ptr<comm::Communicator> communicator,
-              const DataParallelOptions& options) {
-  const comm::Group group = communicator->group();
-  const comm::LeafRange mine = comm::even_share(kSlices, group.size, to_int(group.rank));
-  auto strategy = make_strategy(spec, std::move(communicator), options);
+              const DataParallelOptions& options, const comm::LeafOwners& owners) {
+  std::vector<std::int32_t> mine;
+  for (std::int32_t slice = 0; slice < kSlices; ++slice)
+    if (owners[static_cast<std::size_t>(slice)] == communicator->group().rank)
+      mine.push_back(slice);
+  auto strategy = make_strategy(spec, std::move(communicator), options, owners);
   Outcome outcome;
   for (std::int64_t step = 1; step <= 4; ++step) {
     const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step));
@@ -105,16 +114,27 @@ Outcome train(const models::ModelSpec& spec, std::shared_ptr<comm::Communicator>
   return outcome;
 }
 
-std::vector<Outcome> train_together(const models::ModelSpec& spec, std::int32_t size,
-                                    const DataParallelOptions& options) {
-  const auto communicators = comm::create_loopback(size);
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+// counts[r] slices to rank r.
+std::vector<Outcome> train_dealt(const models::ModelSpec& spec,
+                                 const std::vector<std::int32_t>& counts,
+                                 const DataParallelOptions& options) {
+  const auto communicators = comm::create_loopback(static_cast<std::int32_t>(counts.size()));
+  const comm::LeafOwners owners = comm::owners_by_count(counts);
+  std::vector<Outcome> outcomes(counts.size());
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < outcomes.size(); ++r) {
-    ranks.emplace_back([&, r] { outcomes[r] = train(spec, communicators[r], options); });
+    ranks.emplace_back([&, r] { outcomes[r] = train(spec, communicators[r], options, owners); });
   }
   ranks.clear();
   return outcomes;
+}
+
+std::vector<Outcome> train_together(const models::ModelSpec& spec, std::int32_t size,
+                                    const DataParallelOptions& options) {
+  std::vector<std::int32_t> counts;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    counts.push_back(comm::even_share(kSlices, size, rank).size());
+  return train_dealt(spec, counts, options);
 }
 
 const models::ModelSpec kMlp =
@@ -303,15 +323,41 @@ TEST(DataParallel, ANanIsNamedAndNothingIsUpdated) {
   EXPECT_EQ(hash_of(*strategy), before);
 }
 
-TEST(DataParallel, MoreRanksThanSlicesAreRefused) {
-  const auto communicators = comm::create_loopback(2);
-  auto model = models::create_model(kMlp).value();
-  auto optimizer = optim::create_optimizer(optim::SgdSpec{}, {}).value();
-  DataParallel strategy(std::move(model), std::move(optimizer), {.virtual_workers = 1},
-                        system_clock());
-  const Status entered = strategy.enter(communicators[0], comm::even_owners(1, 1));
-  ASSERT_FALSE(entered);
-  EXPECT_EQ(entered.error().code, ErrorCode::kInvalid);
+// Slices dealt in an odd way; one rank computes none and only follows.
+TEST_P(SameBits, HoweverSlicesAreDealt) {
+  DataParallelOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  const std::string expected = train_together(GetParam(), 1, options).front().hash;
+  for (const std::vector<std::int32_t>& counts :
+       {std::vector{5, 3, 0}, {1, 0, 7}, {0, 0, 8}, {2, 5, 1}}) {
+    for (const Outcome& outcome : train_dealt(GetParam(), counts, options)) {
+      EXPECT_EQ(outcome.hash, expected) << ::testing::PrintToString(counts);
+    }
+  }
+}
+
+TEST_P(SameBits, AfterAWarmUp) {
+  const DataParallelOptions options{.lanes = 2, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  const std::string expected = train_together(GetParam(), 1, options).front().hash;
+  const auto communicators = comm::create_loopback(1);
+  auto strategy = make_strategy(GetParam(), communicators[0], options);
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    const Batch batch(step == 4 ? 5 : 21, comm::LeafRange{0, kSlices},
+                      static_cast<std::uint64_t>(step));
+    ASSERT_TRUE(strategy->warm_up(batch.step));
+    ASSERT_TRUE(strategy->step({.batch = batch.step,
+                                .step = Step{step},
+                                .learning_rate = 0.05,
+                                .flags = {},
+                                .before_update = {}}));
+  }
+  EXPECT_EQ(hash_of(*strategy), expected);
+}
+
+TEST(DataParallel, InFastModeARankWithoutSlicesGetsTheSums) {
+  const models::ModelSpec spec = models::MlpSpec{.inputs = kImage * kImage, .hidden = {32}};
+  const auto outcomes = train_dealt(spec, {5, 0, 3}, {.ordered = false, .lanes = 2});
+  EXPECT_EQ(outcomes[1].hash, outcomes[0].hash);
+  EXPECT_NEAR(outcomes[1].loss, train_together(spec, 1, {.ordered = true}).front().loss, 1e-5);
 }
 
 }  // namespace

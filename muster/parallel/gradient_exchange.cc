@@ -11,16 +11,16 @@ namespace muster::parallel {
 namespace {
 
 std::vector<comm::LeafRange> parts_of(const ExchangeOptions& options, Rank rank) {
-  if (!options.tree) return {comm::LeafRange{0, options.units}};
-  return options.tree->parts(rank);
+  if (options.tree) return options.tree->parts(rank);
+  if (options.units == 0) return {};
+  return {comm::LeafRange{0, options.units}};
 }
 
-std::int64_t most_parts(const ExchangeOptions& options) {
-  std::size_t most = 1;
-  for (std::int32_t rank = 0; options.tree && rank < options.tree->size(); ++rank) {
-    most = std::max(most, options.tree->parts(Rank{rank}).size());
-  }
-  return static_cast<std::int64_t>(most);
+std::int64_t most_rows(const ExchangeOptions& options) {
+  std::int32_t most = 1;
+  for (std::int32_t rank = 0; options.tree && rank < options.tree->size(); ++rank)
+    most = std::max(most, options.tree->rows(Rank{rank}));
+  return most;
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ Result<std::unique_ptr<GradientExchange>> GradientExchange::create(
   BucketLayout layout = plan_buckets(counts, options.bucket_sizes);
   std::vector<comm::Buffer> buffers;
   for (const std::int64_t floats : layout.sizes) {
-    const auto bytes = static_cast<std::size_t>(floats * most_parts(options)) * sizeof(float);
+    const auto bytes = static_cast<std::size_t>(floats * most_rows(options)) * sizeof(float);
     MUSTER_ASSIGN(comm::Buffer buffer, communicator->allocate(bytes));
     buffers.push_back(std::move(buffer));
   }
@@ -46,14 +46,15 @@ GradientExchange::GradientExchange(std::shared_ptr<comm::Communicator> communica
                                    std::vector<comm::LeafRange> parts)
     : communicator_(std::move(communicator)),
       options_(std::move(options)),
-      parts_(static_cast<std::int32_t>(parts.size())),
+      listens_(parts.empty()),
+      rows_(std::max(1, static_cast<std::int32_t>(parts.size()))),
       buffers_(std::move(buffers)),
       ready_(layout.sizes.size()) {
   std::vector<std::span<float>> rows;
   rows.reserve(buffers_.size());
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
     rows.emplace_back(reinterpret_cast<float*>(buffers_[b]->data()),
-                      static_cast<std::size_t>(layout.sizes[b] * parts_));
+                      static_cast<std::size_t>(layout.sizes[b] * rows_));
   }
   kept_ = {parts, std::vector<std::vector<float>>(buffers_.size())};
   accumulator_ =
@@ -69,6 +70,17 @@ void GradientExchange::begin() {
   next_ = 0;
   works_.clear();
   accumulator_->begin();
+  if (listens_) submit_all();
+}
+
+// In fast mode a worker without units adds zeros.
+void GradientExchange::submit_all() {
+  for (std::size_t bucket = 0; bucket < ready_.size(); ++bucket) {
+    const auto b = static_cast<std::int32_t>(bucket);
+    if (!options_.tree) std::ranges::fill(rows(b), 0.0F);
+    submit(b);
+  }
+  next_ = ready_.size();
 }
 
 void GradientExchange::add(std::int32_t unit, std::int32_t slot, std::span<const float> values,
@@ -90,7 +102,7 @@ void GradientExchange::seed(const KeptSums& kept) {
 std::span<float> GradientExchange::rows(std::int32_t bucket) const {
   const auto b = static_cast<std::size_t>(bucket);
   return {reinterpret_cast<float*>(buffers_[b]->data()),
-          static_cast<std::size_t>(accumulator_->layout().sizes[b] * parts_)};
+          static_cast<std::size_t>(accumulator_->layout().sizes[b] * rows_)};
 }
 
 void GradientExchange::keep(std::int32_t bucket) {
@@ -110,7 +122,7 @@ void GradientExchange::submit(std::int32_t bucket) {
   const std::int64_t floats = accumulator_->layout().sizes[b];
   comm::OpOptions op = options_.op;
   op.label = fmt::format("gradients/{}", bucket);
-  const TensorView view{DType::kF32, {parts_, floats}, std::as_writable_bytes(rows(bucket))};
+  const TensorView view{DType::kF32, {rows_, floats}, std::as_writable_bytes(rows(bucket))};
   works_.push_back(communicator_->submit(
       comm::AllReduce{.buffer = view, .reduce = comm::Reduce::kSum, .tree = options_.tree}, op));
 }
@@ -138,7 +150,7 @@ std::span<float> GradientExchange::sum(std::int32_t slot) const {
 
 std::uint64_t GradientExchange::bytes() const noexcept {
   return static_cast<std::uint64_t>(accumulator_->layout().total()) * sizeof(float) *
-         static_cast<std::uint64_t>(parts_);
+         static_cast<std::uint64_t>(rows_);
 }
 
 }  // namespace muster::parallel

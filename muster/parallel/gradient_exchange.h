@@ -20,7 +20,7 @@ namespace muster::parallel {
 
 struct ExchangeOptions {
   std::shared_ptr<const comm::SumTree> tree;  // none: fast mode, any order
-  std::int32_t units = 1;                     // of this worker; with a tree its range's size
+  std::int32_t units = 1;                     // of this worker in fast mode; 0: it only listens
   BucketSizes bucket_sizes{};
   comm::OpOptions op;
   bool keeps = false;  // this worker's own sums of a step, to finish it from after a failure
@@ -41,7 +41,7 @@ class GradientExchange {
       const ExchangeOptions& options);
   ~GradientExchange();
 
-  void begin();  // a new step
+  void begin();  // a new step; a worker without units only gets the sums
   void add(std::int32_t unit, std::int32_t slot, std::span<const float> values, std::int32_t pass,
            std::int32_t passes);
   Status finish();  // waits for the sums of all buckets
@@ -62,13 +62,15 @@ class GradientExchange {
                    std::vector<comm::LeafRange> parts);
   void bucket_ready(std::int32_t bucket);
   void keep(std::int32_t bucket);
-  std::span<float> rows(std::int32_t bucket) const;  // [parts, floats of the bucket]
+  void submit_all();
+  std::span<float> rows(std::int32_t bucket) const;  // [rows_, floats of the bucket]
   void submit(std::int32_t bucket);
 
   const std::shared_ptr<comm::Communicator> communicator_;
   const ExchangeOptions options_;
-  const std::int32_t parts_;
-  const std::vector<comm::Buffer> buffers_;  // by bucket: [most parts of any rank, floats]
+  const bool listens_;       // has no units
+  const std::int32_t rows_;  // of each bucket: this worker's parts, at least one for the sum
+  const std::vector<comm::Buffer> buffers_;  // by bucket: [most rows of any rank, floats]
   std::unique_ptr<TreeAccumulator> accumulator_;
   KeptSums kept_;  // each bucket written by the lane that completed it
 

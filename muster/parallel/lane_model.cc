@@ -1,5 +1,6 @@
 #include "muster/parallel/lane_model.h"
 
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -78,6 +79,17 @@ LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
   add_missing(pass);
   current_ = nullptr;
   return {middle - begin, clock.now() - middle};
+}
+
+// Gradients asked for in this way do not pass through the hooks.
+void LaneModel::warm_up(const Examples& examples) {
+  std::vector<at::Tensor> statistics;
+  models::PassContext context{
+      .training = true, .random = RandomStream(0, "warm-up"), .statistics = &statistics};
+  const at::Tensor logits = model_->forward(examples.inputs, context);
+  const models::LossSum loss = model_->loss_sum(logits, examples.targets);
+  (void)torch::autograd::grad({loss.sum}, model_->parameter_tensors(), {}, std::nullopt, false,
+                              /*allow_unused=*/true);
 }
 
 void LaneModel::run_empty(std::int32_t unit, std::span<const float> notes) {

@@ -44,6 +44,9 @@ class LaneModel {
   Times run(const Examples& examples, const LanePass& pass, std::span<const float> notes,
             const Clock& clock);
 
+  // Forward and backward for nothing: libraries compile kernels at the first call.
+  void warm_up(const Examples& examples);
+
   // A unit without samples adds zeros everywhere.
   void run_empty(std::int32_t unit, std::span<const float> notes);
 

@@ -38,6 +38,7 @@ struct StepInput {
 struct StepTimes {
   Duration forward{};  // of a lane, on average
   Duration backward{};
+  Duration computing{};              // all own slices, on all lanes: until the last backward
   Duration exposed_communication{};  // waiting for sums after the last backward
   Duration update{};
   Duration checkpoint_stall{};

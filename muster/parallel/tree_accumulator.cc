@@ -51,13 +51,13 @@ TreeAccumulator::TreeAccumulator(BucketLayout layout, std::vector<comm::LeafRang
       rows_(std::move(rows)),
       ready_(std::move(ready)),
       parts_left_(layout_.sizes.size()) {
-  MUSTER_CHECK(!parts_.empty(), "a worker without a slice has no place in a job");
-  first_unit_ = parts_.front().begin;
   std::int64_t begin = 0;
   for (const std::int64_t size : layout_.sizes) {
     bucket_begin_.push_back(begin);
     begin += size;
   }
+  if (parts_.empty()) return;
+  first_unit_ = parts_.front().begin;
   leaf_of_unit_.resize(static_cast<std::size_t>(parts_.back().end - first_unit_));
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     build(parts_[part], -1, static_cast<std::int32_t>(part));

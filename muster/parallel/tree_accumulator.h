@@ -26,7 +26,7 @@ class TreeAccumulator {
  public:
   // `parts`: this worker's whole subtrees, in unit order. `rows[b]`: [parts, layout.sizes[b]]; the
   // sum of part p ends up in its row p. `ready(b)` is called once a step for each bucket, by the
-  // lane that completed it, in any order.
+  // lane that completed it, in any order; not at all without parts.
   TreeAccumulator(BucketLayout layout, std::vector<comm::LeafRange> parts,
                   std::vector<std::span<float>> rows, std::function<void(std::int32_t)> ready);
   ~TreeAccumulator();

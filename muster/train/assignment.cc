@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "muster/base/random.h"
+
 namespace muster::train {
 namespace {
 
@@ -12,9 +14,9 @@ std::int32_t worker_of(const Assignment& assignment, std::size_t slice) {
 
 }  // namespace
 
-Assignment Assignment::even(std::int32_t slices, std::vector<std::int32_t> workers) {
-  const auto size = static_cast<std::int32_t>(workers.size());
-  return {comm::even_owners(slices, size), std::move(workers)};
+Assignment Assignment::counted(const std::vector<std::int32_t>& counts,
+                               std::vector<std::int32_t> workers) {
+  return {comm::owners_by_count(counts), std::move(workers)};
 }
 
 Assignment Assignment::inherited(std::vector<std::int32_t> now) const {
@@ -34,6 +36,12 @@ std::vector<SliceIndex> Assignment::of(Rank rank) const {
   return slices;
 }
 
+std::vector<std::int32_t> Assignment::counts() const {
+  std::vector<std::int32_t> counts(workers.size());
+  for (const Rank owner : owners) ++counts[static_cast<std::size_t>(to_int(owner))];
+  return counts;
+}
+
 std::vector<SliceIndex> Assignment::added(const Assignment& before, Rank rank) const {
   std::vector<SliceIndex> slices = of(rank);
   std::erase_if(slices, [&](SliceIndex slice) {
@@ -43,14 +51,11 @@ std::vector<SliceIndex> Assignment::added(const Assignment& before, Rank rank) c
   return slices;
 }
 
-// FNV-1a over worker numbers, in the order of slices.
-std::uint64_t Assignment::fingerprint() const noexcept {
-  std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (std::size_t slice = 0; slice < owners.size(); ++slice) {
-    hash ^= static_cast<std::uint32_t>(worker_of(*this, slice));
-    hash *= 0x100000001B3ULL;
-  }
-  return hash;
+std::uint64_t Assignment::fingerprint() const {
+  std::vector<std::int32_t> by_slice;
+  for (std::size_t slice = 0; slice < owners.size(); ++slice)
+    by_slice.push_back(worker_of(*this, slice));
+  return stable_hash(by_slice);
 }
 
 }  // namespace muster::train

@@ -13,15 +13,18 @@ struct Assignment {
   comm::LeafOwners owners;            // by slice
   std::vector<std::int32_t> workers;  // by rank; numbers that a worker keeps for life
 
-  static Assignment even(std::int32_t slices, std::vector<std::int32_t> workers);
+  // counts[r] neighbouring slices to rank r, in the order of ranks.
+  static Assignment counted(const std::vector<std::int32_t>& counts,
+                            std::vector<std::int32_t> workers);
   // For the step that this one began: who is still there keeps his slices. `now` holds none but
   // workers of this one, in the same order.
   Assignment inherited(std::vector<std::int32_t> now) const;
 
   std::vector<SliceIndex> of(Rank rank) const;  // ascending
+  std::vector<std::int32_t> counts() const;     // by rank
   // Slices of `rank` that the same worker did not have `before`.
   std::vector<SliceIndex> added(const Assignment& before, Rank rank) const;
-  std::uint64_t fingerprint() const noexcept;  // of which worker computes which slice
+  std::uint64_t fingerprint() const;  // of which worker computes which slice
 };
 
 }  // namespace muster::train

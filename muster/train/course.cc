@@ -10,19 +10,30 @@ constexpr std::int64_t kNone = -1;
 
 // How far a rank is; a rank without a whole state is nowhere.
 auto distance(const Standing& standing) {
-  return std::tuple(standing.whole, to_int(standing.committed), standing.settled);
+  return std::tuple(standing.whole, standing.rollbacks, to_int(standing.committed),
+                    standing.settled);
 }
 
 }  // namespace
 
 std::array<std::int64_t, Standing::kWords> Standing::pack() const noexcept {
-  return {to_int(committed), settled ? 1 : 0, whole ? 1 : 0, kept ? to_int(*kept) : kNone,
-          static_cast<std::int64_t>(assignment)};
+  return {to_int(committed),
+          settled ? 1 : 0,
+          whole ? 1 : 0,
+          kept ? to_int(*kept) : kNone,
+          static_cast<std::int64_t>(assignment),
+          static_cast<std::int64_t>(paces),
+          rollbacks};
 }
 
 Standing Standing::unpack(const std::int64_t* words) noexcept {
-  Standing standing{Step{words[0]}, words[1] != 0, words[2] != 0, std::nullopt,
-                    static_cast<std::uint64_t>(words[4])};
+  Standing standing{Step{words[0]},
+                    words[1] != 0,
+                    words[2] != 0,
+                    std::nullopt,
+                    static_cast<std::uint64_t>(words[4]),
+                    static_cast<std::uint64_t>(words[5]),
+                    words[6]};
   if (words[3] != kNone) standing.kept = Step{words[3]};
   return standing;
 }
@@ -44,6 +55,9 @@ Result<Course> decide_course(const std::vector<Standing>& standings) {
     return rank.kept == next(first->committed) && rank.assignment == first->assignment;
   };
   course.finishes = !course.copies && std::all_of(standings.begin(), standings.end(), can_finish);
+  course.forgets = !course.copies &&
+                   std::any_of(standings.begin(), standings.end(),
+                               [&](const Standing& other) { return other.paces != first->paces; });
   return course;
 }
 

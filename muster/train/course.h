@@ -22,8 +22,13 @@ struct Standing {
   bool whole = true;             // false: a newcomer, or a copy of the state that broke off
   std::optional<Step> kept;      // whose own sums this rank still has
   std::uint64_t assignment = 0;  // fingerprint of who computed which slice in it
+  std::uint64_t paces = 0;       // fingerprint of what this rank knows of everybody's pace
 
-  static constexpr std::size_t kWords = 5;
+  // How often it went back to a step where all ranks were the same; what was committed later and is
+  // not known to be right does not count against that.
+  std::int64_t rollbacks = 0;
+
+  static constexpr std::size_t kWords = 7;
   std::array<std::int64_t, kWords> pack() const noexcept;  // for the wire
   static Standing unpack(const std::int64_t* words) noexcept;
   friend bool operator==(const Standing&, const Standing&) = default;
@@ -33,6 +38,7 @@ struct Course {
   Rank leader{0};         // whose state counts
   bool copies = false;    // somebody lacks it
   bool finishes = false;  // the step after the committed one goes on from the kept sums
+  bool forgets = false;   // ranks know different paces; those of the leader are not copied
   friend bool operator==(const Course&, const Course&) = default;
 };
 

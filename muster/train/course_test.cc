@@ -43,6 +43,20 @@ TEST(Course, SumsOfAnotherStepOrAnotherAssignmentAreOfNoUse) {
   EXPECT_EQ(decide_course({at(5, 6), other}).value(), Course{});
 }
 
+TEST(Course, WhoWentBackLeadsHoweverFarTheOthersAre) {
+  Standing back = at(5);
+  back.rollbacks = 1;
+  EXPECT_EQ(decide_course({at(9), back}).value(), (Course{.leader = Rank{1}, .copies = true}));
+}
+
+TEST(Course, PacesThatNotAllKnowAreForgottenUnlessTheLeadersAreCopied) {
+  Standing other = at(5);
+  other.paces = 3;
+  EXPECT_EQ(decide_course({at(5), other}).value(), (Course{.forgets = true}));
+  EXPECT_EQ(decide_course({at(6), other}).value(), (Course{.copies = true}));
+  EXPECT_EQ(decide_course({other, other}).value(), Course{});
+}
+
 TEST(Course, WithoutAWholeStateItSaysWhatToDo) {
   Standing broken = at(5);
   broken.whole = false;
@@ -52,7 +66,8 @@ TEST(Course, WithoutAWholeStateItSaysWhatToDo) {
 }
 
 TEST(Course, StandingsTravelWhole) {
-  for (Standing standing : {at(5, 6), at(5), Standing{Step{1}, false, false, Step{2}, ~0ULL}}) {
+  for (Standing standing :
+       {at(5, 6), at(5), Standing{Step{1}, false, false, Step{2}, ~0ULL, ~1ULL, 3}}) {
     EXPECT_EQ(Standing::unpack(standing.pack().data()), standing);
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "muster/base/result.h"
@@ -14,6 +15,7 @@ namespace muster::train {
 struct Entry {  // one generation, from the inside
   std::shared_ptr<comm::Communicator> communicator;
   std::vector<std::int32_t> workers;  // by rank; numbers that a worker keeps for life
+  std::vector<std::string> places;    // by rank: "pid 4711 on host"
 };
 
 // One thread.
@@ -30,6 +32,11 @@ class Generations {
   // error, `why` itself or one that came after it, is the end of the training here: the membership
   // is fixed, the fault was this worker's own, or no next generation came in time.
   virtual Result<std::optional<Entry>> next(const std::optional<Error>& why) = 0;
+
+  // This worker wants to go; the others are better off without it.
+  virtual void resign() = 0;
+  // This worker's bits are wrong: the others go on without it, at once. It has no next generation.
+  virtual void quarantine(const Error& why) = 0;
 };
 
 }  // namespace muster::train

@@ -20,13 +20,18 @@ json to_json_of(const Position& position) {
   json metrics = json::array();
   for (const observe::Metric& metric : position.last_evaluation)
     metrics.push_back({metric.name, metric.value});
+  json paces = json::array();
+  for (const Pace& pace : position.paces)
+    paces.push_back({pace.worker, pace.lanes, pace.slice, pace.input, pace.waiting, pace.step});
   const std::vector<float> flags(position.flags.data(),
                                  position.flags.data() + parallel::Flags::size());
   json object = {{"progress", to_json(position.progress)},
                  {"settled", position.settled},
                  {"flags", flags},
                  {"next", static_cast<int>(position.next)},
-                 {"last_evaluation", std::move(metrics)}};
+                 {"last_evaluation", std::move(metrics)},
+                 {"rollbacks", position.rollbacks},
+                 {"paces", std::move(paces)}};
   if (position.evaluated) object["evaluated"] = to_int(*position.evaluated);
   return object;
 }
@@ -41,6 +46,14 @@ Result<Position> position_of(const json& object) {
   position.next = static_cast<Next>(object.at("next").get<int>());
   for (const json& metric : object.at("last_evaluation"))
     position.last_evaluation.push_back({metric.at(0), metric.at(1)});
+  position.rollbacks = object.at("rollbacks");
+  for (const json& pace : object.at("paces"))
+    position.paces.push_back({.worker = pace.at(0),
+                              .lanes = pace.at(1),
+                              .slice = pace.at(2),
+                              .input = pace.at(3),
+                              .waiting = pace.at(4),
+                              .step = pace.at(5)});
   if (object.contains("evaluated"))
     position.evaluated = Step{object.at("evaluated").get<std::int64_t>()};
   return position;

@@ -13,6 +13,7 @@
 #include "muster/base/result.h"
 #include "muster/observe/event.h"
 #include "muster/parallel/flags.h"
+#include "muster/train/pace.h"
 #include "muster/train/progress.h"
 
 namespace muster::train {
@@ -26,6 +27,8 @@ struct Position {
   Next next = Next::kGoOn;
   std::optional<Step> evaluated;  // last
   std::vector<observe::Metric> last_evaluation;
+  std::int64_t rollbacks = 0;  // to a step where all ranks were the same
+  std::vector<Pace> paces;     // when they were last compared
   // What was told last, oldest first: the first rank may die before it has told it.
   std::deque<observe::Record> rows;
   static constexpr std::size_t kMostRows = 128;

@@ -52,10 +52,13 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
       divergence_(progress.first_loss),
       evaluation_due_(options_.evaluation.every, options_.length, parts_.clock.now()),
       checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()),
-      assignment_(Assignment::even(options_.slices, parts_.generations.current().workers)),
+      replicas_due_(options_.replicas.compare_every, options_.length, parts_.clock.now()),
+      stragglers_(options_.stragglers.tell_factor, options_.stragglers.evict_factor),
+      guard_(parts_.strategy),
       whole_(!options_.newcomer),
       was_first_(false) {
   progress_ = progress;
+  assignment_ = share(parts_.generations.current().workers);
   if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
 }
 
@@ -106,16 +109,22 @@ Status Trainer::one_step() {
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
   parts_.now_doing(step, "computing and reducing gradients");
   MUSTER_ASSIGN(const parallel::StepReport report,
-                parts_.strategy.step(
-                    {.batch = *batch,
-                     .finishes = finishing_,
-                     .step = step,
-                     .learning_rate = rate,
-                     .flags = wishes(),
-                     .before_update = [&] { return parts_.checkpoints.wait_until_copied(); }}));
+                parts_.strategy.step({.batch = *batch,
+                                      .finishes = finishing_,
+                                      .step = step,
+                                      .learning_rate = rate,
+                                      .flags = wishes(),
+                                      .before_update = [&] {
+                                        guard_.before_update();
+                                        return parts_.checkpoints.wait_until_copied();
+                                      }}));
   progress_.committed = step;
   progress_.cursor = batch->after;
   ++progress_.optimizer_steps;
+  if (guards_memory())
+    guard_.after_update(step);
+  else
+    guard_.forget_update();
   position_.settled = false;
   position_.flags = report.flags;
   // Among sums kept from another generation the flag may be of a plan that a death has overtaken.
@@ -128,6 +137,7 @@ Status Trainer::one_step() {
                               .begin = batch->before.position,
                               .end = batch->before.position + batch->samples,
                               .roll = batch->roll});
+  measure_pace(*batch, report.times, parts_.clock.now() - began);
   publish_step(*batch, report, rate, began);
   MUSTER_TRY(parts_.checkpoints.check());
   return finishing_ ? share_out() : ok();
@@ -135,11 +145,17 @@ Status Trainer::one_step() {
 
 Status Trainer::settle() {
   const Step step = progress_.committed;
-  if (due_by_flag(parallel::Flag::kStop)) {
-    position_.next = Next::kStop;
-  } else {
-    if (evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate)) MUSTER_TRY(evaluate());
-    const bool due = checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
+  MUSTER_ASSIGN(const bool stands, compare_replicas());
+  if (!stands) return ok();
+  if (due_by_flag(parallel::Flag::kStop)) position_.next = Next::kStop;
+  if (position_.next == Next::kGoOn && !due_by_flag(parallel::Flag::kRegroup))
+    MUSTER_TRY(compare_paces());
+  if (position_.next == Next::kGoOn) {
+    // After going back steps come again that were evaluated and saved already.
+    const bool evaluates = evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate);
+    if (evaluates && (!position_.evaluated || *position_.evaluated < step)) MUSTER_TRY(evaluate());
+    const bool saves = checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
+    const bool due = saves && (!saved_ || *saved_ < step);
     const bool best = improved_ && position_.evaluated == step && options_.evaluation.keep_best;
     if (due || best) MUSTER_TRY(save(best));
   }
@@ -161,10 +177,9 @@ Status Trainer::conclude() {
   parts_.now_doing(progress_.committed, "finishing the checkpoint");
   MUSTER_TRY(parts_.checkpoints.finish());
   // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
-  comm::OpOptions op = options_.op;
-  op.label = "end of the training";
+  comm::OpOptions op = op_for("end of the training");
   op.timeout = std::max<Duration>(op.timeout, kPatienceAtTheEnd);
-  return parts_.generations.current().communicator->submit(comm::Barrier{}, op).wait();
+  return meet(op);
 }
 
 parallel::Flags Trainer::wishes() const {

@@ -25,7 +25,11 @@
 #include "muster/train/course.h"
 #include "muster/train/divergence.h"
 #include "muster/train/generations.h"
+#include "muster/train/pace.h"
 #include "muster/train/position.h"
+#include "muster/train/replica_guard.h"
+#include "muster/train/replicas.h"
+#include "muster/train/stragglers.h"
 
 namespace muster::train {
 
@@ -34,7 +38,11 @@ struct TrainerOptions {
   optim::ScheduleSpec schedule;  // in samples, peak already scaled
   job::EvaluationSpec evaluation;
   job::CheckpointSpec checkpoint;
+  job::StragglersSpec stragglers;
+  job::ReplicasSpec replicas;
   std::int32_t slices = 1;             // virtual workers
+  std::int32_t active = 1;             // workers that compute; those beyond are standbys
+  std::int32_t lanes = 1;              // of this worker
   bool newcomer = false;               // it joins others, who have the state
   comm::OpOptions op;                  // of what ranks tell each other between steps
   bool predicts_bytes = false;         // report bits per byte as well
@@ -91,7 +99,28 @@ class Trainer {
   Status enter(const Entry& entry);
   Status open_stream();
   void take_roles();
-  Status share_out();  // slices evenly, after a step that was finished with inherited ones
+  Status share_out();  // anew, after a step that was finished with inherited slices
+  Assignment share(const std::vector<std::int32_t>& workers) const;
+  Status take_up(Assignment assignment);
+  void measure_pace(const data::StepBatch& batch, const parallel::StepTimes& times, Duration whole);
+  Status compare_paces();
+  Status rebalance();
+  bool compares_replicas() const;
+  bool replicas_due() const;
+  bool guards_memory() const;
+  Result<std::vector<ReplicaReport>> exchange(const ReplicaReport& mine, std::string_view what);
+  Result<bool> compare_replicas();
+  Status verify_entry(const Course& course);
+  Status settle_dispute(const std::vector<ReplicaReport>& reports);
+  Error disagree(std::string_view since) const;
+  Status roll_back();
+  Status name_the_wrong();
+  bool accuse(std::int32_t worker, Step step);
+  void go(Step step);
+  std::int32_t worker_at(Rank rank) const;
+  void tell_of_worker(std::int32_t worker, observe::Severity severity, std::string_view what);
+  comm::OpOptions op_for(std::string_view label) const;
+  Status meet(const comm::OpOptions& op);     // all ranks of the generation
   const comm::Group& group() const noexcept;  // of the present generation
   bool is_first() const noexcept;
 
@@ -113,7 +142,12 @@ class Trainer {
   DivergenceGuard divergence_;
   Cadence evaluation_due_;
   Cadence checkpoint_due_;
+  Cadence replicas_due_;
   Assignment assignment_;
+  PaceMeter meter_;
+  StragglerWatch stragglers_;
+  std::int64_t compares_at_ = 0;  // after this step, on all ranks
+  ReplicaGuard guard_;
   std::unique_ptr<data::BatchStream> stream_;
   bool finishing_ = false;  // the stream holds what a failed step lacks
   bool whole_ = true;       // false: the state is torn

@@ -9,11 +9,27 @@
 #include "muster/train/trainer.h"
 
 namespace muster::train {
+namespace {
+
+// The first steps of a generation are not like the others: kernels are compiled, caches are cold.
+constexpr std::int64_t kStepsBeforeComparing = 5;
+
+}  // namespace
 
 bool Trainer::is_first() const noexcept { return group().rank == Rank{0}; }
 
 const comm::Group& Trainer::group() const noexcept {
   return parts_.generations.current().communicator->group();
+}
+
+comm::OpOptions Trainer::op_for(std::string_view label) const {
+  comm::OpOptions op = options_.op;
+  op.label = label;
+  return op;
+}
+
+Status Trainer::meet(const comm::OpOptions& op) {
+  return parts_.generations.current().communicator->submit(comm::Barrier{}, op).wait();
 }
 
 Status Trainer::open_stream() {
@@ -24,11 +40,8 @@ Status Trainer::open_stream() {
 }
 
 Status Trainer::share_out() {
-  const Entry& entry = parts_.generations.current();
   finishing_ = false;
-  assignment_ = Assignment::even(options_.slices, entry.workers);
-  MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment_.owners));
-  return open_stream();
+  return take_up(share(parts_.generations.current().workers));
 }
 
 Status Trainer::recover(const Error& why) {
@@ -39,10 +52,7 @@ Status Trainer::recover(const Error& why) {
 // Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set
 // the flag has, so they wait for it.
 Status Trainer::regroup() {
-  comm::OpOptions op = options_.op;
-  op.label = "end of the generation";
-  const Entry& present = parts_.generations.current();
-  MUSTER_TRY(present.communicator->submit(comm::Barrier{}, op).wait());
+  MUSTER_TRY(meet(op_for("end of the generation")));
   return follow(std::nullopt);
 }
 
@@ -66,32 +76,38 @@ Status Trainer::follow(std::optional<Error> why) {
 
 Status Trainer::enter(const Entry& entry) {
   comm::Communicator& communicator = *entry.communicator;
-  comm::OpOptions op = options_.op;
-  op.label = "entering a generation";
+  const comm::OpOptions op = op_for("entering a generation");
   const Standing mine{.committed = progress_.committed,
                       .settled = position_.settled,
                       .whole = whole_,
                       .kept = parts_.strategy.kept(),
-                      .assignment = assignment_.fingerprint()};
+                      .assignment = assignment_.fingerprint(),
+                      .paces = fingerprint(position_.paces),
+                      .rollbacks = position_.rollbacks};
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
   MUSTER_ASSIGN(const Course course, decide_course(standings));
   const Rank rank = communicator.group().rank;
-  Assignment assignment = course.finishes ? assignment_.inherited(entry.workers)
-                                          : Assignment::even(options_.slices, entry.workers);
-  MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment.owners));
   if (course.copies) {
     parts_.checkpoints.wait_until_copied();
     whole_ = rank == course.leader && whole_;
     MUSTER_TRY(copy_state(communicator, course.leader, parts_.strategy, position_, op));
     whole_ = true;
+    if (rank != course.leader) guard_.forget_update();
   }
-  const auto added = assignment.added(assignment_, rank);
-  assignment_ = std::move(assignment);
+  if (course.forgets) position_.paces.clear();
   finishing_ = course.finishes;
   position_.flags.clear(parallel::Flag::kRegroup);
+  compares_at_ = to_int(progress_.committed) + kStepsBeforeComparing;
+  meter_ = {};
   take_roles();
-  if (!finishing_) return open_stream();
-  MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, added, 1));
+  if (!finishing_) {
+    MUSTER_TRY(take_up(share(entry.workers)));
+    return verify_entry(course);
+  }
+  const Assignment before = std::exchange(assignment_, assignment_.inherited(entry.workers));
+  MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment_.owners));
+  MUSTER_ASSIGN(stream_,
+                parts_.training_data(progress_.cursor, assignment_.added(before, rank), 1));
   return ok();
 }
 

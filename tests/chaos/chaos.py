@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
@@ -23,7 +24,8 @@ HEARTBEAT = 1.0  # seconds until a silent worker counts as dead
 
 # What happens to a worker, or to the job; all of it ends in a complete training.
 KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
-         "kill while saving", "kill all but one", "drain", "drain and kill", "storm")
+         "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
+         "kill with a standby")
 
 
 class Scenario:
@@ -35,6 +37,7 @@ class Scenario:
         self.kind = draw.choice(KINDS)
         self.transport = draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.lanes = draw.choice((1, 1, 2))
+        self.standbys = 1 if self.kind == "kill with a standby" else 0
         self.step = draw.randint(5, STEPS[self.model] * 2 // 3)
         self.draw = draw
 
@@ -44,10 +47,11 @@ class Scenario:
 
     def flags(self):
         settings = [f"workers.heartbeat_timeout={HEARTBEAT:g}s", f"communication.transport={self.transport}",
-                    f"training.lanes={self.lanes}"]
+                    f"training.lanes={self.lanes}", f"workers.standbys={self.standbys}",
+                    "stragglers.compare_every=20ms"]
         if self.kind == "kill while saving":
             settings.append("checkpoint.every=1 steps")
-        return ["--workers", str(self.workers)] + [word for one in settings for word in ("--set", one)]
+        return ["--workers", str(self.workers)] + runs.settings(*settings)
 
 
 def kill_some(victims, workers, pause=lambda: 0, number=signal.SIGKILL):
@@ -55,6 +59,17 @@ def kill_some(victims, workers, pause=lambda: 0, number=signal.SIGKILL):
         runs.kill(workers[victim], number)
         time.sleep(pause())
     return len(victims)
+
+
+def slow(pid, draw):
+    """Lets it run for a fifth of the time, for a while."""
+    end = time.monotonic() + 0.5 + draw.random()
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < end:
+            runs.kill(pid, signal.SIGSTOP)
+            time.sleep(0.02)
+            runs.kill(pid, signal.SIGCONT)
+            time.sleep(0.005)
 
 
 def storm(scenario, process, spared):
@@ -96,6 +111,16 @@ def strike(scenario, process, workers):
         case "drain and kill":
             kill_some(ranks[:1], workers, lambda: draw.random() * 0.004, signal.SIGTERM)
             return kill_some(most[1:2], workers)
+        case "slow":
+            slow(workers[ranks[0]], draw)
+            return 0
+        case "slow and kill":
+            slowing = threading.Thread(target=slow, args=(workers[ranks[0]], random.Random(scenario.seed)))
+            slowing.start()
+            time.sleep(draw.random() * 0.2)
+            lost = kill_some(most[1:2], workers)
+            slowing.join()
+            return lost
         case "storm":
             return storm(scenario, process, ranks[0])
         case _:
@@ -120,7 +145,7 @@ def play(muster, folder, scenario, expected):
     process = runs.start(muster, job, *scenario.flags())
     run = runs.wait_for_step(process, folder, scenario.step, jobs.name)
     workers = runs.workers_of(process)
-    assert len(workers) == scenario.workers, workers
+    assert len(workers) == scenario.workers + scenario.standbys, workers
     lost = strike(scenario, process, workers)
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"

@@ -24,7 +24,7 @@ def gone(workers):
 def frozen_worker(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     process = runs.start(muster, job, "--workers", "3", "--set", "workers.heartbeat_timeout=2s",
-                         "--set", "workers.min_workers=3")
+                         "--set", "workers.min_workers=3", "--set", "workers.max_restarts=0")
     runs.wait_for_step(process, folder, 30)
     workers = runs.workers_of(process)
     runs.kill(workers[1], signal.SIGSTOP)

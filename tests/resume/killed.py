@@ -18,7 +18,7 @@ with runs.workplace() as folder:
 
     for before, after in SIZES:
         process = runs.start(arguments.muster, job, "--workers", str(before),
-                             "--set", f"workers.min_workers={before}")
+                             "--set", f"workers.min_workers={before}", "--set", "workers.max_restarts=0")
         step = draw.randrange(21, 180)
         run = runs.wait_for_step(process, folder, step)
         workers = runs.workers_of(process)

@@ -92,6 +92,11 @@ def write_job(folder, model, steps=200, runs="runs"):
     return job
 
 
+def settings(*pairs):
+    """Flags that set fields of the job."""
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
 def start(muster, job, *flags, **options):
     started = time.time()
     process = subprocess.Popen([muster, "train", str(job), *flags], stdout=subprocess.PIPE,

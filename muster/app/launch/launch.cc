@@ -49,11 +49,11 @@ cluster::LaunchSpec launch_spec(const job::JobSpec& job, const RunFolder& folder
   cluster::LaunchSpec spec;
   spec.command = {options.worker_program.string(), "--run", folder.root().string()};
   if (options.resume) spec.command.emplace_back("--resume");
-  spec.workers = static_cast<std::int32_t>(job.workers.count);
+  spec.workers = static_cast<std::int32_t>(job.workers.processes());
   spec.max_restarts = static_cast<std::int32_t>(job.workers.max_restarts);
   spec.join_flag = "--join";
   spec.min_workers =
-      static_cast<std::int32_t>(std::min(job.workers.min_workers, job.workers.count));
+      static_cast<std::int32_t>(std::min(job.workers.min_workers, job.workers.processes()));
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <utility>
 
+#include "muster/app/debug/debug_report.h"
 #include "muster/observe/queued_sink.h"
 #include "muster/observe/record_codec.h"
 #include "muster/observe/sinks/jsonl/jsonl.h"
@@ -95,12 +96,16 @@ bool RunObserver::is_told_already(const observe::Record& record) {
   return committed != nullptr && is_again(told_commit_, committed->step);
 }
 
-void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left) {
+void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left, std::int32_t wanted) {
+  const std::string next =
+      wanted > 0 ? fmt::format("waiting until {} more {} joined (workers.min_workers)", wanted,
+                               wanted == 1 ? "has" : "have")
+                 : "going on";
   notice(Severity::kWarning,
-         fmt::format("worker {}{} {} at step {}{}{}; {} worker{} left, going on", to_int(loss.rank),
+         fmt::format("worker {}{} {} at step {}{}{}; {} worker{} left, {}", to_int(loss.rank),
                      loss.pid > 0 ? fmt::format(" (pid {})", loss.pid) : "", loss.reason,
                      to_int(loss.progress.step), loss.progress.phase.empty() ? "" : ", ",
-                     loss.progress.phase, left, left == 1 ? " is" : "s are"));
+                     loss.progress.phase, left, left == 1 ? " is" : "s are", next));
 }
 
 void RunObserver::on_restart(Rank rank, int pid) {
@@ -115,6 +120,21 @@ void RunObserver::on_drain(Rank rank, bool stays) {
                              "checkpoint",
                              to_int(rank))
                : fmt::format("worker {} was told to go and leaves with the step", to_int(rank)));
+}
+
+void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states, bool failure) {
+  const DebugReport report =
+      make_debug_report(states, system_clock().wall(), failure ? "the job failed" : "asked for");
+  if (auto status = write_atomically(files_, folder_.debug(), to_json(report)); !status)
+    log_->warn("{}", status.error().message);
+  const auto lines = conclusions(report);
+  if (failure) {
+    held_up_ = lines;
+    return;
+  }
+  for (const std::string& line : lines) notice(Severity::kNote, line);
+  notice(Severity::kNote, fmt::format("where every worker is: {}{}", folder_.debug().native(),
+                                      lines.empty() ? "; no operation is held up" : ""));
 }
 
 // Workers' own lines are in their log files; what they write to standard error concerns people. The
@@ -158,6 +178,11 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
 void RunObserver::conclude(const cluster::JobEnd& end, const std::string& next_steps) {
   const observe::RunEnded ended = end_of(end);
   if (end.failure) notice(Severity::kError, cluster::describe(*end.failure));
+  if (end.failure && end.failure->error.code == ErrorCode::kTimeout) {
+    for (const std::string& line : held_up_) notice(Severity::kError, line);
+    notice(Severity::kNote,
+           fmt::format("where every worker was: muster debug {}", folder_.root().native()));
+  }
   hub_.publish(ended);
   if (!next_steps.empty()) notice(Severity::kNote, next_steps);
   if (auto status = folder_.write_summary(files_, ended); !status) {

@@ -23,10 +23,11 @@ class RunObserver final : public cluster::LaunchObserver {
   ~RunObserver() override;
 
   void on_report(Rank rank, const cluster::Bytes& content) override;
-  void on_loss(const cluster::JobFailure& loss, std::int32_t left) override;
+  void on_loss(const cluster::JobFailure& loss, std::int32_t left, std::int32_t wanted) override;
   void on_restart(Rank rank, int pid) override;
   void on_drain(Rank rank, bool stays) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;
+  void on_dumps(const std::vector<cluster::WorkerState>& states, bool failure) override;
   void on_stop(int signal, cluster::StopReason reason) override;
 
   // The end of the run: what came of it, summary.json, and `next_steps`, lines for a person.
@@ -56,6 +57,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::optional<Step> told_commit_;
   std::optional<Step> told_evaluation_;
   std::string libtorch_;
+  std::vector<std::string> held_up_;  // when the job failed: who waited for whom
   int stops_ = 0;
   const TimePoint began_;
 };

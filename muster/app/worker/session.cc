@@ -5,6 +5,7 @@
 #include <csignal>
 #include <utility>
 
+#include "muster/app/debug/worker_dump.h"
 #include "muster/app/worker/control_sink.h"
 #include "muster/base/stacks.h"
 #include "muster/comm/backend/loopback/loopback.h"
@@ -75,19 +76,26 @@ Result<bool> Session::join(const job::JobSpec& job) {
 }
 
 void Session::end(const Status& outcome) {
-  if (!member_) return;
+  if (!member_ || quarantined_) return;
   const Deadline deadline = Deadline::after(system_clock(), kGoodbye);
   log_->info("ends: {}", outcome ? "in good order" : outcome.error().message);
   if (outcome) {
     member_->leave(deadline);
   } else {
+    dump(false);
     member_->fail(outcome.error(), deadline);
   }
 }
 
+void Session::quarantine(const Error& why) {
+  log_->error("{}", why.message);
+  quarantined_ = true;
+  member_->quarantine(why, Deadline::after(system_clock(), kGoodbye));
+}
+
 void Session::watch_signals() {
   signals_ = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, [this](int number) {
-    if (number == SIGUSR2) return dump();
+    if (number == SIGUSR2) return dump(true);
     // SIGTERM means this worker, and the others can go on; the rest means the job.
     if (number == SIGTERM && is_elastic() && member_) {
       log_->info("SIGTERM: leaving with the step");
@@ -98,9 +106,18 @@ void Session::watch_signals() {
   });
 }
 
-void Session::dump() const {
-  log_->warn("stacks:\n{}operations in flight and before:\n{}", describe_stacks(),
-             recorder_->report(system_clock().now()));
+void Session::dump(bool stacks) const {
+  const TimePoint now = system_clock().now();
+  const std::string threads = stacks ? describe_stacks() : "";
+  if (stacks)
+    log_->warn("stacks:\n{}operations in flight and before:\n{}", threads, recorder_->report(now));
+  if (!member_) return;
+  const cluster::Membership membership = member_->membership();
+  const std::string text = encode(
+      {.record = flight_record(membership.rank, membership.size(), recorder_->entries(), now),
+       .stacks = threads});
+  const auto bytes = std::as_bytes(std::span(text));
+  member_->answer_dump({bytes.begin(), bytes.end()});
 }
 
 void Session::abort(const Error& why) {
@@ -117,7 +134,7 @@ void Session::watch_membership() {
     abort(fail(ErrorCode::kStale, fmt::format("[worker/membership] generation {} has begun",
                                               to_int(membership.generation))));
   });
-  member_->on_dump([this] { dump(); });
+  member_->on_dump([this](bool stacks) { dump(stacks); });
 }
 
 Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::Group& group,
@@ -146,8 +163,11 @@ Status Session::connect(const cluster::Membership& membership, Duration limit) {
   MUSTER_ASSIGN(auto engine, create_engine(group, limit));
   current_.communicator = comm::with_trace(std::move(engine), recorder_);
   current_.workers.clear();
-  for (const cluster::MemberInfo& member : membership.members)
+  current_.places.clear();
+  for (const cluster::MemberInfo& member : membership.members) {
     current_.workers.push_back(member.info.worker);
+    current_.places.push_back(fmt::format("pid {} on {}", member.info.pid, member.info.host));
+  }
   {
     const std::lock_guard lock(mutex_);
     under_way_ = current_.communicator;
@@ -164,9 +184,7 @@ Status Session::connect(const cluster::Membership& membership, Duration limit) {
   return ok();
 }
 
-bool Session::is_elastic() const noexcept {
-  return job_->workers.min_workers < job_->workers.count;
-}
+bool Session::is_elastic() const noexcept { return job_->workers.elastic(); }
 
 bool Session::changing() const { return member_->generation() != tried_; }
 
@@ -176,9 +194,11 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
     log_->info("generation {} fails: {}", to_int(tried_), why->message);
     abort(*why);  // whoever waits for this rank learns of it
   }
-  // Who is silent is noticed after the heartbeat's time-out; the rest takes milliseconds.
+  // Who is silent is noticed after the heartbeat's time-out; the rest takes milliseconds, but where
+  // too few are left new ones have to come, and the launcher says when it gives up.
+  const job::WorkersSpec& workers = job_->workers;
   const Deadline deadline =
-      Deadline::after(system_clock(), job_->workers.heartbeat_timeout + kDecision);
+      Deadline::after(system_clock(), workers.heartbeat_timeout + workers.join_timeout + kDecision);
   for (std::optional<Error> last = why;;) {
     auto membership = member_->wait_newer(tried_, deadline);
     if (!membership) {

@@ -47,6 +47,8 @@ class Session final : public train::Generations {
   const train::Entry& current() const noexcept override { return current_; }
   bool changing() const override;
   Result<std::optional<train::Entry>> next(const std::optional<Error>& why) override;
+  void resign() override { member_->drain(); }
+  void quarantine(const Error& why) override;
 
   observe::Hub& hub() noexcept { return hub_; }
   const Logger& log() const noexcept { return log_; }
@@ -57,7 +59,7 @@ class Session final : public train::Generations {
   Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, Logger log);
   bool is_elastic() const noexcept;
   void watch_signals();
-  void dump() const;
+  void dump(bool stacks) const;
   void watch_membership();
   Status connect(const cluster::Membership& membership, Duration limit);
   Result<std::shared_ptr<comm::Communicator>> create_engine(const comm::Group& group,
@@ -73,6 +75,7 @@ class Session final : public train::Generations {
   std::unique_ptr<net::SystemLoop> loop_;
   net::Registration signals_;
   std::atomic<bool> signalled_{false};
+  bool quarantined_ = false;
   std::unique_ptr<net::Network> network_;
   std::unique_ptr<cluster::Member> member_;
   std::shared_ptr<comm::FlightRecorder> recorder_;

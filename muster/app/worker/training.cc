@@ -45,7 +45,7 @@ parallel::DataParallelOptions strategy_options(const job::JobSpec& job, std::int
           .op = {.timeout = job.communication.timeout,
                  .label = {},
                  .algorithm = algorithm_of(job.communication.algorithm)},
-          .elastic = job.workers.min_workers < job.workers.count};
+          .elastic = job.workers.elastic()};
 }
 
 data::BatchStreamOptions stream_options(const job::JobSpec& job) {
@@ -59,12 +59,15 @@ data::BatchStreamOptions stream_options(const job::JobSpec& job) {
 }
 
 std::string headline(const job::JobSpec& job, DataParallel& strategy, const comm::Group& group) {
+  const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
+  const std::int64_t standbys = group.size - workers;
   const std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
   return fmt::format(
-      "muster {} · libtorch {} · cpu · {} worker{} × {} lane{} · {} · {} parameters · {} a rank "
+      "muster {} · libtorch {} · cpu · {} worker{} × {} lane{}{} · {} · {} parameters · {} a rank "
       "without activations",
-      MUSTER_VERSION, TORCH_VERSION, group.size, group.size == 1 ? "" : "s", strategy.lanes(),
-      strategy.lanes() == 1 ? "" : "s", mode,
+      MUSTER_VERSION, TORCH_VERSION, workers, workers == 1 ? "" : "s", strategy.lanes(),
+      strategy.lanes() == 1 ? "" : "s",
+      standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
       format_count(static_cast<double>(strategy.model().parameter_count())),
       format_bytes(state_memory(strategy.model(), strategy.optimizer()).total()));
 }
@@ -87,6 +90,7 @@ class Training {
         length_(training_length(job.training, epoch_size_)) {}
 
   Status prepare(bool resume);
+  Status warm_up();
   Result<train::Outcome> run(bool newcomer);
 
  private:
@@ -126,6 +130,16 @@ Status Training::prepare(bool resume) {
   return ok();
 }
 
+Status Training::warm_up() {
+  data::BatchStreamOptions options = stream_options(job_);
+  options.own = {SliceIndex{0}};
+  options.prefetch = 1;
+  MUSTER_ASSIGN(auto stream,
+                data::BatchStream::create(pipelines_.training, options, {}, system_clock()));
+  MUSTER_ASSIGN(const auto batch, stream->next());
+  return strategy_->warm_up(*batch);
+}
+
 Result<train::TrainerOptions> Training::options() const {
   const bool text = job_.data.type == job::DataType::kText;
   MUSTER_ASSIGN(const optim::ScheduleSpec schedule, build_schedule(job_, length_, epoch_size_));
@@ -133,7 +147,11 @@ Result<train::TrainerOptions> Training::options() const {
                                .schedule = schedule,
                                .evaluation = job_.evaluation,
                                .checkpoint = job_.checkpoint,
+                               .stragglers = job_.stragglers,
+                               .replicas = job_.replicas,
                                .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
+                               .active = static_cast<std::int32_t>(job_.workers.count),
+                               .lanes = strategy_->lanes(),
                                .op = strategy_options(job_, 1).op,
                                .predicts_bytes = text,
                                .tokens_per_sample = text ? job_.data.context_length : 0};
@@ -251,6 +269,7 @@ Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
   Training training(session, job, std::move(pipelines));
   MUSTER_TRY(training.prepare(options.resume));
   if (options.join) {
+    MUSTER_TRY(training.warm_up());
     MUSTER_ASSIGN(const bool needed, session.join(job));
     if (!needed)
       return train::Outcome{.ending = train::Ending::kDismissed, .progress = {}, .results = {}};

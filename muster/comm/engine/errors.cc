@@ -19,9 +19,9 @@ std::string fault_of(const AllReduce& op, const Group& group) {
   if (!op.tree) return {};
   if (op.reduce != Reduce::kSum) return "an ordered all-reduce sums";
   if (op.tree->size() != group.size) return "the tree is for another number of ranks";
-  const auto parts = static_cast<std::int64_t>(op.tree->parts(group.rank).size());
-  if (op.buffer.shape.empty() || op.buffer.shape[0] != parts)
-    return fmt::format("the buffer needs {} rows, one for each of this rank's parts", parts);
+  const std::int32_t rows = op.tree->rows(group.rank);
+  if (op.buffer.shape.empty() || op.buffer.shape[0] != rows)
+    return fmt::format("the buffer needs {} rows, one for each of this rank's parts", rows);
   return {};
 }
 

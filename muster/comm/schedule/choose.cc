@@ -46,8 +46,8 @@ Algorithm choose_algorithm(const Op& op, Algorithm wish, std::int64_t bytes, std
 Schedule make_schedule(const Op& op, Algorithm algorithm, Position me) {
   if (const auto* o = std::get_if<AllReduce>(&op)) {
     if (!o->tree) return all_reduce_schedule(algorithm, me, o->buffer.count());
-    const auto rows = static_cast<std::int64_t>(o->tree->parts(me.rank).size());
-    return ordered_all_reduce_schedule(*o->tree, me.rank, o->buffer.count() / rows);
+    return ordered_all_reduce_schedule(*o->tree, me.rank,
+                                       o->buffer.count() / o->tree->rows(me.rank));
   }
   if (const auto* o = std::get_if<ReduceScatter>(&op))
     return reduce_scatter_schedule(algorithm, me, o->output.count());

@@ -130,7 +130,8 @@ Schedule ordered_all_reduce_schedule(const SumTree& tree, Rank rank, std::int64_
   for (const auto& [left, right] : tree.sums())
     plan.reduce(parts[static_cast<std::size_t>(left)], parts[static_cast<std::size_t>(right)]);
   const Blocks owned = even_blocks(Space::kOutput, count, me.size);
-  plan.copy(owned[static_cast<std::size_t>(to_int(rank))], parts[0]);
+  plan.copy(owned[static_cast<std::size_t>(to_int(rank))],
+            parts[static_cast<std::size_t>(tree.total_part())]);
   plan_all_gather(plan, Algorithm::kDirect, me, owned);
   return plan.take();
 }

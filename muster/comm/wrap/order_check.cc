@@ -10,22 +10,12 @@
 namespace muster::comm {
 namespace {
 
-// What a rank is about to call, as text that can be compared and shown. Rows of an ordered
-// all-reduce differ between ranks, so only what must agree is in it.
+// What a rank is about to call, as text that can be compared and shown.
 using Announcement = std::array<std::uint8_t, 128>;
-
-std::string text_of(const Op& op) {
-  const auto* reduce = std::get_if<AllReduce>(&op);
-  if (reduce == nullptr || !reduce->tree) return describe(op);
-  const std::int64_t rows = reduce->buffer.shape.empty() ? 1 : reduce->buffer.shape[0];
-  return fmt::format("all_reduce sum in the tree of {} leaves {} [{} elements]",
-                     reduce->tree->leaves(), to_string(reduce->buffer.dtype),
-                     rows == 0 ? 0 : reduce->buffer.count() / rows);
-}
 
 Announcement announce(const Op& op) {
   Announcement announcement{};
-  const std::string text = text_of(op);
+  const std::string text = describe_for_all(op);
   std::memcpy(announcement.data(), text.data(), std::min(text.size(), announcement.size() - 1));
   return announcement;
 }

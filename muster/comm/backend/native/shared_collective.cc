@@ -81,8 +81,7 @@ SharedCollectives::Layout SharedCollectives::Layout::of(const Op& op, const Grou
     if (layout.tree != nullptr) {
       layout.rows = static_cast<std::int32_t>(layout.tree->parts(group.rank).size());
       for (std::int32_t rank = 0; rank < group.size; ++rank)
-        layout.most_rows = std::max(
-            layout.most_rows, static_cast<std::int32_t>(layout.tree->parts(Rank{rank}).size()));
+        layout.most_rows = std::max(layout.most_rows, layout.tree->rows(Rank{rank}));
     }
   } else if (const auto* o2 = std::get_if<ReduceScatter>(&op)) {
     layout.exposed = o2->input.bytes;
@@ -134,9 +133,9 @@ class SharedCollectives::Windows {
 namespace {
 
 // Adds up operands along `sums`, reading each where it lies; partial results go to `room`, which
-// has space for one tile per operand. Returns where the total is.
+// has space for one tile per operand. Returns where the total is, operand `total`.
 const std::byte* combine(DType dtype, Reduce how, std::vector<const std::byte*>& operands,
-                         const std::vector<SumTree::Sum>& sums, std::byte* room,
+                         const std::vector<SumTree::Sum>& sums, std::int32_t total, std::byte* room,
                          std::int64_t count) {
   const std::size_t tile = static_cast<std::size_t>(count) * size_of(dtype);
   for (const auto& [left, right] : sums) {
@@ -145,7 +144,7 @@ const std::byte* combine(DType dtype, Reduce how, std::vector<const std::byte*>&
     reduce(dtype, how, result, operands[l], operands[static_cast<std::size_t>(right)], count);
     operands[l] = result;
   }
-  return operands[0];
+  return operands[static_cast<std::size_t>(total)];
 }
 
 std::vector<SumTree::Sum> in_rank_order(std::size_t size) {
@@ -160,6 +159,7 @@ std::vector<SumTree::Sum> in_rank_order(std::size_t size) {
 struct SharedCollectives::Reduction {
   std::vector<std::pair<std::size_t, std::int64_t>> rows;
   std::vector<SumTree::Sum> sums;
+  std::int32_t total = 0;  // the row that ends up with it
 };
 
 SharedCollectives::Reduction SharedCollectives::reduction_of(const Layout& layout,
@@ -173,6 +173,7 @@ SharedCollectives::Reduction SharedCollectives::reduction_of(const Layout& layou
         reduction.rows.emplace_back(rank, static_cast<std::int64_t>(row));
     }
     reduction.sums = layout.tree->sums();
+    reduction.total = layout.tree->total_part();
     return reduction;
   }
   const bool scatter = std::holds_alternative<ReduceScatter>(layout.op);
@@ -324,7 +325,7 @@ void SharedCollectives::reduce_part(const Layout& layout, const Windows& windows
     for (std::size_t i = 0; i < operands; ++i)
       values[i] = windows.at(reduction.rows[i].first, reduction.rows[i].second, at);
     const std::byte* total =
-        combine(layout.dtype, how, values, reduction.sums, tile_.data(), count);
+        combine(layout.dtype, how, values, reduction.sums, reduction.total, tile_.data(), count);
     if (how == Reduce::kAvg) {
       std::memmove(tile_.data(), total, layout.bytes(count));
       divide(layout.dtype, tile_.data(), count, group_->group().size);

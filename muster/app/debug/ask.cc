@@ -1,0 +1,54 @@
+#include "muster/app/debug/ask.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+
+#include "muster/base/process.h"
+
+namespace muster::app {
+namespace {
+
+// The launcher waits 3 s for its workers.
+constexpr Duration kPatience = std::chrono::seconds(6);
+constexpr Duration kLookEvery = std::chrono::milliseconds(20);
+
+void pause(Clock& clock) {
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock lock(mutex);
+  const TimePoint until = clock.now() + kLookEvery;
+  while (clock.wait_until(lock, never, until)) {
+  }
+}
+
+std::string text_of(Files& files, const Path& path) { return files.read(path).value_or(""); }
+
+}  // namespace
+
+Result<DebugReport> ask_where(const observe::RunFolder& folder, Files& files, Clock& clock) {
+  const std::string before = text_of(files, folder.debug());
+  const auto launcher = folder.launcher(files);
+  if (!launcher) {
+    if (!before.empty()) return debug_report_from_json(before);
+    return fail(ErrorCode::kNotFound, launcher.error().message +
+                                          ", and it did not fail while somebody waited: there is "
+                                          "nothing to show");
+  }
+  MUSTER_TRY(send_signal(*launcher, SIGUSR2));
+  const Deadline deadline = Deadline::after(clock, kPatience);
+  while (!deadline.passed(clock)) {
+    pause(clock);
+    const std::string now = text_of(files, folder.debug());
+    if (!now.empty() && now != before) return debug_report_from_json(now);
+  }
+  return fail(ErrorCode::kTimeout,
+              fmt::format("[debug] the launcher (pid {}) of {} has not answered within {} s; is it "
+                          "stopped?",
+                          *launcher, folder.root().native(),
+                          std::chrono::duration_cast<std::chrono::seconds>(kPatience).count()));
+}
+
+}  // namespace muster::app

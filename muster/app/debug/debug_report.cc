@@ -1,0 +1,163 @@
+#include "muster/app/debug/debug_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "muster/base/units.h"
+
+namespace muster::app {
+namespace {
+
+using nlohmann::json;
+
+std::vector<comm::FlightRecord> records_of(const DebugReport& report) {
+  std::vector<comm::FlightRecord> records;
+  for (const DebugWorker& worker : report.workers)
+    if (worker.dump) records.push_back(worker.dump->record);
+  return records;
+}
+
+Generation newest_generation(const std::vector<comm::FlightRecord>& records) {
+  Generation newest{0};
+  for (const comm::FlightRecord& record : records) newest = std::max(newest, record.generation);
+  return newest;
+}
+
+// Ranks whose stacks show why the others wait.
+std::set<Rank> culprits(const std::vector<comm::FlightRecord>& records) {
+  std::set<Rank> ranks;
+  for (const comm::FlightFinding& finding : comm::analyse(records))
+    ranks.insert(finding.ranks.begin(), finding.ranks.end());
+  return ranks;
+}
+
+std::string who(const DebugWorker& worker) {
+  const std::string rank =
+      worker.dump ? fmt::format("rank {}, ", to_int(worker.dump->record.rank)) : "";
+  return fmt::format("worker {} ({}pid {} on {})", worker.worker, rank, worker.pid, worker.host);
+}
+
+std::string last_call(const DebugWorker& worker) {
+  if (!worker.dump) return "no answer; " + worker.state;
+  const auto& calls = worker.dump->record.calls;
+  const auto first = std::ranges::find_if(
+      calls, [](const comm::FlightCall& call) { return !call.took || call.failed; });
+  if (first != calls.end()) {
+    return fmt::format("{} {} {}{}", first->failed ? "failed after" : "waits",
+                       format_duration(first->took.value_or(first->age)),
+                       first->failed ? "" : "in ", first->op) +
+           (first->label.empty() ? "" : fmt::format(" ({})", first->label));
+  }
+  if (calls.empty()) return "no operation yet";
+  return fmt::format("{} ago called {}{}", format_duration(calls.back().age), calls.back().op,
+                     calls.back().label.empty() ? "" : fmt::format(" ({})", calls.back().label));
+}
+
+json to_json(const DebugWorker& worker) {
+  json object = {{"worker", worker.worker}, {"host", worker.host},   {"pid", worker.pid},
+                 {"step", worker.step},     {"phase", worker.phase}, {"state", worker.state}};
+  if (worker.dump) object["dump"] = json::parse(encode(*worker.dump));
+  return object;
+}
+
+Result<DebugWorker> worker_of(const json& object) {
+  DebugWorker worker{.worker = object.at("worker"),
+                     .host = object.at("host"),
+                     .pid = object.at("pid"),
+                     .step = object.at("step"),
+                     .phase = object.at("phase"),
+                     .state = object.at("state"),
+                     .dump = std::nullopt};
+  if (object.contains("dump")) {
+    MUSTER_ASSIGN(worker.dump, decode_dump(object.at("dump").dump()));
+  }
+  return worker;
+}
+
+}  // namespace
+
+DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, WallTime now,
+                              std::string occasion) {
+  DebugReport report{.time = format_utc(now), .occasion = std::move(occasion), .workers = {}};
+  for (const cluster::WorkerState& state : states) {
+    DebugWorker worker{.worker = to_int(state.worker),
+                       .host = state.host,
+                       .pid = state.pid,
+                       .step = to_int(state.progress.step),
+                       .phase = state.progress.phase,
+                       .state = {},
+                       .dump = std::nullopt};
+    if (state.dump) {
+      const std::string_view text(reinterpret_cast<const char*>(state.dump->data()),
+                                  state.dump->size());
+      if (auto dump = decode_dump(text)) worker.dump = std::move(*dump);
+    }
+    if (!worker.dump) worker.state = state.process;
+    report.workers.push_back(std::move(worker));
+  }
+  return report;
+}
+
+std::vector<std::string> conclusions(const DebugReport& report) {
+  const auto records = records_of(report);
+  std::vector<std::string> lines;
+  for (const comm::FlightFinding& finding : comm::analyse(records))
+    lines.push_back(describe(finding, newest_generation(records)));
+  for (const DebugWorker& worker : report.workers) {
+    if (worker.dump) continue;
+    lines.push_back(fmt::format("{} does not answer: {}; it was at step {}{}{}", who(worker),
+                                worker.state, worker.step, worker.phase.empty() ? "" : ", ",
+                                worker.phase));
+  }
+  return lines;
+}
+
+std::string to_text(const DebugReport& report, bool all_stacks) {
+  std::string text;
+  for (const std::string& line : conclusions(report)) text += line + "\n";
+  if (text.empty()) text = "no operation is held up\n";
+  for (const DebugWorker& worker : report.workers) {
+    text += fmt::format("  {}: step {}, {}; {}\n", who(worker), worker.step,
+                        worker.phase.empty() ? "not begun" : worker.phase, last_call(worker));
+  }
+  const std::set<Rank> held_up_by = culprits(records_of(report));
+  for (const DebugWorker& worker : report.workers) {
+    if (!worker.dump || worker.dump->stacks.empty()) continue;
+    if (!all_stacks && !held_up_by.contains(worker.dump->record.rank)) continue;
+    text += fmt::format("\nstacks of {}:\n{}", who(worker), worker.dump->stacks);
+  }
+  return text;
+}
+
+std::string to_json(const DebugReport& report) {
+  json workers = json::array();
+  for (const DebugWorker& worker : report.workers) workers.push_back(to_json(worker));
+  return json{{"time", report.time},
+              {"occasion", report.occasion},
+              {"conclusions", conclusions(report)},
+              {"workers", std::move(workers)}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<DebugReport> debug_report_from_json(std::string_view text) {
+  try {
+    const json object = json::parse(text);
+    DebugReport report;
+    report.time = object.at("time");
+    report.occasion = object.at("occasion");
+    for (const json& entry : object.at("workers")) {
+      MUSTER_ASSIGN(auto worker, worker_of(entry));
+      report.workers.push_back(std::move(worker));
+    }
+    return report;
+  } catch (const json::exception& exception) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("[debug] debug.json is not readable: {}", exception.what()));
+  }
+}
+
+}  // namespace muster::app

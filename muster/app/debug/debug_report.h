@@ -1,0 +1,48 @@
+#pragma once
+// Where every worker of a job is, and who holds it up: what `muster debug RUN` shows, and what is
+// kept in debug.json when a job fails.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/app/debug/worker_dump.h"
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/cluster/launcher.h"
+
+namespace muster::app {
+
+struct DebugWorker {
+  std::int32_t worker = 0;
+  std::string host;
+  int pid = 0;
+  std::int64_t step = 0;  // as the last heartbeat said
+  std::string phase;
+  std::string state;               // of the process where it did not answer: "stopped (SIGSTOP)"
+  std::optional<WorkerDump> dump;  // none: it did not answer
+};
+
+struct DebugReport {
+  std::string time;      // UTC
+  std::string occasion;  // "asked for", "the job failed: …"
+  std::vector<DebugWorker> workers;
+};
+
+// From what the launcher collected.
+DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, WallTime now,
+                              std::string occasion);
+
+// What follows from it, a line each: who missed which operation, who does not answer. Empty: no
+// collective is held up.
+std::vector<std::string> conclusions(const DebugReport& report);
+
+// For a person: conclusions, a line a worker, and the stacks of those who hold the others up, or
+// of all.
+std::string to_text(const DebugReport& report, bool all_stacks);
+
+std::string to_json(const DebugReport& report);
+Result<DebugReport> debug_report_from_json(std::string_view text);
+
+}  // namespace muster::app

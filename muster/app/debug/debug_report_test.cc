@@ -1,0 +1,87 @@
+#include "muster/app/debug/debug_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::app {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+comm::FlightEntry entry(std::uint64_t number, std::uint64_t generation, int called,
+                        int ended = -1) {
+  comm::FlightEntry entry{.generation = Generation{generation},
+                          .number = number,
+                          .op = "all_reduce sum F32 [8]",
+                          .label = "gradients/0",
+                          .submitted = TimePoint(seconds(called))};
+  if (ended >= 0) entry.ended = TimePoint(seconds(ended));
+  return entry;
+}
+
+cluster::WorkerState state(std::int32_t worker, const std::vector<comm::FlightEntry>& entries) {
+  const std::string text =
+      encode({.record = flight_record(Rank{worker}, 2, entries, TimePoint(seconds(100))),
+              .stacks = "thread \"main\"\n"});
+  const auto bytes = std::as_bytes(std::span(text));
+  return {.worker = Rank{worker},
+          .host = "here",
+          .pid = 40 + worker,
+          .progress = {Step{7}, "computing", {}},
+          .process = {},
+          .dump = cluster::Bytes{bytes.begin(), bytes.end()}};
+}
+
+TEST(FlightRecordOf, HoldsTheNewestGenerationAndNoMessages) {
+  comm::FlightEntry message = entry(0, 2, 97);
+  message.number.reset();
+  const auto record = flight_record(
+      Rank{1}, 3, {entry(9, 1, 90, 91), entry(1, 2, 95, 96), message, entry(2, 2, 98)},
+      TimePoint(seconds(100)));
+  EXPECT_EQ(record.generation, Generation{2});
+  EXPECT_EQ(record.size, 3);
+  ASSERT_EQ(record.calls.size(), 2U);
+  EXPECT_EQ(record.calls[0].took, seconds(1));
+  EXPECT_EQ(record.calls[1].age, seconds(2));
+  EXPECT_FALSE(record.calls[1].took);
+}
+
+TEST(DebugReport, NamesWhoHasNotCalledAndShowsItsStacks) {
+  const auto report = make_debug_report(
+      {state(0, {entry(1, 1, 80, 81), entry(2, 1, 88)}), state(1, {entry(1, 1, 80, 81)})},
+      WallTime{}, "asked for");
+  ASSERT_EQ(conclusions(report).size(), 1U);
+  EXPECT_THAT(conclusions(report)[0], HasSubstr("rank 0 has waited 12.0 s"));
+  EXPECT_THAT(conclusions(report)[0], HasSubstr("which rank 1 has not called"));
+  const std::string text = to_text(report, false);
+  EXPECT_THAT(text, HasSubstr("worker 1 (rank 1, pid 41 on here): step 7, computing"));
+  EXPECT_THAT(text, HasSubstr("stacks of worker 1"));
+  EXPECT_THAT(text, Not(HasSubstr("stacks of worker 0")));
+  EXPECT_THAT(to_text(report, true), HasSubstr("stacks of worker 0"));
+}
+
+TEST(DebugReport, WhoDoesNotAnswerIsNamedWithItsProcess) {
+  auto silent = state(1, {});
+  silent.dump.reset();
+  silent.process = "its process is stopped (SIGSTOP)";
+  const auto report =
+      make_debug_report({state(0, {entry(1, 1, 88)}), silent}, WallTime{}, "asked for");
+  const std::string text = to_text(report, false);
+  EXPECT_THAT(text, HasSubstr("rank 1 does not answer"));
+  EXPECT_THAT(text, HasSubstr("its process is stopped (SIGSTOP); it was at step 7, computing"));
+}
+
+TEST(DebugReport, TravelsThroughItsFile) {
+  const auto report =
+      make_debug_report({state(0, {entry(1, 1, 88)}), state(1, {})}, WallTime{}, "the job failed");
+  const auto read = debug_report_from_json(to_json(report));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(to_text(*read, true), to_text(report, true));
+  EXPECT_EQ(read->occasion, "the job failed");
+  EXPECT_EQ(debug_report_from_json("{\"time\":3}").error().code, ErrorCode::kCorrupt);
+}
+
+}  // namespace
+}  // namespace muster::app

@@ -1,0 +1,145 @@
+#include "muster/comm/wrap/flight_analysis.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "muster/base/units.h"
+
+namespace muster::comm {
+namespace {
+
+using Records = std::vector<const FlightRecord*>;
+
+Records of_newest_generation(const std::vector<FlightRecord>& records) {
+  Generation newest{0};
+  for (const FlightRecord& record : records) newest = std::max(newest, record.generation);
+  Records chosen;
+  for (const FlightRecord& record : records)
+    if (record.generation == newest) chosen.push_back(&record);
+  std::ranges::sort(chosen, {}, &FlightRecord::rank);
+  return chosen;
+}
+
+const FlightCall* find(const FlightRecord& record, std::uint64_t number) {
+  const auto found = std::ranges::find(record.calls, number, &FlightCall::number);
+  return found == record.calls.end() ? nullptr : &*found;
+}
+
+std::uint64_t last_number(const FlightRecord& record) {
+  return record.calls.empty() ? 0 : record.calls.back().number;
+}
+
+bool is_waited_in(const FlightCall& call) { return !call.took || call.failed; }
+
+// The lowest number that somebody waits in; 0: nobody does.
+std::uint64_t first_waited_in(const Records& records) {
+  std::uint64_t first = 0;
+  for (const FlightRecord* record : records) {
+    const auto call = std::ranges::find_if(record->calls, is_waited_in);
+    if (call != record->calls.end() && (first == 0 || call->number < first)) first = call->number;
+  }
+  return first;
+}
+
+// Who is in call `number`, and since when at the longest.
+FlightFinding waiting_in(const Records& records, std::uint64_t number) {
+  FlightFinding finding;
+  for (const FlightRecord* record : records) {
+    const FlightCall* call = find(*record, number);
+    if (call == nullptr || !is_waited_in(*call)) continue;
+    if (finding.waiting.empty() || call->age > finding.call.age) finding.call = *call;
+    finding.waiting.push_back(record->rank);
+  }
+  return finding;
+}
+
+std::vector<Rank> silent_ranks(const Records& records) {
+  std::vector<Rank> silent;
+  for (std::int32_t rank = 0; rank < records.front()->size; ++rank)
+    if (std::ranges::find(records, Rank{rank}, &FlightRecord::rank) == records.end())
+      silent.push_back(Rank{rank});
+  return silent;
+}
+
+// The first call that two ranks both still remember and that differs.
+std::optional<FlightFinding> find_difference(const Records& records) {
+  std::map<std::uint64_t, const FlightRecord*> first_to_call;
+  std::optional<FlightFinding> found;
+  for (const FlightRecord* record : records) {
+    for (const FlightCall& call : record->calls) {
+      const FlightRecord* other = first_to_call.emplace(call.number, record).first->second;
+      const FlightCall& theirs = *find(*other, call.number);
+      if (theirs.op == call.op || (found && found->call.number <= call.number)) continue;
+      found = FlightFinding{.kind = FlightFinding::Kind::kDiffers,
+                            .call = theirs,
+                            .ranks = {record->rank},
+                            .waiting = {other->rank},
+                            .other = call.op};
+      break;
+    }
+  }
+  return found;
+}
+
+std::string ranks_text(const std::vector<Rank>& ranks) {
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(ranks.size());
+  for (const Rank rank : ranks) numbers.push_back(to_int(rank));
+  return fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
+}
+
+}  // namespace
+
+std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records) {
+  const Records newest = of_newest_generation(records);
+  std::vector<FlightFinding> findings;
+  if (auto difference = find_difference(newest)) findings.push_back(std::move(*difference));
+  const std::uint64_t number = first_waited_in(newest);
+  if (number == 0) return findings;
+  FlightFinding finding = waiting_in(newest, number);
+  for (const FlightRecord* record : newest)
+    if (last_number(*record) < number) finding.ranks.push_back(record->rank);
+  if (finding.ranks.empty()) {
+    if (finding.waiting.size() < newest.size()) return findings;  // it is on its way
+    finding.ranks = silent_ranks(newest);
+    finding.kind =
+        finding.ranks.empty() ? FlightFinding::Kind::kNoProgress : FlightFinding::Kind::kSilent;
+  }
+  findings.push_back(std::move(finding));
+  return findings;
+}
+
+std::string describe(const FlightFinding& finding, Generation generation) {
+  const FlightCall& call = finding.call;
+  const std::string what = fmt::format("{}{}, #{} of generation {}", call.op,
+                                       call.label.empty() ? "" : fmt::format(" ({})", call.label),
+                                       call.number, to_int(generation));
+  const bool one = finding.waiting.size() == 1;
+  const std::string time = format_duration(call.took.value_or(call.age));
+  const std::string waiting = fmt::format("{} {} waited {} in {}", ranks_text(finding.waiting),
+                                          one ? "has" : "have", time, what);
+  switch (finding.kind) {
+    case FlightFinding::Kind::kSilent:
+      return fmt::format("{}; {} not answer", waiting,
+                         ranks_text(finding.ranks) + (finding.ranks.size() == 1 ? " does" : " do"));
+    case FlightFinding::Kind::kDiffers:
+      return fmt::format(
+          "{} called {} where {} called {}: all ranks must call the same operations "
+          "in the same order",
+          ranks_text(finding.waiting), what, ranks_text(finding.ranks), finding.other);
+    case FlightFinding::Kind::kNoProgress:
+      return fmt::format(
+          "all ranks have been in {} for {}: the connections between them carry "
+          "nothing",
+          what, time);
+    case FlightFinding::Kind::kMissed:
+      break;
+  }
+  return fmt::format("{}, which {} not called", waiting,
+                     ranks_text(finding.ranks) + (finding.ranks.size() == 1 ? " has" : " have"));
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,55 @@
+#include "muster/comm/wrap/flight_recorder.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/units.h"
+
+namespace muster::comm {
+namespace {
+
+std::string line_of(const FlightEntry& entry, TimePoint now) {
+  const Duration time = entry.ended.value_or(now) - entry.submitted;
+  const std::string_view state = !entry.ended ? "in flight" : entry.error ? "failed" : "done";
+  const std::string label = entry.label.empty() ? "" : fmt::format(" ({})", entry.label);
+  const std::string error = entry.error ? ": " + entry.error->message : "";
+  return fmt::format("#{} {}{} {} {} after {}{}\n", entry.sequence, entry.op, label,
+                     format_bytes(entry.bytes), state, format_duration(time), error);
+}
+
+}  // namespace
+
+std::uint64_t FlightRecorder::begin(FlightEntry entry) {
+  const std::lock_guard lock(mutex_);
+  entry.sequence = next_++;
+  const std::uint64_t sequence = entry.sequence;
+  if (ring_.size() < capacity_)
+    ring_.push_back(std::move(entry));
+  else
+    ring_[sequence % capacity_] = std::move(entry);
+  return sequence;
+}
+
+void FlightRecorder::end(std::uint64_t sequence, TimePoint at, const Status& outcome) {
+  const std::lock_guard lock(mutex_);
+  FlightEntry& entry = ring_[sequence % capacity_];
+  if (entry.sequence != sequence) return;  // overwritten by newer operations
+  entry.ended = at;
+  if (!outcome) entry.error = outcome.error();
+}
+
+std::vector<FlightEntry> FlightRecorder::entries() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<FlightEntry> all;
+  for (std::uint64_t s = next_ - ring_.size(); s < next_; ++s) all.push_back(ring_[s % capacity_]);
+  return all;
+}
+
+std::string FlightRecorder::report(TimePoint now) const {
+  std::string text;
+  for (const FlightEntry& entry : entries()) text += line_of(entry, now);
+  return text;
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,136 @@
+#include "muster/train/pace.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "muster/base/random.h"
+
+namespace muster::train {
+namespace {
+
+// A worker that was given nothing because it is slow is tried again after some 80 comparisons for a
+// tenfold lack of speed.
+constexpr double kFading = 0.985;
+constexpr std::size_t kWords = 7;
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// Lanes take one slice each at a time.
+double seconds_for(std::int32_t slices, const Pace& pace) {
+  return static_cast<double>((slices + pace.lanes - 1) / pace.lanes) * pace.slice;
+}
+
+std::array<double, kWords> pack(const Pace& pace) {
+  return {static_cast<double>(pace.worker),
+          static_cast<double>(pace.lanes),
+          pace.slice,
+          pace.input,
+          pace.waiting,
+          pace.step,
+          pace.stop ? 1.0 : 0.0};
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Pace PaceMeter::take(std::int32_t worker, std::int32_t lanes) {
+  std::vector<double> slice;
+  std::vector<double> input;
+  std::vector<double> waiting;
+  std::vector<double> whole;
+  for (const Step& step : std::exchange(steps_, {})) {
+    const std::int32_t rounds = (step.slices + lanes - 1) / lanes;
+    if (rounds > 0) slice.push_back(seconds(step.computing) / rounds);
+    input.push_back(seconds(step.input));
+    waiting.push_back(seconds(step.waiting));
+    whole.push_back(seconds(step.whole));
+  }
+  return {.worker = worker,
+          .lanes = lanes,
+          .slice = median(std::move(slice)),
+          .input = median(std::move(input)),
+          .waiting = median(std::move(waiting)),
+          .step = median(std::move(whole))};
+}
+
+Result<std::vector<Pace>> exchange_paces(comm::Communicator& communicator, const Pace& mine,
+                                         const comm::OpOptions& options) {
+  auto words = pack(mine);
+  std::vector<double> all(static_cast<std::size_t>(communicator.group().size) * kWords);
+  MUSTER_TRY(communicator
+                 .submit(comm::AllGather{.output = view_of(std::span(all)),
+                                         .input = view_of(std::span<double>(words))},
+                         options)
+                 .wait());
+  std::vector<Pace> paces;
+  for (std::size_t at = 0; at < all.size(); at += kWords) {
+    const double* word = all.data() + at;
+    paces.push_back({.worker = static_cast<std::int32_t>(word[0]),
+                     .lanes = static_cast<std::int32_t>(word[1]),
+                     .slice = word[2],
+                     .input = word[3],
+                     .waiting = word[4],
+                     .step = word[5],
+                     .stop = word[6] != 0});
+  }
+  return paces;
+}
+
+std::vector<Pace> with_memory(std::vector<Pace> now, const std::vector<Pace>& before) {
+  for (Pace& pace : now) {
+    if (pace.slice > 0) continue;
+    const auto known = std::ranges::find(before, pace.worker, &Pace::worker);
+    if (known != before.end()) pace.slice = kFading * known->slice;
+  }
+  return now;
+}
+
+std::uint64_t fingerprint(const std::vector<Pace>& paces) {
+  std::vector<double> words;
+  for (const Pace& pace : paces) {
+    const auto packed = pack(pace);
+    words.insert(words.end(), packed.begin(), packed.end());
+  }
+  return stable_hash(words);
+}
+
+std::vector<std::int32_t> share_by_pace(std::int32_t slices, const std::vector<Pace>& paces,
+                                        std::int32_t active) {
+  std::vector<Pace> known(paces.begin(),
+                          paces.begin() + std::min<std::ptrdiff_t>(active, std::ssize(paces)));
+  std::vector<double> speeds;
+  for (const Pace& pace : known)
+    if (pace.slice > 0) speeds.push_back(pace.slice);
+  const double usual = speeds.empty() ? 1.0 : median(std::move(speeds));
+  for (Pace& pace : known)
+    if (pace.slice <= 0) pace.slice = usual;
+  std::vector<std::int32_t> counts(paces.size());
+  counts[0] = 1;
+  for (std::int32_t dealt = 1; dealt < slices; ++dealt) {
+    std::size_t soonest = 0;
+    for (std::size_t rank = 1; rank < known.size(); ++rank) {
+      if (seconds_for(counts[rank] + 1, known[rank]) <
+          seconds_for(counts[soonest] + 1, known[soonest]))
+        soonest = rank;
+    }
+    ++counts[soonest];
+  }
+  return counts;
+}
+
+double computing_seconds(const std::vector<std::int32_t>& counts, const std::vector<Pace>& paces) {
+  double longest = 0;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    longest = std::max(longest, seconds_for(counts[rank], paces[rank]));
+  return longest;
+}
+
+}  // namespace muster::train

@@ -1,0 +1,65 @@
+#pragma once
+// How fast each worker is, as all ranks know it, and how many slices each gets. Plain data and pure
+// functions; PaceMeter measures on one thread.
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/comm/communicator.h"
+
+namespace muster::train {
+
+// Of one worker over some steps, in seconds: medians, so that a hiccup does not count.
+struct Pace {
+  std::int32_t worker = 0;  // a number that it keeps for life
+  std::int32_t lanes = 1;
+  double slice = 0;    // in which one of its lanes computes a slice; 0: not known
+  double input = 0;    // that a step waits for its data
+  double waiting = 0;  // that a step waits for the other workers
+  double step = 0;     // that a whole step takes
+  bool stop = false;   // it was asked to stop: one without slices has no flags in the sum
+  friend bool operator==(const Pace&, const Pace&) = default;
+};
+
+// The upper one of two; 0 of none.
+double median(std::vector<double> values);
+
+class PaceMeter {
+ public:
+  struct Step {
+    std::int32_t slices = 0;  // of this worker
+    Duration computing{};
+    Duration input{};
+    Duration waiting{};
+    Duration whole{};
+  };
+  void add(const Step& step) { steps_.push_back(step); }
+  Pace take(std::int32_t worker, std::int32_t lanes);  // of what was added since the last call
+
+ private:
+  std::vector<Step> steps_;
+};
+
+// By rank. Collective.
+Result<std::vector<Pace>> exchange_paces(comm::Communicator& communicator, const Pace& mine,
+                                         const comm::OpOptions& options);
+
+// What is known after `now` was measured. Of a worker that had no slices the old figure stands, a
+// little better each time: so it gets a slice to show what it can do, seldom enough to cost little.
+std::vector<Pace> with_memory(std::vector<Pace> now, const std::vector<Pace>& before);
+
+// Equal for equal paces.
+std::uint64_t fingerprint(const std::vector<Pace>& paces);
+
+// Slices by rank with which all are done soonest; those whose speed is not known count as the
+// median of the others. Ranks from `active` on are standbys and get none; rank 0, which speaks for
+// all, gets one at least.
+std::vector<std::int32_t> share_by_pace(std::int32_t slices, const std::vector<Pace>& paces,
+                                        std::int32_t active);
+
+// Until the last of them has computed its slices.
+double computing_seconds(const std::vector<std::int32_t>& counts, const std::vector<Pace>& paces);
+
+}  // namespace muster::train

@@ -1,0 +1,94 @@
+#include "muster/train/stragglers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "muster/base/units.h"
+
+namespace muster::train {
+namespace {
+
+constexpr std::int32_t kTwice = 2;         // before a word is said
+constexpr std::int32_t kBeforeItGoes = 5;  // comparisons in a row
+
+// Waiting for data is worth a word from this share of a step on.
+constexpr double kInputShare = 0.1;
+
+// `value` of all but `one` that is known.
+double median_of_others(const std::vector<Pace>& paces, const Pace& one, double Pace::*value) {
+  std::vector<double> others;
+  for (const Pace& pace : paces)
+    if (&pace != &one && pace.slice > 0) others.push_back(pace.*value);
+  return median(std::move(others));
+}
+
+std::optional<Straggler> finding_of(const std::vector<Pace>& paces, const Pace& pace,
+                                    double factor) {
+  const double slice = median_of_others(paces, pace, &Pace::slice);
+  if (slice > 0 && pace.slice >= factor * slice) {
+    return Straggler{pace.worker, Straggler::Cause::kCompute, pace.slice / slice, pace.slice,
+                     slice};
+  }
+  const double input = median_of_others(paces, pace, &Pace::input);
+  const double least = kInputShare * pace.step;
+  if (slice > 0 && pace.input > 0 && pace.input >= least && pace.input >= factor * input) {
+    return Straggler{pace.worker, Straggler::Cause::kInput,
+                     pace.input / std::max(input, kInputShare * least), pace.input, input};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Straggler> find_stragglers(const std::vector<Pace>& paces, double factor) {
+  std::vector<Straggler> found;
+  for (const Pace& pace : paces) {
+    if (const auto finding = finding_of(paces, pace, factor)) found.push_back(*finding);
+  }
+  return found;
+}
+
+std::string describe(const Straggler& straggler) {
+  const auto text = [](double value) {
+    return format_duration(
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value)));
+  };
+  if (straggler.cause == Straggler::Cause::kCompute) {
+    return fmt::format("computes {:.1f} × slower than the others: {} a slice, they {}",
+                       straggler.factor, text(straggler.its), text(straggler.theirs));
+  }
+  return fmt::format(
+      "waits {} a step for its data, the others {}: its storage is slow, or it "
+      "needs more data.loader_threads",
+      text(straggler.its), text(straggler.theirs));
+}
+
+StragglerWatch::News StragglerWatch::observe(const std::vector<Pace>& paces) {
+  News news;
+  const std::vector<Straggler> found = find_stragglers(paces, tell_factor_);
+  for (const Straggler& straggler : found) {
+    Suspicion& suspicion = suspicions_[straggler.worker];
+    if (suspicion.cause != straggler.cause) suspicion = {.cause = straggler.cause};
+    ++suspicion.found;
+    suspicion.missed = 0;
+    if (suspicion.found >= kTwice && !std::exchange(suspicion.told, true))
+      news.slow.push_back(straggler);
+    const bool too_slow = evict_factor_ > 0 && straggler.factor >= evict_factor_;
+    suspicion.too_slow = too_slow ? suspicion.too_slow + 1 : 0;
+    if (suspicion.too_slow == kBeforeItGoes) news.to_go.push_back(straggler.worker);
+  }
+  for (auto entry = suspicions_.begin(); entry != suspicions_.end();) {
+    auto& [worker, suspicion] = *entry;
+    const bool still = std::ranges::find(found, worker, &Straggler::worker) != found.end();
+    const bool gone = std::ranges::find(paces, worker, &Pace::worker) == paces.end();
+    const bool over = gone || (!still && (!suspicion.told || ++suspicion.missed >= kTwice));
+    if (over && suspicion.told && !gone) news.recovered.push_back(worker);
+    entry = over ? suspicions_.erase(entry) : std::next(entry);
+  }
+  return news;
+}
+
+}  // namespace muster::train

@@ -1,0 +1,93 @@
+#include "muster/train/stragglers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<Pace> paces_of(const std::vector<double>& seconds_a_slice) {
+  std::vector<Pace> paces;
+  for (const double slice : seconds_a_slice)
+    paces.push_back(
+        {.worker = static_cast<std::int32_t>(paces.size()), .slice = slice, .step = 10 * slice});
+  return paces;
+}
+
+TEST(Stragglers, AreNamedWithTheirCause) {
+  std::vector<Pace> paces = paces_of({0.01, 0.01, 0.041, 0.01});
+  paces[1].input = 0.05;
+  const auto found = find_stragglers(paces, 1.5);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].worker, 1);
+  EXPECT_EQ(found[0].cause, Straggler::Cause::kInput);
+  EXPECT_EQ(found[1].worker, 2);
+  EXPECT_EQ(found[1].cause, Straggler::Cause::kCompute);
+  EXPECT_EQ(describe(found[1]), "computes 4.1 × slower than the others: 41 ms a slice, they 10 ms");
+}
+
+TEST(Stragglers, NobodyIsOneAmongEquals) {
+  EXPECT_TRUE(find_stragglers(paces_of({0.010, 0.012, 0.011}), 1.5).empty());
+  EXPECT_TRUE(find_stragglers(paces_of({0.010}), 1.5).empty());
+  EXPECT_TRUE(find_stragglers(paces_of({0.010, 0}), 1.5).empty());
+}
+
+std::vector<std::int32_t> workers_of(const std::vector<Straggler>& stragglers) {
+  std::vector<std::int32_t> workers;
+  for (const Straggler& straggler : stragglers) workers.push_back(straggler.worker);
+  return workers;
+}
+
+TEST(StragglerWatch, TellsOnceOfWhatLastsAndWhenItIsOver) {
+  StragglerWatch watch(1.5, 0);
+  const auto well = paces_of({1, 1, 1});
+  const auto slow = paces_of({1, 3, 1});
+  EXPECT_THAT(watch.observe(slow).slow, IsEmpty());  // it may pass
+  EXPECT_THAT(watch.observe(well).slow, IsEmpty());
+  EXPECT_THAT(watch.observe(slow).slow, IsEmpty());
+  EXPECT_THAT(workers_of(watch.observe(slow).slow), ElementsAre(1));
+  EXPECT_THAT(watch.observe(slow).slow, IsEmpty());
+  EXPECT_THAT(watch.observe(well).recovered, IsEmpty());
+  const auto news = watch.observe(well);
+  EXPECT_THAT(news.recovered, ElementsAre(1));
+  EXPECT_THAT(watch.observe(well).recovered, IsEmpty());
+}
+
+TEST(StragglerWatch, WhoIsGoneIsForgotten) {
+  StragglerWatch watch(1.5, 0);
+  watch.observe(paces_of({1, 1, 3}));
+  EXPECT_THAT(workers_of(watch.observe(paces_of({1, 1, 3})).slow), ElementsAre(2));
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(watch.observe(paces_of({1, 1})).recovered, IsEmpty());
+}
+
+TEST(StragglerWatch, AnotherCauseIsAnotherWord) {
+  StragglerWatch watch(1.5, 0);
+  const auto computes = paces_of({1, 3, 1});
+  auto waits = paces_of({1, 1, 1});
+  waits[1].input = 5;
+  watch.observe(computes);
+  EXPECT_THAT(workers_of(watch.observe(computes).slow), ElementsAre(1));
+  EXPECT_THAT(watch.observe(waits).slow, IsEmpty());
+  const auto news = watch.observe(waits);
+  ASSERT_THAT(workers_of(news.slow), ElementsAre(1));
+  EXPECT_EQ(news.slow[0].cause, Straggler::Cause::kInput);
+}
+
+TEST(StragglerWatch, WhoStaysFarTooSlowIsToGo) {
+  StragglerWatch watch(1.5, 4);
+  std::vector<std::int32_t> gone;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(watch.observe(paces_of({1, 3.9, 1})).to_go, IsEmpty());  // not so slow as that
+  }
+  for (int i = 0; i < 20; ++i) {
+    for (const std::int32_t worker : watch.observe(paces_of({1, 4.1, 1})).to_go)
+      gone.push_back(worker);
+  }
+  EXPECT_THAT(gone, ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace muster::train

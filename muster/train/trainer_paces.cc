@@ -1,0 +1,112 @@
+// The trainer's eye on the pace of its workers.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "muster/train/trainer.h"
+
+namespace muster::train {
+namespace {
+
+// A window is long enough for a median; the first one after a change is short, since the change may
+// have been a bad one.
+constexpr double kFewestSteps = 5;
+constexpr double kMostSteps = 1000;
+constexpr std::int64_t kStepsAfterChange = 3;
+// What a step has to gain by it before slices change hands: more than that costs, and than noise.
+constexpr double kWorthwhile = 0.9;
+constexpr double kWorthwhileSeconds = 300e-6;
+
+std::int64_t steps_until_next(const std::vector<Pace>& paces, Duration every) {
+  double longest = 0;
+  for (const Pace& pace : paces) longest = std::max(longest, pace.step);
+  const double seconds = std::chrono::duration<double>(every).count();
+  const double steps = longest > 0 ? seconds / longest : kFewestSteps;
+  return std::llround(std::clamp(steps, kFewestSteps, kMostSteps));
+}
+
+}  // namespace
+
+void Trainer::measure_pace(const data::StepBatch& batch, const parallel::StepTimes& times,
+                           Duration whole) {
+  if (finishing_) return;  // a part of a step only
+  meter_.add({.slices = static_cast<std::int32_t>(batch.slices.size()),
+              .computing = times.computing,
+              .input = batch.waited,
+              .waiting = times.exposed_communication,
+              .whole = whole});
+}
+
+// A word about `worker`, which is there, from the first rank.
+void Trainer::tell_of_worker(std::int32_t worker, observe::Severity severity,
+                             std::string_view what) {
+  if (!is_first()) return;
+  const Entry& entry = parts_.generations.current();
+  const auto rank = std::ranges::find(entry.workers, worker) - entry.workers.begin();
+  parts_.hub.publish(
+      observe::Notice{.severity = severity,
+                      .text = fmt::format("worker {} ({}) {}", worker,
+                                          entry.places[static_cast<std::size_t>(rank)], what)});
+}
+
+Status Trainer::compare_paces() {
+  if (group().size == 1 || to_int(progress_.committed) < compares_at_) return ok();
+  const std::int32_t me = worker_at(group().rank);
+  Pace mine = meter_.take(me, options_.lanes);
+  mine.stop = parts_.stop_requested();
+  comm::Communicator& communicator = *parts_.generations.current().communicator;
+  MUSTER_ASSIGN(auto paces, exchange_paces(communicator, mine, op_for("comparing paces")));
+  position_.paces = with_memory(std::move(paces), position_.paces);
+  compares_at_ = to_int(progress_.committed) +
+                 steps_until_next(position_.paces, options_.stragglers.compare_every);
+  if (std::ranges::any_of(position_.paces, &Pace::stop)) position_.next = Next::kStop;
+  const StragglerWatch::News news = stragglers_.observe(position_.paces);
+  for (const Straggler& straggler : news.slow)
+    tell_of_worker(straggler.worker, observe::Severity::kWarning, describe(straggler));
+  for (const std::int32_t worker : news.recovered)
+    tell_of_worker(worker, observe::Severity::kNote, "keeps pace again");
+  for (const std::int32_t worker : news.to_go) {
+    tell_of_worker(worker, observe::Severity::kWarning,
+                   "stays too slow (stragglers.evict_factor): it is told to go");
+    if (worker == me) parts_.generations.resign();
+  }
+  return options_.stragglers.rebalance ? rebalance() : ok();
+}
+
+// As paces say; those not known, and all of them without rebalancing, count as equal.
+Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
+  std::vector<Pace> paces;
+  for (const std::int32_t worker : workers) {
+    const auto known = std::ranges::find(position_.paces, worker, &Pace::worker);
+    const bool counts = options_.stragglers.rebalance && known != position_.paces.end();
+    paces.push_back(counts ? *known : Pace{.worker = worker});
+  }
+  return Assignment::counted(share_by_pace(options_.slices, paces, options_.active), workers);
+}
+
+Status Trainer::rebalance() {
+  Assignment better = share(assignment_.workers);
+  const double now = computing_seconds(assignment_.counts(), position_.paces);
+  const double then = computing_seconds(better.counts(), position_.paces);
+  if (then > kWorthwhile * now || now - then < kWorthwhileSeconds) return ok();
+  if (is_first()) {
+    parts_.hub.publish(observe::Notice{
+        .text = fmt::format("slices are shared out {} by speed from step {} on: computing them "
+                            "takes {:.0f} % less time",
+                            fmt::join(better.counts(), "-"), to_int(next(progress_.committed)),
+                            100 * (1 - then / now))});
+  }
+  compares_at_ = to_int(progress_.committed) + kStepsAfterChange;
+  return take_up(std::move(better));
+}
+
+// Goes on with other slices in the same generation.
+Status Trainer::take_up(Assignment assignment) {
+  assignment_ = std::move(assignment);
+  MUSTER_TRY(parts_.strategy.enter(parts_.generations.current().communicator, assignment_.owners));
+  return open_stream();
+}
+
+}  // namespace muster::train

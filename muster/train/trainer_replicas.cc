@@ -1,0 +1,182 @@
+// The trainer's eye on the bits that its workers should share.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/train/replicas.h"
+#include "muster/train/trainer.h"
+
+namespace muster::train {
+namespace {
+
+// One fault is an accident; more of them between the same two comparisons are a machine to throw
+// away.
+constexpr int kMostRollbacks = 3;
+
+bool are_equal(const std::vector<ReplicaReport>& reports) {
+  return std::ranges::all_of(reports, [&](const ReplicaReport& report) {
+    return report.sum == reports.front().sum && !report.guilty;
+  });
+}
+
+// To the same step.
+bool all_can_go_back(const std::vector<ReplicaReport>& reports) {
+  return reports.front().verified && std::ranges::all_of(reports, [&](const ReplicaReport& report) {
+           return report.verified == reports.front().verified;
+         });
+}
+
+// Whose copy of the leader's state went wrong; where nothing was copied, who differs from most.
+std::optional<std::vector<Rank>> odd_at_entry(const std::vector<ReplicaReport>& reports,
+                                              const Course& course) {
+  if (!course.copies) return odd_ones_out(reports);
+  const auto& leader = reports[static_cast<std::size_t>(to_int(course.leader))];
+  if (leader.guilty) return std::nullopt;
+  std::vector<Rank> odd;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank)
+    if (reports[rank].sum != leader.sum) odd.push_back(Rank{static_cast<std::int32_t>(rank)});
+  return odd;
+}
+
+}  // namespace
+
+std::int32_t Trainer::worker_at(Rank rank) const {
+  return parts_.generations.current().workers[static_cast<std::size_t>(to_int(rank))];
+}
+
+// Also before anything that outlives the step: a checkpoint, or a best metric.
+bool Trainer::replicas_due() const {
+  const Step step = progress_.committed;
+  return replicas_due_.due(step) || evaluation_due_.due(step) || checkpoint_due_.due(step) ||
+         due_by_flag(parallel::Flag::kEvaluate) || due_by_flag(parallel::Flag::kCheckpoint) ||
+         due_by_flag(parallel::Flag::kStop) || step == guard_.disputed();
+}
+
+bool Trainer::compares_replicas() const {
+  return group().size > 1 && options_.replicas.compare_every != job::Interval::never();
+}
+
+// Of two who differ no majority tells who is wrong: each has to watch itself.
+bool Trainer::guards_memory() const { return compares_replicas() && group().size == 2; }
+
+Result<std::vector<ReplicaReport>> Trainer::exchange(const ReplicaReport& mine,
+                                                     std::string_view what) {
+  parts_.now_doing(progress_.committed, what);
+  return exchange_reports(*parts_.generations.current().communicator, mine, op_for(what));
+}
+
+// Whether the step may be settled: nobody goes back, and this worker stays.
+Result<bool> Trainer::compare_replicas() {
+  if (!compares_replicas() || !replicas_due()) return true;
+  MUSTER_ASSIGN(const auto reports, exchange(guard_.report(), "comparing replicas"));
+  if (!are_equal(reports)) {
+    MUSTER_TRY(settle_dispute(reports));
+    return false;
+  }
+  if (progress_.committed == guard_.disputed()) MUSTER_TRY(name_the_wrong());
+  if (position_.next == Next::kLeave) return false;
+  if (replicas_due_.due(progress_.committed)) guard_.trust(progress_);
+  return true;
+}
+
+// How all begin in a generation.
+Status Trainer::verify_entry(const Course& course) {
+  if (!compares_replicas()) {
+    guard_.forget_update();
+    return ok();
+  }
+  MUSTER_ASSIGN(const auto reports, exchange(guard_.report(), "comparing replicas"));
+  if (!are_equal(reports)) {
+    if (all_can_go_back(reports)) return settle_dispute(reports);
+    const auto odd = odd_at_entry(reports, course);
+    if (!odd) return disagree("from the beginning of the generation");
+    for (const Rank rank : *odd)
+      if (accuse(worker_at(rank), progress_.committed)) go(progress_.committed);
+  }
+  guard_.forget_update();
+  guard_.trust(progress_);
+  return ok();
+}
+
+Error Trainer::disagree(std::string_view since) const {
+  return fail(ErrorCode::kNumeric,
+              fmt::format("[train/replicas] the workers' weights differ after step {}, {}; their "
+                          "memory or processors are faulty, or they run different programs",
+                          to_int(progress_.committed), since));
+}
+
+// Somebody's bits are wrong, and since when nobody knows: what he has computed from them is in
+// everybody's. So all go back to where they were the same, without him if it is known who he is;
+// else the steps are taken again, which tells.
+Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
+  const auto odd = odd_ones_out(reports);
+  const Step step = progress_.committed;
+  if (guard_.times_gone_back() >= kMostRollbacks) return disagree("again and again");
+  bool goes = false;
+  if (odd) {
+    for (const Rank rank : *odd) goes |= accuse(worker_at(rank), step);
+  } else {
+    guard_.dispute(step);
+  }
+  if (!goes) MUSTER_TRY(roll_back());
+  // Whoever goes ends the generation by it; before that all must know that they have to go back.
+  MUSTER_TRY(meet(op_for("going back")));
+  if (goes) go(step);
+  return ok();
+}
+
+Status Trainer::roll_back() {
+  const Step from = progress_.committed;
+  parts_.checkpoints.wait_until_copied();
+  const Progress& then = guard_.go_back();
+  progress_.committed = then.committed;
+  progress_.cursor = then.cursor;
+  progress_.optimizer_steps = then.optimizer_steps;
+  ++position_.rollbacks;
+  position_.settled = true;
+  position_.flags = {};
+  if (is_first()) {
+    parts_.hub.publish(observe::Notice{
+        .severity = observe::Severity::kWarning,
+        .text = fmt::format("the workers' weights differ after step {}: all go back to step {}, "
+                            "where they were the same{}",
+                            to_int(from), to_int(then.committed),
+                            from == guard_.disputed() ? ", to see who is wrong" : "")});
+  }
+  return open_stream();
+}
+
+// The steps between have been taken again, and all agree. Who was wrong first has made the others
+// wrong with his gradients; where several were at once, nobody can be told from the others.
+Status Trainer::name_the_wrong() {
+  const Step step = progress_.committed;
+  const ReplicaReport mine{.sum = static_cast<std::uint64_t>(guard_.diverged())};
+  MUSTER_ASSIGN(const auto reports, exchange(mine, "telling who was wrong"));
+  const auto first = std::ranges::min_element(reports, {}, &ReplicaReport::sum);
+  if (std::ranges::count(reports, first->sum, &ReplicaReport::sum) > 1) return ok();
+  const Rank rank{static_cast<std::int32_t>(first - reports.begin())};
+  if (accuse(worker_at(rank), step)) go(step);
+  return ok();
+}
+
+// Whether it is this one.
+bool Trainer::accuse(std::int32_t worker, Step step) {
+  const auto& workers = parts_.generations.current().workers;
+  if (std::ranges::find(workers, worker) == workers.end()) return false;  // gone in the meantime
+  tell_of_worker(worker, observe::Severity::kWarning,
+                 fmt::format("held other weights than the others after step {}: its memory or "
+                             "processor is faulty, or computes differently (training.isa)",
+                             to_int(step)));
+  return worker == worker_at(group().rank);
+}
+
+void Trainer::go(Step step) {
+  parts_.generations.quarantine(fail(
+      ErrorCode::kCorrupt,
+      fmt::format("[train/replicas] worker {} holds other weights than the others after step {}",
+                  worker_at(group().rank), to_int(step)),
+      group().rank));
+  position_.next = Next::kLeave;
+}
+
+}  // namespace muster::train

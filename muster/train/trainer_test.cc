@@ -1,0 +1,316 @@
+// The whole loop on several ranks, each a thread: what happens when a worker's bits go wrong.
+#include "muster/train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "muster/base/hash.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/models/create.h"
+#include "muster/parallel/data_parallel.h"
+
+namespace muster::train {
+namespace {
+
+constexpr std::int64_t kSteps = 23;
+constexpr std::int64_t kBatch = 16;
+constexpr std::int32_t kSlices = 8;
+constexpr std::int64_t kWidth = 12;
+
+class Numbers final : public data::Source {
+ public:
+  std::int64_t size() const noexcept override { return 200; }
+  const std::vector<data::FieldSpec>& fields() const noexcept override { return fields_; }
+  Status read(std::int64_t index, std::span<const TensorView> into) const override {
+    std::int64_t place = index;
+    for (float& value : into[0].as<float>()) value = static_cast<float>(place++ % 13) - 6.0F;
+    into[1].as<std::int64_t>()[0] = index % 10;
+    return ok();
+  }
+
+ private:
+  const std::vector<data::FieldSpec> fields_{{"image", DType::kF32, {kWidth}},
+                                             {"label", DType::kI64, {}}};
+};
+
+// Forms generations of threads; whoever is quarantined is in none from then on.
+class Town {
+ public:
+  explicit Town(std::int32_t size) {
+    for (std::int32_t worker = 0; worker < size; ++worker) workers_.push_back(worker);
+    form();
+  }
+
+  // The first generation after `than` that `worker` belongs to.
+  Result<Entry> wait(std::int32_t worker, Generation than) {
+    std::unique_lock lock(mutex_);
+    const bool came =
+        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return generation_ > than; });
+    if (!came) return fail(ErrorCode::kTimeout, "no generation came");
+    const auto rank = std::ranges::find(workers_, worker) - workers_.begin();
+    return Entry{communicators_[static_cast<std::size_t>(rank)], workers_,
+                 std::vector<std::string>(workers_.size(), "a thread")};
+  }
+
+  void quarantine(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    quarantined.insert(worker);
+    std::erase(workers_, worker);
+    const auto before = communicators_;
+    form();
+    for (const auto& communicator : before)
+      communicator->abort(fail(ErrorCode::kPeerLost, "a worker was quarantined"));
+    changed_.notify_all();
+  }
+
+  std::multiset<std::int32_t> quarantined;
+
+ private:
+  void form() {
+    generation_ = Generation{to_int(generation_) + 1};
+    communicators_ = comm::create_loopback(static_cast<std::int32_t>(workers_.size()), generation_);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Generation generation_{0};
+  std::vector<std::int32_t> workers_;
+  std::vector<std::shared_ptr<comm::Communicator>> communicators_;
+};
+
+class Inhabitant final : public Generations {
+ public:
+  Inhabitant(Town& town, std::int32_t worker)
+      : town_(town), worker_(worker), entry_(town.wait(worker, Generation{0}).value()) {}
+  const Entry& current() const noexcept override { return entry_; }
+  bool changing() const override { return false; }
+  Result<std::optional<Entry>> next(const std::optional<Error>& why) override {
+    if (why && why->code != ErrorCode::kPeerLost) return *why;
+    MUSTER_ASSIGN(entry_, town_.wait(worker_, entry_.communicator->group().generation));
+    return std::optional(entry_);
+  }
+  void resign() override {}
+  void quarantine(const Error&) override { town_.quarantine(worker_); }
+
+ private:
+  Town& town_;
+  const std::int32_t worker_;
+  Entry entry_;
+};
+
+struct Flip {
+  std::int32_t worker = -1;  // nobody
+  std::int64_t step = 0;     // after which the bit is wrong
+  std::size_t tensor = 0;    // of weights and optimizer state together
+  bool by_update = true;     // else by memory, before the next one
+};
+
+// DataParallel in a memory that fails once.
+class Flipping final : public parallel::Strategy {
+ public:
+  Flipping(std::unique_ptr<parallel::DataParallel> inner, std::optional<Flip> flip)
+      : inner_(std::move(inner)), flip_(flip) {}
+
+  Result<parallel::StepReport> step(const parallel::StepInput& input) override {
+    if (flip_ && !flip_->by_update && to_int(input.step) == flip_->step + 1) flip();
+    auto report = inner_->step(input);
+    if (flip_ && flip_->by_update && report && to_int(input.step) == flip_->step) flip();
+    return report;
+  }
+  Status enter(std::shared_ptr<comm::Communicator> communicator,
+               const comm::LeafOwners& owners) override {
+    return inner_->enter(std::move(communicator), owners);
+  }
+  std::optional<Step> kept() const override { return inner_->kept(); }
+  Status evaluate(const data::StepBatch& batch,
+                  std::span<parallel::EvaluationTotals> by_slice) override {
+    return inner_->evaluate(batch, by_slice);
+  }
+  Result<parallel::EvaluationTotals> combine(
+      std::span<const parallel::EvaluationTotals> by_slice) override {
+    return inner_->combine(by_slice);
+  }
+  std::vector<parallel::StateSlice> model_state() override { return inner_->model_state(); }
+  std::vector<parallel::StateSlice> optimizer_state() override { return inner_->optimizer_state(); }
+  void set_optimizer_steps(std::int64_t steps) override { inner_->set_optimizer_steps(steps); }
+
+ private:
+  void flip() {
+    auto state = model_state();
+    std::ranges::move(optimizer_state(), std::back_inserter(state));
+    state[flip_->tensor % state.size()].tensor.bytes[1] ^= std::byte{4};
+    flip_.reset();
+  }
+
+  const std::unique_ptr<parallel::DataParallel> inner_;
+  std::optional<Flip> flip_;
+};
+
+std::unique_ptr<parallel::DataParallel> make_strategy() {
+  auto model = models::create_model(models::MlpSpec{.inputs = kWidth, .hidden = {8}}).value();
+  model->initialize(1);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& p : model->parameters())
+    parameters.push_back({p.name, p.tensor, p.decays});
+  auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters).value();
+  return std::make_unique<parallel::DataParallel>(
+      std::move(model), std::move(optimizer),
+      parallel::DataParallelOptions{.virtual_workers = kSlices, .elastic = true}, system_clock());
+}
+
+class Rows final : public observe::Sink {
+ public:
+  void take(const observe::Record& record) noexcept override {
+    if (const auto* notice = std::get_if<observe::Notice>(&record)) text += notice->text + "\n";
+  }
+  std::string text;
+};
+
+struct End {
+  std::optional<Outcome> outcome;
+  std::string error;
+  std::string hash;
+  std::string told;
+};
+
+End train_one(Town& town, std::int32_t worker, std::optional<Flip> flip) {
+  Inhabitant generations(town, worker);
+  Flipping strategy(make_strategy(), flip);
+  observe::Hub hub;
+  const auto rows = std::make_shared<Rows>();
+  const auto subscription = hub.subscribe(rows);
+  Checkpoints checkpoints({.folder = {}, .job = "test", .writes = false}, system_files(), hub,
+                          system_clock());
+  const auto pipeline = data::Pipeline::create(std::make_shared<Numbers>(), {}).value();
+  TrainerOptions options;
+  options.length = {.total_steps = kSteps, .steps_per_epoch = 13};
+  options.schedule = {.kind = optim::ScheduleKind::kConstant, .learning_rate = 0.05};
+  options.evaluation.every = job::Interval::never();
+  options.checkpoint.every = job::Interval::never();
+  options.checkpoint.at_end = false;
+  options.replicas.compare_every = job::Interval::of_steps(5);
+  options.slices = kSlices;
+  options.active = 100;
+  Trainer trainer({.strategy = strategy,
+                   .generations = generations,
+                   .checkpoints = checkpoints,
+                   .hub = hub,
+                   .clock = system_clock(),
+                   .training_data =
+                       [&](const data::Cursor& cursor, std::vector<SliceIndex> own, std::int32_t) {
+                         return data::BatchStream::create(
+                             pipeline, {.batch = kBatch, .slices = kSlices, .own = std::move(own)},
+                             cursor, system_clock());
+                       },
+                   .evaluation_data = {},
+                   .peak_memory = [] { return std::uint64_t{0}; },
+                   .stop_requested = [] { return false; },
+                   .now_doing = [](Step, std::string_view) {}},
+                  options, {});
+  End end;
+  auto outcome = trainer.run();
+  if (outcome)
+    end.outcome = *outcome;
+  else
+    end.error = outcome.error().message;
+  Sha256 hash;
+  for (const auto& slice : strategy.model_state()) hash.update(slice.tensor.bytes);
+  for (const auto& slice : strategy.optimizer_state()) hash.update(slice.tensor.bytes);
+  end.hash = to_hex(hash.finish());
+  end.told = rows->text;
+  return end;
+}
+
+std::map<std::int32_t, End> train(Town& town, std::int32_t size, const std::vector<Flip>& flips) {
+  std::map<std::int32_t, End> ends;
+  for (std::int32_t worker = 0; worker < size; ++worker) ends[worker];
+  std::vector<std::jthread> threads;
+  for (std::int32_t worker = 0; worker < size; ++worker) {
+    std::optional<Flip> mine;
+    for (const Flip& flip : flips)
+      if (flip.worker == worker) mine = flip;
+    threads.emplace_back([&, worker, mine] { ends.at(worker) = train_one(town, worker, mine); });
+  }
+  threads.clear();
+  return ends;
+}
+
+std::string undisturbed() {
+  Town town(1);
+  return train(town, 1, {}).at(0).hash;
+}
+
+void expect_well(const End& end, const std::string& hash) {
+  ASSERT_TRUE(end.outcome) << end.error;
+  EXPECT_EQ(end.outcome->ending, Ending::kCompleted);
+  EXPECT_EQ(end.outcome->progress.committed, Step{kSteps});
+  EXPECT_EQ(end.hash, hash);
+}
+
+void check_corruption(std::int32_t size, const Flip& flip, const std::string& expected) {
+  Town town(size);
+  const auto ends = train(town, size, {flip});
+  EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{flip.worker})
+      << size << " workers, step " << flip.step << ", tensor " << flip.tensor << " by "
+      << (flip.by_update ? "update" : "memory") << "\n"
+      << ends.at(0).told;
+  for (const auto& [worker, end] : ends) {
+    if (worker != flip.worker) {
+      expect_well(end, expected);
+    } else {
+      ASSERT_TRUE(end.outcome) << end.error;
+      EXPECT_EQ(end.outcome->ending, Ending::kDismissed);
+    }
+  }
+}
+
+// Whoever it is, whenever, in weights or optimizer state, by a wrong update or a failing memory: it
+// is found, named and left out, and what it spoilt is undone.
+TEST(SilentCorruption, IsFoundNamedAndUndone) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t size : {2, 3, 4})
+    for (std::int32_t victim = 0; victim < size; ++victim)
+      for (const std::int64_t step : {1, 7, 10, 22})
+        for (const std::size_t tensor : {0, 3, 6})
+          for (const bool by_update : {true, false})
+            check_corruption(size, {victim, step, tensor, by_update}, expected);
+}
+
+TEST(SilentCorruption, WithoutItNobodyGoes) {
+  const std::string expected = undisturbed();
+  Town town(3);
+  for (const auto& [worker, end] : train(town, 3, {})) {
+    expect_well(end, expected);
+    EXPECT_EQ(end.told.find("weights"), std::string::npos) << end.told;
+  }
+  EXPECT_TRUE(town.quarantined.empty());
+}
+
+TEST(SilentCorruption, TheFirstRankSaysWhoItWas) {
+  Town town(3);
+  const auto ends = train(town, 3, {{2, 7, 0}});
+  EXPECT_NE(
+      ends.at(0).told.find("worker 2 (a thread) held other weights than the others after step "
+                           "10"),
+      std::string::npos)
+      << ends.at(0).told;
+  EXPECT_NE(ends.at(0).told.find("all go back to step 5"), std::string::npos);
+}
+
+// Two of two at once: nobody was right, so nobody is left out, and yet it is undone.
+TEST(SilentCorruption, OfAllAtOnceIsUndone) {
+  const std::string expected = undisturbed();
+  Town town(2);
+  for (const auto& [worker, end] : train(town, 2, {{0, 7, 0}, {1, 7, 1}})) {
+    expect_well(end, expected);
+  }
+  EXPECT_TRUE(town.quarantined.empty());
+}
+
+}  // namespace
+}  // namespace muster::train

@@ -1,0 +1,55 @@
+"""Fewer workers than workers.min_workers wait for new ones; where none comes the job ends, in time."""
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import runs
+
+STEPS = 300
+
+
+def start(muster, folder, job, name, *settings):
+    flags = runs.settings(f"run_folder={folder / name}", "workers.min_workers=2", *settings)
+    process = runs.start(muster, job, "--workers", "2", *flags)
+    return process, runs.wait_for_step(process, folder, 60, name)
+
+
+def comes_back(muster, folder, job, expected, victim):
+    process, run = start(muster, folder, job, f"back-{victim}")
+    runs.kill(runs.workers_of(process)[victim])
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    assert "1 worker is left, waiting until 1 more has joined" in output, output
+    assert "generation 2 of 2 workers" in output, output
+    assert runs.weights(run, STEPS) == expected, "other weights"
+
+
+def never_comes(muster, folder, job):
+    process, run = start(muster, folder, job, "never", "workers.join_timeout=3s")
+    before = runs.workers_of(process)
+    runs.kill(before[1])
+    while (anew := runs.workers_of(process).get(1)) in (None, before[1]):
+        time.sleep(0.001)
+    runs.kill(anew, signal.SIGSTOP)
+    code, output = runs.finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert "no new one has joined within 3.0 s" in output and "--resume" in output, output
+    assert not runs.alive(anew) and not runs.alive(before[0]), "a worker outlived its job"
+
+
+def main():
+    muster = runs.arguments().muster
+    with runs.workplace() as folder:
+        runs.write_data(folder)
+        job = runs.write_job(folder, "resnet", steps=STEPS)
+        runs.train(muster, job, "--workers", "1")
+        expected = runs.weights(runs.latest(folder), STEPS)
+        for victim in (0, 1):
+            comes_back(muster, folder, job, expected, victim)
+        never_comes(muster, folder, job)
+
+
+if __name__ == "__main__":
+    main()
