@@ -72,19 +72,22 @@ def slow(pid, draw):
             time.sleep(0.005)
 
 
-def storm(scenario, process, spared):
-    """Whoever is there may be hit, those who have just come as well; but for one, who keeps the state."""
-    lost = 0
+def storm(scenario, process, spared, run):
+    """Whoever is there may be hit, those who have just come as well; but for one, who keeps the state.
+    A process that still ends is not hit twice, and nobody is hit who may have ended its part."""
+    hit = set()
     for _ in range(4):
         workers = runs.workers_of(process)
-        others = sorted(set(workers) - {spared})
-        if others:
-            lost += kill_some([scenario.draw.choice(others)], workers)
+        others = sorted(rank for rank in workers if rank != spared and workers[rank] not in hit)
+        if others and runs.rows(run)[-1]["step"] < 0.8 * STEPS[scenario.model]:
+            victim = scenario.draw.choice(others)
+            kill_some([victim], workers)
+            hit.add(workers[victim])
         time.sleep(scenario.draw.random() * 0.6)
-    return lost
+    return len(hit)
 
 
-def strike(scenario, process, workers):
+def strike(scenario, process, workers, run):
     """Does it; how many workers are lost by it."""
     draw = scenario.draw
     ranks = list(workers)
@@ -122,7 +125,7 @@ def strike(scenario, process, workers):
             slowing.join()
             return lost
         case "storm":
-            return storm(scenario, process, ranks[0])
+            return storm(scenario, process, ranks[0], run)
         case _:
             return kill_some(ranks[:1], workers)
 
@@ -146,7 +149,7 @@ def play(muster, folder, scenario, expected):
     run = runs.wait_for_step(process, folder, scenario.step, jobs.name)
     workers = runs.workers_of(process)
     assert len(workers) == scenario.workers + scenario.standbys, workers
-    lost = strike(scenario, process, workers)
+    lost = strike(scenario, process, workers, run)
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"
     assert output.count("going on") == lost, f"{lost} lost, but:\n{output}"
