@@ -22,9 +22,9 @@ constexpr Duration kPatienceAtTheEnd = std::chrono::minutes(15);
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// `saving`: what starting a save has cost since the step before, and so costs this one.
+// `between`: what has come since the step before costs this one.
 observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::StepReport& report,
-                              Duration step, Duration saving) {
+                              Duration step, const Between& between) {
   observe::PhaseTimes times;
   const auto set = [&](Phase phase, Duration d) {
     times.phases[static_cast<std::size_t>(phase)] = d;
@@ -32,10 +32,10 @@ observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::Step
   set(Phase::kDataWait, batch.waited);
   set(Phase::kForward, report.times.forward);
   set(Phase::kBackward, report.times.backward);
-  set(Phase::kExposedComm, report.times.exposed_communication);
+  set(Phase::kExposedComm, report.times.exposed_communication + between.comparing);
   set(Phase::kUpdate, report.times.update);
-  set(Phase::kCheckpointStall, report.times.checkpoint_stall + saving);
-  times.step = step + saving;
+  set(Phase::kCheckpointStall, report.times.checkpoint_stall + between.saving);
+  times.step = step + between.saving + between.comparing;
   times.bytes_on_wire = report.bytes_reduced;
   return times;
 }
@@ -226,7 +226,7 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
     row.values.push_back(
         {std::string(metric::kPeakRss), static_cast<double>(parts_.peak_memory()) / kBytesPerGib});
   }
-  phases_of(batch, report, took, std::exchange(saving_, {})).append_to(row);
+  phases_of(batch, report, took, std::exchange(between_, {})).append_to(row);
   tell(std::move(row));
 }
 
@@ -275,7 +275,7 @@ Status Trainer::save(bool best) {
   const TimePoint began = parts_.clock.now();
   checkpoint_due_.restart(began);
   Status begun = parts_.checkpoints.save(progress_, parts_.strategy, best);
-  saving_ += parts_.clock.now() - began;
+  between_.saving += parts_.clock.now() - began;
   return begun;
 }
 

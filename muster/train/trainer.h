@@ -41,7 +41,8 @@ struct TrainerOptions {
   job::StragglersSpec stragglers;
   job::ReplicasSpec replicas;
   std::int32_t slices = 1;             // virtual workers
-  std::int32_t active = 1;             // workers that compute; those beyond are standbys
+  std::int32_t active = 1;             // workers that compute, while there are so many;
+  std::int32_t standbys = 0;           // of those beyond, so many only follow
   std::int32_t lanes = 1;              // of this worker
   bool newcomer = false;               // it joins others, who have the state
   comm::OpOptions op;                  // of what ranks tell each other between steps
@@ -81,6 +82,12 @@ struct Outcome {
   std::vector<observe::Metric> results;  // of the last evaluation and the last step
 };
 
+// Time between two steps, but for evaluations.
+struct Between {
+  Duration saving{};     // starting a checkpoint
+  Duration comparing{};  // paces and replicas: waiting for whoever is slower
+};
+
 class Trainer {
  public:
   Trainer(TrainerParts parts, TrainerOptions options, Progress progress);
@@ -98,7 +105,7 @@ class Trainer {
   Status follow(std::optional<Error> why);
   Status enter(const Entry& entry);
   Status open_stream();
-  void take_roles();
+  void take_roles(bool copied);
   Status share_out();  // anew, after a step that was finished with inherited slices
   Assignment share(const std::vector<std::int32_t>& workers) const;
   Status take_up(Assignment assignment);
@@ -153,7 +160,7 @@ class Trainer {
   bool whole_ = true;       // false: the state is torn
   bool was_first_;          // in the generation before
   std::optional<Step> saved_;
-  Duration saving_{};      // not yet told with a step
+  Between between_;        // not yet told with a step
   bool improved_ = false;  // by the last evaluation
   std::vector<observe::Metric> last_step_;
   std::int64_t epoch_size_ = 1;

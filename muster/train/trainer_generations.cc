@@ -99,7 +99,7 @@ Status Trainer::enter(const Entry& entry) {
   position_.flags.clear(parallel::Flag::kRegroup);
   compares_at_ = to_int(progress_.committed) + kStepsBeforeComparing;
   meter_ = {};
-  take_roles();
+  take_roles(course.copies && rank != course.leader);
   if (!finishing_) {
     MUSTER_TRY(take_up(share(entry.workers)));
     return verify_entry(course);
@@ -112,14 +112,14 @@ Status Trainer::enter(const Entry& entry) {
 }
 
 // A new first rank does not know which saves of the one before it came to their end, nor which rows
-// it told; who listens drops what it knows.
-void Trainer::take_roles() {
+// it told; and one that has copied the state was never there when its last step was told. Who
+// listens drops what it knows.
+void Trainer::take_roles(bool copied) {
   parts_.checkpoints.set_writes(is_first());
   const bool took_over = is_first() && !was_first_ && !position_.rows.empty();
-  if (took_over) {
-    saved_.reset();
+  if (took_over) saved_.reset();
+  if (took_over || (is_first() && copied))
     for (const observe::Record& row : position_.rows) parts_.hub.publish(row);
-  }
   was_first_ = is_first();
 }
 

@@ -57,7 +57,9 @@ Status Trainer::compare_paces() {
   Pace mine = meter_.take(me, options_.lanes);
   mine.stop = parts_.stop_requested();
   comm::Communicator& communicator = *parts_.generations.current().communicator;
+  const TimePoint began = parts_.clock.now();
   MUSTER_ASSIGN(auto paces, exchange_paces(communicator, mine, op_for("comparing paces")));
+  between_.comparing += parts_.clock.now() - began;
   position_.paces = with_memory(std::move(paces), position_.paces);
   compares_at_ = to_int(progress_.committed) +
                  steps_until_next(position_.paces, options_.stragglers.compare_every);
@@ -83,7 +85,9 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
     const bool counts = options_.stragglers.rebalance && known != position_.paces.end();
     paces.push_back(counts ? *known : Pace{.worker = worker});
   }
-  return Assignment::counted(share_by_pace(options_.slices, paces, options_.active), workers);
+  const auto beyond = static_cast<std::int32_t>(workers.size()) - options_.standbys;
+  return Assignment::counted(
+      share_by_pace(options_.slices, paces, std::max(options_.active, beyond)), workers);
 }
 
 Status Trainer::rebalance() {

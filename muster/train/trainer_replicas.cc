@@ -62,7 +62,10 @@ bool Trainer::guards_memory() const { return compares_replicas() && group().size
 Result<std::vector<ReplicaReport>> Trainer::exchange(const ReplicaReport& mine,
                                                      std::string_view what) {
   parts_.now_doing(progress_.committed, what);
-  return exchange_reports(*parts_.generations.current().communicator, mine, op_for(what));
+  const TimePoint began = parts_.clock.now();
+  auto reports = exchange_reports(*parts_.generations.current().communicator, mine, op_for(what));
+  between_.comparing += parts_.clock.now() - began;
+  return reports;
 }
 
 // Whether the step may be settled: nobody goes back, and this worker stays.

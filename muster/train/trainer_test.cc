@@ -61,16 +61,41 @@ class Town {
     const std::lock_guard lock(mutex_);
     quarantined.insert(worker);
     std::erase(workers_, worker);
-    const auto before = communicators_;
-    form();
-    for (const auto& communicator : before)
-      communicator->abort(fail(ErrorCode::kPeerLost, "a worker was quarantined"));
+    replace();
+  }
+
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return workers_.size();
+  }
+
+  // All again in a new generation; the present one breaks.
+  void break_up() {
+    const std::lock_guard lock(mutex_);
+    replace();
+  }
+
+  // Until `count` workers have come so far as to call did() with `what`.
+  void did(std::int64_t what) {
+    const std::lock_guard lock(mutex_);
+    ++done_[what];
     changed_.notify_all();
+  }
+  bool wait_until_done(std::int64_t what, std::size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return done_[what] >= count; });
   }
 
   std::multiset<std::int32_t> quarantined;
 
  private:
+  void replace() {
+    const auto before = communicators_;
+    form();
+    for (const auto& communicator : before)
+      communicator->abort(fail(ErrorCode::kPeerLost, "the generation has ended"));
+    changed_.notify_all();
+  }
   void form() {
     generation_ = Generation{to_int(generation_) + 1};
     communicators_ = comm::create_loopback(static_cast<std::int32_t>(workers_.size()), generation_);
@@ -81,6 +106,7 @@ class Town {
   Generation generation_{0};
   std::vector<std::int32_t> workers_;
   std::vector<std::shared_ptr<comm::Communicator>> communicators_;
+  std::map<std::int64_t, std::size_t> done_;
 };
 
 class Inhabitant final : public Generations {
@@ -110,16 +136,33 @@ struct Flip {
   bool by_update = true;     // else by memory, before the next one
 };
 
-// DataParallel in a memory that fails once.
-class Flipping final : public parallel::Strategy {
+// The generation breaks when all but `worker` have applied this step.
+struct Break {
+  std::int32_t worker = 0;
+  std::int64_t step = 0;
+};
+
+struct Faults {
+  std::vector<Flip> flips;
+  std::optional<Break> breaks;
+};
+
+// DataParallel in a memory that fails once, or on a link that does.
+class Faulty final : public parallel::Strategy {
  public:
-  Flipping(std::unique_ptr<parallel::DataParallel> inner, std::optional<Flip> flip)
-      : inner_(std::move(inner)), flip_(flip) {}
+  Faulty(std::unique_ptr<parallel::DataParallel> inner, Town& town, std::int32_t worker,
+         const Faults& faults)
+      : inner_(std::move(inner)), town_(town), breaks_(faults.breaks), worker_(worker) {
+    for (const Flip& flip : faults.flips)
+      if (flip.worker == worker) flip_ = flip;
+  }
 
   Result<parallel::StepReport> step(const parallel::StepInput& input) override {
-    if (flip_ && !flip_->by_update && to_int(input.step) == flip_->step + 1) flip();
+    const std::int64_t step = to_int(input.step);
+    if (breaks_ && breaks_->step == step) return break_at(input);
+    if (flip_ && !flip_->by_update && step == flip_->step + 1) flip();
     auto report = inner_->step(input);
-    if (flip_ && flip_->by_update && report && to_int(input.step) == flip_->step) flip();
+    if (flip_ && flip_->by_update && report && step == flip_->step) flip();
     return report;
   }
   Status enter(std::shared_ptr<comm::Communicator> communicator,
@@ -140,15 +183,42 @@ class Flipping final : public parallel::Strategy {
   void set_optimizer_steps(std::int64_t steps) override { inner_->set_optimizer_steps(steps); }
 
  private:
+  // As if the link had broken before this rank heard of the last sum: it has not applied the step.
+  Result<parallel::StepReport> break_at(const parallel::StepInput& input) {
+    const Break here = *std::exchange(breaks_, std::nullopt);
+    const std::size_t others = town_.size() - 1;
+    std::vector<std::vector<std::byte>> before;
+    for (const auto& slice : state())
+      before.emplace_back(slice.tensor.bytes.begin(), slice.tensor.bytes.end());
+    auto report = inner_->step(input);
+    if (worker_ != here.worker) {
+      town_.did(here.step);
+      return report;
+    }
+    for (auto from = before.begin(); const auto& slice : state())
+      std::ranges::copy(*from++, slice.tensor.bytes.begin());
+    EXPECT_TRUE(town_.wait_until_done(here.step, others));
+    town_.break_up();
+    return fail(ErrorCode::kPeerLost, "the link broke");
+  }
+
+  std::vector<parallel::StateSlice> state() {
+    auto all = model_state();
+    std::ranges::move(optimizer_state(), std::back_inserter(all));
+    return all;
+  }
+
   void flip() {
-    auto state = model_state();
-    std::ranges::move(optimizer_state(), std::back_inserter(state));
-    state[flip_->tensor % state.size()].tensor.bytes[1] ^= std::byte{4};
+    auto all = state();
+    all[flip_->tensor % all.size()].tensor.bytes[1] ^= std::byte{4};
     flip_.reset();
   }
 
   const std::unique_ptr<parallel::DataParallel> inner_;
+  Town& town_;
   std::optional<Flip> flip_;
+  std::optional<Break> breaks_;
+  const std::int32_t worker_;
 };
 
 std::unique_ptr<parallel::DataParallel> make_strategy() {
@@ -167,8 +237,10 @@ class Rows final : public observe::Sink {
  public:
   void take(const observe::Record& record) noexcept override {
     if (const auto* notice = std::get_if<observe::Notice>(&record)) text += notice->text + "\n";
+    if (const auto* row = std::get_if<observe::Metrics>(&record)) steps.insert(to_int(row->step));
   }
   std::string text;
+  std::set<std::int64_t> steps;
 };
 
 struct End {
@@ -176,11 +248,12 @@ struct End {
   std::string error;
   std::string hash;
   std::string told;
+  std::set<std::int64_t> steps;  // that were told
 };
 
-End train_one(Town& town, std::int32_t worker, std::optional<Flip> flip) {
+End train_one(Town& town, std::int32_t worker, const Faults& faults) {
   Inhabitant generations(town, worker);
-  Flipping strategy(make_strategy(), flip);
+  Faulty strategy(make_strategy(), town, worker, faults);
   observe::Hub hub;
   const auto rows = std::make_shared<Rows>();
   const auto subscription = hub.subscribe(rows);
@@ -223,19 +296,16 @@ End train_one(Town& town, std::int32_t worker, std::optional<Flip> flip) {
   for (const auto& slice : strategy.optimizer_state()) hash.update(slice.tensor.bytes);
   end.hash = to_hex(hash.finish());
   end.told = rows->text;
+  end.steps = rows->steps;
   return end;
 }
 
-std::map<std::int32_t, End> train(Town& town, std::int32_t size, const std::vector<Flip>& flips) {
+std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& faults) {
   std::map<std::int32_t, End> ends;
   for (std::int32_t worker = 0; worker < size; ++worker) ends[worker];
   std::vector<std::jthread> threads;
-  for (std::int32_t worker = 0; worker < size; ++worker) {
-    std::optional<Flip> mine;
-    for (const Flip& flip : flips)
-      if (flip.worker == worker) mine = flip;
-    threads.emplace_back([&, worker, mine] { ends.at(worker) = train_one(town, worker, mine); });
-  }
+  for (std::int32_t worker = 0; worker < size; ++worker)
+    threads.emplace_back([&, worker] { ends.at(worker) = train_one(town, worker, faults); });
   threads.clear();
   return ends;
 }
@@ -254,7 +324,7 @@ void expect_well(const End& end, const std::string& hash) {
 
 void check_corruption(std::int32_t size, const Flip& flip, const std::string& expected) {
   Town town(size);
-  const auto ends = train(town, size, {flip});
+  const auto ends = train(town, size, {.flips = {flip}, .breaks = {}});
   EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{flip.worker})
       << size << " workers, step " << flip.step << ", tensor " << flip.tensor << " by "
       << (flip.by_update ? "update" : "memory") << "\n"
@@ -293,7 +363,7 @@ TEST(SilentCorruption, WithoutItNobodyGoes) {
 
 TEST(SilentCorruption, TheFirstRankSaysWhoItWas) {
   Town town(3);
-  const auto ends = train(town, 3, {{2, 7, 0}});
+  const auto ends = train(town, 3, {.flips = {{2, 7, 0}}, .breaks = {}});
   EXPECT_NE(
       ends.at(0).told.find("worker 2 (a thread) held other weights than the others after step "
                            "10"),
@@ -306,10 +376,23 @@ TEST(SilentCorruption, TheFirstRankSaysWhoItWas) {
 TEST(SilentCorruption, OfAllAtOnceIsUndone) {
   const std::string expected = undisturbed();
   Town town(2);
-  for (const auto& [worker, end] : train(town, 2, {{0, 7, 0}, {1, 7, 1}})) {
+  for (const auto& [worker, end] :
+       train(town, 2, {.flips = {{0, 7, 0}, {1, 7, 1}}, .breaks = {}})) {
     expect_well(end, expected);
   }
   EXPECT_TRUE(town.quarantined.empty());
+}
+
+// Whoever lacks the last step of a broken generation copies it; the first rank, which never saw it
+// applied, tells of it all the same.
+TEST(Recovery, EveryStepIsToldThoughTheFirstRankLacksOne) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t worker : {0, 1}) {
+    Town town(3);
+    const auto ends = train(town, 3, {.flips = {}, .breaks = Break{worker, 9}});
+    for (const auto& [rank, end] : ends) expect_well(end, expected);
+    EXPECT_EQ(ends.at(0).steps.size(), static_cast<std::size_t>(kSteps)) << "without " << worker;
+  }
 }
 
 }  // namespace
