@@ -25,6 +25,12 @@ add_library(muster_deflate INTERFACE)
 target_include_directories(muster_deflate SYSTEM INTERFACE ${DEFLATE_INCLUDE_DIR})
 target_link_libraries(muster_deflate INTERFACE ${DEFLATE_LIBRARY})
 
+find_path(HTTPLIB_INCLUDE_DIR httplib.h REQUIRED)
+find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
+add_library(muster_httplib INTERFACE)
+target_include_directories(muster_httplib SYSTEM INTERFACE ${HTTPLIB_INCLUDE_DIR})
+target_link_libraries(muster_httplib INTERFACE ${HTTPLIB_LIBRARY} Threads::Threads)
+
 if(MUSTER_TESTS)
   find_package(GTest REQUIRED)
   find_path(RAPIDCHECK_INCLUDE_DIR rapidcheck.h REQUIRED)

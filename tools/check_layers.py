@@ -43,6 +43,7 @@ THIRD_PARTY = {
     r"yaml-cpp/": ("job",),
     r"CLI/": ("cli", "app"),
     r"spdlog/": ("base",),
+    r"httplib\.h": ("app",),
     r"libdeflate\.h": ("data",),
     r"nlohmann/": ("base", "net", "observe", "job", "cluster", "data", "checkpoint", "train", "app",
                    "cli"),

@@ -25,10 +25,10 @@ Error file_error(std::string_view call, const Path& path, const std::error_code&
 }
 
 // open(2), again when a signal interrupts it.
-UniqueFd open_fd(const Path& path, int flags) {
+UniqueFd open_fd(const Path& path, int flags, mode_t mode = 0666) {
   int fd = -1;
   do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
   return UniqueFd(fd);
 }
@@ -90,6 +90,7 @@ int flags_of(Files::Open how) {
     case Files::Open::kAppend:
       return O_WRONLY | O_CREAT | O_APPEND;
     case Files::Open::kExclusive:
+    case Files::Open::kSecret:
       return O_WRONLY | O_CREAT | O_EXCL;
   }
   return O_RDONLY;
@@ -120,7 +121,7 @@ class Lock final : public FileLock {
 class SystemFiles final : public Files {
  public:
   Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) override {
-    UniqueFd fd = open_fd(path, flags_of(how));
+    UniqueFd fd = open_fd(path, flags_of(how), how == Open::kSecret ? 0600 : 0666);
     if (!fd) return file_error("open", path);
     return std::make_unique<SystemWritableFile>(std::move(fd), path);
   }

@@ -47,8 +47,9 @@ class Files {
   enum class Open : std::uint8_t {
     kTruncate,
     kAppend,
-    kExclusive
-  };  // kExclusive fails where the file exists
+    kExclusive,  // fails where the file exists
+    kSecret,     // likewise, and only its owner may read it
+  };
 
   virtual ~Files() = default;
   virtual Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) = 0;

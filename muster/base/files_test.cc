@@ -34,6 +34,10 @@ TEST_F(FilesTest, WritesAppendsAndTruncates) {
   EXPECT_EQ(files_.read(path).value(), "3");
   EXPECT_FALSE(write(path, "", Files::Open::kExclusive));
   EXPECT_TRUE(write(folder_ / "b", "", Files::Open::kExclusive));
+  EXPECT_FALSE(write(path, "", Files::Open::kSecret));
+  EXPECT_TRUE(write(folder_ / "c", "", Files::Open::kSecret));
+  EXPECT_EQ(std::filesystem::status(folder_ / "c").permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 TEST_F(FilesTest, ReadsPartsAndMaps) {

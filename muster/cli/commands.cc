@@ -8,11 +8,13 @@
 #include "muster/cli/help_command.h"
 #include "muster/cli/train_command.h"
 #include "muster/cli/validate_command.h"
+#include "muster/cli/worker_command.h"
 
 namespace muster::cli {
 
 void add_commands(CLI::App& app, Context& context) {
   add_train_command(app, context);
+  add_worker_command(app, context);
   add_validate_command(app, context);
   add_checkpoint_command(app, context);
   add_data_command(app, context);

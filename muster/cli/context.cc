@@ -48,6 +48,16 @@ ExitCode report(Context& context, const Error& error, ExitCode code) {
   return code;
 }
 
+Result<Path> worker_program(const Context& context) {
+  Path worker = context.program.parent_path() / "muster-worker";
+  if (context.files.exists(worker)) return worker;
+  return fail(
+      ErrorCode::kUnavailable,
+      fmt::format("[muster] {} is missing: it lies beside muster where both were built with "
+                  "libtorch; run script/quickstart, or cmake --build --preset release",
+                  worker.string()));
+}
+
 std::map<std::string, std::string> variables_of(char** environment) {
   std::map<std::string, std::string> variables;
   for (char** entry = environment; entry && *entry; ++entry) {

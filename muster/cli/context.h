@@ -40,6 +40,9 @@ struct Context {
 ExitCode report(Context& context, const Error& error);
 ExitCode report(Context& context, const Error& error, ExitCode code);
 
+// The program of training processes; kUnavailable where it is not beside this one.
+Result<Path> worker_program(const Context& context);
+
 // The process's variables.
 std::map<std::string, std::string> variables_of(char** environment);
 

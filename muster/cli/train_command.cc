@@ -57,10 +57,12 @@ Status check_one_host(const TrainArguments& arguments) {
       read_host(arguments.rendezvous).is_this && read_host(arguments.hosts).is_this) {
     return ok();
   }
-  return fail(ErrorCode::kUnsupported,
-              "[train] several hosts are not in this version yet; train on this one with "
-              "--workers N; --nnodes 1, --node-rank 0, and localhost as --rdzv-endpoint or -H are "
-              "accepted");
+  return fail(
+      ErrorCode::kUnsupported,
+      "[train] one command for several hosts is not in this version yet; train on this one with "
+      "--workers N and let others join (workers.listen, muster worker); --nnodes 1, --node-rank 0, "
+      "and localhost as --rdzv-endpoint or -H are "
+      "accepted");
 }
 
 // As launchers say it; empty: as the job file says.
@@ -110,15 +112,6 @@ std::string resume_command(const TrainArguments& arguments, const std::string& p
     if (with_length || !is_length(set)) command += " --set " + app::shell_quoted(set);
   }
   return command;
-}
-
-Result<Path> worker_program(const Context& context) {
-  Path worker = context.program.parent_path() / "muster-worker";
-  if (context.files.exists(worker)) return worker;
-  return fail(ErrorCode::kUnavailable,
-              fmt::format("[train] {} is missing: it lies beside muster where both were built with "
-                          "libtorch; run script/quickstart, or cmake --build --preset release",
-                          worker.string()));
 }
 
 Result<std::optional<Path>> run_to_resume(const TrainArguments& arguments, const job::JobSpec& job,

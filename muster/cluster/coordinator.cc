@@ -38,7 +38,7 @@ class Shell : public std::enable_shared_from_this<Shell> {
 
   void broadcast(const Message& message) { perform(state_.broadcast(message)); }
 
-  // After a join and when the timer has fired; anything else only makes what is due later.
+  // After what makes something due sooner, and when the timer has fired.
   void schedule() {
     const auto next = state_.next_clock(clock_.now());
     if (next == scheduled_) return;
@@ -66,7 +66,8 @@ class Shell : public std::enable_shared_from_this<Shell> {
  private:
   void on_message(PeerId peer, const Message& message) {
     perform(state_.on_message(peer, message, clock_.now()));
-    if (std::holds_alternative<Join>(message)) schedule();
+    if (std::holds_alternative<Join>(message) || std::holds_alternative<Suspect>(message))
+      schedule();
   }
 
   void on_closed(PeerId peer, const Error& why) {

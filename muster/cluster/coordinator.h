@@ -15,6 +15,7 @@
 #include "muster/base/log.h"
 #include "muster/cluster/membership.h"
 #include "muster/cluster/messages.h"
+#include "muster/cluster/suspicions.h"
 #include "muster/net/network.h"
 
 namespace muster::cluster {
@@ -22,20 +23,23 @@ namespace muster::cluster {
 struct CoordinatorOptions {
   MembershipPolicy policy;
   Duration join_timeout = std::chrono::seconds(60);  // for the first generation
+  std::int32_t own = 1;  // numbers below are those of workers that the launcher starts
+  Enlisted enlistment;   // what a host that offers a worker is told, but for the number
 };
 
 using PeerId = std::uint64_t;  // one control connection; never reused
 
 // What the coordinator tells whoever runs it (the launcher). Called on the loop's thread.
 struct CoordinatorEvents {
-  std::function<void(std::int32_t worker)> on_join;
+  std::function<void(const WorkerInfo& worker)> on_join;
   std::function<void(const Welcome& generation)> on_generation;  // rank: kNoRank
   std::function<void(std::int32_t worker, const Progress&)> on_progress;
   std::function<void(std::int32_t worker, const Bytes& content)> on_report;
   std::function<void(std::int32_t worker, const Bytes& content)> on_dumped;
   // A worker told of its own failure; error.peer: the worker it accuses.
   std::function<void(std::int32_t worker, const Error&, const Progress&)> on_failure;
-  // Connection lost without Leave (kPeerLost), or silent for too long (kTimeout).
+  // Connection lost without Leave (kPeerLost), silent for too long (kTimeout), out of the others'
+  // reach (kUnavailable), or at fault by its own account (kCorrupt).
   std::function<void(std::int32_t worker, const Error&)> on_lost;
   std::function<void(std::int32_t worker)> on_leave;
   // A worker was told to go; `stays`: there would be too few without it.
@@ -83,12 +87,17 @@ class CoordinatorState {
   };
 
   void join(PeerId peer, const Join& message, TimePoint now);
+  void enlist(PeerId peer, const Enlist& message);
+  std::optional<std::int32_t> free_number() const;
+  void refuse(PeerId peer, std::string why);
+  void suspect(const Worker& worker, const Suspect& message, TimePoint now);
+  void settle_suspicions(TimePoint now);
   void decide(TimePoint now);
-  void publish(const std::vector<std::int32_t>& members, bool planned);
+  void publish(const std::vector<std::int32_t>& members, bool planned, TimePoint now);
   void drain(Worker& worker, TimePoint now);
   void end();
   void turn_away(PeerId peer);  // it comes after the end
-  void exclude(PeerId peer, const WorkerInfo& info);
+  void exclude(PeerId peer, const Candidate& candidate);
   void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
   Failure by_worker(Failure failure) const;
   void lose(Worker& worker, Error why);
@@ -104,11 +113,15 @@ class CoordinatorState {
   TimePoint started_;
   Logger log_;
   std::map<PeerId, Worker> workers_;
+  std::map<PeerId, std::int32_t> enlisted_;  // numbers that are promised
+  Suspicions suspicions_;
+  std::string complaint_;  // the last one
   std::optional<TimePoint> last_join_;
   std::vector<std::int32_t> current_;
   std::vector<std::int32_t> replaced_;   // see MembershipView
   std::vector<std::int32_t> newcomers_;  // of the present generation, if it is not the first
   Generation generation_{0};
+  bool again_ = false;  // the present generation does not work: another, though of the same
   bool gave_up_ = false;
   bool ending_ = false;  // somebody has left in good order: the training is over
   std::string reason_;

@@ -39,12 +39,14 @@ std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& mes
     join(peer, *hello, now);
     return take_actions();
   }
+  if (const auto* offer = std::get_if<Enlist>(&message)) {
+    enlist(peer, *offer);
+    return take_actions();
+  }
   const auto found = workers_.find(peer);
   if (found == workers_.end()) {
-    actions_.emplace_back(CloseAction{
-        peer, fail(ErrorCode::kInvalid,
-                   fmt::format("[cluster/coordinator] a peer sent \"{}\" before it joined",
-                               name(message)))});
+    refuse(peer,
+           fmt::format("[cluster/coordinator] a peer sent \"{}\" before it joined", name(message)));
     return take_actions();
   }
   found->second.candidate.silence.heard(now);
@@ -76,6 +78,8 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     worker.candidate.leaving = true;
     lose(worker, quarantine->why);
     decide(now);
+  } else if (const auto* suspicion = std::get_if<Suspect>(&message)) {
+    suspect(worker, *suspicion, now);
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
     answer(peer, *request);
   } else if (std::holds_alternative<Drain>(message)) {
@@ -88,11 +92,13 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
       if (events.on_leave) events.on_leave(number);
     });
   } else {
-    actions_.emplace_back(CloseAction{
-        peer, fail(ErrorCode::kInvalid,
-                   fmt::format("[cluster/coordinator] {} sent \"{}\", which only a coordinator may",
-                               where(worker.candidate.info), name(message)))});
+    refuse(peer, fmt::format("[cluster/coordinator] {} sent \"{}\", which only a coordinator may",
+                             where(worker.candidate.info), name(message)));
   }
+}
+
+void CoordinatorState::refuse(PeerId peer, std::string why) {
+  actions_.emplace_back(CloseAction{peer, fail(ErrorCode::kInvalid, std::move(why))});
 }
 
 void CoordinatorState::turn_away(PeerId peer) {
@@ -132,13 +138,10 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   const bool misnumbered =
       message.info.worker < 0 || message.info.worker >= options_.policy.max_workers;
   if (twice || misnumbered) {
-    actions_.emplace_back(
-        CloseAction{peer, fail(ErrorCode::kInvalid,
-                               fmt::format("[cluster/join] {} is refused: {}", where(message.info),
-                                           twice ? "a worker of this number has joined already"
-                                                 : fmt::format("workers are numbered 0 to {}",
-                                                               options_.policy.max_workers - 1)))});
-    return;
+    return refuse(peer, fmt::format("[cluster/join] {} is refused: {}", where(message.info),
+                                    twice ? "a worker of this number has joined already"
+                                          : fmt::format("workers are numbered 0 to {}",
+                                                        options_.policy.max_workers - 1)));
   }
   std::erase_if(workers_, [&](const auto& entry) {
     return entry.second.candidate.info.worker == message.info.worker;
@@ -149,14 +152,70 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   worker.candidate.joined_at = now;
   worker.candidate.silence.heard(now);
   last_join_ = now;
-  tell([number = message.info.worker](const CoordinatorEvents& events) {
-    if (events.on_join) events.on_join(number);
+  tell([info = message.info](const CoordinatorEvents& events) {
+    if (events.on_join) events.on_join(info);
   });
   if (ending_) turn_away(peer);
   decide(now);
 }
 
+// The numbers after the launcher's own are for those who come from elsewhere.
+std::optional<std::int32_t> CoordinatorState::free_number() const {
+  for (std::int32_t number = options_.own; number < options_.policy.max_workers; ++number) {
+    const auto is_here = [number](const auto& entry) {
+      return entry.second.candidate.info.worker == number && entry.second.candidate.connected;
+    };
+    const auto is_promised = [number](const auto& entry) { return entry.second == number; };
+    if (std::ranges::none_of(workers_, is_here) && std::ranges::none_of(enlisted_, is_promised))
+      return number;
+  }
+  return std::nullopt;
+}
+
+void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
+  const std::string from =
+      fmt::format("[cluster/join] a worker from {} (pid {}) ", message.host, message.pid);
+  if (ending_) return refuse(peer, from + "comes too late: the training is over");
+  const auto number = free_number();
+  if (!number) {
+    return refuse(peer, from + fmt::format("finds no place: all {} (workers.max_workers) are taken",
+                                           options_.policy.max_workers));
+  }
+  enlisted_[peer] = *number;
+  Enlisted answer = options_.enlistment;
+  answer.worker = *number;
+  answer.workers = std::max(*number + 1, options_.policy.start_workers);
+  actions_.emplace_back(SendAction{peer, std::move(answer)});
+}
+
+// ---- workers that cannot work together
+
+void CoordinatorState::suspect(const Worker& worker, const Suspect& message, TimePoint now) {
+  if (message.generation != generation_) return;
+  const auto rank = static_cast<std::size_t>(to_int(message.why.peer));
+  const auto accused = rank < current_.size() ? std::optional(current_[rank]) : std::nullopt;
+  log_->debug("[cluster/membership] {} suspects {}: {}", where(worker.candidate.info),
+              accused ? fmt::format("worker {}", *accused) : "nobody", message.why.message);
+  suspicions_.accuse(worker.candidate.info.worker, accused, now);
+  if (accused) complaint_ = message.why.message;
+}
+
+void CoordinatorState::settle_suspicions(TimePoint now) {
+  if (now < suspicions_.due()) return;
+  again_ = true;
+  const auto victim = suspicions_.rule(current_);
+  if (!victim) return;
+  Worker& worker = *find_worker(*victim);
+  worker.candidate.cut_off = true;
+  lose(worker,
+       fail(ErrorCode::kUnavailable,
+            fmt::format("[cluster/membership] {} lives, but others in generation {} cannot work "
+                        "with it, because its link is cut or it hangs: {}",
+                        where(worker.candidate.info), to_int(generation_), complaint_)));
+}
+
 std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, TimePoint now) {
+  enlisted_.erase(peer);
   const auto found = workers_.find(peer);
   if (found == workers_.end()) return take_actions();
   auto& worker = found->second;
@@ -184,6 +243,7 @@ std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
                           "host is only slow",
                           where(candidate.info), std::chrono::duration<double>(silent).count())));
   }
+  settle_suspicions(now);
   decide(now);
   if (generation_ == Generation{0} && !gave_up_ && now - started_ >= options_.join_timeout) {
     gave_up_ = true;
@@ -198,13 +258,14 @@ std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
 
 std::string CoordinatorState::missing_workers() const {
   std::string missing;
-  for (std::int32_t worker = 0; worker < options_.policy.max_workers; ++worker) {
+  const auto expected = std::max(options_.policy.min_workers, options_.policy.start_workers);
+  for (std::int32_t worker = 0; worker < expected; ++worker) {
     const bool here = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
       return entry.second.candidate.info.worker == worker && entry.second.candidate.connected;
     });
     if (!here) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", worker);
   }
-  return fmt::format("workers {} of {} did not join", missing, options_.policy.max_workers);
+  return fmt::format("workers {} of {} did not join", missing, expected);
 }
 
 void CoordinatorState::lose(Worker& worker, Error why) {
@@ -223,11 +284,12 @@ void CoordinatorState::decide(TimePoint now) {
   auto decision = decide_membership(now, view, options_.policy);
   if (decision.reason != reason_) log_->debug("[cluster/membership] {}", decision.reason);
   reason_ = std::move(decision.reason);
-  if (decision.members && (*decision.members != current_ || !replaced_.empty()))
-    publish(*decision.members, decision.planned);
+  if (decision.members && (*decision.members != current_ || !replaced_.empty() || again_))
+    publish(*decision.members, decision.planned && !again_, now);
 }
 
-void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool planned) {
+void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool planned,
+                               TimePoint now) {
   const std::vector<std::int32_t> before = current_;
   newcomers_.clear();
   if (!before.empty()) {
@@ -237,6 +299,8 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
         });
   }
   replaced_.clear();
+  again_ = false;
+  suspicions_.on_generation(now);
   current_ = members;
   generation_ = Generation{to_int(generation_) + 1};
   Welcome welcome{generation_, kNoRank, {}, planned};
@@ -250,20 +314,24 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
     welcome.rank = rank_of(members, worker.candidate.info.worker);
     if (welcome.rank != kNoRank) actions_.emplace_back(SendAction{peer, welcome});
     if (worker.lost && worker.candidate.connected && !worker.candidate.leaving)
-      exclude(peer, worker.candidate.info);
+      exclude(peer, worker.candidate);
     const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&
                            rank_of(before, worker.candidate.info.worker) != kNoRank;
     if (dismissed) actions_.emplace_back(SendAction{peer, Dismiss{generation_}});
   }
 }
 
-// One that was silent and may wake up must learn that the others have gone on without it.
-void CoordinatorState::exclude(PeerId peer, const WorkerInfo& info) {
+// One that was silent and may wake up, or that others cannot reach, must learn that they have gone
+// on without it.
+void CoordinatorState::exclude(PeerId peer, const Candidate& candidate) {
   actions_.emplace_back(CloseAction{
       peer, fail(ErrorCode::kStale,
-                 fmt::format("[cluster/heartbeat] {} was silent for too long and is no longer part "
-                             "of the job, which goes on in generation {}",
-                             where(info), to_int(generation_)))});
+                 fmt::format(
+                     "[cluster/membership] {} {} and is no longer part of the job, which "
+                     "goes on in generation {}",
+                     where(candidate.info),
+                     candidate.cut_off ? "is out of the others' reach" : "was silent for too long",
+                     to_int(generation_)))});
 }
 
 std::vector<Action> CoordinatorState::broadcast(const Message& message) {
@@ -316,6 +384,7 @@ TimePoint CoordinatorState::next_clock(TimePoint now) const noexcept {
   };
   if (generation_ == Generation{0} && !gave_up_) consider(started_ + options_.join_timeout);
   if (last_join_) consider(*last_join_ + options_.policy.settle);
+  if (!ending_) consider(suspicions_.due());
   for (const auto& [peer, worker] : workers_)
     if (worker.candidate.connected && !worker.candidate.leaving)
       consider(worker.candidate.silence.last_heard() + patience(worker.candidate, options_.policy));

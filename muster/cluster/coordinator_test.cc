@@ -252,5 +252,126 @@ TEST_F(ElasticCoordinatorTest, WhoAccusesARankAccusesTheWorkerThatItWas) {
   EXPECT_EQ(told(), Told{"accused 2"});
 }
 
+// Three of its own, and two places for others.
+class OpenCoordinatorTest : public ElasticCoordinatorTest {
+ protected:
+  OpenCoordinatorTest() {
+    CoordinatorOptions options;
+    options.policy.start_workers = options.own = 3;
+    options.policy.max_workers = 5;
+    options.enlistment = {0, 0, "/runs/a", "name: a"};
+    state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
+    for (std::int32_t worker = 0; worker < 3; ++worker)
+      join(static_cast<PeerId>(worker + 1), worker);
+    told();
+  }
+  std::int32_t enlist(PeerId peer) {
+    say(peer, Enlist{"elsewhere", 7});
+    if (closed_.contains(peer)) return -1;
+    return std::get<Enlisted>(sent_[peer].back()).worker;
+  }
+};
+
+TEST_F(OpenCoordinatorTest, HostsThatOfferAWorkerGetANumberAndTheJob) {
+  EXPECT_EQ(enlist(11), 3);
+  EXPECT_EQ(std::get<Enlisted>(sent_[11].back()).job, "name: a");
+  EXPECT_EQ(enlist(12), 4);
+  EXPECT_EQ(enlist(13), -1);
+  EXPECT_NE(closed_.at(13).message.find("all 5 (workers.max_workers) are taken"),
+            std::string::npos);
+}
+
+TEST_F(OpenCoordinatorTest, ANumberIsFreeAgainWhenItsHostAndWorkerAreGone) {
+  enlist(11);
+  join(21, 3);
+  close(11);
+  EXPECT_EQ(enlist(12), 4) << "the worker is still there";
+  close(21);
+  EXPECT_EQ(enlist(13), 3);
+  close(12);
+  EXPECT_EQ(enlist(14), 4);
+}
+
+TEST_F(OpenCoordinatorTest, NewcomersComeTogether) {
+  join(21, 3);
+  EXPECT_EQ(told(), Told{});
+  join(22, 4);
+  EXPECT_EQ(told(), Told{"generation 2"}) << "there is nobody to wait for any more";
+  EXPECT_TRUE(last_welcome(21).planned);
+}
+
+TEST_F(OpenCoordinatorTest, OneWaitsForOthersOnlyALittle) {
+  join(21, 3);
+  now_ = state_->next_clock(now_);
+  perform(state_->on_clock(now_));
+  EXPECT_EQ(told(), Told{"generation 2"});
+  EXPECT_EQ(last_welcome(21).members.size(), 4U);
+}
+
+TEST_F(OpenCoordinatorTest, AfterTheEndNobodyIsEnlisted) {
+  say(1, Leave{});
+  EXPECT_EQ(enlist(11), -1);
+  EXPECT_NE(closed_.at(11).message.find("too late"), std::string::npos);
+}
+
+class SuspicionTest : public ElasticCoordinatorTest {
+ protected:
+  SuspicionTest() {
+    events_.on_lost = [this](std::int32_t worker, const Error& why) {
+      note(why.code == ErrorCode::kUnavailable ? "out of reach" : "lost", worker);
+    };
+  }
+  void suspect(PeerId peer, std::int32_t rank) {
+    say(peer, Suspect{state_->generation(), fail(ErrorCode::kTimeout, "no answer", Rank{rank})});
+  }
+  void wait() {
+    now_ = state_->next_clock(now_);
+    perform(state_->on_clock(now_));
+  }
+};
+
+TEST_F(SuspicionTest, FirstTheSameTryAgain) {
+  suspect(1, 1);
+  suspect(2, 0);
+  EXPECT_EQ(told(), Told{}) << "perhaps one of them is dead";
+  wait();
+  EXPECT_EQ(told(), Told{"generation 2"});
+  EXPECT_EQ(last_welcome(3).members.size(), 3U);
+  EXPECT_FALSE(last_welcome(3).planned);
+}
+
+TEST_F(SuspicionTest, ThenTheyGoOnWithoutOne) {
+  suspect(1, 1);
+  wait();
+  suspect(1, 1);
+  suspect(2, 0);
+  suspect(3, 1);
+  told();
+  wait();
+  EXPECT_EQ(told(), (Told{"out of reach 1", "generation 3"}));
+  EXPECT_EQ(last_welcome(3).members.size(), 2U);
+  EXPECT_EQ(closed_.at(2).code, ErrorCode::kStale);
+}
+
+TEST_F(SuspicionTest, ADeathExplainsEverything) {
+  suspect(1, 1);
+  close(2);
+  EXPECT_EQ(told(), (Told{"lost 1", "generation 2"}));
+  suspect(3, 0);
+  wait();
+  EXPECT_EQ(told(), Told{"generation 3"}) << "the dead one was not sent away";
+}
+
+TEST_F(SuspicionTest, WhatWasSaidOfAnEarlierGenerationIsForgotten) {
+  close(2);
+  told();
+  say(1, Suspect{Generation{1}, fail(ErrorCode::kTimeout, "no answer", Rank{2})});
+  now_ += seconds(3);
+  say(1, Heartbeat{});
+  say(3, Heartbeat{});
+  perform(state_->on_clock(now_));
+  EXPECT_EQ(told(), Told{});
+}
+
 }  // namespace
 }  // namespace muster::cluster

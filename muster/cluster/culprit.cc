@@ -59,6 +59,10 @@ void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
     return;
   }
   const bool silent = worker.lost->code == ErrorCode::kTimeout;
+  if (worker.lost->code == ErrorCode::kUnavailable) {
+    charges.push_back({Strength::kSilent, worker.lost_at, worker.rank, "is out of others' reach"});
+    return;
+  }
   const auto reason = !silent         ? "lost its connection"
                       : worker.joined ? "was silent for too long"
                                       : "did not join in time";

@@ -16,7 +16,9 @@
 #include "muster/base/log.h"
 #include "muster/base/process.h"
 #include "muster/base/result.h"
+#include "muster/cluster/autoscale.h"
 #include "muster/cluster/messages.h"
+#include "muster/net/network.h"
 
 namespace muster::cluster {
 
@@ -24,6 +26,7 @@ struct LaunchSpec {
   std::vector<std::string> command;                // of every worker
   std::map<std::string, std::string> environment;  // added for every worker
   std::int32_t workers = 1;
+  std::int32_t max_workers = 1;   // with those that other hosts start
   std::int32_t min_workers = 1;   // with so many the job goes on; with fewer it waits for new ones
   std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died
   std::string join_flag;          // what the command of a new one has besides
@@ -34,6 +37,11 @@ struct LaunchSpec {
   Duration heartbeat_timeout = std::chrono::seconds(10);
   Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
   bool insecure_plaintext = false;                  // see net::NetworkOptions
+  std::optional<net::Address> listen;               // for workers of other hosts; none: this host's
+  Path credentials;     // file in which those find "host:port credentials"
+  Enlisted enlistment;  // see CoordinatorOptions
+  ScaleRule scale;      // none: no workers come and go by themselves; asked on the launcher's loop
+  Duration scale_every = std::chrono::seconds(30);
 };
 
 // A worker that failed, and with it the job or not: the first culprit, not those who fell over it.
@@ -69,6 +77,10 @@ class LaunchObserver {
   virtual void on_loss(const JobFailure& /*loss*/, std::int32_t /*left*/, std::int32_t /*wanted*/) {
   }
   virtual void on_restart(Rank /*rank*/, int /*pid*/) {}
+  // Workers of other hosts can join here, with the credentials in LaunchSpec::credentials.
+  virtual void on_listening(const net::Address& /*address*/) {}
+  virtual void on_scale(std::int32_t /*from*/, const ScaleWish& /*to*/) {}
+  virtual void on_arrival(const WorkerInfo& /*elsewhere*/) {}
   // A worker was told to go, and does, or stays because too few would be left: then all stop.
   virtual void on_drain(Rank /*rank*/, bool /*stays*/) {}
   virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}

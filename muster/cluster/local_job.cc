@@ -29,9 +29,9 @@ LocalJob::LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver
       on_over_(std::move(on_over)),
       restarts_left_(spec.max_restarts) {}
 
-WorkerProcess* LocalJob::find(std::int32_t worker) {
-  const auto index = static_cast<std::size_t>(worker);
-  return index < workers_.size() ? workers_[index].get() : nullptr;
+WorkerProcess* LocalJob::find(std::int32_t worker) const {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? nullptr : found->second.get();
 }
 
 CoordinatorEvents LocalJob::coordinator_events() {
@@ -39,6 +39,9 @@ CoordinatorEvents LocalJob::coordinator_events() {
   events.on_generation = [this](const Welcome& generation) {
     published_ = true;
     waiting_timer_ = nullptr;
+    generation_ = generation.generation;
+    members_.clear();
+    for (const auto& member : generation.members) members_.push_back(member.info.worker);
     for (const auto& member : generation.members)
       if (auto* worker = find(member.info.worker)) {
         worker->evidence.joined = true;
@@ -57,8 +60,12 @@ CoordinatorEvents LocalJob::coordinator_events() {
     take_dump(number, content);
   };
   events.on_leave = [this](std::int32_t number) {
-    if (auto* worker = find(number)) worker->evidence.left = true;
+    if (auto* worker = find(number)) {
+      worker->evidence.left = true;
+      worker->gone();
+    }
     if (coordinator_ != nullptr) drop_latecomers();
+    check_over();
   };
   events.on_failure = [this](std::int32_t number, const Error& error, const Progress& progress) {
     auto* worker = find(number);
@@ -73,36 +80,51 @@ CoordinatorEvents LocalJob::coordinator_events() {
     if (worker == nullptr || worker->evidence.lost) return;
     worker->evidence.lost = why;
     worker->evidence.lost_at = loop_.clock().now();
+    worker->gone();
     consider();
+    check_over();
   };
   events.on_lost = lose;
   events.on_join_timeout = [this, lose](const Error& why) {
-    for (std::size_t i = 0; i < workers_.size(); ++i)
-      if (!workers_[i]->evidence.joined && !workers_[i]->here)
-        lose(static_cast<std::int32_t>(i), why);
+    for (const auto& [number, worker] : workers_)
+      if (!worker->evidence.joined && !worker->here) lose(number, why);
   };
   events.on_drain = [this](std::int32_t number, bool stays) {
     if (auto* worker = find(number)) worker->drained = !stays;
     observer_.on_drain(Rank{number}, stays);
     if (stays) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
   };
-  events.on_join = [this](std::int32_t number) {
-    if (auto* worker = find(number)) worker->here = true;
-  };
+  events.on_join = [this](const WorkerInfo& info) { welcome(info); };
   return events;
+}
+
+// One of ours, or one that another host has started.
+void LocalJob::welcome(const WorkerInfo& info) {
+  auto* worker = find(info.worker);
+  if (worker == nullptr || (worker->is_elsewhere() && worker->ended())) {
+    auto& place = workers_[info.worker];
+    if (place) replaced_.push_back(std::move(place));
+    place = std::make_unique<WorkerProcess>(info, log_);
+    worker = place.get();
+    observer_.on_arrival(info);
+  }
+  worker->here = true;
 }
 
 void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers,
                      Spawn spawn) {
   coordinator_ = &coordinator;
-  workers_ = std::move(workers);
   spawn_ = std::move(spawn);
-  for (auto& worker : workers_) watch(*worker);
+  for (auto& worker : workers) {
+    watch(*worker);
+    workers_[to_int(worker->evidence.rank)] = std::move(worker);
+  }
+  if (spec_.scale) scale_later();
 }
 
 // The training is over before they were ready for it.
 void LocalJob::drop_latecomers() {
-  for (auto& worker : workers_) {
+  for (auto& [number, worker] : workers_) {
     if (worker->evidence.joined || worker->here) continue;
     worker->written_off = true;
     worker->kill();
@@ -127,7 +149,7 @@ void LocalJob::consider() {
   if (state_ == State::kEnding || state_ == State::kOver) return;
   std::vector<Evidence> evidence;
   evidence.reserve(workers_.size());
-  for (const auto& worker : workers_)
+  for (const auto& [number, worker] : workers_)
     if (!worker->written_off) evidence.push_back(worker->evidence);
   verdict_ = judge(evidence, signal_ ? std::optional(128 + *signal_) : std::nullopt);
   if (!verdict_) return;
@@ -169,25 +191,28 @@ bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
 // A worker that was not told to go leaves when all have finished and the last checkpoint is
 // written.
 bool LocalJob::is_done() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const auto& worker) { return worker->evidence.left && !worker->drained; });
+  return std::ranges::any_of(workers_, [](const auto& entry) {
+    return entry.second->evidence.left && !entry.second->drained;
+  });
 }
 
 std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
-  return static_cast<std::int32_t>(
-      std::count_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
-        return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
-               worker->evidence.joined && !worker->evidence.left;
-      }));
+  return static_cast<std::int32_t>(std::ranges::count_if(workers_, [&](const auto& entry) {
+    const auto& worker = entry.second;
+    return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
+           worker->evidence.joined && !worker->evidence.left;
+  }));
 }
 
 // Those that have been started and not joined yet, and the one that will be for `culprit`.
 std::int32_t LocalJob::coming_without(const WorkerProcess& culprit) const {
-  const auto under_way = std::count_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+  const auto under_way = std::ranges::count_if(workers_, [&](const auto& entry) {
+    const auto& worker = entry.second;
     return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
            !worker->evidence.joined;
   });
-  return static_cast<std::int32_t>(under_way) + (restarts_left_ > 0 && !signal_ ? 1 : 0);
+  const bool anew = restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere();
+  return static_cast<std::int32_t>(under_way) + (anew ? 1 : 0);
 }
 
 void LocalJob::give_up_waiting() {
@@ -216,7 +241,7 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   const std::int32_t left = left_without(culprit);
   const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
   observer_.on_loss(loss, left, wanted);
-  replace(to_int(culprit.evidence.rank));
+  if (!culprit.is_elsewhere()) replace(to_int(culprit.evidence.rank));
   if (wanted > 0)
     waiting_timer_ =
         loop_.call_at(loop_.clock().now() + spec_.join_timeout, [this] { give_up_waiting(); });
@@ -228,12 +253,71 @@ void LocalJob::write_off(WorkerProcess& culprit) {
 void LocalJob::replace(std::int32_t worker) {
   if (restarts_left_ == 0 || signal_ || is_done()) return;
   --restarts_left_;
+  if (start(worker)) observer_.on_restart(Rank{worker}, find(worker)->pid());
+}
+
+// One that joins those who train.
+bool LocalJob::start(std::int32_t worker) {
   auto started = spawn_(worker, true);
-  if (!started) return log_->warn("[cluster/launcher] {}", started.error().message);
-  auto& place = workers_[static_cast<std::size_t>(worker)];
-  replaced_.push_back(std::exchange(place, std::move(*started)));
+  if (!started) {
+    log_->warn("[cluster/launcher] {}", started.error().message);
+    return false;
+  }
+  auto& place = workers_[worker];
+  if (place) replaced_.push_back(std::move(place));
+  place = std::move(*started);
   watch(*place);
-  observer_.on_restart(Rank{worker}, place->pid());
+  return true;
+}
+
+// ---- as many as are wanted
+
+void LocalJob::scale_later() {
+  scale_timer_ = loop_.call_at(loop_.clock().now() + spec_.scale_every, [this] { scale(); });
+}
+
+Step LocalJob::newest_step() const {
+  Step newest{0};
+  for (const auto& [number, worker] : workers_) newest = std::max(newest, worker->progress.step);
+  return newest;
+}
+
+// Nobody is sent away, or started, before those who are on the way have come, or gone.
+void LocalJob::scale() {
+  scale_later();
+  if (state_ != State::kRunning || signal_ || !published_ || is_done()) return;
+  const Step step = newest_step();
+  const double seconds = std::chrono::duration<double>(spec_.scale_every).count();
+  const auto now = static_cast<std::int32_t>(members_.size());
+  const ScaleView view{.workers = now,
+                       .rate = static_cast<double>(to_int(step) - to_int(scaled_step_)) / seconds,
+                       .steady = scaled_generation_ == generation_,
+                       .least = spec_.min_workers,
+                       .most = spec_.max_workers};
+  scaled_step_ = step;
+  scaled_generation_ = generation_;
+  const bool changing = std::ranges::any_of(workers_, [](const auto& entry) {
+    const WorkerProcess& worker = *entry.second;
+    return !worker.ended() && (!worker.evidence.joined || worker.drained);
+  });
+  ScaleWish wish = spec_.scale(view);
+  wish.workers = std::clamp(wish.workers, view.least, view.most);
+  if (changing || wish.workers == now) return;
+  observer_.on_scale(now, wish);
+  wish.workers > now ? grow_to(wish.workers) : shrink_to(wish.workers);
+}
+
+void LocalJob::grow_to(std::int32_t wanted) {
+  auto missing = wanted - static_cast<std::int32_t>(members_.size());
+  for (std::int32_t number = 0; number < spec_.max_workers && missing > 0; ++number) {
+    const WorkerProcess* there = find(number);
+    if ((there == nullptr || there->ended()) && start(number)) --missing;
+  }
+}
+
+void LocalJob::shrink_to(std::int32_t wanted) {
+  for (auto i = static_cast<std::size_t>(wanted); i < members_.size(); ++i)
+    if (auto* worker = find(members_[i])) worker->ask_to_leave();
 }
 
 // What the culprit said, what others saw of it, or how it ended.
@@ -246,7 +330,7 @@ Error LocalJob::error_of(const WorkerProcess& culprit) const {
   } else if (!culprit.evidence.end && culprit.evidence.lost) {
     error = *culprit.evidence.lost;
   } else if (!culprit.evidence.end) {
-    for (const auto& other : workers_)
+    for (const auto& [number, other] : workers_)
       if (other->evidence.reported && other->evidence.reported->peer == rank)
         error = *other->evidence.reported;
   }
@@ -263,26 +347,27 @@ void LocalJob::end_all(const Error& why) {
 }
 
 void LocalJob::kill_all() {
-  for (const auto& worker : workers_) worker->kill();
-  for (const auto& worker : replaced_) worker->kill();
+  for (WorkerProcess* worker : all()) worker->kill();
 }
 
 // ---- the end
 
+// Those who work and those who have been replaced.
+std::vector<WorkerProcess*> LocalJob::all() const {
+  std::vector<WorkerProcess*> everybody;
+  for (const auto& [number, worker] : workers_) everybody.push_back(worker.get());
+  for (const auto& worker : replaced_) everybody.push_back(worker.get());
+  return everybody;
+}
+
 void LocalJob::check_over() {
   if (state_ == State::kOver) return;
-  bool silent = true;
-  for (const auto* group : {&workers_, &replaced_}) {
-    for (const auto& worker : *group) {
-      if (!worker->ended()) return;
-      silent = silent && worker->output_ended();
-    }
-  }
-  if (silent) return finish();
+  const auto everybody = all();
+  if (!std::ranges::all_of(everybody, &WorkerProcess::ended)) return;
+  if (std::ranges::all_of(everybody, &WorkerProcess::output_ended)) return finish();
   if (!drain_timer_)
     drain_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
-      for (const auto& worker : workers_) worker->stop_reading();
-      for (const auto& worker : replaced_) worker->stop_reading();
+      for (WorkerProcess* worker : all()) worker->stop_reading();
       finish();
     });
 }
@@ -293,12 +378,12 @@ void LocalJob::finish() {
   if (state_ == State::kOver) return;
   state_ = State::kOver;
   tell_dumps();
-  settle_timer_ = kill_timer_ = waiting_timer_ = drain_timer_ = nullptr;
+  settle_timer_ = kill_timer_ = waiting_timer_ = drain_timer_ = scale_timer_ = nullptr;
   on_over_();
 }
 
 std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
-  const bool ended_itself = culprit.ended() && !culprit.killed_by_us;
+  const bool ended_itself = culprit.evidence.end && !culprit.killed_by_us;
   if (!ended_itself || culprit.evidence.end->exit_status == 0) return verdict_->reason;
   return describe(*culprit.evidence.end);
 }
@@ -306,13 +391,15 @@ std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
 JobEnd LocalJob::result() const {
   JobEnd end;
   end.signal = signal_;
-  for (const auto& worker : workers_)
+  for (const auto& [number, worker] : workers_) {
+    if (worker->is_elsewhere()) continue;
     end.exit_statuses.push_back(worker->evidence.end->exit_status.value_or(
         -worker->evidence.end->signal.value_or(SIGKILL)));
+  }
   if (!verdict_) return end;
-  const auto index = static_cast<std::size_t>(to_int(verdict_->culprit));
-  end.failure = index < workers_.size()
-                    ? failure_of(*workers_[index])
+  const WorkerProcess* culprit = find(to_int(verdict_->culprit));
+  end.failure = culprit != nullptr
+                    ? failure_of(*culprit)
                     : JobFailure{verdict_->culprit, {}, 0, verdict_->reason, *verdict_error_,
                                  verdict_progress_, {}, {}};
   return end;
@@ -329,8 +416,8 @@ JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
 // has come until the end.
 void LocalJob::ask_for_dumps(bool failure) {
   if (!failure) dumps_.clear();
-  for (const auto& worker : workers_)
-    processes_[to_int(worker->evidence.rank)] = describe_process(worker->pid());
+  for (const auto& [number, worker] : workers_)
+    processes_[number] = worker->is_elsewhere() ? "" : describe_process(worker->pid());
   asked_ = failure ? Asked::kByFailure : Asked::kByUser;
   coordinator_->broadcast(Dump{.stacks = !failure});
   if (!failure) dump_timer_ = loop_.call_at(loop_.clock().now() + kDumps, [this] { tell_dumps(); });
@@ -339,10 +426,11 @@ void LocalJob::ask_for_dumps(bool failure) {
 void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
   dumps_[worker] = content;
   if (asked_ != Asked::kByUser) return;
-  const bool all = std::ranges::all_of(workers_, [&](const auto& each) {
-    return each->ended() || each->written_off || dumps_.contains(to_int(each->evidence.rank));
+  const bool complete = std::ranges::all_of(workers_, [&](const auto& entry) {
+    const auto& [number, each] = entry;
+    return each->ended() || each->written_off || dumps_.contains(number);
   });
-  if (all) tell_dumps();
+  if (complete) tell_dumps();
 }
 
 void LocalJob::tell_dumps() {
@@ -350,8 +438,7 @@ void LocalJob::tell_dumps() {
   dump_timer_ = nullptr;
   if (asked == Asked::kNo) return;
   std::vector<WorkerState> states;
-  for (const auto& worker : workers_) {
-    const std::int32_t number = to_int(worker->evidence.rank);
+  for (const auto& [number, worker] : workers_) {
     if (asked == Asked::kByUser && (worker->ended() || worker->written_off)) continue;
     const auto dump = dumps_.find(number);
     states.push_back({.worker = worker->evidence.rank,

@@ -31,7 +31,8 @@ class LocalJob {
  private:
   enum class State : std::uint8_t { kRunning, kSettling, kEnding, kOver };
 
-  WorkerProcess* find(std::int32_t worker);
+  WorkerProcess* find(std::int32_t worker) const;
+  void welcome(const WorkerInfo& info);
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();
   bool can_do_without(const WorkerProcess& culprit) const;
@@ -41,11 +42,18 @@ class LocalJob {
   void give_up_waiting();
   void write_off(WorkerProcess& culprit);
   void replace(std::int32_t worker);
+  bool start(std::int32_t worker);
+  void scale_later();
+  void scale();
+  void grow_to(std::int32_t wanted);
+  void shrink_to(std::int32_t wanted);
+  Step newest_step() const;
   void watch(WorkerProcess& worker);
   void drop_latecomers();
   JobFailure failure_of(const WorkerProcess& culprit) const;
   void end_all(const Error& why);
   void kill_all();
+  std::vector<WorkerProcess*> all() const;
   void check_over();
   void ask_for_dumps(bool failure);
   void take_dump(std::int32_t worker, const Bytes& content);
@@ -60,7 +68,7 @@ class LocalJob {
   Logger log_;
   std::function<void()> on_over_;
   Coordinator* coordinator_ = nullptr;
-  std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by number
+  std::map<std::int32_t, std::unique_ptr<WorkerProcess>> workers_;  // by number
   std::vector<std::unique_ptr<WorkerProcess>> replaced_;
   Spawn spawn_;
   std::int32_t restarts_left_;
@@ -75,6 +83,11 @@ class LocalJob {
   net::Registration kill_timer_;
   net::Registration waiting_timer_;  // for more workers
   net::Registration drain_timer_;
+  net::Registration scale_timer_;
+  Step scaled_step_{0};  // the newest when the rule was asked last
+  std::optional<Generation> scaled_generation_;
+  Generation generation_{0};
+  std::vector<std::int32_t> members_;  // of the present generation, by rank
   enum class Asked : std::uint8_t { kNo, kByUser, kByFailure };
   Asked asked_ = Asked::kNo;  // for dumps that have not been told yet
   std::map<std::int32_t, Bytes> dumps_;

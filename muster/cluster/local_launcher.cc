@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <future>
+#include <span>
 
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
@@ -40,14 +41,37 @@ struct StopAtEnd {
   ~StopAtEnd() { loop.stop(); }
 };
 
+// For those who start workers elsewhere; worth nothing once the job is over.
+struct CredentialsFile {
+  Files& files;
+  Path path;  // empty: none
+  Status write(const std::string& text) const {
+    MUSTER_TRY(files.remove_all(path));  // of a launcher that was killed
+    MUSTER_ASSIGN(const auto file, files.open(path, Files::Open::kSecret));
+    MUSTER_TRY(file->append(std::as_bytes(std::span(text))));
+    return file->close();
+  }
+  ~CredentialsFile() {
+    if (!path.empty()) static_cast<void>(files.remove_all(path));
+  }
+};
+
+// The most that this host ever starts: cores are shared out among so many.
+std::int32_t own_workers(const LaunchSpec& spec) {
+  return spec.scale ? std::max(spec.workers, spec.max_workers) : spec.workers;
+}
+
 CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   CoordinatorOptions options;
-  options.policy.max_workers = options.policy.start_workers = spec.workers;
+  options.policy.start_workers = spec.workers;
+  options.policy.max_workers = std::max(spec.workers, spec.max_workers);
+  options.own = own_workers(spec);
   options.policy.min_workers = spec.min_workers;
   options.policy.heartbeat_timeout = spec.heartbeat_timeout;
   // Otherwise a mistake would end the job.
   options.policy.learns = spec.min_workers < spec.workers || spec.max_restarts > 0;
   options.join_timeout = spec.join_timeout;
+  options.enlistment = spec.enlistment;
   return options;
 }
 
@@ -63,9 +87,15 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
 
   std::promise<void> over;
   LocalJob job(*loop, spec, observer, log_, [&over] { over.set_value(); });
-  MUSTER_ASSIGN(auto coordinator,
-                create_coordinator(*network, {"127.0.0.1", 0}, coordinator_options(spec),
-                                   job.coordinator_events(), log_));
+  const net::Address address = spec.listen.value_or(net::Address{"127.0.0.1", 0});
+  MUSTER_ASSIGN(auto coordinator, create_coordinator(*network, address, coordinator_options(spec),
+                                                     job.coordinator_events(), log_));
+  const CredentialsFile shown{files_, spec.listen ? spec.credentials : Path()};
+  if (spec.listen) {
+    MUSTER_TRY(shown.write(
+        fmt::format("{} {}\n", net::to_string(coordinator->address()), to_text(credentials))));
+    observer.on_listening(coordinator->address());
+  }
   const auto signals = loop->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2},
                                         [&job](int number) { job.on_signal(number); });
   const StopAtEnd stop_first{*loop};
@@ -101,7 +131,8 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
                                                             const std::string& credentials,
                                                             std::int32_t worker, bool joins) {
   const auto cores = spec.cores.empty() ? available_cores() : spec.cores;
-  const auto share = share_cores(cores, spec.workers)[static_cast<std::size_t>(worker)];
+  const std::int32_t own = own_workers(spec);
+  const auto share = share_cores(cores, own)[static_cast<std::size_t>(worker)];
   const WorkerEnvironment environment{coordinator,  worker,
                                       spec.workers, worker,
                                       spec.workers, static_cast<std::int32_t>(share.size()),
@@ -109,7 +140,7 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
   ProcessSpec process{spec.command, to_variables(environment), {}, {}};
   process.environment.insert(spec.environment.begin(), spec.environment.end());
   if (joins && !spec.join_flag.empty()) process.command.push_back(spec.join_flag);
-  if (spec.pin && cores.size() >= static_cast<std::size_t>(spec.workers)) process.cores = share;
+  if (spec.pin && cores.size() >= static_cast<std::size_t>(own)) process.cores = share;
   std::unique_ptr<WritableFile> log;
   Path path;
   if (!spec.log_folder.empty()) {

@@ -276,6 +276,9 @@ class NetworkMember : public Member {
   void quarantine(const Error& why, Deadline deadline) noexcept override {
     session_->send_last(Quarantine{why}, deadline);
   }
+  void suspect(Generation generation, const Error& why) override {
+    session_->send(Suspect{generation, why});
+  }
   void drain() override { session_->send(Drain{}); }
   void leave(Deadline deadline) noexcept override { session_->send_last(Leave{}, deadline); }
 

@@ -67,6 +67,9 @@ class Member {
   virtual void fail(const Error& error, Deadline deadline) noexcept = 0;
   // Likewise of a fault that is this worker's alone: the others can go on without it.
   virtual void quarantine(const Error& why, Deadline deadline) noexcept = 0;
+  // Tells that this worker cannot work with another of `generation` (why.peer: its rank): unless
+  // that one turns out to be dead, the coordinator has all try again, or go on without one.
+  virtual void suspect(Generation generation, const Error& why) = 0;
   // Asks to be let go: a generation without this worker follows, which wait_newer() shows by its
   // lack of members.
   virtual void drain() = 0;

@@ -20,6 +20,7 @@ bool contains(const std::vector<std::int32_t>& workers, std::int32_t worker) {
 std::string why_dead(TimePoint now, const Candidate& candidate) {
   if (candidate.leaving) return name(candidate) + " has left";
   if (!candidate.connected) return name(candidate) + " has lost its connection";
+  if (candidate.cut_off) return name(candidate) + " is out of the others' reach";
   const auto silent = std::chrono::duration<double>(now - candidate.silence.last_heard());
   return fmt::format("{} has been silent for {:.1f} s", name(candidate), silent.count());
 }
@@ -62,6 +63,19 @@ std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const Mem
   return members;
 }
 
+// Puts one that may lead first, the longest there; false: there is none.
+bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& view) {
+  const auto can_lead = [&](std::int32_t worker) {
+    return std::ranges::any_of(view.candidates, [worker](const Candidate& candidate) {
+      return candidate.info.worker == worker && candidate.connected && candidate.info.can_lead;
+    });
+  };
+  const auto leader = std::ranges::find_if(members, can_lead);
+  if (leader == members.end()) return false;
+  std::rotate(members.begin(), leader, leader + 1);
+  return true;
+}
+
 bool still_settling(TimePoint now, std::size_t count, const MembershipView& view,
                     const MembershipPolicy& policy) {
   return static_cast<std::int32_t>(count) < policy.max_workers && view.last_join &&
@@ -71,7 +85,7 @@ bool still_settling(TimePoint now, std::size_t count, const MembershipView& view
 }  // namespace
 
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
-  return candidate.connected && !candidate.leaving &&
+  return candidate.connected && !candidate.leaving && !candidate.cut_off &&
          now - candidate.silence.last_heard() < patience(candidate, policy);
 }
 
@@ -83,7 +97,7 @@ Duration patience(const Candidate& candidate, const MembershipPolicy& policy) no
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy) {
   std::size_t survivors = 0;
-  const auto members = proposal(alive_by_worker(now, view, policy), view, policy, survivors);
+  auto members = proposal(alive_by_worker(now, view, policy), view, policy, survivors);
   const auto lost = losses(now, view, policy);
   const auto because = lost.empty() ? "" : ": " + lost;
   if (!view.current.empty() && survivors == 0)
@@ -94,15 +108,14 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   if (static_cast<std::int32_t>(members.size()) < least)
     return {std::nullopt,
             fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};
+  if (!put_leader_first(members, view))
+    return {std::nullopt,
+            fmt::format("none of {} workers sees the run's folder{}", members.size(), because)};
   if (members == view.current && view.replaced.empty())
     return {members, fmt::format("all {} members are well", members.size())};
-  if (lost.empty() && survivors == view.current.size() &&
-      still_settling(now, members.size(), view, policy)) {
-    if (!view.current.empty()) return {view.current, "waiting whether more workers join"};
-    return {std::nullopt,
-            fmt::format("{} workers are enough; waiting whether more of up to {} join",
-                        members.size(), policy.max_workers)};
-  }
+  if (!view.current.empty() && lost.empty() && survivors == view.current.size() &&
+      still_settling(now, members.size(), view, policy))
+    return {view.current, "waiting whether more workers join"};
   return {members,
           fmt::format("{} workers, {} of them from before{}", members.size(), survivors, because),
           lost.empty() && !view.current.empty()};

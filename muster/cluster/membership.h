@@ -23,6 +23,7 @@ struct Candidate {
   bool connected = true;
   bool leaving = false;   // said Leave
   bool draining = false;  // said Drain: alive, and no member of the next generation
+  bool cut_off = false;   // alive, but others cannot work with it
 };
 
 struct MembershipView {
@@ -39,7 +40,8 @@ struct MembershipPolicy {
   std::int32_t start_workers = 1;                         // the first generation waits for so many
   Duration heartbeat_timeout = std::chrono::seconds(10);  // the most; with `learns` often less
   bool learns = false;  // how long a worker may be silent, from its heartbeats
-  Duration settle = std::chrono::seconds(1);  // below max_workers: wait this long for more to join
+  // Below max_workers, how long newcomers wait for more of them, so that all come at one change.
+  Duration settle = std::chrono::milliseconds(200);
 };
 
 struct MembershipDecision {
@@ -50,13 +52,14 @@ struct MembershipDecision {
   bool planned = false;  // nobody was lost: the present generation may finish its step
 };
 
-// Survivors keep their order and come first, newcomers follow by worker number. Two halves of a
-// split never both go on: there is one coordinator, it counts those whom it hears, and whoever does
-// not hear from it stops. `min_workers` may ask for more, such as a majority.
+// Survivors keep their order and come first, newcomers follow by worker number; but the first rank
+// is one that sees the run's folder (WorkerInfo::can_lead): without one nobody could save. Two
+// halves of a split never both go on: there is one coordinator, it counts those whom it hears, and
+// whoever does not hear from it stops. `min_workers` may ask for more, such as a majority.
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy);
 
-// Connected, not leaving, and heard of within its patience.
+// Connected, not leaving, within reach, and heard of within its patience.
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy);
 Duration patience(const Candidate& candidate, const MembershipPolicy& policy) noexcept;
 

@@ -88,10 +88,24 @@ TEST(Membership, WaitsForMoreWorkersThenGoesOnWithThoseItHas) {
   MembershipPolicy policy;
   policy.min_workers = 2;
   policy.max_workers = 4;
-  auto view = view_of({Kind::kWell, Kind::kWell}, {});
+  auto view = view_of({Kind::kWell, Kind::kWell, Kind::kWell}, {0, 1});
   view.last_join = kNow - policy.settle / 2;
-  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
-  EXPECT_EQ(decide_membership(kNow + policy.settle, view, policy).members, (Workers{0, 1}));
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{0, 1}));
+  EXPECT_EQ(decide_membership(kNow + policy.settle, view, policy).members, (Workers{0, 1, 2}));
+}
+
+TEST(Membership, TheFirstRankSeesTheRunFolder) {
+  MembershipPolicy policy;
+  policy.max_workers = 4;
+  auto view = view_of({Kind::kDisconnected, Kind::kWell, Kind::kWell, Kind::kWell}, {0, 1, 2});
+  view.candidates[1].info.can_lead = false;
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{2, 1, 3}));
+  view.candidates[2].info.can_lead = false;  // then the newcomer, who gets the state first
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{3, 1, 2}));
+  view.candidates[3].info.can_lead = false;
+  const auto decision = decide_membership(kNow, view, policy);
+  EXPECT_FALSE(decision.members);
+  EXPECT_NE(decision.reason.find("none of 3 workers sees the run's folder"), std::string::npos);
 }
 
 TEST(Membership, DoesNotWaitAfterALoss) {

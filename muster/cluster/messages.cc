@@ -32,7 +32,8 @@ Json to_json(const WorkerInfo& info) {
           {"host", info.host},
           {"boot_id", info.boot_id},
           {"pid", info.pid},
-          {"endpoints", binary(info.endpoints)}};
+          {"endpoints", binary(info.endpoints)},
+          {"can_lead", info.can_lead}};
 }
 
 WorkerInfo worker_info(const Json& json) {
@@ -42,6 +43,7 @@ WorkerInfo worker_info(const Json& json) {
   read(json, "boot_id", info.boot_id);
   read(json, "pid", info.pid);
   info.endpoints = bytes(json.at("endpoints"));
+  read(json, "can_lead", info.can_lead);
   return info;
 }
 
@@ -86,6 +88,28 @@ struct Row<Join> {
 };
 
 template <>
+struct Row<Enlist> {
+  static constexpr std::string_view kName = "enlist";
+  static Json write(const Enlist& m) { return {{"host", m.host}, {"pid", m.pid}}; }
+  static Enlist read(const Json& json) {
+    return {json.at("host").get<std::string>(), json.at("pid").get<std::int32_t>()};
+  }
+};
+
+template <>
+struct Row<Enlisted> {
+  static constexpr std::string_view kName = "enlisted";
+  static Json write(const Enlisted& m) {
+    return {
+        {"worker", m.worker}, {"workers", m.workers}, {"run_folder", m.run_folder}, {"job", m.job}};
+  }
+  static Enlisted read(const Json& json) {
+    return {json.at("worker").get<std::int32_t>(), json.at("workers").get<std::int32_t>(),
+            json.at("run_folder").get<std::string>(), json.at("job").get<std::string>()};
+  }
+};
+
+template <>
 struct Row<Heartbeat> {
   static constexpr std::string_view kName = "heartbeat";
   static Json write(const Heartbeat& m) { return to_json(m.progress); }
@@ -115,6 +139,17 @@ struct Row<Quarantine> {
   static constexpr std::string_view kName = "quarantine";
   static Json write(const Quarantine& m) { return to_json(m.why); }
   static Quarantine read(const Json& json) { return {error(json)}; }
+};
+
+template <>
+struct Row<Suspect> {
+  static constexpr std::string_view kName = "suspect";
+  static Json write(const Suspect& m) {
+    return {{"generation", to_int(m.generation)}, {"why", to_json(m.why)}};
+  }
+  static Suspect read(const Json& json) {
+    return {Generation{json.at("generation").get<std::uint64_t>()}, error(json.at("why"))};
+  }
 };
 
 template <>

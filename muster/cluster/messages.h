@@ -26,6 +26,8 @@ struct WorkerInfo {
   std::string boot_id;  // equal on two workers: they share memory
   std::int32_t pid = 0;
   Bytes endpoints;  // how the data plane reaches it; the data plane's own
+  // It sees the run's folder, where the first rank writes checkpoints.
+  bool can_lead = true;
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };
 
@@ -49,6 +51,10 @@ enum class StopReason : std::uint8_t { kCheckpointAndExit, kAtOnce };
 struct Join {
   WorkerInfo info;
 };
+struct Enlist {  // from a host that has a worker to offer, before there is one
+  std::string host;
+  std::int32_t pid = 0;
+};
 struct Heartbeat {
   Progress progress;
 };
@@ -61,6 +67,11 @@ struct Failure {
 };
 struct Quarantine {
   Error why;  // of a fault that is this worker's alone
+};
+// A member that it can hear of no more, or not talk to, or that does not answer in time.
+struct Suspect {
+  Generation generation{0};
+  Error why;  // why.peer: its rank
 };
 struct Leave {};
 struct Dumped {
@@ -79,6 +90,12 @@ struct StoreRequest {
 };
 
 // coordinator to worker
+struct Enlisted {           // the answer to Enlist
+  std::int32_t worker = 0;  // reserved while the connection lasts
+  std::int32_t workers = 1;
+  std::string run_folder;  // on the launcher's host
+  std::string job;         // resolved, as YAML
+};
 struct Welcome {
   Generation generation{0};
   Rank rank{0};
@@ -103,8 +120,9 @@ struct StoreReply {
 };
 // Failure is also sent to the workers: why the job ends, error.peer being the culprit.
 
-using Message = std::variant<Join, Heartbeat, Report, Failure, Quarantine, Leave, Drain, Dumped,
-                             StoreRequest, Welcome, Dismiss, Stop, Dump, StoreReply>;
+using Message =
+    std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine, Suspect, Leave,
+                 Drain, Dumped, StoreRequest, Welcome, Dismiss, Stop, Dump, StoreReply>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

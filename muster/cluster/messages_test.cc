@@ -9,14 +9,17 @@
 namespace muster::cluster {
 namespace {
 
-const WorkerInfo kInfo{2, "höst", "boot", 77, {std::byte{0}, std::byte{255}}};
+const WorkerInfo kInfo{2, "höst", "boot", 77, {std::byte{0}, std::byte{255}}, false};
 
 std::vector<Message> samples() {
   return {Join{kInfo},
+          Enlist{"node7", 12},
+          Enlisted{4, 3, "/runs/a", "name: a"},
           Heartbeat{{Step{9}, "forward", "all_reduce"}},
           Report{{std::byte{1}, std::byte{2}}},
           Failure{{ErrorCode::kNumeric, "NaN", Rank{3}}, {Step{4}, "update", ""}},
           Quarantine{{ErrorCode::kCorrupt, "other weights", Rank{1}}},
+          Suspect{Generation{3}, {ErrorCode::kTimeout, "does not answer", Rank{2}}},
           Leave{},
           Drain{},
           Dumped{{std::byte{3}}},
@@ -38,11 +41,11 @@ TEST(Messages, EachComesBackAsItWas) {
     EXPECT_EQ(decoded->index(), message.index());
     EXPECT_EQ(encode(*decoded), bytes) << name(message);
   }
-  const auto welcome = std::get<Welcome>(decode(encode(all[9])).value());
+  const auto welcome = std::get<Welcome>(decode(encode(all[12])).value());
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
   EXPECT_TRUE(welcome.planned);
-  const auto failure = std::get<Failure>(decode(encode(all[3])).value());
+  const auto failure = std::get<Failure>(decode(encode(all[5])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
 }
 

@@ -17,6 +17,15 @@ WorkerProcess::WorkerProcess(Rank rank, std::unique_ptr<Process> process,
   evidence.rank = rank;
 }
 
+WorkerProcess::WorkerProcess(const WorkerInfo& elsewhere, Logger logger)
+    : host(elsewhere.host),
+      pid_(elsewhere.pid),
+      logger_(std::move(logger)),
+      output_{-1, LineCollector([](std::string_view) {}), nullptr},
+      error_{-1, LineCollector([](std::string_view) {}), nullptr} {
+  evidence.rank = Rank{elsewhere.worker};
+}
+
 void WorkerProcess::watch(net::SystemLoop& loop, Events events) {
   loop_ = &loop;
   events_ = std::move(events);
@@ -60,11 +69,18 @@ void WorkerProcess::on_line(bool is_error, std::string_view line) {
   events_.on_line(is_error, line);
 }
 
+void WorkerProcess::ask_to_leave() { send(SIGTERM); }
+
 void WorkerProcess::kill() {
   if (ended()) return;
   killed_by_us = true;
-  if (const auto killed = process_->signal(SIGKILL); !killed)
-    logger_->warn("{}", killed.error().message);
+  if (is_elsewhere()) return gone();
+  send(SIGKILL);
+}
+
+void WorkerProcess::send(int signal) {
+  if (is_elsewhere() || ended()) return;
+  if (const auto sent = process_->signal(signal); !sent) logger_->warn("{}", sent.error().message);
 }
 
 }  // namespace muster::cluster

@@ -1,5 +1,6 @@
 #pragma once
-// One worker of a local launch: its process, its output, and what is known of it.
+// One worker of a job, as its launcher sees it: its process, its output, and what is known of it.
+// One that another host has started is known by what it says alone.
 
 #include <functional>
 #include <memory>
@@ -26,13 +27,17 @@ class WorkerProcess {
   // `log` may be null: no log file.
   WorkerProcess(Rank rank, std::unique_ptr<Process> process, std::unique_ptr<WritableFile> log,
                 std::string log_path, Logger logger);
+  WorkerProcess(const WorkerInfo& elsewhere, Logger logger);
 
   void watch(net::SystemLoop& loop, Events events);
-  void kill();
+  void ask_to_leave();  // SIGTERM: it drains
+  void kill();          // one elsewhere is only counted out: the coordinator tells it
   void stop_reading();  // when somebody else keeps its pipes open
   bool output_ended() const noexcept { return !output_.watch && !error_.watch; }
-  bool ended() const noexcept { return evidence.end.has_value(); }
-  int pid() const noexcept { return process_->pid(); }
+  bool ended() const noexcept { return evidence.end.has_value() || gone_; }
+  bool is_elsewhere() const noexcept { return process_ == nullptr; }
+  void gone() noexcept { gone_ = is_elsewhere(); }  // it has left, or its connection has ended
+  int pid() const noexcept { return process_ ? process_->pid() : pid_; }
   std::vector<std::string> last_lines() const { return last_lines_.take(); }
   const std::string& log_path() const noexcept { return log_path_; }
 
@@ -46,14 +51,17 @@ class WorkerProcess {
 
  private:
   struct Stream {
-    int fd;
+    int fd = -1;
     LineCollector lines;
     net::Registration watch;
   };
+  void send(int signal);
   void on_readable(Stream& stream);
   void on_line(bool is_error, std::string_view line);
 
-  std::unique_ptr<Process> process_;
+  std::unique_ptr<Process> process_;  // null: it is elsewhere
+  int pid_ = 0;
+  bool gone_ = false;
   std::unique_ptr<WritableFile> log_;
   std::string log_path_;
   Logger logger_;

@@ -92,6 +92,14 @@ struct EnumNames<Algorithm> {
                                                  {Algorithm::kHalvingDoubling, "halving_doubling"}};
 };
 template <>
+struct EnumNames<AutoscalingPolicy> {
+  static constexpr EnumName<AutoscalingPolicy> kAll[] = {
+      {AutoscalingPolicy::kNone, "none"},
+      {AutoscalingPolicy::kThroughput, "throughput"},
+      {AutoscalingPolicy::kSchedule, "schedule"},
+      {AutoscalingPolicy::kProbe, "probe"}};
+};
+template <>
 struct EnumNames<LogStyle> {
   static constexpr EnumName<LogStyle> kAll[] = {{LogStyle::kText, "text"},
                                                 {LogStyle::kJson, "json"}};

@@ -146,6 +146,8 @@ const std::vector<Section>& sections() {
       {"evaluation", "Measuring on the validation data."},
       {"checkpoint", "Saving the state of the training."},
       {"workers", "The processes that train together."},
+      {"autoscaling", "How many workers this host should start, while it trains."},
+      {"preemption", "How a worker learns that its host is wanted back."},
       {"replicas", "Whether all workers hold the same weights, bit for bit."},
       {"stragglers", "What is done about a worker that is slower than the others."},
       {"communication", "How workers exchange gradients."},

@@ -63,6 +63,14 @@ std::vector<Field> workers_fields() {
                 "for those that are started anew.",
             .min = 1,
             .max = 65536}),
+      bind("workers.max_workers", in(&WorkersSpec::max_workers),
+           {.doc = "The most there may be, with those of other hosts (`muster worker --join`).",
+            .min = 1,
+            .max = 65536,
+            .default_text = "count + standbys"}),
+      bind("workers.listen", in(&WorkersSpec::listen),
+           {.doc = "This host's address, as others reach it, and a port (0: any), where workers of "
+                   "other hosts may join; empty: nobody else may."}),
       bind("workers.max_restarts", in(&WorkersSpec::max_restarts),
            {.doc =
                 "How often a new worker is started for one that died, in all; it joins while the "
@@ -80,6 +88,54 @@ std::vector<Field> workers_fields() {
                    "1 s, once it is known how regularly it is heard of and others can go on.",
             .min = 0.1,
             .max = 86400}),
+  };
+}
+
+std::vector<Field> autoscaling_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::autoscaling, member); };
+  const OnlyWith probe{"autoscaling.policy", {"probe"}};
+  return {
+      bind("autoscaling.policy", in(&AutoscalingSpec::policy),
+           {.doc = "What decides how many workers, from workers.min_workers to "
+                   "workers.max_workers, train: how much each adds, the time of day, or an answer "
+                   "from outside. The result does not depend on it."}),
+      bind("autoscaling.every", in(&AutoscalingSpec::every),
+           {.doc = "How often it decides.", .min = 0.1, .max = 86400}),
+      bind("autoscaling.min_gain", in(&AutoscalingSpec::min_gain),
+           {.doc = "A worker more is kept while it adds at least this part of what one gives on "
+                   "average.",
+            .unit = kShare,
+            .above = 0,
+            .max = 1,
+            .only_with = {"autoscaling.policy", {"throughput"}}}),
+      bind("autoscaling.schedule", in(&AutoscalingSpec::schedule),
+           {.doc = "Workers by this host's time of day, for example `08:00=2, 20:00=8`.",
+            .only_with = {"autoscaling.policy", {"schedule"}}}),
+      bind("autoscaling.file", in(&AutoscalingSpec::file),
+           {.doc = "A file that holds the number of workers.", .only_with = probe}),
+      bind("autoscaling.command", in(&AutoscalingSpec::command),
+           {.doc = "A command of the shell that prints it and ends with 0 (1: as it is).",
+            .only_with = probe}),
+      bind(
+          "autoscaling.url", in(&AutoscalingSpec::url),
+          {.doc = "An http address that answers 200 with it (404: as it is).", .only_with = probe}),
+  };
+}
+
+std::vector<Field> preemption_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::preemption, member); };
+  return {
+      bind(
+          "preemption.file", in(&PreemptionSpec::file),
+          {.doc = "When this file appears on a worker's host, the worker leaves with the step, and "
+                  "the others go on; all stop with a checkpoint where too few would be left."}),
+      bind("preemption.command", in(&PreemptionSpec::command),
+           {.doc = "Likewise when this command of the shell ends with 0 (1: no notice)."}),
+      bind("preemption.url", in(&PreemptionSpec::url),
+           {.doc = "Likewise when this http address answers 200 with another text than FALSE (404: "
+                   "no notice), as the metadata servers of clouds do."}),
+      bind("preemption.every", in(&PreemptionSpec::every),
+           {.doc = "How often each worker asks.", .min = 0.1, .max = 86400}),
   };
 }
 
@@ -161,8 +217,9 @@ std::vector<Field> telling_fields() {
 
 std::vector<Field> surroundings_fields() {
   std::vector<Field> table;
-  for (auto* part : {&evaluation_fields, &checkpoint_fields, &workers_fields, &stragglers_fields,
-                     &replicas_fields, &communication_fields, &telling_fields}) {
+  for (auto* part : {&evaluation_fields, &checkpoint_fields, &workers_fields, &autoscaling_fields,
+                     &preemption_fields, &stragglers_fields, &replicas_fields,
+                     &communication_fields, &telling_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "muster/job/daily.h"
 #include "muster/job/draft.h"
 #include "muster/job/enum_names.h"
 #include "muster/job/fields.h"
@@ -149,7 +150,94 @@ void resolve_evaluation(Draft& draft) {
   }
 }
 
+void resolve_max_workers(Draft& draft) {
+  auto& workers = draft.spec.workers;
+  if (!draft.given("workers.max_workers")) {
+    workers.max_workers = workers.processes();
+    draft.derive("workers.max_workers", "count + standbys");
+  } else if (workers.max_workers < workers.processes()) {
+    draft.complain({"workers.max_workers", "workers.count", "workers.standbys"},
+                   fmt::format("workers.max_workers {} is less than the {} this host starts",
+                               workers.max_workers, workers.processes()),
+                   "it counts them and those of other hosts");
+  }
+  const bool scales = draft.spec.autoscaling.policy != AutoscalingPolicy::kNone;
+  if (workers.max_workers > workers.processes() && workers.listen.empty() && !scales) {
+    draft.complain(
+        {"workers.max_workers", "workers.listen"},
+        fmt::format("workers.max_workers {} has room for workers of other hosts, and "
+                    "workers.listen does not say where they join",
+                    workers.max_workers),
+        "for example `listen: 10.0.0.5:29400`; or let autoscaling.policy start them here");
+  }
+}
+
+// Those that could never get a slice would only follow.
+void check_most(Draft& draft) {
+  const auto& workers = draft.spec.workers;
+  const std::int64_t computing = workers.max_workers - workers.standbys;
+  if (!draft.given("workers.max_workers") || computing <= draft.spec.training.virtual_workers)
+    return;
+  draft.complain(
+      {"workers.max_workers", "training.virtual_workers"},
+      fmt::format("workers.max_workers {} is more than training.virtual_workers {} can "
+                  "keep at work",
+                  draft.shown("workers.max_workers"), draft.shown("training.virtual_workers")),
+      "each worker needs at least one slice of the batch; raise virtual_workers");
+}
+
+void check_autoscaling(Draft& draft) {
+  const auto& scaling = draft.spec.autoscaling;
+  if (scaling.policy == AutoscalingPolicy::kNone) return;
+  if (!draft.spec.workers.listen.empty()) {
+    draft.complain({"autoscaling.policy", "workers.listen"},
+                   "autoscaling starts workers on this host, and workers.listen keeps their places "
+                   "for those of other hosts",
+                   "use one of the two");
+  }
+  if (draft.spec.workers.max_workers <= draft.spec.workers.min_workers) {
+    draft.complain({"autoscaling.policy", "workers.min_workers", "workers.max_workers"},
+                   "autoscaling has nothing to decide: workers.max_workers is not above "
+                   "workers.min_workers",
+                   "for example `min_workers: 1` and `max_workers: 8`");
+  }
+  const auto daily = parse_daily(scaling.schedule);
+  if (!daily) draft.complain({"autoscaling.schedule"}, daily.error().message, "");
+  if (scaling.policy == AutoscalingPolicy::kSchedule && scaling.schedule.empty())
+    draft.complain({"autoscaling.policy", "autoscaling.schedule"},
+                   "autoscaling.policy schedule needs autoscaling.schedule",
+                   "for example `08:00=2, 20:00=8`");
+  const bool asks = !(scaling.file + scaling.command + scaling.url).empty();
+  if (scaling.policy == AutoscalingPolicy::kProbe && !asks)
+    draft.complain({"autoscaling.policy"}, "autoscaling.policy probe needs somebody to ask",
+                   "autoscaling.file, .command or .url");
+}
+
+// Whether other hosts can come there, the network says; what never can be is said here.
+void check_listen(Draft& draft) {
+  const std::string& listen = draft.spec.workers.listen;
+  if (listen.empty()) return;
+  const auto colon = listen.rfind(':');
+  const std::string host = listen.substr(0, colon);
+  if (host == "0.0.0.0" || host == "[::]" || colon == std::string::npos) {
+    draft.complain(
+        {"workers.listen"},
+        fmt::format("workers.listen {} does not say where other hosts find this one", listen),
+        "its address as they reach it, and a port, for example `10.0.0.5:29400`");
+  }
+  if (!draft.spec.communication.encrypt) {
+    draft.complain({"workers.listen", "communication.encrypt"},
+                   "workers.listen lets other hosts in, and communication.encrypt: false would "
+                   "let everybody in",
+                   "leave communication.encrypt true");
+  }
+}
+
 void check_workers(Draft& draft) {
+  resolve_max_workers(draft);
+  check_most(draft);
+  check_listen(draft);
+  check_autoscaling(draft);
   const auto& workers = draft.spec.workers;
   const auto& training = draft.spec.training;
   if (workers.count > training.virtual_workers) {

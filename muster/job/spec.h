@@ -28,6 +28,7 @@ enum class MetricKind : std::uint8_t { kLoss, kAccuracy };
 enum class EngineKind : std::uint8_t { kNative, kLoopback };
 enum class TransportKind : std::uint8_t { kAuto, kShm, kTcp };
 enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kHalvingDoubling };
+enum class AutoscalingPolicy : std::uint8_t { kNone, kThroughput, kSchedule, kProbe };
 enum class LogStyle : std::uint8_t { kText, kJson };
 
 struct MlpSpec {
@@ -137,15 +138,36 @@ struct WorkersSpec {
   std::int64_t count = 1;        // that compute
   std::int64_t standbys = 0;     // that follow every step and take the place of one that dies
   std::int64_t min_workers = 1;  // the job goes on while so many are left
+  std::int64_t max_workers = 1;  // with those of other hosts; by default processes()
+  std::string listen;            // host:port where those join; empty: none
   std::int64_t max_restarts = 3;
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
 
   std::int64_t processes() const noexcept { return count + standbys; }
-  // Whether a death may be no failure of the job.
+  // Whether workers may come and go.
   bool elastic() const noexcept {
-    return processes() > 1 && (min_workers < processes() || max_restarts > 0);
+    return max_workers > processes() ||
+           (processes() > 1 && (min_workers < processes() || max_restarts > 0));
   }
+};
+
+// A notice that this host is wanted back: of a cloud, a scheduler, a script. Empty: not asked.
+struct PreemptionSpec {
+  std::string file;     // is there
+  std::string command;  // ends with 0
+  std::string url;      // answers 200, and not "FALSE"
+  Duration every = std::chrono::seconds(5);
+};
+
+struct AutoscalingSpec {  // between workers.min_workers and workers.max_workers
+  AutoscalingPolicy policy = AutoscalingPolicy::kNone;
+  Duration every = std::chrono::seconds(30);
+  double min_gain = 0.5;  // throughput: of the last worker, in those of an average one
+  std::string schedule;   // schedule: see job/daily.h
+  std::string file;       // probe: who answers with the number of workers
+  std::string command;
+  std::string url;
 };
 
 struct StragglersSpec {
@@ -193,6 +215,8 @@ struct JobSpec {
   EvaluationSpec evaluation;
   CheckpointSpec checkpoint;
   WorkersSpec workers;
+  AutoscalingSpec autoscaling;
+  PreemptionSpec preemption;
   StragglersSpec stragglers;
   ReplicasSpec replicas;
   CommunicationSpec communication;

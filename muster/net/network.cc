@@ -1,9 +1,11 @@
 #include "muster/net/network.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 
 #include <asio/connect.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
 #include <asio/post.hpp>
 #include <future>
 #include <map>
@@ -24,11 +26,28 @@ Address address_of(const Tcp::endpoint& endpoint) {
   return {endpoint.address().to_string(), endpoint.port()};
 }
 
+// A cut link says nothing by itself. Who waits to receive asks after kIdle of silence, and again;
+// after about 10 s without an answer the connection has ended. (A process that is stopped still
+// answers: its kernel does.)
+constexpr int kIdleSeconds = 2;
+constexpr int kQuestions = 4;
+
+void ask_when_idle(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof(value));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kIdleSeconds);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kQuestions);
+}
+
 // Children that are started later must not inherit the job's connections.
 void keep_from_children(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 error_code prepare(Tcp::socket& socket) {
   keep_from_children(socket.native_handle());
+  ask_when_idle(socket.native_handle());
   error_code error;
   socket.set_option(Tcp::no_delay(true), error);
   if (!error) socket.non_blocking(true, error);
@@ -373,6 +392,20 @@ Result<std::unique_ptr<Network>> create_network(SystemLoop& loop, const Credenti
                          std::make_shared<Counters>(), std::move(log)});
   return std::unique_ptr<Network>(std::make_unique<AsioNetwork>(
       asio_loop, std::make_shared<Core>(asio_loop, std::move(tls), options, std::move(settings))));
+}
+
+Result<std::string> local_host_towards(const Address& peer) {
+  using Udp = asio::ip::udp;
+  asio::io_context context;
+  error_code error;
+  Udp::resolver resolver(context);
+  const auto found = resolver.resolve(peer.host, std::to_string(peer.port), error);
+  Udp::socket socket(context);
+  if (!error) asio::connect(socket, found, error);  // sends nothing
+  const auto here = error ? Udp::endpoint() : socket.local_endpoint(error);
+  if (!error) return here.address().to_string();
+  return fail(ErrorCode::kUnavailable, fmt::format("[net/address] no way leads to {}: {}",
+                                                   to_string(peer), error.message()));
 }
 
 Result<std::shared_ptr<Connection>> connect_and_wait(Network& network, const Address& address,

@@ -39,6 +39,7 @@ class RunFolder {
   Path logs() const { return root_ / "logs"; }
   Path trace() const { return root_ / "trace"; }
   Path checkpoints() const { return root_ / "checkpoints"; }
+  Path join_key() const { return root_ / "join.key"; }  // while workers may join from other hosts
   Path debug() const { return root_ / "debug.json"; }
   Path summary() const { return root_ / "summary.json"; }
   Path report() const { return root_ / "report.html"; }

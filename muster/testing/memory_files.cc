@@ -114,7 +114,8 @@ Result<std::unique_ptr<WritableFile>> MemoryFiles::open(const Path& path, Open h
   if (!is_folder(path.parent_path())) return memory_error("open", path, ENOENT);
   if (is_folder(path)) return memory_error("open", path, EISDIR);
   std::shared_ptr<Node>& node = names_[path];
-  if (node && how == Open::kExclusive) return memory_error("open", path, EEXIST);
+  if (node && (how == Open::kExclusive || how == Open::kSecret))
+    return memory_error("open", path, EEXIST);
   if (!node) node = std::make_shared<Node>();
   if (how == Open::kTruncate) node->data.clear();
   return std::make_unique<File>(mutex_, node);

@@ -108,7 +108,7 @@ TEST_F(Members, WaitForTheOthersOnlyUntilTheDeadline) {
 TEST_F(Members, OfTheSameNumberAreRefusedWithTheReason) {
   std::promise<void> joined;
   CoordinatorEvents events;
-  events.on_join = [&, first = true](std::int32_t) mutable {
+  events.on_join = [&, first = true](const WorkerInfo&) mutable {
     if (std::exchange(first, false)) joined.set_value();
   };
   start(2, std::move(events));

@@ -142,6 +142,17 @@ def rows(run):
     return [row for row in map(json.loads, lines) if row["type"] == "metrics"]
 
 
+def wait_for(what, name):
+    """The first true answer of `what`."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if answer := what():
+                return answer
+        time.sleep(0.01)
+    raise AssertionError(f"{name} did not come")
+
+
 def wait_for_step(process, folder, step, runs="runs"):
     """The run's folder, once its metrics show `step`. `latest` may still name an earlier run."""
     end = time.monotonic() + DEADLINE

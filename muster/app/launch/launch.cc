@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "muster/app/data/data_files.h"
 #include "muster/app/launch/next_steps.h"
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
+#include "muster/app/launch/scale_rule.h"
 #include "muster/cluster/launcher.h"
 #include "muster/observe/environment.h"
 #include "muster/observe/report.h"
@@ -44,14 +46,25 @@ Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOpt
   return LockedRun{std::move(folder), std::move(lock)};
 }
 
-cluster::LaunchSpec launch_spec(const job::JobSpec& job, const RunFolder& folder,
-                                const LaunchOptions& options) {
+Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
+                                        const RunFolder& folder, const LaunchOptions& options,
+                                        const Logger& log) {
+  const job::JobSpec& job = whole.spec;
   cluster::LaunchSpec spec;
+  if (!job.workers.listen.empty()) {
+    MUSTER_ASSIGN(spec.listen, net::parse_address(job.workers.listen));
+    spec.credentials = folder.join_key();
+    spec.enlistment.run_folder = std::filesystem::absolute(folder.root()).string();
+    spec.enlistment.job = job::to_yaml(whole, true);
+  }
   spec.command = {options.worker_program.string(), "--run", folder.root().string()};
   if (options.resume) spec.command.emplace_back("--resume");
   spec.workers = static_cast<std::int32_t>(job.workers.processes());
+  spec.max_workers = static_cast<std::int32_t>(job.workers.max_workers);
   spec.max_restarts = static_cast<std::int32_t>(job.workers.max_restarts);
   spec.join_flag = "--join";
+  spec.scale = create_scale_rule(job.autoscaling, system_clock(), system_processes(), files, log);
+  spec.scale_every = job.autoscaling.every;
   spec.min_workers =
       static_cast<std::int32_t>(std::min(job.workers.min_workers, job.workers.processes()));
   spec.log_folder = folder.logs();
@@ -116,7 +129,8 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   RunObserver observer(folder, options.console, files, log);
   record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
-  auto end = launcher->run(launch_spec(job.spec, folder, options), observer);
+  const auto spec = launch_spec(files, job, folder, options, log);
+  auto end = spec ? launcher->run(*spec, observer) : Result<cluster::JobEnd>(spec.error());
   if (!end) {
     observer.fail(end.error().message);
     return exit_code(end.error().code);

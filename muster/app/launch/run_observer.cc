@@ -114,6 +114,22 @@ void RunObserver::on_restart(Rank rank, int pid) {
                      pid));
 }
 
+void RunObserver::on_listening(const net::Address& address) {
+  notice(Severity::kNote, fmt::format("others join with: muster worker --join {} --credentials {}",
+                                      to_string(address), folder_.join_key().native()));
+}
+
+void RunObserver::on_scale(std::int32_t from, const cluster::ScaleWish& to) {
+  notice(Severity::kNote, fmt::format("from {} to {} workers: {}", from, to.workers, to.reason));
+}
+
+void RunObserver::on_arrival(const cluster::WorkerInfo& elsewhere) {
+  notice(
+      Severity::kNote,
+      fmt::format("worker {} of {} (pid {}) joins{}", elsewhere.worker, elsewhere.host,
+                  elsewhere.pid, elsewhere.can_lead ? "" : "; it does not see the run's folder"));
+}
+
 void RunObserver::on_drain(Rank rank, bool stays) {
   notice(Severity::kNote,
          stays ? fmt::format("worker {} was told to go, but too few would be left: all stop with a "

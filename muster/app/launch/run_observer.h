@@ -25,6 +25,9 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_report(Rank rank, const cluster::Bytes& content) override;
   void on_loss(const cluster::JobFailure& loss, std::int32_t left, std::int32_t wanted) override;
   void on_restart(Rank rank, int pid) override;
+  void on_listening(const net::Address& address) override;
+  void on_scale(std::int32_t from, const cluster::ScaleWish& to) override;
+  void on_arrival(const cluster::WorkerInfo& elsewhere) override;
   void on_drain(Rank rank, bool stays) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;
   void on_dumps(const std::vector<cluster::WorkerState>& states, bool failure) override;

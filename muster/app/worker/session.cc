@@ -32,23 +32,29 @@ comm::NativeTransport transport_of(job::TransportKind transport) {
 // What somebody else's end looks like from here; anything else is this worker's own fault.
 bool comes_from_a_peer(const Error& why) {
   return why.code == ErrorCode::kPeerLost || why.code == ErrorCode::kStale ||
-         why.code == ErrorCode::kTimeout || why.code == ErrorCode::kCancelled;
+         why.code == ErrorCode::kTimeout || why.code == ErrorCode::kCancelled ||
+         (why.code == ErrorCode::kUnavailable && why.peer != kNoRank);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::create(const observe::RunFolder& folder, Logger log) {
+Result<std::unique_ptr<Session>> Session::create(const observe::RunFolder& folder, bool sees_run,
+                                                 Logger log) {
   MUSTER_ASSIGN(auto environment, cluster::read_environment(cluster::system_variable));
-  return std::unique_ptr<Session>(new Session(std::move(environment), folder, std::move(log)));
+  return std::unique_ptr<Session>(
+      new Session(std::move(environment), folder, sees_run, std::move(log)));
 }
 
-Session::Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, Logger log)
+Session::Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, bool sees_run,
+                 Logger log)
     : environment_(std::move(environment)),
       log_(std::move(log)),
       folder_(std::move(folder)),
+      sees_run_(sees_run),
       recorder_(std::make_shared<comm::FlightRecorder>()) {}
 
 Session::~Session() {
+  preemption_.reset();
   // Callbacks of the loop must not find half of this object gone.
   if (loop_) loop_->stop();
 }
@@ -61,11 +67,14 @@ Result<bool> Session::join(const job::JobSpec& job) {
   watch_signals();
   const net::NetworkOptions options{.insecure_plaintext = !job.communication.encrypt};
   MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, options, log_));
-  const cluster::MemberOptions member{.coordinator = environment_.coordinator,
-                                      .info = cluster::describe_this_process(environment_.worker)};
+  MUSTER_ASSIGN(host_, net::local_host_towards(environment_.coordinator));
+  cluster::MemberOptions member{.coordinator = environment_.coordinator,
+                                .info = cluster::describe_this_process(environment_.worker)};
+  member.info.can_lead = sees_run_;
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
   watch_membership();
+  watch_for_preemption();
   const cluster::Membership membership = member_->membership();
   if (membership.members.empty()) return false;
   const Status connected = connect(membership, job.workers.join_timeout);
@@ -97,13 +106,34 @@ void Session::watch_signals() {
   signals_ = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, [this](int number) {
     if (number == SIGUSR2) return dump(true);
     // SIGTERM means this worker, and the others can go on; the rest means the job.
-    if (number == SIGTERM && is_elastic() && member_) {
-      log_->info("SIGTERM: leaving with the step");
-      return member_->drain();
-    }
+    if (number == SIGTERM && member_) return leave_early("SIGTERM");
     log_->info("signal {}: stopping with the step", number);
     signalled_ = true;
   });
+}
+
+// Where the others cannot go on without this worker all stop with the step.
+void Session::leave_early(const std::string& why) {
+  if (leaving_.exchange(true)) return;
+  log_->info("{}: leaving with the step", why);
+  if (is_elastic())
+    member_->drain();
+  else
+    signalled_ = true;
+}
+
+void Session::watch_for_preemption() {
+  const job::PreemptionSpec& spec = job_->preemption;
+  ProbeSpec asked{.file = spec.file, .command = spec.command, .url = spec.url};
+  if (asked.empty()) return;
+  preemption_ = std::make_unique<Probe>(
+      std::move(asked), spec.every,
+      [this](const Answer& answer) {
+        if (answer.text == "FALSE" || leaving_) return;
+        log_->warn("pre-emption notice ({}): leaving with the step", answer.from);
+        leave_early("pre-emption notice");
+      },
+      system_processes(), system_files(), log_);
 }
 
 void Session::dump(bool stacks) const {
@@ -154,6 +184,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
                               .transport = transport_of(job_->communication.transport),
                               .connect_timeout = limit,
                               .cancelled = has_ended,
+                              .listen_host = host_,
                               .log = log_});
 }
 
@@ -193,6 +224,7 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
     if (!is_elastic() || !comes_from_a_peer(*why)) return *why;
     log_->info("generation {} fails: {}", to_int(tried_), why->message);
     abort(*why);  // whoever waits for this rank learns of it
+    suspect(*why);
   }
   // Who is silent is noticed after the heartbeat's time-out; the rest takes milliseconds, but where
   // too few are left new ones have to come, and the launcher says when it gives up.
@@ -209,7 +241,13 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
     Status connected = connect(*membership, deadline.left(system_clock()));
     if (connected) return std::optional(current_);
     last = std::move(connected).error();
+    suspect(*last);
   }
+}
+
+// What failed because the generation is over says nothing of anybody.
+void Session::suspect(const Error& why) {
+  if (why.code != ErrorCode::kStale) member_->suspect(tried_, why);
 }
 
 }  // namespace muster::app

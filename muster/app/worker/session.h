@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "muster/app/probe/probe.h"
 #include "muster/base/log.h"
 #include "muster/base/result.h"
 #include "muster/cluster/environment.h"
@@ -23,8 +24,10 @@ namespace muster::app {
 
 class Session final : public train::Generations {
  public:
-  // Reads the launcher's environment; kNotFound where there is none.
-  static Result<std::unique_ptr<Session>> create(const observe::RunFolder& folder, Logger log);
+  // Reads the launcher's environment; kNotFound where there is none. `sees_run`: `folder` is the
+  // run's own, and not one that stands in for it on another host.
+  static Result<std::unique_ptr<Session>> create(const observe::RunFolder& folder, bool sees_run,
+                                                 Logger log);
   ~Session() override;
 
   // Joins and connects to the other workers; false: the training is over, or does without this one.
@@ -56,30 +59,38 @@ class Session final : public train::Generations {
   const observe::RunFolder& folder() const noexcept { return folder_; }
 
  private:
-  Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, Logger log);
+  Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, bool sees_run,
+          Logger log);
   bool is_elastic() const noexcept;
   void watch_signals();
+  void watch_for_preemption();
+  void leave_early(const std::string& why);
   void dump(bool stacks) const;
   void watch_membership();
   Status connect(const cluster::Membership& membership, Duration limit);
   Result<std::shared_ptr<comm::Communicator>> create_engine(const comm::Group& group,
                                                             Duration limit);
   void abort(const Error& why);
+  void suspect(const Error& why);
 
   const cluster::WorkerEnvironment environment_;
   const Logger log_;
   observe::Hub hub_;
   std::optional<observe::Hub::Subscription> subscription_;  // on the first rank
   const observe::RunFolder folder_;
+  const bool sees_run_;
   const job::JobSpec* job_ = nullptr;
   std::unique_ptr<net::SystemLoop> loop_;
   net::Registration signals_;
   std::atomic<bool> signalled_{false};
   bool quarantined_ = false;
   std::unique_ptr<net::Network> network_;
+  std::string host_;  // this one's address, as other workers reach it
   std::unique_ptr<cluster::Member> member_;
   std::shared_ptr<comm::FlightRecorder> recorder_;
-  Generation tried_{0};  // the last one it connected to, or failed to
+  std::atomic<bool> leaving_{false};
+  std::unique_ptr<Probe> preemption_;  // calls the member
+  Generation tried_{0};                // the last one it connected to, or failed to
   train::Entry current_;
   std::mutex mutex_;
   std::weak_ptr<comm::Communicator> under_way_;  // guarded by mutex_: what to abort

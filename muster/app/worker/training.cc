@@ -151,6 +151,7 @@ Result<train::TrainerOptions> Training::options() const {
                                .replicas = job_.replicas,
                                .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
                                .active = static_cast<std::int32_t>(job_.workers.count),
+                               .standbys = static_cast<std::int32_t>(job_.workers.standbys),
                                .lanes = strategy_->lanes(),
                                .op = strategy_options(job_, 1).op,
                                .predicts_bytes = text,

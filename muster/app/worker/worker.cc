@@ -66,7 +66,7 @@ ExitCode run_worker(const WorkerOptions& options, Logger log) {
   if (!folder) return end(folder.error());
   auto job = load_resolved(files, *folder);
   if (!job) return end(job.error());
-  auto session = Session::create(*folder, log);
+  auto session = Session::create(*folder, !options.apart, log);
   if (!session) return end(session.error());
   auto outcome = run_in_session(files, options, **session, job->spec);
   return outcome ? ExitCode::kDone : end(outcome.error());

@@ -11,6 +11,7 @@ struct WorkerOptions {
   Path run_folder;      // holds the resolved job; logs and checkpoints go there
   bool resume = false;  // from the newest whole checkpoint in it
   bool join = false;    // a training that goes on; its workers have the state
+  bool apart = false;   // the folder stands in for the run's own, which is out of sight
 };
 
 // Blocks until the training is over. Errors have been reported to the launcher and logged.

@@ -44,13 +44,15 @@ int main(int argc, char** argv) {
   std::string described;
   bool resume = false;
   bool join = false;
+  bool apart = false;
   auto* run = app.add_option("--run", run_folder, "train: the run's folder");
   app.add_flag("--resume", resume, "go on from the newest whole checkpoint");
   app.add_flag("--join", join, "join a training that goes on");
+  app.add_flag("--apart", apart, "the folder only stands in for the run's, on another host");
   app.add_option("--describe", described, "show what a resolved job would train")->excludes(run);
   app.set_version_flag(
       "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
-  app.require_option(1, 3);
+  app.require_option(1, 4);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -58,7 +60,7 @@ int main(int argc, char** argv) {
   }
   const Logger log = create_split_logger();
   const ExitCode code = described.empty()
-                            ? app::run_worker({run_folder, resume && !join, join}, log)
+                            ? app::run_worker({run_folder, resume && !join, join, apart}, log)
                             : describe(described);
   return static_cast<int>(code);
 }

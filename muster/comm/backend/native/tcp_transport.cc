@@ -147,6 +147,18 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
 // How often a rank that waits for others to connect asks whether it still should.
 constexpr Duration kLook = std::chrono::milliseconds(20);
 
+// How long a rank that is known to be there may take to connect: then the link is cut.
+constexpr Duration kLink = std::chrono::seconds(10);
+
+// "2 what happened": whom a rank missed, or -1, for the others.
+std::string to_text(const Error& why) {
+  return fmt::format("{} {}", to_int(why.peer), why.message);
+}
+Error missed(const std::string& text) {
+  const auto space = text.find(' ');
+  return {ErrorCode::kUnavailable, text.substr(space + 1), Rank{std::stoi(text.substr(0, space))}};
+}
+
 // Every rank listens, and connects to those below it.
 class Meeting {
  public:
@@ -158,7 +170,7 @@ class Meeting {
   Status listen();
   Status connect(const std::vector<std::string>& addresses, Deadline deadline);
   Status await_others(Deadline deadline);
-  void accept(const std::shared_ptr<net::Connection>& connection);
+  Clock& clock() const { return options_.network->loop().clock(); }
   Error with_rank(Error why, Rank rank) const;
 
   const Group group_;
@@ -232,20 +244,20 @@ Result<std::unique_ptr<Transport>> Meeting::hold(const Exchange& exchange, Deadl
   MUSTER_ASSIGN(const auto addresses, exchange(mine, deadline));
   const std::string& first = addresses[0];
   const auto context = static_cast<std::uint32_t>(std::stoul(first.substr(first.find(' ') + 1)));
-  shared_ = std::make_shared<TcpShared>(group_, context, options_.network->loop().clock());
+  shared_ = std::make_shared<TcpShared>(group_, context, clock());
   {
     const std::lock_guard lock(waiting_->mutex);
     waiting_->shared = shared_;
     for (const auto& connection : waiting_->connections)
       start_reading(connection, shared_, kNoRank);
   }
-  if (outcome) outcome = connect(addresses, deadline);
-  if (outcome) outcome = await_others(deadline);
-  MUSTER_ASSIGN(const auto outcomes, exchange(outcome ? "" : outcome.error().message, deadline));
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
-    if (!outcomes[rank].empty())
-      return fail(ErrorCode::kUnavailable, outcomes[rank],
-                  outcome ? Rank{static_cast<std::int32_t>(rank)} : outcome.error().peer);
+  const Deadline linked(std::min(deadline.at(), clock().now() + kLink));
+  if (outcome) outcome = connect(addresses, linked);
+  if (outcome) outcome = await_others(linked);
+  MUSTER_ASSIGN(const auto outcomes, exchange(outcome ? "" : to_text(outcome.error()), deadline));
+  if (!outcome) return missed(to_text(outcome.error()));
+  for (const std::string& text : outcomes)
+    if (!text.empty()) return missed(text);
   return std::make_unique<TcpTransport>(shared_, options_);
 }
 

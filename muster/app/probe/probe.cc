@@ -1,0 +1,126 @@
+#include "muster/app/probe/probe.h"
+
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include "muster/net/loop.h"
+
+namespace muster::app {
+namespace {
+
+constexpr Duration kLook = std::chrono::milliseconds(10);
+
+std::string trimmed(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+// What a child has written so far; false: it has closed the pipe.
+bool read_more(int fd, std::string& into) {
+  const auto piece = net::read_available(fd);
+  if (piece) into += *piece;
+  return piece.has_value();
+}
+
+// "http://host:port/path" at its path.
+std::pair<std::string, std::string> split_url(const std::string& url) {
+  const auto host = url.find("://");
+  const auto path = url.find('/', host == std::string::npos ? 0 : host + 3);
+  return path == std::string::npos ? std::pair(url, std::string("/"))
+                                   : std::pair(url.substr(0, path), url.substr(path));
+}
+
+}  // namespace
+
+Probe::Probe(ProbeSpec spec, Duration every, std::function<void(const Answer&)> on_answer,
+             Processes& processes, Files& files, Logger log)
+    : spec_(std::move(spec)),
+      on_answer_(std::move(on_answer)),
+      processes_(processes),
+      files_(files),
+      log_(std::move(log)),
+      thread_([this, every](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          ask_all(stop);
+          pause(stop, every);
+        }
+      }) {}
+
+Probe::~Probe() = default;
+
+void Probe::pause(const std::stop_token& stop, Duration time) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, stop, time, [] { return false; });
+}
+
+void Probe::ask_all(const std::stop_token& stop) {
+  if (!spec_.file.empty() && files_.exists(spec_.file)) {
+    const auto text = files_.read(spec_.file);
+    take(text ? Result<std::optional<std::string>>(*text) : text.error(), "file " + spec_.file);
+  }
+  if (!spec_.command.empty()) take(run_command(stop), "command");
+  if (!spec_.url.empty() && !stop.stop_requested()) take(get(stop), spec_.url);
+}
+
+void Probe::take(const Result<std::optional<std::string>>& answer, const std::string& from) {
+  if (!answer) {
+    if (std::exchange(complained_, answer.error().message) != answer.error().message)
+      log_->warn("{}", answer.error().message);
+    return;
+  }
+  complained_.clear();
+  if (*answer) on_answer_({trimmed(**answer), from});
+}
+
+Result<std::optional<std::string>> Probe::run_command(const std::stop_token& stop) {
+  MUSTER_ASSIGN(const auto child, processes_.spawn({{"/bin/sh", "-c", spec_.command}, {}, {}, {}}));
+  const Deadline deadline = Deadline::after(system_clock(), spec_.limit);
+  std::string output;
+  std::string said;
+  bool open = true;
+  std::optional<ProcessEnd> end;
+  while (open || !end) {
+    if (deadline.passed(system_clock()))
+      return fail(ErrorCode::kTimeout,
+                  fmt::format("[probe] command `{}` has not ended within {:.0f} s", spec_.command,
+                              std::chrono::duration<double>(spec_.limit).count()));
+    if (open) open = read_more(child->output_fd(), output);
+    read_more(child->error_fd(), said);
+    if (!end) end = child->poll();
+    if (open || !end) pause(stop, kLook);
+    if (stop.stop_requested()) return std::optional<std::string>();
+  }
+  if (end->exit_status == 0) return std::optional(output);
+  if (end->exit_status == 1 && trimmed(said).empty()) return std::optional<std::string>();
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("[probe] command `{}`: {}: {}; 0 means that its output is the answer, 1 "
+                          "that there is none",
+                          spec_.command, describe(*end), trimmed(said)));
+}
+
+Result<std::optional<std::string>> Probe::get(const std::stop_token& stop) {
+  const auto [host, path] = split_url(spec_.url);
+  httplib::Client client(host);
+  if (!client.is_valid())
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("[probe] \"{}\" is no address; expected http://host[:port]/path", spec_.url));
+  client.set_connection_timeout(spec_.limit);
+  client.set_read_timeout(spec_.limit);
+  const std::stop_callback on_stop(stop, [&client] { client.stop(); });
+  // Without it Google's metadata server answers nobody; others do not mind.
+  const auto answer = client.Get(path, {{"Metadata-Flavor", "Google"}});
+  if (stop.stop_requested()) return std::optional<std::string>();
+  if (!answer)
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[probe] {}: {}", spec_.url, httplib::to_string(answer.error())));
+  if (answer->status == 200) return std::optional(answer->body);
+  if (answer->status == 404) return std::optional<std::string>();
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("[probe] {}: status {}; 200 means that the body is the answer, 404 that "
+                          "there is none",
+                          spec_.url, answer->status));
+}
+
+}  // namespace muster::app

@@ -1,0 +1,64 @@
+#pragma once
+// Asks the world around a job: whether this host is wanted back, how many workers there should be.
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "muster/base/clock.h"
+#include "muster/base/files.h"
+#include "muster/base/log.h"
+#include "muster/base/process.h"
+#include "muster/base/result.h"
+
+namespace muster::app {
+
+// Where to ask; of what is empty nothing is asked.
+struct ProbeSpec {
+  std::string file;                          // its text, once it is there
+  std::string command;                       // for the shell: what it prints where it ends with 0
+  std::string url;                           // http://…: the body where the status is 200
+  Duration limit = std::chrono::seconds(5);  // of one question
+  bool empty() const noexcept { return file.empty() && command.empty() && url.empty(); }
+};
+
+// An answer, without white space around it, and who gave it: "file /x", "command", "http://…".
+struct Answer {
+  std::string text;
+  std::string from;
+};
+
+// Asks again and again, on a thread of its own. What cannot be asked is logged once and asked
+// again.
+class Probe {
+ public:
+  // `on_answer` runs on the probe's thread for each answer; none while nobody answers.
+  Probe(ProbeSpec spec, Duration every, std::function<void(const Answer&)> on_answer,
+        Processes& processes, Files& files, Logger log);
+  ~Probe();  // stops at once
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+
+ private:
+  void pause(const std::stop_token& stop, Duration time);
+  void ask_all(const std::stop_token& stop);
+  void take(const Result<std::optional<std::string>>& answer, const std::string& from);
+  Result<std::optional<std::string>> run_command(const std::stop_token& stop);
+  Result<std::optional<std::string>> get(const std::stop_token& stop);
+
+  const ProbeSpec spec_;
+  const std::function<void(const Answer&)> on_answer_;
+  Processes& processes_;
+  Files& files_;
+  const Logger log_;
+  std::string complained_;  // the last error that was logged
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: uses the others
+};
+
+}  // namespace muster::app

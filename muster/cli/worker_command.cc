@@ -1,0 +1,94 @@
+#include "muster/cli/worker_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+#include <sstream>
+
+#include "muster/app/join/join.h"
+#include "muster/cli/application.h"
+
+namespace muster::cli {
+namespace {
+
+struct WorkerArguments {
+  std::string join;
+  std::string credentials;
+  std::int32_t lanes = 0;
+};
+
+struct Invitation {
+  std::string address;  // empty: not said
+  std::string credentials;
+};
+
+// "host:port credentials", as the launcher writes it, or the credentials alone.
+Invitation read_invitation(const std::string& text) {
+  std::istringstream words(text);
+  Invitation invitation;
+  words >> invitation.address >> invitation.credentials;
+  if (invitation.credentials.empty()) std::swap(invitation.address, invitation.credentials);
+  return invitation;
+}
+
+Result<Invitation> invitation(const WorkerArguments& arguments, Context& context) {
+  if (!arguments.credentials.empty()) {
+    MUSTER_ASSIGN(const std::string text, context.files.read(arguments.credentials));
+    return read_invitation(text);
+  }
+  const auto variable = context.environment.find(net::kCredentialsVariable);
+  if (variable != context.environment.end()) return read_invitation(variable->second);
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[worker] --credentials FILE is missing: the launcher keeps it as "
+                          "join.key in the run's folder; {} may hold its text as well",
+                          net::kCredentialsVariable));
+}
+
+Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
+  MUSTER_ASSIGN(Invitation invited, invitation(arguments, context));
+  if (!arguments.join.empty()) invited.address = arguments.join;
+  if (invited.address.empty())
+    return fail(ErrorCode::kInvalid,
+                "[worker] --join HOST:PORT is missing, and the credentials do not say it either");
+  MUSTER_ASSIGN(auto coordinator, net::parse_address(invited.address));
+  MUSTER_ASSIGN(auto program, worker_program(context));
+  const app::JoinOptions options{
+      .coordinator = std::move(coordinator),
+      .credentials = std::move(invited.credentials),
+      .worker_program = std::move(program),
+      .lanes = arguments.lanes,
+      .tell = [&context](std::string_view line) { context.out << line << std::endl; }};
+  return app::join_job(options, system_processes(), context.files,
+                       create_stderr_logger(context.log));
+}
+
+}  // namespace
+
+void add_worker_command(CLI::App& app, Context& context) {
+  CLI::App& command =
+      add_command(app, "worker", "Add a worker on this host to a job that another one has launched",
+                  {"muster worker --join 10.0.0.5:29400 --credentials runs/fashion/latest/join.key",
+                   "ssh node7 muster worker --join node1:29400 --credentials join.key --lanes 4"});
+  const auto arguments = std::make_shared<WorkerArguments>();
+  command
+      .add_option("--join", arguments->join,
+                  "Where the launcher listens (workers.listen); by default as FILE says")
+      ->type_name("HOST:PORT");
+  command
+      .add_option("--credentials", arguments->credentials,
+                  "join.key of the run's folder, or a copy of it")
+      ->type_name("FILE");
+  command.add_option("--lanes", arguments->lanes, "Threads that compute; by default one a core")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] {
+      const auto code = work(*arguments, context);
+      return code ? *code : report(context, code.error());
+    };
+  });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,114 @@
+"""Workers come and go as a file, the time of day or the throughput asks for, and leave when their host
+is wanted back; the weights stay the same."""
+import http.server
+import pathlib
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import runs
+from join import wait_for_members
+
+STEPS = 6000
+SCALING = ("workers.min_workers=1", "workers.max_workers=3", "autoscaling.every=200ms")
+
+
+def start(muster, folder, name, workers, *settings):
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    process = runs.start(muster, job, "--workers", str(workers),
+                         *runs.settings(f"run_folder={folder / name}", *settings))
+    return process, runs.wait_for_step(process, folder, 1, name)
+
+
+def check_end(process, run, expected):
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    assert runs.weights(run, STEPS) == expected, f"other weights\n{output}"
+    return output
+
+
+def by_a_file(muster, folder, expected):
+    wanted = folder / "wanted"
+    process, run = start(muster, folder, "probe", 1, *SCALING, "autoscaling.policy=probe",
+                         f"autoscaling.file={wanted}")
+    for count in (3, 1, 2):
+        wanted.write_text(f"{count}\n")
+        wait_for_members(run, count)
+    wanted.write_text("many\n")
+    output = check_end(process, run, expected)
+    assert "from 1 to 3 workers" in output and "from 3 to 1 workers" in output, output
+    assert 'answers "many"; expected a number' in output, output
+
+
+def by_the_time_of_day(muster, folder, expected):
+    process, run = start(muster, folder, "daily", 1, *SCALING, "autoscaling.policy=schedule",
+                         "autoscaling.schedule=00:00=2")
+    wait_for_members(run, 2)
+    assert "as planned for" in check_end(process, run, expected)
+
+
+def by_throughput(muster, folder, expected):
+    """Whether more pay depends on the machine; that one more is tried does not."""
+    process, run = start(muster, folder, "throughput", 1, *SCALING, "autoscaling.policy=throughput")
+    wait_for_members(run, 2)
+    assert "steps a second; trying one more" in check_end(process, run, expected)
+
+
+def by_a_notice(muster, folder, expected):
+    notices = folder / "notices"
+    notices.mkdir()
+    process, run = start(muster, folder, "notice", 3, "preemption.every=100ms",
+                         f"preemption.command=test -e {notices}/$RANK")
+    (notices / "2").touch()
+    wait_for_members(run, 2)
+    output = check_end(process, run, expected)
+    assert "[rank2] [WARN] pre-emption notice (command): leaving with the step" in output, output
+    assert "worker 2 was told to go and leaves with the step" in output, output
+
+
+class Metadata(http.server.BaseHTTPRequestHandler):
+    """As Google's: TRUE or FALSE, for whoever sends the right header."""
+    answer = "FALSE"
+
+    def do_GET(self):
+        status = 200 if self.headers["Metadata-Flavor"] == "Google" else 403
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(self.answer.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def when_all_must_go(muster, folder, expected):
+    """Then there is a checkpoint to go on from."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/computeMetadata/v1/instance/preempted"
+    settings = ("preemption.every=100ms", f"preemption.url={url}")
+    process, run = start(muster, folder, "all", 2, *settings)
+    runs.wait_for(lambda: runs.rows(run)[-1]["step"] > 500, "step 500")
+    Metadata.answer = "TRUE"
+    code, output = runs.finish(process)
+    assert code == 143, f"exit code {code}:\n{output}"
+    assert "too few would be left: all stop with a checkpoint" in output, output
+    Metadata.answer = "FALSE"
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    runs.train(muster, job, "--resume-from", str(run), "--workers", "2", *runs.settings(*settings))
+    assert runs.weights(run, STEPS) == expected
+    server.shutdown()
+
+
+def main():
+    muster = runs.arguments().muster
+    with runs.workplace() as folder:
+        runs.write_data(folder)
+        runs.train(muster, runs.write_job(folder, "mlp", steps=STEPS), "--workers", "1")
+        expected = runs.weights(runs.latest(folder), STEPS)
+        for scenario in (by_a_file, by_the_time_of_day, by_throughput, by_a_notice, when_all_must_go):
+            scenario(muster, folder, expected)
+            print(f"ok  {scenario.__name__}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
