@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Goodput with one SIGKILL a minute: steps done against what the workers that lived could do.
+
+Two workers train; every minute one is killed, the other finishes the step and goes on, and the new one
+joins when it is ready. The capacity of each moment is the usual rate of as many workers: of two, the
+median step of this run; of one, that of a run by itself on one core. Afterwards the ledger holds every
+sample once.
+
+Usage: bench/goodput.py [--build build/release] [--repetitions 4]   (a repetition: one minute, one kill)
+"""
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+
+import harness
+from join import first_steps
+from recovery import Follower, children, muster_rows
+
+MINUTE = 60
+
+
+def alone(options, job):
+    """Seconds of a step of one worker on one core."""
+    run = harness.Run(options.build, job, 1, ("training.max_steps=60", "evaluation.every=never"), core="0")
+    rows = [row["time"] for row in run.rows[10:]]
+    return statistics.median(after - before for before, after in zip(rows, rows[1:]))
+
+
+def train(options, job):
+    """Times of the steps, by step, and the first step of each generation."""
+    draw = random.Random(3)
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        command = [options.build / "bin/muster", "train", harness.JOBS / job, "--workers", 2]
+        for pair in (f"run_folder={place}", "training.max_steps=1000000", "logging.logging_steps=1000",
+                     "evaluation.every=never", "checkpoint.every=never", "workers.max_restarts=1000"):
+            command += ["--set", pair]
+        process = subprocess.Popen([str(word) for word in command], cwd=harness.ROOT, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        follower = Follower(muster_rows(folder))
+        first = follower.wait(lambda rows: len(rows) > 20)[-1][0]
+        for _ in range(options.repetitions):
+            time.sleep(MINUTE / 2)
+            os.kill(children(process.pid, "muster-worker")[draw.randrange(2)], signal.SIGKILL)
+            time.sleep(MINUTE / 2)
+        rows = follower.wait(len)
+        process.send_signal(signal.SIGINT)
+        if process.wait(timeout=60) != 130:
+            raise SystemExit(f"muster ended with {process.returncode}")
+        [run] = folder.glob("*/latest")
+        harness.run([options.build / "bin/muster", "data", "audit", run])
+        return {step: at for step, at in rows if step >= first}, first_steps(folder)
+
+
+def main():
+    options = harness.options(__doc__, repetitions=4)
+    for job in ("fashion.yaml", "gpt.yaml"):
+        one = alone(options, job)
+        times, generations = train(options, job)
+        # Of two workers in odd generations, of one in even ones: a death, a join, a death, …
+        members = {}
+        for step in times:
+            newest = max(number for number, begin in generations.items() if begin <= step)
+            members[step] = 2 if newest % 2 else 1
+        took = {step: times[step] - times[step - 1] for step in times if step - 1 in times}
+        usual = {2: statistics.median(value for step, value in took.items() if members[step] == 2), 1: one}
+        useful = sum(usual[members[step]] for step in took)
+        halved = sum(value for step, value in took.items() if members[step] == 1)
+        whole = sum(took.values())
+        harness.say(f"{job}: {len(took)} steps in {whole:.1f} s, {halved:.1f} s of them with one worker; "
+                    f"{max(generations)} generations")
+        harness.table((f"goodput with a kill a minute, {job.split('.')[0]}, 2 workers, {options.repetitions} kills",
+                       f"{useful:.1f} s of work", f"{whole:.1f} s", f"{100 * useful / whole:.2f} %", "≥ 99 %"))
+
+
+if __name__ == "__main__":
+    main()
