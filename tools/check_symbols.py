@@ -40,7 +40,7 @@ BANNED = (
               r"|\b(fs|filesystem)::(remove|remove_all|rename|exists|create_director\w+|copy\w*|file_size|directory_iterator"
               r"|recursive_directory_iterator|is_\w+|resize_file|temp_directory_path|current_path|space|create_symlink)\b",
      "muster::Files", {"muster/base/files.cc": "is the system's Files", **SEGMENTS, **CHILD,
-      "muster/cli/train_command.cc": "asks where temporary folders go; writes through Files"}),
+      "muster/cli/train_command.cc": "asks where it was started"}),
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
      "the native engine's segment", {"muster/base/files.cc": "maps files for reading", **SEGMENTS}),
     ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvp|posix_spawnp?|waitpid|waitid|popen)\s*\()"

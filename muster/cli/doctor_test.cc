@@ -22,6 +22,7 @@ class FakeMachine final : public Machine {
   Status bind_loopback() override { return loopback_; }
   Status create_shared_memory() override { return shared_memory_; }
   Result<std::uint64_t> free_space(const Path&) override { return free_space_; }
+  Path temporary_folder() override { return "/tmp"; }
   Status write_in(const Path&) override { return writable_; }
   std::optional<bool> clock_is_synchronised() override { return synchronised_; }
   Result<std::string> output_of(const std::vector<std::string>&,

@@ -28,6 +28,7 @@ class Machine {
   virtual Status bind_loopback() = 0;         // a TCP port on 127.0.0.1
   virtual Status create_shared_memory() = 0;  // memfd, mapped and written
   virtual Result<std::uint64_t> free_space(const Path& folder) = 0;
+  virtual Path temporary_folder() = 0;                      // for what goes with its maker
   virtual Status write_in(const Path& folder) = 0;          // creates and removes a file
   virtual std::optional<bool> clock_is_synchronised() = 0;  // nothing: the system does not say
   // What a program prints on standard output; kTimeout, or kUnavailable where it does not end well.

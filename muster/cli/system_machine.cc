@@ -135,6 +135,7 @@ class SystemMachine final : public Machine {
     return static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
   }
 
+  Path temporary_folder() override { return std::filesystem::temp_directory_path(); }
   Status write_in(const Path& folder) override {
     const auto path = folder / fmt::format(".muster-doctor-{}", ::getpid());
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

@@ -145,7 +145,7 @@ observe::ConsoleOptions console_options(const job::JobSpec& job, const Context& 
 
 // The worker knows models; it is asked with the job as it would be trained.
 ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
-  const Path folder = std::filesystem::temp_directory_path() /
+  const Path folder = context.machine.temporary_folder() /
                       fmt::format("muster-dry-run-{:016x}", system_entropy().next());
   const Path resolved = folder / "resolved.yaml";
   Status written = context.files.create_folders(folder);

@@ -9,6 +9,7 @@
 
 #include "muster/app/join/join.h"
 #include "muster/cli/application.h"
+#include "muster/cli/machine.h"
 
 namespace muster::cli {
 namespace {
@@ -57,6 +58,7 @@ Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
   const app::JoinOptions options{
       .coordinator = std::move(coordinator),
       .credentials = std::move(invited.credentials),
+      .scratch = context.machine.temporary_folder(),
       .worker_program = std::move(program),
       .lanes = arguments.lanes,
       .tell = [&context](std::string_view line) { context.out << line << std::endl; }};

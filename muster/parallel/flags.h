@@ -12,6 +12,7 @@ enum class Flag : std::size_t {
   kCheckpoint,  // a checkpoint is due by the clock
   kEvaluate,    // an evaluation is due by the clock
   kRegroup,     // the next generation is planned
+  kCompare,     // paces are to be compared, by the clock
   kCount,
 };
 

@@ -13,7 +13,12 @@ namespace {
 // A worker that was given nothing because it is slow is tried again after some 80 comparisons for a
 // tenfold lack of speed.
 constexpr double kFading = 0.985;
-constexpr std::size_t kWords = 7;
+constexpr std::size_t kWords = 8;
+
+constexpr int kLinkTries = 3;
+constexpr double kWaitingShare = 0.1;  // of a step
+
+constexpr std::size_t kMostSteps = 1000;  // that a median is taken of
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -29,6 +34,7 @@ std::array<double, kWords> pack(const Pace& pace) {
           pace.input,
           pace.waiting,
           pace.step,
+          pace.link,
           pace.stop ? 1.0 : 0.0};
 }
 
@@ -39,6 +45,11 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+void PaceMeter::add(const Step& step) {
+  if (steps_.size() == kMostSteps) steps_.pop_front();
+  steps_.push_back(step);
 }
 
 Pace PaceMeter::take(std::int32_t worker, std::int32_t lanes) {
@@ -61,6 +72,34 @@ Pace PaceMeter::take(std::int32_t worker, std::int32_t lanes) {
           .step = median(std::move(whole))};
 }
 
+bool links_matter(const std::vector<Pace>& paces) {
+  return !paces.empty() && std::ranges::all_of(paces, [](const Pace& pace) {
+    return pace.step > 0 && pace.waiting >= kWaitingShare * pace.step;
+  });
+}
+
+Result<double> measure_link(comm::Communicator& communicator, Clock& clock,
+                            const comm::OpOptions& options) {
+  const comm::Group group = communicator.group();
+  const Rank after{(to_int(group.rank) + 1) % group.size};
+  const Rank before{(to_int(group.rank) + group.size - 1) % group.size};
+  std::vector<std::uint8_t> sent(kLinkBytes);
+  std::vector<std::uint8_t> received(kLinkBytes);
+  Duration best = Duration::max();
+  for (int i = 0; i < kLinkTries; ++i) {
+    MUSTER_TRY(communicator.submit(comm::Barrier{}, options).wait());
+    const TimePoint began = clock.now();
+    auto sending =
+        communicator.submit(comm::Send{.tensor = view_of(std::span(sent)), .to = after}, options);
+    auto receiving = communicator.submit(
+        comm::Recv{.tensor = view_of(std::span(received)), .from = before}, options);
+    MUSTER_TRY(receiving.wait());
+    best = std::min(best, clock.now() - began);
+    MUSTER_TRY(sending.wait());
+  }
+  return seconds(best);
+}
+
 Result<std::vector<Pace>> exchange_paces(comm::Communicator& communicator, const Pace& mine,
                                          const comm::OpOptions& options) {
   auto words = pack(mine);
@@ -79,7 +118,8 @@ Result<std::vector<Pace>> exchange_paces(comm::Communicator& communicator, const
                      .input = word[3],
                      .waiting = word[4],
                      .step = word[5],
-                     .stop = word[6] != 0});
+                     .link = word[6],
+                     .stop = word[7] != 0});
   }
   return paces;
 }

@@ -3,6 +3,7 @@
 // functions; PaceMeter measures on one thread.
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -19,9 +20,12 @@ struct Pace {
   double input = 0;    // that a step waits for its data
   double waiting = 0;  // that a step waits for the other workers
   double step = 0;     // that a whole step takes
+  double link = 0;     // in which kLinkBytes come from the rank before; 0: not known
   bool stop = false;   // it was asked to stop: one without slices has no flags in the sum
   friend bool operator==(const Pace&, const Pace&) = default;
 };
+
+inline constexpr std::size_t kLinkBytes = std::size_t{64} << 10;
 
 // The upper one of two; 0 of none.
 double median(std::vector<double> values);
@@ -35,12 +39,20 @@ class PaceMeter {
     Duration waiting{};
     Duration whole{};
   };
-  void add(const Step& step) { steps_.push_back(step); }
+  void add(const Step& step);
   Pace take(std::int32_t worker, std::int32_t lanes);  // of what was added since the last call
 
  private:
-  std::vector<Step> steps_;
+  std::deque<Step> steps_;  // the latest
 };
+
+// Whether all of them wait: not for one that computes slowly, which would not wait itself.
+bool links_matter(const std::vector<Pace>& paces);
+
+// Pace::link: each rank sends to the next one, and all begin together. The best of a few tries, so
+// that a rank that is just not scheduled does not count. Collective.
+Result<double> measure_link(comm::Communicator& communicator, Clock& clock,
+                            const comm::OpOptions& options);
 
 // By rank. Collective.
 Result<std::vector<Pace>> exchange_paces(comm::Communicator& communicator, const Pace& mine,

@@ -105,6 +105,29 @@ TEST(PaceMeter, TakesMediansAndCountsRoundsOfLanes) {
   EXPECT_EQ(meter.take(7, 2), (Pace{.worker = 7, .lanes = 2}));  // nothing since
 }
 
+TEST(Paces, LinksMatterWhereAllWait) {
+  EXPECT_FALSE(links_matter({}));
+  std::vector<Pace> paces{{.worker = 0, .waiting = 2, .step = 10},
+                          {.worker = 1, .waiting = 5, .step = 10}};
+  EXPECT_TRUE(links_matter(paces));
+  paces[0].waiting = 0.5;  // it computes, and the other one waits for it
+  EXPECT_FALSE(links_matter(paces));
+}
+
+TEST(Paces, ALinkIsMeasuredWithAnyNumberOfRanks) {
+  for (const std::int32_t size : {1, 2, 3, 5}) {
+    std::vector<std::jthread> threads;
+    std::vector<double> took(static_cast<std::size_t>(size));
+    for (const auto& rank : comm::create_loopback(size))
+      threads.emplace_back([&took, rank] {
+        took[static_cast<std::size_t>(to_int(rank->group().rank))] =
+            measure_link(*rank, system_clock(), {}).value();
+      });
+    threads.clear();
+    for (const double each : took) EXPECT_GT(each, 0);
+  }
+}
+
 TEST(Paces, EveryRankLearnsAll) {
   const auto ranks = comm::create_loopback(3);
   std::vector<std::vector<Pace>> seen(3);

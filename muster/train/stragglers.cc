@@ -17,11 +17,16 @@ constexpr std::int32_t kBeforeItGoes = 5;  // comparisons in a row
 // Waiting for data is worth a word from this share of a step on.
 constexpr double kInputShare = 0.1;
 
-// `value` of all but `one` that is known.
-double median_of_others(const std::vector<Pace>& paces, const Pace& one, double Pace::*value) {
+// A link is worth one from here on: workers that share cores wait for each other as well.
+constexpr double kLinkFactor = 3;
+constexpr double kLinkSeconds = 5e-3;
+
+// `value` of all but `one` whose `known` is.
+double median_of_others(const std::vector<Pace>& paces, const Pace& one, double Pace::*value,
+                        double Pace::*known = &Pace::slice) {
   std::vector<double> others;
   for (const Pace& pace : paces)
-    if (&pace != &one && pace.slice > 0) others.push_back(pace.*value);
+    if (&pace != &one && pace.*known > 0) others.push_back(pace.*value);
   return median(std::move(others));
 }
 
@@ -37,6 +42,13 @@ std::optional<Straggler> finding_of(const std::vector<Pace>& paces, const Pace& 
   if (slice > 0 && pace.input > 0 && pace.input >= least && pace.input >= factor * input) {
     return Straggler{pace.worker, Straggler::Cause::kInput,
                      pace.input / std::max(input, kInputShare * least), pace.input, input};
+  }
+  const double link = median_of_others(paces, pace, &Pace::link, &Pace::link);
+  if (link > 0 && pace.link >= kLinkFactor * factor * link && pace.link - link >= kLinkSeconds) {
+    const auto at = static_cast<std::size_t>(&pace - paces.data());
+    const Pace& before = paces[(at + paces.size() - 1) % paces.size()];
+    return Straggler{pace.worker,  Straggler::Cause::kLink, pace.link / link, pace.link, link,
+                     before.worker};
   }
   return std::nullopt;
 }
@@ -60,6 +72,11 @@ std::string describe(const Straggler& straggler) {
     return fmt::format("computes {:.1f} × slower than the others: {} a slice, they {}",
                        straggler.factor, text(straggler.its), text(straggler.theirs));
   }
+  if (straggler.cause == Straggler::Cause::kLink) {
+    return fmt::format("hears worker {} over a slow link: {} KiB take {}, between others {}",
+                       straggler.from, kLinkBytes >> 10, text(straggler.its),
+                       text(straggler.theirs));
+  }
   return fmt::format(
       "waits {} a step for its data, the others {}: its storage is slow, or it "
       "needs more data.loader_threads",
@@ -76,7 +93,9 @@ StragglerWatch::News StragglerWatch::observe(const std::vector<Pace>& paces) {
     suspicion.missed = 0;
     if (suspicion.found >= kTwice && !std::exchange(suspicion.told, true))
       news.slow.push_back(straggler);
-    const bool too_slow = evict_factor_ > 0 && straggler.factor >= evict_factor_;
+    // Of a slow link nobody knows at which end the fault is.
+    const bool too_slow = evict_factor_ > 0 && straggler.factor >= evict_factor_ &&
+                          straggler.cause != Straggler::Cause::kLink;
     suspicion.too_slow = too_slow ? suspicion.too_slow + 1 : 0;
     if (suspicion.too_slow == kBeforeItGoes) news.to_go.push_back(straggler.worker);
   }

@@ -11,12 +11,13 @@
 namespace muster::train {
 
 struct Straggler {
-  enum class Cause : std::uint8_t { kCompute, kInput };
+  enum class Cause : std::uint8_t { kCompute, kInput, kLink };
   std::int32_t worker = 0;
   Cause cause = Cause::kCompute;
   double factor = 1;  // by which it is slower than the median of the others
-  double its = 0;     // seconds a slice, or of waiting for data a step
+  double its = 0;     // seconds a slice, of waiting for data a step, or for Pace::link
   double theirs = 0;
+  std::int32_t from = -1;  // of a link: the worker at its other end
   friend bool operator==(const Straggler&, const Straggler&) = default;
 };
 

@@ -29,6 +29,19 @@ TEST(Stragglers, AreNamedWithTheirCause) {
   EXPECT_EQ(describe(found[1]), "computes 4.1 × slower than the others: 41 ms a slice, they 10 ms");
 }
 
+TEST(Stragglers, ASlowLinkIsNamedWithBothEnds) {
+  std::vector<Pace> paces = paces_of({0.01, 0.01, 0.01});
+  for (Pace& pace : paces) pace.link = 0.001;
+  paces[0].link = 0.026;
+  const auto found = find_stragglers(paces, 1.5);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].worker, 0);
+  EXPECT_EQ(describe(found[0]),
+            "hears worker 2 over a slow link: 64 KiB take 26 ms, between others 1.0 ms");
+  paces[0].link = 0.004;  // too little to tell it from a rank that was not scheduled
+  EXPECT_TRUE(find_stragglers(paces, 1.5).empty());
+}
+
 TEST(Stragglers, NobodyIsOneAmongEquals) {
   EXPECT_TRUE(find_stragglers(paces_of({0.010, 0.012, 0.011}), 1.5).empty());
   EXPECT_TRUE(find_stragglers(paces_of({0.010}), 1.5).empty());
@@ -54,6 +67,14 @@ TEST(StragglerWatch, TellsOnceOfWhatLastsAndWhenItIsOver) {
   const auto news = watch.observe(well);
   EXPECT_THAT(news.recovered, ElementsAre(1));
   EXPECT_THAT(watch.observe(well).recovered, IsEmpty());
+}
+
+TEST(StragglerWatch, NobodyIsSentAwayForALink) {
+  StragglerWatch watch(1.5, 3);
+  auto paces = paces_of({1, 1, 1});
+  for (Pace& pace : paces) pace.link = 0.001;
+  paces[1].link = 1;
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(watch.observe(paces).to_go, IsEmpty());
 }
 
 TEST(StragglerWatch, WhoIsGoneIsForgotten) {

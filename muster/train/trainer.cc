@@ -187,6 +187,7 @@ parallel::Flags Trainer::wishes() const {
   if (parts_.stop_requested()) flags.set(parallel::Flag::kStop);
   if (parts_.generations.changing()) flags.set(parallel::Flag::kRegroup);
   const TimePoint now = parts_.clock.now();
+  if (is_first() && now >= paces_due_) flags.set(parallel::Flag::kCompare);
   if (is_first() && evaluation_due_.clock_due(now)) flags.set(parallel::Flag::kEvaluate);
   if (is_first() && checkpoint_due_.clock_due(now)) flags.set(parallel::Flag::kCheckpoint);
   return flags;

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "muster/train/trainer.h"
 
@@ -12,20 +11,11 @@ namespace {
 
 // A window is long enough for a median; the first one after a change is short, since the change may
 // have been a bad one.
-constexpr double kFewestSteps = 5;
-constexpr double kMostSteps = 1000;
+constexpr std::int64_t kFewestSteps = 5;
 constexpr std::int64_t kStepsAfterChange = 3;
 // What a step has to gain by it before slices change hands: more than that costs, and than noise.
 constexpr double kWorthwhile = 0.9;
 constexpr double kWorthwhileSeconds = 300e-6;
-
-std::int64_t steps_until_next(const std::vector<Pace>& paces, Duration every) {
-  double longest = 0;
-  for (const Pace& pace : paces) longest = std::max(longest, pace.step);
-  const double seconds = std::chrono::duration<double>(every).count();
-  const double steps = longest > 0 ? seconds / longest : kFewestSteps;
-  return std::llround(std::clamp(steps, kFewestSteps, kMostSteps));
-}
 
 }  // namespace
 
@@ -52,17 +42,21 @@ void Trainer::tell_of_worker(std::int32_t worker, observe::Severity severity,
 }
 
 Status Trainer::compare_paces() {
-  if (group().size == 1 || to_int(progress_.committed) < compares_at_) return ok();
+  const bool ready = group().size > 1 && to_int(progress_.committed) >= compares_at_;
+  if (!ready || !due_by_flag(parallel::Flag::kCompare)) return ok();
   const std::int32_t me = worker_at(group().rank);
   Pace mine = meter_.take(me, options_.lanes);
   mine.stop = parts_.stop_requested();
   comm::Communicator& communicator = *parts_.generations.current().communicator;
   const TimePoint began = parts_.clock.now();
+  if (links_matter(position_.paces)) {
+    MUSTER_ASSIGN(mine.link, measure_link(communicator, parts_.clock, op_for("measuring links")));
+  }
   MUSTER_ASSIGN(auto paces, exchange_paces(communicator, mine, op_for("comparing paces")));
   between_.comparing += parts_.clock.now() - began;
   position_.paces = with_memory(std::move(paces), position_.paces);
-  compares_at_ = to_int(progress_.committed) +
-                 steps_until_next(position_.paces, options_.stragglers.compare_every);
+  compares_at_ = to_int(progress_.committed) + kFewestSteps;
+  paces_due_ = parts_.clock.now() + options_.stragglers.compare_every;
   if (std::ranges::any_of(position_.paces, &Pace::stop)) position_.next = Next::kStop;
   const StragglerWatch::News news = stragglers_.observe(position_.paces);
   for (const Straggler& straggler : news.slow)
@@ -103,6 +97,7 @@ Status Trainer::rebalance() {
                             100 * (1 - then / now))});
   }
   compares_at_ = to_int(progress_.committed) + kStepsAfterChange;
+  paces_due_ = {};
   return take_up(std::move(better));
 }
 

@@ -165,15 +165,6 @@ def play(muster, folder, scenario, expected):
     assert not left_behind(jobs), left_behind(jobs)
 
 
-def undisturbed(muster, folder):
-    weights = {}
-    for model, steps in STEPS.items():
-        job = runs.write_job(folder, model, steps=steps)
-        runs.train(muster, job, "--workers", "1")
-        weights[model] = runs.weights(runs.latest(folder), steps)
-    return weights
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--muster", required=True)
@@ -184,7 +175,8 @@ def main():
     kinds, failures = collections.Counter(), []
     with runs.workplace() as folder:
         runs.write_data(folder)
-        expected = undisturbed(arguments.muster, folder)
+        expected = {model: runs.undisturbed(arguments.muster, folder, model, steps)
+                    for model, steps in STEPS.items()}
         for seed in range(first, first + arguments.count):
             scenario = Scenario(seed)
             try:

@@ -99,16 +99,6 @@ def when_all_must_go(muster, folder, expected):
     server.shutdown()
 
 
-def main():
-    muster = runs.arguments().muster
-    with runs.workplace() as folder:
-        runs.write_data(folder)
-        runs.train(muster, runs.write_job(folder, "mlp", steps=STEPS), "--workers", "1")
-        expected = runs.weights(runs.latest(folder), STEPS)
-        for scenario in (by_a_file, by_the_time_of_day, by_throughput, by_a_notice, when_all_must_go):
-            scenario(muster, folder, expected)
-            print(f"ok  {scenario.__name__}", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    runs.play((by_a_file, by_the_time_of_day, by_throughput, by_a_notice, when_all_must_go),
+              runs.arguments().muster, "mlp", STEPS)

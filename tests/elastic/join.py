@@ -124,16 +124,6 @@ def strangers(muster, folder, expected):
     assert late.wait() != 0 and "nowhere.key" in late.output(), late.output()
 
 
-def main():
-    muster = runs.arguments().muster
-    with runs.workplace() as folder:
-        runs.write_data(folder)
-        runs.train(muster, runs.write_job(folder, "mlp", steps=STEPS), "--workers", "1")
-        expected = runs.weights(runs.latest(folder), STEPS)
-        for scenario in (join_and_leave, die_and_come_again, without_the_folder, strangers):
-            scenario(muster, folder, expected)
-            print(f"ok  {scenario.__name__}", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    runs.play((join_and_leave, die_and_come_again, without_the_folder, strangers),
+              runs.arguments().muster, "mlp", STEPS)

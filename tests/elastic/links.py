@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import runs
@@ -124,13 +125,22 @@ def heals(muster, folder, places):
     return job.stop()
 
 
+def slow(muster, folder, places):
+    """A slow link is named with both ends."""
+    job = Job(muster, folder, "slow", places)
+    run(*places[0].inside, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "10mbit", "burst",
+        "16kb", "latency", "2s")
+    job.goes_on("over the slow link")
+    time.sleep(5)
+    result = job.stop()
+    assert ") hears worker 1 over a slow link: 64 KiB take " in result[0], result[0]
+    return result
+
+
 def check(muster, folder, name, result):
     _, step, weights = result
-    job = runs.write_job(folder, "mlp", steps=STEPS)
-    runs.train(muster, job, "--workers", "1", *runs.settings(
-        f"run_folder={folder / (name + '-alone')}", f"training.max_steps={step}",
-        *LENGTH))
-    assert runs.weights(runs.latest(folder, name + "-alone"), step) == weights, "other weights"
+    expected = runs.undisturbed(muster, folder, "mlp", step, *runs.settings(*LENGTH), runs=name + "-alone")
+    assert expected == weights, "other weights"
 
 
 # A constant learning rate: the weights after a step do not depend on how many were planned.
@@ -148,7 +158,7 @@ def main():
         run("ip", "link", "set", name, "up")
     with runs.workplace() as folder:
         runs.write_data(folder)
-        for scenario in (cut_off, cut_between_two, heals):
+        for scenario in (cut_off, cut_between_two, heals, slow):
             places = [Place(number) for number in range(2)]
             try:
                 check(muster, folder, scenario.__name__, scenario(muster, folder, places))

@@ -15,9 +15,8 @@ def main():
     with runs.workplace() as folder:
         runs.write_data(folder)
         for model in ("resnet", "gpt"):
+            expected = runs.undisturbed(muster, folder, model, STEPS)
             job = runs.write_job(folder, model, steps=STEPS)
-            runs.train(muster, job, "--workers", "1")
-            expected = runs.weights(runs.latest(folder), STEPS)
             for victim in (0, 1):
                 name = f"{model}-{victim}"
                 process = runs.start(muster, job, "--workers", "2", "--set", "workers.standbys=1", "--set",

@@ -133,6 +133,22 @@ def weights(run, step):
     return {file["name"]: file["sha256"] for file in manifest["files"]}
 
 
+def undisturbed(muster, folder, model, steps, *flags, runs="runs"):
+    """The weights that one worker comes to, left alone."""
+    train(muster, write_job(folder, model, steps=steps, runs=runs), "--workers", "1", *flags)
+    return weights(latest(folder, runs), steps)
+
+
+def play(scenarios, muster, model, steps):
+    """Each of them in one workplace, with the weights it should come to."""
+    with workplace() as folder:
+        write_data(folder)
+        expected = undisturbed(muster, folder, model, steps)
+        for scenario in scenarios:
+            scenario(muster, folder, expected)
+            print(f"ok  {scenario.__name__}", flush=True)
+
+
 def rows(run):
     """The metrics so far; a line that is being written is left out."""
     path = run / "metrics.jsonl"

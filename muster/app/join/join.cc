@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <filesystem>
 #include <future>
 
 #include "muster/base/random.h"
@@ -19,12 +18,12 @@ namespace {
 // The run's own folder where this host sees it, else one that stands in for it and goes at the end.
 class WorkFolder {
  public:
-  static Result<WorkFolder> find(Files& files, const cluster::Enlisted& enlisted) {
+  static Result<WorkFolder> find(Files& files, const cluster::Enlisted& enlisted,
+                                 const Path& scratch) {
     auto seen = observe::RunFolder::open(files, enlisted.run_folder);
     if (seen && files.read(seen->resolved_job()).value_or("") == enlisted.job)
       return WorkFolder(files, seen->root(), false);
-    const Path root = std::filesystem::temp_directory_path() /
-                      fmt::format("muster-join-{:016x}", system_entropy().next());
+    const Path root = scratch / fmt::format("muster-join-{:016x}", system_entropy().next());
     MUSTER_TRY(files.create_folders(root));
     WorkFolder made(files, root, true);
     MUSTER_ASSIGN(const auto folder, observe::RunFolder::open(files, root));
@@ -117,7 +116,7 @@ Result<ExitCode> join_job(const JoinOptions& options, Processes& processes, File
   MUSTER_ASSIGN(const auto place,
                 cluster::enlist(*network, options.coordinator, {here.host, here.pid}, deadline));
   const cluster::Enlisted& enlisted = place->enlisted();
-  MUSTER_ASSIGN(const WorkFolder folder, WorkFolder::find(files, enlisted));
+  MUSTER_ASSIGN(const WorkFolder folder, WorkFolder::find(files, enlisted, options.scratch));
   options.tell(fmt::format(
       "worker {} of the job at {}{}", enlisted.worker, to_string(options.coordinator),
       folder.stands_in() ? "; its run folder is out of sight here, so this worker never saves"

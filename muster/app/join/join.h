@@ -16,6 +16,7 @@ namespace muster::app {
 struct JoinOptions {
   net::Address coordinator;  // of the job's launcher
   std::string credentials;   // as its launcher wrote them
+  Path scratch;              // where a folder may be made that goes with the worker
   Path worker_program;       // muster-worker
   std::int32_t lanes = 0;    // threads that compute; 0: one for each core
   Duration join_timeout = std::chrono::seconds(60);
