@@ -205,5 +205,10 @@ def alive(pid):
     return state != "Z"
 
 
+def allowed(*command):
+    """Whether this system lets us do that: containers often forbid namespaces."""
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
 def kill(pid, number=signal.SIGKILL):
     os.kill(pid, number)
