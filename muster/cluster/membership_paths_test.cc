@@ -51,13 +51,20 @@ struct World {
     return options;
   }
 
-  // What decides how it goes on, and nothing else.
+  // What decides how it goes on, but for the workers' names.
   std::string situation() const {
-    std::string text = over ? "over " : "";
-    for (const Status each : status) text += static_cast<char>('0' + static_cast<int>(each));
-    for (const std::int32_t worker : members)
-      text += std::string(anew.contains(worker) ? "+" : " ") + std::to_string(worker);
-    for (const bool has : has_state) text += has ? 's' : '-';
+    const auto of = [this](std::int32_t worker) {
+      const auto at = static_cast<std::size_t>(worker);
+      return std::to_string(static_cast<int>(status[at])) + (anew.contains(worker) ? "+" : "") +
+             (has_state[at] ? "s " : " ");
+    };
+    std::string text = over ? "over: " : "";
+    for (const std::int32_t worker : members) text += of(worker);
+    std::multiset<std::string> others;
+    for (std::int32_t worker = 0; worker < kWorkers; ++worker)
+      if (std::ranges::count(members, worker) == 0) others.insert(of(worker));
+    text += "| ";
+    for (const std::string& other : others) text += other;
     return text;
   }
 
@@ -201,7 +208,7 @@ TEST_P(MembershipPaths, HoldTheRulesAtEveryTurn) {
     edge = std::move(next);
   }
   RecordProperty("situations", static_cast<int>(seen.size()));
-  EXPECT_GT(seen.size(), 1000U);
+  EXPECT_GT(seen.size(), 100U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Least, MembershipPaths, ::testing::Values(1, 2, 3, 5));

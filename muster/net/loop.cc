@@ -1,5 +1,6 @@
 #include "muster/net/loop.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -141,6 +142,8 @@ std::unique_ptr<SystemLoop> create_loop(std::string name, Logger log, Clock& clo
 }
 
 Result<std::string> read_available(int fd, std::size_t limit) {
+  pollfd wanted{fd, POLLIN, 0};
+  if (::poll(&wanted, 1, 0) == 0) return std::string();
   std::string bytes(limit, '\0');
   const auto count = ::read(fd, bytes.data(), limit);
   if (count == 0) return fail(ErrorCode::kNotFound, "[net/loop] the other end has closed");

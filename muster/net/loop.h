@@ -53,7 +53,7 @@ class SystemLoop : public Loop {
 std::unique_ptr<SystemLoop> create_loop(std::string name, Logger log,
                                         Clock& clock = system_clock());
 
-// Reads what a non-blocking or readable descriptor has now, up to `limit` bytes.
+// Reads what a descriptor has now, up to `limit` bytes; never waits.
 // Empty string: nothing now. kNotFound: the other end has closed.
 Result<std::string> read_available(int fd, std::size_t limit = 64 * 1024);
 

@@ -79,7 +79,10 @@ TEST_F(ProbeTest, ACommandThatEndsWithOneHasNoAnswer) {
 
 TEST_F(ProbeTest, ACommandThatHangsDoesNotHoldUpTheEnd) {
   const TimePoint began = system_clock().now();
-  { const auto probe = ask(command("sleep 1000")); }
+  {
+    const auto probe = ask(command("touch " + (folder_ / "begun").string() + "; sleep 1000"));
+    while (!system_files().exists(folder_ / "begun")) std::this_thread::sleep_for(milliseconds(1));
+  }
   EXPECT_LT(system_clock().now() - began, std::chrono::seconds(4));
 }
 
