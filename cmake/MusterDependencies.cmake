@@ -29,7 +29,10 @@ find_path(HTTPLIB_INCLUDE_DIR httplib.h REQUIRED)
 find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
 add_library(muster_httplib INTERFACE)
 target_include_directories(muster_httplib SYSTEM INTERFACE ${HTTPLIB_INCLUDE_DIR})
-target_link_libraries(muster_httplib INTERFACE ${HTTPLIB_LIBRARY} Threads::Threads)
+target_link_libraries(muster_httplib INTERFACE ${HTTPLIB_LIBRARY} OpenSSL::SSL Threads::Threads)
+# With what Debian built the library: its classes have other members without it.
+target_compile_definitions(muster_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT
+                                                    CPPHTTPLIB_BROTLI_SUPPORT)
 
 if(MUSTER_TESTS)
   find_package(GTest REQUIRED)
