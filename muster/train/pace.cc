@@ -13,8 +13,6 @@ namespace {
 // A worker that was given nothing because it is slow is tried again after some 80 comparisons for a
 // tenfold lack of speed.
 constexpr double kFading = 0.985;
-constexpr std::size_t kWords = 8;
-
 constexpr int kLinkTries = 3;
 constexpr double kWaitingShare = 0.1;  // of a step
 
@@ -27,18 +25,29 @@ double seconds_for(std::int32_t slices, const Pace& pace) {
   return static_cast<double>((slices + pace.lanes - 1) / pace.lanes) * pace.slice;
 }
 
-std::array<double, kWords> pack(const Pace& pace) {
-  return {static_cast<double>(pace.worker),
-          static_cast<double>(pace.lanes),
-          pace.slice,
-          pace.input,
-          pace.waiting,
-          pace.step,
-          pace.link,
-          pace.stop ? 1.0 : 0.0};
+}  // namespace
+
+std::array<double, Pace::kWords> Pace::pack() const noexcept {
+  return {static_cast<double>(worker),
+          static_cast<double>(lanes),
+          slice,
+          input,
+          waiting,
+          step,
+          link,
+          stop ? 1.0 : 0.0};
 }
 
-}  // namespace
+Pace Pace::unpack(const double* words) noexcept {
+  return {.worker = static_cast<std::int32_t>(words[0]),
+          .lanes = static_cast<std::int32_t>(words[1]),
+          .slice = words[2],
+          .input = words[3],
+          .waiting = words[4],
+          .step = words[5],
+          .link = words[6],
+          .stop = words[7] != 0};
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -102,25 +111,16 @@ Result<double> measure_link(comm::Communicator& communicator, Clock& clock,
 
 Result<std::vector<Pace>> exchange_paces(comm::Communicator& communicator, const Pace& mine,
                                          const comm::OpOptions& options) {
-  auto words = pack(mine);
-  std::vector<double> all(static_cast<std::size_t>(communicator.group().size) * kWords);
+  auto words = mine.pack();
+  std::vector<double> all(static_cast<std::size_t>(communicator.group().size) * Pace::kWords);
   MUSTER_TRY(communicator
                  .submit(comm::AllGather{.output = view_of(std::span(all)),
                                          .input = view_of(std::span<double>(words))},
                          options)
                  .wait());
   std::vector<Pace> paces;
-  for (std::size_t at = 0; at < all.size(); at += kWords) {
-    const double* word = all.data() + at;
-    paces.push_back({.worker = static_cast<std::int32_t>(word[0]),
-                     .lanes = static_cast<std::int32_t>(word[1]),
-                     .slice = word[2],
-                     .input = word[3],
-                     .waiting = word[4],
-                     .step = word[5],
-                     .link = word[6],
-                     .stop = word[7] != 0});
-  }
+  for (std::size_t at = 0; at < all.size(); at += Pace::kWords)
+    paces.push_back(Pace::unpack(all.data() + at));
   return paces;
 }
 
@@ -136,7 +136,7 @@ std::vector<Pace> with_memory(std::vector<Pace> now, const std::vector<Pace>& be
 std::uint64_t fingerprint(const std::vector<Pace>& paces) {
   std::vector<double> words;
   for (const Pace& pace : paces) {
-    const auto packed = pack(pace);
+    const auto packed = pace.pack();
     words.insert(words.end(), packed.begin(), packed.end());
   }
   return stable_hash(words);

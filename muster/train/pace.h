@@ -2,6 +2,8 @@
 // How fast each worker is, as all ranks know it, and how many slices each gets. Plain data and pure
 // functions; PaceMeter measures on one thread.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -22,6 +24,10 @@ struct Pace {
   double step = 0;     // that a whole step takes
   double link = 0;     // in which kLinkBytes come from the rank before; 0: not known
   bool stop = false;   // it was asked to stop: one without slices has no flags in the sum
+
+  static constexpr std::size_t kWords = 8;
+  std::array<double, kWords> pack() const noexcept;  // for the wire
+  static Pace unpack(const double* words) noexcept;
   friend bool operator==(const Pace&, const Pace&) = default;
 };
 

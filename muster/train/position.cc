@@ -21,8 +21,7 @@ json to_json_of(const Position& position) {
   for (const observe::Metric& metric : position.last_evaluation)
     metrics.push_back({metric.name, metric.value});
   json paces = json::array();
-  for (const Pace& pace : position.paces)
-    paces.push_back({pace.worker, pace.lanes, pace.slice, pace.input, pace.waiting, pace.step});
+  for (const Pace& pace : position.paces) paces.push_back(pace.pack());
   const std::vector<float> flags(position.flags.data(),
                                  position.flags.data() + parallel::Flags::size());
   json object = {{"progress", to_json(position.progress)},
@@ -48,12 +47,7 @@ Result<Position> position_of(const json& object) {
     position.last_evaluation.push_back({metric.at(0), metric.at(1)});
   position.rollbacks = object.at("rollbacks");
   for (const json& pace : object.at("paces"))
-    position.paces.push_back({.worker = pace.at(0),
-                              .lanes = pace.at(1),
-                              .slice = pace.at(2),
-                              .input = pace.at(3),
-                              .waiting = pace.at(4),
-                              .step = pace.at(5)});
+    position.paces.push_back(Pace::unpack(pace.get<std::array<double, Pace::kWords>>().data()));
   if (object.contains("evaluated"))
     position.evaluated = Step{object.at("evaluated").get<std::int64_t>()};
   return position;

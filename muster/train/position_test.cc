@@ -44,5 +44,22 @@ TEST(Position, EveryTruncationIsRefused) {
   }
 }
 
+// Else a newcomer's would differ from those of the others, who would all forget theirs.
+TEST(Position, ACopyKnowsTheSamePaces) {
+  Position position;
+  position.paces = {{.worker = 3,
+                     .lanes = 2,
+                     .slice = 0.1,
+                     .input = 0.2,
+                     .waiting = 0.3,
+                     .step = 0.7,
+                     .link = 1e-3,
+                     .stop = true}};
+  const auto copy = decode_position(encode(position));
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(copy->paces, position.paces);
+  EXPECT_EQ(fingerprint(copy->paces), fingerprint(position.paces));
+}
+
 }  // namespace
 }  // namespace muster::train
