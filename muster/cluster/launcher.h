@@ -36,7 +36,6 @@ struct LaunchSpec {
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
   Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
-  bool insecure_plaintext = false;                  // see net::NetworkOptions
   std::optional<net::Address> listen;               // for workers of other hosts; none: this host's
   Path credentials;     // file in which those find "host:port credentials"
   Enlisted enlistment;  // see CoordinatorOptions

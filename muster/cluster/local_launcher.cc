@@ -81,9 +81,7 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
                 "[cluster/launcher] a job needs a command and at least one worker");
   const auto loop = net::create_loop("launcher", log_, clock_);
   MUSTER_ASSIGN(const auto credentials, net::create_credentials(clock_.wall()));
-  net::NetworkOptions network_options;
-  network_options.insecure_plaintext = spec.insecure_plaintext;
-  MUSTER_ASSIGN(const auto network, net::create_network(*loop, credentials, network_options, log_));
+  MUSTER_ASSIGN(const auto network, net::create_network(*loop, credentials, {}, log_));
 
   std::promise<void> over;
   LocalJob job(*loop, spec, observer, log_, [&over] { over.set_value(); });

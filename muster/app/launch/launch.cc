@@ -70,7 +70,6 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;
-  spec.insecure_plaintext = !job.communication.encrypt;
   if (job.training.isa == job::Isa::kAvx2) {
     spec.environment = {{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}};
   } else if (job.training.isa == job::Isa::kAvx512) {

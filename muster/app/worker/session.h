@@ -84,8 +84,9 @@ class Session final : public train::Generations {
   net::Registration signals_;
   std::atomic<bool> signalled_{false};
   bool quarantined_ = false;
-  std::unique_ptr<net::Network> network_;
-  std::string host_;  // this one's address, as other workers reach it
+  std::unique_ptr<net::Network> network_;       // to the coordinator
+  std::unique_ptr<net::Network> data_network_;  // among workers
+  std::string host_;                            // this one's address, as other workers reach it
   std::unique_ptr<cluster::Member> member_;
   std::shared_ptr<comm::FlightRecorder> recorder_;
   std::atomic<bool> leaving_{false};
