@@ -112,6 +112,28 @@ def numbers_run_away(muster, folder):
     assert listed.returncode == 0, listed.stdout + listed.stderr
 
 
+def loss_runs_away(muster, folder):
+    """Without a NaN: checkpoints of that time must not replace the good ones before."""
+    job = runs.write_job(folder, "mlp", steps=400)
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
+        "optimizer.learning_rate=2000", "schedule.type=linear", "schedule.warmup=300 steps",
+        "checkpoint.every=2 steps")))
+    expect(code, 4, output, "learning rate", "more than 10 times the run's first")
+    run = runs.latest(folder)
+    loss = {row["step"]: row["train/loss"] for row in runs.rows(run) if "train/loss" in row}
+    saved = [int(path.name[5:13]) for path in run.glob("checkpoints/step-*")]
+    assert saved and max(loss[step] for step in saved) <= 10 * loss[1], (saved, loss)
+
+
+def missing_instructions(muster, folder):
+    """A worker would be killed by SIGILL."""
+    if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text():
+        return
+    job = runs.write_job(folder, "mlp")
+    code, output = runs.finish(runs.start(muster, job, "--set", "training.isa=avx512"))
+    expect(code, 3, output, "training.isa: avx512", "muster doctor")
+
+
 def missing_data(muster, folder):
     job = runs.write_job(folder, "mlp")
     code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={folder}/nowhere"))
@@ -258,8 +280,9 @@ def left_in_shared_memory():
     return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
 
 
-CASES = [missing_data, torn_data, wrong_label, step_fails, unwritable, two_launchers,
-         asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away, full_disk,
+CASES = [missing_data, missing_instructions, torn_data, wrong_label, step_fails, unwritable, two_launchers,
+         asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away, loss_runs_away,
+         full_disk,
          another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed, interrupted,
          all_signalled, nobody_reads_along, interrupted_twice]
 

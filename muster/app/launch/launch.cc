@@ -78,6 +78,20 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   return spec;
 }
 
+// A worker would die of it (SIGILL), and say nothing.
+Status check_instruction_set(job::Isa isa) {
+  __builtin_cpu_init();
+  const bool there = isa == job::Isa::kAvx512 ? __builtin_cpu_supports("avx512f") != 0
+                     : isa == job::Isa::kAvx2 ? __builtin_cpu_supports("avx2") != 0
+                                              : true;
+  if (there) return ok();
+  return fail(
+      ErrorCode::kUnavailable,
+      fmt::format("[train] training.isa: {}, which the processor of this machine lacks (see "
+                  "`muster doctor`); use auto",
+                  isa == job::Isa::kAvx512 ? "avx512" : "avx2"));
+}
+
 ExitCode code_of(const cluster::JobEnd& end, bool stopped_early) {
   if (end.signal) return static_cast<ExitCode>(128 + *end.signal);
   // A worker was told to stop, though not by its launcher.
@@ -105,6 +119,7 @@ Status check_startable(Files& files, const job::JobSpec& job) {
   if (job.device == job::DeviceKind::kCuda)
     return fail(ErrorCode::kUnsupported,
                 "[train] device: cuda is not in this version yet; use device: auto or device: cpu");
+  MUSTER_TRY(check_instruction_set(job.training.isa));
   return check_data_is_there(files, job.data);
 }
 
