@@ -78,10 +78,28 @@ TEST(JobFailure, IsDescribedForAPerson) {
   EXPECT_EQ(describe(failure),
             "rank 2 on node-b (pid 4711): killed by SIGKILL\n"
             "  rank 2 is gone\n"
-            "  it was at step 9, backward, in all_reduce gradients/3\n"
+            "  it was last heard of at step 9, backward, in all_reduce gradients/3\n"
             "  its last lines:\n"
             "    last words\n"
             "  its log: /run/logs/rank-2.log");
+}
+
+TEST(JobFailure, IsSaidOnceWhereTheWorkerSaidItItself) {
+  const JobFailure failure{Rank{0},
+                           "a",
+                           7,
+                           "exited with 4",
+                           {ErrorCode::kNumeric, "the loss is nan\nlower the rate"},
+                           {Step{2}, "updating", ""},
+                           {"note", "ends: the loss is nan", "[ERROR] the loss is nan"},
+                           ""};
+  EXPECT_EQ(describe(failure),
+            "rank 0 on a (pid 7): exited with 4\n"
+            "  the loss is nan\n"
+            "lower the rate\n"
+            "  it was at step 2, updating\n"
+            "  its last lines:\n"
+            "    note");
 }
 
 }  // namespace

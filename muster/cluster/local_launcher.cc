@@ -165,12 +165,18 @@ std::string describe(const JobFailure& failure) {
   const std::string& message = failure.error.message;
   if (!message.empty() && !message.ends_with(failure.reason)) text += "\n  " + message;
   const auto& progress = failure.progress;
+  // Only who tells of its own failure also tells where it was; else a heartbeat did, before.
+  const bool by_itself = failure.error.code != ErrorCode::kPeerLost;
   if (!progress.phase.empty() || !progress.operation.empty())
-    text += fmt::format("\n  it was at step {}, {}{}{}", to_int(progress.step), progress.phase,
+    text += fmt::format("\n  it was {}at step {}, {}{}{}", by_itself ? "" : "last heard of ",
+                        to_int(progress.step), progress.phase,
                         progress.operation.empty() ? "" : ", in ", progress.operation);
-  const auto& lines = failure.last_lines;
-  const bool said_already = lines.size() == 1 && lines[0] == "[ERROR] " + message;
-  if (!lines.empty() && !said_already) {
+  auto lines = failure.last_lines;
+  if (!message.empty())
+    std::erase_if(lines, [&](const std::string& line) {
+      return line.find(message.substr(0, message.find('\n'))) != std::string::npos;
+    });
+  if (!lines.empty()) {
     text += "\n  its last lines:";
     for (const auto& line : lines) text += "\n    " + line;
   }

@@ -27,10 +27,13 @@ class Generations {
   // A next one is planned: somebody joins or goes, and everybody changes over after a step.
   virtual bool changing() const = 0;
 
+  // Whether after this error another generation may come. Else it is the end of the training here:
+  // the membership is fixed, or the fault was this worker's own.
+  virtual bool outlives(const Error& why) const = 0;
+
   // Waits until the next generation has formed and is connected; nothing: it does without this
-  // worker. `why`: the operation of the present one that failed; none: it is over as planned. An
-  // error, `why` itself or one that came after it, is the end of the training here: the membership
-  // is fixed, the fault was this worker's own, or no next generation came in time.
+  // worker. `why`: the operation of the present one that failed, and that it outlives; none: it is
+  // over as planned. An error: no next generation came in time.
   virtual Result<std::optional<Entry>> next(const std::optional<Error>& why) = 0;
 
   // This worker wants to go; the others are better off without it.

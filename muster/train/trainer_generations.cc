@@ -49,6 +49,7 @@ Status Trainer::recover(const Error& why) {
   return follow(why);
 }
 
+  if (!parts_.generations.outlives(why)) return why;
 // Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set
 // the flag has, so they wait for it.
 Status Trainer::regroup() {
@@ -74,6 +75,7 @@ Status Trainer::follow(std::optional<Error> why) {
   }
 }
 
+    if (!parts_.generations.outlives(entered.error())) return entered;
 Status Trainer::enter(const Entry& entry) {
   comm::Communicator& communicator = *entry.communicator;
   const comm::OpOptions op = op_for("entering a generation");

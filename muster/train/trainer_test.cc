@@ -114,9 +114,11 @@ class Inhabitant final : public Generations {
   Inhabitant(Town& town, std::int32_t worker)
       : town_(town), worker_(worker), entry_(town.wait(worker, Generation{0}).value()) {}
   const Entry& current() const noexcept override { return entry_; }
-  bool changing() const override { return false; }
-  Result<std::optional<Entry>> next(const std::optional<Error>& why) override {
-    if (why && why->code != ErrorCode::kPeerLost) return *why;
+  bool changing() const override {
+    return town_.generation() > entry_.communicator->group().generation;
+  }
+  bool outlives(const Error& why) const override { return why.code == ErrorCode::kPeerLost; }
+  Result<std::optional<Entry>> next(const std::optional<Error>&) override {
     MUSTER_ASSIGN(entry_, town_.wait(worker_, entry_.communicator->group().generation));
     return std::optional(entry_);
   }

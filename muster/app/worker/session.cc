@@ -80,6 +80,7 @@ Result<bool> Session::join(const job::JobSpec& job) {
   if (membership.members.empty()) return false;
   const Status connected = connect(membership, job.workers.join_timeout);
   if (connected) return true;
+  if (!outlives(connected.error())) return connected.error();
   // Somebody may have died, or left, while the others waited for this one.
   MUSTER_ASSIGN(const auto entry, next(connected.error()));
   return entry.has_value();
@@ -220,9 +221,10 @@ bool Session::is_elastic() const noexcept { return job_->workers.elastic(); }
 
 bool Session::changing() const { return member_->generation() != tried_; }
 
+bool Session::outlives(const Error& why) const { return is_elastic() && comes_from_a_peer(why); }
+
 Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& why) {
   if (why) {
-    if (!is_elastic() || !comes_from_a_peer(*why)) return *why;
     log_->info("generation {} fails: {}", to_int(tried_), why->message);
     abort(*why);  // whoever waits for this rank learns of it
     suspect(*why);
