@@ -153,8 +153,9 @@ class Trainer {
   Assignment assignment_;
   PaceMeter meter_;
   StragglerWatch stragglers_;
-  std::int64_t compares_at_ = 0;  // not before this step, on all ranks
-  TimePoint paces_due_{};         // by the first rank's clock
+  std::int64_t compares_at_ = 0;       // not before this step, on all ranks
+  std::int32_t changes_in_a_row_ = 0;  // comparisons by which slices changed hands
+  TimePoint paces_due_{};              // by the first rank's clock
   ReplicaGuard guard_;
   std::unique_ptr<data::BatchStream> stream_;
   bool finishing_ = false;  // the stream holds what a failed step lacks

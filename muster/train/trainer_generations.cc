@@ -111,6 +111,7 @@ Status Trainer::enter(const Entry& entry) {
   MUSTER_ASSIGN(stream_,
                 parts_.training_data(progress_.cursor, assignment_.added(before, rank), 1));
   return ok();
+  changes_in_a_row_ = 0;
 }
 
 // A new first rank does not know which saves of the one before it came to their end, nor which rows

@@ -13,6 +13,7 @@ namespace {
 // have been a bad one.
 constexpr std::int64_t kFewestSteps = 5;
 constexpr std::int64_t kStepsAfterChange = 3;
+constexpr std::int32_t kMostDoublings = 8;
 // What a step has to gain by it before slices change hands: more than that costs, and than noise.
 constexpr double kWorthwhile = 0.9;
 constexpr double kWorthwhileSeconds = 300e-6;
@@ -88,7 +89,10 @@ Status Trainer::rebalance() {
   Assignment better = share(assignment_.workers);
   const double now = computing_seconds(assignment_.counts(), position_.paces);
   const double then = computing_seconds(better.counts(), position_.paces);
-  if (then > kWorthwhile * now || now - then < kWorthwhileSeconds) return ok();
+  if (then > kWorthwhile * now || now - then < kWorthwhileSeconds) {
+    changes_in_a_row_ = 0;
+    return ok();
+  }
   if (is_first()) {
     parts_.hub.publish(observe::Notice{
         .text = fmt::format("slices are shared out {} by speed from step {} on: computing them "
@@ -96,7 +100,8 @@ Status Trainer::rebalance() {
                             fmt::join(better.counts(), "-"), to_int(next(progress_.committed)),
                             100 * (1 - then / now))});
   }
-  compares_at_ = to_int(progress_.committed) + kStepsAfterChange;
+  compares_at_ = to_int(progress_.committed) +
+                 (kStepsAfterChange << std::min(changes_in_a_row_++, kMostDoublings));
   paces_due_ = {};
   return take_up(std::move(better));
 }
