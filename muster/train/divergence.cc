@@ -14,7 +14,9 @@ constexpr std::int64_t kPatience = 50;  // steps
 Status DivergenceGuard::observe(Step step, double loss, double learning_rate) {
   if (!first_) first_ = loss;
   smoothed_ = smoothed_ ? *smoothed_ + kSmoothing * (loss - *smoothed_) : loss;
-  steps_above_ = *smoothed_ > kTolerated * *first_ ? steps_above_ + 1 : 0;
+  const double limit = kTolerated * *first_;
+  steps_above_ = *smoothed_ > limit ? steps_above_ + 1 : 0;
+  doubtful_ = steps_above_ > 0 || loss > limit;
   if (steps_above_ < kPatience) return ok();
   return fail(
       ErrorCode::kNumeric,

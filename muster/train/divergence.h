@@ -19,12 +19,16 @@ class DivergenceGuard {
   // of the last ~50 steps has been above 10 times the run's first loss.
   Status observe(Step step, double loss, double learning_rate);
 
+  // Whether the last loss, or the average, is so high: a state that nobody should go on from.
+  bool doubtful() const noexcept { return doubtful_; }
+
   std::optional<double> first_loss() const noexcept { return first_; }
 
  private:
   std::optional<double> first_;
   std::optional<double> smoothed_;
   std::int64_t steps_above_ = 0;
+  bool doubtful_ = false;
 };
 
 }  // namespace muster::train

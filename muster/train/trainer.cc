@@ -154,8 +154,8 @@ Status Trainer::settle() {
     // After going back steps come again that were evaluated and saved already.
     const bool evaluates = evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate);
     if (evaluates && (!position_.evaluated || *position_.evaluated < step)) MUSTER_TRY(evaluate());
-    const bool saves = checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
-    const bool due = saves && (!saved_ || *saved_ < step);
+    owes_save_ |= checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
+    const bool due = owes_save_ && (!saved_ || *saved_ < step);
     const bool best = improved_ && position_.evaluated == step && options_.evaluation.keep_best;
     if (due || best) MUSTER_TRY(save(best));
   }
@@ -281,3 +281,4 @@ Status Trainer::save(bool best) {
 }
 
 }  // namespace muster::train
+  owes_save_ = false;

@@ -162,8 +162,9 @@ class Trainer {
   bool whole_ = true;       // false: the state is torn
   bool was_first_;          // in the generation before
   std::optional<Step> saved_;
-  Between between_;        // not yet told with a step
-  bool improved_ = false;  // by the last evaluation
+  bool owes_save_ = false;  // one was due in a doubtful state
+  Between between_;         // not yet told with a step
+  bool improved_ = false;   // by the last evaluation
   std::vector<observe::Metric> last_step_;
   std::int64_t epoch_size_ = 1;
 };
