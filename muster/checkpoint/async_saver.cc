@@ -20,29 +20,16 @@ struct AsyncSaver::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  bool copied = true;
   bool running = false;
   std::optional<Result<SavedCheckpoint>> outcome;  // not yet reported
 
   void run(const SaveRequest& request);
-  void mark_copied();
   bool wait_until_idle(Deadline deadline);
   std::optional<Result<SavedCheckpoint>> collect();
 };
 
-void AsyncSaver::State::mark_copied() {
-  const std::lock_guard lock(mutex);
-  if (copy->complete()) copied = true;
-  changed.notify_all();
-}
-
 void AsyncSaver::State::run(const SaveRequest& request) {
-  copy->help();
-  mark_copied();
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return copied; });  // the trainer may still copy its last block
-  }
+  copy->finish();
   auto result = checkpointer.save(request);
   const std::lock_guard lock(mutex);
   outcome = std::move(result);
@@ -74,7 +61,6 @@ Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
   if (state_->thread.joinable()) state_->thread.join();  // it has reported, so this is immediate
   state_->copy = std::make_unique<SnapshotCopy>(
       state_->memory, std::vector<std::vector<NamedTensor>*>{&request.model, &request.optimizer});
-  state_->copied = false;
   state_->running = true;
   state_->thread =
       std::thread([state = state_.get(), request = std::move(request)] { state->run(request); });
@@ -84,10 +70,7 @@ Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
 Duration AsyncSaver::wait_until_copied() {
   const TimePoint begin = state_->clock.now();
   if (!state_->copy) return Duration::zero();
-  state_->copy->help();
-  state_->mark_copied();
-  std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return state_->copied; });  // bounded: copies one block
+  state_->copy->finish();
   return state_->clock.now() - begin;
 }
 

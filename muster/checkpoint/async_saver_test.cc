@@ -129,13 +129,13 @@ TEST(Snapshot, IsCopiedByManyThreads) {
                                      {"none", view_of(std::span(none))},
                                      {"second", view_of(std::span(second))}};
     SnapshotCopy copy(memory, {&tensors});
-    std::thread helpers[] = {std::thread([&] { copy.help(); }), std::thread([&] { copy.help(); })};
-    copy.help();
-    for (std::thread& helper : helpers) helper.join();
-    EXPECT_TRUE(copy.complete());
+    std::thread helpers[] = {std::thread([&] { copy.finish(); }),
+                             std::thread([&] { copy.finish(); })};
+    copy.finish();
     EXPECT_NE(tensors[0].tensor.bytes.data(), std::as_bytes(std::span(first)).data());
     EXPECT_TRUE(std::ranges::equal(tensors[0].tensor.as<float>(), first));
     EXPECT_TRUE(std::ranges::equal(tensors[2].tensor.as<float>(), second));
+    for (std::thread& helper : helpers) helper.join();
   }
 }
 

@@ -47,16 +47,16 @@ SnapshotCopy::SnapshotCopy(SnapshotMemory& memory,
   }
 }
 
-void SnapshotCopy::help() noexcept {
+void SnapshotCopy::finish() noexcept {
   for (std::size_t i = begun_.fetch_add(1, std::memory_order_relaxed); i < blocks_.size();
        i = begun_.fetch_add(1, std::memory_order_relaxed)) {
     std::memcpy(blocks_[i].to, blocks_[i].from, blocks_[i].size);
     done_.fetch_add(1, std::memory_order_release);
+    done_.notify_all();
   }
-}
-
-bool SnapshotCopy::complete() const noexcept {
-  return done_.load(std::memory_order_acquire) == blocks_.size();
+  for (std::size_t done = done_.load(std::memory_order_acquire); done != blocks_.size();
+       done = done_.load(std::memory_order_acquire))
+    done_.wait(done, std::memory_order_acquire);
 }
 
 }  // namespace muster::checkpoint

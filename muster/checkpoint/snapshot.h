@@ -24,14 +24,13 @@ class SnapshotMemory {
   std::size_t capacity_ = 0;
 };
 
-// Any number of threads may call help(); the tensors and the memory outlive the copy.
+// Any number of threads may call finish(), each of which copies; the tensors and the memory outlive the copy.
 class SnapshotCopy {
  public:
   // Makes `tensors` point into the memory, where their bytes will be.
   SnapshotCopy(SnapshotMemory& memory, const std::vector<std::vector<NamedTensor>*>& tensor_lists);
 
-  void help() noexcept;            // copies until no block is left to begin
-  bool complete() const noexcept;  // also what other threads have begun
+  void finish() noexcept;  // copies what nobody has begun, and waits for the rest: blocks
 
  private:
   struct Block {

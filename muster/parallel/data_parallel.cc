@@ -182,12 +182,29 @@ Result<StepReport> DataParallel::step(const StepInput& input) {
   kept_step_.reset();
   double divisor = 1;
   MUSTER_TRY(check_and_clip(input, report, divisor));
+  Update update = update_of(input.learning_rate, divisor);
+  if (behind_) {
+    for (auto* tensors : {&update.gradients, &update.statistics})
+      for (at::Tensor& tensor : *tensors) tensor = tensor.clone();
+    missed_.push_back(std::move(update));
+    return report;
+  }
   if (input.before_update) report.times.checkpoint_stall = input.before_update();
   const TimePoint updating = clock_.now();
-  MUSTER_TRY(update(input, divisor));
-  MUSTER_TRY(read_extras(report));
+  MUSTER_TRY(apply(update));
   report.times.update = clock_.now() - updating;
   return report;
+}
+
+void DataParallel::fall_behind() {
+  behind_ = true;
+  missed_.clear();
+}
+
+Status DataParallel::catch_up() {
+  for (const Update& update : std::exchange(missed_, {})) MUSTER_TRY(apply(update));
+  behind_ = false;
+  return ok();
 }
 
 Status DataParallel::check_roll(const StepInput& input, std::span<const float> extras) {
@@ -203,6 +220,7 @@ Status DataParallel::check_and_clip(const StepInput& input, StepReport& report, 
   const std::span<float> extras = exchange_->sum(0);
   report.loss = extras[0];
   report.accuracy = extras[1];
+  std::copy_n(extras.begin() + kFlagsAt, Flags::size(), report.flags.data());
   MUSTER_TRY(check_roll(input, extras));
   std::vector<double> squares(gradients_.size());
   MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
@@ -229,29 +247,29 @@ Status DataParallel::check_and_clip(const StepInput& input, StepReport& report, 
   return ok();
 }
 
-Status DataParallel::update(const StepInput& input, double divisor) {
-  optimizer_->begin_step(input.learning_rate);
-  return pool_.run([&](std::int32_t lane) -> Status {
-    const comm::LeafRange mine =
-        comm::even_share(static_cast<std::int32_t>(gradients_.size()), pool_.size(), lane);
-    const auto begin = static_cast<std::size_t>(mine.begin);
-    const auto size = static_cast<std::size_t>(mine.size());
-    optimizer_->update({begin, begin + size}, std::span(gradients_).subspan(begin, size), divisor);
-    return ok();
-  });
-}
-
-Status DataParallel::read_extras(StepReport& report) {
-  const std::span<float> extras = exchange_->sum(0);
-  std::copy_n(extras.begin() + kFlagsAt, Flags::size(), report.flags.data());
-  std::span<float> rest = extras.subspan(kStatisticsAt);
-  std::vector<at::Tensor> merged;
+DataParallel::Update DataParallel::update_of(double learning_rate, double divisor) const {
+  Update update{learning_rate, divisor, gradients_, {}};
+  std::span<float> rest = exchange_->sum(0).subspan(kStatisticsAt);
   for (const models::Statistic& statistic : model().statistics()) {
     const auto count = static_cast<std::size_t>(statistic.tensor.numel());
-    merged.push_back(tensor_over(view_of(rest.first(count))));
+    update.statistics.push_back(tensor_over(view_of(rest.first(count))));
     rest = rest.subspan(count);
   }
-  if (!merged.empty()) model().apply_statistics(merged, kStatisticsMomentum);
+  return update;
+}
+
+Status DataParallel::apply(const Update& update) {
+  optimizer_->begin_step(update.learning_rate);
+  const std::span<const at::Tensor> gradients(update.gradients);
+  MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
+    const comm::LeafRange mine =
+        comm::even_share(static_cast<std::int32_t>(gradients.size()), pool_.size(), lane);
+    const auto begin = static_cast<std::size_t>(mine.begin);
+    const auto size = static_cast<std::size_t>(mine.size());
+    optimizer_->update({begin, begin + size}, gradients.subspan(begin, size), update.divisor);
+    return ok();
+  }));
+  if (!update.statistics.empty()) model().apply_statistics(update.statistics, kStatisticsMomentum);
   return ok();
 }
 

@@ -50,6 +50,9 @@ class DataParallel final : public Strategy {
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;
   std::optional<Step> kept() const override { return kept_step_; }
+  void fall_behind() override;
+  bool behind() const noexcept override { return behind_; }
+  Status catch_up() override;
 
   // Before it enters a generation whose other ranks would wait for its first, slower step: runs the
   // batch's first slice, and nothing comes of it.
@@ -66,6 +69,12 @@ class DataParallel final : public Strategy {
     Examples examples;       // undefined inputs: no samples
     data::RollLimbs roll{};  // of its slices
   };
+  struct Update {
+    double learning_rate = 1;
+    double divisor = 1;                  // of the gradients
+    std::vector<at::Tensor> gradients;   // of parameters
+    std::vector<at::Tensor> statistics;  // of the batch
+  };
   std::vector<Unit> units_of(const data::StepBatch& batch) const;
   bool keeps_in(const comm::Group& group) const noexcept {
     return options_.ordered && options_.elastic && group.size > 1;
@@ -75,9 +84,9 @@ class DataParallel final : public Strategy {
                   StepTimes& times);
   Status compute(const StepInput& input, StepReport& report);
   static Status check_roll(const StepInput& input, std::span<const float> extras);
-  Status read_extras(StepReport& report);
   Status check_and_clip(const StepInput& input, StepReport& report, double& divisor);
-  Status update(const StepInput& input, double divisor);
+  Update update_of(double learning_rate, double divisor) const;
+  Status apply(const Update& update);
 
   const DataParallelOptions options_;
   Clock& clock_;
@@ -93,6 +102,9 @@ class DataParallel final : public Strategy {
 
   KeptSums kept_;
   std::optional<Step> kept_step_;
+
+  bool behind_ = false;
+  std::vector<Update> missed_;
 };
 
 }  // namespace muster::parallel

@@ -13,6 +13,7 @@ enum class Flag : std::size_t {
   kEvaluate,    // an evaluation is due by the clock
   kRegroup,     // the next generation is planned
   kCompare,     // paces are to be compared, by the clock
+  kCaughtUp,    // all newcomers have the state
   kCount,
 };
 

@@ -81,6 +81,13 @@ class Strategy {
   // The step whose sums are kept; none: there are no such sums, or this strategy keeps none.
   virtual std::optional<Step> kept() const = 0;
 
+  // This rank lacks the state, and gets it beside the training: until catch_up() its steps change
+  // nothing, and the updates are kept instead. It must own no slices. Called again: begins anew.
+  virtual void fall_behind() = 0;
+  virtual bool behind() const noexcept = 0;
+  // The tensors are now what they were at fall_behind(): applies the updates since.
+  virtual Status catch_up() = 0;
+
   // Sums over the slices of a batch, forward only. Local: `combine` makes them global.
   virtual Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) = 0;
   // Adds up what every rank found, in the order of slices: the same bits at any size.

@@ -1,6 +1,7 @@
 #include "muster/train/course.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 namespace muster::train {
@@ -43,20 +44,28 @@ Result<Course> decide_course(const std::vector<Standing>& standings) {
       standings.begin(), standings.end(),
       [](const Standing& a, const Standing& b) { return distance(a) < distance(b); });
   if (!first->whole) {
-    return fail(ErrorCode::kPeerLost,
-                "[train/recovery] the last worker with a whole state died while it was being "
-                "copied; go on from the newest checkpoint with --resume");
+    return fail(ErrorCode::kUnavailable,
+                "[train/recovery] the last worker with the state died before another one had it; "
+                "go on from the newest checkpoint with --resume");
   }
   Course course{.leader = Rank{static_cast<std::int32_t>(first - standings.begin())}};
-  course.copies = std::any_of(standings.begin(), standings.end(), [&](const Standing& other) {
+  // Newcomers come last, but for one that alone sees the run's folder, and so speaks for all.
+  const auto newcomers = std::ranges::find(standings, false, &Standing::whole);
+  const bool come_last =
+      newcomers != standings.begin() &&
+      std::ranges::find(newcomers, standings.end(), true, &Standing::whole) == standings.end();
+  const std::span old(standings.begin(), come_last ? newcomers : standings.end());
+  course.copies = std::any_of(old.begin(), old.end(), [&](const Standing& other) {
     return distance(other) != distance(*first);
   });
+  if (course.copies) return course;
+  course.newcomers = static_cast<std::int32_t>(standings.size() - old.size());
   const auto can_finish = [&](const Standing& rank) {
     return rank.kept == next(first->committed) && rank.assignment == first->assignment;
   };
-  course.finishes = !course.copies && std::all_of(standings.begin(), standings.end(), can_finish);
-  course.forgets = !course.copies &&
-                   std::any_of(standings.begin(), standings.end(),
+  course.finishes =
+      course.newcomers == 0 && std::all_of(standings.begin(), standings.end(), can_finish);
+  course.forgets = std::any_of(old.begin(), old.end(),
                                [&](const Standing& other) { return other.paces != first->paces; });
   return course;
 }

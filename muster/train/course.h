@@ -4,7 +4,8 @@
 // applies a step only once every rank's part is in the sum, so whoever lacks it lacks only the
 // update, and gets the state of one that has it. If nobody is ahead, the step that failed is
 // finished: each rank keeps what it had summed, and only the slices of those who are gone are
-// computed again.
+// computed again. Newcomers, who have no state at all, get it while the others train on, unless all
+// have to wait for somebody's copy anyway.
 
 #include <array>
 #include <cstdint>
@@ -35,14 +36,15 @@ struct Standing {
 };
 
 struct Course {
-  Rank leader{0};         // whose state counts
-  bool copies = false;    // somebody lacks it
-  bool finishes = false;  // the step after the committed one goes on from the kept sums
-  bool forgets = false;   // ranks know different paces; those of the leader are not copied
+  Rank leader{0};              // whose state counts
+  bool copies = false;         // somebody lacks it, and all wait until everybody has it
+  std::int32_t newcomers = 0;  // so many, the last ranks, get it beside the training
+  bool finishes = false;       // the step after the committed one goes on from the kept sums
+  bool forgets = false;        // ranks know different paces; those of the leader are not copied
   friend bool operator==(const Course&, const Course&) = default;
 };
 
-// By rank. kPeerLost: no rank has a whole state any more.
+// By rank. kUnavailable: no rank has a whole state any more, and no next generation will.
 Result<Course> decide_course(const std::vector<Standing>& standings);
 
 }  // namespace muster::train

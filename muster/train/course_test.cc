@@ -35,6 +35,23 @@ TEST(Course, ANewcomerGetsTheStateHoweverFarItClaimsToBe) {
             (Course{.leader = Rank{1}, .copies = true}));
 }
 
+TEST(Course, NewcomersWhoComeLastGetTheStateBesideTheTraining) {
+  Standing newcomer = at(0);
+  newcomer.whole = false;
+  newcomer.paces = 3;
+  EXPECT_EQ(decide_course({at(6), at(6), newcomer}).value(), (Course{.newcomers = 1}));
+  EXPECT_EQ(decide_course({at(6), newcomer, newcomer}).value(), (Course{.newcomers = 2}));
+  // Those from before may have begun the next step: with newcomers it is computed again.
+  EXPECT_EQ(decide_course({at(6, 7), at(6, 7), newcomer}).value(), (Course{.newcomers = 1}));
+}
+
+TEST(Course, WhereOthersHaveToCopyNewcomersCopyWithThem) {
+  Standing torn = at(6);
+  torn.whole = false;
+  EXPECT_EQ(decide_course({at(6), at(5), torn}).value(), (Course{.copies = true}));
+  EXPECT_EQ(decide_course({at(6), torn, at(6)}).value(), (Course{.copies = true}));
+}
+
 TEST(Course, SumsOfAnotherStepOrAnotherAssignmentAreOfNoUse) {
   EXPECT_EQ(decide_course({at(5, 6), at(5)}).value(), Course{});
   EXPECT_EQ(decide_course({at(5, 6), at(5, 5)}).value(), Course{});
@@ -62,6 +79,7 @@ TEST(Course, WithoutAWholeStateItSaysWhatToDo) {
   broken.whole = false;
   const auto course = decide_course({broken, broken});
   ASSERT_FALSE(course);
+  EXPECT_EQ(course.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(course.error().message.find("--resume"), std::string::npos);
 }
 

@@ -49,6 +49,11 @@ Status copy_state(comm::Communicator& communicator, Rank leader, parallel::Strat
     MUSTER_TRY(broadcast(communicator, leader, slice.tensor, options));
   for (const parallel::StateSlice& slice : strategy.optimizer_state())
     MUSTER_TRY(broadcast(communicator, leader, slice.tensor, options));
+  return copy_position(communicator, leader, strategy, position, options);
+}
+
+Status copy_position(comm::Communicator& communicator, Rank leader, parallel::Strategy& strategy,
+                     Position& position, const comm::OpOptions& options) {
   MUSTER_ASSIGN(const std::string text,
                 broadcast_text(communicator, leader, encode(position), options));
   if (communicator.group().rank == leader) return ok();

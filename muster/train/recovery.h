@@ -16,7 +16,11 @@ Result<std::vector<Standing>> exchange_standings(comm::Communicator& communicato
                                                  const Standing& mine,
                                                  const comm::OpOptions& options);
 
-// Everybody gets the leader's tensors and position. After an error those of the others may be torn.
+// Everybody gets the leader's position.
+Status copy_position(comm::Communicator& communicator, Rank leader, parallel::Strategy& strategy,
+                     Position& position, const comm::OpOptions& options);
+
+// And its tensors before. After an error those of the others may be torn.
 Status copy_state(comm::Communicator& communicator, Rank leader, parallel::Strategy& strategy,
                   Position& position, const comm::OpOptions& options);
 

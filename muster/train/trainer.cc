@@ -94,6 +94,10 @@ Result<bool> Trainer::advance() {
     MUSTER_TRY(one_step());
     return false;
   }
+  if (transfer_) {
+    MUSTER_TRY(complete_transfer());
+    return false;
+  }
   MUSTER_TRY(conclude());
   return true;
 }
@@ -101,6 +105,7 @@ Result<bool> Trainer::advance() {
 Status Trainer::one_step() {
   const Step step = next(progress_.committed);
   const TimePoint began = parts_.clock.now();
+  MUSTER_TRY(take_part_in_transfer());
   parts_.now_doing(step, "waiting for data");
   MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream_->next());
   if (!batch)
@@ -108,16 +113,18 @@ Status Trainer::one_step() {
   const double rate =
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
   parts_.now_doing(step, "computing and reducing gradients");
-  MUSTER_ASSIGN(const parallel::StepReport report,
-                parts_.strategy.step({.batch = *batch,
-                                      .finishes = finishing_,
-                                      .step = step,
-                                      .learning_rate = rate,
-                                      .flags = wishes(),
-                                      .before_update = [&] {
-                                        guard_.before_update();
-                                        return parts_.checkpoints.wait_until_copied();
-                                      }}));
+  MUSTER_ASSIGN(
+      const parallel::StepReport report,
+      parts_.strategy.step({.batch = *batch,
+                            .finishes = finishing_,
+                            .step = step,
+                            .learning_rate = rate,
+                            .flags = wishes(),
+                            .before_update = [&] {
+                              guard_.before_update();
+                              return parts_.checkpoints.wait_until_copied() +
+                                     (transfer_ ? transfer_->wait_until_copied() : Duration{});
+                            }}));
   progress_.committed = step;
   progress_.cursor = batch->after;
   ++progress_.optimizer_steps;
@@ -145,6 +152,9 @@ Status Trainer::one_step() {
 
 Status Trainer::settle() {
   const Step step = progress_.committed;
+  const bool all_must_agree = compares_replicas() && replicas_due();
+  if (transfer_ && (due_by_flag(parallel::Flag::kCaughtUp) || all_must_agree))
+    return complete_transfer();
   MUSTER_ASSIGN(const bool stands, compare_replicas());
   if (!stands) return ok();
   if (due_by_flag(parallel::Flag::kStop)) position_.next = Next::kStop;
@@ -157,7 +167,8 @@ Status Trainer::settle() {
     owes_save_ |= checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
     const bool due = owes_save_ && (!saved_ || *saved_ < step);
     const bool best = improved_ && position_.evaluated == step && options_.evaluation.keep_best;
-    if (due || best) MUSTER_TRY(save(best));
+    // A training that runs away must not replace the checkpoints from before.
+    if ((due || best) && !divergence_.doubtful()) MUSTER_TRY(save(best));
   }
   position_.settled = true;
   const bool regroups = position_.next == Next::kGoOn && due_by_flag(parallel::Flag::kRegroup);
@@ -185,7 +196,10 @@ Status Trainer::conclude() {
 parallel::Flags Trainer::wishes() const {
   parallel::Flags flags;
   if (parts_.stop_requested()) flags.set(parallel::Flag::kStop);
-  if (parts_.generations.changing()) flags.set(parallel::Flag::kRegroup);
+  // A change would have newcomers begin anew: one at a time.
+  if (!transfer_ && parts_.generations.changing()) flags.set(parallel::Flag::kRegroup);
+  if (transfer_ && is_first() && transfer_->done().value_or(false))
+    flags.set(parallel::Flag::kCaughtUp);
   const TimePoint now = parts_.clock.now();
   if (is_first() && now >= paces_due_) flags.set(parallel::Flag::kCompare);
   if (is_first() && evaluation_due_.clock_due(now)) flags.set(parallel::Flag::kEvaluate);
@@ -273,6 +287,7 @@ void Trainer::note_evaluation(double value) {
 Status Trainer::save(bool best) {
   parts_.now_doing(progress_.committed, "saving a checkpoint");
   saved_ = progress_.committed;
+  owes_save_ = false;
   const TimePoint began = parts_.clock.now();
   checkpoint_due_.restart(began);
   Status begun = parts_.checkpoints.save(progress_, parts_.strategy, best);
@@ -281,4 +296,3 @@ Status Trainer::save(bool best) {
 }
 
 }  // namespace muster::train
-  owes_save_ = false;

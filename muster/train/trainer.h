@@ -29,6 +29,7 @@
 #include "muster/train/position.h"
 #include "muster/train/replica_guard.h"
 #include "muster/train/replicas.h"
+#include "muster/train/state_transfer.h"
 #include "muster/train/stragglers.h"
 
 namespace muster::train {
@@ -85,7 +86,7 @@ struct Outcome {
 // Time between two steps, but for evaluations.
 struct Between {
   Duration saving{};     // starting a checkpoint
-  Duration comparing{};  // paces and replicas: waiting for whoever is slower
+  Duration comparing{};  // paces and replicas, or joining: waiting for whoever is slower
 };
 
 class Trainer {
@@ -100,6 +101,11 @@ class Trainer {
   Status one_step();
   Status settle();    // what is due after the committed step
   Status conclude();  // what is due at the end
+  Status begin_transfer(const Course& course, const comm::OpOptions& op);
+  Status take_part_in_transfer();
+  Status catch_up();
+  Status complete_transfer();
+  void tell_transfer();
   Status recover(const Error& why);
   Status regroup();  // as planned
   Status follow(std::optional<Error> why);
@@ -158,9 +164,12 @@ class Trainer {
   TimePoint paces_due_{};              // by the first rank's clock
   ReplicaGuard guard_;
   std::unique_ptr<data::BatchStream> stream_;
-  bool finishing_ = false;  // the stream holds what a failed step lacks
-  bool whole_ = true;       // false: the state is torn
-  bool was_first_;          // in the generation before
+  bool finishing_ = false;                 // the stream holds what a failed step lacks
+  bool whole_ = true;                      // false: the state is torn
+  std::optional<StateTransfer> transfer_;  // while newcomers get the state, on all ranks
+  Course joining_;                         // how that began,
+  Step joined_at_{0};                      // and after which step
+  bool was_first_;                         // in the generation before
   std::optional<Step> saved_;
   bool owes_save_ = false;  // one was due in a doubtful state
   Between between_;         // not yet told with a step

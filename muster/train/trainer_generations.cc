@@ -1,7 +1,9 @@
 // The trainer from one generation to the next.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "muster/base/units.h"
@@ -13,6 +15,8 @@ namespace {
 
 // The first steps of a generation are not like the others: kernels are compiled, caches are cold.
 constexpr std::int64_t kStepsBeforeComparing = 5;
+// A newcomer keeps no more updates than that: the others wait then until it has the state.
+constexpr std::int64_t kMostMissed = 64;
 
 }  // namespace
 
@@ -45,11 +49,11 @@ Status Trainer::share_out() {
 }
 
 Status Trainer::recover(const Error& why) {
+  if (!parts_.generations.outlives(why)) return why;
   parts_.now_doing(progress_.committed, "waiting for the next generation");
   return follow(why);
 }
 
-  if (!parts_.generations.outlives(why)) return why;
 // Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set
 // the flag has, so they wait for it.
 Status Trainer::regroup() {
@@ -71,17 +75,18 @@ Status Trainer::follow(std::optional<Error> why) {
       tell_recovery(before, parts_.clock.now() - began);
       return ok();
     }
+    if (!parts_.generations.outlives(entered.error())) return entered;
     why = entered.error();
   }
 }
 
-    if (!parts_.generations.outlives(entered.error())) return entered;
 Status Trainer::enter(const Entry& entry) {
   comm::Communicator& communicator = *entry.communicator;
   const comm::OpOptions op = op_for("entering a generation");
+  transfer_.reset();
   const Standing mine{.committed = progress_.committed,
                       .settled = position_.settled,
-                      .whole = whole_,
+                      .whole = whole_ && !parts_.strategy.behind(),
                       .kept = parts_.strategy.kept(),
                       .assignment = assignment_.fingerprint(),
                       .paces = fingerprint(position_.paces),
@@ -94,24 +99,91 @@ Status Trainer::enter(const Entry& entry) {
     whole_ = rank == course.leader && whole_;
     MUSTER_TRY(copy_state(communicator, course.leader, parts_.strategy, position_, op));
     whole_ = true;
+    if (parts_.strategy.behind()) {
+      parts_.strategy.fall_behind();  // what it missed is in the copy
+      MUSTER_TRY(parts_.strategy.catch_up());
+    }
     if (rank != course.leader) guard_.forget_update();
   }
+  if (course.newcomers > 0) MUSTER_TRY(begin_transfer(course, op));
   if (course.forgets) position_.paces.clear();
   finishing_ = course.finishes;
   position_.flags.clear(parallel::Flag::kRegroup);
+  position_.flags.clear(parallel::Flag::kCaughtUp);
   compares_at_ = to_int(progress_.committed) + kStepsBeforeComparing;
+  changes_in_a_row_ = 0;
   meter_ = {};
   take_roles(course.copies && rank != course.leader);
   if (!finishing_) {
     MUSTER_TRY(take_up(share(entry.workers)));
-    return verify_entry(course);
+    return transfer_ ? ok() : verify_entry(course);
   }
   const Assignment before = std::exchange(assignment_, assignment_.inherited(entry.workers));
   MUSTER_TRY(parts_.strategy.enter(entry.communicator, assignment_.owners));
   MUSTER_ASSIGN(stream_,
                 parts_.training_data(progress_.cursor, assignment_.added(before, rank), 1));
   return ok();
-  changes_in_a_row_ = 0;
+}
+
+Status Trainer::begin_transfer(const Course& course, const comm::OpOptions& op) {
+  const auto& communicator = parts_.generations.current().communicator;
+  const std::int32_t givers = group().size - course.newcomers;
+  const bool newcomer = to_int(group().rank) >= givers;
+  Position known;
+  Position& position = newcomer || group().rank == course.leader ? position_ : known;
+  MUSTER_TRY(copy_position(*communicator, course.leader, parts_.strategy, position, op));
+  guard_.forget_update();
+  if (newcomer) {
+    parts_.strategy.fall_behind();
+    whole_ = true;  // once it has caught up
+  }
+  joining_ = course;
+  joined_at_ = progress_.committed;
+  transfer_.emplace(communicator, givers, parts_.strategy, op_for("state for newcomers"));
+  return ok();
+}
+
+// Before each step. A newcomer that has got the state does what it missed while the others compute.
+Status Trainer::take_part_in_transfer() {
+  if (!transfer_) return ok();
+  MUSTER_ASSIGN(const bool done, transfer_->done());
+  const std::int64_t missed = to_int(progress_.committed) - to_int(joined_at_);
+  const bool ready = done || missed >= kMostMissed;
+  return parts_.strategy.behind() && ready ? catch_up() : ok();
+}
+
+Status Trainer::catch_up() {
+  parts_.now_doing(progress_.committed, "catching up");
+  MUSTER_TRY(transfer_->wait());
+  MUSTER_TRY(parts_.strategy.catch_up());
+  return transfer_->tell_caught_up();
+}
+
+// After the same step on all ranks: newcomers have the state, and from here on compute as well.
+Status Trainer::complete_transfer() {
+  const TimePoint began = parts_.clock.now();
+  if (parts_.strategy.behind()) MUSTER_TRY(catch_up());
+  parts_.now_doing(progress_.committed, "waiting for newcomers");
+  MUSTER_TRY(transfer_->wait());
+  between_.comparing += parts_.clock.now() - began;
+  if (is_first()) tell_transfer();
+  transfer_.reset();
+  MUSTER_TRY(take_up(share(parts_.generations.current().workers)));
+  return verify_entry(joining_);
+}
+
+void Trainer::tell_transfer() {
+  const auto& workers = parts_.generations.current().workers;
+  const std::span newcomers(workers.begin() + transfer_->givers(), workers.end());
+  const std::int64_t meanwhile = to_int(progress_.committed) - to_int(joined_at_);
+  parts_.hub.publish(observe::Notice{
+      .text = fmt::format(
+          "worker{} {} got the state ({}) from {} worker{} while {} step{} passed, and compute{} "
+          "from step {} on",
+          newcomers.size() == 1 ? "" : "s", fmt::join(newcomers, ", "),
+          format_bytes(transfer_->bytes()), transfer_->givers(),
+          transfer_->givers() == 1 ? "" : "s", meanwhile, meanwhile == 1 ? "" : "s",
+          newcomers.size() == 1 ? "s" : "", to_int(next(progress_.committed)))});
 }
 
 // A new first rank does not know which saves of the one before it came to their end, nor which rows

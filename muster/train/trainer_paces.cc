@@ -10,7 +10,7 @@ namespace muster::train {
 namespace {
 
 // A window is long enough for a median; the first one after a change is short, since the change may
-// have been a bad one.
+// have been a bad one. Change upon change is noise, which longer and longer windows even out.
 constexpr std::int64_t kFewestSteps = 5;
 constexpr std::int64_t kStepsAfterChange = 3;
 constexpr std::int32_t kMostDoublings = 8;
@@ -80,9 +80,11 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
     const bool counts = options_.stragglers.rebalance && known != position_.paces.end();
     paces.push_back(counts ? *known : Pace{.worker = worker});
   }
-  const auto beyond = static_cast<std::int32_t>(workers.size()) - options_.standbys;
-  return Assignment::counted(
-      share_by_pace(options_.slices, paces, std::max(options_.active, beyond)), workers);
+  const auto size = static_cast<std::int32_t>(workers.size());
+  const std::int32_t active = std::max(options_.active, size - options_.standbys);
+  const std::int32_t whole = transfer_ ? transfer_->givers() : size;
+  return Assignment::counted(share_by_pace(options_.slices, paces, std::min(active, whole)),
+                             workers);
 }
 
 Status Trainer::rebalance() {

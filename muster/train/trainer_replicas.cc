@@ -26,15 +26,19 @@ bool all_can_go_back(const std::vector<ReplicaReport>& reports) {
          });
 }
 
-// Whose copy of the leader's state went wrong; where nothing was copied, who differs from most.
+// Whose copy of the leader's state went wrong; where it was not copied, or those who had it before
+// differ, who differs from most.
 std::optional<std::vector<Rank>> odd_at_entry(const std::vector<ReplicaReport>& reports,
                                               const Course& course) {
-  if (!course.copies) return odd_ones_out(reports);
+  if (!course.copies && course.newcomers == 0) return odd_ones_out(reports);
   const auto& leader = reports[static_cast<std::size_t>(to_int(course.leader))];
   if (leader.guilty) return std::nullopt;
   std::vector<Rank> odd;
   for (std::size_t rank = 0; rank < reports.size(); ++rank)
     if (reports[rank].sum != leader.sum) odd.push_back(Rank{static_cast<std::int32_t>(rank)});
+  const auto old = static_cast<std::int32_t>(reports.size()) - course.newcomers;
+  if (course.newcomers > 0 && !odd.empty() && to_int(odd.front()) < old)
+    return odd_ones_out(reports);
   return odd;
 }
 
@@ -57,7 +61,9 @@ bool Trainer::compares_replicas() const {
 }
 
 // Of two who differ no majority tells who is wrong: each has to watch itself.
-bool Trainer::guards_memory() const { return compares_replicas() && group().size == 2; }
+bool Trainer::guards_memory() const {
+  return compares_replicas() && group().size == 2 && !transfer_;
+}
 
 Result<std::vector<ReplicaReport>> Trainer::exchange(const ReplicaReport& mine,
                                                      std::string_view what) {
@@ -93,8 +99,11 @@ Status Trainer::verify_entry(const Course& course) {
     if (all_can_go_back(reports)) return settle_dispute(reports);
     const auto odd = odd_at_entry(reports, course);
     if (!odd) return disagree("from the beginning of the generation");
-    for (const Rank rank : *odd)
-      if (accuse(worker_at(rank), progress_.committed)) go(progress_.committed);
+    bool goes = false;
+    for (const Rank rank : *odd) goes |= accuse(worker_at(rank), progress_.committed);
+    // Whoever goes ends the generation by it; before that all must know whom they accuse.
+    MUSTER_TRY(meet(op_for("comparing replicas")));
+    if (goes) go(progress_.committed);
   }
   guard_.forget_update();
   guard_.trust(progress_);

@@ -1,4 +1,5 @@
-// The whole loop on several ranks, each a thread: what happens when a worker's bits go wrong.
+// The whole loop on several ranks, each a thread: what happens when a worker's bits go wrong, when
+// a generation breaks, and when somebody joins.
 #include "muster/train/trainer.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/comm/wrap/wrappers.h"
 #include "muster/models/create.h"
 #include "muster/parallel/data_parallel.h"
 
@@ -38,10 +40,13 @@ class Numbers final : public data::Source {
                                              {"label", DType::kI64, {}}};
 };
 
-// Forms generations of threads; whoever is quarantined is in none from then on.
+// Forms generations of threads; whoever is quarantined or dies is in none from then on. The state
+// for newcomers is held up until step `holds_until` has been trained, or the generation ends, and
+// may be spoilt on its way.
 class Town {
  public:
-  explicit Town(std::int32_t size) {
+  explicit Town(std::int32_t size, std::int64_t holds_until = 0, bool spoils = false)
+      : holds_until_(holds_until), spoils_(spoils) {
     for (std::int32_t worker = 0; worker < size; ++worker) workers_.push_back(worker);
     form();
   }
@@ -49,10 +54,12 @@ class Town {
   // The first generation after `than` that `worker` belongs to.
   Result<Entry> wait(std::int32_t worker, Generation than) {
     std::unique_lock lock(mutex_);
-    const bool came =
-        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return generation_ > than; });
+    const auto belongs = [&] { return std::ranges::find(workers_, worker); };
+    const bool came = changed_.wait_for(lock, std::chrono::seconds(60), [&] {
+      return generation_ > than && belongs() != workers_.end();
+    });
     if (!came) return fail(ErrorCode::kTimeout, "no generation came");
-    const auto rank = std::ranges::find(workers_, worker) - workers_.begin();
+    const auto rank = belongs() - workers_.begin();
     return Entry{communicators_[static_cast<std::size_t>(rank)], workers_,
                  std::vector<std::string>(workers_.size(), "a thread")};
   }
@@ -62,6 +69,29 @@ class Town {
     quarantined.insert(worker);
     std::erase(workers_, worker);
     replace();
+  }
+  void bury(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    std::erase(workers_, worker);
+    replace();
+  }
+
+  // From the next generation on, to which all change over when they like.
+  void invite(const std::vector<std::int32_t>& newcomers) {
+    const std::lock_guard lock(mutex_);
+    workers_.insert(workers_.end(), newcomers.begin(), newcomers.end());
+    form();
+    changed_.notify_all();
+  }
+  Generation generation() {
+    const std::lock_guard lock(mutex_);
+    return generation_;
+  }
+
+  void trained(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    trained_ = std::max(trained_, step);
+    changed_.notify_all();
   }
 
   std::size_t size() {
@@ -99,6 +129,21 @@ class Town {
   void form() {
     generation_ = Generation{to_int(generation_) + 1};
     communicators_ = comm::create_loopback(static_cast<std::int32_t>(workers_.size()), generation_);
+    for (auto& communicator : communicators_)
+      communicator = comm::with_faults(
+          communicator, [this, generation = generation_](const comm::Op& op, const auto& options) {
+            const auto* send = std::get_if<comm::Send>(&op);
+            if (send != nullptr && options.label == "state for newcomers") {
+              hold(generation);
+              if (spoils_) send->tensor.bytes.front() ^= std::byte{4};
+            }
+            return std::optional<Error>();
+          });
+  }
+  void hold(Generation generation) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(60),
+                      [&] { return trained_ >= holds_until_ || generation_ > generation; });
   }
 
   std::mutex mutex_;
@@ -107,6 +152,9 @@ class Town {
   std::vector<std::int32_t> workers_;
   std::vector<std::shared_ptr<comm::Communicator>> communicators_;
   std::map<std::int64_t, std::size_t> done_;
+  const std::int64_t holds_until_;
+  const bool spoils_;
+  std::int64_t trained_ = 0;
 };
 
 class Inhabitant final : public Generations {
@@ -144,27 +192,52 @@ struct Break {
   std::int64_t step = 0;
 };
 
-struct Faults {
-  std::vector<Flip> flips;
-  std::optional<Break> breaks;
+// Before its step.
+struct Death {
+  std::int32_t worker = 0;
+  std::int64_t step = 0;
 };
 
-// DataParallel in a memory that fails once, or on a link that does.
+struct Join {
+  std::int64_t step = 0;  // at which they are there
+  std::vector<std::int32_t> workers;
+};
+
+struct Faults {
+  std::vector<Flip> flips = {};
+  std::optional<Break> breaks = {};
+  std::optional<Death> death = {};
+  std::optional<Join> join = {};
+};
+
+// DataParallel in a memory that fails once, on a link that does, or in a process that dies; and
+// among others who come.
 class Faulty final : public parallel::Strategy {
  public:
   Faulty(std::unique_ptr<parallel::DataParallel> inner, Town& town, std::int32_t worker,
          const Faults& faults)
-      : inner_(std::move(inner)), town_(town), breaks_(faults.breaks), worker_(worker) {
+      : inner_(std::move(inner)),
+        town_(town),
+        breaks_(faults.breaks),
+        death_(faults.death),
+        worker_(worker) {
+    if (worker == 0) join_ = faults.join;
     for (const Flip& flip : faults.flips)
       if (flip.worker == worker) flip_ = flip;
   }
 
   Result<parallel::StepReport> step(const parallel::StepInput& input) override {
     const std::int64_t step = to_int(input.step);
+    if (join_ && join_->step == step) town_.invite(std::exchange(join_, {})->workers);
+    if (death_ && death_->worker == worker_ && death_->step == step) {
+      town_.bury(worker_);
+      return fail(ErrorCode::kInternal, "dead");
+    }
     if (breaks_ && breaks_->step == step) return break_at(input);
     if (flip_ && !flip_->by_update && step == flip_->step + 1) flip();
     auto report = inner_->step(input);
     if (flip_ && flip_->by_update && report && step == flip_->step) flip();
+    if (report) town_.trained(step);
     return report;
   }
   Status enter(std::shared_ptr<comm::Communicator> communicator,
@@ -172,6 +245,9 @@ class Faulty final : public parallel::Strategy {
     return inner_->enter(std::move(communicator), owners);
   }
   std::optional<Step> kept() const override { return inner_->kept(); }
+  void fall_behind() override { inner_->fall_behind(); }
+  bool behind() const noexcept override { return inner_->behind(); }
+  Status catch_up() override { return inner_->catch_up(); }
   Status evaluate(const data::StepBatch& batch,
                   std::span<parallel::EvaluationTotals> by_slice) override {
     return inner_->evaluate(batch, by_slice);
@@ -220,6 +296,8 @@ class Faulty final : public parallel::Strategy {
   Town& town_;
   std::optional<Flip> flip_;
   std::optional<Break> breaks_;
+  const std::optional<Death> death_;
+  std::optional<Join> join_;
   const std::int32_t worker_;
 };
 
@@ -253,7 +331,7 @@ struct End {
   std::set<std::int64_t> steps;  // that were told
 };
 
-End train_one(Town& town, std::int32_t worker, const Faults& faults) {
+End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer) {
   Inhabitant generations(town, worker);
   Faulty strategy(make_strategy(), town, worker, faults);
   observe::Hub hub;
@@ -271,6 +349,7 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults) {
   options.replicas.compare_every = job::Interval::of_steps(5);
   options.slices = kSlices;
   options.active = 100;
+  options.newcomer = newcomer;
   Trainer trainer({.strategy = strategy,
                    .generations = generations,
                    .checkpoints = checkpoints,
@@ -305,9 +384,13 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults) {
 std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& faults) {
   std::map<std::int32_t, End> ends;
   for (std::int32_t worker = 0; worker < size; ++worker) ends[worker];
+  if (faults.join)
+    for (const std::int32_t worker : faults.join->workers) ends[worker];
   std::vector<std::jthread> threads;
-  for (std::int32_t worker = 0; worker < size; ++worker)
-    threads.emplace_back([&, worker] { ends.at(worker) = train_one(town, worker, faults); });
+  for (auto& [worker, end] : ends)
+    threads.emplace_back([&, worker = worker, into = &end] {
+      *into = train_one(town, worker, faults, worker >= size);
+    });
   threads.clear();
   return ends;
 }
@@ -326,7 +409,7 @@ void expect_well(const End& end, const std::string& hash) {
 
 void check_corruption(std::int32_t size, const Flip& flip, const std::string& expected) {
   Town town(size);
-  const auto ends = train(town, size, {.flips = {flip}, .breaks = {}});
+  const auto ends = train(town, size, {.flips = {flip}});
   EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{flip.worker})
       << size << " workers, step " << flip.step << ", tensor " << flip.tensor << " by "
       << (flip.by_update ? "update" : "memory") << "\n"
@@ -365,7 +448,7 @@ TEST(SilentCorruption, WithoutItNobodyGoes) {
 
 TEST(SilentCorruption, TheFirstRankSaysWhoItWas) {
   Town town(3);
-  const auto ends = train(town, 3, {.flips = {{2, 7, 0}}, .breaks = {}});
+  const auto ends = train(town, 3, {.flips = {{2, 7, 0}}});
   EXPECT_NE(
       ends.at(0).told.find("worker 2 (a thread) held other weights than the others after step "
                            "10"),
@@ -378,8 +461,7 @@ TEST(SilentCorruption, TheFirstRankSaysWhoItWas) {
 TEST(SilentCorruption, OfAllAtOnceIsUndone) {
   const std::string expected = undisturbed();
   Town town(2);
-  for (const auto& [worker, end] :
-       train(town, 2, {.flips = {{0, 7, 0}, {1, 7, 1}}, .breaks = {}})) {
+  for (const auto& [worker, end] : train(town, 2, {.flips = {{0, 7, 0}, {1, 7, 1}}})) {
     expect_well(end, expected);
   }
   EXPECT_TRUE(town.quarantined.empty());
@@ -391,10 +473,57 @@ TEST(Recovery, EveryStepIsToldThoughTheFirstRankLacksOne) {
   const std::string expected = undisturbed();
   for (const std::int32_t worker : {0, 1}) {
     Town town(3);
-    const auto ends = train(town, 3, {.flips = {}, .breaks = Break{worker, 9}});
+    const auto ends = train(town, 3, {.breaks = Break{worker, 9}});
     for (const auto& [rank, end] : ends) expect_well(end, expected);
     EXPECT_EQ(ends.at(0).steps.size(), static_cast<std::size_t>(kSteps)) << "without " << worker;
   }
+}
+
+// Workers 2 and 3 come at step 6, after which the state for them is held up until step 9.
+std::map<std::int32_t, End> train_with_newcomers(Faults faults,
+                                                 const std::vector<std::int32_t>& newcomers,
+                                                 bool spoils = false) {
+  Town town(2, 9, spoils);
+  faults.join = Join{6, newcomers};
+  return train(town, 2, faults);
+}
+
+TEST(Joining, NewcomersGetTheStateWhileTheOthersTrain) {
+  const std::string expected = undisturbed();
+  for (const std::vector<std::int32_t>& newcomers : {std::vector{2}, std::vector{2, 3}}) {
+    const auto ends = train_with_newcomers({}, newcomers);
+    for (const auto& [worker, end] : ends) expect_well(end, expected);
+    EXPECT_NE(ends.at(0).told.find("got the state"), std::string::npos) << ends.at(0).told;
+    EXPECT_EQ(ends.at(0).told.find("while 0 steps"), std::string::npos) << ends.at(0).told;
+  }
+}
+
+TEST(Joining, StandsTheDeathOfAnyoneMeanwhile) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t victim : {0, 1, 2, 3}) {
+    auto ends = train_with_newcomers({.death = Death{victim, 8}}, {2, 3});
+    EXPECT_EQ(ends.at(victim).error, "dead");
+    ends.erase(victim);
+    for (const auto& [worker, end] : ends) expect_well(end, expected);
+  }
+}
+
+TEST(Joining, BeginsAnewWhereTheGenerationBreaks) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t worker : {0, 1, 2}) {
+    const auto ends = train_with_newcomers({.breaks = Break{worker, 8}}, {2});
+    for (const auto& [rank, end] : ends) expect_well(end, expected);
+  }
+}
+
+TEST(Joining, WhoGotTheStateWrongGoes) {
+  const std::string expected = undisturbed();
+  auto ends = train_with_newcomers({}, {2}, true);
+  EXPECT_NE(ends.at(0).told.find("worker 2 (a thread) held other weights"), std::string::npos);
+  ASSERT_TRUE(ends.at(2).outcome) << ends.at(2).error;
+  EXPECT_EQ(ends.at(2).outcome->ending, Ending::kDismissed) << ends.at(0).told;
+  ends.erase(2);
+  for (const auto& [worker, end] : ends) expect_well(end, expected);
 }
 
 }  // namespace

@@ -103,6 +103,7 @@ def without_the_folder(muster, folder, expected):
     hidden = ("unshare", "-Urm", "sh", "-c", f"mount -t tmpfs none {folder / 'apart'} && exec \"$@\"", "sh")
     host = Host(muster, folder, copy, before=hidden)
     wait_for_members(run, 2)
+    runs.wait_for_newcomer(run, 1)
     assert "out of sight" in host.output(), host.output()
     runs.kill(runs.workers_of(process)[0])
     wait_for_members(run, 2)  # the new one of the launcher's host is first again

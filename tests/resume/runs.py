@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -149,13 +150,25 @@ def play(scenarios, muster, model, steps):
             print(f"ok  {scenario.__name__}", flush=True)
 
 
-def rows(run):
-    """The metrics so far; a line that is being written is left out."""
+def records(run, kind):
+    """What was told so far; a line that is being written is left out."""
     path = run / "metrics.jsonl"
     if not path.exists():
         return []
     lines = path.read_text().split("\n")[:-1]
-    return [row for row in map(json.loads, lines) if row["type"] == "metrics"]
+    return [row for row in map(json.loads, lines) if row["type"] == kind]
+
+
+def rows(run):
+    return records(run, "metrics")
+
+
+def wait_for_newcomer(run, worker):
+    """Until it has the state, so that it can go on without the others."""
+    def has_state():
+        return any(re.search(rf"^workers? ([0-9, ]*\b)?{worker}\b[0-9, ]* got the state", row["text"])
+                   for row in records(run, "notice"))
+    wait_for(has_state, f"the state of worker {worker}")
 
 
 def wait_for(what, name):

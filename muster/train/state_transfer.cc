@@ -1,0 +1,155 @@
+#include "muster/train/state_transfer.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "muster/comm/sum_tree.h"
+
+namespace muster::train {
+namespace {
+
+// Large enough to be fast, small enough that gradients of the same connection need not wait.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+enum Tag : std::uint32_t { kState = 1, kCaughtUp };
+
+// A newcomer has taken the state by then, and every step since.
+constexpr Duration kPatience = std::chrono::minutes(15);
+
+std::vector<NamedTensor> cut(const std::vector<parallel::StateSlice>& state) {
+  std::vector<NamedTensor> pieces;
+  for (const parallel::StateSlice& slice : state) {
+    const auto bytes = slice.tensor.bytes;
+    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+      const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+      pieces.push_back({slice.name, view_of(std::span(reinterpret_cast<std::uint8_t*>(piece.data()),
+                                                      piece.size()))});
+    }
+  }
+  return pieces;
+}
+
+std::vector<NamedTensor> pieces_of(parallel::Strategy& strategy) {
+  std::vector<NamedTensor> pieces = cut(strategy.model_state());
+  std::ranges::move(cut(strategy.optimizer_state()), std::back_inserter(pieces));
+  return pieces;
+}
+
+comm::LeafRange share_of(const std::vector<NamedTensor>& pieces, std::int32_t givers,
+                         std::int32_t giver) {
+  return comm::even_share(static_cast<std::int32_t>(pieces.size()), givers, giver);
+}
+
+// All of them, whatever becomes of one: their memory is at rest then.
+Status wait_for_all(const std::vector<comm::Work>& works) {
+  Status outcome = ok();
+  for (const comm::Work& work : works) {
+    Status status = work.wait();
+    if (!status && outcome) outcome = std::move(status);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+StateTransfer::StateTransfer(std::shared_ptr<comm::Communicator> communicator, std::int32_t givers,
+                             parallel::Strategy& strategy, comm::OpOptions op)
+    : communicator_(std::move(communicator)),
+      givers_(givers),
+      op_(std::move(op)),
+      pieces_(pieces_of(strategy)) {
+  for (const NamedTensor& piece : pieces_) bytes_ += piece.tensor.bytes.size();
+  if (gives()) {
+    const comm::LeafRange mine = share_of(pieces_, givers_, me());
+    pieces_ = {pieces_.begin() + mine.begin, pieces_.begin() + mine.end};
+    copy_.emplace(memory_, std::vector<std::vector<NamedTensor>*>{&pieces_});
+  }
+  thread_ = std::thread([this] {
+    Status outcome = gives() ? give() : take();
+    const std::lock_guard lock(mutex_);
+    outcome_ = std::move(outcome);
+    ended_.notify_all();
+  });
+}
+
+StateTransfer::~StateTransfer() {
+  if (const auto over = done(); over && !*over)
+    communicator_->abort(fail(ErrorCode::kCancelled,
+                              "[train/join] the newcomers' state is not "
+                              "needed any more"));
+  thread_.join();
+}
+
+Duration StateTransfer::wait_until_copied() {
+  const TimePoint began = system_clock().now();
+  if (copy_) copy_->finish();
+  return system_clock().now() - began;
+}
+
+Status StateTransfer::give() {
+  copy_->finish();
+  for (const NamedTensor& piece : pieces_) {
+    std::vector<comm::Work> works;
+    for (std::int32_t taker = givers_; taker < givers_ + takers(); ++taker) {
+      works.push_back(communicator_->submit(
+          comm::Send{.tensor = piece.tensor, .to = Rank{taker}, .tag = kState}, op_));
+    }
+    MUSTER_TRY(wait_for_all(works));
+  }
+  return me() == 0 ? hear_of_takers() : ok();
+}
+
+// A piece of each giver at a time.
+Status StateTransfer::take() {
+  for (std::int32_t round = 0, more = 1; more > 0; ++round) {
+    std::vector<comm::Work> works;
+    for (std::int32_t giver = 0; giver < givers_; ++giver) {
+      const comm::LeafRange share = share_of(pieces_, givers_, giver);
+      if (round >= share.size()) continue;
+      const auto& piece = pieces_[static_cast<std::size_t>(share.begin + round)];
+      works.push_back(communicator_->submit(
+          comm::Recv{.tensor = piece.tensor, .from = Rank{giver}, .tag = kState}, op_));
+    }
+    more = static_cast<std::int32_t>(works.size());
+    MUSTER_TRY(wait_for_all(works));
+  }
+  return ok();
+}
+
+Status StateTransfer::hear_of_takers() {
+  comm::OpOptions op = op_;
+  op.timeout = kPatience;
+  std::vector<std::uint8_t> said(static_cast<std::size_t>(takers()));
+  std::vector<comm::Work> works;
+  for (std::int32_t taker = 0; taker < takers(); ++taker) {
+    const auto byte = std::span(said).subspan(static_cast<std::size_t>(taker), 1);
+    works.push_back(communicator_->submit(
+        comm::Recv{.tensor = view_of(byte), .from = Rank{givers_ + taker}, .tag = kCaughtUp}, op));
+  }
+  return wait_for_all(works);
+}
+
+Status StateTransfer::tell_caught_up() {
+  std::uint8_t byte = 1;
+  return communicator_
+      ->submit(comm::Send{.tensor = view_of(std::span(&byte, 1)), .to = Rank{0}, .tag = kCaughtUp},
+               op_)
+      .wait();
+}
+
+Result<bool> StateTransfer::done() const {
+  const std::lock_guard lock(mutex_);
+  if (!outcome_) return false;
+  MUSTER_TRY(*outcome_);
+  return true;
+}
+
+Status StateTransfer::wait() const {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return outcome_.has_value(); });
+  return *outcome_;
+}
+
+}  // namespace muster::train
