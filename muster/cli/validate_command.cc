@@ -20,9 +20,15 @@ struct ValidateArguments {
   bool json = false;
 };
 
+// Where the slices differ by a sample, the product is not the batch: it is that of the larger ones.
 std::string batch_identity(const job::TrainingSpec& training) {
-  return fmt::format("{} = {} × {} × {}", training.global_batch_size, training.micro_batch_size,
-                     training.gradient_accumulation_steps, training.virtual_workers);
+  const std::int64_t batch = training.global_batch_size;
+  const std::int64_t slices = training.virtual_workers;
+  if (batch % slices != 0)
+    return fmt::format("batch {} in {} slices of {} or {}", batch, slices, batch / slices,
+                       batch / slices + 1);
+  return fmt::format("batch {} = {} × {} × {} (micro × accumulation × virtual workers)", batch,
+                     training.micro_batch_size, training.gradient_accumulation_steps, slices);
 }
 
 std::string length_of(const job::TrainingSpec& training) {
@@ -36,11 +42,10 @@ std::string length_of(const job::TrainingSpec& training) {
 
 std::string summary(const job::Job& job) {
   const auto& spec = job.spec;
-  return fmt::format(
-      "{}: valid: {} on {}, {}, batch {} (micro × accumulation × virtual workers), {}, "
-      "learning rate {}",
-      job.path.string(), to_string(spec.model.type), spec.data.path, length_of(spec.training),
-      batch_identity(spec.training), to_string(spec.optimizer.type), spec.optimizer.learning_rate);
+  return fmt::format("{}: valid: {} on {}, {}, {}, {}, learning rate {}", job.path.string(),
+                     to_string(spec.model.type), spec.data.path, length_of(spec.training),
+                     batch_identity(spec.training), to_string(spec.optimizer.type),
+                     spec.optimizer.learning_rate);
 }
 
 void tell_json(const job::CheckedJob& checked, Context& context) {
