@@ -60,7 +60,7 @@ std::vector<Field> workers_fields() {
       bind("workers.min_workers", in(&WorkersSpec::min_workers),
            {.doc =
                 "While so many workers are left, the job outlives the others; with fewer it waits "
-                "for those that are started anew.",
+                "for those that are started anew. At most count + standbys.",
             .min = 1,
             .max = 65536}),
       bind("workers.max_workers", in(&WorkersSpec::max_workers),

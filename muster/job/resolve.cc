@@ -172,6 +172,18 @@ void resolve_max_workers(Draft& draft) {
   }
 }
 
+void check_least(Draft& draft) {
+  const auto& workers = draft.spec.workers;
+  if (workers.min_workers <= workers.processes()) return;
+  const std::string standbys =
+      workers.standbys > 0 ? " + workers.standbys " + draft.shown("workers.standbys") : "";
+  draft.complain(
+      {"workers.min_workers", "workers.count", "workers.standbys"},
+      fmt::format("workers.min_workers {} is more than workers.count {}{}",
+                  draft.shown("workers.min_workers"), draft.shown("workers.count"), standbys),
+      "the job could not begin: raise workers.count, or lower min_workers");
+}
+
 // Those that could never get a slice would only follow.
 void check_most(Draft& draft) {
   const auto& workers = draft.spec.workers;
@@ -235,6 +247,7 @@ void check_listen(Draft& draft) {
 
 void check_workers(Draft& draft) {
   resolve_max_workers(draft);
+  check_least(draft);
   check_most(draft);
   check_listen(draft);
   check_autoscaling(draft);

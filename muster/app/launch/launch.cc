@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -65,8 +64,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.join_flag = "--join";
   spec.scale = create_scale_rule(job.autoscaling, system_clock(), system_processes(), files, log);
   spec.scale_every = job.autoscaling.every;
-  spec.min_workers =
-      static_cast<std::int32_t>(std::min(job.workers.min_workers, job.workers.processes()));
+  spec.min_workers = static_cast<std::int32_t>(job.workers.min_workers);
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;
