@@ -55,12 +55,19 @@ bool has_leading_zero(std::string_view text) {
 }
 
 std::string number_help(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kScalar) return {};
+  if (node.kind != YamlNode::Kind::kScalar || node.text.empty()) return {};
   if (node.quoted) return "remove the quotes";
   if (has_leading_zero(node.text)) {
     return "a leading zero means octal to some readers; write the number without it";
   }
   return {};
+}
+
+// `--set training.epochs=` and `MUSTER_SEED=`: there were no quotes that one could remove.
+std::string missing_help(const YamlNode& node) {
+  const bool is_one_line = node.place.source->label.empty();
+  const bool is_empty = node.kind == YamlNode::Kind::kScalar && node.text.empty();
+  return is_one_line && is_empty ? "write the value after the `=`" : "";
 }
 
 template <class T>
@@ -103,6 +110,7 @@ std::string unit_help(const YamlNode& node, std::string_view example) {
 }  // namespace
 
 Diagnostic mismatch(const YamlNode& node, const std::string& expected, std::string help) {
+  if (help.empty()) help = missing_help(node);
   return {node.place, fmt::format("expected {}, found {}", expected, found(node)), std::move(help)};
 }
 
