@@ -1,4 +1,7 @@
 // The JSON Schema of a job, for editors that complete and check while one types.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -12,8 +15,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kDurationPattern = "^[0-9]+(\\.[0-9]+)? *(ns|us|µs|ms|s|min|h|d)$";
 constexpr std::string_view kBytesPattern = "^[0-9]+(\\.[0-9]+)? *(B|[kKMGT]i?B)$";
 constexpr std::string_view kSharePattern = "^[0-9]+(\\.[0-9]+)?%$";
-constexpr std::string_view kIntervalPattern =
-    "^(end|never|[0-9]+(\\.[0-9]+)? *(%|steps?|epochs?|ms|s|min|h|d))$";
 
 void add_limits(Json& schema, const FieldRules& rules) {
   if (std::isfinite(rules.min)) schema["minimum"] = rules.min;
@@ -29,6 +30,32 @@ Json number(std::string_view type, const FieldRules& rules) {
 }
 
 Json matching(std::string_view pattern) { return {{"type", "string"}, {"pattern", pattern}}; }
+
+std::string_view pattern_of(Interval::Unit unit) {
+  switch (unit) {
+    case Interval::Unit::kSteps:
+      return "[0-9]+(\\.0+)? *steps?";
+    case Interval::Unit::kEpochs:
+      return "[0-9]+(\\.[0-9]+)? *epochs?";
+    case Interval::Unit::kFraction:
+      return "(100(\\.0+)?|[0-9]{1,2}(\\.[0-9]+)?) *%";
+    case Interval::Unit::kTime:
+      return "[0-9]+(\\.[0-9]+)? *(ns|us|µs|ms|s|min|h|d)";
+    case Interval::Unit::kEnd:
+      return "end";
+    case Interval::Unit::kNever:
+      return "never";
+  }
+  return {};
+}
+
+// Of the field's own units; where it must be above 0, a number with a digit that is not.
+std::string interval_pattern(const FieldRules& rules) {
+  std::vector<std::string_view> units;
+  for (const auto unit : rules.units) units.push_back(pattern_of(unit));
+  return fmt::format("^{}({})$", std::isfinite(rules.above) ? "(?=.*[1-9]|[a-z])" : "",
+                     fmt::join(units, "|"));
+}
 
 Json value_schema(const Field& field) {
   switch (field.type) {
@@ -47,7 +74,7 @@ Json value_schema(const Field& field) {
     case FieldType::kBytes:
       return matching(kBytesPattern);
     case FieldType::kInterval:
-      return matching(kIntervalPattern);
+      return matching(interval_pattern(field.rules));
     case FieldType::kIntegers:
       return {{"type", "array"}, {"items", number("integer", field.rules)}};
     case FieldType::kNumbers:
@@ -58,11 +85,14 @@ Json value_schema(const Field& field) {
   return {{"anyOf", Json::array({plain, matching(kSharePattern)})}};
 }
 
+// The value, or the word for none.
+Json optional_schema(const Field& field) {
+  if (field.rules.unset.empty()) return value_schema(field);
+  return {{"anyOf", Json::array({value_schema(field), {{"const", field.rules.unset}}})}};
+}
+
 Json field_schema(const Field& field) {
-  Json schema = value_schema(field);
-  if (!field.rules.unset.empty()) {
-    schema = {{"anyOf", Json::array({schema, {{"const", field.rules.unset}}})}};
-  }
+  Json schema = optional_schema(field);
   schema["description"] = field.rules.doc;
   if (!field.rules.required && field.rules.default_text.empty()) {
     schema["default"] = Json::parse(to_json(field.print(JobSpec{})));
@@ -90,7 +120,7 @@ Json section_schema(const Section& section) {
 
 Json quick_schema() {
   Json schema = object("Values that fields take with --quick.");
-  for (const auto& field : fields()) schema["properties"][field.name] = value_schema(field);
+  for (const auto& field : fields()) schema["properties"][field.name] = optional_schema(field);
   return schema;
 }
 

@@ -1,0 +1,55 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "muster/job/reference.h"
+
+namespace muster::job {
+namespace {
+
+using Json = nlohmann::json;
+
+bool loader_takes(const Field& field, const std::string& text) {
+  std::vector<Diagnostic> errors;
+  const auto source = std::make_shared<Source>(Source{"", text, 0});
+  JobSpec spec;
+  return !field.read(read_yaml_value(source, 0, errors), spec);
+}
+
+Json schema_of(const Json& root, const Field& field) {
+  std::string place = "/properties/" + field.name;
+  for (auto dot = place.find('.'); dot != place.npos; dot = place.find('.'))
+    place.replace(dot, 1, "/properties/");
+  return root.at(Json::json_pointer(place));
+}
+
+TEST(Schema, TakesTheIntervalsThatTheLoaderTakes) {
+  const Json root = Json::parse(json_schema());
+  for (const Field& field : fields()) {
+    if (field.type != FieldType::kInterval) continue;
+    const std::regex pattern(schema_of(root, field).at("pattern").get<std::string>());
+    for (const std::string text :
+         {"end",     "never",    "1 step",     "20steps",    "0 steps", "1.5 steps", "2.0 steps",
+          "1 epoch", "0 epochs", "0.0 epochs", "0.5 epochs", "5%",      "100%",      "150%",
+          "5 min",   "90s",      "20 us",      "0 s",        "10",      "steps",     "ends"}) {
+      EXPECT_EQ(std::regex_match(text, pattern), loader_takes(field, text))
+          << field.name << ": " << text;
+    }
+  }
+}
+
+TEST(Schema, QuickTakesWhatTheFieldItselfTakes) {
+  const Json root = Json::parse(json_schema());
+  for (const Field& field : fields()) {
+    Json plain = schema_of(root, field);
+    plain.erase("description");
+    plain.erase("default");
+    EXPECT_EQ(root.at("properties").at("quick").at("properties").at(field.name), plain);
+    if (field.rules.unset.empty()) continue;
+    EXPECT_EQ(plain.at("anyOf").at(1).at("const"), std::string(field.rules.unset)) << field.name;
+  }
+}
+
+}  // namespace
+}  // namespace muster::job
