@@ -65,18 +65,23 @@ Status check_one_host(const TrainArguments& arguments) {
       "accepted");
 }
 
-// As launchers say it; empty: as the job file says.
-std::string workers_of(const TrainArguments& arguments, Context& context) {
-  const bool automatic = arguments.workers == "auto" || arguments.workers == "cpu";
-  if (automatic) return std::to_string(std::max(1, static_cast<int>(context.machine.cores())));
-  return arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers;
+// As launchers say it. Of `auto` one a core, but no more than could be kept at work.
+std::optional<job::FlagValue> workers_flag(const TrainArguments& arguments, Context& context) {
+  const std::string word =
+      arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers;
+  if (word.empty()) return std::nullopt;
+  job::FlagValue flag{"--workers", "workers.count", word, {}};
+  if (word == "auto" || word == "cpu") {
+    flag.meaning = [cores = static_cast<std::int64_t>(context.machine.cores())](const auto& job) {
+      return std::to_string(std::clamp<std::int64_t>(cores, 1, job.training.virtual_workers));
+    };
+  }
+  return flag;
 }
 
 tl::expected<job::Job, ExitCode> load(const TrainArguments& arguments, Context& context) {
   job::LoadOptions options = load_options(arguments.job, context);
-  if (const std::string workers = workers_of(arguments, context); !workers.empty()) {
-    options.flags.push_back({"--workers", "workers.count", workers});
-  }
+  if (auto workers = workers_flag(arguments, context)) options.flags.push_back(std::move(*workers));
   return load_job_or_report(arguments.job.path, options, context);
 }
 
@@ -207,7 +212,7 @@ void add_train_command(CLI::App& app, Context& context) {
   add_job_arguments(command, arguments->job);
   command
       .add_option("--workers,-w,-n,--np,--nproc-per-node,--nproc_per_node", arguments->workers,
-                  "Training processes on this machine; auto: one a core")
+                  "Training processes on this machine; auto: one a core, at most one a slice")
       ->type_name("N");
   command.add_flag("--resume", arguments->resume,
                    "Go on from the newest whole checkpoint of the job's latest run");

@@ -167,7 +167,8 @@ class Loader {
     const auto* field = find_field(flag.field);
     MUSTER_CHECK(field, "no field " + flag.field);
     const auto source = one_line(flag.flag + " " + flag.value);
-    const auto node = read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
+    auto node = read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
+    if (flag.meaning) node.text = flag.meaning(draft_.spec);  // its place stays that of the word
     assign(*field, node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
   }
 

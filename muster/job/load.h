@@ -2,6 +2,7 @@
 // From a job file, the command line and the environment to a JobSpec. Precedence: flag > --set >
 // MUSTER_* environment > quick (with --quick) > job file > default. Pure but for reading the file.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ struct FlagValue {
   std::string flag;
   std::string field;
   std::string value;
+  // Of a word such as `auto`: the value it stands for in a job that has all its other values.
+  std::function<std::string(const JobSpec&)> meaning = {};
 };
 
 struct LoadOptions {

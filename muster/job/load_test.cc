@@ -74,6 +74,31 @@ TEST(Load, WrongFlagShowsTheFlag) {
       << job.error().message;
 }
 
+TEST(Load, AFlagsWordTakesItsMeaningFromTheRestOfTheJob) {
+  LoadOptions options;
+  options.sets = {"training.virtual_workers=5"};
+  options.flags = {{"--workers", "workers.count", "auto", [](const JobSpec& job) {
+                      return std::to_string(job.training.virtual_workers);
+                    }}};
+  EXPECT_EQ(loaded(kImages, options).spec.workers.count, 5);
+  options.sets.emplace_back("workers.max_workers=4");
+  const auto job = parse_job(kImages, "job.yaml", options);
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().message.find("max_workers 4 is less than the 5"), std::string::npos)
+      << job.error().message;
+}
+
+TEST(Load, WhatIsWrongWithAFlagsWordIsShownAtTheWord) {
+  LoadOptions options;
+  options.flags = {{"--workers", "workers.count", "auto", [](const JobSpec&) { return "9"; }}};
+  const auto job = parse_job(kImages, "job.yaml", options);
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().message.find("workers.count 9 (--workers) is more than"), std::string::npos)
+      << job.error().message;
+  EXPECT_NE(job.error().message.find("| --workers auto\n      |           ^~~~"), std::string::npos)
+      << job.error().message;
+}
+
 TEST(Load, NameFollowsTheFile) { EXPECT_EQ(loaded(kImages).spec.name, "where"); }
 
 // Whatever the bytes: a job or errors, each with a place inside the text.

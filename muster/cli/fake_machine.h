@@ -1,0 +1,40 @@
+#pragma once
+// For tests of commands.
+
+#include <string>
+#include <vector>
+
+#include "muster/cli/machine.h"
+
+namespace muster::cli {
+
+// A machine that has what a test gives it.
+class FakeMachine : public Machine {
+ public:
+  std::string host() override { return "fake"; }
+  double cores() override { return cores_; }
+  MemoryFacts memory() override { return memory_; }
+  std::vector<std::string> instruction_sets() override { return instruction_sets_; }
+  std::uint64_t open_file_limit() override { return open_files_; }
+  Status bind_loopback() override { return loopback_; }
+  Status create_shared_memory() override { return shared_memory_; }
+  Result<std::uint64_t> free_space(const Path&) override { return free_space_; }
+  Path temporary_folder() override { return "/tmp"; }
+  Status write_in(const Path&) override { return writable_; }
+  std::optional<bool> clock_is_synchronised() override { return synchronised_; }
+  Result<std::string> output_of(const std::vector<std::string>&,
+                                std::chrono::milliseconds) override {
+    return worker_;
+  }
+
+  double cores_ = 8;
+  MemoryFacts memory_{16ull << 30, 8ull << 30};
+  std::vector<std::string> instruction_sets_ = {"avx2"};
+  std::uint64_t open_files_ = 4096;
+  Status loopback_, shared_memory_, writable_;
+  std::uint64_t free_space_ = 100ull << 30;
+  std::optional<bool> synchronised_ = true;
+  Result<std::string> worker_ = std::string("libtorch 2.11.0\nmore");
+};
+
+}  // namespace muster::cli

@@ -1,0 +1,72 @@
+#include "muster/cli/train_command.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "muster/cli/application.h"
+#include "muster/cli/fake_machine.h"
+#include "muster/testing/temp_folder.h"
+
+namespace muster::cli {
+namespace {
+
+// Keeps the job that the worker is asked about.
+class AskedMachine final : public FakeMachine {
+ public:
+  Result<std::string> output_of(const std::vector<std::string>& command,
+                                std::chrono::milliseconds) override {
+    job_ = system_files().read(command.back()).value_or("");
+    return worker_;
+  }
+  std::string job_;
+};
+
+class TrainCommandTest : public ::testing::Test {
+ protected:
+  TrainCommandTest() {
+    std::ofstream(folder_ / "muster-worker") << "";
+    std::ofstream(folder_ / "text.txt") << "some text";
+    std::ofstream(folder_ / "job.yaml")
+        << "model: {type: gpt}\ndata: {type: text, path: " << (folder_ / "text.txt").native()
+        << "}\n";
+  }
+  ExitCode dry_run(const std::vector<std::string>& options) {
+    out_.str("");
+    err_.str("");
+    std::vector<std::string> words = {"train", "--dry-run", (folder_ / "job.yaml").native()};
+    words.insert(words.end(), options.begin(), options.end());
+    Context context{system_files(), system_clock(), machine_, out_, err_, {}, folder_ / "muster"};
+    return run(words, context);
+  }
+  bool trains_on(std::int64_t workers) const {
+    return machine_.job_.find("  count: " + std::to_string(workers) + "\n") != std::string::npos;
+  }
+
+  testing::TempFolder folder_;
+  AskedMachine machine_;
+  std::ostringstream out_, err_;
+};
+
+TEST_F(TrainCommandTest, AutoIsOneWorkerACoreButNoMoreThanThereIsWorkFor) {
+  machine_.cores_ = 4.5;
+  EXPECT_EQ(dry_run({"--workers", "auto"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(4)) << machine_.job_;
+  machine_.cores_ = 64;
+  EXPECT_EQ(dry_run({"--workers", "auto"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(8)) << machine_.job_;
+  EXPECT_EQ(dry_run({"-H", "localhost:3"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(3)) << machine_.job_;
+  machine_.cores_ = 0.5;
+  EXPECT_EQ(dry_run({"-n", "cpu", "--set", "training.virtual_workers=1"}), ExitCode::kDone);
+  EXPECT_TRUE(trains_on(1)) << machine_.job_;
+}
+
+TEST_F(TrainCommandTest, MoreThanThatIsRefusedWhereItIsAskedFor) {
+  EXPECT_EQ(dry_run({"--workers", "64"}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("| --workers 64\n"), std::string::npos) << err_.str();
+}
+
+}  // namespace
+}  // namespace muster::cli
