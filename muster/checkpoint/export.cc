@@ -47,13 +47,7 @@ Weights allocate(const std::vector<TensorRecord>& records) {
   return weights;
 }
 
-}  // namespace
-
-Result<Exported> export_weights(Files& files, const Path& folder, const Path& into) {
-  MUSTER_TRY(check_whole(files, folder));
-  MUSTER_ASSIGN(const Manifest manifest, read_manifest(files, folder));
-  const Weights weights = allocate(manifest.model);
-  MUSTER_TRY(restore(files, folder, manifest, manifest.model, weights.tensors));
+Result<Exported> write(Files& files, const Weights& weights, const Path& into) {
   MUSTER_TRY(files.create_folders(into));
   const Path target = into / kWeightsName;
   Path fresh = target;
@@ -64,6 +58,20 @@ Result<Exported> export_weights(Files& files, const Path& folder, const Path& in
   MUSTER_TRY(files.rename(fresh, target));
   MUSTER_TRY(files.sync_folder(into));
   return Exported{target, file.size, weights.tensors.size()};
+}
+
+}  // namespace
+
+Result<Exported> export_weights(Files& files, const Path& folder, const Path& into) {
+  MUSTER_TRY(check_whole(files, folder));
+  MUSTER_ASSIGN(const Manifest manifest, read_manifest(files, folder));
+  const Weights weights = allocate(manifest.model);
+  MUSTER_TRY(restore(files, folder, manifest, manifest.model, weights.tensors));
+  auto written = write(files, weights, into);
+  if (written || written.error().code != ErrorCode::kNotFound) return written;
+  // Of a place that nothing can be made in; the checkpoint was found.
+  return fail(ErrorCode::kUnavailable, fmt::format("[checkpoint/export] cannot write to {}: {}",
+                                                   into.native(), written.error().message));
 }
 
 }  // namespace muster::checkpoint

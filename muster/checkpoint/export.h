@@ -16,7 +16,8 @@ struct Exported {
 
 // Verifies the checkpoint in `folder` and writes its model into <into>/model.safetensors, in one
 // file, with "__metadata__": {"format": "pt"} as Hugging Face's loaders expect. Replaces a file
-// that is there, whole or not at all. kCorrupt for a damaged checkpoint.
+// that is there, whole or not at all. kCorrupt and kNotFound are said of the checkpoint alone;
+// where `into` cannot be written to, it is kUnavailable.
 Result<Exported> export_weights(Files& files, const Path& folder, const Path& into);
 
 }  // namespace muster::checkpoint

@@ -102,6 +102,15 @@ TEST_F(CheckpointCommandTest, ExportPassesOverWhatIsDamagedWithAWord) {
             ExitCode::kEnvironment);
 }
 
+TEST_F(CheckpointCommandTest, ExportBlamesThePlaceThatItCannotWriteTo) {
+  save(5);
+  save(10);
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "-o", "/proc/none"}), ExitCode::kEnvironment);
+  EXPECT_EQ(err_.str().find("passed over"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("cannot write to /proc/none"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("No such file or directory"), std::string::npos) << err_.str();
+}
+
 TEST_F(CheckpointCommandTest, MarksAndExportsTheBest) {
   save(5);
   EXPECT_EQ(muster({"checkpoint", "export", place(), "--best"}), ExitCode::kEnvironment);
