@@ -17,9 +17,28 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// What may follow a command: its own commands and its options.
-std::vector<std::string> words_after(const CLI::App& command) {
+std::string field_words() {
   std::vector<std::string> words;
+  for (const auto& field : job::fields()) words.push_back(field.name + "=");
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+// Of a command that takes one of a few words.
+std::vector<std::string> arguments_of(const CLI::App& command) {
+  std::vector<std::string> words;
+  if (command.get_name() == "completion") words = {"bash", "zsh"};
+  if (command.get_name() == "help") {
+    for (const auto* other : commands_of(*command.get_parent())) words.push_back(other->get_name());
+  }
+  if (command.get_name() == "job") {
+    for (const auto& field : job::fields()) words.push_back(field.name);
+  }
+  return words;
+}
+
+// What may follow a command: its own commands, its arguments, its options.
+std::vector<std::string> words_after(const CLI::App& command) {
+  std::vector<std::string> words = arguments_of(command);
   for (const auto* inner : commands_of(command)) words.push_back(inner->get_name());
   for (const auto* option : command.get_options()) {
     for (const auto& name : option->get_lnames()) words.push_back("--" + name);
@@ -27,47 +46,46 @@ std::vector<std::string> words_after(const CLI::App& command) {
   return words;
 }
 
-std::string field_words() {
-  std::vector<std::string> words;
-  for (const auto& field : job::fields()) words.push_back(field.name + "=");
-  return fmt::format("{}", fmt::join(words, " "));
+bool takes_files(const CLI::App& command) {
+  return commands_of(command).empty() && arguments_of(command).empty() &&
+         command.get_name() != "doctor";
 }
 
-std::string field_names() {
-  std::vector<std::string_view> words;
-  for (const auto& field : job::fields()) words.push_back(field.name);
-  return fmt::format("{}", fmt::join(words, " "));
+// A line of the script's `case` for every command, named by the way to it: "checkpoint export".
+std::string cases_below(const CLI::App& parent, const std::string& way) {
+  std::string cases;
+  for (const auto* command : commands_of(parent)) {
+    const std::string path = way + command->get_name();
+    cases += fmt::format("      \"{}\") path=\"$longer\" files={} words=\"{}\" ;;\n", path,
+                         takes_files(*command) ? 1 : 0, fmt::join(words_after(*command), " "));
+    cases += cases_below(*command, path + " ");
+  }
+  return cases;
 }
 
 std::string bash_script(const CLI::App& app) {
-  std::string cases;
-  for (const auto* command : commands_of(app)) {
-    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(),
-                         fmt::join(words_after(*command), " "));
-  }
   return fmt::format(R"(# bash completion for muster; load with: source <(muster completion bash)
 _muster() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" words
+  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
+  local path="" longer at files=0 words="{top}"
   if [[ "$before" == --set ]]; then
     compopt -o nospace 2>/dev/null
     COMPREPLY=($(compgen -W "{fields}" -- "$word"))
     return
   fi
-  if [[ "${{COMP_WORDS[1]}}" == help && "${{COMP_WORDS[2]}}" == job && COMP_CWORD -eq 3 ]]; then
-    COMPREPLY=($(compgen -W "{names}" -- "$word"))
-    return
-  fi
-  words="{top}"
-  if ((COMP_CWORD > 1)); then case "${{COMP_WORDS[1]}}" in
-{cases}  esac; fi
+  for ((at = 1; at < COMP_CWORD; ++at)); do
+    longer="${{path:+$path }}${{COMP_WORDS[at]}}"
+    case "$longer" in
+{cases}    esac
+  done
   COMPREPLY=($(compgen -W "$words" -- "$word"))
-  if ((COMP_CWORD > 1)) && [[ "$word" != -* ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
+  if ((files)) && [[ "$word" != -* ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
 }}
 complete -o filenames -F _muster muster
 )",
-                     fmt::arg("fields", field_words()), fmt::arg("names", field_names()),
+                     fmt::arg("fields", field_words()),
                      fmt::arg("top", fmt::format("{}", fmt::join(words_after(app), " "))),
-                     fmt::arg("cases", cases));
+                     fmt::arg("cases", cases_below(app, "")));
 }
 
 std::string zsh_script(const CLI::App& app) {
