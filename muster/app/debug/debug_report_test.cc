@@ -48,6 +48,12 @@ TEST(FlightRecordOf, HoldsTheNewestGenerationAndNoMessages) {
   EXPECT_FALSE(record.calls[1].took);
 }
 
+TEST(FlightRecordOf, NothingBeganInTheFuture) {
+  const auto record = flight_record(Rank{0}, 2, {entry(1, 1, 101)}, TimePoint(seconds(100)));
+  ASSERT_EQ(record.calls.size(), 1U);
+  EXPECT_EQ(record.calls[0].age, Duration::zero());
+}
+
 TEST(DebugReport, NamesWhoHasNotCalledAndShowsItsStacks) {
   const auto report = make_debug_report(
       {state(0, {entry(1, 1, 80, 81), entry(2, 1, 88)}), state(1, {entry(1, 1, 80, 81)})},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace muster::app {
@@ -48,7 +49,7 @@ comm::FlightRecord flight_record(Rank rank, std::int32_t size,
     comm::FlightCall call{.number = *entry.number,
                           .op = entry.op,
                           .label = entry.label,
-                          .age = now - entry.submitted,
+                          .age = std::max(now - entry.submitted, Duration::zero()),
                           .took = std::nullopt,
                           .failed = entry.error.has_value()};
     if (entry.ended) call.took = *entry.ended - entry.submitted;

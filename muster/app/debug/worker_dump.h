@@ -18,7 +18,8 @@ struct WorkerDump {
   std::string stacks;  // of all threads; empty: not asked for
 };
 
-// The collectives of the newest generation among `entries`, as `rank` of `size` sees them at `now`.
+// The collectives of the newest generation among `entries`, as `rank` of `size` sees them at `now`;
+// one that began after it has just begun.
 comm::FlightRecord flight_record(Rank rank, std::int32_t size,
                                  const std::vector<comm::FlightEntry>& entries, TimePoint now);
 

@@ -139,15 +139,18 @@ void Session::watch_for_preemption() {
 }
 
 void Session::dump(bool stacks) const {
-  const TimePoint now = system_clock().now();
   const std::string threads = stacks ? describe_stacks() : "";
   if (stacks)
-    log_->warn("stacks:\n{}operations in flight and before:\n{}", threads, recorder_->report(now));
+    log_->warn("stacks:\n{}operations in flight and before:\n{}", threads,
+               recorder_->report(system_clock()));
   if (!member_) return;
   const cluster::Membership membership = member_->membership();
-  const std::string text = encode(
-      {.record = flight_record(membership.rank, membership.size(), recorder_->entries(), now),
-       .stacks = threads});
+  // Stacks take their time: a clock read before them would put newer operations into the future.
+  const auto entries = recorder_->entries();
+  const TimePoint now = system_clock().now();
+  const std::string text =
+      encode({.record = flight_record(membership.rank, membership.size(), entries, now),
+              .stacks = threads});
   const auto bytes = std::as_bytes(std::span(text));
   member_->answer_dump({bytes.begin(), bytes.end()});
 }

@@ -46,9 +46,11 @@ std::vector<FlightEntry> FlightRecorder::entries() const {
   return all;
 }
 
-std::string FlightRecorder::report(TimePoint now) const {
+std::string FlightRecorder::report(Clock& clock) const {
+  const std::vector<FlightEntry> all = entries();
+  const TimePoint now = clock.now();  // none of them has begun later
   std::string text;
-  for (const FlightEntry& entry : entries()) text += line_of(entry, now);
+  for (const FlightEntry& entry : all) text += line_of(entry, now);
   return text;
 }
 

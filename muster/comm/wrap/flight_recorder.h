@@ -34,7 +34,7 @@ class FlightRecorder {
   explicit FlightRecorder(std::size_t capacity = 256) : capacity_(capacity) {}
 
   std::vector<FlightEntry> entries() const;  // oldest first
-  std::string report(TimePoint now) const;   // one line an operation, those in flight marked
+  std::string report(Clock& clock) const;    // one line an operation, those in flight marked
 
   std::uint64_t begin(FlightEntry entry);  // gives it its sequence number
   void end(std::uint64_t sequence, TimePoint at, const Status& outcome);
