@@ -66,6 +66,10 @@ Result<LedgerAudit> Auditor::run(std::string_view text) {
     }
   }
   if (!plan_) return fail(ErrorCode::kCorrupt, "[data/audit] the ledger is empty");
+  if (step_ == 0)
+    audit_.faults.emplace_back(
+        "nothing is committed: no step is recorded; none was trained yet, or the launcher was "
+        "killed before it wrote of one");
   audit_.steps = step_;
   audit_.samples = cursor_.samples_seen;
   audit_.whole_epochs = cursor_.epoch;

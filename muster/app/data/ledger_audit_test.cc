@@ -83,6 +83,14 @@ TEST_F(LedgerAuditTest, WhatADeadLauncherDidNotWriteIsCountedApart) {
   EXPECT_EQ(found.unrecorded, 3);
 }
 
+TEST_F(LedgerAuditTest, ALedgerWithoutAStepProvesNothing) {
+  start(0);
+  const LedgerAudit found = audit();
+  EXPECT_FALSE(found.well());
+  ASSERT_EQ(found.faults.size(), 1U);
+  EXPECT_TRUE(found.faults[0].starts_with("nothing is committed")) << found.faults[0];
+}
+
 TEST_F(LedgerAuditTest, ALostAndARepeatedStepAreCountedInSamples) {
   start(0);
   commit(1, 2);

@@ -20,7 +20,6 @@ struct Segment {
   StepCommitted first;
   StepCommitted last;
   std::uint64_t roll = 0;  // of all its steps
-  TimePoint begun{};
 
   bool is_followed_by(const StepCommitted& next) const noexcept {
     return next.step == muster::next(last.step) && next.generation == last.generation &&
@@ -43,7 +42,10 @@ std::string body_of(const RunStarted& started) {
 class LedgerSink final : public Sink {
  public:
   LedgerSink(LineFile file, std::string last_hash, Clock& clock)
-      : file_(std::move(file)), last_hash_(std::move(last_hash)), clock_(clock) {}
+      : file_(std::move(file)),
+        last_hash_(std::move(last_hash)),
+        clock_(clock),
+        written_(clock.now()) {}
 
   ~LedgerSink() override { flush(); }
 
@@ -62,14 +64,17 @@ class LedgerSink final : public Sink {
  private:
   void add(const StepCommitted& committed) {
     if (segment_ && !segment_->is_followed_by(committed)) flush();
-    if (!segment_) segment_ = Segment{committed, committed, 0, clock_.now()};
+    if (!segment_) segment_ = Segment{committed, committed, 0};
     segment_->last = committed;
     segment_->roll += committed.roll;
-    if (clock_.now() - segment_->begun >= kMostHeldBack) flush();
+    if (clock_.now() - written_ >= kMostHeldBack) flush();
   }
 
   void flush() {
-    if (const auto segment = std::exchange(segment_, std::nullopt)) write(body_of(*segment));
+    const auto segment = std::exchange(segment_, std::nullopt);
+    if (!segment) return;
+    write(body_of(*segment));
+    written_ = clock_.now();
   }
 
   void write(const std::string& body) {
@@ -82,6 +87,7 @@ class LedgerSink final : public Sink {
   LineFile file_;
   std::string last_hash_;
   Clock& clock_;
+  TimePoint written_;  // the last segment
   std::optional<Segment> segment_;
 };
 

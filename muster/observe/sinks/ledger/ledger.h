@@ -18,9 +18,10 @@
 
 namespace muster::observe {
 
-// Appends to `path`; a line is held back for a second at most, and never beyond a checkpoint. It
-// blocks on the disk: put it behind a QueuedSink. A failed write is told once to `on_error`, then
-// the sink is silent.
+// Appends to `path`. Steps that follow each other closely share a line: one is held back only
+// within a second of the last line, and never beyond a checkpoint. A launcher that is killed takes
+// with it what is held back. It blocks on the disk: put it behind a QueuedSink. A failed write is
+// told once to `on_error`, then the sink is silent.
 Result<std::shared_ptr<Sink>> create_ledger_sink(Files& files, const Path& path, Clock& clock,
                                                  std::function<void(const Error&)> on_error);
 

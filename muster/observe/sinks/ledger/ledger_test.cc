@@ -51,6 +51,16 @@ TEST_F(LedgerSinkTest, ALineIsHeldBackForASecondAtMost) {
   EXPECT_EQ(lines().size(), 1U);
 }
 
+// Else a launcher that is killed would leave no trace of steps that took longer than that.
+TEST_F(LedgerSinkTest, AStepThatComesLaterThanThatIsWrittenAtOnce) {
+  const auto sink = open();
+  for (std::int64_t number = 1; number <= 3; ++number) {
+    clock_.advance(std::chrono::seconds(2));
+    sink->take(step(number, 1, 0, (number - 1) * 10));
+    EXPECT_EQ(lines().size(), static_cast<std::size_t>(number));
+  }
+}
+
 TEST_F(LedgerSinkTest, TheChainGoesOnAfterARestartAndATornLine) {
   open()->take(step(1, 1, 0, 0));
   const std::string first = lines().at(0);
