@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
@@ -110,6 +112,38 @@ Result<std::size_t> read_from(const UniqueFd& fd, const Path& path, std::uint64_
   return done;
 }
 
+// Pipes, terminals, devices: what is not there yet may come.
+bool is_stream(const UniqueFd& fd) {
+  struct stat status {};
+  return ::fstat(fd.get(), &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+Status wait_for_bytes(const UniqueFd& fd, const Path& path) {
+  constexpr int kPatience = 30;  // s
+  pollfd wanted{fd.get(), POLLIN, 0};
+  const int ready = ::poll(&wanted, 1, kPatience * 1000);
+  if (ready > 0 || (ready < 0 && errno == EINTR)) return ok();
+  if (ready < 0) return file_error("poll", path);
+  return fail(ErrorCode::kTimeout,
+              fmt::format("[files/read] {}: nothing came for {} s; does anybody write to it?",
+                          path.native(), kPatience));
+}
+
+// On from where the last call ended. The descriptor does not block.
+Result<std::size_t> read_on(const UniqueFd& fd, const Path& path, std::span<std::byte> into) {
+  const bool waits = is_stream(fd);
+  std::size_t done = 0;
+  while (done < into.size()) {
+    if (waits) MUSTER_TRY(wait_for_bytes(fd, path));
+    const ssize_t got = ::read(fd.get(), into.data() + done, into.size() - done);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return file_error("read", path);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
 class Lock final : public FileLock {
  public:
   explicit Lock(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -138,18 +172,23 @@ class SystemFiles final : public Files {
   }
 
   Result<std::string> read(const Path& path) override {
-    const UniqueFd fd = open_fd(path, O_RDONLY);
+    return read_up_to(path, std::numeric_limits<std::size_t>::max());
+  }
+
+  Result<std::string> read_up_to(const Path& path, std::size_t most) override {
+    // Else opening a named pipe would wait for whoever writes to it.
+    const UniqueFd fd = open_fd(path, O_RDONLY | O_NONBLOCK);
     if (!fd) return file_error("open", path);
     MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
     // Files of /proc and /sys say length 0 and still have text, so read until the end comes.
     std::string text;
     std::size_t done = 0;
     do {
-      text.resize(std::max(length, done) + kBlock);
+      text.resize(std::min(most, std::max(length, done) + kBlock));
       const auto room = std::as_writable_bytes(std::span(text)).subspan(done);
-      MUSTER_ASSIGN(const std::size_t got, read_from(fd, path, done, room));
+      MUSTER_ASSIGN(const std::size_t got, read_on(fd, path, room));
       done += got;
-    } while (done == text.size());
+    } while (done == text.size() && done < most);
     text.resize(done);
     return text;
   }

@@ -54,7 +54,10 @@ class Files {
   virtual ~Files() = default;
   virtual Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) = 0;
   virtual Result<std::unique_ptr<MappedFile>> map(const Path& path) = 0;
+  // To the end, of pipes and devices too; kTimeout where one of those is silent for 30 s.
   virtual Result<std::string> read(const Path& path) = 0;
+  virtual Result<std::string> read_up_to(const Path& path,
+                                         std::size_t most) = 0;  // the same, but no more bytes
   virtual Result<std::size_t> read_at(
       const Path& path, std::uint64_t offset,
       std::span<std::byte> into) = 0;  // bytes read; short at the end

@@ -64,6 +64,24 @@ TEST_F(FilesTest, ReadsFilesThatDoNotKnowTheirLength) {
   EXPECT_FALSE(files_.read("/proc/self/status").value().empty());
 }
 
+TEST_F(FilesTest, ReadsNoMoreThanItIsAskedFor) {
+  ASSERT_TRUE(write(folder_ / "a", "some text", Files::Open::kTruncate));
+  EXPECT_EQ(files_.read_up_to(folder_ / "a", 4).value(), "some");
+  EXPECT_EQ(files_.read_up_to(folder_ / "a", 100).value(), "some text");
+  EXPECT_EQ(files_.read_up_to("/dev/zero", 100'000).value(), std::string(100'000, '\0'));
+}
+
+TEST_F(FilesTest, ReadsAPipeToItsEnd) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  EXPECT_EQ(::write(ends[1], "some text", 9), 9);
+  ::close(ends[1]);
+  const auto text = files_.read("/dev/fd/" + std::to_string(ends[0]));
+  ::close(ends[0]);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text, "some text");
+}
+
 TEST_F(FilesTest, SaysWhichFileIsMissing) {
   const Path missing = folder_ / "no";
   for (const Error& error :

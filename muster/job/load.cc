@@ -262,7 +262,8 @@ Result<Job> parse_job(std::string_view text, const Path& path, const LoadOptions
 }
 
 Result<std::string> read_job_text(Files& files, const Path& path) {
-  auto text = files.read(path);
+  // One byte more shows that it is too long, whatever there is to come.
+  auto text = files.read_up_to(path, kMaxJobBytes + 1);
   if (!text) {
     // Whatever keeps a job file from being read, the way out is another argument.
     return fail(ErrorCode::kInvalid,

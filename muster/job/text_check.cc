@@ -27,7 +27,7 @@ class TextChecker {
   std::vector<Diagnostic> check() {
     std::string_view rest = source_->text;
     if (rest.size() > kMaxJobBytes) {
-      report(0, 0, fmt::format("the file has {} bytes; a job file has at most 1 MiB", rest.size()),
+      report(0, 0, "the file has more than 1 MiB, the most that a job file may have",
              "is this really the job file?");
       return std::move(errors_);
     }

@@ -94,6 +94,11 @@ Result<std::string> FaultyFiles::read(const Path& path) {
   return real_.read(path);
 }
 
+Result<std::string> FaultyFiles::read_up_to(const Path& path, std::size_t most) {
+  MUSTER_TRY(alive(path));
+  return real_.read_up_to(path, most);
+}
+
 Result<std::size_t> FaultyFiles::read_at(const Path& path, std::uint64_t offset,
                                          std::span<std::byte> into) {
   MUSTER_TRY(alive(path));

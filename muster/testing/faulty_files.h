@@ -29,6 +29,7 @@ class FaultyFiles final : public Files {
   Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) override;
   Result<std::unique_ptr<MappedFile>> map(const Path& path) override;
   Result<std::string> read(const Path& path) override;
+  Result<std::string> read_up_to(const Path& path, std::size_t most) override;
   Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
                               std::span<std::byte> into) override;
   Result<std::vector<std::string>> list(const Path& folder) override;

@@ -132,6 +132,11 @@ Result<std::string> MemoryFiles::read(const Path& path) {
   return node->data;
 }
 
+Result<std::string> MemoryFiles::read_up_to(const Path& path, std::size_t most) {
+  MUSTER_ASSIGN(const std::string text, read(path));
+  return text.substr(0, most);
+}
+
 Result<std::size_t> MemoryFiles::read_at(const Path& path, std::uint64_t offset,
                                          std::span<std::byte> into) {
   const std::lock_guard lock(mutex_);
