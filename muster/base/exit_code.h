@@ -32,4 +32,19 @@ constexpr ExitCode exit_code(ErrorCode code) noexcept {
   }
 }
 
+// What a process of muster's that ended with `exit` says of its error; kUnavailable for one that is
+// none of ours.
+constexpr ErrorCode error_code(int exit) noexcept {
+  switch (static_cast<ExitCode>(exit)) {
+    case ExitCode::kFailed:
+      return ErrorCode::kInternal;
+    case ExitCode::kUsage:
+      return ErrorCode::kInvalid;
+    case ExitCode::kNumeric:
+      return ErrorCode::kNumeric;
+    default:
+      return ErrorCode::kUnavailable;
+  }
+}
+
 }  // namespace muster

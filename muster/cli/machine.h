@@ -31,7 +31,8 @@ class Machine {
   virtual Path temporary_folder() = 0;                      // for what goes with its maker
   virtual Status write_in(const Path& folder) = 0;          // creates and removes a file
   virtual std::optional<bool> clock_is_synchronised() = 0;  // nothing: the system does not say
-  // What a program prints on standard output; kTimeout, or kUnavailable where it does not end well.
+  // What a program prints on standard output. Where it does not end well, that is the error, with
+  // the code that its exit code stands for (exit_code.h); kTimeout where it does not end in time.
   virtual Result<std::string> output_of(const std::vector<std::string>& command,
                                         std::chrono::milliseconds limit) = 0;
 };

@@ -22,6 +22,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/base/exit_code.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 #include "muster/cli/machine.h"
@@ -54,6 +55,22 @@ std::uint64_t available_memory() {
     if (words >> key >> kib && key == "MemAvailable:") return kib * 1024;
   }
   return 0;
+}
+
+// Of a program that ended with `status`, as waitpid() has it, after it said `text`.
+Error bad_end(const std::string& program, int status, const std::string& text) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("{} was ended by {}{}", program, ::strsignal(signal),
+                            signal == SIGKILL ? ": had it too little memory?" : ""));
+  }
+  const int code = WEXITSTATUS(status);
+  const std::string said = text.substr(0, text.find_last_not_of('\n') + 1);
+  return fail(error_code(code),
+              said.empty()
+                  ? fmt::format("{} ended with exit code {} and said nothing", program, code)
+                  : said);
 }
 
 class SystemMachine final : public Machine {
@@ -163,11 +180,7 @@ class SystemMachine final : public Machine {
     if (!text) ::kill(child, SIGKILL);
     int status = 0;
     ::waitpid(child, &status, 0);
-    if (text && status != 0) {
-      const std::string said = text->substr(0, text->find_last_not_of('\n') + 1);
-      return fail(ErrorCode::kUnavailable,
-                  said.empty() ? fmt::format("{} did not end well", command.front()) : said);
-    }
+    if (text && status != 0) return bad_end(command.front(), status, *text);
     return text;
   }
 

@@ -166,6 +166,17 @@ def wrong_label(muster, folder):
     expect(code, 2, output, "train-labels-idx1-ubyte", "label 200 at row 0, but model.classes is 10")
 
 
+def dry_run_fails(muster, folder):
+    """What keeps a job from training is said by a dry run as well, with the same exit code."""
+    job = runs.write_job(folder, "mlp")
+    faults = (("model.hidden_sizes=[1,10000000,10000000]", 3, "allocate 400000000000000 bytes"),
+              ("model.classes=5", 2, "but model.classes is 5"))
+    for setting, wanted, said in faults:
+        for flags in (["--dry-run"], []):
+            code, output = runs.finish(runs.start(muster, job, *flags, "--set", setting))
+            expect(code, wanted, output, said)
+
+
 def step_fails(muster, folder):
     """A worker that fails in the middle of a step: its data turns bad under it."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
@@ -280,11 +291,10 @@ def left_in_shared_memory():
     return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
 
 
-CASES = [missing_data, missing_instructions, torn_data, wrong_label, step_fails, unwritable, two_launchers,
-         asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away, loss_runs_away,
-         full_disk,
-         another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed, interrupted,
-         all_signalled, nobody_reads_along, interrupted_twice]
+CASES = [missing_data, missing_instructions, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
+         two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
+         loss_runs_away, full_disk, another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed,
+         interrupted, all_signalled, nobody_reads_along, interrupted_twice]
 
 parser = runs.arguments("--only")
 for case in CASES:

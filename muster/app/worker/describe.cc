@@ -7,6 +7,7 @@
 #include "muster/app/worker/memory.h"
 #include "muster/base/share.h"
 #include "muster/base/units.h"
+#include "muster/models/torch_error.h"
 
 namespace muster::app {
 namespace {
@@ -23,9 +24,7 @@ std::string layout_line(const job::JobSpec& job) {
       workers, workers == 1 ? "" : "s", each, slices, job.training.global_batch_size);
 }
 
-}  // namespace
-
-Result<std::string> describe_training(Files& files, const job::JobSpec& job) {
+Result<std::string> describe(Files& files, const job::JobSpec& job) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
   MUSTER_ASSIGN(const auto model, build_model(job, data.training.fields()));
   MUSTER_ASSIGN(const auto optimizer, build_optimizer(job.optimizer, *model));
@@ -40,6 +39,14 @@ Result<std::string> describe_training(Files& files, const job::JobSpec& job) {
       job.name, model->describe(), samples, data.evaluation.source().size(), length.total_steps,
       length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
       format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer));
+}
+
+}  // namespace
+
+Result<std::string> describe_training(Files& files, const job::JobSpec& job) {
+  Result<std::string> text = fail(ErrorCode::kInternal, "[worker/describe] nothing was looked at");
+  MUSTER_TRY(models::catch_torch("worker/describe", [&] { text = describe(files, job); }));
+  return text;
 }
 
 }  // namespace muster::app

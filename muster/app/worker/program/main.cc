@@ -5,6 +5,7 @@
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <string>
 
 #include "muster/app/worker/describe.h"
@@ -23,10 +24,17 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
+Result<std::string> description(const Path& path) {
+  try {
+    MUSTER_ASSIGN(const auto job, job::load_job(system_files(), path, {}));
+    return app::describe_training(system_files(), job.spec);
+  } catch (const std::exception& fault) {
+    return fail(ErrorCode::kInternal, fault.what());
+  }
+}
+
 ExitCode describe(const Path& path) {
-  const auto job = job::load_job(system_files(), path, {});
-  const auto text =
-      job ? app::describe_training(system_files(), job->spec) : Result<std::string>(job.error());
+  const auto text = description(path);
   if (!text) {
     fmt::print("{}\n", text.error().message);  // the answer, for whoever asked
     return exit_code(text.error().code);
