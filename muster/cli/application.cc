@@ -68,6 +68,8 @@ ExitCode run_parsed(CLI::App& app, Context& context) {
   const auto words = app.remaining(true);
   if (!words.empty()) return report(context, unknown_words(app, words));
   if (context.action) return context.action();
+  if (context.log == LogFormat::kJson)
+    return report(context, fail(ErrorCode::kInvalid, "no command; `muster --help` lists them"));
   context.err << app.help();
   return ExitCode::kUsage;
 }

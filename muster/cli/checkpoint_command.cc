@@ -13,6 +13,7 @@
 #include "muster/checkpoint/survey.h"
 #include "muster/checkpoint/verify.h"
 #include "muster/cli/application.h"
+#include "muster/cli/json_line.h"
 
 namespace muster::cli {
 namespace {
@@ -78,9 +79,8 @@ std::optional<Step> best_step(const Selection& selection) {
   return std::nullopt;
 }
 
-Json list_json(const Selection& selection) {
+void list_json(const Selection& selection, Context& context) {
   const auto best = best_step(selection);
-  Json list = Json::array();
   for (const auto& [name, folder, manifest] : selection.found) {
     Json entry = {{"step", to_int(name.step)},
                   {"folder", folder.native()},
@@ -95,9 +95,8 @@ Json list_json(const Selection& selection) {
     } else {
       entry["why"] = manifest.error().message;
     }
-    list.push_back(std::move(entry));
+    context.out << json_line(entry);
   }
-  return list;
 }
 
 void list_text(const Selection& selection, Context& context) {
@@ -117,7 +116,7 @@ ExitCode list(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context.files);
   if (!selection) return report(context, selection.error());
   if (wants_json(arguments, context)) {
-    context.out << list_json(*selection).dump(2) << "\n";
+    list_json(*selection, context);
   } else {
     list_text(*selection, context);
   }
@@ -149,16 +148,14 @@ ExitCode verify(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context.files);
   if (!selection) return report(context, selection.error());
   const bool json = wants_json(arguments, context);
-  Json reports = Json::array();
   bool all_whole = true;
   for (const auto& found : selection->found) {
     const auto one = checkpoint::verify_checkpoint(context.files, found.folder);
     if (!one) return report(context, one.error());
     all_whole = all_whole && one->whole();
-    if (json) reports.push_back(verify_json(*one));
+    if (json) context.out << json_line(verify_json(*one));
     if (!json) verify_text(*one, context);
   }
-  if (json) context.out << reports.dump(2) << "\n";
   return all_whole ? ExitCode::kDone : ExitCode::kFailed;
 }
 
@@ -184,8 +181,8 @@ Result<std::pair<Path, checkpoint::Exported>> export_newest(const Selection& sel
     const ErrorCode code = exported.error().code;
     if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound) return exported.error();
     if (selection.found.size() == 1) return exported.error();
-    context.err << fmt::format("warning: passed over {}: {}\n", found->folder.native(),
-                               exported.error().message);
+    warn(context,
+         fmt::format("passed over {}: {}", found->folder.native(), exported.error().message));
     last = std::move(exported).error();
   }
   return fail(last.code, fmt::format("[checkpoint/export] no whole checkpoint in {}",
@@ -206,6 +203,13 @@ ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
                                        : export_newest(*selection, arguments.output, context);
   if (!exported) return report(context, exported.error());
   const auto& [folder, written] = *exported;
+  if (wants_json(arguments, context)) {
+    context.out << json_line({{"file", written.file.native()},
+                              {"tensors", written.tensors},
+                              {"bytes", written.bytes},
+                              {"folder", folder.native()}});
+    return ExitCode::kDone;
+  }
   context.out << fmt::format("{}: {} tensors, {}, from {}\n", written.file.native(),
                              written.tensors, format_bytes(written.bytes), folder.native());
   return ExitCode::kDone;
@@ -258,6 +262,7 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
                {"muster checkpoint export runs/fashion/latest",
                 "muster checkpoint export --best --output weights runs/fashion/latest"},
                export_to);
+  add_json(exporter, arguments);
   exporter.add_flag("--best", arguments->best, "The best checkpoint instead of the newest");
   exporter.add_option("-o,--output", arguments->output, "Folder for model.safetensors")
       ->capture_default_str();

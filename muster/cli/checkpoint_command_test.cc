@@ -30,7 +30,14 @@ class CheckpointCommandTest : public ::testing::Test {
     Context context{system_files(), system_clock(), system_machine(), out_, err_, {}, {}};
     return run(arguments, context);
   }
-  nlohmann::json answer() const { return nlohmann::json::parse(out_.str()); }
+  // An object a line.
+  nlohmann::json answer() const {
+    auto answers = nlohmann::json::array();
+    std::istringstream lines(out_.str());
+    for (std::string line; std::getline(lines, line);)
+      answers.push_back(nlohmann::json::parse(line));
+    return answers;
+  }
   std::string place() const { return run_.path().native(); }
 
   testing::TempFolder run_;
@@ -78,6 +85,10 @@ TEST_F(CheckpointCommandTest, ExportsTheNewest) {
   EXPECT_EQ(muster({"checkpoint", "export", place(), "--output", into}), ExitCode::kDone);
   EXPECT_NE(out_.str().find("step-00000010"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(run_ / "weights/model.safetensors"));
+  EXPECT_EQ(muster({"--log", "json", "checkpoint", "export", place(), "--output", into}),
+            ExitCode::kDone);
+  EXPECT_EQ(answer()[0]["file"], into + "/model.safetensors");
+  EXPECT_EQ(answer()[0]["tensors"], 1);
 }
 
 TEST_F(CheckpointCommandTest, ExportPassesOverWhatIsDamagedWithAWord) {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "muster/cli/json_line.h"
+
 namespace muster::cli {
 namespace {
 
@@ -40,12 +42,18 @@ ExitCode report(Context& context, const Error& error, ExitCode code) {
                                          {"code", to_string(error.code)},
                                          {"exit", static_cast<int>(code)},
                                          {"message", error.message}};
-    context.err << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    context.err << json_line(line);
     return code;
   }
   const bool colour = context.colour(context.err_is_terminal);
   context.err << (colour ? "\x1b[31merror:\x1b[0m " : "error: ") << error.message << "\n";
   return code;
+}
+
+void warn(Context& context, const std::string& message) {
+  context.err << (context.log == LogFormat::kJson
+                      ? json_line({{"level", "warning"}, {"message", message}})
+                      : fmt::format("warning: {}\n", message));
 }
 
 Result<Path> worker_program(const Context& context) {

@@ -40,6 +40,9 @@ struct Context {
 ExitCode report(Context& context, const Error& error);
 ExitCode report(Context& context, const Error& error, ExitCode code);
 
+// A line on `err` of what is no error, as text or as one JSON object.
+void warn(Context& context, const std::string& message);
+
 // The program of training processes; kUnavailable where it is not beside this one.
 Result<Path> worker_program(const Context& context);
 

@@ -9,6 +9,7 @@
 
 #include "muster/app/data/ledger_audit.h"
 #include "muster/cli/application.h"
+#include "muster/cli/json_line.h"
 #include "muster/observe/run_folder.h"
 
 namespace muster::cli {
@@ -74,7 +75,7 @@ ExitCode audit(const AuditArguments& arguments, Context& context) {
   const auto found = app::audit_ledger(*text);
   if (!found) return report(context, with_context(found.error(), folder->ledger().native()));
   if (arguments.json || context.log == LogFormat::kJson) {
-    context.out << to_json(*found).dump() << "\n";
+    context.out << json_line(to_json(*found));
   } else {
     write_text(*found, folder->ledger(), context);
   }

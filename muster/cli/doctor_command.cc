@@ -10,6 +10,7 @@
 
 #include "muster/cli/application.h"
 #include "muster/cli/doctor.h"
+#include "muster/cli/json_line.h"
 
 namespace muster::cli {
 namespace {
@@ -58,8 +59,7 @@ void tell_json(const std::vector<Check>& checks, bool good, Context& context) {
                     {"value", check.value},
                     {"fix", check.fix}});
   }
-  const nlohmann::ordered_json answer = {{"ok", good}, {"checks", list}};
-  context.out << answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  context.out << json_line({{"ok", good}, {"checks", list}});
 }
 
 ExitCode doctor(bool json, Context& context) {

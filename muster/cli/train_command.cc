@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <sstream>
@@ -16,6 +17,7 @@
 #include "muster/base/random.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
+#include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
 #include "muster/observe/run_folder.h"
 
@@ -129,8 +131,8 @@ Result<std::optional<Path>> run_to_resume(const TrainArguments& arguments, const
   if (!arguments.resume) return std::optional<Path>();
   MUSTER_ASSIGN(app::NewestRun newest, app::newest_run(context.files, job));
   for (const Path& newer : newest.passed_over) {
-    context.err << fmt::format("warning: {} is newer, but has no checkpoint; going on with {}\n",
-                               newer.string(), newest.folder.string());
+    warn(context, fmt::format("{} is newer, but has no checkpoint; going on with {}",
+                              newer.string(), newest.folder.string()));
   }
   return std::optional<Path>(std::move(newest.folder));
 }
@@ -148,6 +150,15 @@ observe::ConsoleOptions console_options(const job::JobSpec& job, const Context& 
   return console;
 }
 
+// "model       a gpt" is {"model": "a gpt"}.
+nlohmann::ordered_json as_json(const std::string& description) {
+  nlohmann::ordered_json object;
+  std::istringstream lines(description);
+  for (std::string key, value; lines >> key && std::getline(lines >> std::ws, value);)
+    object[key] = value;
+  return object;
+}
+
 // The worker knows models; it is asked with the job as it would be trained.
 ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
   const Path folder = context.machine.temporary_folder() /
@@ -160,7 +171,7 @@ ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
       context.machine.output_of({worker.string(), "--describe", resolved.string()}, kDescribeLimit);
   static_cast<void>(context.files.remove_all(folder));
   if (!answer) return report(context, answer.error());
-  context.out << *answer;
+  context.out << (context.log == LogFormat::kJson ? json_line(as_json(*answer)) : *answer);
   return ExitCode::kDone;
 }
 

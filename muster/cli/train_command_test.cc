@@ -68,5 +68,13 @@ TEST_F(TrainCommandTest, MoreThanThatIsRefusedWhereItIsAskedFor) {
   EXPECT_NE(err_.str().find("| --workers 64\n"), std::string::npos) << err_.str();
 }
 
+TEST_F(TrainCommandTest, ADryRunAnswersInJsonWhenAsked) {
+  machine_.worker_ = "job         tiny\nmodel       a gpt\n";
+  EXPECT_EQ(dry_run({}), ExitCode::kDone);
+  EXPECT_EQ(out_.str(), "job         tiny\nmodel       a gpt\n");
+  EXPECT_EQ(dry_run({"--log", "json"}), ExitCode::kDone);
+  EXPECT_EQ(out_.str(), "{\"job\":\"tiny\",\"model\":\"a gpt\"}\n");
+}
+
 }  // namespace
 }  // namespace muster::cli

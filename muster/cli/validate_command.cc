@@ -9,6 +9,7 @@
 
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
+#include "muster/cli/json_line.h"
 #include "muster/job/enum_names.h"
 
 namespace muster::cli {
@@ -53,7 +54,7 @@ void tell_json(const job::CheckedJob& checked, Context& context) {
   Json answer = {{"valid", checked.job.has_value()},
                  {"errors", Json::parse(to_json(checked.errors))}};
   if (checked.job) answer["job"] = Json::parse(to_json(*checked.job));
-  context.out << answer.dump(2) << "\n";
+  context.out << json_line(answer);
 }
 
 void tell(const job::CheckedJob& checked, bool print_config, Context& context) {

@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
 #include "muster/app/join/join.h"
 #include "muster/cli/application.h"
+#include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
 
 namespace muster::cli {
@@ -47,6 +49,13 @@ Result<Invitation> invitation(const WorkerArguments& arguments, Context& context
                           net::kCredentialsVariable));
 }
 
+void tell(std::string_view line, Context& context) {
+  const bool json = context.log == LogFormat::kJson;
+  context.out << (json ? json_line({{"level", "info"}, {"message", line}})
+                       : fmt::format("{}\n", line))
+              << std::flush;
+}
+
 Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
   MUSTER_ASSIGN(Invitation invited, invitation(arguments, context));
   if (!arguments.join.empty()) invited.address = arguments.join;
@@ -61,7 +70,7 @@ Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
       .scratch = context.machine.temporary_folder(),
       .worker_program = std::move(program),
       .lanes = arguments.lanes,
-      .tell = [&context](std::string_view line) { context.out << line << std::endl; }};
+      .tell = [&context](std::string_view line) { tell(line, context); }};
   return app::join_job(options, system_processes(), context.files,
                        create_stderr_logger(context.log));
 }
