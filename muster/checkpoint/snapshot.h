@@ -24,7 +24,8 @@ class SnapshotMemory {
   std::size_t capacity_ = 0;
 };
 
-// Any number of threads may call finish(), each of which copies; the tensors and the memory outlive the copy.
+// Any number of threads may call finish(), each of which copies; the tensors and the memory outlive
+// the copy.
 class SnapshotCopy {
  public:
   // Makes `tensors` point into the memory, where their bytes will be.
