@@ -19,6 +19,12 @@ bool Work::done() const noexcept {
   return state_->outcome_.has_value();
 }
 
+bool Work::wait_until(Clock& clock, TimePoint until) const {
+  std::unique_lock lock(state_->mutex_);
+  while (!state_->outcome_ && clock.wait_until(lock, state_->changed_, until)) continue;
+  return state_->outcome_.has_value();
+}
+
 void Work::on_done(std::function<void(const Status&)> then) const {
   {
     const std::lock_guard lock(state_->mutex_);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/result.h"
 
 namespace muster::comm {
@@ -23,6 +24,7 @@ class Work {
   // Blocks until the operation ends; bounded by the operation's own deadline.
   Status wait() const;
   bool done() const noexcept;
+  bool wait_until(Clock& clock, TimePoint until) const;  // whether it has ended
   // Runs `then` exactly once with the outcome: never inside submit(), on the thread that ended the
   // operation, or at once in the caller's thread when it has already ended. It must not block.
   void on_done(std::function<void(const Status&)> then) const;

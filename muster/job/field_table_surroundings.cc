@@ -154,6 +154,9 @@ std::vector<Field> stragglers_fields() {
            .above = 1}),
       bind("stragglers.evict_factor", in(&StragglersSpec::evict_factor),
            {.doc = "One that stays so many times slower is told to go; 0 for never.", .min = 0}),
+      bind("stragglers.backup", in(&StragglersSpec::backup),
+           {.doc = "A worker that waits computes slices that a late one has not begun; the first "
+                   "result counts, and both have the same bits. Not with training.mode fast."}),
   };
 }
 

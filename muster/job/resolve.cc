@@ -268,6 +268,11 @@ void check_workers(Draft& draft) {
                     draft.shown("stragglers.evict_factor"), draft.shown("stragglers.tell_factor")),
         "whoever is told to go should have been named before");
   }
+  if (stragglers.backup && training.mode == TrainingMode::kFast) {
+    draft.complain({"stragglers.backup", "training.mode"},
+                   "stragglers.backup needs training.mode: ordered",
+                   "in fast mode a worker's slices are one piece, which nobody can take a part of");
+  }
   const auto& communication = draft.spec.communication;
   if (communication.engine == EngineKind::kLoopback && workers.processes() > 1) {
     draft.complain({"communication.engine", "workers.count"},

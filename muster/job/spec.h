@@ -175,6 +175,7 @@ struct StragglersSpec {
   bool rebalance = true;     // share slices out by measured speed
   double tell_factor = 1.5;  // by which a worker is slower than the others when it is named
   double evict_factor = 0;   // or is told to go; 0: never
+  bool backup = false;       // who waits computes slices for those who are late
 };
 
 struct ReplicasSpec {

@@ -61,6 +61,10 @@ Status DataParallel::enter(std::shared_ptr<comm::Communicator> communicator,
       .keeps = keeps_in(group)};
   const std::vector<std::int64_t> counts = LaneModel::slot_counts(model(), kNotes);
   MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
+  if (options_.backup && options_.ordered && group.size > 1 && communicator != communicator_) {
+    unit_sums_.emplace(counts);
+    backup_ = std::make_unique<SliceBackup>(communicator, unit_sums_->floats().size(), options_.op);
+  }
   communicator_ = std::move(communicator);
   exchange_ = std::move(exchange);
   for (const auto& lane : lanes_) lane->use(*exchange_);
@@ -137,13 +141,10 @@ Status DataParallel::compute(const StepInput& input, StepReport& report) {
   std::atomic<std::size_t> next{0};
   exchange_->begin();
   if (input.finishes) exchange_->seed(kept_);
+  offer(units, input);
   const TimePoint computing = clock_.now();
-  MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
-    const auto l = static_cast<std::size_t>(lane);
-    for (std::size_t u = 0; (u = next++) < units.size();) {
-      MUSTER_TRY(run_unit(*lanes_[l], units[u], input, u == 0, times[l]));
-    }
-    return ok();
+  MUSTER_TRY(pool_.run([&](std::int32_t lane) {
+    return run_lane(lane, units, next, input, times[static_cast<std::size_t>(lane)]);
   }));
   for (const StepTimes& lane : times) {
     report.times.forward += average(lane.forward, pool_.size());
@@ -151,12 +152,62 @@ Status DataParallel::compute(const StepInput& input, StepReport& report) {
   }
   const TimePoint waiting = clock_.now();
   report.times.computing = waiting - computing;
+  if (backup_) report.backups = backup_->close();
+  const Status helped = help(input);
   const Status reduced = exchange_->finish();
   if (!reduced) keep(input.step);
   MUSTER_TRY(reduced);
+  MUSTER_TRY(helped);
   report.times.exposed_communication = clock_.now() - waiting;
   report.bytes_reduced = exchange_->bytes();
   return ok();
+}
+
+Status DataParallel::run_lane(std::int32_t lane, const std::vector<Unit>& units,
+                              std::atomic<std::size_t>& next, const StepInput& input,
+                              StepTimes& times) {
+  LaneModel& model = *lanes_[static_cast<std::size_t>(lane)];
+  for (std::size_t u = 0; (u = next++) < units.size();) {
+    const auto floats = backup_ ? backup_->claim(units[u].index) : std::nullopt;
+    if (floats)
+      unit_sums_->deliver(*floats, units[u].index, *exchange_);
+    else
+      MUSTER_TRY(run_unit(model, units[u], input, u == 0, times));
+  }
+  return ok();
+}
+
+// All but the first, with which this rank's flags go.
+void DataParallel::offer(const std::vector<Unit>& units, const StepInput& input) {
+  if (!backup_) return;
+  std::vector<std::int32_t> open;
+  for (std::size_t u = 1; u < units.size() && !input.finishes; ++u) open.push_back(units[u].index);
+  backup_->open(std::move(open));
+}
+
+Status DataParallel::help(const StepInput& input) {
+  if (!backup_ || !input.load_slice || input.finishes) return ok();
+  const TimePoint late = clock_.now() + input.patience;
+  while (!exchange_->wait_until(clock_, std::max(late, clock_.now()))) {
+    MUSTER_ASSIGN(const auto loan, backup_->ask());
+    if (!loan) return ok();
+    MUSTER_TRY(compute_for(*loan, input));
+  }
+  return ok();
+}
+
+Status DataParallel::compute_for(const Loan& loan, const StepInput& input) {
+  MUSTER_ASSIGN(const data::StepBatch batch, input.load_slice(SliceIndex{loan.unit}));
+  const std::vector<Unit> units = units_of(batch);
+  StepTimes times;
+  MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
+    if (lane > 0) return ok();
+    lanes_.front()->use(*unit_sums_);
+    Status ran = run_unit(*lanes_.front(), units.front(), input, false, times);
+    lanes_.front()->use(*exchange_);
+    return ran;
+  }));
+  return backup_->give(loan, unit_sums_->floats());
 }
 
 void DataParallel::keep(Step step) {

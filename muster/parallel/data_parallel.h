@@ -6,8 +6,10 @@
 // VLDB 2020) for buckets and overlap; VirtualFlow (Or et al., MLSys 2022) and EasyScale (Li et al.,
 // SC 2023) for slices.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -18,7 +20,9 @@
 #include "muster/parallel/gradient_exchange.h"
 #include "muster/parallel/lane_model.h"
 #include "muster/parallel/lanes.h"
+#include "muster/parallel/slice_backup.h"
 #include "muster/parallel/strategy.h"
+#include "muster/parallel/unit_sums.h"
 
 namespace muster::parallel {
 
@@ -32,6 +36,7 @@ struct DataParallelOptions {
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
   comm::OpOptions op = {};
   bool elastic = false;  // keep the sums of a step until it is committed; ordered mode only
+  bool backup = false;   // who waits computes slices for others; ordered mode only
 };
 
 class DataParallel final : public Strategy {
@@ -83,6 +88,11 @@ class DataParallel final : public Strategy {
   Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
                   StepTimes& times);
   Status compute(const StepInput& input, StepReport& report);
+  Status run_lane(std::int32_t lane, const std::vector<Unit>& units, std::atomic<std::size_t>& next,
+                  const StepInput& input, StepTimes& times);
+  void offer(const std::vector<Unit>& units, const StepInput& input);
+  Status help(const StepInput& input);
+  Status compute_for(const Loan& loan, const StepInput& input);
   static Status check_roll(const StepInput& input, std::span<const float> extras);
   Status check_and_clip(const StepInput& input, StepReport& report, double& divisor);
   Update update_of(double learning_rate, double divisor) const;
@@ -99,6 +109,8 @@ class DataParallel final : public Strategy {
   std::shared_ptr<comm::Communicator> communicator_;
   std::unique_ptr<GradientExchange> exchange_;
   std::vector<at::Tensor> gradients_;  // of parameters, over the exchange's sums
+  std::unique_ptr<SliceBackup> backup_;
+  std::optional<UnitSums> unit_sums_;  // with a backup
 
   KeptSums kept_;
   std::optional<Step> kept_step_;

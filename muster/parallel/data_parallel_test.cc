@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <condition_variable>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -66,7 +68,8 @@ std::string hash_of(DataParallel& strategy) {
 std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
                                             std::shared_ptr<comm::Communicator> communicator,
                                             const DataParallelOptions& options,
-                                            const comm::LeafOwners& owners) {
+                                            const comm::LeafOwners& owners,
+                                            Clock& clock = system_clock()) {
   auto model = models::create_model(spec).value();
   model->initialize(1);
   std::vector<optim::OptimizedParameter> parameters;
@@ -74,8 +77,8 @@ std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
     parameters.push_back({p.name, p.tensor, p.decays});
   auto optimizer =
       optim::create_optimizer(optim::SgdSpec{.weight_decay = 1e-3}, parameters).value();
-  auto strategy = std::make_unique<DataParallel>(std::move(model), std::move(optimizer), options,
-                                                 system_clock());
+  auto strategy =
+      std::make_unique<DataParallel>(std::move(model), std::move(optimizer), options, clock);
   EXPECT_TRUE(strategy->enter(std::move(communicator), owners));
   return strategy;
 }
@@ -241,6 +244,76 @@ TEST(DataParallel, FastModeComesToTheSameLossUpToRounding) {
     EXPECT_NEAR(train_together(spec, size, {.ordered = false, .lanes = 2}).front().loss, ordered,
                 1e-5);
   }
+}
+
+// Stands still at the given question for the time, until it is let go.
+class StuckClock final : public Clock {
+ public:
+  explicit StuckClock(std::int64_t at) : at_(at) {}
+  TimePoint now() const noexcept override {
+    std::unique_lock lock(mutex_);
+    if (++asked_ == at_) free_.wait_for(lock, std::chrono::seconds(30), [this] { return let_go_; });
+    return system_clock().now();
+  }
+  WallTime wall() const noexcept override { return system_clock().wall(); }
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
+                  TimePoint until) override {
+    return system_clock().wait_until(lock, condition, until);
+  }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    let_go_ = true;
+    free_.notify_all();
+  }
+
+ private:
+  const std::int64_t at_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable free_;
+  mutable std::int64_t asked_ = 0;
+  bool let_go_ = false;
+};
+
+// Rank 1 is stuck in its first slice until rank 0 has taken two others off it.
+TEST_P(SameBits, WhoeverComputesTheSlicesOfALateRank) {
+  const std::string expected =
+      train_together(GetParam(), 1, {.virtual_workers = kSlices}).front().hash;
+  const auto ranks = comm::create_loopback(2, Generation{1});
+  StuckClock clock(3);
+  std::vector<std::int32_t> backups(2);
+  std::vector<std::string> hashes(2);
+  const auto train_rank = [&](std::int32_t rank) {
+    const DataParallelOptions options{.virtual_workers = kSlices, .backup = true};
+    auto strategy = make_strategy(GetParam(), ranks[static_cast<std::size_t>(rank)], options,
+                                  comm::even_owners(kSlices, 2),
+                                  rank == 1 ? static_cast<Clock&>(clock) : system_clock());
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      const auto seed = static_cast<std::uint64_t>(step);
+      const std::int64_t samples = step == 4 ? 5 : 21;
+      const Batch batch(samples, comm::even_share(kSlices, 2, rank), seed);
+      std::vector<std::unique_ptr<Batch>> lent;
+      const auto load = [&](SliceIndex slice) -> Result<data::StepBatch> {
+        lent.push_back(std::make_unique<Batch>(samples, std::vector{to_int(slice)}, seed));
+        if (lent.size() == 2) clock.let_go();
+        return lent.back()->step;
+      };
+      const auto report = strategy->step({.batch = batch.step,
+                                          .step = Step{step},
+                                          .learning_rate = 0.05,
+                                          .flags = {},
+                                          .before_update = {},
+                                          .patience = {},
+                                          .load_slice = load});
+      backups[static_cast<std::size_t>(rank)] += report.value().backups;
+    }
+    hashes[static_cast<std::size_t>(rank)] = hash_of(*strategy);
+  };
+  {
+    const std::jthread other([&] { train_rank(1); });
+    train_rank(0);
+  }
+  EXPECT_EQ(hashes, (std::vector{expected, expected}));
+  EXPECT_GE(backups[1], 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet), [](const auto& model) {

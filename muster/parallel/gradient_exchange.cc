@@ -127,6 +127,12 @@ void GradientExchange::submit(std::int32_t bucket) {
       comm::AllReduce{.buffer = view, .reduce = comm::Reduce::kSum, .tree = options_.tree}, op));
 }
 
+bool GradientExchange::wait_until(Clock& clock, TimePoint until) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(works_,
+                             [&](const comm::Work& work) { return work.wait_until(clock, until); });
+}
+
 Status GradientExchange::finish() {
   std::vector<comm::Work> works;
   {

@@ -14,6 +14,7 @@
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
 #include "muster/parallel/bucket_layout.h"
+#include "muster/parallel/gradient_sink.h"
 #include "muster/parallel/tree_accumulator.h"
 
 namespace muster::parallel {
@@ -33,18 +34,19 @@ struct KeptSums {
   std::vector<std::vector<float>> buckets;  // [parts, floats of the bucket]
 };
 
-class GradientExchange {
+class GradientExchange final : public GradientSink {
  public:
   // `counts`: floats of each slot, in the order in which backward finishes them. Collective.
   static Result<std::unique_ptr<GradientExchange>> create(
       std::shared_ptr<comm::Communicator> communicator, std::span<const std::int64_t> counts,
       const ExchangeOptions& options);
-  ~GradientExchange();
+  ~GradientExchange() override;
 
   void begin();  // a new step; a worker without units only gets the sums
   void add(std::int32_t unit, std::int32_t slot, std::span<const float> values, std::int32_t pass,
-           std::int32_t passes);
-  Status finish();  // waits for the sums of all buckets
+           std::int32_t passes) override;
+  bool wait_until(Clock& clock, TimePoint until);  // for the same; whether they are there
+  Status finish();                                 // waits for the sums of all buckets
 
   // With options.keeps, after finish() in success or failure: the worker's own sums.
   KeptSums take_kept() { return std::move(kept_); }

@@ -95,7 +95,7 @@ void LaneModel::warm_up(const Examples& examples) {
 void LaneModel::run_empty(std::int32_t unit, std::span<const float> notes) {
   extras_.assign(extra_count(*model_, notes.size()), 0.0f);
   std::copy(notes.begin(), notes.end(), extras_.begin() + kNotes);
-  exchange_->add(unit, 0, extras_, 0, 1);
+  sink_->add(unit, 0, extras_, 0, 1);
   std::fill(delivered_.begin(), delivered_.end(), false);
   add_missing({.unit = unit, .random = RandomStream(0, "none")});
 }
@@ -112,14 +112,14 @@ void LaneModel::add_extras(const models::LossSum& loss, const std::vector<at::Te
   }
   MUSTER_CHECK(extras_.size() == extra_count(*model_, notes.size()),
                "a block pushed another number of statistics than it registered");
-  exchange_->add(pass.unit, 0, extras_, pass.pass, pass.passes);
+  sink_->add(pass.unit, 0, extras_, pass.pass, pass.passes);
 }
 
 void LaneModel::deliver(std::size_t parameter, at::Tensor gradient) {
   const auto slot = static_cast<std::int32_t>(delivered_.size() - parameter);
   gradient = gradient.contiguous();
   delivered_[parameter] = true;
-  exchange_->add(current_->unit, slot, floats_of(gradient), current_->pass, current_->passes);
+  sink_->add(current_->unit, slot, floats_of(gradient), current_->pass, current_->passes);
 }
 
 // Parameters that this pass did not use have no gradient; the sum still wants one.
@@ -127,8 +127,8 @@ void LaneModel::add_missing(const LanePass& pass) {
   for (std::size_t i = 0; i < delivered_.size(); ++i) {
     if (delivered_[i]) continue;
     const auto count = static_cast<std::size_t>(model_->parameters()[i].tensor.numel());
-    exchange_->add(pass.unit, static_cast<std::int32_t>(delivered_.size() - i),
-                   std::span<const float>(zeros_).first(count), pass.pass, pass.passes);
+    sink_->add(pass.unit, static_cast<std::int32_t>(delivered_.size() - i),
+               std::span<const float>(zeros_).first(count), pass.pass, pass.passes);
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "muster/models/model.h"
 #include "muster/parallel/examples.h"
-#include "muster/parallel/gradient_exchange.h"
+#include "muster/parallel/gradient_sink.h"
 
 namespace muster::parallel {
 
@@ -31,7 +31,7 @@ class LaneModel {
   // Where gradients go from now on; outlives its use. Slot 0 is for what accompanies the gradients
   // (see `extras`), slot 1 + i for parameter `parameters - 1 - i`: the order in which backward
   // finishes them.
-  void use(GradientExchange& exchange) noexcept { exchange_ = &exchange; }
+  void use(GradientSink& sink) noexcept { sink_ = &sink; }
 
   models::Model& model() noexcept { return *model_; }
 
@@ -60,7 +60,7 @@ class LaneModel {
   void deliver(std::size_t parameter, at::Tensor gradient);
 
   std::unique_ptr<models::Model> model_;
-  GradientExchange* exchange_ = nullptr;
+  GradientSink* sink_ = nullptr;
   std::vector<float> extras_;
   std::vector<bool> delivered_;  // by parameter, in this pass
   std::vector<float> zeros_;     // as long as the longest slot

@@ -33,6 +33,10 @@ struct StepInput {
   // Called once before the first parameter is changed: whoever still reads the state (an
   // asynchronous checkpoint) finishes here. Returns how long it had to wait.
   std::function<Duration()> before_update;
+  // Backup execution, where wanted: having waited so long for others, this rank computes slices for
+  // them, whose samples it gets here.
+  Duration patience{};
+  std::function<Result<data::StepBatch>(SliceIndex)> load_slice = {};
 };
 
 struct StepTimes {
@@ -51,6 +55,7 @@ struct StepReport {
   Flags flags;           // of all ranks
   StepTimes times;
   std::uint64_t bytes_reduced = 0;  // by this rank's buckets
+  std::int32_t backups = 0;         // slices of this rank that others were sooner to compute
 };
 
 // Where a tensor of the state lies in the whole: for checkpoints that load at any size.

@@ -35,7 +35,8 @@ std::array<double, Pace::kWords> Pace::pack() const noexcept {
           waiting,
           step,
           link,
-          stop ? 1.0 : 0.0};
+          stop ? 1.0 : 0.0,
+          static_cast<double>(backups)};
 }
 
 Pace Pace::unpack(const double* words) noexcept {
@@ -46,7 +47,8 @@ Pace Pace::unpack(const double* words) noexcept {
           .waiting = words[4],
           .step = words[5],
           .link = words[6],
-          .stop = words[7] != 0};
+          .stop = words[7] != 0,
+          .backups = static_cast<std::int32_t>(words[8])};
 }
 
 double median(std::vector<double> values) {
@@ -66,8 +68,10 @@ Pace PaceMeter::take(std::int32_t worker, std::int32_t lanes) {
   std::vector<double> input;
   std::vector<double> waiting;
   std::vector<double> whole;
+  std::int32_t backups = 0;
   for (const Step& step : std::exchange(steps_, {})) {
-    const std::int32_t rounds = (step.slices + lanes - 1) / lanes;
+    const std::int32_t rounds = (step.slices - step.backups + lanes - 1) / lanes;
+    backups += step.backups;
     if (rounds > 0) slice.push_back(seconds(step.computing) / rounds);
     input.push_back(seconds(step.input));
     waiting.push_back(seconds(step.waiting));
@@ -78,7 +82,8 @@ Pace PaceMeter::take(std::int32_t worker, std::int32_t lanes) {
           .slice = median(std::move(slice)),
           .input = median(std::move(input)),
           .waiting = median(std::move(waiting)),
-          .step = median(std::move(whole))};
+          .step = median(std::move(whole)),
+          .backups = backups};
 }
 
 bool links_matter(const std::vector<Pace>& paces) {

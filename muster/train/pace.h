@@ -18,14 +18,15 @@ namespace muster::train {
 struct Pace {
   std::int32_t worker = 0;  // a number that it keeps for life
   std::int32_t lanes = 1;
-  double slice = 0;    // in which one of its lanes computes a slice; 0: not known
-  double input = 0;    // that a step waits for its data
-  double waiting = 0;  // that a step waits for the other workers
-  double step = 0;     // that a whole step takes
-  double link = 0;     // in which kLinkBytes come from the rank before; 0: not known
-  bool stop = false;   // it was asked to stop: one without slices has no flags in the sum
+  double slice = 0;          // in which one of its lanes computes a slice; 0: not known
+  double input = 0;          // that a step waits for its data
+  double waiting = 0;        // that a step waits for the other workers
+  double step = 0;           // that a whole step takes
+  double link = 0;           // in which kLinkBytes come from the rank before; 0: not known
+  bool stop = false;         // it was asked to stop: one without slices has no flags in the sum
+  std::int32_t backups = 0;  // its slices that others computed in these steps
 
-  static constexpr std::size_t kWords = 8;
+  static constexpr std::size_t kWords = 9;
   std::array<double, kWords> pack() const noexcept;  // for the wire
   static Pace unpack(const double* words) noexcept;
   friend bool operator==(const Pace&, const Pace&) = default;
@@ -39,7 +40,8 @@ double median(std::vector<double> values);
 class PaceMeter {
  public:
   struct Step {
-    std::int32_t slices = 0;  // of this worker
+    std::int32_t slices = 0;   // of this worker,
+    std::int32_t backups = 0;  // and of those, what others computed
     Duration computing{};
     Duration input{};
     Duration waiting{};

@@ -113,6 +113,8 @@ Status Trainer::one_step() {
   const double rate =
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
   parts_.now_doing(step, "computing and reducing gradients");
+  std::function<Result<data::StepBatch>(SliceIndex)> backup;
+  if (options_.stragglers.backup) backup = [this](SliceIndex slice) { return load_slice(slice); };
   MUSTER_ASSIGN(
       const parallel::StepReport report,
       parts_.strategy.step({.batch = *batch,
@@ -124,7 +126,9 @@ Status Trainer::one_step() {
                               guard_.before_update();
                               return parts_.checkpoints.wait_until_copied() +
                                      (transfer_ ? transfer_->wait_until_copied() : Duration{});
-                            }}));
+                            },
+                            .patience = patience(),
+                            .load_slice = backup}));
   progress_.committed = step;
   progress_.cursor = batch->after;
   ++progress_.optimizer_steps;
@@ -144,7 +148,7 @@ Status Trainer::one_step() {
                               .begin = batch->before.position,
                               .end = batch->before.position + batch->samples,
                               .roll = batch->roll});
-  measure_pace(*batch, report.times, parts_.clock.now() - began);
+  measure_pace(*batch, report, parts_.clock.now() - began);
   publish_step(*batch, report, rate, began);
   MUSTER_TRY(parts_.checkpoints.check());
   return finishing_ ? share_out() : ok();

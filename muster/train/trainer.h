@@ -115,7 +115,10 @@ class Trainer {
   Status share_out();  // anew, after a step that was finished with inherited slices
   Assignment share(const std::vector<std::int32_t>& workers) const;
   Status take_up(Assignment assignment);
-  void measure_pace(const data::StepBatch& batch, const parallel::StepTimes& times, Duration whole);
+  void measure_pace(const data::StepBatch& batch, const parallel::StepReport& report,
+                    Duration whole);
+  Duration patience() const;
+  Result<data::StepBatch> load_slice(SliceIndex slice) const;
   Status compare_paces();
   Status rebalance();
   bool compares_replicas() const;

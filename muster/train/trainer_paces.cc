@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "muster/base/check.h"
 #include "muster/train/trainer.h"
 
 namespace muster::train {
@@ -17,17 +18,35 @@ constexpr std::int32_t kMostDoublings = 8;
 // What a step has to gain by it before slices change hands: more than that costs, and than noise.
 constexpr double kWorthwhile = 0.9;
 constexpr double kWorthwhileSeconds = 300e-6;
+// Asking around and loading a slice's samples takes milliseconds.
+constexpr Duration kLeastPatience = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void Trainer::measure_pace(const data::StepBatch& batch, const parallel::StepTimes& times,
+void Trainer::measure_pace(const data::StepBatch& batch, const parallel::StepReport& report,
                            Duration whole) {
   if (finishing_) return;  // a part of a step only
   meter_.add({.slices = static_cast<std::int32_t>(batch.slices.size()),
-              .computing = times.computing,
+              .backups = report.backups,
+              .computing = report.times.computing,
               .input = batch.waited,
-              .waiting = times.exposed_communication,
+              .waiting = report.times.exposed_communication,
               .whole = whole});
+}
+
+// How long to wait for others before computing slices for them: as usual, and one slice more.
+Duration Trainer::patience() const {
+  const auto mine = std::ranges::find(position_.paces, worker_at(group().rank), &Pace::worker);
+  if (mine == position_.paces.end() || mine->slice <= 0) return Duration::max() / 2;
+  return std::max(kLeastPatience, std::chrono::duration_cast<Duration>(
+                                      std::chrono::duration<double>(mine->waiting + mine->slice)));
+}
+
+Result<data::StepBatch> Trainer::load_slice(SliceIndex slice) const {
+  MUSTER_ASSIGN(const auto stream, parts_.training_data(progress_.cursor, {slice}, 1));
+  MUSTER_ASSIGN(auto batch, stream->next());
+  MUSTER_CHECK(batch, "another rank has this step's slice");
+  return std::move(*batch);
 }
 
 // A word about `worker`, which is there, from the first rank.
@@ -62,6 +81,10 @@ Status Trainer::compare_paces() {
   const StragglerWatch::News news = stragglers_.observe(position_.paces);
   for (const Straggler& straggler : news.slow)
     tell_of_worker(straggler.worker, observe::Severity::kWarning, describe(straggler));
+  for (const Pace& pace : position_.paces)
+    if (pace.backups > 0)
+      tell_of_worker(pace.worker, observe::Severity::kNote,
+                     fmt::format("was late: others computed {} of its slices", pace.backups));
   for (const std::int32_t worker : news.recovered)
     tell_of_worker(worker, observe::Severity::kNote, "keeps pace again");
   for (const std::int32_t worker : news.to_go) {

@@ -8,6 +8,7 @@ import argparse
 import collections
 import contextlib
 import json
+import os
 import pathlib
 import random
 import signal
@@ -25,7 +26,7 @@ HEARTBEAT = 1.0  # seconds until a silent worker counts as dead
 # What happens to a worker, or to the job; all of it ends in a complete training.
 KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
          "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
-         "kill with a standby")
+         "kill with a standby", "slow disk", "slow disk and kill")
 
 
 class Scenario:
@@ -37,18 +38,20 @@ class Scenario:
         self.kind = draw.choice(KINDS)
         self.transport = draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.lanes = draw.choice((1, 1, 2))
+        self.backup = draw.random() < 0.3
         self.standbys = 1 if self.kind == "kill with a standby" else 0
         self.step = draw.randint(5, STEPS[self.model] * 2 // 3)
         self.draw = draw
 
     def __str__(self):
         return (f"seed {self.seed}: {self.kind}, {self.model}, {self.workers} workers × {self.lanes} over "
-                f"{self.transport}, from step {self.step} on")
+                f"{self.transport}{' with backup' if self.backup else ''}, from step {self.step} on")
 
     def flags(self):
         settings = [f"workers.heartbeat_timeout={HEARTBEAT:g}s", f"communication.transport={self.transport}",
                     f"training.lanes={self.lanes}", f"workers.standbys={self.standbys}",
-                    "stragglers.compare_every=20ms"]
+                    "stragglers.compare_every=20ms",
+                    f"stragglers.backup={'true' if self.backup else 'false'}"]
         if self.kind == "kill while saving":
             settings.append("checkpoint.every=1 steps")
         return ["--workers", str(self.workers)] + runs.settings(*settings)
@@ -114,6 +117,8 @@ def strike(scenario, process, workers, run):
         case "drain and kill":
             kill_some(ranks[:1], workers, lambda: draw.random() * 0.004, signal.SIGTERM)
             return kill_some(most[1:2], workers)
+        case "slow disk":
+            return 0
         case "slow":
             slow(workers[ranks[0]], draw)
             return 0
@@ -141,11 +146,17 @@ def left_behind(folder):
     return found
 
 
-def play(muster, folder, scenario, expected):
+def environment(scenario, slow_disk, folder):
+    if "disk" not in scenario.kind:
+        return None
+    return dict(os.environ, LD_PRELOAD=str(slow_disk.resolve()), MUSTER_SLOW_DISK=str(folder))
+
+
+def play(muster, slow_disk, folder, scenario, expected):
     jobs = folder / str(scenario.seed)
     jobs.mkdir()
     job = runs.write_job(folder, scenario.model, steps=STEPS[scenario.model], runs=jobs.name)
-    process = runs.start(muster, job, *scenario.flags())
+    process = runs.start(muster, job, *scenario.flags(), env=environment(scenario, slow_disk, jobs))
     run = runs.wait_for_step(process, folder, scenario.step, jobs.name)
     workers = runs.workers_of(process)
     assert len(workers) == scenario.workers + scenario.standbys, workers
@@ -168,10 +179,16 @@ def play(muster, folder, scenario, expected):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--muster", required=True)
+    parser.add_argument("--slow-disk", type=pathlib.Path, help="the library that makes a disk slow, slow_disk.so "
+                        "(where it was built beside muster)")
     parser.add_argument("--seed", type=int, help="of the first scenario; the others follow it")
     parser.add_argument("--count", type=int, default=20)
     arguments = parser.parse_args()
     first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
+    slow_disk = arguments.slow_disk or \
+        pathlib.Path(arguments.muster).parent.parent / "tests/chaos/slow_disk.so"
+    if not slow_disk.exists():
+        parser.error(f"--slow-disk: {slow_disk} does not exist")
     kinds, failures = collections.Counter(), []
     with runs.workplace() as folder:
         runs.write_data(folder)
@@ -180,7 +197,7 @@ def main():
         for seed in range(first, first + arguments.count):
             scenario = Scenario(seed)
             try:
-                play(arguments.muster, folder, scenario, expected[scenario.model])
+                play(arguments.muster, slow_disk, folder, scenario, expected[scenario.model])
                 kinds[scenario.kind] += 1
                 print(f"ok    {scenario}", flush=True)
             except AssertionError as failure:

@@ -1,4 +1,5 @@
-"""A worker that is slowed down is named, loses slices, gets them back; the weights stay the same."""
+"""A worker that is slowed down is named, loses slices, gets them back, is helped, or sent away; the weights
+stay the same."""
 import contextlib
 import pathlib
 import re
@@ -70,6 +71,11 @@ def main():
         run, output = train_slowed(muster, folder, job, "even", "stragglers.rebalance=false")
         assert "computes" in output and "shared out" not in output, output
         assert runs.weights(run, STEPS) == expected, "other weights"
+
+        run, output = train_slowed(muster, folder, job, "helped", "stragglers.rebalance=false",
+                                   "stragglers.backup=true")
+        check_order(output, r"worker 1 \(pid \d+ on \S+\) was late: others computed \d+ of its slices")
+        assert runs.weights(run, STEPS) == expected, "other weights after others computed slices"
 
         run, output = train_slowed(muster, folder, job, "evicted", "stragglers.evict_factor=2")
         # The verdict is a worker's log, the rest the launcher's: they come over two ways, in any order.

@@ -45,7 +45,8 @@ parallel::DataParallelOptions strategy_options(const job::JobSpec& job, std::int
           .op = {.timeout = job.communication.timeout,
                  .label = {},
                  .algorithm = algorithm_of(job.communication.algorithm)},
-          .elastic = job.workers.elastic()};
+          .elastic = job.workers.elastic(),
+          .backup = job.stragglers.backup};
 }
 
 data::BatchStreamOptions stream_options(const job::JobSpec& job) {
