@@ -70,8 +70,10 @@ def project_problem(path, layer, name):
     test = is_test(path)
     target = name.removeprefix("muster/")
     other = target.split("/")[0]
+    if "testing" in target.split("/")[:-1] and not test:
+        return "what lies in a folder named testing is for tests only"
     if other == "testing":
-        return None if test else "muster/testing is for tests only"
+        return None
     if other not in LAYERS:
         return f"{other} is no layer: add it to the table in tools/check_layers.py"
     leaf = leaf_of(name)

@@ -25,8 +25,8 @@ def cpp_files(root, folders=SOURCE_FOLDERS):
 
 
 def is_test(path):
-    """True for what only tests use: x_test.cc, tests/, bench/, muster/testing/."""
-    return path.name.endswith("_test.cc") or path.parts[0] != "muster" or path.parts[1] == "testing"
+    """True for what only tests use: x_test.cc, tests/, bench/, folders named testing."""
+    return path.name.endswith("_test.cc") or path.parts[0] != "muster" or "testing" in path.parts[1:-1]
 
 
 def includes(text):

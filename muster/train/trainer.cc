@@ -122,11 +122,12 @@ Status Trainer::one_step() {
                             .step = step,
                             .learning_rate = rate,
                             .flags = wishes(),
-                            .before_update = [&] {
-                              guard_.before_update();
-                              return parts_.checkpoints.wait_until_copied() +
-                                     (transfer_ ? transfer_->wait_until_copied() : Duration{});
-                            },
+                            .before_update =
+                                [&] {
+                                  guard_.before_update();
+                                  return parts_.checkpoints.wait_until_copied() +
+                                         (transfer_ ? transfer_->wait_until_copied() : Duration{});
+                                },
                             .patience = patience(),
                             .load_slice = backup}));
   progress_.committed = step;

@@ -76,6 +76,13 @@ class Layers(PlantedTree):
         self.plant("muster/comm/x.cc", '#include "muster/testing/fake_clock.h"\n')
         self.assert_found("check_layers.py", "muster/comm/x.cc:1:", "tests only")
 
+    def test_testing_of_a_layer_in_the_product(self):
+        self.plant("muster/comm/testing/x.cc", "#include <gtest/gtest.h>\n")
+        self.plant("muster/cluster/x_test.cc", '#include "muster/net/testing/recorder.h"\n')
+        self.assert_good("check_layers.py")
+        self.plant("muster/cluster/x.cc", '#include "muster/net/testing/recorder.h"\n')
+        self.assert_found("check_layers.py", "muster/cluster/x.cc:1:", "tests only")
+
     def test_libtorch_below_models(self):
         self.plant("muster/models/x.cc", "#include <torch/torch.h>\n")
         self.assert_good("check_layers.py")

@@ -1,0 +1,70 @@
+// What happens when a worker's bits go wrong.
+#include <gtest/gtest.h>
+
+#include "muster/train/testing/town.h"
+
+namespace muster::train {
+namespace {
+
+void check_corruption(std::int32_t size, const Flip& flip, const std::string& expected) {
+  Town town(size);
+  const auto ends = train(town, size, {.flips = {flip}});
+  EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{flip.worker})
+      << size << " workers, step " << flip.step << ", tensor " << flip.tensor << " by "
+      << (flip.by_update ? "update" : "memory") << "\n"
+      << ends.at(0).told;
+  for (const auto& [worker, end] : ends) {
+    if (worker != flip.worker) {
+      expect_well(end, expected);
+    } else {
+      ASSERT_TRUE(end.outcome) << end.error;
+      EXPECT_EQ(end.outcome->ending, Ending::kDismissed);
+    }
+  }
+}
+
+// Whoever it is, whenever, in weights or optimizer state, by a wrong update or a failing memory: it
+// is found, named and left out, and what it spoilt is undone.
+TEST(SilentCorruption, IsFoundNamedAndUndone) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t size : {2, 3, 4})
+    for (std::int32_t victim = 0; victim < size; ++victim)
+      for (const std::int64_t step : {1, 7, 10, 22})
+        for (const std::size_t tensor : {0, 3, 6})
+          for (const bool by_update : {true, false})
+            check_corruption(size, {victim, step, tensor, by_update}, expected);
+}
+
+TEST(SilentCorruption, WithoutItNobodyGoes) {
+  const std::string expected = undisturbed();
+  Town town(3);
+  for (const auto& [worker, end] : train(town, 3, {})) {
+    expect_well(end, expected);
+    EXPECT_EQ(end.told.find("weights"), std::string::npos) << end.told;
+  }
+  EXPECT_TRUE(town.quarantined.empty());
+}
+
+TEST(SilentCorruption, TheFirstRankSaysWhoItWas) {
+  Town town(3);
+  const auto ends = train(town, 3, {.flips = {{2, 7, 0}}});
+  EXPECT_NE(
+      ends.at(0).told.find("worker 2 (a thread) held other weights than the others after step "
+                           "10"),
+      std::string::npos)
+      << ends.at(0).told;
+  EXPECT_NE(ends.at(0).told.find("all go back to step 5"), std::string::npos);
+}
+
+// Two of two at once: nobody was right, so nobody is left out, and yet it is undone.
+TEST(SilentCorruption, OfAllAtOnceIsUndone) {
+  const std::string expected = undisturbed();
+  Town town(2);
+  for (const auto& [worker, end] : train(town, 2, {.flips = {{0, 7, 0}, {1, 7, 1}}})) {
+    expect_well(end, expected);
+  }
+  EXPECT_TRUE(town.quarantined.empty());
+}
+
+}  // namespace
+}  // namespace muster::train

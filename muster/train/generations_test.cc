@@ -1,0 +1,69 @@
+// The trainer from one generation to the next: when one breaks, and when somebody joins.
+#include <gtest/gtest.h>
+
+#include "muster/train/testing/town.h"
+
+namespace muster::train {
+namespace {
+
+// Whoever lacks the last step of a broken generation copies it; the first rank, which never saw it
+// applied, tells of it all the same.
+TEST(Recovery, EveryStepIsToldThoughTheFirstRankLacksOne) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t worker : {0, 1}) {
+    Town town(3);
+    const auto ends = train(town, 3, {.breaks = Break{worker, 9}});
+    for (const auto& [rank, end] : ends) expect_well(end, expected);
+    EXPECT_EQ(ends.at(0).steps.size(), static_cast<std::size_t>(kSteps)) << "without " << worker;
+  }
+}
+
+// Workers 2 and 3 come at step 6, after which the state for them is held up until step 9.
+std::map<std::int32_t, End> train_with_newcomers(Faults faults,
+                                                 const std::vector<std::int32_t>& newcomers,
+                                                 bool spoils = false) {
+  Town town(2, 9, spoils);
+  faults.join = Join{6, newcomers};
+  return train(town, 2, faults);
+}
+
+TEST(Joining, NewcomersGetTheStateWhileTheOthersTrain) {
+  const std::string expected = undisturbed();
+  for (const std::vector<std::int32_t>& newcomers : {std::vector{2}, std::vector{2, 3}}) {
+    const auto ends = train_with_newcomers({}, newcomers);
+    for (const auto& [worker, end] : ends) expect_well(end, expected);
+    EXPECT_NE(ends.at(0).told.find("got the state"), std::string::npos) << ends.at(0).told;
+    EXPECT_EQ(ends.at(0).told.find("while 0 steps"), std::string::npos) << ends.at(0).told;
+  }
+}
+
+TEST(Joining, StandsTheDeathOfAnyoneMeanwhile) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t victim : {0, 1, 2, 3}) {
+    auto ends = train_with_newcomers({.death = Death{victim, 8}}, {2, 3});
+    EXPECT_EQ(ends.at(victim).error, "dead");
+    ends.erase(victim);
+    for (const auto& [worker, end] : ends) expect_well(end, expected);
+  }
+}
+
+TEST(Joining, BeginsAnewWhereTheGenerationBreaks) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t worker : {0, 1, 2}) {
+    const auto ends = train_with_newcomers({.breaks = Break{worker, 8}}, {2});
+    for (const auto& [rank, end] : ends) expect_well(end, expected);
+  }
+}
+
+TEST(Joining, WhoGotTheStateWrongGoes) {
+  const std::string expected = undisturbed();
+  auto ends = train_with_newcomers({}, {2}, true);
+  EXPECT_NE(ends.at(0).told.find("worker 2 (a thread) held other weights"), std::string::npos);
+  ASSERT_TRUE(ends.at(2).outcome) << ends.at(2).error;
+  EXPECT_EQ(ends.at(2).outcome->ending, Ending::kDismissed) << ends.at(0).told;
+  ends.erase(2);
+  for (const auto& [worker, end] : ends) expect_well(end, expected);
+}
+
+}  // namespace
+}  // namespace muster::train

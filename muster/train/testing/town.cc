@@ -1,0 +1,292 @@
+#include "muster/train/testing/town.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "muster/base/hash.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/comm/wrap/wrappers.h"
+#include "muster/models/create.h"
+#include "muster/parallel/data_parallel.h"
+
+namespace muster::train {
+namespace {
+
+constexpr std::int64_t kBatch = 16;
+constexpr std::int32_t kSlices = 8;
+constexpr std::int64_t kWidth = 12;
+
+class Numbers final : public data::Source {
+ public:
+  std::int64_t size() const noexcept override { return 200; }
+  const std::vector<data::FieldSpec>& fields() const noexcept override { return fields_; }
+  Status read(std::int64_t index, std::span<const TensorView> into) const override {
+    std::int64_t place = index;
+    for (float& value : into[0].as<float>()) value = static_cast<float>(place++ % 13) - 6.0F;
+    into[1].as<std::int64_t>()[0] = index % 10;
+    return ok();
+  }
+
+ private:
+  const std::vector<data::FieldSpec> fields_{{"image", DType::kF32, {kWidth}},
+                                             {"label", DType::kI64, {}}};
+};
+
+class Inhabitant final : public Generations {
+ public:
+  Inhabitant(Town& town, std::int32_t worker)
+      : town_(town), worker_(worker), entry_(town.wait(worker, Generation{0}).value()) {}
+  const Entry& current() const noexcept override { return entry_; }
+  bool changing() const override {
+    return town_.generation() > entry_.communicator->group().generation;
+  }
+  bool outlives(const Error& why) const override { return why.code == ErrorCode::kPeerLost; }
+  Result<std::optional<Entry>> next(const std::optional<Error>&) override {
+    MUSTER_ASSIGN(entry_, town_.wait(worker_, entry_.communicator->group().generation));
+    return std::optional(entry_);
+  }
+  void resign() override {}
+  void quarantine(const Error&) override { town_.quarantine(worker_); }
+
+ private:
+  Town& town_;
+  const std::int32_t worker_;
+  Entry entry_;
+};
+
+// DataParallel in a memory that fails once, on a link that does, or in a process that dies; and
+// among others who come.
+class Faulty final : public parallel::Strategy {
+ public:
+  Faulty(std::unique_ptr<parallel::DataParallel> inner, Town& town, std::int32_t worker,
+         const Faults& faults)
+      : inner_(std::move(inner)),
+        town_(town),
+        breaks_(faults.breaks),
+        death_(faults.death),
+        worker_(worker) {
+    if (worker == 0) join_ = faults.join;
+    for (const Flip& flip : faults.flips)
+      if (flip.worker == worker) flip_ = flip;
+  }
+
+  Result<parallel::StepReport> step(const parallel::StepInput& input) override {
+    const std::int64_t step = to_int(input.step);
+    if (join_ && join_->step == step) town_.invite(std::exchange(join_, {})->workers);
+    if (death_ && death_->worker == worker_ && death_->step == step) {
+      town_.bury(worker_);
+      return fail(ErrorCode::kInternal, "dead");
+    }
+    if (breaks_ && breaks_->step == step) return break_at(input);
+    if (flip_ && !flip_->by_update && step == flip_->step + 1) flip();
+    auto report = inner_->step(input);
+    if (flip_ && flip_->by_update && report && step == flip_->step) flip();
+    if (report) town_.trained(step);
+    return report;
+  }
+  Status enter(std::shared_ptr<comm::Communicator> communicator,
+               const comm::LeafOwners& owners) override {
+    return inner_->enter(std::move(communicator), owners);
+  }
+  std::optional<Step> kept() const override { return inner_->kept(); }
+  void fall_behind() override { inner_->fall_behind(); }
+  bool behind() const noexcept override { return inner_->behind(); }
+  Status catch_up() override { return inner_->catch_up(); }
+  Status evaluate(const data::StepBatch& batch,
+                  std::span<parallel::EvaluationTotals> by_slice) override {
+    return inner_->evaluate(batch, by_slice);
+  }
+  Result<parallel::EvaluationTotals> combine(
+      std::span<const parallel::EvaluationTotals> by_slice) override {
+    return inner_->combine(by_slice);
+  }
+  std::vector<parallel::StateSlice> model_state() override { return inner_->model_state(); }
+  std::vector<parallel::StateSlice> optimizer_state() override { return inner_->optimizer_state(); }
+  void set_optimizer_steps(std::int64_t steps) override { inner_->set_optimizer_steps(steps); }
+
+ private:
+  // As if the link had broken before this rank heard of the last sum: it has not applied the step.
+  Result<parallel::StepReport> break_at(const parallel::StepInput& input) {
+    const Break here = *std::exchange(breaks_, std::nullopt);
+    const std::size_t others = town_.size() - 1;
+    std::vector<std::vector<std::byte>> before;
+    for (const auto& slice : state())
+      before.emplace_back(slice.tensor.bytes.begin(), slice.tensor.bytes.end());
+    auto report = inner_->step(input);
+    if (worker_ != here.worker) {
+      town_.did(here.step);
+      return report;
+    }
+    for (auto from = before.begin(); const auto& slice : state())
+      std::ranges::copy(*from++, slice.tensor.bytes.begin());
+    EXPECT_TRUE(town_.wait_until_done(here.step, others));
+    town_.break_up();
+    return fail(ErrorCode::kPeerLost, "the link broke");
+  }
+
+  std::vector<parallel::StateSlice> state() {
+    auto all = model_state();
+    std::ranges::move(optimizer_state(), std::back_inserter(all));
+    return all;
+  }
+
+  void flip() {
+    auto all = state();
+    all[flip_->tensor % all.size()].tensor.bytes[1] ^= std::byte{4};
+    flip_.reset();
+  }
+
+  const std::unique_ptr<parallel::DataParallel> inner_;
+  Town& town_;
+  std::optional<Flip> flip_;
+  std::optional<Break> breaks_;
+  const std::optional<Death> death_;
+  std::optional<Join> join_;
+  const std::int32_t worker_;
+};
+
+std::unique_ptr<parallel::DataParallel> make_strategy() {
+  auto model = models::create_model(models::MlpSpec{.inputs = kWidth, .hidden = {8}}).value();
+  model->initialize(1);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& p : model->parameters())
+    parameters.push_back({p.name, p.tensor, p.decays});
+  auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters).value();
+  return std::make_unique<parallel::DataParallel>(
+      std::move(model), std::move(optimizer),
+      parallel::DataParallelOptions{.virtual_workers = kSlices, .elastic = true}, system_clock());
+}
+
+class Rows final : public observe::Sink {
+ public:
+  void take(const observe::Record& record) noexcept override {
+    if (const auto* notice = std::get_if<observe::Notice>(&record)) text += notice->text + "\n";
+    if (const auto* row = std::get_if<observe::Metrics>(&record)) steps.insert(to_int(row->step));
+  }
+  std::string text;
+  std::set<std::int64_t> steps;
+};
+
+End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer) {
+  Inhabitant generations(town, worker);
+  Faulty strategy(make_strategy(), town, worker, faults);
+  observe::Hub hub;
+  const auto rows = std::make_shared<Rows>();
+  const auto subscription = hub.subscribe(rows);
+  Checkpoints checkpoints({.folder = {}, .job = "test", .writes = false}, system_files(), hub,
+                          system_clock());
+  const auto pipeline = data::Pipeline::create(std::make_shared<Numbers>(), {}).value();
+  TrainerOptions options;
+  options.length = {.total_steps = kSteps, .steps_per_epoch = 13};
+  options.schedule = {.kind = optim::ScheduleKind::kConstant, .learning_rate = 0.05};
+  options.evaluation.every = job::Interval::never();
+  options.checkpoint.every = job::Interval::never();
+  options.checkpoint.at_end = false;
+  options.replicas.compare_every = job::Interval::of_steps(5);
+  options.slices = kSlices;
+  options.active = 100;
+  options.newcomer = newcomer;
+  Trainer trainer({.strategy = strategy,
+                   .generations = generations,
+                   .checkpoints = checkpoints,
+                   .hub = hub,
+                   .clock = system_clock(),
+                   .training_data =
+                       [&](const data::Cursor& cursor, std::vector<SliceIndex> own, std::int32_t) {
+                         return data::BatchStream::create(
+                             pipeline, {.batch = kBatch, .slices = kSlices, .own = std::move(own)},
+                             cursor, system_clock());
+                       },
+                   .evaluation_data = {},
+                   .peak_memory = [] { return std::uint64_t{0}; },
+                   .stop_requested = [] { return false; },
+                   .now_doing = [](Step, std::string_view) {}},
+                  options, {});
+  End end;
+  auto outcome = trainer.run();
+  if (outcome)
+    end.outcome = *outcome;
+  else
+    end.error = outcome.error().message;
+  Sha256 hash;
+  for (const auto& slice : strategy.model_state()) hash.update(slice.tensor.bytes);
+  for (const auto& slice : strategy.optimizer_state()) hash.update(slice.tensor.bytes);
+  end.hash = to_hex(hash.finish());
+  end.told = rows->text;
+  end.steps = rows->steps;
+  return end;
+}
+
+}  // namespace
+
+Result<Entry> Town::wait(std::int32_t worker, Generation than) {
+  std::unique_lock lock(mutex_);
+  const auto belongs = [&] { return std::ranges::find(workers_, worker); };
+  const bool came = changed_.wait_for(lock, std::chrono::seconds(60), [&] {
+    return generation_ > than && belongs() != workers_.end();
+  });
+  if (!came) return fail(ErrorCode::kTimeout, "no generation came");
+  const auto rank = belongs() - workers_.begin();
+  return Entry{communicators_[static_cast<std::size_t>(rank)], workers_,
+               std::vector<std::string>(workers_.size(), "a thread")};
+}
+
+void Town::replace() {
+  const auto before = communicators_;
+  form();
+  for (const auto& communicator : before)
+    communicator->abort(fail(ErrorCode::kPeerLost, "the generation has ended"));
+  changed_.notify_all();
+}
+
+void Town::form() {
+  generation_ = Generation{to_int(generation_) + 1};
+  communicators_ = comm::create_loopback(static_cast<std::int32_t>(workers_.size()), generation_);
+  for (auto& communicator : communicators_)
+    communicator = comm::with_faults(
+        communicator, [this, generation = generation_](const comm::Op& op, const auto& options) {
+          const auto* send = std::get_if<comm::Send>(&op);
+          if (send != nullptr && options.label == "state for newcomers") {
+            hold(generation);
+            if (spoils_) send->tensor.bytes.front() ^= std::byte{4};
+          }
+          return std::optional<Error>();
+        });
+}
+
+void Town::hold(Generation generation) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::seconds(60),
+                    [&] { return trained_ >= holds_until_ || generation_ > generation; });
+}
+
+std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& faults) {
+  std::map<std::int32_t, End> ends;
+  for (std::int32_t worker = 0; worker < size; ++worker) ends[worker];
+  if (faults.join)
+    for (const std::int32_t worker : faults.join->workers) ends[worker];
+  std::vector<std::jthread> threads;
+  for (auto& [worker, end] : ends)
+    threads.emplace_back([&, worker = worker, into = &end] {
+      *into = train_one(town, worker, faults, worker >= size);
+    });
+  threads.clear();
+  return ends;
+}
+
+std::string undisturbed() {
+  Town town(1);
+  return train(town, 1, {}).at(0).hash;
+}
+
+void expect_well(const End& end, const std::string& hash) {
+  ASSERT_TRUE(end.outcome) << end.error;
+  EXPECT_EQ(end.outcome->ending, Ending::kCompleted);
+  EXPECT_EQ(end.outcome->progress.committed, Step{kSteps});
+  EXPECT_EQ(end.hash, hash);
+}
+
+}  // namespace muster::train

@@ -1,0 +1,153 @@
+#pragma once
+// For tests of the trainer: a whole job in one process, each worker a thread with a small model of
+// its own. Generations form, break, and take newcomers in, memories fail and workers die as a test
+// says.
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "muster/train/trainer.h"
+
+namespace muster::train {
+
+inline constexpr std::int64_t kSteps = 23;  // of every training
+
+// Forms generations of threads; whoever is quarantined or dies is in none from then on. The state
+// for newcomers is held up until step `holds_until` has been trained, or the generation ends, and
+// may be spoilt on its way.
+class Town {
+ public:
+  explicit Town(std::int32_t size, std::int64_t holds_until = 0, bool spoils = false)
+      : holds_until_(holds_until), spoils_(spoils) {
+    for (std::int32_t worker = 0; worker < size; ++worker) workers_.push_back(worker);
+    form();
+  }
+
+  // The first generation after `than` that `worker` belongs to.
+  Result<Entry> wait(std::int32_t worker, Generation than);
+
+  void quarantine(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    quarantined.insert(worker);
+    std::erase(workers_, worker);
+    replace();
+  }
+  void bury(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    std::erase(workers_, worker);
+    replace();
+  }
+
+  // From the next generation on, to which all change over when they like.
+  void invite(const std::vector<std::int32_t>& newcomers) {
+    const std::lock_guard lock(mutex_);
+    workers_.insert(workers_.end(), newcomers.begin(), newcomers.end());
+    form();
+    changed_.notify_all();
+  }
+  Generation generation() {
+    const std::lock_guard lock(mutex_);
+    return generation_;
+  }
+
+  void trained(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    trained_ = std::max(trained_, step);
+    changed_.notify_all();
+  }
+
+  std::size_t size() {
+    const std::lock_guard lock(mutex_);
+    return workers_.size();
+  }
+
+  // All again in a new generation; the present one breaks.
+  void break_up() {
+    const std::lock_guard lock(mutex_);
+    replace();
+  }
+
+  // Until `count` workers have come so far as to call did() with `what`.
+  void did(std::int64_t what) {
+    const std::lock_guard lock(mutex_);
+    ++done_[what];
+    changed_.notify_all();
+  }
+  bool wait_until_done(std::int64_t what, std::size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return done_[what] >= count; });
+  }
+
+  std::multiset<std::int32_t> quarantined;
+
+ private:
+  void replace();
+  void form();
+  void hold(Generation generation);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Generation generation_{0};
+  std::vector<std::int32_t> workers_;
+  std::vector<std::shared_ptr<comm::Communicator>> communicators_;
+  std::map<std::int64_t, std::size_t> done_;
+  const std::int64_t holds_until_;
+  const bool spoils_;
+  std::int64_t trained_ = 0;
+};
+
+struct Flip {
+  std::int32_t worker = -1;  // nobody
+  std::int64_t step = 0;     // after which the bit is wrong
+  std::size_t tensor = 0;    // of weights and optimizer state together
+  bool by_update = true;     // else by memory, before the next one
+};
+
+// The generation breaks when all but `worker` have applied this step.
+struct Break {
+  std::int32_t worker = 0;
+  std::int64_t step = 0;
+};
+
+// Before its step.
+struct Death {
+  std::int32_t worker = 0;
+  std::int64_t step = 0;
+};
+
+struct Join {
+  std::int64_t step = 0;  // at which they are there
+  std::vector<std::int32_t> workers;
+};
+
+struct Faults {
+  std::vector<Flip> flips = {};
+  std::optional<Break> breaks = {};
+  std::optional<Death> death = {};
+  std::optional<Join> join = {};
+};
+
+struct End {
+  std::optional<Outcome> outcome;
+  std::string error;
+  std::string hash;
+  std::string told;
+  std::set<std::int64_t> steps;  // that were told
+};
+
+// What `size` workers come to, and those who join them. By worker.
+std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& faults);
+
+// What one worker comes to, left alone: a hash of its state.
+std::string undisturbed();
+
+void expect_well(const End& end, const std::string& hash);
+
+}  // namespace muster::train
