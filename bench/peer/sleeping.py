@@ -1,9 +1,11 @@
 """PyTorch's side of stragglers/compare.py: DistributedDataParallel over Gloo, a sleep of 1 ms a sample
-for the computing, FACTOR times as long on the last rank. Rank 0 prints a row of JSON per step.
+for the computing, FACTOR times as long: on the last rank, or ("hiccups") on each for an eighth of the
+time, 100 ms each. Rank 0 prints a row of JSON per step.
 
-Usage: torchrun --standalone --nproc-per-node N sleeping.py STEPS FACTOR
+Usage: torchrun --standalone --nproc-per-node N sleeping.py STEPS last|hiccups FACTOR
 """
 import json
+import random
 import sys
 import time
 
@@ -15,7 +17,13 @@ from torch.nn.parallel import DistributedDataParallel
 BATCH = 256
 
 
-def main(steps, factor):
+def slowness(slow, factor, rank, size):
+    if slow == "last":
+        return factor if rank == size - 1 and size > 1 else 1
+    return factor if random.Random(f"{int(time.monotonic() * 10)} {rank}").randrange(8) == 0 else 1
+
+
+def main(steps, slow, factor):
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -23,11 +31,11 @@ def main(steps, factor):
     model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(),
                                                         torch.nn.Linear(64, 10)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    pause = share * 1e-3 * (factor if rank == size - 1 and size > 1 else 1)
     for step in range(steps):
         x = torch.randn(share, 16)
         loss = F.cross_entropy(model(x), torch.randint(0, 10, (share,)))
-        time.sleep(pause)
+        for _ in range(share):
+            time.sleep(1e-3 * slowness(slow, factor, rank, size))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -37,4 +45,4 @@ def main(steps, factor):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]))
+    main(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]))

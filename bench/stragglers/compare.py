@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One of four workers computes 2, 4 and 10 times slower: samples/s against the sum of their speeds.
+"""One of four workers computes 2, 4 and 10 times slower, or all of them for an eighth of the time:
+samples/s against the sum of their speeds.
 
 muster shares slices out by measured speed, or (for comparison) evenly; PyTorch DDP always evenly. What
 stands for computing is a sleep, so that four workers fit on any machine. The rate is that of the second
@@ -18,15 +19,15 @@ WORKERS = 4
 STEPS = 60
 
 
-def muster(options, ranks, factor, sharing):
-    text = harness.run([options.build / "bench/stragglers/muster_bench_stragglers", ranks, factor, sharing,
-                        STEPS])
+def muster(options, ranks, factor, sharing, slow="last"):
+    text = harness.run([options.build / "bench/stragglers/muster_bench_stragglers", ranks, slow, factor,
+                        sharing, STEPS])
     rate, weights = text.split()
     return float(rate), weights
 
 
-def ddp(options, ranks, factor):
-    _, rows = harness.torchrun(options.python, "sleeping.py", [STEPS, factor], workers=ranks)
+def ddp(options, ranks, factor, slow="last"):
+    _, rows = harness.torchrun(options.python, "sleeping.py", [STEPS, slow, factor], workers=ranks)
     half = rows[STEPS // 2 - 1:]
     return 256 * (len(half) - 1) / (half[-1]["time"] - half[0]["time"])
 
@@ -46,6 +47,17 @@ def main():
         speeds = WORKERS - 1 + 1 / factor
         harness.table([f"{factor} ×", f"{shared:,.0f}", f"{even:,.0f}", f"{peer:,.0f}",
                        f"{speeds * alone:,.0f}", f"{100 * shared / (speeds * alone):.0f} %",
+                       f"{100 * peer / (speeds * ddp_alone):.0f} %"])
+    harness.table(["each for an eighth of the time, by", "muster, helped", "by speed alone", "evenly shared",
+                   "DDP", "sum of speeds", "reached", "DDP reaches"], ["---"] * 8)
+    for factor in (4, 10):
+        turns = [muster(options, WORKERS, factor, sharing, "hiccups") for sharing in ("helped", "shared", "even")]
+        if any(weights != expected for _, weights in turns):
+            raise SystemExit("other weights")
+        peer = ddp(options, WORKERS, factor, "hiccups")
+        speeds = WORKERS * (7 + 1 / factor) / 8
+        harness.table([f"{factor} ×", *(f"{rate:,.0f}" for rate, _ in turns), f"{peer:,.0f}",
+                       f"{speeds * alone:,.0f}", f"{100 * turns[0][0] / (speeds * alone):.0f} %",
                        f"{100 * peer / (speeds * ddp_alone):.0f} %"])
 
 

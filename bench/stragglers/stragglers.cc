@@ -1,16 +1,20 @@
-// stragglers RANKS FACTOR SHARING STEPS: one of RANKS workers computes FACTOR times slower; SHARING
-// is "shared" (slices by speed) or "even". Trainer, strategy, data and sums are the real ones; what
-// stands for the computing of a sample is a sleep of 1 ms, so that more workers than cores can be
-// compared. Prints the samples/s of the second half of the steps and a hash of the weights.
+// stragglers RANKS SLOW FACTOR SHARING STEPS: SLOW is "last" (the last of RANKS workers computes
+// FACTOR times slower) or "hiccups" (each worker does for an eighth of the time, 100 ms each);
+// SHARING is "shared" (slices by speed), "even", or "helped" (by speed, and who waits computes for
+// who is late). Trainer, strategy, data and sums are the real ones; what stands for the computing
+// of a sample is a sleep of 1 ms, so that more workers than cores can be compared. Prints the
+// samples/s of the second half of the steps and a hash of the weights.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstring>
+#include <functional>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "muster/base/hash.h"
+#include "muster/base/random.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/mlp.h"
 #include "muster/models/model.h"
@@ -41,10 +45,24 @@ class Numbers final : public data::Source {
                                              {"label", DType::kI64, {}}};
 };
 
-std::unique_ptr<models::Model> sleeping_model(double factor) {
+// How much slower one is at present.
+using Slowness = std::function<double()>;
+
+Slowness hiccups(std::int32_t rank, double factor) {
+  return [rank, factor] {
+    const auto window =
+        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(100);
+    const RandomStream random(1, "hiccups", static_cast<std::uint64_t>(window),
+                              static_cast<std::uint64_t>(rank));
+    return random.below(0, 8) == 0 ? factor : 1.0;
+  };
+}
+
+std::unique_ptr<models::Model> sleeping_model(const Slowness& slowness) {
   const auto blocks = [] { return models::build_mlp({.inputs = kWidth, .hidden = {64}}); };
-  const auto loss = [factor](const torch::Tensor& logits, const torch::Tensor& target) {
-    std::this_thread::sleep_for(factor * static_cast<double>(target.size(0)) * kPerSample);
+  const auto loss = [slowness](const torch::Tensor& logits, const torch::Tensor& target) {
+    for (std::int64_t sample = 0; sample < target.size(0); ++sample)
+      std::this_thread::sleep_for(slowness() * kPerSample);
     return models::cross_entropy_sum(logits, target);
   };
   auto model = std::make_unique<models::Model>("sleeping", blocks, loss);
@@ -52,15 +70,15 @@ std::unique_ptr<models::Model> sleeping_model(double factor) {
   return model;
 }
 
-std::unique_ptr<parallel::DataParallel> strategy_of(double factor) {
-  auto model = sleeping_model(factor);
+std::unique_ptr<parallel::DataParallel> strategy_of(const Slowness& slowness, bool backup) {
+  auto model = sleeping_model(slowness);
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& p : model->parameters())
     parameters.push_back({p.name, p.tensor, p.decays});
   auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters).value();
   return std::make_unique<parallel::DataParallel>(
       std::move(model), std::move(optimizer),
-      parallel::DataParallelOptions{.virtual_workers = kSlices}, system_clock());
+      parallel::DataParallelOptions{.virtual_workers = kSlices, .backup = backup}, system_clock());
 }
 
 class OneGeneration final : public train::Generations {
@@ -99,9 +117,10 @@ struct Outcome {
   std::string hash;
 };
 
-Outcome train_rank(const std::shared_ptr<comm::Communicator>& communicator, double factor,
-                   bool shares, std::int64_t steps) {
-  auto strategy = strategy_of(factor);
+Outcome train_rank(const std::shared_ptr<comm::Communicator>& communicator,
+                   const Slowness& slowness, std::string_view sharing, std::int64_t steps) {
+  const bool helps = sharing == "helped";
+  auto strategy = strategy_of(slowness, helps);
   OneGeneration generations(communicator);
   observe::Hub hub;
   const auto times = std::make_shared<Times>();
@@ -115,7 +134,8 @@ Outcome train_rank(const std::shared_ptr<comm::Communicator>& communicator, doub
   options.evaluation.every = job::Interval::never();
   options.checkpoint.every = job::Interval::never();
   options.checkpoint.at_end = false;
-  options.stragglers.rebalance = shares;
+  options.stragglers.rebalance = sharing != "even";
+  options.stragglers.backup = helps;
   options.slices = kSlices;
   options.active = communicator->group().size;
   const auto open = [&](const data::Cursor& cursor, std::vector<SliceIndex> own, std::int32_t) {
@@ -144,14 +164,17 @@ Outcome train_rank(const std::shared_ptr<comm::Communicator>& communicator, doub
           to_hex(hash.finish())};
 }
 
-int run(std::int32_t ranks, double factor, bool shares, std::int64_t steps) {
+int run(std::int32_t ranks, std::string_view slow, double factor, std::string_view sharing,
+        std::int64_t steps) {
   const auto communicators = comm::create_loopback(ranks);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   std::vector<std::jthread> threads;
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-    const bool is_slow = rank + 1 == outcomes.size() && ranks > 1;
-    threads.emplace_back([&, rank, is_slow] {
-      outcomes[rank] = train_rank(communicators[rank], is_slow ? factor : 1.0, shares, steps);
+    const double always = rank + 1 == outcomes.size() && ranks > 1 ? factor : 1.0;
+    const Slowness slowness = slow == "hiccups" ? hiccups(static_cast<std::int32_t>(rank), factor)
+                                                : Slowness([always] { return always; });
+    threads.emplace_back([&, rank, slowness] {
+      outcomes[rank] = train_rank(communicators[rank], slowness, sharing, steps);
     });
   }
   threads.clear();
@@ -163,11 +186,10 @@ int run(std::int32_t ranks, double factor, bool shares, std::int64_t steps) {
 }  // namespace muster
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    fmt::print(stderr, "usage: stragglers RANKS FACTOR shared|even STEPS\n");
+  if (argc != 6) {
+    fmt::print(stderr, "usage: stragglers RANKS last|hiccups FACTOR shared|even|helped STEPS\n");
     return 2;
   }
   at::set_num_threads(1);
-  return muster::run(std::atoi(argv[1]), std::atof(argv[2]), std::strcmp(argv[3], "shared") == 0,
-                     std::atoll(argv[4]));
+  return muster::run(std::atoi(argv[1]), argv[2], std::atof(argv[3]), argv[4], std::atoll(argv[5]));
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -117,6 +118,7 @@ class Trainer {
   Status take_up(Assignment assignment);
   void measure_pace(const data::StepBatch& batch, const parallel::StepReport& report,
                     Duration whole);
+  void tell_backups();
   Duration patience() const;
   Result<data::StepBatch> load_slice(SliceIndex slice) const;
   Status compare_paces();
@@ -162,9 +164,10 @@ class Trainer {
   Assignment assignment_;
   PaceMeter meter_;
   StragglerWatch stragglers_;
-  std::int64_t compares_at_ = 0;       // not before this step, on all ranks
-  std::int32_t changes_in_a_row_ = 0;  // comparisons by which slices changed hands
-  TimePoint paces_due_{};              // by the first rank's clock
+  std::int64_t compares_at_ = 0;                   // not before this step, on all ranks
+  std::map<std::int32_t, std::uint32_t> backups_;  // by worker: its slices that others computed
+  std::int32_t changes_in_a_row_ = 0;              // comparisons by which slices changed hands
+  TimePoint paces_due_{};                          // by the first rank's clock
   ReplicaGuard guard_;
   std::unique_ptr<data::BatchStream> stream_;
   bool finishing_ = false;                 // the stream holds what a failed step lacks

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "muster/base/check.h"
 #include "muster/train/trainer.h"
@@ -32,6 +34,17 @@ void Trainer::measure_pace(const data::StepBatch& batch, const parallel::StepRep
               .input = batch.waited,
               .waiting = report.times.exposed_communication,
               .whole = whole});
+}
+
+// Whenever they have doubled: seldom, if they are many.
+void Trainer::tell_backups() {
+  for (const Pace& pace : position_.paces) {
+    std::uint32_t& sum = backups_[pace.worker];
+    const std::uint32_t before = std::exchange(sum, sum + static_cast<std::uint32_t>(pace.backups));
+    if (std::bit_width(sum) > std::bit_width(before))
+      tell_of_worker(pace.worker, observe::Severity::kNote,
+                     fmt::format("was late: others computed {} of its slices so far", sum));
+  }
 }
 
 // How long to wait for others before computing slices for them: as usual, and one slice more.
@@ -81,10 +94,7 @@ Status Trainer::compare_paces() {
   const StragglerWatch::News news = stragglers_.observe(position_.paces);
   for (const Straggler& straggler : news.slow)
     tell_of_worker(straggler.worker, observe::Severity::kWarning, describe(straggler));
-  for (const Pace& pace : position_.paces)
-    if (pace.backups > 0)
-      tell_of_worker(pace.worker, observe::Severity::kNote,
-                     fmt::format("was late: others computed {} of its slices", pace.backups));
+  tell_backups();
   for (const std::int32_t worker : news.recovered)
     tell_of_worker(worker, observe::Severity::kNote, "keeps pace again");
   for (const std::int32_t worker : news.to_go) {
