@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """A worker joins two others that train: how long they stand still.
 
-One of three workers is killed; the one that is started for it joins when it is ready. The stall is the
-time between the two committed steps around the change, less that of a step as three workers run it.
+One of three workers is killed; the one that is started for it joins when it is ready. The others stand
+still twice: where the generation changes, and where the newcomer, which has got the state beside their
+training, takes over slices. Each is the time of that step less the usual one, of two workers before the
+change and of three after it; the longer one counts.
 
 Usage: bench/join.py [--build build/release] [--repetitions 5]
 """
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -31,6 +34,17 @@ def first_steps(folder):
     return first
 
 
+def begins_to_compute(folder, worker):
+    """The steps from which on newcomers computed."""
+    steps = []
+    for path in folder.glob("*/latest/metrics.jsonl"):
+        for line in path.read_text().split("\n")[:-1]:
+            found = re.search(rf"worker {worker} got the state .* from step (\d+) on", line)
+            if found:
+                steps.append(int(found.group(1)))
+    return steps
+
+
 def stalls(options, job):
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
@@ -47,11 +61,14 @@ def stalls(options, job):
             os.kill(children(process.pid, "muster-worker")[2], signal.SIGKILL)
             new = 3 + 2 * joined  # one generation without it, one with the new one
             follower.wait(lambda rows: new in first_steps(folder))
-            first = first_steps(folder)[new]
-            rows = follower.wait(lambda rows: rows[-1][0] >= first + STEPS_AFTER)
-            at = next(i for i, row in enumerate(rows) if row[0] == first)
-            usual = statistics.median(intervals(rows[at + 1:at + STEPS_AFTER]))
-            found.append((rows[at][1] - rows[at - 1][1] - usual, usual))
+            follower.wait(lambda rows: len(begins_to_compute(folder, 2)) > joined)
+            first, computes = first_steps(folder)[new], begins_to_compute(folder, 2)[joined]
+            rows = follower.wait(lambda rows: rows[-1][0] >= computes + STEPS_AFTER)
+            time_of = dict(rows)
+            two = statistics.median(time_of[step] - time_of[step - 1] for step in range(first - 6, first))
+            three = statistics.median(intervals(rows[-STEPS_AFTER:]))
+            found.append((max(time_of[first] - time_of[first - 1] - two,
+                              time_of[computes] - time_of[computes - 1] - three), three))
         process.send_signal(signal.SIGINT)
         if process.wait(timeout=60) != 130:
             raise SystemExit(f"muster ended with {process.returncode}")

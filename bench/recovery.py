@@ -6,13 +6,18 @@ committed steps around the death, less that of a step as the survivors run it. N
 meanwhile. torchrun starts its two workers again from a checkpoint of every 20 steps. Afterwards the
 ledger holds every sample once.
 
+Where torchft is installed (script/torchft.txt says how), it is killed as well: one of two replicas, with
+a join time-out of 1 s instead of 60.
+
 Usage: bench/recovery.py [--build build/release] [--repetitions 2]
 """
+import contextlib
 import json
 import os
 import pathlib
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -23,6 +28,7 @@ import harness
 STEPS_BETWEEN = 8
 PATIENCE_S = 40
 TORCHRUN_KILLS = 5
+TORCHFT = harness.ROOT / ".deps/torchft"
 
 
 def children(pid, name):
@@ -131,6 +137,50 @@ def torchrun(options, rank):
             subprocess.run(["pkill", "-KILL", "-f", str(log)], check=False)  # they have groups of their own
 
 
+def torchft_environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
+            "PYTHONPATH": f"{TORCHFT}:{harness.PEERS}"}
+
+
+@contextlib.contextmanager
+def started(options, *command):
+    process = subprocess.Popen([str(word) for word in (options.python, *command)], env=torchft_environment(),
+                               cwd=harness.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def torchft(options):
+    """(from the kill of the second replica to the next step of the first, a step's time)"""
+    with tempfile.TemporaryDirectory() as place, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        program = "from torchft._torchft import lighthouse_main; lighthouse_main()"
+        script = pathlib.Path(place) / "lighthouse.py"
+        script.write_text(program)
+        logs = [pathlib.Path(place) / f"rows-{replica}" for replica in (0, 1)]
+        for log in logs:
+            log.touch()
+        replicas = [(harness.PEERS / "torchft_replica.py", 256, replica, 2, f"http://localhost:{port}", log)
+                    for replica, log in enumerate(logs)]
+        with started(options, script, "--min_replicas", 1, "--join_timeout_ms", 1000, "--bind", f"[::]:{port}"), \
+                started(options, *replicas[0]), started(options, *replicas[1]) as victim:
+            def rows_of(log):
+                return [tuple(json.loads(line)) for line in log.read_text().split("\n")[:-1]]
+            Follower(lambda: rows_of(logs[1])).wait(lambda rows: len(rows) > 2 * STEPS_BETWEEN)
+            survivor = Follower(lambda: rows_of(logs[0]))
+            killed = time.time()
+            victim.kill()
+            rows = survivor.wait(lambda rows: rows[-1][1] > killed)
+            again = next(at for _, at in rows if at > killed)
+            rows = survivor.wait(lambda rows: rows[-1][1] > again + 2)
+            return again - killed, statistics.median(intervals(rows[-STEPS_BETWEEN:]))
+
+
 def percentile(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
@@ -165,6 +215,14 @@ def main():
                        f"2–8 workers ({len(beyond)} kills): p50 (p99), against torchrun ({len(peer)} kills)",
                        f"{1e3 * half:.0f} ({1e3 * most:.0f})", f"{1e3 * theirs:,.0f}",
                        f"{theirs / half:.0f} × sooner", "p50 ≤ 100, p99 ≤ 500; ≥ 20 ×"))
+    if TORCHFT.exists():
+        tries = [torchft(options) for _ in range(TORCHRUN_KILLS)]
+        harness.say("torchft: " + ", ".join(f"{one[0]:.2f} s" for one in tries))
+        theirs = statistics.median(one[0] - one[1] for one in tries)
+        for job, deaths in ours.items():
+            half = percentile([max(one[0], 0.001) for one in deaths], 0.5)
+            harness.table((f"the same, {job.split('.')[0]}, against torchft ({len(tries)} kills)", f"{1e3 * half:.0f}",
+                           f"{1e3 * theirs:,.0f}", f"{theirs / half:.0f} × sooner", "≥ 5 ×"))
     lost = [one[1] for one in peer]
     raw = [one[1] for deaths in ours.values() for one in deaths]
     harness.table(("ms from SIGKILL to the next committed step, whole, both models", harness.describe_times(raw),
