@@ -169,10 +169,12 @@ Status Trainer::settle() {
     // After going back steps come again that were evaluated and saved already.
     const bool evaluates = evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate);
     if (evaluates && (!position_.evaluated || *position_.evaluated < step)) MUSTER_TRY(evaluate());
-    owes_save_ |= checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
-    const bool due = owes_save_ && (!saved_ || *saved_ < step);
+    const bool saves =
+        owes_save_ || checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
+    const bool due = saves && (!saved_ || *saved_ < step);
     const bool best = improved_ && position_.evaluated == step && options_.evaluation.keep_best;
     // A training that runs away must not replace the checkpoints from before.
+    owes_save_ = due && divergence_.doubtful();
     if ((due || best) && !divergence_.doubtful()) MUSTER_TRY(save(best));
   }
   position_.settled = true;
@@ -292,7 +294,6 @@ void Trainer::note_evaluation(double value) {
 Status Trainer::save(bool best) {
   parts_.now_doing(progress_.committed, "saving a checkpoint");
   saved_ = progress_.committed;
-  owes_save_ = false;
   const TimePoint began = parts_.clock.now();
   checkpoint_due_.restart(began);
   Status begun = parts_.checkpoints.save(progress_, parts_.strategy, best);
