@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What being able to lose a worker costs while none is lost: the fashion model on 2 workers, elastic (the
-default) and with a fixed membership.
+default: own sums kept, replicas and paces compared), and fixed, without any of that.
 
 Usage: bench/elastic_cost.py [--build build/release] [--repetitions 4] [--steps 60]
 """
@@ -11,7 +11,8 @@ WARM_UP = 10
 
 def main():
     options = harness.options(__doc__, repetitions=4, steps=60)
-    sides = {"elastic": [], "fixed": ["workers.min_workers=2", "workers.max_restarts=0"]}
+    sides = {"elastic": [], "fixed": ["workers.min_workers=2", "workers.max_restarts=0", "replicas.compare_every=never",
+                                       "stragglers.compare_every=86400s"]}
     rates = {name: [] for name in sides}
     losses = {}
 
