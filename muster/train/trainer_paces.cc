@@ -16,7 +16,7 @@ namespace {
 // have been a bad one. Change upon change is noise, which longer and longer windows even out.
 constexpr std::int64_t kFewestSteps = 5;
 constexpr std::int64_t kStepsAfterChange = 3;
-constexpr std::int32_t kMostDoublings = 8;
+constexpr std::int32_t kMostDoublings = 4;
 // What a step has to gain by it before slices change hands: more than that costs, and than noise.
 constexpr double kWorthwhile = 0.9;
 constexpr double kWorthwhileSeconds = 300e-6;

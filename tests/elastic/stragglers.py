@@ -74,7 +74,7 @@ def main():
 
         run, output = train_slowed(muster, folder, job, "helped", "stragglers.rebalance=false",
                                    "stragglers.backup=true")
-        check_order(output, r"worker 1 \(pid \d+ on \S+\) was late: others computed \d+ of its slices")
+        # Whether anybody was late enough to be helped is up to the machine; the unit tests force it.
         assert runs.weights(run, STEPS) == expected, "other weights after others computed slices"
 
         run, output = train_slowed(muster, folder, job, "evicted", "stragglers.evict_factor=2")
