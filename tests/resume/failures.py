@@ -113,16 +113,29 @@ def numbers_run_away(muster, folder):
 
 
 def loss_runs_away(muster, folder):
-    """Without a NaN: checkpoints of that time must not replace the good ones before."""
+    """Long before there is a NaN: checkpoints of that time must not replace the good ones before."""
     job = runs.write_job(folder, "mlp", steps=400)
     code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
         "optimizer.learning_rate=2000", "schedule.type=linear", "schedule.warmup=300 steps",
         "checkpoint.every=2 steps")))
-    expect(code, 4, output, "learning rate", "more than 10 times the run's first")
+    expect(code, 4, output, "learning rate")
     run = runs.latest(folder)
     loss = {row["step"]: row["train/loss"] for row in runs.rows(run) if "train/loss" in row}
     saved = [int(path.name[5:13]) for path in run.glob("checkpoints/step-*")]
     assert saved and max(loss[step] for step in saved) <= 10 * loss[1], (saved, loss)
+
+
+def stops_early(muster, folder):
+    """Nothing is learnt, so nothing gets better; the first checkpoint stays the best, and is kept."""
+    job = runs.write_job(folder, "mlp", steps=400)
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
+        "optimizer.learning_rate=1e-15", "optimizer.weight_decay=0", "evaluation.every=10 steps",
+        "evaluation.early_stop_patience=3", "checkpoint.every=10 steps", "checkpoint.keep=1")))
+    expect(code, 0, output, "stopped early")
+    run = runs.latest(folder)
+    assert [step for step, *_ in runs.evaluations(run)] == [10, 20, 30, 40], output
+    kept = sorted(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
+    assert kept == [10, 40], kept
 
 
 def missing_instructions(muster, folder):
@@ -291,7 +304,7 @@ def left_in_shared_memory():
     return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
 
 
-CASES = [missing_data, missing_instructions, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
+CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          loss_runs_away, full_disk, another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed,
          interrupted, all_signalled, nobody_reads_along, interrupted_twice]

@@ -163,6 +163,10 @@ def rows(run):
     return records(run, "metrics")
 
 
+def evaluations(run):
+    return [(row["step"], row["eval/loss"], row["eval/accuracy"]) for row in rows(run) if "eval/loss" in row]
+
+
 def wait_for_newcomer(run, worker):
     """Until it has the state, so that it can go on without the others."""
     def has_state():

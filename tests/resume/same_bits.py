@@ -1,4 +1,5 @@
-"""The weights after 200 steps do not depend on how many workers and lanes computed them."""
+"""The weights after 200 steps, and what evaluations found, do not depend on how many workers and lanes
+computed them."""
 import runs
 
 arguments = runs.arguments("--model")
@@ -9,6 +10,8 @@ with runs.workplace() as folder:
     for workers, lanes in [(w, lanes) for w in (1, 2, 3, 4, 5, 7) for lanes in (1, 2)]:
         runs.train(arguments.muster, job, "--workers", str(workers), "--set", f"training.lanes={lanes}")
         found = runs.weights(runs.latest(folder), 200)
+        found["evaluations"] = runs.evaluations(runs.latest(folder))
+        assert len(found["evaluations"]) == 4, found
         expected = expected or found
         assert found == expected, f"{workers} workers, {lanes} lanes: {found} instead of {expected}"
         print(f"{workers} workers, {lanes} lanes: {found['model.safetensors'][:16]}", flush=True)
