@@ -94,7 +94,7 @@ TEST_P(Conformance, OrderedAllReduceHasTheSameBitsAtEverySize) {
     const Ranks ranks = create(size);
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16})
       for (const std::int32_t number : {5, 8, 13}) {
-        for (const std::int64_t count : {0, 1, 3, 1000, 20011}) {
+        for (const std::int64_t count : {0, 1, 3, 1000, 65537}) {
           if (count > 1000 && dtype != DType::kF32) continue;
           const Leaves leaves(dtype, count, number);
           const Bytes expected = leaves.sum({0, number});
