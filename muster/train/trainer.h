@@ -122,7 +122,7 @@ class Trainer {
   Duration patience() const;
   Result<data::StepBatch> load_slice(SliceIndex slice) const;
   Status compare_paces();
-  Status rebalance();
+  Status rebalance(const std::vector<Pace>& before);
   bool compares_replicas() const;
   bool replicas_due() const;
   bool guards_memory() const;

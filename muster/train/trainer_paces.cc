@@ -87,7 +87,8 @@ Status Trainer::compare_paces() {
   }
   MUSTER_ASSIGN(auto paces, exchange_paces(communicator, mine, op_for("comparing paces")));
   between_.comparing += parts_.clock.now() - began;
-  position_.paces = with_memory(std::move(paces), position_.paces);
+  const std::vector<Pace> before = position_.paces;
+  position_.paces = with_memory(std::move(paces), before);
   compares_at_ = to_int(progress_.committed) + kFewestSteps;
   paces_due_ = parts_.clock.now() + options_.stragglers.compare_every;
   if (std::ranges::any_of(position_.paces, &Pace::stop)) position_.next = Next::kStop;
@@ -102,7 +103,7 @@ Status Trainer::compare_paces() {
                    "stays too slow (stragglers.evict_factor): it is told to go");
     if (worker == me) parts_.generations.resign();
   }
-  return options_.stragglers.rebalance ? rebalance() : ok();
+  return options_.stragglers.rebalance ? rebalance(before) : ok();
 }
 
 // As paces say; those not known, and all of them without rebalancing, count as equal.
@@ -120,11 +121,16 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
                              workers);
 }
 
-Status Trainer::rebalance() {
+// What the comparison before says as well: a disturbance seldom lasts for two of them.
+Status Trainer::rebalance(const std::vector<Pace>& before) {
   Assignment better = share(assignment_.workers);
   const double now = computing_seconds(assignment_.counts(), position_.paces);
   const double then = computing_seconds(better.counts(), position_.paces);
-  if (then > kWorthwhile * now || now - then < kWorthwhileSeconds) {
+  const bool lasts =
+      std::ranges::equal(before, position_.paces, {}, &Pace::worker, &Pace::worker) &&
+      computing_seconds(better.counts(), before) <=
+          kWorthwhile * computing_seconds(assignment_.counts(), before);
+  if (!lasts || then > kWorthwhile * now || now - then < kWorthwhileSeconds) {
     changes_in_a_row_ = 0;
     return ok();
   }

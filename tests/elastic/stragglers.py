@@ -42,7 +42,7 @@ def train_slowed(muster, folder, job, name, *settings):
     process = runs.start(muster, job, "--workers", "3", *flags)
     run = runs.wait_for_step(process, folder, 50, name)
     with slowed(runs.workers_of(process)[1]):
-        runs.wait_for_step(process, folder, STEPS * 2 // 3, name)
+        runs.wait_for_step(process, folder, STEPS // 3, name)
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"
     return run, output
