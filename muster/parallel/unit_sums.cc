@@ -22,7 +22,7 @@ void UnitSums::add(std::int32_t, std::int32_t slot, std::span<const float> value
   if (pass == 0)
     std::copy(values.begin(), values.end(), to);
   else
-    std::transform(values.begin(), values.end(), to, to, [](float a, float b) { return b + a; });
+    std::transform(values.begin(), values.end(), to, to, std::plus<>());
 }
 
 void UnitSums::deliver(std::span<const float> floats, std::int32_t unit, GradientSink& to) const {

@@ -76,9 +76,8 @@ StateTransfer::StateTransfer(std::shared_ptr<comm::Communicator> communicator, s
 
 StateTransfer::~StateTransfer() {
   if (const auto over = done(); over && !*over)
-    communicator_->abort(fail(ErrorCode::kCancelled,
-                              "[train/join] the newcomers' state is not "
-                              "needed any more"));
+    communicator_->abort(
+        fail(ErrorCode::kCancelled, "[train/join] the newcomers' state is not needed any more"));
   thread_.join();
 }
 

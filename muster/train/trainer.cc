@@ -128,7 +128,7 @@ Status Trainer::one_step() {
                                   return parts_.checkpoints.wait_until_copied() +
                                          (transfer_ ? transfer_->wait_until_copied() : Duration{});
                                 },
-                            .patience = patience(),
+                            .patience = backup ? patience() : Duration{},
                             .load_slice = backup}));
   progress_.committed = step;
   progress_.cursor = batch->after;
@@ -157,8 +157,8 @@ Status Trainer::one_step() {
 
 Status Trainer::settle() {
   const Step step = progress_.committed;
-  const bool all_must_agree = compares_replicas() && replicas_due();
-  if (transfer_ && (due_by_flag(parallel::Flag::kCaughtUp) || all_must_agree))
+  const auto all_must_agree = [this] { return compares_replicas() && replicas_due(); };
+  if (transfer_ && (due_by_flag(parallel::Flag::kCaughtUp) || all_must_agree()))
     return complete_transfer();
   MUSTER_ASSIGN(const bool stands, compare_replicas());
   if (!stands) return ok();
