@@ -36,6 +36,15 @@ void Work::on_done(std::function<void(const Status&)> then) const {
   then(*state_->outcome_);  // never changes once set
 }
 
+Status wait_for_all(const std::vector<Work>& works) {
+  Status outcome = ok();
+  for (const Work& work : works) {
+    Status status = work.wait();
+    if (!status && outcome) outcome = std::move(status);
+  }
+  return outcome;
+}
+
 void WorkState::finish(Status status) {
   std::vector<std::function<void(const Status&)>> then;
   {

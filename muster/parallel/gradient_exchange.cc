@@ -140,12 +140,7 @@ Status GradientExchange::finish() {
     MUSTER_CHECK(next_ == ready_.size(), "every slot of every unit was added");
     works.swap(works_);
   }
-  Status outcome = ok();
-  for (const comm::Work& work : works) {
-    Status status = work.wait();  // all of them: the buffers must be at rest before they are reused
-    if (!status && outcome) outcome = std::move(status);
-  }
-  return outcome;
+  return comm::wait_for_all(works);  // the buffers must be at rest before they are reused
 }
 
 std::span<float> GradientExchange::sum(std::int32_t slot) const {

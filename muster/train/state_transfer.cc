@@ -42,16 +42,6 @@ comm::LeafRange share_of(const std::vector<NamedTensor>& pieces, std::int32_t gi
   return comm::even_share(static_cast<std::int32_t>(pieces.size()), givers, giver);
 }
 
-// All of them, whatever becomes of one: their memory is at rest then.
-Status wait_for_all(const std::vector<comm::Work>& works) {
-  Status outcome = ok();
-  for (const comm::Work& work : works) {
-    Status status = work.wait();
-    if (!status && outcome) outcome = std::move(status);
-  }
-  return outcome;
-}
-
 }  // namespace
 
 StateTransfer::StateTransfer(std::shared_ptr<comm::Communicator> communicator, std::int32_t givers,
@@ -95,7 +85,7 @@ Status StateTransfer::give() {
       works.push_back(communicator_->submit(
           comm::Send{.tensor = piece.tensor, .to = Rank{taker}, .tag = kState}, op_));
     }
-    MUSTER_TRY(wait_for_all(works));
+    MUSTER_TRY(comm::wait_for_all(works));
   }
   return me() == 0 ? hear_of_takers() : ok();
 }
@@ -112,7 +102,7 @@ Status StateTransfer::take() {
           comm::Recv{.tensor = piece.tensor, .from = Rank{giver}, .tag = kState}, op_));
     }
     more = static_cast<std::int32_t>(works.size());
-    MUSTER_TRY(wait_for_all(works));
+    MUSTER_TRY(comm::wait_for_all(works));
   }
   return ok();
 }
@@ -127,7 +117,7 @@ Status StateTransfer::hear_of_takers() {
     works.push_back(communicator_->submit(
         comm::Recv{.tensor = view_of(byte), .from = Rank{givers_ + taker}, .tag = kCaughtUp}, op));
   }
-  return wait_for_all(works);
+  return comm::wait_for_all(works);
 }
 
 Status StateTransfer::tell_caught_up() {
