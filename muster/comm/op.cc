@@ -43,9 +43,15 @@ std::string describe(const Op& op) {
                       : fmt::format(" {} {}", name(o.reduce), describe(o.buffer));
       },
       [](const ReduceScatter& o) {
-        return fmt::format(" {} {}", name(o.reduce), describe(o.output));
+        if (!o.shards) return fmt::format(" {} {}", name(o.reduce), describe(o.output));
+        return o.tree ? fmt::format(" sum in the tree of {} leaves, to shards of {}",
+                                    o.tree->leaves(), describe(o.input))
+                      : fmt::format(" {} to shards of {}", name(o.reduce), describe(o.input));
       },
-      [](const AllGather& o) { return fmt::format(" {}", describe(o.input)); },
+      [](const AllGather& o) {
+        return o.shards ? fmt::format(" of shards of {}", describe(o.output))
+                        : fmt::format(" {}", describe(o.input));
+      },
       [](const Broadcast& o) {
         return fmt::format(" {} from rank {}", describe(o.buffer), to_int(o.root));
       },
@@ -62,11 +68,14 @@ std::string describe(const Op& op) {
 }
 
 std::string describe_for_all(const Op& op) {
-  const auto* reduce = std::get_if<AllReduce>(&op);
-  if (reduce == nullptr || !reduce->tree || reduce->buffer.shape.empty()) return describe(op);
-  AllReduce row = *reduce;
-  row.buffer.shape.erase(row.buffer.shape.begin());
-  return describe(Op(std::move(row)));
+  Op row = op;
+  TensorView* rows = nullptr;
+  if (auto* reduce = std::get_if<AllReduce>(&row); reduce != nullptr && reduce->tree)
+    rows = &reduce->buffer;
+  if (auto* scatter = std::get_if<ReduceScatter>(&row); scatter != nullptr && scatter->tree)
+    rows = &scatter->input;
+  if (rows != nullptr && !rows->shape.empty()) rows->shape.erase(rows->shape.begin());
+  return describe(row);
 }
 
 }  // namespace muster::comm

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/ids.h"
@@ -19,6 +20,20 @@ namespace muster::comm {
 
 // kAvg divides by the group's size after summing; on integers it rounds towards zero.
 enum class Reduce : std::uint8_t { kSum, kAvg, kMin, kMax, kProduct };
+
+// How a row of elements is cut among the ranks, in any sizes: rank r has [begin[r], begin[r + 1]).
+struct Shards {
+  std::vector<std::int64_t> begin;  // of each rank's, ascending from 0, and the end of the last
+
+  std::int32_t size() const noexcept { return static_cast<std::int32_t>(begin.size()) - 1; }
+  std::int64_t count() const noexcept { return begin.back(); }  // of the row
+  std::int64_t begin_of(Rank rank) const noexcept {
+    return begin[static_cast<std::size_t>(to_int(rank))];
+  }
+  std::int64_t count_of(Rank rank) const noexcept {
+    return begin[static_cast<std::size_t>(to_int(rank)) + 1] - begin_of(rank);
+  }
+};
 
 // In place: afterwards every rank's buffer holds the reduction over all ranks.
 // With a tree (ordered mode, see sum_tree.h), `buffer` is [rows(rank), …]: row i holds the
@@ -32,16 +47,24 @@ struct AllReduce {
 };
 
 // input: [size * output], rank-major; rank r receives the reduction of block r.
+// With shards, input is [1, count], or with a tree [rows(rank), count] as for AllReduce, and rank r
+// receives its shard of the row; output may be where that shard lies in row 0 of input, whose other
+// elements stay undefined.
 struct ReduceScatter {
   TensorView output;
   TensorView input;
   Reduce reduce = Reduce::kSum;
+  std::shared_ptr<const Shards> shards = nullptr;  // none: blocks of one size
+  std::shared_ptr<const SumTree> tree = nullptr;   // with shards only
 };
 
 // output: [size * input], rank-major: block r is rank r's input.
+// With shards, output is [count], input this rank's shard, which may lie where it belongs in output
+// already.
 struct AllGather {
   TensorView output;
   TensorView input;
+  std::shared_ptr<const Shards> shards = nullptr;  // none: blocks of one size
 };
 
 struct Broadcast {  // in place

@@ -64,10 +64,17 @@ Schedule all_reduce_schedule(Algorithm algorithm, Position me, std::int64_t coun
 // owner of an element range collects it from every part and finishes the tree; then an all-gather.
 Schedule ordered_all_reduce_schedule(const SumTree& tree, Rank rank, std::int64_t count);
 
+// The first half of that: kInput [rows(rank), shards.count()] to kOutput, this rank's shard.
+Schedule ordered_reduce_scatter_schedule(const SumTree& tree, Rank rank, const Shards& shards);
+
 // kInput [size · count] to kOutput [count]: kRing, kHalvingDoubling, kDirect.
 Schedule reduce_scatter_schedule(Algorithm algorithm, Position me, std::int64_t count);
+// The same with shards: kInput [shards.count()].
+Schedule reduce_scatter_schedule(Algorithm algorithm, Position me, const Shards& shards);
 // kInput [count] to kOutput [size · count]: kRing, kHalvingDoubling, kDirect.
 Schedule all_gather_schedule(Algorithm algorithm, Position me, std::int64_t count);
+// The same with shards: kInput, this rank's, to kOutput [shards.count()].
+Schedule all_gather_schedule(Algorithm algorithm, Position me, const Shards& shards);
 // In place on kOutput [count]: kTree, kRing (a chain), kDirect.
 Schedule broadcast_schedule(Algorithm algorithm, Position me, Rank root, std::int64_t count);
 // Both [size · count]; pairwise, n-1 messages.
@@ -77,6 +84,9 @@ Schedule barrier_schedule(Position me);
 
 // What moves a collective's bytes.
 enum class Wire : std::uint8_t { kMemory, kTcp };
+
+// What an operation moves for each rank, alike on all of them: what choose_algorithm goes by.
+std::int64_t bytes_per_rank(const Op& op, std::int32_t size) noexcept;
 
 // The algorithm for an operation of `bytes` per rank. A wish (OpOptions::algorithm) is granted
 // where the operation has such a schedule; otherwise the choice is as for kAuto. Never returns

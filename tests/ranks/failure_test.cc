@@ -206,9 +206,22 @@ TEST_P(Conformance, ImpossibleOperationsAreRefused) {
     const TensorView a = view_of(std::span(three));
     const TensorView b = view_of(std::span(ten));
     const auto tree = std::make_shared<SumTree>(4, 4);  // made for four ranks
-    const Op refused[] = {AllGather{b, a},   ReduceScatter{a, b},
-                          AllToAll{b, b},    Broadcast{a, Rank{3}},
-                          Send{a, Rank{-1}}, AllReduce{a, Reduce::kSum, tree}};
+    const auto for_two = std::make_shared<const Shards>(Shards{{0, 3, 10}});
+    const auto falling = std::make_shared<const Shards>(Shards{{0, 3, 2, 10}});
+    const auto short_of_ten = std::make_shared<const Shards>(Shards{{0, 3, 6, 9}});
+    const auto others = std::make_shared<const Shards>(Shards{{0, 4, 8, 10}});  // none has three
+    const Op refused[] = {AllGather{b, a},
+                          AllGather{b, a, for_two},
+                          AllGather{b, a, others},
+                          ReduceScatter{a, b},
+                          ReduceScatter{a, b, Reduce::kSum, for_two},
+                          ReduceScatter{a, b, Reduce::kSum, falling},
+                          ReduceScatter{a, b, Reduce::kSum, short_of_ten},
+                          ReduceScatter{a, b, Reduce::kSum, nullptr, tree},
+                          AllToAll{b, b},
+                          Broadcast{a, Rank{3}},
+                          Send{a, Rank{-1}},
+                          AllReduce{a, Reduce::kSum, tree}};
     for (const Op& op : refused) {
       const Status status = world.submit(op, {}).wait();
       ASSERT_FALSE(status) << describe(op);

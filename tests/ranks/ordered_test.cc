@@ -1,5 +1,7 @@
-// Ordered all-reduce: the bits are those of the tree, whatever the number of ranks.
+// Ordered all-reduce and reduce-scatter: the bits are those of the tree, whatever the number of
+// ranks.
 
+#include <algorithm>
 #include <cstring>
 
 #include "muster/base/random.h"
@@ -61,35 +63,74 @@ LeafOwners deal(std::int32_t leaves, std::int32_t size, bool uneven) {
   return owners;
 }
 
-void check(Communicator& world, const Leaves& leaves, const Bytes& expected, bool allocated) {
+// What one rank brings to an ordered sum.
+struct Rows {
+  std::shared_ptr<const SumTree> tree;
+  Bytes own;
+  Buffer buffer;                // allocated by the communicator, or not
+  std::span<std::byte> memory;  // [rows, count]
+  TensorView view;
+};
+
+void fill(Rows& rows, Communicator& world, const Leaves& leaves, bool allocated) {
   const auto [dtype, count] = std::pair(leaves.dtype, leaves.count);
-  const auto tree = std::make_shared<SumTree>(
+  rows.tree = std::make_shared<SumTree>(
       deal(leaves.number(), world.group().size, leaves.number() % 2 == 1), world.group().size);
-  const auto& parts = tree->parts(world.group().rank);
+  const auto& parts = rows.tree->parts(world.group().rank);
   const std::size_t row = static_cast<std::size_t>(count) * size_of(dtype);
-  const std::int32_t rows = tree->rows(world.group().rank);
-  Bytes own(static_cast<std::size_t>(rows) * row);
-  std::span<std::byte> memory = own;
-  Buffer buffer;
+  const std::int32_t number = rows.tree->rows(world.group().rank);
+  rows.own.resize(static_cast<std::size_t>(number) * row);
+  rows.memory = rows.own;
   if (allocated) {
     // Every rank allocates the same sizes: the most rows any rank may need.
     auto result = world.allocate(leaves.values.size() * row);
     ASSERT_TRUE(result) << result.error().message;
-    buffer = *result;
-    memory = buffer->subspan(0, own.size());
+    rows.buffer = *result;
+    rows.memory = rows.buffer->subspan(0, rows.own.size());
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Bytes sum = leaves.sum(parts[i]);
-    if (row > 0) std::memcpy(memory.data() + i * row, sum.data(), row);
+    if (row > 0) std::memcpy(rows.memory.data() + i * row, sum.data(), row);
   }
-  const TensorView view{dtype, {rows, count}, memory};
-  const Status status = world.submit(AllReduce{view, Reduce::kSum, tree}, {}).wait();
-  ASSERT_TRUE(status) << status.error().message;
-  EXPECT_EQ(Bytes(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(row)), expected)
-      << world.group().size << " ranks, " << leaves.number() << " leaves, count " << count;
+  rows.view = {dtype, {number, count}, rows.memory};
 }
 
-TEST_P(Conformance, OrderedAllReduceHasTheSameBitsAtEverySize) {
+void check(Communicator& world, const Leaves& leaves, const Bytes& expected, bool allocated) {
+  Rows rows;
+  fill(rows, world, leaves, allocated);
+  const Status status = world.submit(AllReduce{rows.view, Reduce::kSum, rows.tree}, {}).wait();
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(Bytes(rows.memory.begin(),
+                  rows.memory.begin() + static_cast<std::ptrdiff_t>(expected.size())),
+            expected)
+      << world.group().size << " ranks, " << leaves.number() << " leaves, count " << leaves.count;
+}
+
+// In place, to shards of which the last but one is the longest.
+void check_shards(Communicator& world, const Leaves& leaves, const Bytes& expected,
+                  bool allocated) {
+  Rows rows;
+  fill(rows, world, leaves, allocated);
+  const auto [rank, size] = std::pair(world.group().rank, world.group().size);
+  Shards shards{{0}};
+  for (std::int32_t r = 1; r < size; ++r)
+    shards.begin.push_back(r == size - 1 ? leaves.count - leaves.count / 7
+                                         : leaves.count * r / (3 * size));
+  shards.begin.push_back(leaves.count);
+  const std::size_t width = size_of(leaves.dtype);
+  const auto begin = static_cast<std::size_t>(shards.begin_of(rank)) * width;
+  const auto bytes = static_cast<std::size_t>(shards.count_of(rank)) * width;
+  const TensorView mine{leaves.dtype, {shards.count_of(rank)}, rows.memory.subspan(begin, bytes)};
+  const ReduceScatter op{mine, rows.view, Reduce::kSum,
+                         std::make_shared<const Shards>(std::move(shards)), rows.tree};
+  const Status status = world.submit(op, {}).wait();
+  ASSERT_TRUE(status) << status.error().message;
+  const std::span<const std::byte> part = std::span(expected).subspan(begin, bytes);
+  EXPECT_TRUE(std::ranges::equal(mine.bytes, part))
+      << size << " ranks, " << leaves.number() << " leaves, count " << leaves.count;
+}
+
+TEST_P(Conformance, OrderedSumsHaveTheSameBitsAtEverySize) {
   for (const std::int32_t size : kSizes) {
     const Ranks ranks = create(size);
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16})
@@ -101,6 +142,8 @@ TEST_P(Conformance, OrderedAllReduceHasTheSameBitsAtEverySize) {
           on_every_rank(ranks, [&](Communicator& world) {
             check(world, leaves, expected, false);
             check(world, leaves, expected, true);
+            check_shards(world, leaves, expected, false);
+            check_shards(world, leaves, expected, true);
           });
         }
       }

@@ -151,9 +151,9 @@ class ScheduleEngine final : public Engine {
   Status run(const Call& call) override {
     transport_->enter(call.sequence);
     const Operands operands = operands_of(call.op);
-    const Algorithm algorithm = choose_algorithm(call.op, call.options.algorithm,
-                                                 static_cast<std::int64_t>(operands.output.size()),
-                                                 group_.size, transport_->wire());
+    const Algorithm algorithm =
+        choose_algorithm(call.op, call.options.algorithm, bytes_per_rank(call.op, group_.size),
+                         group_.size, transport_->wire());
     const Schedule schedule = make_schedule(call.op, algorithm, {group_.rank, group_.size});
     Player player(*transport_, call, operands, group_.size, scratch_);
     if (auto played = player.play(schedule); !played) return told(call, std::move(played).error());

@@ -15,9 +15,16 @@ constexpr std::int64_t kRingBytes = 4 * 1024 * 1024;
 // From here a chain of pieces beats a tree of whole messages.
 constexpr std::int64_t kChainBytes = 1024 * 1024;
 
+bool in_tree(const Op& op) noexcept {
+  if (const auto* reduce = std::get_if<AllReduce>(&op)) return reduce->tree != nullptr;
+  const auto* scatter = std::get_if<ReduceScatter>(&op);
+  return scatter != nullptr && scatter->tree != nullptr;
+}
+
 bool has_schedule(const Op& op, Algorithm algorithm) noexcept {
   if (algorithm == Algorithm::kAuto) return false;
-  if (const auto* reduce = std::get_if<AllReduce>(&op)) return reduce->tree == nullptr;
+  if (in_tree(op)) return false;
+  if (std::holds_alternative<AllReduce>(op)) return true;
   if (std::holds_alternative<Broadcast>(op)) return algorithm != Algorithm::kHalvingDoubling;
   if (std::holds_alternative<ReduceScatter>(op) || std::holds_alternative<AllGather>(op))
     return algorithm != Algorithm::kTree;
@@ -30,6 +37,22 @@ Algorithm choose_broadcast(std::int64_t bytes, std::int32_t size) noexcept {
 }
 
 }  // namespace
+
+std::int64_t bytes_per_rank(const Op& op, std::int32_t size) noexcept {
+  const auto bytes = [](const TensorView& view) {
+    return static_cast<std::int64_t>(view.bytes.size());
+  };
+  const auto row = [](const Shards& shards, const TensorView& view) {
+    return shards.count() * static_cast<std::int64_t>(size_of(view.dtype));
+  };
+  if (const auto* o = std::get_if<AllReduce>(&op)) return bytes(o->buffer);
+  if (const auto* o = std::get_if<ReduceScatter>(&op))
+    return o->shards ? row(*o->shards, o->input) / size : bytes(o->output);
+  if (const auto* o = std::get_if<AllGather>(&op)) return bytes(o->output);
+  if (const auto* o = std::get_if<Broadcast>(&op)) return bytes(o->buffer);
+  if (const auto* o = std::get_if<AllToAll>(&op)) return bytes(o->output);
+  return 0;
+}
 
 Algorithm choose_algorithm(const Op& op, Algorithm wish, std::int64_t bytes, std::int32_t size,
                            Wire wire) noexcept {
@@ -49,10 +72,14 @@ Schedule make_schedule(const Op& op, Algorithm algorithm, Position me) {
     return ordered_all_reduce_schedule(*o->tree, me.rank,
                                        o->buffer.count() / o->tree->rows(me.rank));
   }
-  if (const auto* o = std::get_if<ReduceScatter>(&op))
-    return reduce_scatter_schedule(algorithm, me, o->output.count());
+  if (const auto* o = std::get_if<ReduceScatter>(&op)) {
+    if (o->tree) return ordered_reduce_scatter_schedule(*o->tree, me.rank, *o->shards);
+    return o->shards ? reduce_scatter_schedule(algorithm, me, *o->shards)
+                     : reduce_scatter_schedule(algorithm, me, o->output.count());
+  }
   if (const auto* o = std::get_if<AllGather>(&op))
-    return all_gather_schedule(algorithm, me, o->input.count());
+    return o->shards ? all_gather_schedule(algorithm, me, *o->shards)
+                     : all_gather_schedule(algorithm, me, o->input.count());
   if (const auto* o = std::get_if<Broadcast>(&op))
     return broadcast_schedule(algorithm, me, o->root, o->buffer.count());
   if (const auto* o = std::get_if<AllToAll>(&op))

@@ -55,6 +55,13 @@ inline Blocks equal_blocks(Slice first, std::int32_t size) {
   return blocks;
 }
 
+inline Blocks shard_blocks(Slice row, const Shards& shards) {
+  Blocks blocks;
+  for (std::int32_t r = 0; r < shards.size(); ++r)
+    blocks.push_back({row.space, row.begin + shards.begin_of(Rank{r}), shards.count_of(Rank{r})});
+  return blocks;
+}
+
 // The building blocks of the collectives, in place on contiguous `blocks`: afterwards block
 // `me.rank` is reduced over all ranks, or all blocks are everywhere.
 void plan_reduce_scatter(Plan& plan, Algorithm algorithm, Position me, const Blocks& blocks);

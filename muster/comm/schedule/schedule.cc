@@ -66,9 +66,10 @@ void direct_all_reduce(Plan& plan, Position me, Slice all) {
   plan.copy(all, shares[0]);
 }
 
-// Every rank's parts of my element range, in scratch, numbered as the tree numbers them.
-std::vector<Slice> collect_parts(Plan& plan, const SumTree& tree, Rank rank, std::int64_t count) {
-  const Blocks owned = even_blocks(Space::kOutput, count, tree.size());
+// Every rank's parts of my element range, in scratch, numbered as the tree numbers them. `owned`:
+// whose elements are whose, of a row of `count`.
+std::vector<Slice> collect_parts(Plan& plan, const SumTree& tree, Rank rank, const Blocks& owned,
+                                 std::int64_t count) {
   const auto row = [count](std::size_t i, Slice slice) {
     slice.begin += static_cast<std::int64_t>(i) * count;
     return slice;
@@ -94,6 +95,33 @@ std::vector<Slice> collect_parts(Plan& plan, const SumTree& tree, Rank rank, std
     }
   }
   return parts;
+}
+
+// The total of my elements, in scratch.
+Slice sum_in_order(Plan& plan, const SumTree& tree, Rank rank, const Blocks& owned,
+                   std::int64_t count) {
+  const std::vector<Slice> parts = collect_parts(plan, tree, rank, owned, count);
+  for (const auto& [left, right] : tree.sums())
+    plan.reduce(parts[static_cast<std::size_t>(left)], parts[static_cast<std::size_t>(right)]);
+  return parts[static_cast<std::size_t>(tree.total_part())];
+}
+
+// The input belongs to the caller, so the work is done on a copy of it.
+Schedule reduce_scatter(Algorithm algorithm, Position me, Slice work, const Blocks& blocks,
+                        Plan plan) {
+  const Slice& mine = blocks[static_cast<std::size_t>(to_int(me.rank))];
+  plan.copy(work, {Space::kInput, 0, work.count});
+  plan_reduce_scatter(plan, algorithm, me, blocks);
+  plan.copy({Space::kOutput, 0, mine.count}, mine);
+  return plan.take();
+}
+
+Schedule all_gather(Algorithm algorithm, Position me, const Blocks& blocks) {
+  Plan plan;
+  const Slice& mine = blocks[static_cast<std::size_t>(to_int(me.rank))];
+  plan.copy(mine, {Space::kInput, 0, mine.count});
+  plan_all_gather(plan, algorithm, me, blocks);
+  return plan.take();
 }
 
 }  // namespace
@@ -126,32 +154,40 @@ Schedule ordered_all_reduce_schedule(const SumTree& tree, Rank rank, std::int64_
   Plan plan;
   const Position me{rank, tree.size()};
   if (me.size == 1) return plan.take();  // one rank holds the whole tree: row 0 is the total
-  const std::vector<Slice> parts = collect_parts(plan, tree, rank, count);
-  for (const auto& [left, right] : tree.sums())
-    plan.reduce(parts[static_cast<std::size_t>(left)], parts[static_cast<std::size_t>(right)]);
   const Blocks owned = even_blocks(Space::kOutput, count, me.size);
   plan.copy(owned[static_cast<std::size_t>(to_int(rank))],
-            parts[static_cast<std::size_t>(tree.total_part())]);
+            sum_in_order(plan, tree, rank, owned, count));
   plan_all_gather(plan, Algorithm::kDirect, me, owned);
+  return plan.take();
+}
+
+Schedule ordered_reduce_scatter_schedule(const SumTree& tree, Rank rank, const Shards& shards) {
+  Plan plan;
+  const Blocks owned = shard_blocks({Space::kInput, 0, shards.count()}, shards);
+  plan.copy({Space::kOutput, 0, shards.count_of(rank)},
+            sum_in_order(plan, tree, rank, owned, shards.count()));
   return plan.take();
 }
 
 Schedule reduce_scatter_schedule(Algorithm algorithm, Position me, std::int64_t count) {
   Plan plan;
-  const Slice work = plan.scratch(me.size * count);  // the input belongs to the caller
+  const Slice work = plan.scratch(me.size * count);
   const Blocks blocks = equal_blocks({work.space, work.begin, count}, me.size);
-  plan.copy(work, {Space::kInput, 0, work.count});
-  plan_reduce_scatter(plan, algorithm, me, blocks);
-  plan.copy({Space::kOutput, 0, count}, blocks[static_cast<std::size_t>(to_int(me.rank))]);
-  return plan.take();
+  return reduce_scatter(algorithm, me, work, blocks, std::move(plan));
+}
+
+Schedule reduce_scatter_schedule(Algorithm algorithm, Position me, const Shards& shards) {
+  Plan plan;
+  const Slice work = plan.scratch(shards.count());
+  return reduce_scatter(algorithm, me, work, shard_blocks(work, shards), std::move(plan));
 }
 
 Schedule all_gather_schedule(Algorithm algorithm, Position me, std::int64_t count) {
-  Plan plan;
-  const Blocks blocks = equal_blocks({Space::kOutput, 0, count}, me.size);
-  plan.copy(blocks[static_cast<std::size_t>(to_int(me.rank))], {Space::kInput, 0, count});
-  plan_all_gather(plan, algorithm, me, blocks);
-  return plan.take();
+  return all_gather(algorithm, me, equal_blocks({Space::kOutput, 0, count}, me.size));
+}
+
+Schedule all_gather_schedule(Algorithm algorithm, Position me, const Shards& shards) {
+  return all_gather(algorithm, me, shard_blocks({Space::kOutput, 0, shards.count()}, shards));
 }
 
 Schedule broadcast_schedule(Algorithm algorithm, Position me, Rank root, std::int64_t count) {

@@ -36,8 +36,12 @@ Signature signature_of(const Op& op) {
   } else if (const auto* o2 = std::get_if<ReduceScatter>(&op)) {
     tensor(o2->output);
     s.reduce = static_cast<std::uint16_t>(o2->reduce);
+    s.sharded = o2->shards ? 1 : 0;
+    if (o2->shards) s.count = o2->shards->count();
+    if (o2->tree) s.root_or_leaves = o2->tree->leaves();
   } else if (const auto* o3 = std::get_if<AllGather>(&op)) {
-    tensor(o3->input);
+    s.sharded = o3->shards ? 1 : 0;
+    tensor(o3->shards ? o3->output : o3->input);
   } else if (const auto* o4 = std::get_if<Broadcast>(&op)) {
     tensor(o4->buffer);
     s.root_or_leaves = to_int(o4->root);
@@ -62,8 +66,11 @@ struct SharedCollectives::Layout {
   std::span<std::byte> output{};
   bool exposes = true;  // Broadcast: only the root does
   const SumTree* tree = nullptr;
+  const Shards* shards = nullptr;
+  std::int64_t first = 0;  // ReduceScatter: the element with which my output begins
 
   static Layout of(const Op& op, const Group& group);
+  void take(const SumTree& in, const Group& group);
   std::byte* out(std::int64_t element) const noexcept {
     return output.data() + static_cast<std::size_t>(element) * width;
   }
@@ -77,18 +84,17 @@ SharedCollectives::Layout SharedCollectives::Layout::of(const Op& op, const Grou
   layout.count = layout.signature.count;
   if (const auto* o = std::get_if<AllReduce>(&op)) {
     layout.exposed = layout.output = o->buffer.bytes;
-    layout.tree = o->tree.get();
-    if (layout.tree != nullptr) {
-      layout.rows = static_cast<std::int32_t>(layout.tree->parts(group.rank).size());
-      for (std::int32_t rank = 0; rank < group.size; ++rank)
-        layout.most_rows = std::max(layout.most_rows, layout.tree->rows(Rank{rank}));
-    }
+    if (o->tree) layout.take(*o->tree, group);
   } else if (const auto* o2 = std::get_if<ReduceScatter>(&op)) {
     layout.exposed = o2->input.bytes;
     layout.output = o2->output.bytes;
-    layout.rows = layout.most_rows = group.size;
+    layout.shards = o2->shards.get();
+    if (layout.shards != nullptr) layout.first = layout.shards->begin_of(group.rank);
+    if (o2->tree) layout.take(*o2->tree, group);
+    if (layout.shards == nullptr) layout.rows = layout.most_rows = group.size;
   } else if (const auto* o3 = std::get_if<AllGather>(&op)) {
-    layout.exposed = o3->input.bytes;
+    layout.shards = o3->shards.get();
+    layout.exposed = layout.shards != nullptr ? o3->output.bytes : o3->input.bytes;
     layout.output = o3->output.bytes;
   } else if (const auto* o4 = std::get_if<Broadcast>(&op)) {
     layout.exposed = layout.output = o4->buffer.bytes;
@@ -102,6 +108,13 @@ SharedCollectives::Layout SharedCollectives::Layout::of(const Op& op, const Grou
   layout.dtype = static_cast<DType>(layout.signature.dtype);
   layout.width = size_of(layout.dtype);
   return layout;
+}
+
+void SharedCollectives::Layout::take(const SumTree& in, const Group& group) {
+  tree = &in;
+  rows = static_cast<std::int32_t>(tree->parts(group.rank).size());
+  for (std::int32_t rank = 0; rank < group.size; ++rank)
+    most_rows = std::max(most_rows, tree->rows(Rank{rank}));
 }
 
 // Where the rows of all ranks lie, for elements from `begin` on.
@@ -176,7 +189,8 @@ SharedCollectives::Reduction SharedCollectives::reduction_of(const Layout& layou
     reduction.total = layout.tree->total_part();
     return reduction;
   }
-  const bool scatter = std::holds_alternative<ReduceScatter>(layout.op);
+  const bool scatter =
+      std::holds_alternative<ReduceScatter>(layout.op) && layout.shards == nullptr;
   for (std::size_t rank = 0; rank < size; ++rank)
     reduction.rows.emplace_back(rank, scatter ? to_int(group.rank) : 0);
   reduction.sums = in_rank_order(size);
@@ -186,6 +200,7 @@ SharedCollectives::Reduction SharedCollectives::reduction_of(const Layout& layou
 Status SharedCollectives::run(const Call& call) {
   sequence_ = call.sequence;
   const Layout layout = Layout::of(call.op, group_->group());
+  bring_shard(call.op, layout);
   const std::size_t row_bytes = static_cast<std::size_t>(layout.most_rows) * layout.width;
   const auto fit = static_cast<std::int64_t>(kSlotBytes / row_bytes);
   const std::int64_t chunk = std::max<std::int64_t>(fit / 64 * 64, 1);
@@ -194,6 +209,14 @@ Status SharedCollectives::run(const Call& call) {
   if (layout.count == 0 || std::holds_alternative<Barrier>(call.op)) return ok();
   if (!small && all_exposed(layout)) return run_in_place(call, layout);
   return run_chunks(call, layout, small ? layout.count : chunk, small);
+}
+
+// My shard to its place among the others, if it is not there yet.
+void SharedCollectives::bring_shard(const Op& op, const Layout& layout) const {
+  const auto* gather = std::get_if<AllGather>(&op);
+  if (gather == nullptr || layout.shards == nullptr || gather->input.bytes.empty()) return;
+  std::memmove(layout.out(layout.shards->begin_of(group_->group().rank)),
+               gather->input.bytes.data(), gather->input.bytes.size());
 }
 
 // Tells what I am about to do, and with small operations my data as well; then meets.
@@ -288,6 +311,8 @@ void SharedCollectives::process(const Call& call, const Layout& layout, const Wi
   };
   if (const auto* broadcast = std::get_if<Broadcast>(&call.op)) {
     if (!layout.exposes) from(static_cast<std::size_t>(to_int(broadcast->root)), 0, 0);
+  } else if (layout.shards != nullptr) {
+    process_shards(call, layout, windows, part);
   } else if (std::holds_alternative<AllGather>(call.op)) {
     for (std::size_t rank = 0; rank < windows.size(); ++rank)
       from(rank, 0, static_cast<std::int64_t>(rank));
@@ -297,6 +322,26 @@ void SharedCollectives::process(const Call& call, const Layout& layout, const Wi
   } else {
     const bool share = std::holds_alternative<AllReduce>(call.op) && !alone;
     reduce_part(layout, windows, share ? my_share(part, layout.width) : part, share);
+  }
+}
+
+// Of `part`, my own shard is summed; or the others' shards are copied from where they lie.
+void SharedCollectives::process_shards(const Call& call, const Layout& layout,
+                                       const Windows& windows, Elements part) {
+  const auto common = [&](Rank rank) {
+    const std::int64_t begin = layout.shards->begin_of(rank);
+    const std::int64_t end = begin + layout.shards->count_of(rank);
+    return Elements{std::max(part.begin, begin), std::min(part.end, end)};
+  };
+  const Rank me = group_->group().rank;
+  if (std::holds_alternative<ReduceScatter>(call.op))
+    return reduce_part(layout, windows, common(me), false);
+  for (std::int32_t rank = 0; rank < group_->group().size; ++rank) {
+    const Elements theirs = common(Rank{rank});
+    if (Rank{rank} == me || theirs.begin >= theirs.end) continue;
+    std::memcpy(layout.out(theirs.begin),
+                windows.at(static_cast<std::size_t>(rank), 0, theirs.begin),
+                layout.bytes(theirs.end - theirs.begin));
   }
 }
 
@@ -331,7 +376,7 @@ void SharedCollectives::reduce_part(const Layout& layout, const Windows& windows
       divide(layout.dtype, tile_.data(), count, group_->group().size);
       total = tile_.data();
     }
-    if (!share) std::memmove(layout.out(at), total, layout.bytes(count));
+    if (!share) std::memmove(layout.out(at - layout.first), total, layout.bytes(count));
     for (std::size_t rank = 0; share && rank < windows.size(); ++rank)
       std::memmove(windows.at(rank, 0, at), total, layout.bytes(count));
   }

@@ -36,8 +36,11 @@ class SharedCollectives {  // one thread
   Status run_in_place(const Call& call, const Layout& layout);
   Status run_chunks(const Call& call, const Layout& layout, std::int64_t chunk, bool alone);
   void copy_in(const Layout& layout, std::int64_t begin, std::int64_t end);
+  void bring_shard(const Op& op, const Layout& layout) const;
   void process(const Call& call, const Layout& layout, const Windows& windows, Elements part,
                bool alone);
+  void process_shards(const Call& call, const Layout& layout, const Windows& windows,
+                      Elements part);
   Elements my_share(Elements part, std::size_t width) const;
   static Reduction reduction_of(const Layout& layout, const Group& group);
   void reduce_part(const Layout& layout, const Windows& windows, Elements part, bool share);

@@ -22,7 +22,7 @@ struct Signature {
   std::uint16_t dtype = 0;
   std::uint16_t reduce = 0;
   std::int32_t root_or_leaves = 0;
-  std::int32_t reserved = 0;
+  std::int32_t sharded = 0;
   std::int64_t count = 0;  // elements of one row
   friend bool operator==(const Signature&, const Signature&) = default;
 };
