@@ -6,15 +6,22 @@
 #include <cmath>
 
 #include "muster/base/check.h"
-#include "muster/optim/single_thread.h"
+#include "muster/optim/cells.h"
 
 namespace muster::optim {
 
 double squared_norm(const torch::Tensor& gradient) {
   const at::NoGradGuard no_grad;
-  const SingleThread single;
-  const auto wide = gradient.detach().contiguous().flatten().to(torch::kFloat64);
-  return at::dot(wide, wide).item<double>();
+  const torch::Tensor dense = gradient.detach().contiguous();
+  const std::span elements(dense.const_data_ptr<float>(), static_cast<std::size_t>(dense.numel()));
+  const Cells cells = cells_of({dense.sizes().data(), dense.sizes().size()});
+  double total = 0;
+  for (std::int64_t cell = 0; cell < cells.count(); ++cell) {
+    const auto begin = static_cast<std::size_t>(cells.begin(cell));
+    total += sum_of_squares(
+        elements.subspan(begin, static_cast<std::size_t>(cells.begin(cell + 1)) - begin));
+  }
+  return total;
 }
 
 double global_norm(std::span<const double> squared_norms) {

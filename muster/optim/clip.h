@@ -1,7 +1,7 @@
 #pragma once
 // Clipping by global norm (Pascanu, Mikolov, Bengio 2013) with an order of summation that depends
-// on the parameters alone: each tensor's squared norm by one single-threaded pass in double, then
-// the sum of these in parameter order. Everything here is pure and thread-safe.
+// on the parameters alone: the squares of each cell (cells.h) in double, then the sum of these in
+// order, then that of all tensors in parameter order. Everything here is pure and thread-safe.
 
 #include <torch/types.h>
 
@@ -12,7 +12,8 @@
 
 namespace muster::optim {
 
-// Sum of squares in double, elements in row-major order. Infinite or NaN where an element is.
+// Sum of squares of an f32 tensor, elements in row-major order. Infinite or NaN where an element
+// is.
 double squared_norm(const torch::Tensor& gradient);
 
 // The norm from the squared norms of all parameters, in parameter order.
