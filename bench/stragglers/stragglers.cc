@@ -78,7 +78,7 @@ std::unique_ptr<parallel::DataParallel> strategy_of(const Slowness& slowness, bo
   auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters).value();
   return std::make_unique<parallel::DataParallel>(
       std::move(model), std::move(optimizer),
-      parallel::DataParallelOptions{.virtual_workers = kSlices, .backup = backup}, system_clock());
+      parallel::SliceOptions{.virtual_workers = kSlices, .backup = backup}, system_clock());
 }
 
 class OneGeneration final : public train::Generations {

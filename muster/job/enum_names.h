@@ -85,6 +85,11 @@ struct EnumNames<TransportKind> {
       {TransportKind::kAuto, "auto"}, {TransportKind::kShm, "shm"}, {TransportKind::kTcp, "tcp"}};
 };
 template <>
+struct EnumNames<StrategyType> {
+  static constexpr EnumName<StrategyType> kAll[] = {{StrategyType::kData, "data"},
+                                                    {StrategyType::kSharded, "sharded"}};
+};
+template <>
 struct EnumNames<Algorithm> {
   static constexpr EnumName<Algorithm> kAll[] = {{Algorithm::kAuto, "auto"},
                                                  {Algorithm::kRing, "ring"},

@@ -141,6 +141,7 @@ const std::vector<Section>& sections() {
       {"data", "What it is trained on."},
       {"data.augment", "Random changes to training images, keyed by sample and epoch."},
       {"training", "How long, in which batches, how exactly repeatable."},
+      {"strategy", "How training is spread over the workers."},
       {"optimizer", "How gradients become updates."},
       {"schedule", "The learning rate over the training, keyed by samples seen."},
       {"evaluation", "Measuring on the validation data."},

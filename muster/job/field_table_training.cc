@@ -53,6 +53,13 @@ std::vector<Field> batch_fields() {
   };
 }
 
+std::vector<Field> strategy_fields() {
+  return {bind("strategy.type", at(&JobSpec::strategy, &StrategySpec::type),
+               {.doc = "data: every worker holds everything; sharded (ZeRO stage 1): each worker "
+                       "keeps and updates its share of the optimizer's state only, with the same "
+                       "result and traffic, but none of them may die."})};
+}
+
 std::vector<Field> optimizer_fields() {
   const OnlyWith sgd{"optimizer.type", {"sgd"}};
   const OnlyWith adamw{"optimizer.type", {"adamw"}};
@@ -118,6 +125,7 @@ std::vector<Field> schedule_fields() {
 
 std::vector<Field> training_fields() {
   std::vector<Field> table = batch_fields();
+  for (auto& field : strategy_fields()) table.push_back(std::move(field));
   for (auto& field : optimizer_fields()) table.push_back(std::move(field));
   for (auto& field : schedule_fields()) table.push_back(std::move(field));
   return table;

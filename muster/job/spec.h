@@ -21,6 +21,7 @@ enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
 enum class DataType : std::uint8_t { kIdx, kText };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
+enum class StrategyType : std::uint8_t { kData, kSharded };
 enum class OptimizerType : std::uint8_t { kSgd, kAdamW };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
 enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
@@ -96,6 +97,10 @@ struct TrainingSpec {
   std::optional<std::int64_t> lanes;  // unset: the cores of the worker
   Isa isa = Isa::kAuto;
   double max_grad_norm = 0;  // 0: no clipping
+};
+
+struct StrategySpec {
+  StrategyType type = StrategyType::kData;
 };
 
 struct OptimizerSpec {
@@ -211,6 +216,7 @@ struct JobSpec {
   ModelSpec model;
   DataSpec data;
   TrainingSpec training;
+  StrategySpec strategy;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   EvaluationSpec evaluation;

@@ -19,11 +19,12 @@ std::int64_t BucketLayout::total() const noexcept {
 
 BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes sizes) {
   BucketLayout layout;
+  const std::size_t small = sizes.first_slot_alone ? 2 : 1;  // buckets
   for (const std::int64_t count : counts) {
-    const std::int64_t limit = layout.sizes.size() <= 1 ? sizes.first_bytes : sizes.bytes;
+    const std::int64_t limit = layout.sizes.size() <= small ? sizes.first_bytes : sizes.bytes;
     const std::int64_t bytes = padded(count) * static_cast<std::int64_t>(sizeof(float));
     const bool full =
-        layout.sizes.empty() ||
+        layout.sizes.empty() || (sizes.first_slot_alone && layout.slots.size() == 1) ||
         (layout.sizes.back() > 0 &&
          layout.sizes.back() * static_cast<std::int64_t>(sizeof(float)) + bytes > limit);
     if (full) {

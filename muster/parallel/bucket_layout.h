@@ -26,6 +26,7 @@ struct BucketLayout {
 struct BucketSizes {
   std::int64_t first_bytes;
   std::int64_t bytes;
+  bool first_slot_alone = false;  // it shares its bucket with no other
 };
 
 // `counts`: floats of each slot, in the order in which they become ready. A slot larger than a

@@ -5,58 +5,17 @@
 
 #include <barrier>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
-#include "muster/parallel/tensor_bridge.h"
+#include "muster/parallel/testing/toy_batch.h"
 
 namespace muster::parallel {
 namespace {
-
-constexpr std::int32_t kSlices = 8;
-constexpr std::int64_t kImage = 8;  // pixels a side
-
-// One rank's slices of a batch of `samples` random images with labels.
-struct Batch {
-  Batch(std::int64_t samples, comm::LeafRange mine, std::uint64_t seed)
-      : Batch(samples, slices_of(mine), seed) {}
-  Batch(std::int64_t samples, const std::vector<std::int32_t>& mine, std::uint64_t seed) {
-    step.samples = samples;
-    for (const std::int32_t s : mine) {
-      const comm::LeafRange range =
-          comm::even_share(static_cast<std::int32_t>(samples), kSlices, s);
-      const std::int64_t n = range.size();
-      at::Tensor image = torch::empty({n, 1, kImage, kImage});
-      at::Tensor label = torch::empty({n}, torch::kLong);
-      const RandomStream random(seed, "image");
-      for (std::int64_t i = 0; i < n; ++i) {
-        const RandomStream sample = random.fork(static_cast<std::uint64_t>(range.begin + i));
-        for (std::int64_t p = 0; p < kImage * kImage; ++p) {
-          image[i][0][p / kImage][p % kImage] = sample.normal(static_cast<std::uint64_t>(p));
-        }
-        label[i] = static_cast<std::int64_t>(sample.below(1000, 10));
-      }
-      step.slices.push_back({.slice = SliceIndex{s},
-                             .positions = {range.begin, range.end},
-                             .samples = n,
-                             .fields = {{"image", view_over(image)}, {"label", view_over(label)}},
-                             .storage = nullptr});
-      tensors.insert(tensors.end(), {image, label});
-    }
-  }
-  static std::vector<std::int32_t> slices_of(comm::LeafRange range) {
-    std::vector<std::int32_t> slices(static_cast<std::size_t>(range.size()));
-    std::iota(slices.begin(), slices.end(), range.begin);
-    return slices;
-  }
-
-  data::StepBatch step;
-  std::vector<at::Tensor> tensors;
-};
 
 std::string hash_of(DataParallel& strategy) {
   Sha256 hash;
@@ -67,7 +26,7 @@ std::string hash_of(DataParallel& strategy) {
 
 std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
                                             std::shared_ptr<comm::Communicator> communicator,
-                                            const DataParallelOptions& options,
+                                            const SliceOptions& options,
                                             const comm::LeafOwners& owners,
                                             Clock& clock = system_clock()) {
   auto model = models::create_model(spec).value();
@@ -85,7 +44,7 @@ std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
 
 std::unique_ptr<DataParallel> make_strategy(const models::ModelSpec& spec,
                                             std::shared_ptr<comm::Communicator> communicator,
-                                            const DataParallelOptions& options) {
+                                            const SliceOptions& options) {
   const comm::LeafOwners owners = comm::even_owners(kSlices, communicator->group().size);
   return make_strategy(spec, std::move(communicator), options, owners);
 }
@@ -97,11 +56,8 @@ struct Outcome {
 
 // What one rank has after four steps, the last of them of a short batch.
 Outcome train(const models::ModelSpec& spec, std::shared_ptr<comm::Communicator> communicator,
-              const DataParallelOptions& options, const comm::LeafOwners& owners) {
-  std::vector<std::int32_t> mine;
-  for (std::int32_t slice = 0; slice < kSlices; ++slice)
-    if (owners[static_cast<std::size_t>(slice)] == communicator->group().rank)
-      mine.push_back(slice);
+              const SliceOptions& options, const comm::LeafOwners& owners) {
+  const std::vector<std::int32_t> mine = slices_of(owners, communicator->group().rank);
   auto strategy = make_strategy(spec, std::move(communicator), options, owners);
   Outcome outcome;
   for (std::int64_t step = 1; step <= 4; ++step) {
@@ -120,7 +76,7 @@ Outcome train(const models::ModelSpec& spec, std::shared_ptr<comm::Communicator>
 // counts[r] slices to rank r.
 std::vector<Outcome> train_dealt(const models::ModelSpec& spec,
                                  const std::vector<std::int32_t>& counts,
-                                 const DataParallelOptions& options) {
+                                 const SliceOptions& options) {
   const auto communicators = comm::create_loopback(static_cast<std::int32_t>(counts.size()));
   const comm::LeafOwners owners = comm::owners_by_count(counts);
   std::vector<Outcome> outcomes(counts.size());
@@ -133,7 +89,7 @@ std::vector<Outcome> train_dealt(const models::ModelSpec& spec,
 }
 
 std::vector<Outcome> train_together(const models::ModelSpec& spec, std::int32_t size,
-                                    const DataParallelOptions& options) {
+                                    const SliceOptions& options) {
   std::vector<std::int32_t> counts;
   for (std::int32_t rank = 0; rank < size; ++rank)
     counts.push_back(comm::even_share(kSlices, size, rank).size());
@@ -148,7 +104,7 @@ const models::ModelSpec kResNet =
 class SameBits : public ::testing::TestWithParam<models::ModelSpec> {};
 
 TEST_P(SameBits, AtAnyNumberOfRanksAndLanes) {
-  DataParallelOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  SliceOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
   const std::string expected = train_together(GetParam(), 1, options).front().hash;
   for (const std::int32_t size : {1, 2, 3, 5, 7, 8}) {
     for (const std::int32_t lanes : {1, 2}) {
@@ -164,7 +120,7 @@ TEST_P(SameBits, AtAnyNumberOfRanksAndLanes) {
 // they have summed, compute what it would have, and go on by themselves.
 std::string train_through_a_death(const models::ModelSpec& spec, std::int32_t victim,
                                   std::int32_t lanes) {
-  const DataParallelOptions options{
+  const SliceOptions options{
       .lanes = lanes, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}, .elastic = true};
   const auto before = comm::create_loopback(3);
   const auto after = comm::create_loopback(2, Generation{2});
@@ -219,7 +175,7 @@ std::string train_through_a_death(const models::ModelSpec& spec, std::int32_t vi
 }
 
 TEST_P(SameBits, WhicheverRankDiesInMidStep) {
-  const DataParallelOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  const SliceOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
   const std::string expected = train_together(GetParam(), 1, options).front().hash;
   for (std::int32_t victim = 0; victim < 3; ++victim) {
     for (const std::int32_t lanes : {1, 2}) {
@@ -230,7 +186,7 @@ TEST_P(SameBits, WhicheverRankDiesInMidStep) {
 }
 
 TEST_P(SameBits, DependOnTheSeed) {
-  DataParallelOptions options{.seed = 3};
+  SliceOptions options{.seed = 3};
   const std::string one = train_together(GetParam(), 2, options).front().hash;
   options.seed = 4;  // of dropout here; the weights begin alike
   EXPECT_NE(train_together(GetParam(), 2, options).front().hash, one);
@@ -283,7 +239,7 @@ TEST_P(SameBits, WhoeverComputesTheSlicesOfALateRank) {
   std::vector<std::int32_t> backups(2);
   std::vector<std::string> hashes(2);
   const auto train_rank = [&](std::int32_t rank) {
-    const DataParallelOptions options{.virtual_workers = kSlices, .backup = true};
+    const SliceOptions options{.virtual_workers = kSlices, .backup = true};
     auto strategy = make_strategy(GetParam(), ranks[static_cast<std::size_t>(rank)], options,
                                   comm::even_owners(kSlices, 2),
                                   rank == 1 ? static_cast<Clock&>(clock) : system_clock());
@@ -321,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet), [](
 });
 
 TEST(DataParallel, MicroBatchesGiveTheSameBitsAtAnySize) {
-  DataParallelOptions options{.micro_batch_size = 2};
+  SliceOptions options{.micro_batch_size = 2};
   const std::string expected = train_together(kMlp, 1, options).front().hash;
   options.lanes = 2;
   EXPECT_EQ(train_together(kMlp, 3, options).back().hash, expected);
@@ -398,7 +354,7 @@ TEST(DataParallel, ANanIsNamedAndNothingIsUpdated) {
 
 // Slices dealt in an odd way; one rank computes none and only follows.
 TEST_P(SameBits, HoweverSlicesAreDealt) {
-  DataParallelOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  SliceOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
   const std::string expected = train_together(GetParam(), 1, options).front().hash;
   for (const std::vector<std::int32_t>& counts :
        {std::vector{5, 3, 0}, {1, 0, 7}, {0, 0, 8}, {2, 5, 1}}) {
@@ -409,7 +365,7 @@ TEST_P(SameBits, HoweverSlicesAreDealt) {
 }
 
 TEST_P(SameBits, AfterAWarmUp) {
-  const DataParallelOptions options{.lanes = 2, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  const SliceOptions options{.lanes = 2, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
   const std::string expected = train_together(GetParam(), 1, options).front().hash;
   const auto communicators = comm::create_loopback(1);
   auto strategy = make_strategy(GetParam(), communicators[0], options);

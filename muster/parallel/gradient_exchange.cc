@@ -117,14 +117,57 @@ void GradientExchange::bucket_ready(std::int32_t bucket) {
   for (; next_ < ready_.size() && ready_[next_]; ++next_) submit(static_cast<std::int32_t>(next_));
 }
 
+std::shared_ptr<const comm::Shards> GradientExchange::shards_of(std::int32_t bucket) const {
+  return options_.shards.empty() ? nullptr : options_.shards[static_cast<std::size_t>(bucket)];
+}
+
+TensorView GradientExchange::row(std::int32_t bucket) const {
+  const std::int64_t floats = accumulator_->layout().sizes[static_cast<std::size_t>(bucket)];
+  const std::span<float> first = rows(bucket).first(static_cast<std::size_t>(floats));
+  return {DType::kF32, {floats}, std::as_writable_bytes(first)};
+}
+
+TensorView GradientExchange::own_shard(std::int32_t bucket) const {
+  const auto shards = shards_of(bucket);
+  const Rank rank = communicator_->group().rank;
+  const std::int64_t count = shards->count_of(rank);
+  const std::span<float> own = rows(bucket).subspan(
+      static_cast<std::size_t>(shards->begin_of(rank)), static_cast<std::size_t>(count));
+  return {DType::kF32, {count}, std::as_writable_bytes(own)};
+}
+
 void GradientExchange::submit(std::int32_t bucket) {
   const auto b = static_cast<std::size_t>(bucket);
   const std::int64_t floats = accumulator_->layout().sizes[b];
   comm::OpOptions op = options_.op;
   op.label = fmt::format("gradients/{}", bucket);
   const TensorView view{DType::kF32, {rows_, floats}, std::as_writable_bytes(rows(bucket))};
-  works_.push_back(communicator_->submit(
-      comm::AllReduce{.buffer = view, .reduce = comm::Reduce::kSum, .tree = options_.tree}, op));
+  const auto shards = shards_of(bucket);
+  works_.push_back(shards ? communicator_->submit(comm::ReduceScatter{.output = own_shard(bucket),
+                                                                      .input = view,
+                                                                      .reduce = comm::Reduce::kSum,
+                                                                      .shards = shards,
+                                                                      .tree = options_.tree},
+                                                  op)
+                          : communicator_->submit(comm::AllReduce{.buffer = view,
+                                                                  .reduce = comm::Reduce::kSum,
+                                                                  .tree = options_.tree},
+                                                  op));
+}
+
+Status GradientExchange::gather() {
+  std::vector<comm::Work> works;
+  for (std::size_t b = 0; b < options_.shards.size(); ++b) {
+    if (!options_.shards[b]) continue;
+    const auto bucket = static_cast<std::int32_t>(b);
+    comm::OpOptions op = options_.op;
+    op.label = fmt::format("parameters/{}", bucket);
+    works.push_back(communicator_->submit(
+        comm::AllGather{
+            .output = row(bucket), .input = own_shard(bucket), .shards = options_.shards[b]},
+        op));
+  }
+  return comm::wait_for_all(works);
 }
 
 bool GradientExchange::wait_until(Clock& clock, TimePoint until) {

@@ -25,6 +25,8 @@ struct ExchangeOptions {
   BucketSizes bucket_sizes{};
   comm::OpOptions op;
   bool keeps = false;  // this worker's own sums of a step, to finish it from after a failure
+  // By bucket: of which elements a rank gets the sum; none: of all. Empty: so for all buckets.
+  std::vector<std::shared_ptr<const comm::Shards>> shards = {};
 };
 
 // What one worker had summed of a step when it handed its buckets over, which the reduction between
@@ -53,8 +55,13 @@ class GradientExchange final : public GradientSink {
   // After begin(): takes over what an attempt before had summed; those units are not added again.
   void seed(const KeptSums& kept);
 
-  // The sum of `slot` over all units of all ranks; from finish() to begin().
+  // The sum of `slot` over all units of all ranks; from finish() to begin(). In a bucket with
+  // shards, of this rank's shard only.
   std::span<float> sum(std::int32_t slot) const;
+
+  // After finish(), in buckets with shards: everybody gets what each rank has written into its
+  // shard, in the place of the sums.
+  Status gather();
 
   std::uint64_t bytes() const noexcept;  // handed to the communicator in a step
 
@@ -67,6 +74,9 @@ class GradientExchange final : public GradientSink {
   void submit_all();
   std::span<float> rows(std::int32_t bucket) const;  // [rows_, floats of the bucket]
   void submit(std::int32_t bucket);
+  std::shared_ptr<const comm::Shards> shards_of(std::int32_t bucket) const;
+  TensorView row(std::int32_t bucket) const;        // the first one, where the sum lies
+  TensorView own_shard(std::int32_t bucket) const;  // of it
 
   const std::shared_ptr<comm::Communicator> communicator_;
   const ExchangeOptions options_;

@@ -101,8 +101,19 @@ class Strategy {
   // Model tensors and optimizer tensors, valid until the next update. Writing through them loads.
   virtual std::vector<StateSlice> model_state() = 0;
   virtual std::vector<StateSlice> optimizer_state() = 0;
+  // The optimizer's tensors as wholes, on rank `to`; elsewhere what optimizer_state() has.
+  // Collective where ranks hold shards. Valid until the next update.
+  virtual Result<std::vector<StateSlice>> gather_optimizer_state(Rank) { return optimizer_state(); }
+  // What every rank holds alike, bit by bit.
+  virtual std::vector<StateSlice> replicated_state();
   // After loading: how many updates the optimizer's state has seen.
   virtual void set_optimizer_steps(std::int64_t steps) = 0;
 };
+
+inline std::vector<StateSlice> Strategy::replicated_state() {
+  std::vector<StateSlice> state = model_state();
+  for (StateSlice& slice : optimizer_state()) state.push_back(std::move(slice));
+  return state;
+}
 
 }  // namespace muster::parallel

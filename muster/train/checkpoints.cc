@@ -11,6 +11,7 @@
 namespace muster::train {
 namespace {
 
+constexpr Rank kWriter{0};
 // A disk that takes longer than this for one checkpoint is as good as gone.
 constexpr Duration kPatience = std::chrono::minutes(10);
 
@@ -36,11 +37,12 @@ class Checkpoints::Impl {
   void set_writes(bool writes) { options_.writes = writes; }
 
   Status save(const Progress& progress, parallel::Strategy& strategy, bool best) {
+    MUSTER_ASSIGN(const auto optimizer, strategy.gather_optimizer_state(kWriter));
     if (!options_.writes) return ok();
     checkpoint::SaveRequest request{.step = progress.committed,
                                     .generation = {},
                                     .model = named(strategy.model_state()),
-                                    .optimizer = named(strategy.optimizer_state()),
+                                    .optimizer = named(optimizer),
                                     .state = to_json(progress),
                                     .protect = {}};
     if (best) best_ = progress.committed;

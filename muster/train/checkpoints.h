@@ -1,7 +1,7 @@
 #pragma once
 // The trainer's view of checkpoints: takes the strategy's state and the progress to the disk beside
-// the training, and back. Every rank calls; only the one that writes does anything on save. One
-// thread.
+// the training, and back. Every rank calls; on save the first one writes, to which the others send
+// what only they hold. One thread.
 
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ namespace muster::train {
 struct CheckpointsOptions {
   Path folder;
   std::string job;     // its name, for the manifest
-  bool writes = true;  // on one rank only
+  bool writes = true;  // on the first rank only
   std::int64_t keep = 3;
   bool asynchronous = true;
 };

@@ -19,8 +19,7 @@ std::uint64_t state_checksum(parallel::Strategy& strategy) {
     }
     for (; at < bytes.size(); ++at) sum += std::to_integer<std::uint64_t>(bytes[at]);
   };
-  for (const parallel::StateSlice& slice : strategy.model_state()) add(slice.tensor.bytes);
-  for (const parallel::StateSlice& slice : strategy.optimizer_state()) add(slice.tensor.bytes);
+  for (const parallel::StateSlice& slice : strategy.replicated_state()) add(slice.tensor.bytes);
   return sum;
 }
 

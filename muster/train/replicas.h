@@ -12,7 +12,7 @@
 
 namespace muster::train {
 
-// Of weights and optimizer state, at the speed of memory: equal bits, equal sum; one bit changed,
+// Of what all workers hold alike, at the speed of memory: equal bits, equal sum; one bit changed,
 // another sum.
 std::uint64_t state_checksum(parallel::Strategy& strategy);
 

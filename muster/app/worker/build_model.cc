@@ -125,12 +125,8 @@ Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
   return model;
 }
 
-Result<std::unique_ptr<optim::Optimizer>> build_optimizer(const job::OptimizerSpec& optimizer,
-                                                          const models::Model& model) {
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const models::Parameter& parameter : model.parameters()) {
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  }
+Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
+    const job::OptimizerSpec& optimizer, std::vector<optim::OptimizedParameter> parameters) {
   return optim::create_optimizer(optimizer_spec(optimizer), std::move(parameters));
 }
 

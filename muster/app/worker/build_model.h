@@ -18,8 +18,8 @@ namespace muster::app {
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
                                                    const std::vector<data::FieldSpec>& fields);
 
-Result<std::unique_ptr<optim::Optimizer>> build_optimizer(const job::OptimizerSpec& optimizer,
-                                                          const models::Model& model);
+Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
+    const job::OptimizerSpec& optimizer, std::vector<optim::OptimizedParameter> parameters);
 
 // Steps and epochs of the whole training.
 train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size);

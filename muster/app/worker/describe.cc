@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
+#include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/memory.h"
 #include "muster/base/share.h"
 #include "muster/base/units.h"
@@ -26,18 +29,20 @@ std::string layout_line(const job::JobSpec& job) {
 
 Result<std::string> describe(Files& files, const job::JobSpec& job) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
-  MUSTER_ASSIGN(const auto model, build_model(job, data.training.fields()));
-  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job.optimizer, *model));
+  MUSTER_ASSIGN(auto model, build_model(job, data.training.fields()));
+  MUSTER_ASSIGN(const auto strategy, build_strategy(job, std::move(model), 1));
   const std::int64_t samples = data.training.source().size();
   const train::TrainingLength length = training_length(job.training, samples);
-  const StateMemory memory = state_memory(*model, *optimizer);
+  const std::uint64_t optimizer =
+      strategy->optimizer_bytes(static_cast<std::int32_t>(job.workers.count));
+  const StateMemory memory = state_memory(strategy->model(), optimizer);
   return fmt::format(
       "job         {}\nmodel       {}\ndata        {} training samples, {} for evaluation\n"
       "length      {} steps, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
       "{}\n",
-      job.name, model->describe(), samples, data.evaluation.source().size(), length.total_steps,
-      length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
+      job.name, strategy->model().describe(), samples, data.evaluation.source().size(),
+      length.total_steps, length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
       format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer));
 }
 

@@ -2,12 +2,11 @@
 
 namespace muster::app {
 
-StateMemory state_memory(const models::Model& model, optim::Optimizer& optimizer) {
+StateMemory state_memory(const models::Model& model, std::uint64_t optimizer_bytes) {
   StateMemory memory;
   memory.weights = static_cast<std::uint64_t>(model.parameter_count()) * sizeof(float);
   memory.gradients = memory.weights;
-  for (const optim::StateTensor& tensor : optimizer.state())
-    memory.optimizer += tensor.tensor.nbytes();
+  memory.optimizer = optimizer_bytes;
   return memory;
 }
 

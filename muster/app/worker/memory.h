@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "muster/models/model.h"
-#include "muster/optim/optimizer.h"
 
 namespace muster::app {
 
@@ -15,6 +14,6 @@ struct StateMemory {  // bytes
   std::uint64_t total() const noexcept { return weights + gradients + optimizer; }
 };
 
-StateMemory state_memory(const models::Model& model, optim::Optimizer& optimizer);
+StateMemory state_memory(const models::Model& model, std::uint64_t optimizer_bytes);
 
 }  // namespace muster::app

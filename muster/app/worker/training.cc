@@ -7,47 +7,14 @@
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
+#include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/memory.h"
 #include "muster/base/units.h"
 #include "muster/models/generate.h"
 #include "muster/observe/environment.h"
-#include "muster/parallel/data_parallel.h"
 
 namespace muster::app {
 namespace {
-
-using parallel::DataParallel;
-
-comm::Algorithm algorithm_of(job::Algorithm algorithm) {
-  switch (algorithm) {
-    case job::Algorithm::kRing:
-      return comm::Algorithm::kRing;
-    case job::Algorithm::kTree:
-      return comm::Algorithm::kTree;
-    case job::Algorithm::kHalvingDoubling:
-      return comm::Algorithm::kHalvingDoubling;
-    case job::Algorithm::kAuto:
-      break;
-  }
-  return comm::Algorithm::kAuto;
-}
-
-parallel::DataParallelOptions strategy_options(const job::JobSpec& job, std::int32_t lanes) {
-  const job::TrainingSpec& training = job.training;
-  return {.ordered = training.mode == job::TrainingMode::kOrdered,
-          .virtual_workers = static_cast<std::int32_t>(training.virtual_workers),
-          .lanes = static_cast<std::int32_t>(training.lanes.value_or(lanes)),
-          .micro_batch_size = training.micro_batch_size,
-          .max_grad_norm = training.max_grad_norm,
-          .seed = job.seed,
-          .bucket_sizes = {static_cast<std::int64_t>(job.communication.first_bucket_size.count),
-                           static_cast<std::int64_t>(job.communication.bucket_size.count)},
-          .op = {.timeout = job.communication.timeout,
-                 .label = {},
-                 .algorithm = algorithm_of(job.communication.algorithm)},
-          .elastic = job.workers.elastic(),
-          .backup = job.stragglers.backup};
-}
 
 data::BatchStreamOptions stream_options(const job::JobSpec& job) {
   return {.seed = job.seed,
@@ -59,18 +26,22 @@ data::BatchStreamOptions stream_options(const job::JobSpec& job) {
           .prefetch = static_cast<std::int32_t>(job.data.prefetch_batches)};
 }
 
-std::string headline(const job::JobSpec& job, DataParallel& strategy, const comm::Group& group) {
+std::string headline(const job::JobSpec& job, parallel::SliceStrategy& strategy,
+                     const comm::Group& group) {
   const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
   const std::int64_t standbys = group.size - workers;
+  const bool sharded = job.strategy.type == job::StrategyType::kSharded;
   const std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
   return fmt::format(
-      "muster {} · libtorch {} · cpu · {} worker{} × {} lane{}{} · {} · {} parameters · {} a rank "
+      "muster {} · libtorch {} · cpu · {} worker{} × {} lane{}{} · {}{} · {} parameters · {} a "
+      "rank "
       "without activations",
       MUSTER_VERSION, TORCH_VERSION, workers, workers == 1 ? "" : "s", strategy.lanes(),
       strategy.lanes() == 1 ? "" : "s",
       standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
+      sharded ? " · sharded" : "",
       format_count(static_cast<double>(strategy.model().parameter_count())),
-      format_bytes(state_memory(strategy.model(), strategy.optimizer()).total()));
+      format_bytes(state_memory(strategy.model(), strategy.optimizer_bytes(group.size)).total()));
 }
 
 // A model of bytes may write some that a terminal would obey.
@@ -107,17 +78,14 @@ class Training {
   const DataPipelines pipelines_;
   const std::int64_t epoch_size_;
   const train::TrainingLength length_;
-  std::unique_ptr<DataParallel> strategy_;
+  std::unique_ptr<parallel::SliceStrategy> strategy_;
   std::unique_ptr<train::Checkpoints> checkpoints_;
   train::Progress progress_;
 };
 
 Status Training::prepare(bool resume) {
   MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
-  MUSTER_ASSIGN(auto optimizer, build_optimizer(job_.optimizer, *model));
-  strategy_ =
-      std::make_unique<DataParallel>(std::move(model), std::move(optimizer),
-                                     strategy_options(job_, session_.lanes()), system_clock());
+  MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), session_.lanes()));
   checkpoints_ = std::make_unique<train::Checkpoints>(
       train::CheckpointsOptions{.folder = session_.folder().checkpoints(),
                                 .job = job_.name,
@@ -154,7 +122,7 @@ Result<train::TrainerOptions> Training::options() const {
                                .active = static_cast<std::int32_t>(job_.workers.count),
                                .standbys = static_cast<std::int32_t>(job_.workers.standbys),
                                .lanes = strategy_->lanes(),
-                               .op = strategy_options(job_, 1).op,
+                               .op = build_op_options(job_.communication),
                                .predicts_bytes = text,
                                .tokens_per_sample = text ? job_.data.context_length : 0};
 }

@@ -157,7 +157,7 @@ std::unique_ptr<parallel::DataParallel> make_strategy() {
   auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters).value();
   return std::make_unique<parallel::DataParallel>(
       std::move(model), std::move(optimizer),
-      parallel::DataParallelOptions{.virtual_workers = kSlices, .elastic = true}, system_clock());
+      parallel::SliceOptions{.virtual_workers = kSlices, .elastic = true}, system_clock());
 }
 
 class Rows final : public observe::Sink {

@@ -1,0 +1,289 @@
+#include "muster/parallel/sharded.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/optim/clip.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+constexpr std::uint32_t kStateTag = 0x0F5;
+
+// "optimizer/<parameter>/<kind>"
+std::string parameter_in(const std::string& state_name) {
+  const std::size_t begin = state_name.find('/') + 1;
+  return state_name.substr(begin, state_name.rfind('/') - begin);
+}
+
+SliceOptions with_notes_apart(SliceOptions options) {
+  options.bucket_sizes.first_slot_alone = true;
+  return options;
+}
+
+std::vector<ShardPiece> in_model_order(const ShardPlan& plan, Rank rank) {
+  const auto& pieces = plan.pieces[static_cast<std::size_t>(to_int(rank))];
+  return {pieces.rbegin(), pieces.rend()};
+}
+
+std::vector<optim::StateTensor> sorted_state(optim::Optimizer& optimizer) {
+  std::vector<optim::StateTensor> state = optimizer.state();
+  std::ranges::sort(state, {}, &optim::StateTensor::name);
+  return state;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sharded>> Sharded::create(std::unique_ptr<models::Model> model,
+                                                 CreateOptimizer create_optimizer,
+                                                 SliceOptions options, Clock& clock) {
+  std::unique_ptr<Sharded> sharded(
+      new Sharded(std::move(model), std::move(create_optimizer), std::move(options), clock));
+  MUSTER_TRY(sharded->hold(sharded->plan_for(1), Rank{0}));
+  return sharded;
+}
+
+Sharded::Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_optimizer,
+                 SliceOptions options, Clock& clock)
+    : SliceStrategy(std::move(model), with_notes_apart(std::move(options)), clock),
+      create_(std::move(create_optimizer)) {
+  first_cell_.push_back(0);
+  for (const models::Parameter& parameter : this->model().parameters()) {
+    const auto sizes = parameter.tensor.sizes();
+    cells_.push_back(optim::cells_of({sizes.data(), sizes.size()}));
+    first_cell_.push_back(first_cell_.back() + static_cast<std::size_t>(cells_.back().count()));
+  }
+}
+
+// Slots come in the order in which backward finishes parameters.
+std::size_t Sharded::parameter_of(std::int32_t slot) const {
+  return cells_.size() - static_cast<std::size_t>(slot);
+}
+
+BucketLayout Sharded::layout() {
+  return plan_buckets(slices().slot_counts(), slices().options().bucket_sizes);
+}
+
+ShardPlan Sharded::plan_for(std::int32_t ranks) {
+  const std::vector<optim::Cells> in_slots(cells_.rbegin(), cells_.rend());
+  return plan_shards(layout(), in_slots, ranks);
+}
+
+at::Tensor Sharded::rows_of(const at::Tensor& whole, const ShardPiece& piece) const {
+  if (piece.count == whole.numel()) return whole.detach();
+  const std::int64_t row = cells_[parameter_of(piece.slot)].row;
+  return whole.detach().narrow(0, piece.begin / row, piece.count / row);
+}
+
+Result<std::unique_ptr<optim::Optimizer>> Sharded::optimizer_of(
+    const std::vector<ShardPiece>& pieces) {
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const ShardPiece& piece : pieces) {
+    const models::Parameter& whole = model().parameters()[parameter_of(piece.slot)];
+    parameters.push_back({whole.name, rows_of(whole.tensor, piece), whole.decays});
+  }
+  return create_(std::move(parameters));
+}
+
+std::map<std::string, const ShardPiece*> Sharded::by_name(
+    const std::vector<ShardPiece>& pieces) const {
+  std::map<std::string, const ShardPiece*> of_name;
+  for (const ShardPiece& piece : pieces)
+    of_name[model().parameters()[parameter_of(piece.slot)].name] = &piece;
+  return of_name;
+}
+
+// Those rows of the whole state, in the order of names.
+std::vector<at::Tensor> Sharded::state_of(const std::vector<ShardPiece>& pieces,
+                                          optim::Optimizer& whole) const {
+  const auto of_name = by_name(pieces);
+  std::vector<at::Tensor> state;
+  for (const optim::StateTensor& tensor : sorted_state(whole)) {
+    const auto piece = of_name.find(parameter_in(tensor.name));
+    if (piece != of_name.end()) state.push_back(rows_of(tensor.tensor, *piece->second));
+  }
+  return state;
+}
+
+Status Sharded::hold(ShardPlan plan, Rank rank) {
+  std::vector<ShardPiece> pieces = in_model_order(plan, rank);
+  MUSTER_ASSIGN(auto optimizer, optimizer_of(pieces));
+  if (optimizer_) {
+    const std::vector<at::Tensor> before = state_of(pieces, *optimizer_);
+    const std::vector<optim::StateTensor> now = sorted_state(*optimizer);
+    MUSTER_CHECK(before.size() == now.size(), "the state of a part is a part of the state");
+    for (std::size_t i = 0; i < now.size(); ++i) at::Tensor(now[i].tensor).copy_(before[i]);
+    optimizer->set_steps(optimizer_->steps());
+  }
+  rows_.clear();
+  for (const ShardPiece& piece : pieces)
+    rows_.push_back(rows_of(model().parameters()[parameter_of(piece.slot)].tensor, piece));
+  plan_ = std::move(plan);
+  rank_ = rank;
+  pieces_ = std::move(pieces);
+  optimizer_ = std::move(optimizer);
+  return ok();
+}
+
+Status Sharded::enter(std::shared_ptr<comm::Communicator> communicator,
+                      const comm::LeafOwners& owners) {
+  const comm::Group group = communicator->group();
+  const auto before = static_cast<std::int32_t>(plan_.pieces.size());
+  if (group.size != before || group.rank != rank_) {
+    if (before != 1)
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("[parallel/sharded] the optimizer's state is cut for {} ranks and "
+                              "rank {}, generation {} has this as rank {} of {}; go on from a "
+                              "checkpoint: muster train JOB --resume",
+                              before, to_int(rank_), to_int(group.generation), to_int(group.rank),
+                              group.size));
+    MUSTER_TRY(hold(plan_for(group.size), group.rank));
+  }
+  MUSTER_TRY(slices().enter(std::move(communicator), owners, plan_.shards));
+  lay_over_sums();
+  return ok();
+}
+
+std::span<float> Sharded::sum_of(const ShardPiece& piece) {
+  return slices()
+      .exchange()
+      .sum(piece.slot)
+      .subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.count));
+}
+
+void Sharded::lay_over_sums() {
+  gradients_.clear();
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const auto sizes = rows_[i].sizes();
+    gradients_.push_back(tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()),
+                                      std::as_writable_bytes(sum_of(pieces_[i]))}));
+  }
+}
+
+Result<StepReport> Sharded::step(const StepInput& input) {
+  StepReport report;
+  MUSTER_TRY(slices().compute(input, report));
+  MUSTER_ASSIGN(const std::vector<double> squares, squared_norms());
+  MUSTER_ASSIGN(const double divisor, slices().check_and_clip(input, squares, report));
+  const auto apply = [&] { return update(input.learning_rate, divisor); };
+  MUSTER_TRY(timed_update(input, report, apply));
+  return report;
+}
+
+// Each rank knows those of its own cells; what it does not know counts as zero, so the sum is exact
+// in any order.
+Result<std::vector<double>> Sharded::squared_norms() {
+  std::vector<double> by_cell(first_cell_.back());
+  MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t parameter = parameter_of(pieces_[i].slot);
+      const optim::Cells& cells = cells_[parameter];
+      const std::span<const float> sum = sum_of(pieces_[i]);
+      const std::int64_t last = pieces_[i].begin + pieces_[i].count;
+      for (std::int64_t c = pieces_[i].begin / cells.size; cells.begin(c) < last; ++c)
+        by_cell[first_cell_[parameter] + static_cast<std::size_t>(c)] = optim::sum_of_squares(
+            sum.subspan(static_cast<std::size_t>(cells.begin(c) - pieces_[i].begin),
+                        static_cast<std::size_t>(cells.begin(c + 1) - cells.begin(c))));
+    }
+  }));
+  const comm::AllReduce sum{.buffer = view_of(std::span(by_cell))};
+  MUSTER_TRY(slices().communicator().submit(sum, op_for("norms")).wait());
+  std::vector<double> squares;
+  for (std::size_t p = 0; p < cells_.size(); ++p)
+    squares.push_back(
+        std::accumulate(by_cell.begin() + static_cast<std::ptrdiff_t>(first_cell_[p]),
+                        by_cell.begin() + static_cast<std::ptrdiff_t>(first_cell_[p + 1]), 0.0));
+  return squares;
+}
+
+Status Sharded::update(double learning_rate, double divisor) {
+  gathered_.reset();  // whoever read it has finished
+  optimizer_->begin_step(learning_rate);
+  const std::span<const at::Tensor> gradients(gradients_);
+  MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
+    optimizer_->update({begin, end}, gradients.subspan(begin, end - begin), divisor);
+    for (std::size_t i = begin; i < end; ++i)
+      std::ranges::copy(view_over(rows_[i]).bytes, view_over(gradients_[i]).bytes.begin());
+  }));
+  apply_statistics(slices().summed_statistics());
+  MUSTER_TRY(slices().exchange().gather());
+  const auto& parameters = model().parameters();
+  return slices().on_lanes(parameters.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t p = begin; p < end; ++p)
+      std::ranges::copy(std::as_bytes(slices().exchange().sum(slices().slot_of(p))),
+                        view_over(parameters[p].tensor).bytes.begin());
+  });
+}
+
+std::vector<StateSlice> Sharded::optimizer_state() {
+  const auto of_name = by_name(pieces_);
+  std::vector<StateSlice> state;
+  for (const optim::StateTensor& tensor : optimizer_->state()) {
+    StateSlice slice = whole_slice(tensor.name, tensor.tensor);
+    const ShardPiece& piece = *of_name.at(parameter_in(tensor.name));
+    const std::size_t parameter = parameter_of(piece.slot);
+    slice.global_shape = view_over(model().parameters()[parameter].tensor).shape;
+    if (!slice.offset.empty()) slice.offset[0] = piece.begin / cells_[parameter].row;
+    state.push_back(std::move(slice));
+  }
+  return state;
+}
+
+Result<std::vector<StateSlice>> Sharded::gather_optimizer_state(Rank to) {
+  if (plan_.pieces.size() == 1) return optimizer_state();
+  MUSTER_TRY(rank_ == to ? receive_state() : send_state(to));
+  if (rank_ != to) return optimizer_state();
+  std::vector<StateSlice> state;
+  for (const optim::StateTensor& tensor : gathered_->state())
+    state.push_back(whole_slice(tensor.name, tensor.tensor));
+  return state;
+}
+
+Status Sharded::send_state(Rank to) {
+  std::vector<comm::Work> works;
+  for (const optim::StateTensor& tensor : sorted_state(*optimizer_))
+    works.push_back(slices().communicator().submit(
+        comm::Send{view_over(tensor.tensor), to, kStateTag}, op_for("optimizer state")));
+  return comm::wait_for_all(works);
+}
+
+Status Sharded::receive_state() {
+  MUSTER_ASSIGN(gathered_, optimizer_of(in_model_order(plan_for(1), Rank{0})));
+  const std::vector<optim::StateTensor> own = sorted_state(*optimizer_);
+  std::vector<comm::Work> works;
+  for (std::size_t rank = 0; rank < plan_.pieces.size(); ++rank) {
+    const Rank from{static_cast<std::int32_t>(rank)};
+    const std::vector<at::Tensor> places = state_of(plan_.pieces[rank], *gathered_);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (from == rank_)
+        at::Tensor(places[i]).copy_(own[i].tensor);
+      else
+        works.push_back(slices().communicator().submit(
+            comm::Recv{view_over(places[i]), from, kStateTag}, op_for("optimizer state")));
+    }
+  }
+  return comm::wait_for_all(works);
+}
+
+comm::OpOptions Sharded::op_for(std::string_view label) {
+  comm::OpOptions op = slices().options().op;
+  op.label = label;
+  return op;
+}
+
+std::uint64_t Sharded::optimizer_bytes(std::int32_t ranks) {
+  std::uint64_t bytes = 0;
+  for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
+  const auto held = static_cast<std::int32_t>(plan_.pieces.size());
+  return bytes * static_cast<std::uint64_t>(held) / static_cast<std::uint64_t>(ranks);
+}
+
+void Sharded::fall_behind() { MUSTER_CHECK(false, "shards are not given to newcomers"); }
+
+}  // namespace muster::parallel

@@ -1,0 +1,86 @@
+#pragma once
+// ZeRO stage 1 (Rajbhandari et al., SC 2020): data parallelism in which each rank keeps the
+// optimizer's state of its own shard of the parameters only, gets the summed gradient of that shard
+// (reduce-scatter), updates it, and gets everybody else's (all-gather): the bytes of an all-reduce.
+// In ordered mode the same bits as plain data parallelism: shards are cut at borders of cells, in
+// which norms are summed as well (optim/cells.h).
+//
+// Before it has entered a generation it holds the whole optimizer state, from which enter() keeps
+// this rank's part. A rank that dies takes its shard with it, so the membership is fixed.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/base/result.h"
+#include "muster/models/model.h"
+#include "muster/optim/cells.h"
+#include "muster/optim/optimizer.h"
+#include "muster/parallel/shard_plan.h"
+#include "muster/parallel/slice_strategy.h"
+
+namespace muster::parallel {
+
+class Sharded final : public SliceStrategy {
+ public:
+  // An optimizer of these parameters, or parts of them, and of no others.
+  using CreateOptimizer = std::function<Result<std::unique_ptr<optim::Optimizer>>(
+      std::vector<optim::OptimizedParameter>)>;
+
+  // `model` is initialised alike on every rank; the strategy owns it from here. Fails where the
+  // optimizer cannot be made.
+  static Result<std::unique_ptr<Sharded>> create(std::unique_ptr<models::Model> model,
+                                                 CreateOptimizer create_optimizer,
+                                                 SliceOptions options, Clock& clock);
+
+  Result<StepReport> step(const StepInput& input) override;
+  // Another number of ranks than in the generation before: kUnavailable.
+  Status enter(std::shared_ptr<comm::Communicator> communicator,
+               const comm::LeafOwners& owners) override;
+  std::vector<StateSlice> optimizer_state() override;
+  Result<std::vector<StateSlice>> gather_optimizer_state(Rank to) override;
+  std::vector<StateSlice> replicated_state() override { return model_state(); }
+  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  std::uint64_t optimizer_bytes(std::int32_t ranks) override;
+
+  // Nobody joins beside the training.
+  void fall_behind() override;
+  bool behind() const noexcept override { return false; }
+  Status catch_up() override { return ok(); }
+
+ private:
+  Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_optimizer,
+          SliceOptions options, Clock& clock);
+  BucketLayout layout();
+  ShardPlan plan_for(std::int32_t ranks);
+  std::size_t parameter_of(std::int32_t slot) const;
+  at::Tensor rows_of(const at::Tensor& whole, const ShardPiece& piece) const;
+  Result<std::unique_ptr<optim::Optimizer>> optimizer_of(const std::vector<ShardPiece>& pieces);
+  std::map<std::string, const ShardPiece*> by_name(const std::vector<ShardPiece>& pieces) const;
+  Status hold(ShardPlan plan, Rank rank);
+  void lay_over_sums();
+  std::span<float> sum_of(const ShardPiece& piece);
+  Result<std::vector<double>> squared_norms();
+  Status update(double learning_rate, double divisor);
+  Status send_state(Rank to);
+  Status receive_state();
+  comm::OpOptions op_for(std::string_view label);
+  std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces,
+                                   optim::Optimizer& whole) const;
+
+  const CreateOptimizer create_;
+  std::vector<optim::Cells> cells_;      // by parameter
+  std::vector<std::size_t> first_cell_;  // by parameter, among those of all; last: their number
+
+  ShardPlan plan_;
+  Rank rank_{0};
+  std::vector<ShardPiece> pieces_;     // of this rank
+  std::vector<at::Tensor> rows_;       // of the parameters, by piece
+  std::vector<at::Tensor> gradients_;  // over the exchange's sums, by piece
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::Optimizer> gathered_;  // for a checkpoint, until the next update
+};
+
+}  // namespace muster::parallel

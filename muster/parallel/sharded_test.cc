@@ -1,0 +1,221 @@
+#include "muster/parallel/sharded.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "muster/base/hash.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/models/create.h"
+#include "muster/parallel/data_parallel.h"
+#include "muster/parallel/testing/toy_batch.h"
+
+namespace muster::parallel {
+namespace {
+
+struct Recipe {
+  models::ModelSpec model;
+  optim::OptimizerSpec optimizer;
+};
+void PrintTo(const Recipe& recipe, std::ostream* out) {
+  *out << models::family_of(recipe.model) << (recipe.optimizer.index() == 0 ? " sgd" : " adamw");
+}
+
+const models::ModelSpec kMlp =
+    models::MlpSpec{.inputs = kImage * kImage, .hidden = {70, 33}, .dropout = 0.3};
+const models::ModelSpec kResNet =
+    models::ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = true};
+
+SliceOptions options_of(std::int32_t lanes) {
+  return {.lanes = lanes, .max_grad_norm = 0.5, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+}
+
+std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
+  auto model = models::create_model(recipe.model).value();
+  model->initialize(1);
+  return model;
+}
+
+std::unique_ptr<Sharded> sharded_of(const Recipe& recipe, const SliceOptions& options) {
+  const auto create = [spec = recipe.optimizer](std::vector<optim::OptimizedParameter> parts) {
+    return optim::create_optimizer(spec, std::move(parts));
+  };
+  return Sharded::create(model_of(recipe), create, options, system_clock()).value();
+}
+
+std::unique_ptr<SliceStrategy> plain_of(const Recipe& recipe, const SliceOptions& options) {
+  auto model = model_of(recipe);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& p : model->parameters())
+    parameters.push_back({p.name, p.tensor, p.decays});
+  auto optimizer = optim::create_optimizer(recipe.optimizer, parameters).value();
+  return std::make_unique<DataParallel>(std::move(model), std::move(optimizer), options,
+                                        system_clock());
+}
+
+std::string hash_of(std::vector<StateSlice> state) {
+  std::ranges::sort(state, {}, &StateSlice::name);
+  Sha256 hash;
+  for (const StateSlice& slice : state) {
+    hash.update(std::as_bytes(std::span(slice.name)));
+    hash.update(slice.tensor.bytes);
+  }
+  return to_hex(hash.finish());
+}
+
+struct Outcome {
+  std::string model;
+  std::string optimizer;  // gathered on the first rank
+  double grad_norm = 0;
+  std::uint64_t held = 0;  // bytes of optimizer state
+};
+
+StepReport one_step(SliceStrategy& strategy, const std::vector<std::int32_t>& mine,
+                    std::int64_t step) {
+  const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step));
+  auto report = strategy.step({.batch = batch.step,
+                               .step = Step{step},
+                               .learning_rate = 0.05,
+                               .flags = {},
+                               .before_update = {}});
+  EXPECT_TRUE(report) << (report ? "" : report.error().message);
+  return report ? *report : StepReport{};
+}
+
+// Four steps, the last of a short batch.
+Outcome train(SliceStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator) {
+  const comm::Group group = communicator->group();
+  const comm::LeafOwners owners = comm::even_owners(kSlices, group.size);
+  EXPECT_TRUE(strategy.enter(communicator, owners));
+  Outcome outcome;
+  for (std::int64_t step = 1; step <= 4; ++step)
+    outcome.grad_norm = one_step(strategy, slices_of(owners, group.rank), step).grad_norm;
+  outcome.model = hash_of(strategy.model_state());
+  for (const StateSlice& slice : strategy.optimizer_state())
+    outcome.held += slice.tensor.bytes.size();
+  auto gathered = strategy.gather_optimizer_state(Rank{0});
+  EXPECT_TRUE(gathered) << (gathered ? "" : gathered.error().message);
+  if (gathered) outcome.optimizer = hash_of(*gathered);
+  return outcome;
+}
+
+std::vector<Outcome> train_sharded(const Recipe& recipe, std::int32_t size,
+                                   const SliceOptions& options) {
+  const auto communicators = comm::create_loopback(size);
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < outcomes.size(); ++r)
+    ranks.emplace_back([&, r] {
+      const auto strategy = sharded_of(recipe, options);
+      outcomes[r] = train(*strategy, communicators[r]);
+    });
+  ranks.clear();
+  return outcomes;
+}
+
+class ZeroOne : public testing::TestWithParam<Recipe> {};
+
+TEST_P(ZeroOne, HasTheBitsOfPlainDataParallelism) {
+  const auto plain = plain_of(GetParam(), options_of(1));
+  const Outcome expected = train(*plain, comm::create_loopback(1).front());
+  for (const std::int32_t size : {1, 2, 3, 5, 7, 8})
+    for (const std::int32_t lanes : {1, 2}) {
+      const auto outcomes = train_sharded(GetParam(), size, options_of(lanes));
+      for (const Outcome& outcome : outcomes) {
+        EXPECT_EQ(outcome.model, expected.model) << size << " ranks, " << lanes << " lanes";
+        EXPECT_EQ(outcome.grad_norm, expected.grad_norm);
+      }
+      EXPECT_EQ(outcomes.front().optimizer, expected.optimizer) << size << " ranks";
+    }
+}
+
+TEST_P(ZeroOne, RanksShareTheOptimizerStateOut) {
+  const auto plain = plain_of(GetParam(), options_of(1));
+  const std::uint64_t whole = train(*plain, comm::create_loopback(1).front()).held;
+  for (const std::int32_t size : {2, 5}) {
+    std::uint64_t sum = 0;
+    for (const Outcome& outcome : train_sharded(GetParam(), size, options_of(1))) {
+      EXPECT_LT(outcome.held, whole);
+      sum += outcome.held;
+    }
+    EXPECT_EQ(sum, whole);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, ZeroOne,
+                         testing::Values(Recipe{kMlp, optim::SgdSpec{.weight_decay = 1e-3}},
+                                         Recipe{kMlp,
+                                                optim::AdamWSpec{.decay_norms_and_biases = false}},
+                                         Recipe{kResNet, optim::SgdSpec{.nesterov = true}}));
+
+// Where sums come in any order, ranks still have the same weights, near those of ordered mode.
+TEST(Sharded, FastMode) {
+  const Recipe recipe{models::MlpSpec{.inputs = kImage * kImage, .hidden = {70}}, optim::SgdSpec{}};
+  SliceOptions options = options_of(2);
+  const auto plain = plain_of(recipe, options);
+  const double expected = train(*plain, comm::create_loopback(1).front()).grad_norm;
+  options.ordered = false;
+  const auto outcomes = train_sharded(recipe, 3, options);
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.model, outcomes.front().model);
+    EXPECT_NEAR(outcome.grad_norm, expected, 1e-5 * expected);
+  }
+}
+
+// As after a resume: what was loaded before the first generation is cut then.
+TEST(Sharded, CutsTheStateThatWasLoaded) {
+  const Recipe recipe{kMlp, optim::AdamWSpec{}};
+  const auto load = [](Strategy& from, Strategy& to) {
+    const auto copy = [](const std::vector<StateSlice>& a, const std::vector<StateSlice>& b) {
+      ASSERT_EQ(a.size(), b.size());
+      for (std::size_t i = 0; i < a.size(); ++i)
+        std::ranges::copy(a[i].tensor.bytes, b[i].tensor.bytes.begin());
+    };
+    copy(from.model_state(), to.model_state());
+    const auto sorted = [](std::vector<StateSlice> state) {
+      std::ranges::sort(state, {}, &StateSlice::name);
+      return state;
+    };
+    copy(sorted(from.optimizer_state()), sorted(to.optimizer_state()));
+    to.set_optimizer_steps(4);
+  };
+  const auto first = plain_of(recipe, options_of(1));
+  train(*first, comm::create_loopback(1).front());
+  const auto again = plain_of(recipe, options_of(1));
+  load(*first, *again);
+  const Outcome expected = train(*again, comm::create_loopback(1).front());
+
+  const auto communicators = comm::create_loopback(3);
+  std::vector<std::unique_ptr<Sharded>> strategies;
+  for (int r = 0; r < 3; ++r) {
+    strategies.push_back(sharded_of(recipe, options_of(1)));
+    load(*first, *strategies.back());
+  }
+  std::vector<Outcome> outcomes(3);
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < 3; ++r)
+    ranks.emplace_back([&, r] { outcomes[r] = train(*strategies[r], communicators[r]); });
+  ranks.clear();
+  EXPECT_EQ(outcomes[2].model, expected.model);
+  EXPECT_EQ(outcomes[0].optimizer, expected.optimizer);
+}
+
+TEST(Sharded, RefusesAnotherNumberOfRanks) {
+  const auto strategy = sharded_of({kMlp, optim::SgdSpec{}}, options_of(1));
+  const auto two = comm::create_loopback(2);
+  std::jthread other([&] {
+    const auto peer = sharded_of({kMlp, optim::SgdSpec{}}, options_of(1));
+    EXPECT_TRUE(peer->enter(two[1], comm::even_owners(kSlices, 2)));
+  });
+  ASSERT_TRUE(strategy->enter(two[0], comm::even_owners(kSlices, 2)));
+  const Status status =
+      strategy->enter(comm::create_loopback(1).front(), comm::even_owners(kSlices, 1));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(status.error().message, testing::HasSubstr("--resume"));
+}
+
+}  // namespace
+}  // namespace muster::parallel

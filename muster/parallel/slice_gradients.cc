@@ -1,0 +1,322 @@
+#include "muster/parallel/slice_gradients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/models/torch_error.h"
+#include "muster/optim/clip.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+std::int64_t targets_per_sample(const Examples& examples) {
+  return examples.targets.numel() / examples.samples();
+}
+
+// What rides with the gradients: [loss, accuracy, flags…, roll…, statistics…].
+constexpr std::size_t kFlagsAt = 2;
+constexpr std::size_t kRollAt = kFlagsAt + Flags::size();
+constexpr std::size_t kStatisticsAt = kRollAt + data::kRollLimbs;
+constexpr std::size_t kNotes = kStatisticsAt - kFlagsAt;
+
+Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
+
+}  // namespace
+
+SliceGradients::SliceGradients(std::unique_ptr<models::Model> model, SliceOptions options,
+                               Clock& clock)
+    : options_(std::move(options)),
+      clock_(clock),
+      pool_(std::min(options_.lanes, options_.virtual_workers)) {
+  for (std::int32_t lane = 1; lane < pool_.size(); ++lane) {
+    lanes_.push_back(std::make_unique<LaneModel>(model->replicate()));
+  }
+  for (const models::Parameter& parameter : model->parameters()) names_.push_back(parameter.name);
+  lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model)));
+}
+
+std::int32_t SliceGradients::slot_of(std::size_t parameter) const noexcept {
+  return static_cast<std::int32_t>(names_.size() - parameter);
+}
+
+std::vector<std::int64_t> SliceGradients::slot_counts() const {
+  return LaneModel::slot_counts(model(), kNotes);
+}
+
+Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
+                             const comm::LeafOwners& owners,
+                             std::vector<std::shared_ptr<const comm::Shards>> shards) {
+  const comm::Group group = communicator->group();
+  const auto slices =
+      static_cast<std::int32_t>(std::count(owners.begin(), owners.end(), group.rank));
+  const ExchangeOptions exchange_options{
+      .tree =
+          options_.ordered ? std::make_shared<const comm::SumTree>(owners, group.size) : nullptr,
+      .units = std::min(slices, pool_.size()),
+      .bucket_sizes = options_.bucket_sizes,
+      .op = options_.op,
+      .keeps = keeps_in(group),
+      .shards = std::move(shards)};
+  const std::vector<std::int64_t> counts = slot_counts();
+  MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
+  if (options_.backup && options_.ordered && group.size > 1 && communicator != communicator_) {
+    unit_sums_.emplace(counts);
+    backup_ = std::make_unique<SliceBackup>(communicator, unit_sums_->floats().size(), options_.op);
+  }
+  communicator_ = std::move(communicator);
+  exchange_ = std::move(exchange);
+  for (const auto& lane : lanes_) lane->use(*exchange_);
+  return ok();
+}
+
+std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch& batch) const {
+  const auto slices = static_cast<std::int32_t>(batch.slices.size());
+  // Ordered: each slice by itself; fast: one unit a lane.
+  const std::int32_t count = options_.ordered ? slices : std::min(slices, pool_.size());
+  std::vector<Unit> units;
+  for (std::int32_t u = 0; u < count; ++u) {
+    const comm::LeafRange mine = comm::even_share(slices, count, u);
+    std::vector<Examples> parts;
+    data::RollLimbs roll{};
+    for (std::int32_t s = mine.begin; s < mine.end; ++s) {
+      const data::SliceBatch& slice = batch.slices[static_cast<std::size_t>(s)];
+      const data::RollLimbs mark = data::limbs_of(slice.mark);
+      std::transform(roll.begin(), roll.end(), mark.begin(), roll.begin(), std::plus<>());
+      if (slice.samples > 0) parts.push_back(examples_of(slice));
+    }
+    const SliceIndex first = batch.slices[static_cast<std::size_t>(mine.begin)].slice;
+    units.push_back({options_.ordered ? to_int(first) : u, first,
+                     parts.empty() ? Examples{} : concatenate(parts), roll});
+  }
+  return units;
+}
+
+Status SliceGradients::run_unit(LaneModel& lane, const Unit& unit, const StepInput& input,
+                                bool first, StepTimes& times) {
+  const Flags own = first ? input.flags : Flags{};
+  std::array<float, kNotes> notes{};
+  std::copy(unit.roll.begin(), unit.roll.end(),
+            std::copy_n(own.data(), Flags::size(), notes.begin()));
+  if (!unit.examples.inputs.defined()) {
+    lane.run_empty(unit.index, notes);
+    return ok();
+  }
+  const std::int64_t samples = unit.examples.samples();
+  const std::int64_t limit = options_.micro_batch_size > 0 ? options_.micro_batch_size : samples;
+  const std::int64_t passes = (samples + limit - 1) / limit;
+  const auto batch = static_cast<double>(input.batch.samples);
+  const RandomStream random(options_.seed, "forward",
+                            static_cast<std::uint64_t>(to_int(input.step)),
+                            static_cast<std::uint64_t>(to_int(unit.first_slice)));
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const Examples part =
+        narrow(unit.examples, pass * limit, std::min(samples, (pass + 1) * limit));
+    const LanePass what{.unit = unit.index,
+                        .pass = static_cast<std::int32_t>(pass),
+                        .passes = static_cast<std::int32_t>(passes),
+                        .weight = 1.0 / (batch * static_cast<double>(targets_per_sample(part))),
+                        .sample_share = static_cast<double>(part.samples()) / batch,
+                        .random = random.fork(static_cast<std::uint64_t>(pass))};
+    const LaneModel::Times took = lane.run(part, what, notes, clock_);
+    times.forward += took.forward;
+    times.backward += took.backward;
+  }
+  return ok();
+}
+
+Status SliceGradients::reduce(const StepInput& input, StepReport& report) {
+  const std::vector<Unit> units = units_of(input.batch);
+  std::vector<StepTimes> times(static_cast<std::size_t>(pool_.size()));
+  std::atomic<std::size_t> next{0};
+  exchange_->begin();
+  if (input.finishes) exchange_->seed(kept_);
+  offer(units, input);
+  const TimePoint computing = clock_.now();
+  MUSTER_TRY(pool_.run([&](std::int32_t lane) {
+    return run_lane(lane, units, next, input, times[static_cast<std::size_t>(lane)]);
+  }));
+  for (const StepTimes& lane : times) {
+    report.times.forward += average(lane.forward, pool_.size());
+    report.times.backward += average(lane.backward, pool_.size());
+  }
+  const TimePoint waiting = clock_.now();
+  report.times.computing = waiting - computing;
+  if (backup_) report.backups = backup_->close();
+  const Status helped = help(input);
+  const Status reduced = exchange_->finish();
+  if (!reduced) keep(input.step);
+  MUSTER_TRY(reduced);
+  MUSTER_TRY(helped);
+  report.times.exposed_communication = clock_.now() - waiting;
+  report.bytes_reduced = exchange_->bytes();
+  return ok();
+}
+
+Status SliceGradients::run_lane(std::int32_t lane, const std::vector<Unit>& units,
+                                std::atomic<std::size_t>& next, const StepInput& input,
+                                StepTimes& times) {
+  LaneModel& model = *lanes_[static_cast<std::size_t>(lane)];
+  for (std::size_t u = 0; (u = next++) < units.size();) {
+    const auto floats = backup_ ? backup_->claim(units[u].index) : std::nullopt;
+    if (floats)
+      unit_sums_->deliver(*floats, units[u].index, *exchange_);
+    else
+      MUSTER_TRY(run_unit(model, units[u], input, u == 0, times));
+  }
+  return ok();
+}
+
+// All but the first, with which this rank's flags go.
+void SliceGradients::offer(const std::vector<Unit>& units, const StepInput& input) {
+  if (!backup_) return;
+  std::vector<std::int32_t> open;
+  for (std::size_t u = 1; u < units.size() && !input.finishes; ++u) open.push_back(units[u].index);
+  backup_->open(std::move(open));
+}
+
+Status SliceGradients::help(const StepInput& input) {
+  if (!backup_ || !input.load_slice || input.finishes) return ok();
+  const TimePoint late = clock_.now() + input.patience;
+  while (!exchange_->wait_until(clock_, std::max(late, clock_.now()))) {
+    MUSTER_ASSIGN(const auto loan, backup_->ask());
+    if (!loan) return ok();
+    MUSTER_TRY(compute_for(*loan, input));
+  }
+  return ok();
+}
+
+Status SliceGradients::compute_for(const Loan& loan, const StepInput& input) {
+  MUSTER_ASSIGN(const data::StepBatch batch, input.load_slice(SliceIndex{loan.unit}));
+  const std::vector<Unit> units = units_of(batch);
+  StepTimes times;
+  MUSTER_TRY(pool_.run([&](std::int32_t lane) -> Status {
+    if (lane > 0) return ok();
+    lanes_.front()->use(*unit_sums_);
+    Status ran = run_unit(*lanes_.front(), units.front(), input, false, times);
+    lanes_.front()->use(*exchange_);
+    return ran;
+  }));
+  return backup_->give(loan, unit_sums_->floats());
+}
+
+void SliceGradients::keep(Step step) {
+  if (!keeps_in(communicator_->group())) return;
+  kept_ = exchange_->take_kept();
+  kept_step_ = step;
+}
+
+Status SliceGradients::warm_up(const data::StepBatch& batch) {
+  const Examples slice = examples_of(batch.slices.front());
+  const std::int64_t most =
+      options_.micro_batch_size > 0 ? options_.micro_batch_size : slice.samples();
+  const Examples examples = narrow(slice, 0, std::min(slice.samples(), most));
+  return pool_.run([&](std::int32_t lane) -> Status {
+    lanes_[static_cast<std::size_t>(lane)]->warm_up(examples);
+    return ok();
+  });
+}
+
+Status SliceGradients::compute(const StepInput& input, StepReport& report) {
+  MUSTER_TRY(reduce(input, report));
+  kept_step_.reset();
+  const std::span<const float> extras = exchange_->sum(0);
+  report.loss = extras[0];
+  report.accuracy = extras[1];
+  std::copy_n(extras.begin() + kFlagsAt, Flags::size(), report.flags.data());
+  return check_roll(input, extras);
+}
+
+Status SliceGradients::check_roll(const StepInput& input, std::span<const float> extras) {
+  const auto roll = extras.subspan(kRollAt).first<data::kRollLimbs>();
+  if (data::total_of(roll) == input.batch.roll) return ok();
+  return fail(ErrorCode::kInternal,
+              fmt::format("[parallel] step {}: the sum of the gradients does not hold every "
+                          "sample of the batch exactly once; nothing was updated. Please report it",
+                          to_int(input.step)));
+}
+
+Result<double> SliceGradients::check_and_clip(const StepInput& input,
+                                              std::span<const double> squares,
+                                              StepReport& report) const {
+  Status finite = optim::check_finite(squares, names_);
+  if (finite && !std::isfinite(report.loss)) {
+    finite = fail(ErrorCode::kNumeric, fmt::format("the loss is {}", report.loss));
+  }
+  if (!finite) {
+    return with_context(std::move(finite).error(),
+                        fmt::format("[parallel] step {}, learning rate {:g}, nothing was updated",
+                                    to_int(input.step), input.learning_rate));
+  }
+  report.grad_norm = optim::global_norm(squares);
+  return 1.0 / optim::clip_scale(report.grad_norm, options_.max_grad_norm);
+}
+
+std::vector<at::Tensor> SliceGradients::summed_statistics() const {
+  std::vector<at::Tensor> statistics;
+  std::span<float> rest = exchange_->sum(0).subspan(kStatisticsAt);
+  for (const models::Statistic& statistic : model().statistics()) {
+    const auto count = static_cast<std::size_t>(statistic.tensor.numel());
+    statistics.push_back(tensor_over(view_of(rest.first(count))));
+    rest = rest.subspan(count);
+  }
+  return statistics;
+}
+
+Status SliceGradients::on_lanes(std::size_t count,
+                                const std::function<void(std::size_t, std::size_t)>& body) {
+  return pool_.run([&](std::int32_t lane) -> Status {
+    const comm::LeafRange mine =
+        comm::even_share(static_cast<std::int32_t>(count), pool_.size(), lane);
+    body(static_cast<std::size_t>(mine.begin), static_cast<std::size_t>(mine.end));
+    return ok();
+  });
+}
+
+Status SliceGradients::evaluate(const data::StepBatch& batch,
+                                std::span<EvaluationTotals> by_slice) {
+  std::atomic<std::size_t> next{0};
+  return pool_.run([&](std::int32_t lane) -> Status {
+    const at::NoGradGuard no_grad;
+    models::Model& model = lanes_[static_cast<std::size_t>(lane)]->model();
+    for (std::size_t s = 0; (s = next++) < batch.slices.size();) {
+      const data::SliceBatch& slice = batch.slices[s];
+      if (slice.samples == 0) continue;
+      const Examples examples = examples_of(slice);
+      models::PassContext context{.training = false, .random = RandomStream(options_.seed, "none")};
+      const models::LossSum loss =
+          model.loss_sum(model.forward(examples.inputs, context), examples.targets);
+      EvaluationTotals& totals = by_slice[static_cast<std::size_t>(to_int(slice.slice))];
+      totals.loss += loss.sum.item<double>();
+      totals.correct += loss.correct.item<double>();
+      totals.targets += static_cast<double>(loss.targets);
+    }
+    return ok();
+  });
+}
+
+Result<EvaluationTotals> SliceGradients::combine(std::span<const EvaluationTotals> by_slice) {
+  std::vector<double> flat;  // a slice is zero on every rank but one, so this sum is exact
+  for (const EvaluationTotals& slice : by_slice) {
+    flat.insert(flat.end(), {slice.loss, slice.correct, slice.targets});
+  }
+  comm::OpOptions op = options_.op;
+  op.label = "evaluation";
+  MUSTER_TRY(communicator_->submit(comm::AllReduce{.buffer = view_of(std::span(flat))}, op).wait());
+  EvaluationTotals total;
+  for (std::size_t i = 0; i < flat.size(); i += 3) {
+    total.loss += flat[i];
+    total.correct += flat[i + 1];
+    total.targets += flat[i + 2];
+  }
+  return total;
+}
+
+}  // namespace muster::parallel

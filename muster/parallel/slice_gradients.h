@@ -1,0 +1,121 @@
+#pragma once
+// What synchronous strategies that replicate the forward pass share: this rank computes its slices
+// of the global batch, on lanes, and the gradients of all ranks are summed meanwhile. In ordered
+// mode each slice is a unit of its own and the sums follow the fixed tree, so the bits do not
+// depend on lanes or ranks; in fast mode each lane runs its slices as one batch and any order of
+// summation is allowed. Buckets and overlap: PyTorch DDP (Li et al., VLDB 2020); slices:
+// VirtualFlow (Or et al., MLSys 2022) and EasyScale (Li et al., SC 2023). One thread.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/comm/communicator.h"
+#include "muster/models/model.h"
+#include "muster/parallel/gradient_exchange.h"
+#include "muster/parallel/lane_model.h"
+#include "muster/parallel/lanes.h"
+#include "muster/parallel/slice_backup.h"
+#include "muster/parallel/strategy.h"
+#include "muster/parallel/unit_sums.h"
+
+namespace muster::parallel {
+
+struct SliceOptions {
+  bool ordered = true;
+  std::int32_t virtual_workers = 8;
+  std::int32_t lanes = 1;
+  std::int64_t micro_batch_size = 0;  // most samples of one pass; 0: no limit
+  double max_grad_norm = 0;           // 0: no clipping
+  std::uint64_t seed = 0;
+  BucketSizes bucket_sizes{256 << 10, 1 << 20};
+  comm::OpOptions op = {};
+  bool elastic = false;  // keep the sums of a step until it is committed; ordered mode only
+  bool backup = false;   // who waits computes slices for others; ordered mode only
+};
+
+class SliceGradients {
+ public:
+  // `model` is initialised alike on every rank.
+  SliceGradients(std::unique_ptr<models::Model> model, SliceOptions options, Clock& clock);
+
+  // As Strategy::enter. `shards`: as ExchangeOptions has them.
+  Status enter(std::shared_ptr<comm::Communicator> communicator, const comm::LeafOwners& owners,
+               std::vector<std::shared_ptr<const comm::Shards>> shards = {});
+  std::optional<Step> kept() const noexcept { return kept_step_; }
+
+  // All of a step but the update: the sums are there, and every sample is in them once.
+  Status compute(const StepInput& input, StepReport& report);
+  // Before the update: whether loss and gradients are finite, their norm, and what to divide them
+  // by. `squares`: the squared norms of all parameters' gradients, in the model's order.
+  Result<double> check_and_clip(const StepInput& input, std::span<const double> squares,
+                                StepReport& report) const;
+
+  // As Strategy has them.
+  Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice);
+  Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice);
+
+  // Before it enters a generation whose other ranks would wait for its first, slower step: runs the
+  // batch's first slice, and nothing comes of it.
+  Status warm_up(const data::StepBatch& batch);
+
+  // After compute(): what was summed, until the next step.
+  GradientExchange& exchange() noexcept { return *exchange_; }
+  std::vector<at::Tensor> summed_statistics() const;  // over the sums, in the model's order
+
+  // The exchange's slot of a parameter, and the floats of all slots, in their order.
+  std::int32_t slot_of(std::size_t parameter) const noexcept;
+  std::vector<std::int64_t> slot_counts() const;
+
+  const SliceOptions& options() const noexcept { return options_; }
+  models::Model& model() const noexcept { return lanes_.front()->model(); }
+  comm::Communicator& communicator() noexcept { return *communicator_; }
+  // Runs `body` for items [0, count), dealt to the lanes in ranges.
+  Status on_lanes(std::size_t count, const std::function<void(std::size_t, std::size_t)>& body);
+  std::int32_t lanes() const noexcept { return pool_.size(); }
+
+ private:
+  struct Unit {
+    std::int32_t index;      // in the tree; in fast mode the lane
+    SliceIndex first_slice;  // names the unit's random numbers
+    Examples examples;       // undefined inputs: no samples
+    data::RollLimbs roll{};  // of its slices
+  };
+  std::vector<Unit> units_of(const data::StepBatch& batch) const;
+  bool keeps_in(const comm::Group& group) const noexcept {
+    return options_.ordered && options_.elastic && group.size > 1;
+  }
+  void keep(Step step);
+  Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
+                  StepTimes& times);
+  Status reduce(const StepInput& input, StepReport& report);
+  Status run_lane(std::int32_t lane, const std::vector<Unit>& units, std::atomic<std::size_t>& next,
+                  const StepInput& input, StepTimes& times);
+  void offer(const std::vector<Unit>& units, const StepInput& input);
+  Status help(const StepInput& input);
+  Status compute_for(const Loan& loan, const StepInput& input);
+  static Status check_roll(const StepInput& input, std::span<const float> extras);
+
+  const SliceOptions options_;
+  Clock& clock_;
+  LanePool pool_;
+  std::vector<std::unique_ptr<LaneModel>> lanes_;
+  std::vector<std::string> names_;  // of parameters, in the model's order
+
+  // Of the present generation:
+  std::shared_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<GradientExchange> exchange_;
+  std::unique_ptr<SliceBackup> backup_;
+  std::optional<UnitSums> unit_sums_;  // with a backup
+
+  KeptSums kept_;
+  std::optional<Step> kept_step_;
+};
+
+}  // namespace muster::parallel

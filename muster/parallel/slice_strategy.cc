@@ -1,0 +1,39 @@
+#include "muster/parallel/slice_strategy.h"
+
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+constexpr double kStatisticsMomentum = 0.1;  // PyTorch's default for batch norm
+
+}  // namespace
+
+std::vector<StateSlice> SliceStrategy::model_state() {
+  std::vector<StateSlice> state;
+  for (const models::Parameter& parameter : model().parameters())
+    state.push_back(whole_slice(parameter.name, parameter.tensor));
+  for (const models::Statistic& statistic : model().statistics())
+    state.push_back(whole_slice(statistic.name, statistic.tensor));
+  return state;
+}
+
+Status SliceStrategy::timed_update(const StepInput& input, StepReport& report,
+                                   const std::function<Status()>& update) {
+  if (input.before_update) report.times.checkpoint_stall = input.before_update();
+  const TimePoint updating = clock_.now();
+  MUSTER_TRY(update());
+  report.times.update = clock_.now() - updating;
+  return ok();
+}
+
+void SliceStrategy::apply_statistics(const std::vector<at::Tensor>& statistics) {
+  if (!statistics.empty()) model().apply_statistics(statistics, kStatisticsMomentum);
+}
+
+StateSlice SliceStrategy::whole_slice(const std::string& name, const at::Tensor& tensor) {
+  const TensorView view = view_over(tensor);
+  return {name, view, view.shape, Shape(view.shape.size(), 0)};
+}
+
+}  // namespace muster::parallel
