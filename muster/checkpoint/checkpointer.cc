@@ -30,7 +30,7 @@ Error not_found(const Path& folder, const std::vector<Found>& all, Step step) {
                           to_int(step), folder.native(), why));
 }
 
-Status load_model(Files& files, const Found& found, const std::vector<NamedTensor>& into) {
+Status load_model(Files& files, const Found& found, const std::vector<TensorSlice>& into) {
   const Manifest& manifest = *found.manifest;
   return restore(files, found.folder, manifest, manifest.model, into);
 }
@@ -41,8 +41,8 @@ Loaded describe_loaded(const Found& found) {
 
 Result<Loaded> load_both(Files& files, const Found& found, const LoadTarget& into) {
   const Manifest& manifest = *found.manifest;
-  MUSTER_TRY(check_same_tensors("model", manifest.model, into.model));
-  MUSTER_TRY(check_same_tensors("optimizer", manifest.optimizer, into.optimizer));
+  MUSTER_TRY(check_same_tensors("model", manifest.model, into.model, into.some));
+  MUSTER_TRY(check_same_tensors("optimizer", manifest.optimizer, into.optimizer, into.some));
   MUSTER_TRY(load_model(files, found, into.model));
   MUSTER_TRY(restore(files, found.folder, manifest, manifest.optimizer, into.optimizer));
   return describe_loaded(found);
@@ -158,8 +158,9 @@ Result<Loaded> Checkpointer::load_weights(Step step, const std::vector<NamedTens
   MUSTER_ASSIGN(const auto all, survey(files_, folder_));
   const Found* found = last_whole(all, step);
   if (found == nullptr) return not_found(folder_, all, step);
-  MUSTER_TRY(check_same_tensors("model", found->manifest->model, model));
-  MUSTER_TRY(load_model(files_, *found, model));
+  const std::vector<TensorSlice> whole = whole_slices(model);
+  MUSTER_TRY(check_same_tensors("model", found->manifest->model, whole));
+  MUSTER_TRY(load_model(files_, *found, whole));
   return describe_loaded(*found);
 }
 

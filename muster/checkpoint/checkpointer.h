@@ -16,6 +16,7 @@
 #include "muster/base/files.h"
 #include "muster/base/ids.h"
 #include "muster/base/result.h"
+#include "muster/base/tensor_slice.h"
 #include "muster/base/tensor_view.h"
 #include "muster/checkpoint/manifest.h"
 
@@ -45,9 +46,11 @@ struct SavedCheckpoint {
   std::optional<Error> retention_failed;  // the checkpoint itself is whole
 };
 
-// Where load() puts what it reads: exactly the tensors of the checkpoint, same dtypes and shapes.
+// Where load() puts what it reads: exactly the tensors of the checkpoint, same dtypes and shapes,
+// or parts of them. `some`: other ranks hold the rest, so tensors may be missing.
 struct LoadTarget {
-  std::vector<NamedTensor> model, optimizer;
+  std::vector<TensorSlice> model, optimizer;
+  bool some = false;
 };
 
 struct Loaded {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "muster/checkpoint/export.h"
 #include "muster/checkpoint/safetensors.h"
 #include "muster/checkpoint/sample_state.h"
@@ -118,9 +120,36 @@ TEST_F(CheckpointerTest, LoadsTensorsThatCrossChunks) {
   };
   SaveRequest request{.step = Step{1}, .model = list(large, small)};
   ASSERT_TRUE(checkpointer().save(request));
-  ASSERT_TRUE(checkpointer().load(Step{1}, {list(loaded, loaded_small), {}}));
+  ASSERT_TRUE(checkpointer().load(Step{1}, {whole_slices(list(loaded, loaded_small)), {}}));
   EXPECT_EQ(loaded, large);
   EXPECT_EQ(loaded_small, small);
+}
+
+// A tensor of three axes that crosses chunks, cut along each of them.
+TEST_F(CheckpointerTest, LoadsAnyPartOfATensor) {
+  const Shape shape{6, 1000, 300};
+  std::vector<std::int64_t> whole(static_cast<std::size_t>(element_count(shape)));
+  std::iota(whole.begin(), whole.end(), 0);
+  std::vector<std::uint8_t> other(3, 9);
+  const TensorView view{DType::kI64, shape, std::as_writable_bytes(std::span(whole))};
+  ASSERT_TRUE(checkpointer().save(
+      {.step = Step{1}, .model = {{"other", view_of(std::span(other))}, {"cut", view}}}));
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    Shape part = shape, offset(shape.size());
+    part[axis] = 5;
+    offset[axis] = shape[axis] - 6;
+    std::vector<std::int64_t> loaded(static_cast<std::size_t>(element_count(part)));
+    const TensorSlice slice{
+        "cut", {DType::kI64, part, std::as_writable_bytes(std::span(loaded))}, shape, offset};
+    ASSERT_EQ(checkpointer().load(Step{1}, {{slice}, {}}).error().code, ErrorCode::kInvalid);
+    ASSERT_TRUE(checkpointer().load(Step{1}, {.model = {slice}, .optimizer = {}, .some = true}));
+    std::size_t i = 0;
+    for (std::int64_t x = 0; x < part[0]; ++x)
+      for (std::int64_t y = 0; y < part[1]; ++y)
+        for (std::int64_t z = 0; z < part[2]; ++z)
+          ASSERT_EQ(loaded[i++],
+                    ((x + offset[0]) * shape[1] + y + offset[1]) * shape[2] + z + offset[2]);
+  }
 }
 
 TEST_F(CheckpointerTest, RefusesAnotherModelAndLeavesItAlone) {
@@ -128,7 +157,7 @@ TEST_F(CheckpointerTest, RefusesAnotherModelAndLeavesItAlone) {
   SampleState state(9);
   LoadTarget target = state.target();
   target.model[0].name = "other";
-  target.model[1].tensor.shape = {2, 2};
+  target.model[1].global_shape = target.model[1].tensor.shape = {2, 2};
   target.optimizer.pop_back();
   const auto result = checkpointer().load(Step{1}, target);
   ASSERT_FALSE(result);

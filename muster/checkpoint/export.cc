@@ -66,7 +66,7 @@ Result<Exported> export_weights(Files& files, const Path& folder, const Path& in
   MUSTER_TRY(check_whole(files, folder));
   MUSTER_ASSIGN(const Manifest manifest, read_manifest(files, folder));
   const Weights weights = allocate(manifest.model);
-  MUSTER_TRY(restore(files, folder, manifest, manifest.model, weights.tensors));
+  MUSTER_TRY(restore(files, folder, manifest, manifest.model, whole_slices(weights.tensors)));
   auto written = write(files, weights, into);
   if (written || written.error().code != ErrorCode::kNotFound) return written;
   // Of a place that nothing can be made in; the checkpoint was found.

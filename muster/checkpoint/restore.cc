@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::size_t kShownDifferences = 5;
 
-using ByName = std::map<std::string_view, const TensorView*>;
+using ByName = std::map<std::string_view, const TensorSlice*>;
 
-ByName by_name(const std::vector<NamedTensor>& tensors) {
+ByName by_name(const std::vector<TensorSlice>& tensors) {
   ByName map;
-  for (const auto& [name, tensor] : tensors) map[name] = &tensor;
+  for (const TensorSlice& slice : tensors) map[slice.name] = &slice;
   return map;
 }
 
@@ -34,23 +34,33 @@ std::string describe_record(const TensorRecord& record) {
   return fmt::format("{} [{}]", to_string(record.dtype), fmt::join(record.shape, ", "));
 }
 
-// Where the bytes of a file go.
+std::string describe_whole(const TensorSlice& slice) {
+  return fmt::format("{} [{}]", to_string(slice.tensor.dtype), fmt::join(slice.global_shape, ", "));
+}
+
+// Where the bytes of a file go: `from` counts from the file's begin.
 struct Piece {
-  std::uint64_t begin = 0, end = 0;
+  ByteRuns from;
   std::span<std::byte> into;
 };
 
 // Copies what a chunk and a piece have in common.
 void copy_common(const CheckedChunk& chunk, const Piece& piece) {
-  const std::uint64_t begin = std::max(chunk.offset, piece.begin);
-  const std::uint64_t end = std::min(chunk.offset + chunk.bytes.size(), piece.end);
-  if (begin >= end) return;
-  std::memcpy(piece.into.data() + (begin - piece.begin),
-              chunk.bytes.data() + (begin - chunk.offset), end - begin);
+  const std::uint64_t chunk_end = chunk.offset + chunk.bytes.size();
+  const auto& [first, length, pitch, runs] = piece.from;
+  std::uint64_t run = chunk.offset > first ? (chunk.offset - first) / pitch : 0;
+  for (; run < runs && first + run * pitch < chunk_end; ++run) {
+    const std::uint64_t run_begin = first + run * pitch;
+    const std::uint64_t begin = std::max(chunk.offset, run_begin);
+    const std::uint64_t end = std::min(chunk_end, run_begin + length);
+    if (begin >= end) continue;
+    std::memcpy(piece.into.data() + run * length + (begin - run_begin),
+                chunk.bytes.data() + (begin - chunk.offset), end - begin);
+  }
 }
 
-// The pieces of one file, in order, if its header names exactly the tensors the manifest puts
-// there.
+// The wanted pieces of one file, in order, if its header names exactly the tensors the manifest
+// puts there.
 Result<std::vector<Piece>> plan_file(Files& files, const Path& path,
                                      const std::vector<const TensorRecord*>& records,
                                      const ByName& target) {
@@ -67,7 +77,11 @@ Result<std::vector<Piece>> plan_file(Files& files, const Path& path,
     if (std::none_of(records.begin(), records.end(), same)) {
       return corrupt(path, fmt::format("the manifest knows no such tensor `{}`", entry.name));
     }
-    pieces.push_back({entry.begin, entry.end, target.at(entry.name)->bytes});
+    const auto wanted = target.find(entry.name);
+    if (wanted == target.end()) continue;
+    ByteRuns from = runs_of(*wanted->second);
+    from.first += entry.begin;
+    pieces.push_back({from, wanted->second->tensor.bytes});
   }
   return pieces;
 }
@@ -81,9 +95,9 @@ Status restore_file(Files& files, const Path& folder, const FileRecord& file,
                                                      describe_chunk(file, chunk.index)));
     }
     const std::uint64_t end = chunk.offset + chunk.bytes.size();
-    for (std::size_t i = first; i < pieces.size() && pieces[i].begin < end; ++i) {
+    for (std::size_t i = first; i < pieces.size() && pieces[i].from.first < end; ++i) {
       copy_common(chunk, pieces[i]);
-      if (pieces[i].end <= end) first = i + 1;
+      if (pieces[i].from.end() <= end) first = i + 1;
     }
     return ok();
   });
@@ -92,16 +106,17 @@ Status restore_file(Files& files, const Path& folder, const FileRecord& file,
 }  // namespace
 
 Status check_same_tensors(std::string_view group, const std::vector<TensorRecord>& records,
-                          const std::vector<NamedTensor>& target) {
+                          const std::vector<TensorSlice>& target, bool some) {
   ByName wanted = by_name(target);
   std::vector<std::string> differences;
   for (const TensorRecord& record : records) {
     const auto found = wanted.find(record.name);
     if (found == wanted.end()) {
-      differences.push_back(fmt::format("`{}` is in the checkpoint only", record.name));
-    } else if (found->second->dtype != record.dtype || found->second->shape != record.shape) {
+      if (!some) differences.push_back(fmt::format("`{}` is in the checkpoint only", record.name));
+    } else if (found->second->tensor.dtype != record.dtype ||
+               found->second->global_shape != record.shape) {
       differences.push_back(fmt::format("`{}` is {} in the checkpoint, {} here", record.name,
-                                        describe_record(record), describe(*found->second)));
+                                        describe_record(record), describe_whole(*found->second)));
     }
     if (found != wanted.end()) wanted.erase(found);
   }
@@ -119,7 +134,7 @@ Status check_same_tensors(std::string_view group, const std::vector<TensorRecord
 }
 
 Status restore(Files& files, const Path& folder, const Manifest& manifest,
-               const std::vector<TensorRecord>& records, const std::vector<NamedTensor>& target) {
+               const std::vector<TensorRecord>& records, const std::vector<TensorSlice>& target) {
   std::map<std::string_view, std::vector<const TensorRecord*>> by_file;
   for (const TensorRecord& record : records) by_file[record.file].push_back(&record);
   const ByName wanted = by_name(target);

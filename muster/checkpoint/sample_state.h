@@ -32,7 +32,7 @@ class SampleState {
   SaveRequest request(std::int64_t step) {
     return {Step{step}, Generation{1}, model(), optimizer(), R"({"samples_seen":77})", {}};
   }
-  LoadTarget target() { return {model(), optimizer()}; }
+  LoadTarget target() { return {whole_slices(model()), whole_slices(optimizer())}; }
 
   bool operator==(const SampleState& other) const {
     return weight_ == other.weight_ && moment_ == other.moment_ && steps_ == other.steps_;

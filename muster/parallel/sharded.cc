@@ -9,18 +9,11 @@
 
 #include "muster/base/check.h"
 #include "muster/optim/clip.h"
+#include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
 namespace {
-
-constexpr std::uint32_t kStateTag = 0x0F5;
-
-// "optimizer/<parameter>/<kind>"
-std::string parameter_in(const std::string& state_name) {
-  const std::size_t begin = state_name.find('/') + 1;
-  return state_name.substr(begin, state_name.rfind('/') - begin);
-}
 
 SliceOptions with_notes_apart(SliceOptions options) {
   options.bucket_sizes.first_slot_alone = true;
@@ -105,7 +98,7 @@ std::vector<at::Tensor> Sharded::state_of(const std::vector<ShardPiece>& pieces,
   const auto of_name = by_name(pieces);
   std::vector<at::Tensor> state;
   for (const optim::StateTensor& tensor : sorted_state(whole)) {
-    const auto piece = of_name.find(parameter_in(tensor.name));
+    const auto piece = of_name.find(owner_in(tensor.name));
     if (piece != of_name.end()) state.push_back(rows_of(tensor.tensor, *piece->second));
   }
   return state;
@@ -203,7 +196,7 @@ Result<std::vector<double>> Sharded::squared_norms() {
 }
 
 Status Sharded::update(double learning_rate, double divisor) {
-  gathered_.reset();  // whoever read it has finished
+  gathered_.forget();  // whoever read it has finished
   optimizer_->begin_step(learning_rate);
   const std::span<const at::Tensor> gradients(gradients_);
   MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
@@ -226,7 +219,7 @@ std::vector<StateSlice> Sharded::optimizer_state() {
   std::vector<StateSlice> state;
   for (const optim::StateTensor& tensor : optimizer_->state()) {
     StateSlice slice = whole_slice(tensor.name, tensor.tensor);
-    const ShardPiece& piece = *of_name.at(parameter_in(tensor.name));
+    const ShardPiece& piece = *of_name.at(owner_in(tensor.name));
     const std::size_t parameter = parameter_of(piece.slot);
     slice.global_shape = view_over(model().parameters()[parameter].tensor).shape;
     if (!slice.offset.empty()) slice.offset[0] = piece.begin / cells_[parameter].row;
@@ -235,40 +228,15 @@ std::vector<StateSlice> Sharded::optimizer_state() {
   return state;
 }
 
-Result<std::vector<StateSlice>> Sharded::gather_optimizer_state(Rank to) {
-  if (plan_.pieces.size() == 1) return optimizer_state();
-  MUSTER_TRY(rank_ == to ? receive_state() : send_state(to));
-  if (rank_ != to) return optimizer_state();
-  std::vector<StateSlice> state;
-  for (const optim::StateTensor& tensor : gathered_->state())
-    state.push_back(whole_slice(tensor.name, tensor.tensor));
-  return state;
-}
-
-Status Sharded::send_state(Rank to) {
-  std::vector<comm::Work> works;
-  for (const optim::StateTensor& tensor : sorted_state(*optimizer_))
-    works.push_back(slices().communicator().submit(
-        comm::Send{view_over(tensor.tensor), to, kStateTag}, op_for("optimizer state")));
-  return comm::wait_for_all(works);
-}
-
-Status Sharded::receive_state() {
-  MUSTER_ASSIGN(gathered_, optimizer_of(in_model_order(plan_for(1), Rank{0})));
-  const std::vector<optim::StateTensor> own = sorted_state(*optimizer_);
-  std::vector<comm::Work> works;
-  for (std::size_t rank = 0; rank < plan_.pieces.size(); ++rank) {
-    const Rank from{static_cast<std::int32_t>(rank)};
-    const std::vector<at::Tensor> places = state_of(plan_.pieces[rank], *gathered_);
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      if (from == rank_)
-        at::Tensor(places[i]).copy_(own[i].tensor);
-      else
-        works.push_back(slices().communicator().submit(
-            comm::Recv{view_over(places[i]), from, kStateTag}, op_for("optimizer state")));
-    }
-  }
-  return comm::wait_for_all(works);
+Result<State> Sharded::gather_state(Rank to) {
+  if (plan_.pieces.size() == 1) return State{model_state(), optimizer_state()};
+  const std::vector<StateSlice> own = optimizer_state();
+  MUSTER_ASSIGN(auto optimizer,
+                gathered_.gather(slices().communicator(), own, to, op_for("optimizer state")));
+  std::vector<std::string> names;
+  for (const models::Parameter& parameter : model().parameters()) names.push_back(parameter.name);
+  sort_by_owner(names, optimizer);
+  return State{model_state(), std::move(optimizer)};
 }
 
 comm::OpOptions Sharded::op_for(std::string_view label) {

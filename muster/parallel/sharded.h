@@ -18,6 +18,7 @@
 #include "muster/models/model.h"
 #include "muster/optim/cells.h"
 #include "muster/optim/optimizer.h"
+#include "muster/parallel/gather_state.h"
 #include "muster/parallel/shard_plan.h"
 #include "muster/parallel/slice_strategy.h"
 
@@ -40,7 +41,7 @@ class Sharded final : public SliceStrategy {
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;
   std::vector<StateSlice> optimizer_state() override;
-  Result<std::vector<StateSlice>> gather_optimizer_state(Rank to) override;
+  Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override { return model_state(); }
   void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
@@ -64,8 +65,6 @@ class Sharded final : public SliceStrategy {
   std::span<float> sum_of(const ShardPiece& piece);
   Result<std::vector<double>> squared_norms();
   Status update(double learning_rate, double divisor);
-  Status send_state(Rank to);
-  Status receive_state();
   comm::OpOptions op_for(std::string_view label);
   std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces,
                                    optim::Optimizer& whole) const;
@@ -80,7 +79,7 @@ class Sharded final : public SliceStrategy {
   std::vector<at::Tensor> rows_;       // of the parameters, by piece
   std::vector<at::Tensor> gradients_;  // over the exchange's sums, by piece
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<optim::Optimizer> gathered_;  // for a checkpoint, until the next update
+  GatheredState gathered_;  // for a checkpoint, until the next update
 };
 
 }  // namespace muster::parallel

@@ -95,9 +95,9 @@ Outcome train(SliceStrategy& strategy, const std::shared_ptr<comm::Communicator>
   outcome.model = hash_of(strategy.model_state());
   for (const StateSlice& slice : strategy.optimizer_state())
     outcome.held += slice.tensor.bytes.size();
-  auto gathered = strategy.gather_optimizer_state(Rank{0});
+  auto gathered = strategy.gather_state(Rank{0});
   EXPECT_TRUE(gathered) << (gathered ? "" : gathered.error().message);
-  if (gathered) outcome.optimizer = hash_of(*gathered);
+  if (gathered) outcome.optimizer = hash_of(gathered->optimizer);
   return outcome;
 }
 

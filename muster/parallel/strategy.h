@@ -16,7 +16,7 @@
 #include "muster/base/ids.h"
 #include "muster/base/random.h"
 #include "muster/base/result.h"
-#include "muster/base/tensor_view.h"
+#include "muster/base/tensor_slice.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/sum_tree.h"
 #include "muster/data/batch.h"
@@ -58,12 +58,11 @@ struct StepReport {
   std::int32_t backups = 0;         // slices of this rank that others were sooner to compute
 };
 
-// Where a tensor of the state lies in the whole: for checkpoints that load at any size.
-struct StateSlice {
-  std::string name;
-  TensorView tensor;  // this rank's part
-  Shape global_shape;
-  Shape offset;  // of the part in the whole
+// A tensor of the state, or this rank's part of one: for checkpoints that load at any size.
+using StateSlice = TensorSlice;
+
+struct State {
+  std::vector<StateSlice> model, optimizer;
 };
 
 struct EvaluationTotals {
@@ -101,9 +100,9 @@ class Strategy {
   // Model tensors and optimizer tensors, valid until the next update. Writing through them loads.
   virtual std::vector<StateSlice> model_state() = 0;
   virtual std::vector<StateSlice> optimizer_state() = 0;
-  // The optimizer's tensors as wholes, on rank `to`; elsewhere what optimizer_state() has.
-  // Collective where ranks hold shards. Valid until the next update.
-  virtual Result<std::vector<StateSlice>> gather_optimizer_state(Rank) { return optimizer_state(); }
+  // The same as whole tensors on rank `to`; elsewhere anything. Collective where ranks hold parts.
+  // Valid until the next update.
+  virtual Result<State> gather_state(Rank) { return State{model_state(), optimizer_state()}; }
   // What every rank holds alike, bit by bit.
   virtual std::vector<StateSlice> replicated_state();
   // After loading: how many updates the optimizer's state has seen.

@@ -37,12 +37,12 @@ class Checkpoints::Impl {
   void set_writes(bool writes) { options_.writes = writes; }
 
   Status save(const Progress& progress, parallel::Strategy& strategy, bool best) {
-    MUSTER_ASSIGN(const auto optimizer, strategy.gather_optimizer_state(kWriter));
+    MUSTER_ASSIGN(const auto state, strategy.gather_state(kWriter));
     if (!options_.writes) return ok();
     checkpoint::SaveRequest request{.step = progress.committed,
                                     .generation = {},
-                                    .model = named(strategy.model_state()),
-                                    .optimizer = named(optimizer),
+                                    .model = named(state.model),
+                                    .optimizer = named(state.optimizer),
                                     .state = to_json(progress),
                                     .protect = {}};
     if (best) best_ = progress.committed;
@@ -70,8 +70,7 @@ class Checkpoints::Impl {
   }
 
   Result<Progress> resume(parallel::Strategy& strategy) {
-    const checkpoint::LoadTarget target{named(strategy.model_state()),
-                                        named(strategy.optimizer_state())};
+    const checkpoint::LoadTarget target{strategy.model_state(), strategy.optimizer_state()};
     MUSTER_ASSIGN(const auto newest, checkpointer_.load_newest_whole(target));
     for (const checkpoint::Skipped& skipped : newest.skipped) {
       warn(fmt::format("passed over {}: {}", skipped.folder.string(), skipped.why.message));

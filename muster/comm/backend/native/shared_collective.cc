@@ -189,8 +189,7 @@ SharedCollectives::Reduction SharedCollectives::reduction_of(const Layout& layou
     reduction.total = layout.tree->total_part();
     return reduction;
   }
-  const bool scatter =
-      std::holds_alternative<ReduceScatter>(layout.op) && layout.shards == nullptr;
+  const bool scatter = std::holds_alternative<ReduceScatter>(layout.op) && layout.shards == nullptr;
   for (std::size_t rank = 0; rank < size; ++rank)
     reduction.rows.emplace_back(rank, scatter ? to_int(group.rank) : 0);
   reduction.sums = in_rank_order(size);

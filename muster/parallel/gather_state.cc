@@ -1,0 +1,220 @@
+#include "muster/parallel/gather_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "muster/base/cbor.h"
+
+namespace muster::parallel {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t kTag = 0x57A7E;
+
+struct Held {  // what a rank says of a slice
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape, global_shape, offset;
+
+  bool whole() const { return shape == global_shape; }
+  std::size_t bytes(const Shape& of) const {
+    return static_cast<std::size_t>(element_count(of)) * size_of(dtype);
+  }
+};
+
+json to_json(const TensorSlice& slice) {
+  return {slice.name, static_cast<int>(slice.tensor.dtype), slice.tensor.shape, slice.global_shape,
+          slice.offset};
+}
+
+Result<std::vector<Held>> read_list(std::span<const std::byte> bytes) {
+  constexpr int kDeepest = 4;
+  const json list = parse_cbor<json>(bytes, kDeepest);
+  std::vector<Held> held;
+  try {
+    for (const json& slice : list)
+      held.push_back({slice.at(0), static_cast<DType>(slice.at(1).get<int>()), slice.at(2),
+                      slice.at(3), slice.at(4)});
+  } catch (const json::exception& why) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("[parallel/gather] another rank's list of tensors: {}", why.what()));
+  }
+  return held;
+}
+
+// What every rank holds, by rank.
+Result<std::vector<std::vector<Held>>> exchange_lists(comm::Communicator& communicator,
+                                                      const std::vector<TensorSlice>& own,
+                                                      const comm::OpOptions& options) {
+  json list = json::array();
+  for (const TensorSlice& slice : own) list.push_back(to_json(slice));
+  std::vector<std::uint8_t> mine = json::to_cbor(list);
+  const auto ranks = static_cast<std::size_t>(communicator.group().size);
+  std::vector<std::int64_t> size{static_cast<std::int64_t>(mine.size())}, sizes(ranks);
+  MUSTER_TRY(communicator
+                 .submit(comm::AllGather{.output = view_of(std::span(sizes)),
+                                         .input = view_of(std::span(size))},
+                         options)
+                 .wait());
+  const auto longest = static_cast<std::size_t>(*std::ranges::max_element(sizes));
+  mine.resize(longest);
+  std::vector<std::uint8_t> all(longest * ranks);
+  MUSTER_TRY(communicator
+                 .submit(comm::AllGather{.output = view_of(std::span(all)),
+                                         .input = view_of(std::span(mine))},
+                         options)
+                 .wait());
+  std::vector<std::vector<Held>> lists;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto text = std::span(all).subspan(rank * longest, static_cast<std::size_t>(sizes[rank]));
+    MUSTER_ASSIGN(lists.emplace_back(), read_list(std::as_bytes(text)));
+  }
+  return lists;
+}
+
+// Which slices of which rank are taken: by rank, indices into its list. `to`'s own come first.
+std::vector<std::vector<std::size_t>> choose(const std::vector<std::vector<Held>>& lists, Rank to) {
+  std::vector<std::vector<std::size_t>> chosen(lists.size());
+  std::set<std::pair<std::string, Shape>> taken;
+  const auto take = [&](std::size_t rank) {
+    for (std::size_t i = 0; i < lists[rank].size(); ++i)
+      if (taken.emplace(lists[rank][i].name, lists[rank][i].offset).second)
+        chosen[rank].push_back(i);
+  };
+  const auto first = static_cast<std::size_t>(to_int(to));
+  take(first);
+  for (std::size_t rank = 0; rank < lists.size(); ++rank)
+    if (rank != first) take(rank);
+  return chosen;
+}
+
+// Puts a slice's bytes to where they belong in the whole.
+void spread(std::span<const std::byte> part, const ByteRuns& runs, std::span<std::byte> whole) {
+  for (std::uint64_t run = 0; run < runs.runs; ++run)
+    std::memcpy(whole.data() + runs.first + run * runs.pitch, part.data() + run * runs.length,
+                runs.length);
+}
+
+// The rank that gets the tensors: lays them out, then receives into them.
+class Collection {
+ public:
+  Collection(const std::vector<TensorSlice>& own, std::vector<std::vector<std::byte>>& memory)
+      : own_(own), memory_(memory) {}
+
+  // `mine`: the index of this rank's own slice, where it is one of those.
+  void make_place(const Held& held, std::optional<std::size_t> mine) {
+    if (!index_.emplace(held.name, whole_.size()).second) return;
+    const std::size_t bytes = held.bytes(held.global_shape);
+    missing_.push_back(bytes);
+    const bool stays = mine && held.whole();
+    const std::span<std::byte> place =
+        stays ? own_[*mine].tensor.bytes : std::span<std::byte>(memory_.emplace_back(bytes));
+    whole_.push_back({held.name,
+                      {held.dtype, held.global_shape, place},
+                      held.global_shape,
+                      Shape(held.global_shape.size())});
+  }
+
+  void keep(const Held& held, std::size_t mine) {
+    const std::span<std::byte> place = take(held);
+    if (!held.whole()) spread(own_[mine].tensor.bytes, runs_of(own_[mine]), place);
+  }
+
+  // Into its place where it is one run of bytes there, else by way of a buffer.
+  void receive(comm::Communicator& communicator, const Held& held, Rank from,
+               const comm::OpOptions& options) {
+    const std::span<std::byte> place = take(held);
+    const std::size_t bytes = held.bytes(held.shape);
+    TensorSlice slice{
+        held.name, {held.dtype, held.shape, place.first(bytes)}, held.global_shape, held.offset};
+    const ByteRuns runs = runs_of(slice);
+    if (runs.runs <= 1) {
+      slice.tensor.bytes = place.subspan(runs.first, runs.length);
+    } else {
+      slice.tensor.bytes = buffers_.emplace_back(bytes);
+      detours_.push_back({slice.tensor.bytes, runs, place});
+    }
+    works_.push_back(communicator.submit(comm::Recv{slice.tensor, from, kTag}, options));
+  }
+
+  Result<std::vector<TensorSlice>> finish() {
+    MUSTER_TRY(comm::wait_for_all(works_));
+    for (const auto& [part, runs, place] : detours_) spread(part, runs, place);
+    for (const auto& [name, at] : index_)
+      if (missing_[at] != 0)
+        return fail(
+            ErrorCode::kInternal,
+            fmt::format("[parallel/gather] {} bytes of `{}` are nobody's", missing_[at], name));
+    return std::move(whole_);
+  }
+
+ private:
+  struct Detour {
+    std::span<std::byte> part;
+    ByteRuns runs;
+    std::span<std::byte> place;
+  };
+
+  std::span<std::byte> take(const Held& held) {
+    const std::size_t at = index_.at(held.name);
+    missing_[at] -= held.bytes(held.shape);
+    return whole_[at].tensor.bytes;
+  }
+
+  const std::vector<TensorSlice>& own_;
+  std::vector<std::vector<std::byte>>& memory_;
+  std::vector<TensorSlice> whole_;
+  std::map<std::string, std::size_t> index_;  // into whole_
+  std::vector<std::size_t> missing_;          // bytes, by tensor
+  std::vector<std::vector<std::byte>> buffers_;
+  std::vector<Detour> detours_;
+  std::vector<comm::Work> works_;
+};
+
+Status send(comm::Communicator& communicator, const std::vector<TensorSlice>& own,
+            const std::vector<std::size_t>& chosen, Rank to, const comm::OpOptions& options) {
+  std::vector<comm::Work> works;
+  for (const std::size_t i : chosen)
+    works.push_back(communicator.submit(comm::Send{own[i].tensor, to, kTag}, options));
+  return comm::wait_for_all(works);
+}
+
+}  // namespace
+
+Result<std::vector<TensorSlice>> GatheredState::gather(comm::Communicator& communicator,
+                                                       const std::vector<TensorSlice>& own, Rank to,
+                                                       const comm::OpOptions& options) {
+  forget();
+  MUSTER_ASSIGN(const auto lists, exchange_lists(communicator, own, options));
+  const auto chosen = choose(lists, to);
+  const auto me = static_cast<std::size_t>(to_int(communicator.group().rank));
+  if (communicator.group().rank != to) {
+    MUSTER_TRY(send(communicator, own, chosen[me], to, options));
+    return std::vector<TensorSlice>();
+  }
+  Collection collection(own, memory_);
+  for (std::size_t rank = 0; rank < lists.size(); ++rank)
+    for (const std::size_t i : chosen[rank])
+      collection.make_place(lists[rank][i], rank == me ? std::optional(i) : std::nullopt);
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    for (const std::size_t i : chosen[rank]) {
+      if (rank == me)
+        collection.keep(lists[rank][i], i);
+      else
+        collection.receive(communicator, lists[rank][i], Rank{static_cast<std::int32_t>(rank)},
+                           options);
+    }
+  }
+  return collection.finish();
+}
+
+}  // namespace muster::parallel
