@@ -11,20 +11,22 @@ from pathlib import Path
 from sources import ROOT, cpp_files, finish, includes, is_test
 
 # Layer -> what it may include: layers, or single headers of a layer. Lowest first.
-WITHOUT_TORCH = ("base", "net", "storage", "observe", "job", "cluster", "comm", "data", "checkpoint")
+WITHOUT_TORCH = ("base", "net", "storage", "observe", "job", "layout", "cluster", "comm", "data",
+                 "checkpoint")
 LAYERS = {
     "base": (),
     "net": ("base",),
     "storage": ("base",),
     "observe": ("base",),
     "job": ("base",),
+    "layout": ("base",),
     "cluster": ("net", "observe", "base"),
     "comm": ("cluster/store.h", "storage", "net", "observe", "base"),
     "data": ("cluster/store.h", "storage", "net", "observe", "base"),
     "checkpoint": ("comm", "storage", "observe", "base"),
     "models": ("base",),
     "optim": ("base",),
-    "parallel": ("comm", "optim", "models", "data/batch.h", "observe", "base"),
+    "parallel": ("comm", "layout", "optim", "models", "data/batch.h", "observe", "base"),
     "train": (*WITHOUT_TORCH, "models", "optim", "parallel"),
     "app": (*WITHOUT_TORCH, "models", "optim", "parallel", "train"),
     "cli": (*WITHOUT_TORCH, "app"),
