@@ -15,6 +15,23 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+// Several sums at once, since one after the other would wait for each addition.
+template <class T>
+double squares_of(std::span<const T> cell) noexcept {
+  std::array<double, 8> sums{};
+  std::size_t i = 0;
+  for (; i + sums.size() <= cell.size(); i += sums.size())
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const double value = cell[i + k];
+      sums[k] += value * value;
+    }
+  for (std::size_t k = 0; i < cell.size(); ++i, ++k) {
+    const double value = cell[i];
+    sums[k] += value * value;
+  }
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
 }  // namespace
 
 Cells cells_of(std::span<const std::int64_t> shape) noexcept {
@@ -29,20 +46,7 @@ Cells cells_of(std::span<const std::int64_t> shape) noexcept {
   return cells;
 }
 
-// Several sums at once, since one after the other would wait for each addition.
-double sum_of_squares(std::span<const float> cell) noexcept {
-  std::array<double, 8> sums{};
-  std::size_t i = 0;
-  for (; i + sums.size() <= cell.size(); i += sums.size())
-    for (std::size_t k = 0; k < sums.size(); ++k) {
-      const double value = cell[i + k];
-      sums[k] += value * value;
-    }
-  for (std::size_t k = 0; i < cell.size(); ++i, ++k) {
-    const double value = cell[i];
-    sums[k] += value * value;
-  }
-  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-}
+double sum_of_squares(std::span<const float> cell) noexcept { return squares_of(cell); }
+double sum_of_squares(std::span<const double> cell) noexcept { return squares_of(cell); }
 
 }  // namespace muster::optim

@@ -4,6 +4,7 @@
 // (along axis 0), of about a thousand elements, a multiple of 64 where the tensor's end allows:
 // kernels that work on vectors meet the same vectors in a part as in the whole. Pure.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -18,6 +19,12 @@ struct Cells {
   std::int64_t begin(std::int64_t cell) const noexcept {  // in elements; of cell count(): the end
     return cell * size < elements ? cell * size : elements;
   }
+  // Those of a cell, of all in row-major order.
+  template <class T>
+  std::span<T> in(std::span<T> all, std::int64_t cell) const {
+    return all.subspan(static_cast<std::size_t>(begin(cell)),
+                       static_cast<std::size_t>(begin(cell + 1) - begin(cell)));
+  }
 };
 
 Cells cells_of(std::span<const std::int64_t> shape) noexcept;
@@ -25,5 +32,6 @@ Cells cells_of(std::span<const std::int64_t> shape) noexcept;
 // The sum of squares, in double, in an order that depends on the number of elements alone. Infinite
 // or NaN where an element is.
 double sum_of_squares(std::span<const float> cell) noexcept;
+double sum_of_squares(std::span<const double> cell) noexcept;
 
 }  // namespace muster::optim

@@ -6,21 +6,20 @@
 #include <cmath>
 
 #include "muster/base/check.h"
-#include "muster/optim/cells.h"
+#include "muster/optim/elements.h"
 
 namespace muster::optim {
 
 double squared_norm(const torch::Tensor& gradient) {
   const at::NoGradGuard no_grad;
   const torch::Tensor dense = gradient.detach().contiguous();
-  const std::span elements(dense.const_data_ptr<float>(), static_cast<std::size_t>(dense.numel()));
-  const Cells cells = cells_of({dense.sizes().data(), dense.sizes().size()});
+  const Cells cells = cells_of(dense);
   double total = 0;
-  for (std::int64_t cell = 0; cell < cells.count(); ++cell) {
-    const auto begin = static_cast<std::size_t>(cells.begin(cell));
-    total += sum_of_squares(
-        elements.subspan(begin, static_cast<std::size_t>(cells.begin(cell + 1)) - begin));
-  }
+  with_elements(dense, [&](auto type) {
+    const auto elements = elements_of<const decltype(type)>(dense);
+    for (std::int64_t cell = 0; cell < cells.count(); ++cell)
+      total += sum_of_squares(cells.in(elements, cell));
+  });
   return total;
 }
 

@@ -12,8 +12,8 @@
 
 namespace muster::optim {
 
-// Sum of squares of an f32 tensor, elements in row-major order. Infinite or NaN where an element
-// is.
+// Sum of squares of an f32 or f64 tensor, elements in row-major order. Infinite or NaN where an
+// element is.
 double squared_norm(const torch::Tensor& gradient);
 
 // The norm from the squared norms of all parameters, in parameter order.

@@ -23,6 +23,11 @@ TEST(Clip, KeepsWhatSinglePrecisionLoses) {
   EXPECT_TRUE(std::isfinite(squared_norm(torch::full({3}, 1e30))));
 }
 
+TEST(Clip, TakesDoubles) {
+  EXPECT_EQ(squared_norm(torch::full({3000}, 1e-200, torch::kFloat64)), 0);
+  EXPECT_EQ(squared_norm(torch::full({3000}, 0.5, torch::kFloat64)), 750);
+}
+
 TEST(Clip, ThreadsAndLayoutChangeNoBit) {
   const auto values = torch::sin(torch::arange(300'000, torch::kFloat32)).view({10, 30, 100, 10});
   const double expected = squared_norm(values);
