@@ -54,7 +54,9 @@ struct EnumNames<Isa> {
 template <>
 struct EnumNames<OptimizerType> {
   static constexpr EnumName<OptimizerType> kAll[] = {{OptimizerType::kSgd, "sgd"},
-                                                     {OptimizerType::kAdamW, "adamw"}};
+                                                     {OptimizerType::kAdamW, "adamw"},
+                                                     {OptimizerType::kLars, "lars"},
+                                                     {OptimizerType::kLamb, "lamb"}};
 };
 template <>
 struct EnumNames<ScheduleType> {

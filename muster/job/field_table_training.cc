@@ -62,35 +62,49 @@ std::vector<Field> strategy_fields() {
 
 std::vector<Field> optimizer_fields() {
   const OnlyWith sgd{"optimizer.type", {"sgd"}};
-  const OnlyWith adamw{"optimizer.type", {"adamw"}};
+  const OnlyWith momentum{"optimizer.type", {"sgd", "lars"}};
+  const OnlyWith moments{"optimizer.type", {"adamw", "lamb"}};
   const auto in = [](auto member) { return at(&JobSpec::optimizer, member); };
   return {
-      bind("optimizer.type", in(&OptimizerSpec::type), {.doc = "Update rule."}),
+      bind("optimizer.type", in(&OptimizerSpec::type),
+           {.doc =
+                "Update rule. lars and lamb scale the rate of each tensor by its norms, for large "
+                "batches."}),
       bind("optimizer.learning_rate", in(&OptimizerSpec::learning_rate),
            {.doc = "Peak learning rate, before schedule.scale_with_batch.",
             .above = 0,
-            .default_text = "0.001 for adamw, 0.1 for sgd"}),
+            .default_text = "0.001 for adamw and lamb, 0.1 for sgd, 1 for lars"}),
       bind("optimizer.momentum", in(&OptimizerSpec::momentum),
-           {.doc = "Momentum of SGD.", .min = 0, .below = 1, .only_with = sgd}),
+           {.doc = "Momentum of SGD and LARS.", .min = 0, .below = 1, .only_with = momentum}),
       bind("optimizer.nesterov", in(&OptimizerSpec::nesterov),
            {.doc = "Nesterov's form of momentum.", .only_with = sgd}),
       bind("optimizer.weight_decay", in(&OptimizerSpec::weight_decay),
            {.doc = "Strength of weight decay.", .min = 0}),
       bind("optimizer.decoupled_weight_decay", in(&OptimizerSpec::decoupled_weight_decay),
-           {.doc = "Shrink weights apart from the gradient; adamw always does.",
-            .default_text = "false for sgd, true for adamw",
+           {.doc = "Shrink weights apart from the gradient; adamw and lamb always do, lars never.",
+            .default_text = "false for sgd and lars, true for adamw and lamb",
             .only_with = sgd}),
       bind("optimizer.beta1", in(&OptimizerSpec::beta1),
-           {.doc = "Decay of the mean of gradients.", .min = 0, .below = 1, .only_with = adamw}),
+           {.doc = "Decay of the mean of gradients.", .min = 0, .below = 1, .only_with = moments}),
       bind("optimizer.beta2", in(&OptimizerSpec::beta2),
            {.doc = "Decay of the mean of squared gradients.",
             .min = 0,
             .below = 1,
-            .only_with = adamw}),
+            .only_with = moments}),
       bind("optimizer.epsilon", in(&OptimizerSpec::epsilon),
-           {.doc = "Added to the denominator.", .above = 0, .only_with = adamw}),
+           {.doc = "Added to the denominator.",
+            .above = 0,
+            .default_text = "1e-08 for adamw, 1e-06 for lamb",
+            .only_with = moments}),
+      bind(
+          "optimizer.trust_coefficient", in(&OptimizerSpec::trust_coefficient),
+          {.doc = "How far LARS trusts a layer to move in a step, as a share of its weights' norm, "
+                  "at learning rate 1.",
+           .above = 0,
+           .only_with = {"optimizer.type", {"lars"}}}),
       bind("optimizer.decay_norm_and_bias", in(&OptimizerSpec::decay_norm_and_bias),
-           {.doc = "Decay norms and biases (1-dimensional parameters) too."}),
+           {.doc = "Decay norms and biases (1-dimensional parameters) too; with lars and lamb, "
+                   "scale their rates as well."}),
   };
 }
 

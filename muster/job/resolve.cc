@@ -98,18 +98,35 @@ void check_data(Draft& draft) {
   }
 }
 
+double usual_learning_rate(OptimizerType type) {
+  switch (type) {
+    case OptimizerType::kSgd:
+      return 0.1;
+    case OptimizerType::kLars:
+      return 1;
+    case OptimizerType::kAdamW:
+    case OptimizerType::kLamb:
+      break;
+  }
+  return 0.001;
+}
+
 void resolve_optimizer(Draft& draft) {
   auto& optimizer = draft.spec.optimizer;
-  const bool sgd = optimizer.type == OptimizerType::kSgd;
+  const auto type = std::string(to_string(optimizer.type));
   if (!draft.given("optimizer.learning_rate")) {
-    optimizer.learning_rate = sgd ? 0.1 : 0.001;
-    draft.derive("optimizer.learning_rate", fmt::format("for {}", to_string(optimizer.type)));
+    optimizer.learning_rate = usual_learning_rate(optimizer.type);
+    draft.derive("optimizer.learning_rate", "for " + type);
   }
-  if (!sgd) {
+  if (optimizer.type == OptimizerType::kLamb && !draft.given("optimizer.epsilon")) {
+    optimizer.epsilon = 1e-6;
+    draft.derive("optimizer.epsilon", "for lamb");
+  }
+  if (optimizer.type == OptimizerType::kAdamW || optimizer.type == OptimizerType::kLamb) {
     optimizer.decoupled_weight_decay = true;
-    draft.derive("optimizer.decoupled_weight_decay", "adamw");
+    draft.derive("optimizer.decoupled_weight_decay", type);
   }
-  if (sgd && optimizer.nesterov && optimizer.momentum == 0) {
+  if (optimizer.type == OptimizerType::kSgd && optimizer.nesterov && optimizer.momentum == 0) {
     draft.complain({"optimizer.nesterov", "optimizer.momentum", "optimizer.type"},
                    "optimizer.nesterov needs optimizer.momentum above 0", "0.9 is usual");
   }

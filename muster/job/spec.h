@@ -22,7 +22,7 @@ enum class DataType : std::uint8_t { kIdx, kText };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
 enum class StrategyType : std::uint8_t { kData, kSharded };
-enum class OptimizerType : std::uint8_t { kSgd, kAdamW };
+enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
 enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
 enum class MetricKind : std::uint8_t { kLoss, kAccuracy };
@@ -105,15 +105,17 @@ struct StrategySpec {
 
 struct OptimizerSpec {
   OptimizerType type = OptimizerType::kAdamW;
-  double learning_rate = 0.001;  // the peak, before scale_with_batch; 0.1 by default for sgd
-  double momentum = 0.9;         // sgd
+  double learning_rate = 0.001;  // the peak, before scale_with_batch; by default as the type has it
+  double momentum = 0.9;         // sgd, lars
   bool nesterov = false;         // sgd
   double weight_decay = 0;
-  bool decoupled_weight_decay = false;  // always true for adamw
-  double beta1 = 0.9;
+  bool decoupled_weight_decay = false;  // sgd; always true for adamw and lamb, false for lars
+  double beta1 = 0.9;                   // adamw, lamb, as the next two
   double beta2 = 0.999;
-  double epsilon = 1e-8;
-  bool decay_norm_and_bias = false;  // whether weight decay touches 1-dimensional parameters
+  double epsilon = 1e-8;             // 1e-6 by default for lamb
+  double trust_coefficient = 0.001;  // lars
+  bool decay_norm_and_bias =
+      false;  // whether decay and trust ratios touch 1-dimensional parameters
 };
 
 struct ScheduleSpec {

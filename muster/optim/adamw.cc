@@ -7,12 +7,7 @@
 namespace muster::optim {
 
 AdamW::AdamW(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters)
-    : Optimizer(std::move(parameters)), spec_(spec) {
-  for (const auto& parameter : this->parameters()) {
-    mean_.push_back(torch::zeros_like(parameter.tensor));
-    variance_.push_back(torch::zeros_like(parameter.tensor));
-  }
-}
+    : Optimizer(std::move(parameters)), spec_(spec), mean_(zeros()), variance_(zeros()) {}
 
 void AdamW::update_group(const Group& group) {
   const bool decays = group.decays || spec_.decay_norms_and_biases;
@@ -29,13 +24,7 @@ void AdamW::update_group(const Group& group) {
 }
 
 std::vector<StateTensor> AdamW::state() {
-  std::vector<StateTensor> state;
-  for (std::size_t i = 0; i < mean_.size(); ++i) {
-    const std::string prefix = "optimizer/" + parameters()[i].name;
-    state.push_back({prefix + "/exp_avg", mean_[i]});
-    state.push_back({prefix + "/exp_avg_sq", variance_[i]});
-  }
-  return state;
+  return named_state({{"exp_avg", mean_}, {"exp_avg_sq", variance_}});
 }
 
 }  // namespace muster::optim

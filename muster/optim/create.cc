@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "muster/optim/adamw.h"
+#include "muster/optim/lamb.h"
+#include "muster/optim/lars.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/sgd.h"
 
@@ -32,12 +34,30 @@ Created create(const SgdSpec& spec, std::vector<OptimizedParameter> parameters) 
   return std::make_unique<Sgd>(spec, std::move(parameters));
 }
 
-Created create(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters) {
+// Of AdamW and LAMB.
+Status check_moments(const auto& spec) {
   MUSTER_TRY(check_share("beta1", spec.beta1));
   MUSTER_TRY(check_share("beta2", spec.beta2));
   if (!(spec.epsilon > 0)) return invalid("epsilon", spec.epsilon, "above 0");
-  MUSTER_TRY(check_decay(spec.weight_decay));
+  return check_decay(spec.weight_decay);
+}
+
+Created create(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters) {
+  MUSTER_TRY(check_moments(spec));
   return std::make_unique<AdamW>(spec, std::move(parameters));
+}
+
+Created create(const LarsSpec& spec, std::vector<OptimizedParameter> parameters) {
+  MUSTER_TRY(check_share("momentum", spec.momentum));
+  MUSTER_TRY(check_decay(spec.weight_decay));
+  if (!(spec.trust_coefficient > 0))
+    return invalid("trust_coefficient", spec.trust_coefficient, "above 0");
+  return std::make_unique<Lars>(spec, std::move(parameters));
+}
+
+Created create(const LambSpec& spec, std::vector<OptimizedParameter> parameters) {
+  MUSTER_TRY(check_moments(spec));
+  return std::make_unique<Lamb>(spec, std::move(parameters));
 }
 
 }  // namespace

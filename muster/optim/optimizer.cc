@@ -1,8 +1,7 @@
 #include "muster/optim/optimizer.h"
 
+#include <fmt/format.h>
 #include <torch/types.h>
-
-#include <array>
 
 #include "muster/base/check.h"
 #include "muster/optim/single_thread.h"
@@ -34,12 +33,18 @@ void Optimizer::begin_step(double learning_rate) {
 
 void Optimizer::update(ParameterRange range, std::span<const torch::Tensor> gradients,
                        double divisor) {
+  const at::NoGradGuard no_grad;
+  const SingleThread single;
+  for (const Group& group : groups_of(range, gradients, divisor)) update_group(group);
+}
+
+std::vector<Optimizer::Group> Optimizer::groups_of(ParameterRange range,
+                                                   std::span<const torch::Tensor> gradients,
+                                                   double divisor) const {
   MUSTER_CHECK(range.begin <= range.end && range.end <= parameters_.size() &&
                    gradients.size() == range.size(),
                "one gradient for each parameter of the range");
-  const at::NoGradGuard no_grad;
-  const SingleThread single;
-  std::array<Group, 2> groups;
+  std::vector<Group> groups(2);
   groups[1].decays = false;
   for (std::size_t i = range.begin; i < range.end; ++i) {
     const auto& gradient = gradients[i - range.begin];
@@ -49,11 +54,26 @@ void Optimizer::update(ParameterRange range, std::span<const torch::Tensor> grad
     group.parameters.push_back(parameters_[i].tensor);
     group.gradients.push_back(gradient);
   }
-  for (auto& group : groups) {
-    if (group.index.empty()) continue;
-    if (divisor != 1) at::_foreach_div_(group.gradients, divisor);
-    update_group(group);
-  }
+  std::erase_if(groups, [](const Group& group) { return group.index.empty(); });
+  if (divisor != 1)
+    for (Group& group : groups) at::_foreach_div_(group.gradients, divisor);
+  return groups;
+}
+
+std::vector<torch::Tensor> Optimizer::zeros() const {
+  std::vector<torch::Tensor> tensors;
+  tensors.reserve(parameters_.size());
+  for (const auto& parameter : parameters_) tensors.push_back(torch::zeros_like(parameter.tensor));
+  return tensors;
+}
+
+std::vector<StateTensor> Optimizer::named_state(std::initializer_list<Kind> kinds) const {
+  std::vector<StateTensor> state;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    for (const Kind& kind : kinds)
+      state.push_back(
+          {fmt::format("optimizer/{}/{}", parameters_[i].name, kind.name), kind.tensors[i]});
+  return state;
 }
 
 }  // namespace muster::optim

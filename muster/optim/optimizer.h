@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -56,7 +58,29 @@ struct AdamWSpec {
   bool decay_norms_and_biases = true;
 };
 
-using OptimizerSpec = std::variant<SgdSpec, AdamWSpec>;
+// Layer-wise adaptive rate scaling, You, Gitman, Ginsburg 2017 (arXiv 1708.03888), algorithm 1 with
+// the trust coefficient of equation 6: SGD whose rate for a tensor is multiplied by
+// trust_coefficient · ‖w‖ / (‖g‖ + weight_decay · ‖w‖).
+struct LarsSpec {
+  double momentum = 0.9;
+  double weight_decay = 0;
+  double trust_coefficient = 0.001;
+  bool scale_norms_and_biases = true;  // else they take the plain rate, and do not decay
+};
+
+// You et al. 2020 (arXiv 1904.00962), algorithm 2: AdamW's direction r + weight_decay · w, its rate
+// multiplied by ‖w‖ / ‖r + weight_decay · w‖.
+struct LambSpec {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double weight_decay = 0.01;
+  bool scale_norms_and_biases = true;  // else they take the plain rate, and do not decay
+};
+
+using OptimizerSpec = std::variant<SgdSpec, AdamWSpec, LarsSpec, LambSpec>;
+
+class NormScaled;
 
 class Optimizer {
  public:
@@ -69,6 +93,10 @@ class Optimizer {
   // divided by `divisor` first, in place (the number of targets, or that over the clip scale).
   // Thread-safe for disjoint ranges. Throws c10::Error from libtorch; preconditions are checked.
   void update(ParameterRange range, std::span<const torch::Tensor> gradients, double divisor = 1);
+
+  // The same object where a tensor's update depends on norms of the whole tensor: who holds only
+  // parts of tensors has to update in two halves (norm_scaled.h).
+  virtual NormScaled* norm_scaled() noexcept { return nullptr; }
 
   // Tensors to checkpoint besides the parameters, in a fixed order, live: loading copies into them.
   virtual std::vector<StateTensor> state() = 0;
@@ -90,6 +118,18 @@ class Optimizer {
     bool decays = true;
   };
   virtual void update_group(const Group& group) = 0;
+
+  // Of a range, with divided gradients: those that decay, and the others. Empty ones are left out.
+  std::vector<Group> groups_of(ParameterRange range, std::span<const torch::Tensor> gradients,
+                               double divisor) const;
+
+  // One for each parameter, for what the optimizer remembers.
+  std::vector<torch::Tensor> zeros() const;
+  struct Kind {
+    std::string_view name;  // "exp_avg"
+    const std::vector<torch::Tensor>& tensors;
+  };
+  std::vector<StateTensor> named_state(std::initializer_list<Kind> kinds) const;
 
   const std::vector<OptimizedParameter>& parameters() const noexcept { return parameters_; }
   double learning_rate() const noexcept { return learning_rate_; }

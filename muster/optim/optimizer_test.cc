@@ -9,9 +9,11 @@
 #include <torch/optim.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <thread>
 
 #include "muster/base/check.h"
+#include "muster/optim/norm_scaled.h"
 
 namespace muster::optim {
 namespace {
@@ -92,9 +94,114 @@ TEST(Optimizer, AdamWIsPyTorchs) {
                    torch::optim::AdamWOptions(0.05).betas({0.9, 0.95}).weight_decay(0.1)));
 }
 
+// LARS and LAMB as their papers have them, operation by operation in double.
+double norm_of(const torch::Tensor& tensor) { return tensor.norm().item<double>(); }
+
+std::vector<torch::Tensor> lars_by_formula(const LarsSpec& spec) {
+  auto values = start_values();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool scales = i % 2 == 0 || spec.scale_norms_and_biases;
+    const double decay = scales ? spec.weight_decay : 0;
+    auto w = values[i].to(torch::kFloat64), v = torch::zeros_like(w);
+    for (std::int64_t step = 0; step < 5; ++step) {
+      const auto g = gradients_of(step)[i].to(torch::kFloat64);
+      const double local =
+          scales ? spec.trust_coefficient * norm_of(w) / (norm_of(g) + decay * norm_of(w)) : 1;
+      v = spec.momentum * v + 0.05 / (step + 1.0) * local * (g + decay * w);
+      w = w - v;
+    }
+    values[i] = w.to(torch::kFloat32);
+  }
+  return values;
+}
+
+std::vector<torch::Tensor> lamb_by_formula(const LambSpec& spec) {
+  auto values = start_values();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool scales = i % 2 == 0 || spec.scale_norms_and_biases;
+    auto w = values[i].to(torch::kFloat64), m = torch::zeros_like(w), v = torch::zeros_like(w);
+    for (std::int64_t step = 0; step < 5; ++step) {
+      const auto g = gradients_of(step)[i].to(torch::kFloat64);
+      m = spec.beta1 * m + (1 - spec.beta1) * g;
+      v = spec.beta2 * v + (1 - spec.beta2) * g * g;
+      const auto mean = m / (1 - std::pow(spec.beta1, step + 1.0));
+      const auto variance = v / (1 - std::pow(spec.beta2, step + 1.0));
+      const auto r = mean / (variance.sqrt() + spec.epsilon) + (scales ? spec.weight_decay : 0) * w;
+      const double ratio = scales ? norm_of(w) / norm_of(r) : 1;
+      w = w - 0.05 / (step + 1.0) * ratio * r;
+    }
+    values[i] = w.to(torch::kFloat32);
+  }
+  return values;
+}
+
+TEST(Optimizer, LarsIsThePapers) {
+  for (const bool all : {true, false}) {
+    const LarsSpec spec{
+        .weight_decay = 0.1, .trust_coefficient = 0.02, .scale_norms_and_biases = all};
+    expect_close(run(spec, {{0, 5}}), lars_by_formula(spec));
+  }
+  expect_close(run(LarsSpec{.momentum = 0}, {{0, 5}}), lars_by_formula({.momentum = 0}));
+}
+
+TEST(Optimizer, LambIsThePapers) {
+  for (const bool all : {true, false}) {
+    const LambSpec spec{.beta2 = 0.99, .weight_decay = 0.1, .scale_norms_and_biases = all};
+    expect_close(run(spec, {{0, 5}}), lamb_by_formula(spec));
+  }
+}
+
+// A layer that starts at zero must be able to leave it.
+TEST(Optimizer, TrustRatioOfNothingIsOne) {
+  for (const OptimizerSpec& spec :
+       {OptimizerSpec(LarsSpec{.momentum = 0}), OptimizerSpec(LambSpec{.epsilon = 1e-30})}) {
+    const auto zeros = torch::zeros({3}), still = torch::ones({3});
+    auto optimizer = *create_optimizer(spec, {{"zeros", zeros}, {"still", still}});
+    optimizer->begin_step(0.5);
+    optimizer->update({0, 2}, std::vector{torch::ones({3}), torch::zeros({3})});
+    EXPECT_TRUE(torch::allclose(zeros, torch::full({3}, -0.5))) << zeros;
+    EXPECT_TRUE(still.isfinite().all().item<bool>());
+  }
+}
+
+// Each half of a tensor's rows with an optimizer of its own, which hears of the other's sums.
+TEST(NormScaled, PartsHaveTheBitsOfTheWhole) {
+  for (const OptimizerSpec& spec : {OptimizerSpec(LarsSpec{.weight_decay = 0.1}),
+                                    OptimizerSpec(LambSpec{.weight_decay = 0.1})}) {
+    const auto whole = torch::sin(torch::arange(30 * 640, torch::kFloat32)).view({30, 640});
+    const auto parts = whole.clone();
+    const auto upper = parts.narrow(0, 0, 14), lower = parts.narrow(0, 14, 16);
+    auto expected = *create_optimizer(spec, {{"p", whole}});
+    auto first = *create_optimizer(spec, {{"p", upper}});
+    auto second = *create_optimizer(spec, {{"p", lower}});
+    for (std::int64_t step = 0; step < 3; ++step) {
+      const auto gradient = torch::cos(torch::arange(30 * 640, torch::kFloat32) * (step + 0.3f));
+      expected->begin_step(0.1);
+      expected->update({0, 1}, std::vector{gradient.view({30, 640}).clone()}, 3);
+      const auto mine = gradient.view({30, 640}).narrow(0, 0, 14).clone();
+      const auto theirs = gradient.view({30, 640}).narrow(0, 14, 16).clone();
+      first->begin_step(0.1);
+      second->begin_step(0.1);
+      first->norm_scaled()->measure({0, 1}, std::vector{mine}, 3);
+      second->norm_scaled()->measure({0, 1}, std::vector{theirs}, 3);
+      NormSquares sum;
+      for (Optimizer* part : {first.get(), second.get()})
+        for (const NormSquares& cell : part->norm_scaled()->squares(0)) {
+          sum.weights += cell.weights;
+          sum.direction += cell.direction;
+        }
+      first->norm_scaled()->finish({0, 1}, std::vector{mine}, std::vector{sum});
+      second->norm_scaled()->finish({0, 1}, std::vector{theirs}, std::vector{sum});
+    }
+    EXPECT_TRUE(torch::equal(whole, parts));
+    EXPECT_GT(first->norm_scaled()->squares(0).size(), 1);
+  }
+}
+
 TEST(Optimizer, DealingChangesNoBit) {
-  for (const OptimizerSpec& spec : {OptimizerSpec(SgdSpec{.nesterov = true, .weight_decay = 0.1}),
-                                    OptimizerSpec(AdamWSpec{})}) {
+  for (const OptimizerSpec& spec :
+       {OptimizerSpec(SgdSpec{.nesterov = true, .weight_decay = 0.1}), OptimizerSpec(AdamWSpec{}),
+        OptimizerSpec(LarsSpec{}), OptimizerSpec(LambSpec{})}) {
     at::set_num_threads(1);
     const auto one = run(spec, {{0, 5}}, 3.0);
     at::set_num_threads(2);
@@ -139,7 +246,8 @@ TEST(Optimizer, DecayIsDecoupledAndSparesNormsOnRequest) {
 // Saved state and step count, put into a new optimizer, continue bit for bit.
 TEST(Optimizer, StateContinues) {
   for (const OptimizerSpec& spec :
-       {OptimizerSpec(SgdSpec{}), OptimizerSpec(AdamWSpec{.weight_decay = 0.1})}) {
+       {OptimizerSpec(SgdSpec{}), OptimizerSpec(AdamWSpec{.weight_decay = 0.1}),
+        OptimizerSpec(LarsSpec{}), OptimizerSpec(LambSpec{.weight_decay = 0.1})}) {
     const auto whole = run(spec, {{0, 5}});
     auto values = start_values();
     std::unique_ptr<Optimizer> optimizer = *create_optimizer(spec, named(values));
@@ -174,6 +282,8 @@ TEST(Optimizer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(bad.error().message, testing::HasSubstr("momentum is 1.5"));
   EXPECT_FALSE(create_optimizer(SgdSpec{.momentum = 0, .nesterov = true}, {}));
   EXPECT_FALSE(create_optimizer(AdamWSpec{.epsilon = 0}, {}));
+  EXPECT_FALSE(create_optimizer(LambSpec{.beta2 = 1}, {}));
+  EXPECT_FALSE(create_optimizer(LarsSpec{.trust_coefficient = 0}, {}));
   auto optimizer = *create_optimizer(SgdSpec{}, named(start_values()));
   optimizer->begin_step(0.1);
   const auto gradients = gradients_of(0);

@@ -8,9 +8,7 @@ namespace muster::optim {
 
 Sgd::Sgd(const SgdSpec& spec, std::vector<OptimizedParameter> parameters)
     : Optimizer(std::move(parameters)), spec_(spec) {
-  if (spec_.momentum == 0) return;
-  for (const auto& parameter : this->parameters())
-    momentum_.push_back(torch::zeros_like(parameter.tensor));
+  if (spec_.momentum != 0) momentum_ = zeros();
 }
 
 void Sgd::update_group(const Group& group) {
@@ -28,11 +26,8 @@ void Sgd::update_group(const Group& group) {
 }
 
 std::vector<StateTensor> Sgd::state() {
-  std::vector<StateTensor> state;
-  state.reserve(momentum_.size());
-  for (std::size_t i = 0; i < momentum_.size(); ++i)
-    state.push_back({"optimizer/" + parameters()[i].name + "/momentum", momentum_[i]});
-  return state;
+  if (momentum_.empty()) return {};
+  return named_state({{"momentum", momentum_}});
 }
 
 }  // namespace muster::optim

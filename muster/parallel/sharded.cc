@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "muster/base/check.h"
-#include "muster/optim/clip.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
@@ -169,38 +168,48 @@ Result<StepReport> Sharded::step(const StepInput& input) {
   return report;
 }
 
-// Each rank knows those of its own cells; what it does not know counts as zero, so the sum is exact
-// in any order.
 Result<std::vector<double>> Sharded::squared_norms() {
   std::vector<double> by_cell(first_cell_.back());
   MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t parameter = parameter_of(pieces_[i].slot);
-      const optim::Cells& cells = cells_[parameter];
+      const optim::Cells& cells = cells_[parameter_of(pieces_[i].slot)];
       const std::span<const float> sum = sum_of(pieces_[i]);
       const std::int64_t last = pieces_[i].begin + pieces_[i].count;
+      auto place = by_cell.begin() + first_cell_of(pieces_[i]);
       for (std::int64_t c = pieces_[i].begin / cells.size; cells.begin(c) < last; ++c)
-        by_cell[first_cell_[parameter] + static_cast<std::size_t>(c)] = optim::sum_of_squares(
+        *place++ = optim::sum_of_squares(
             sum.subspan(static_cast<std::size_t>(cells.begin(c) - pieces_[i].begin),
                         static_cast<std::size_t>(cells.begin(c + 1) - cells.begin(c))));
     }
   }));
+  return sum_by_parameter(std::move(by_cell), "norms");
+}
+
+std::ptrdiff_t Sharded::first_cell_of(const ShardPiece& piece) const {
+  const std::size_t parameter = parameter_of(piece.slot);
+  return static_cast<std::ptrdiff_t>(first_cell_[parameter]) + piece.begin / cells_[parameter].size;
+}
+
+// Each rank knows the numbers of its own cells; what it does not know is zero, so the sum over
+// ranks is exact in any order, and that over the cells of a parameter has one order.
+Result<std::vector<double>> Sharded::sum_by_parameter(std::vector<double> by_cell,
+                                                      std::string_view label) {
   const comm::AllReduce sum{.buffer = view_of(std::span(by_cell))};
-  MUSTER_TRY(slices().communicator().submit(sum, op_for("norms")).wait());
-  std::vector<double> squares;
+  MUSTER_TRY(slices().communicator().submit(sum, op_for(label)).wait());
+  std::vector<double> sums;
   for (std::size_t p = 0; p < cells_.size(); ++p)
-    squares.push_back(
+    sums.push_back(
         std::accumulate(by_cell.begin() + static_cast<std::ptrdiff_t>(first_cell_[p]),
                         by_cell.begin() + static_cast<std::ptrdiff_t>(first_cell_[p + 1]), 0.0));
-  return squares;
+  return sums;
 }
 
 Status Sharded::update(double learning_rate, double divisor) {
   gathered_.forget();  // whoever read it has finished
   optimizer_->begin_step(learning_rate);
-  const std::span<const at::Tensor> gradients(gradients_);
+  optim::NormScaled* const scaled = optimizer_->norm_scaled();
+  MUSTER_TRY(scaled ? update_scaled(*scaled, divisor) : update_pieces(divisor));
   MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
-    optimizer_->update({begin, end}, gradients.subspan(begin, end - begin), divisor);
     for (std::size_t i = begin; i < end; ++i)
       std::ranges::copy(view_over(rows_[i]).bytes, view_over(gradients_[i]).bytes.begin());
   }));
@@ -211,6 +220,40 @@ Status Sharded::update(double learning_rate, double divisor) {
     for (std::size_t p = begin; p < end; ++p)
       std::ranges::copy(std::as_bytes(slices().exchange().sum(slices().slot_of(p))),
                         view_over(parameters[p].tensor).bytes.begin());
+  });
+}
+
+Status Sharded::update_pieces(double divisor) {
+  const std::span<const at::Tensor> gradients(gradients_);
+  return slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
+    optimizer_->update({begin, end}, gradients.subspan(begin, end - begin), divisor);
+  });
+}
+
+// The norms are those of whole tensors, so between its two halves the ranks tell each other.
+Status Sharded::update_scaled(optim::NormScaled& optimizer, double divisor) {
+  const std::span<const at::Tensor> gradients(gradients_);
+  MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
+    optimizer.measure({begin, end}, gradients.subspan(begin, end - begin), divisor);
+  }));
+  const auto whole = [&](double optim::NormSquares::*member) {
+    std::vector<double> by_cell(first_cell_.back());
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      std::ranges::transform(optimizer.squares(i), by_cell.begin() + first_cell_of(pieces_[i]),
+                             [&](const optim::NormSquares& squares) { return squares.*member; });
+    return sum_by_parameter(std::move(by_cell), "trust ratios");
+  };
+  MUSTER_ASSIGN(const std::vector<double> weights, whole(&optim::NormSquares::weights));
+  MUSTER_ASSIGN(const std::vector<double> directions, whole(&optim::NormSquares::direction));
+  std::vector<optim::NormSquares> wholes;
+  for (const ShardPiece& piece : pieces_) {
+    const std::size_t parameter = parameter_of(piece.slot);
+    wholes.push_back({weights[parameter], directions[parameter]});
+  }
+  return slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
+    const std::size_t count = end - begin;
+    optimizer.finish({begin, end}, gradients.subspan(begin, count),
+                     std::span(wholes).subspan(begin, count));
   });
 }
 

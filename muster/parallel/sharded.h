@@ -12,11 +12,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/result.h"
 #include "muster/models/model.h"
 #include "muster/optim/cells.h"
+#include "muster/optim/norm_scaled.h"
 #include "muster/optim/optimizer.h"
 #include "muster/parallel/gather_state.h"
 #include "muster/parallel/shard_plan.h"
@@ -64,7 +66,11 @@ class Sharded final : public SliceStrategy {
   void lay_over_sums();
   std::span<float> sum_of(const ShardPiece& piece);
   Result<std::vector<double>> squared_norms();
+  std::ptrdiff_t first_cell_of(const ShardPiece& piece) const;  // among those of all parameters
+  Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
   Status update(double learning_rate, double divisor);
+  Status update_pieces(double divisor);
+  Status update_scaled(optim::NormScaled& optimizer, double divisor);
   comm::OpOptions op_for(std::string_view label);
   std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces,
                                    optim::Optimizer& whole) const;

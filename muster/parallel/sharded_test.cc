@@ -20,7 +20,8 @@ struct Recipe {
   optim::OptimizerSpec optimizer;
 };
 void PrintTo(const Recipe& recipe, std::ostream* out) {
-  *out << models::family_of(recipe.model) << (recipe.optimizer.index() == 0 ? " sgd" : " adamw");
+  constexpr std::string_view kOptimizers[] = {" sgd", " adamw", " lars", " lamb"};
+  *out << models::family_of(recipe.model) << kOptimizers[recipe.optimizer.index()];
 }
 
 const models::ModelSpec kMlp =
@@ -148,7 +149,9 @@ INSTANTIATE_TEST_SUITE_P(Recipes, ZeroOne,
                          testing::Values(Recipe{kMlp, optim::SgdSpec{.weight_decay = 1e-3}},
                                          Recipe{kMlp,
                                                 optim::AdamWSpec{.decay_norms_and_biases = false}},
-                                         Recipe{kResNet, optim::SgdSpec{.nesterov = true}}));
+                                         Recipe{kResNet, optim::SgdSpec{.nesterov = true}},
+                                         Recipe{kResNet, optim::LarsSpec{.weight_decay = 1e-3}},
+                                         Recipe{kMlp, optim::LambSpec{}}));
 
 // Where sums come in any order, ranks still have the same weights, near those of ordered mode.
 TEST(Sharded, FastMode) {

@@ -131,11 +131,49 @@ def create_model(name):
     }[name]()
 
 
+class Scaled(torch.optim.Optimizer):
+    """What LARS and LAMB share: a trust ratio for each tensor but norms and biases."""
+
+    def __init__(self, model, learning_rate, decay):
+        super().__init__(model.parameters(), {"lr": learning_rate})
+        self.decay, self.steps = decay, 0
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        for p in self.param_groups[0]["params"]:
+            self.move(p, self.param_groups[0]["lr"], self.decay if p.dim() > 1 else None)
+
+
+class Lars(Scaled):
+    def move(self, p, rate, decay):
+        norm = p.norm()
+        trust = 1 if decay is None else 0.1 * norm / (p.grad.norm() + decay * norm)
+        v = self.state[p].setdefault("v", torch.zeros_like(p))
+        v.mul_(0.9).add_(rate * trust * (p.grad + (decay or 0) * p))
+        p.sub_(v)
+
+
+class Lamb(Scaled):
+    def move(self, p, rate, decay):
+        m = self.state[p].setdefault("m", torch.zeros_like(p))
+        v = self.state[p].setdefault("v", torch.zeros_like(p))
+        m.mul_(0.9).add_(0.1 * p.grad)
+        v.mul_(0.999).add_(0.001 * p.grad * p.grad)
+        root = (v / (1 - 0.999**self.steps)).sqrt() + 1e-5
+        r = m / (1 - 0.9**self.steps) / root + (decay or 0) * p
+        p.sub_(rate * (1 if decay is None else p.norm() / r.norm()) * r)
+
+
 def create_optimizer(name, model, learning_rate):
     if name == "sgd":
         return torch.optim.SGD(
             model.parameters(), lr=learning_rate, momentum=0.9, nesterov=True, weight_decay=5e-4
         )
+    if name == "lars":
+        return Lars(model, learning_rate, 5e-4)
+    if name == "lamb":
+        return Lamb(model, learning_rate, 0.1)
     groups = [
         {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
         {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},

@@ -9,6 +9,7 @@
 #include <torch/types.h>
 
 #include <cstdio>
+#include <map>
 #include <span>
 
 #include "muster/base/files.h"
@@ -67,15 +68,23 @@ void add_text(Case& task) {
 Case make_case(const std::string& model, const std::string& optimizer, const std::string& dtype) {
   Case task;
   if (dtype == "f64") task.dtype = torch::kFloat64;
-  const bool adamw = optimizer == "adamw";
   // Adam divides by the gradient's own size: with the usual epsilon, a gradient of pure rounding
   // noise would move its weight by a full learning rate, and the comparison would measure that.
-  if (adamw)
+  if (optimizer == "adamw")
     task.optimizer =
         optim::AdamWSpec{.epsilon = 1e-5, .weight_decay = 0.1, .decay_norms_and_biases = false};
-  else
-    task.optimizer = optim::SgdSpec{.nesterov = true, .weight_decay = 5e-4};
-  task.learning_rate = adamw ? 1e-3 : 0.02;
+  if (optimizer == "lamb")
+    task.optimizer =
+        optim::LambSpec{.epsilon = 1e-5, .weight_decay = 0.1, .scale_norms_and_biases = false};
+  if (optimizer == "lars")
+    task.optimizer = optim::LarsSpec{
+        .weight_decay = 5e-4, .trust_coefficient = 0.1, .scale_norms_and_biases = false};
+  if (optimizer == "sgd") task.optimizer = optim::SgdSpec{.nesterov = true, .weight_decay = 5e-4};
+  task.learning_rate = std::map<std::string, double>{
+      {"sgd", 0.02},
+      {"adamw", 1e-3},
+      {"lars", 0.02},
+      {"lamb", 0.01}}.at(optimizer);
   if (model == "gpt") {
     task.model = models::GptSpec{.context = 32, .width = 64, .layers = 2};
     add_text(task);

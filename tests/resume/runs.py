@@ -123,6 +123,19 @@ def train(muster, job, *flags):
     return output
 
 
+def killed_after(muster, job, folder, step, workers, *flags):
+    """The last of so many workers dies after that step, and the job with it; its run."""
+    process = start(muster, job, "--workers", str(workers), *flags)
+    run = wait_for_step(process, folder, step)
+    pids = workers_of(process)
+    kill(pids[workers - 1])
+    code, output = finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert f"rank {workers - 1}" in output and "SIGKILL" in output, output
+    assert not any(alive(pid) for pid in pids.values()), "a worker outlived its job"
+    return run
+
+
 def latest(folder, runs="runs"):
     return (folder / runs / "tiny" / "latest").resolve()
 

@@ -11,19 +11,6 @@ def train(job, workers, *flags):
     return runs.train(arguments.muster, job, "--workers", str(workers), *flags)
 
 
-def stop_at(job, folder, step, workers, *flags):
-    """Killed after that step; which run it was."""
-    process = runs.start(arguments.muster, job, "--workers", str(workers), *flags)
-    run = runs.wait_for_step(process, folder, step)
-    pids = runs.workers_of(process)
-    runs.kill(pids[workers - 1])
-    code, output = runs.finish(process)
-    assert code == 1, f"exit code {code}:\n{output}"
-    assert f"rank {workers - 1}" in output and "SIGKILL" in output, output
-    assert not any(runs.alive(pid) for pid in pids.values()), "a worker outlived its job"
-    return run
-
-
 with runs.workplace() as folder:
     runs.write_data(folder)
     job = runs.write_job(folder, arguments.model)
@@ -40,7 +27,7 @@ with runs.workplace() as folder:
     fixed = runs.settings("workers.min_workers=2", "workers.max_restarts=0")
     for before, after in (((3, *SHARDED), (2,)), ((2, *fixed), (5, *SHARDED)),
                           ((4, *SHARDED), (3, *SHARDED))):
-        run = stop_at(job, folder, 90, *before)
+        run = runs.killed_after(arguments.muster, job, folder, 90, *before)
         train(job, *after, "--resume")
         assert runs.latest(folder) == run, "resumed into another folder"
         found = runs.weights(run, 200)

@@ -96,12 +96,26 @@ optim::BatchScaling scaling_of(job::BatchScaling scaling) {
 }
 
 optim::OptimizerSpec optimizer_spec(const job::OptimizerSpec& optimizer) {
-  if (optimizer.type == job::OptimizerType::kSgd) {
-    return optim::SgdSpec{.momentum = optimizer.momentum,
-                          .nesterov = optimizer.nesterov,
-                          .weight_decay = optimizer.weight_decay,
-                          .decoupled_decay = optimizer.decoupled_weight_decay,
-                          .decay_norms_and_biases = optimizer.decay_norm_and_bias};
+  switch (optimizer.type) {
+    case job::OptimizerType::kSgd:
+      return optim::SgdSpec{.momentum = optimizer.momentum,
+                            .nesterov = optimizer.nesterov,
+                            .weight_decay = optimizer.weight_decay,
+                            .decoupled_decay = optimizer.decoupled_weight_decay,
+                            .decay_norms_and_biases = optimizer.decay_norm_and_bias};
+    case job::OptimizerType::kLars:
+      return optim::LarsSpec{.momentum = optimizer.momentum,
+                             .weight_decay = optimizer.weight_decay,
+                             .trust_coefficient = optimizer.trust_coefficient,
+                             .scale_norms_and_biases = optimizer.decay_norm_and_bias};
+    case job::OptimizerType::kLamb:
+      return optim::LambSpec{.beta1 = optimizer.beta1,
+                             .beta2 = optimizer.beta2,
+                             .epsilon = optimizer.epsilon,
+                             .weight_decay = optimizer.weight_decay,
+                             .scale_norms_and_biases = optimizer.decay_norm_and_bias};
+    case job::OptimizerType::kAdamW:
+      break;
   }
   return optim::AdamWSpec{.beta1 = optimizer.beta1,
                           .beta2 = optimizer.beta2,

@@ -1,0 +1,46 @@
+#include "muster/optim/lars.h"
+
+#include <utility>
+
+#include "muster/optim/elements.h"
+
+namespace muster::optim {
+namespace {
+
+// v = momentum · v + rate · (g + decay · w); w -= v.
+template <class T>
+void step(std::span<T> weights, std::span<T> velocity, std::span<const T> gradient, T momentum,
+          T rate, T decay) {
+  T* __restrict w = weights.data();
+  T* __restrict v = velocity.data();
+  const T* __restrict g = gradient.data();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    v[i] = momentum * v[i] + rate * (g[i] + decay * w[i]);
+    w[i] -= v[i];
+  }
+}
+
+}  // namespace
+
+Lars::Lars(const LarsSpec& spec, std::vector<OptimizedParameter> parameters)
+    : NormScaled(std::move(parameters), spec.scale_norms_and_biases),
+      spec_(spec),
+      momentum_(zeros()) {}
+
+double Lars::trust_ratio(double weight_norm, double gradient_norm) const {
+  return spec_.trust_coefficient * weight_norm / (gradient_norm + spec_.weight_decay * weight_norm);
+}
+
+void Lars::move(std::size_t parameter, const torch::Tensor& gradient, double trust) {
+  const double decay = scales(parameter) ? spec_.weight_decay : 0;
+  with_elements(gradient, [&](auto type) {
+    using T = decltype(type);
+    step(elements_of<T>(parameters()[parameter].tensor), elements_of<T>(momentum_[parameter]),
+         elements_of<const T>(gradient), static_cast<T>(spec_.momentum),
+         static_cast<T>(learning_rate() * trust), static_cast<T>(decay));
+  });
+}
+
+std::vector<StateTensor> Lars::state() { return named_state({{"momentum", momentum_}}); }
+
+}  // namespace muster::optim

@@ -1,0 +1,78 @@
+#include "muster/optim/norm_scaled.h"
+
+#include <cmath>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/optim/elements.h"
+#include "muster/optim/single_thread.h"
+
+namespace muster::optim {
+namespace {
+
+NormSquares sum_of(std::span<const NormSquares> cells) {
+  NormSquares sum;
+  for (const NormSquares& cell : cells) {
+    sum.weights += cell.weights;
+    sum.direction += cell.direction;
+  }
+  return sum;
+}
+
+}  // namespace
+
+NormScaled::NormScaled(std::vector<OptimizedParameter> parameters, bool scale_norms_and_biases)
+    : Optimizer(std::move(parameters)), scale_norms_and_biases_(scale_norms_and_biases) {
+  for (const auto& parameter : this->parameters())
+    squares_.emplace_back(static_cast<std::size_t>(cells_of(parameter.tensor).count()));
+}
+
+void NormScaled::measure(ParameterRange range, std::span<const torch::Tensor> gradients,
+                         double divisor) {
+  const at::NoGradGuard no_grad;
+  const SingleThread single;
+  for (const Group& group : groups_of(range, gradients, divisor)) measure_group(group);
+}
+
+void NormScaled::measure_group(const Group& group) {
+  for (std::size_t at = 0; at < group.index.size(); ++at) {
+    const std::size_t i = group.index[at];
+    torch::Tensor direction = group.gradients[at];
+    direct(i, direction);
+    if (!scales(i)) continue;
+    const Cells cells = cells_of(direction);
+    with_elements(direction, [&](auto type) {
+      using T = decltype(type);
+      const auto weights = elements_of<const T>(group.parameters[at]);
+      const auto moves = elements_of<const T>(direction);
+      for (std::int64_t cell = 0; cell < cells.count(); ++cell)
+        squares_[i][static_cast<std::size_t>(cell)] = {sum_of_squares(cells.in(weights, cell)),
+                                                       sum_of_squares(cells.in(moves, cell))};
+    });
+  }
+}
+
+double NormScaled::trust_of(std::size_t parameter, const NormSquares& whole) const {
+  if (!scales(parameter) || !(whole.weights > 0) || !(whole.direction > 0)) return 1;
+  return trust_ratio(std::sqrt(whole.weights), std::sqrt(whole.direction));
+}
+
+void NormScaled::finish(ParameterRange range, std::span<const torch::Tensor> gradients,
+                        std::span<const NormSquares> wholes) {
+  MUSTER_CHECK(gradients.size() == range.size() && wholes.size() == range.size(),
+               "a direction and its norms for each parameter of the range");
+  const at::NoGradGuard no_grad;
+  const SingleThread single;
+  for (std::size_t i = range.begin; i < range.end; ++i)
+    move(i, gradients[i - range.begin], trust_of(i, wholes[i - range.begin]));
+}
+
+void NormScaled::update_group(const Group& group) {
+  measure_group(group);
+  for (std::size_t at = 0; at < group.index.size(); ++at) {
+    const std::size_t i = group.index[at];
+    move(i, group.gradients[at], trust_of(i, sum_of(squares_[i])));
+  }
+}
+
+}  // namespace muster::optim
