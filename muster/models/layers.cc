@@ -51,10 +51,11 @@ Convolution::Convolution(Block& owner, const std::string& name, const Convolutio
       stride_(options.stride),
       padding_(options.kernel / 2) {}
 
-// oneDNN (3.10, on AVX2) writes beyond its memory in the backward pass of a strided 1×1 convolution
-// with fewer input channels than a vector has; the same pixels without a stride are well.
+// oneDNN (3.10) writes beyond its memory in the backward pass of a strided 1×1 convolution with
+// fewer input channels than a vector has, 8 with AVX2, 16 with AVX-512; the same pixels without a
+// stride are well.
 torch::Tensor Convolution::operator()(const torch::Tensor& input) const {
-  constexpr std::int64_t kVector = 8;
+  constexpr std::int64_t kVector = 16;
   const bool one_by_one = weight_.size(2) == 1 && weight_.size(3) == 1;
   if (one_by_one && stride_ > 1 && weight_.size(1) < kVector) {
     const auto every = [this](const torch::Tensor& tensor, std::int64_t dimension) {
