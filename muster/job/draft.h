@@ -45,6 +45,9 @@ struct Draft {
 // Fills in what follows from other values and checks what concerns several fields.
 void resolve(Draft& draft, const Path& path);
 
+// model: what depends on its type. Part of resolve().
+void resolve_model(Draft& draft);
+
 // strategy: what it asks of the membership. Part of resolve(), before the workers are checked.
 void resolve_strategy(Draft& draft);
 

@@ -23,8 +23,10 @@ struct EnumNames<DeviceKind> {
 };
 template <>
 struct EnumNames<ModelType> {
-  static constexpr EnumName<ModelType> kAll[] = {
-      {ModelType::kMlp, "mlp"}, {ModelType::kResnet, "resnet"}, {ModelType::kGpt, "gpt"}};
+  static constexpr EnumName<ModelType> kAll[] = {{ModelType::kMlp, "mlp"},
+                                                 {ModelType::kResnet, "resnet"},
+                                                 {ModelType::kGpt, "gpt"},
+                                                 {ModelType::kLlama, "llama"}};
 };
 template <>
 struct EnumNames<NormKind> {

@@ -20,56 +20,6 @@ std::vector<Field> top_fields() {
   };
 }
 
-std::vector<Field> model_fields() {
-  const OnlyWith mlp{"model.type", {"mlp"}};
-  const OnlyWith resnet{"model.type", {"resnet"}};
-  const OnlyWith gpt{"model.type", {"gpt"}};
-  const auto in_gpt = [](auto member) { return at(&JobSpec::model, &ModelSpec::gpt, member); };
-  const auto in_resnet = [](auto member) {
-    return at(&JobSpec::model, &ModelSpec::resnet, member);
-  };
-  return {
-      bind("model.type", at(&JobSpec::model, &ModelSpec::type),
-           {.doc = "Model family.", .required = true}),
-      bind("model.classes", at(&JobSpec::model, &ModelSpec::classes),
-           {.doc = "Number of classes; labels run from 0 to one less.",
-            .min = 2,
-            .only_with = OnlyWith{"model.type", {"mlp", "resnet"}}}),
-      bind("model.dropout", at(&JobSpec::model, &ModelSpec::dropout),
-           {.doc = "Share of activations dropped in training.",
-            .unit = kShare,
-            .min = 0,
-            .below = 1}),
-      bind(
-          "model.hidden_sizes", at(&JobSpec::model, &ModelSpec::mlp, &MlpSpec::hidden_sizes),
-          {.doc = "Width of each hidden layer; [] is a linear model.", .min = 1, .only_with = mlp}),
-      bind("model.channels", in_resnet(&ResnetSpec::channels),
-           {.doc = "Channels of each stage; each stage after the first halves the image.",
-            .min = 1,
-            .only_with = resnet}),
-      bind("model.blocks_per_stage", in_resnet(&ResnetSpec::blocks_per_stage),
-           {.doc = "Residual blocks in each stage.", .min = 1, .max = 100, .only_with = resnet}),
-      bind("model.norm", in_resnet(&ResnetSpec::norm),
-           {.doc = "Normalisation after each convolution.", .only_with = resnet}),
-      bind("model.memory_format", at(&JobSpec::model, &ModelSpec::memory_format),
-           {.doc = "Layout of images in memory; auto takes the faster one.", .only_with = resnet}),
-      bind("model.n_layer", in_gpt(&GptSpec::n_layer),
-           {.doc = "Transformer blocks.", .min = 1, .max = 1000, .only_with = gpt}),
-      bind("model.n_head", in_gpt(&GptSpec::n_head),
-           {.doc = "Attention heads of a block.", .min = 1, .only_with = gpt}),
-      bind("model.n_embd", in_gpt(&GptSpec::n_embd),
-           {.doc = "Width of the embedding; a multiple of n_head.", .min = 1, .only_with = gpt}),
-      bind("model.vocab_size", in_gpt(&GptSpec::vocab_size),
-           {.doc = "Number of tokens; text is read as bytes, which need 256.",
-            .min = 256,
-            .max = 1 << 24,
-            .only_with = gpt}),
-      bind(
-          "model.tie_embeddings", in_gpt(&GptSpec::tie_embeddings),
-          {.doc = "The output layer shares the weights of the token embedding.", .only_with = gpt}),
-  };
-}
-
 std::vector<Field> data_fields() {
   const OnlyWith idx{"data.type", {"idx"}};
   const OnlyWith text{"data.type", {"text"}};
@@ -153,7 +103,7 @@ const std::vector<Section>& sections() {
       {"stragglers", "What is done about a worker that is slower than the others."},
       {"communication", "How workers exchange gradients."},
       {"logging", "What is told while it runs."},
-      {"generate", "A sample of text at the end of a gpt job."},
+      {"generate", "A sample of text at the end of a language model's job."},
   };
   return kSections;
 }

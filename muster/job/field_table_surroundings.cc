@@ -195,24 +195,24 @@ std::vector<Field> communication_fields() {
 }
 
 std::vector<Field> telling_fields() {
-  const OnlyWith gpt{"model.type", {"gpt"}};
+  const OnlyWith text = language_models();
   return {
       bind("logging.logging_steps", at(&JobSpec::logging, &LoggingSpec::logging_steps),
            {.doc = "Training metrics are told every so many steps.", .unit = "steps", .min = 1}),
       bind("logging.format", at(&JobSpec::logging, &LoggingSpec::format),
            {.doc = "Lines for people, or one JSON object a line."}),
       bind("generate.prompt", at(&JobSpec::generate, &GenerateSpec::prompt),
-           {.doc = "Text that the sample continues.", .only_with = gpt}),
+           {.doc = "Text that the sample continues.", .only_with = text}),
       bind("generate.length", at(&JobSpec::generate, &GenerateSpec::length),
            {.doc = "Length of the sample; 0 for none.",
             .unit = "bytes",
             .min = 0,
             .max = 1 << 20,
-            .only_with = gpt}),
+            .only_with = text}),
       bind("generate.temperature", at(&JobSpec::generate, &GenerateSpec::temperature),
            {.doc = "Above 1 bolder, below 1 safer; 0 always takes the likeliest.",
             .min = 0,
-            .only_with = gpt}),
+            .only_with = text}),
   };
 }
 

@@ -27,6 +27,11 @@ communication: {timeout: 1.5 s, bucket_size: 1500 B, first_bucket_size: 1 KiB}
 generate: {prompt: "line\n\"quoted\" – ünïcode", length: 5, temperature: 0.1}
 )";
 
+constexpr std::string_view kLlama = R"(
+model: {type: llama, n_head: 8, n_kv_head: 2, n_embd: 64, intermediate_size: 100, rope_theta: 5e5}
+data: {type: text, path: text}
+)";
+
 Job loaded(std::string_view text, const LoadOptions& options = {}) {
   auto job = parse_job(text, "some/where.yaml", options);
   EXPECT_TRUE(job) << (job ? "" : job.error().message);
@@ -40,7 +45,7 @@ void expect_equal(const JobSpec& a, const JobSpec& b) {
 }
 
 TEST(Load, ResolvedJobIsReadBackTheSame) {
-  for (const auto text : {kImages, kText}) {
+  for (const auto text : {kImages, kText, kLlama}) {
     for (const bool with_origins : {false, true}) {
       const auto job = loaded(text);
       expect_equal(loaded(to_yaml(job, with_origins)).spec, job.spec);

@@ -56,29 +56,6 @@ void resolve_name(Draft& draft, const Path& path) {
   }
 }
 
-void check_model(Draft& draft) {
-  const auto& spec = draft.spec;
-  const auto& model = spec.model;
-  const bool gpt = model.type == ModelType::kGpt;
-  const bool text = spec.data.type == DataType::kText;
-  if (gpt != text) {
-    draft.complain({"model.type", "data.type"},
-                   fmt::format("model {} cannot learn from {} data", to_string(model.type),
-                               to_string(spec.data.type)),
-                   gpt ? "set data.type: text" : "set data.type: idx, or model.type: gpt");
-  }
-  if (gpt && model.gpt.n_embd % model.gpt.n_head != 0) {
-    draft.complain({"model.n_embd", "model.n_head", "model.type"},
-                   fmt::format("model.n_embd {} is not a multiple of model.n_head {}",
-                               draft.shown("model.n_embd"), draft.shown("model.n_head")),
-                   "each head takes an equal part of the embedding");
-  }
-  if (model.type == ModelType::kResnet && model.resnet.channels.empty()) {
-    draft.complain({"model.channels", "model.type"},
-                   "model.channels: a resnet needs at least one stage", "for example [16, 32, 64]");
-  }
-}
-
 void check_data(Draft& draft) {
   const auto& data = draft.spec.data;
   if (data.mean.size() != data.std.size()) {
@@ -314,7 +291,7 @@ void resolve(Draft& draft, const Path& path) {
   check_required(draft);
   check_only_with(draft);
   resolve_name(draft, path);
-  check_model(draft);
+  resolve_model(draft);
   check_data(draft);
   resolve_training(draft);
   resolve_optimizer(draft);

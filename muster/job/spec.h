@@ -15,7 +15,7 @@
 namespace muster::job {
 
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
-enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt };
+enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt, kLlama };
 enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
 enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
 enum class DataType : std::uint8_t { kIdx, kText };
@@ -42,12 +42,19 @@ struct ResnetSpec {
   NormKind norm = NormKind::kBatch;
 };
 
-struct GptSpec {  // the context is data.context_length
+struct TransformerSpec {  // gpt, llama; the context is data.context_length
   std::int64_t n_layer = 4;
   std::int64_t n_head = 4;
   std::int64_t n_embd = 128;  // a multiple of n_head
   std::int64_t vocab_size = 256;
-  bool tie_embeddings = true;
+  std::optional<std::int64_t> intermediate_size;  // unset: the model decides
+  bool tie_embeddings = true;                     // false by default for llama
+};
+
+struct LlamaSpec {             // besides TransformerSpec
+  std::int64_t n_kv_head = 4;  // a divisor of n_head, which it is by default
+  double rope_theta = 10000;
+  double rms_norm_eps = 1e-5;
 };
 
 struct ModelSpec {
@@ -57,7 +64,8 @@ struct ModelSpec {
   MemoryFormat memory_format = MemoryFormat::kAuto;
   MlpSpec mlp;        // only the one that `type` names means something;
   ResnetSpec resnet;  // in the job file they stand in `model` itself
-  GptSpec gpt;
+  TransformerSpec transformer;
+  LlamaSpec llama;
 };
 
 struct AugmentSpec {
@@ -204,7 +212,7 @@ struct LoggingSpec {
   LogStyle format = LogStyle::kText;
 };
 
-struct GenerateSpec {  // a sample of text at the end of a gpt job
+struct GenerateSpec {  // a sample of text at the end of a language model's job
   std::string prompt;
   std::int64_t length = 0;  // bytes; 0: none
   double temperature = 0.8;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "muster/models/gpt.h"
+#include "muster/models/decoder.h"
 #include "muster/models/mlp.h"
 #include "muster/models/resnet.h"
 
@@ -40,25 +40,44 @@ Status check(const ResNetSpec& spec) {
   return check_dropout(spec.dropout);
 }
 
-Status check(const GptSpec& spec) {
+// What gpt and llama have in common.
+Status check_decoder(const auto& spec) {
   MUSTER_TRY(check_positive("model.vocabulary", spec.vocabulary));
   MUSTER_TRY(check_positive("model.context", spec.context));
   MUSTER_TRY(check_positive("model.width", spec.width));
   MUSTER_TRY(check_positive("model.layers", spec.layers));
   MUSTER_TRY(check_positive("model.heads", spec.heads));
+  if (spec.hidden < 0) return invalid("model.hidden", spec.hidden, "0 (a default) or more");
   if (spec.width % spec.heads != 0)
     return invalid("model.heads", spec.heads, fmt::format("a divisor of width {}", spec.width));
   return check_dropout(spec.dropout);
 }
 
+Status check(const GptSpec& spec) { return check_decoder(spec); }
+
+Status check(const LlamaSpec& spec) {
+  MUSTER_TRY(check_decoder(spec));
+  MUSTER_TRY(check_positive("model.kv_heads", spec.kv_heads));
+  if (spec.heads % spec.kv_heads != 0)
+    return invalid("model.kv_heads", spec.kv_heads,
+                   fmt::format("a divisor of heads {}", spec.heads));
+  if (spec.width / spec.heads % 2 != 0)
+    return invalid("model.heads", spec.heads,
+                   fmt::format("such that width {} / heads is even (rotary pairs)", spec.width));
+  if (!(spec.rotary_base > 0)) return invalid("model.rotary_base", spec.rotary_base, "above 0");
+  if (!(spec.norm_epsilon > 0)) return invalid("model.norm_epsilon", spec.norm_epsilon, "above 0");
+  return ok();
+}
+
 std::vector<NamedBlock> build(const MlpSpec& spec) { return build_mlp(spec); }
 std::vector<NamedBlock> build(const ResNetSpec& spec) { return build_resnet(spec); }
-std::vector<NamedBlock> build(const GptSpec& spec) { return build_gpt(spec); }
+std::vector<NamedBlock> build(const GptSpec& spec) { return build_decoder(spec); }
+std::vector<NamedBlock> build(const LlamaSpec& spec) { return build_decoder(spec); }
 
 }  // namespace
 
 std::string_view family_of(const ModelSpec& spec) noexcept {
-  constexpr std::string_view kFamilies[] = {"mlp", "resnet", "gpt"};
+  constexpr std::string_view kFamilies[] = {"mlp", "resnet", "gpt", "llama"};
   return kFamilies[spec.index()];
 }
 

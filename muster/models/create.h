@@ -42,15 +42,32 @@ struct GptSpec {
   std::int64_t width = 128;
   std::int64_t layers = 4;
   std::int64_t heads = 4;
-  double dropout = 0;     // after the embedding and at the end of each residual branch
-  bool tied_head = true;  // the head is the token embedding transposed
+  std::int64_t hidden = 0;  // of the MLP; 0: 4 · width
+  double dropout = 0;       // after the embedding and at the end of each residual branch
+  bool tied_head = true;    // the head is the token embedding transposed
 };
 
-using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec>;
+// Llama (Touvron et al. 2023): as gpt, with RMSNorm, rotary position embedding, SwiGLU,
+// grouped-query attention, and no biases.
+struct LlamaSpec {
+  std::int64_t vocabulary = 256;
+  std::int64_t context = 128;
+  std::int64_t width = 128;
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;     // width / heads is even
+  std::int64_t kv_heads = 4;  // a divisor of heads
+  std::int64_t hidden = 0;    // of the MLP; 0: 8/3 · width, rounded up to a multiple of 32
+  double rotary_base = 10000;
+  double norm_epsilon = 1e-5;
+  double dropout = 0;
+  bool tied_head = false;
+};
+
+using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec, LlamaSpec>;
 
 // kInvalid names the field that does not fit and what would.
 Result<std::unique_ptr<Model>> create_model(const ModelSpec& spec);
 
-std::string_view family_of(const ModelSpec& spec) noexcept;  // "mlp", "resnet", "gpt"
+std::string_view family_of(const ModelSpec& spec) noexcept;  // "mlp", "resnet", …
 
 }  // namespace muster::models

@@ -17,9 +17,9 @@ struct GenerateOptions {
   std::int64_t context = 128;  // the model's; older bytes are forgotten
 };
 
-// `prompt` continued by `length` bytes of a byte-level gpt; byte i is drawn from `random` element
-// i, so the text is a function of weights, prompt and stream. An empty prompt starts with a
-// newline, which is not returned.
+// `prompt` continued by `length` bytes of a byte-level language model; byte i is drawn from
+// `random` element i, so the text is a function of weights, prompt and stream. An empty prompt
+// starts with a newline, which is not returned.
 Result<std::string> generate_text(Model& model, std::string_view prompt,
                                   const GenerateOptions& options, const RandomStream& random);
 

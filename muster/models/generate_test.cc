@@ -8,14 +8,20 @@
 namespace muster::models {
 namespace {
 
-std::unique_ptr<Model> small_gpt() {
-  auto model = *create_model(GptSpec{.context = 8, .width = 16, .layers = 1, .heads = 2});
+std::unique_ptr<Model> created(const ModelSpec& spec) {
+  auto model = *create_model(spec);
   model->initialize(1);
   return model;
 }
 
-TEST(Generate, IsAFunctionOfTheStream) {
-  auto model = small_gpt();
+std::unique_ptr<Model> small_gpt() {
+  return created(GptSpec{.context = 8, .width = 16, .layers = 1, .heads = 2});
+}
+
+class GenerateText : public testing::TestWithParam<ModelSpec> {};
+
+TEST_P(GenerateText, IsAFunctionOfTheStream) {
+  auto model = created(GetParam());
   const GenerateOptions options{.length = 40, .temperature = 1, .context = 8};
   const auto first = *generate_text(*model, "In the", options, RandomStream(1, "generate"));
   EXPECT_EQ(first, *generate_text(*model, "In the", options, RandomStream(1, "generate")));
@@ -23,6 +29,12 @@ TEST(Generate, IsAFunctionOfTheStream) {
   EXPECT_EQ(first.size(), 46u);
   EXPECT_EQ(first.substr(0, 6), "In the");
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, GenerateText,
+    testing::Values(GptSpec{.context = 8, .width = 16, .layers = 1, .heads = 2},
+                    LlamaSpec{.context = 8, .width = 16, .layers = 1, .heads = 2, .kv_heads = 1}),
+    [](const auto& which) { return std::string(family_of(which.param)); });
 
 TEST(Generate, TemperatureZeroTakesTheLikeliest) {
   auto model = small_gpt();

@@ -39,10 +39,9 @@ Task image_task(bool channels_last, NormKind norm = NormKind::kBatch) {
       numbers({kSlices * kSamples, 1, 12, 12}), torch::arange(kSlices * kSamples) % 10};
 }
 
-Task text_task() {
+Task text_task(ModelSpec spec) {
   const auto text = (torch::arange(kSlices * kSamples * 9) * 7 % 251).view({-1, 9});
-  return {GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1},
-          text.narrow(1, 0, 8).to(torch::kUInt8), text.narrow(1, 1, 8)};
+  return {std::move(spec), text.narrow(1, 0, 8).to(torch::kUInt8), text.narrow(1, 1, 8)};
 }
 
 SliceResult run_slice(Model& model, const Task& task, std::int64_t step, std::int64_t slice) {
@@ -105,7 +104,11 @@ std::vector<torch::Tensor> train(const Task& task, std::size_t lane_count) {
 class Lanes : public testing::TestWithParam<std::string> {
  protected:
   static Task task() {
-    if (GetParam() == "text") return text_task();
+    if (GetParam() == "gpt")
+      return text_task(GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1});
+    if (GetParam() == "llama")
+      return text_task(LlamaSpec{
+          .context = 8, .width = 32, .layers = 2, .heads = 2, .kv_heads = 1, .dropout = 0.1});
     if (GetParam() == "image_group_norm") return image_task(true, NormKind::kGroup);
     if (GetParam() == "image_no_norm") return image_task(false, NormKind::kNone);
     return image_task(GetParam() == "image_channels_last");
@@ -124,7 +127,8 @@ TEST_P(Lanes, TheirNumberChangesNoBit) {
 INSTANTIATE_TEST_SUITE_P(Models, Lanes,
                          testing::Values(std::string("image"), std::string("image_channels_last"),
                                          std::string("image_group_norm"),
-                                         std::string("image_no_norm"), std::string("text")),
+                                         std::string("image_no_norm"), std::string("gpt"),
+                                         std::string("llama")),
                          [](const auto& which) { return which.param; });
 
 }  // namespace

@@ -34,6 +34,7 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
                                    .split = options.split,
                                    .split_units = options.split_units},
                                   {options.out, options.in})) {
+  if (!options.bias) return;
   // The bias of a row-split layer is added once, after the sum over ranks: every rank holds it.
   const bool column = options.split == Split::kColumn;
   bias_ = add_bias(owner, name, options.out, column ? Split::kColumn : Split::kNone,
@@ -114,6 +115,13 @@ LayerNorm::LayerNorm(Block& owner, const std::string& name, std::int64_t width)
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& input) const {
   return torch::layer_norm(input, {weight_.size(0)}, weight_, bias_, kNormEpsilon);
+}
+
+RmsNorm::RmsNorm(Block& owner, const std::string& name, std::int64_t width, double epsilon)
+    : weight_(add_scale(owner, name, width)), epsilon_(epsilon) {}
+
+torch::Tensor RmsNorm::operator()(const torch::Tensor& input) const {
+  return at::rms_norm(input, {weight_.size(0)}, weight_, epsilon_);
 }
 
 torch::Tensor Dropout::operator()(const torch::Tensor& input, const PassContext& context) const {

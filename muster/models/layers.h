@@ -19,6 +19,7 @@ struct LinearOptions {
   Init init = {};
   Split split = Split::kNone;
   std::int64_t split_units = 0;
+  bool bias = true;
 };
 
 class Linear {
@@ -28,7 +29,7 @@ class Linear {
 
  private:
   torch::Tensor weight_;
-  torch::Tensor bias_;
+  torch::Tensor bias_;  // undefined: none
 };
 
 // Square kernel, no bias (a norm follows), padding that keeps the extent at stride 1.
@@ -100,6 +101,17 @@ class LayerNorm {
  private:
   torch::Tensor weight_;
   torch::Tensor bias_;
+};
+
+// Zhang and Sennrich 2019 over the last axis: x / sqrt(mean(x²) + epsilon) · weight.
+class RmsNorm {
+ public:
+  RmsNorm(Block& owner, const std::string& name, std::int64_t width, double epsilon);
+  torch::Tensor operator()(const torch::Tensor& input) const;
+
+ private:
+  torch::Tensor weight_;
+  double epsilon_;
 };
 
 // Keyed dropout (dropout.h) of one place in one block.

@@ -38,8 +38,23 @@ TEST(Model, GptHasTheExpectedSizeAndShape) {
   EXPECT_EQ(logits.sizes(), torch::IntArrayRef({2, 17, 256}));
 }
 
-TEST(Model, GptSeesNoLaterByte) {
-  auto model = *create_model(GptSpec{.context = 16, .width = 32, .layers = 2});
+TEST(Model, LlamaHasTheExpectedSizeAndShape) {
+  const std::int64_t norms = 2 * 128, mlp = 3 * 128 * 352, square = 128 * 128;
+  auto plain = *create_model(LlamaSpec{});
+  EXPECT_EQ(plain->parameter_count(), 2 * 256 * 128 + 4 * (4 * square + mlp + norms) + 128);
+  auto grouped = *create_model(LlamaSpec{.kv_heads = 1, .hidden = 10, .tied_head = true});
+  EXPECT_EQ(grouped->parameter_count(),
+            256 * 128 + 4 * (2 * square + 2 * 128 * 32 + 3 * 128 * 10 + norms) + 128);
+  grouped->initialize(1);
+  auto context = evaluating();
+  const auto logits = grouped->forward(torch::zeros({2, 17}, torch::kUInt8), context);
+  EXPECT_EQ(logits.sizes(), torch::IntArrayRef({2, 17, 256}));
+}
+
+class LanguageModel : public testing::TestWithParam<ModelSpec> {};
+
+TEST_P(LanguageModel, SeesNoLaterByte) {
+  auto model = *create_model(GetParam());
   model->initialize(1);
   auto first = torch::arange(16).view({1, 16});
   auto second = first.clone();
@@ -49,6 +64,25 @@ TEST(Model, GptSeesNoLaterByte) {
   EXPECT_TRUE(torch::equal(a.narrow(1, 0, 9), b.narrow(1, 0, 9)));
   EXPECT_FALSE(torch::equal(a.narrow(1, 9, 7), b.narrow(1, 9, 7)));
 }
+
+// The same two bytes in another order, or further apart, are something else to the byte after them.
+TEST_P(LanguageModel, KnowsPositions) {
+  auto model = *create_model(GetParam());
+  model->initialize(1);
+  auto context = evaluating();
+  const auto last = [&](std::vector<std::int64_t> text) {
+    const auto logits = model->forward(torch::tensor(text).unsqueeze(0), context);
+    return logits[0][logits.size(1) - 1];
+  };
+  EXPECT_FALSE(torch::allclose(last({5, 9, 1, 1, 7}), last({9, 5, 1, 1, 7}), 1e-5, 1e-7));
+  EXPECT_FALSE(torch::allclose(last({5, 1, 1, 9, 7}), last({1, 5, 1, 9, 7}), 1e-5, 1e-7));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, LanguageModel,
+    testing::Values(GptSpec{.context = 16, .width = 32, .layers = 2},
+                    LlamaSpec{.context = 16, .width = 32, .layers = 2, .kv_heads = 2}),
+    [](const auto& which) { return std::string(family_of(which.param)); });
 
 TEST(Model, MlpHasTheExpectedSizeAndShape) {
   auto model = *create_model(MlpSpec{.inputs = 784, .hidden = {64, 32}, .classes = 10});
@@ -90,9 +124,9 @@ TEST(Model, GroupNormAndNoNormKeepNoStatistics) {
 }
 
 TEST(Model, NormsAndBiasesDoNotDecay) {
-  auto model = *create_model(GptSpec{.layers = 1});
-  for (const auto& parameter : model->parameters())
-    EXPECT_EQ(parameter.decays, parameter.tensor.dim() > 1) << parameter.name;
+  for (const ModelSpec& spec : {ModelSpec(GptSpec{.layers = 1}), ModelSpec(LlamaSpec{.layers = 1})})
+    for (const auto& parameter : (*create_model(spec))->parameters())
+      EXPECT_EQ(parameter.decays, parameter.tensor.dim() > 1) << parameter.name;
 }
 
 TEST(Model, PartitionSpecIsMegatrons) {
@@ -106,6 +140,23 @@ TEST(Model, PartitionSpecIsMegatrons) {
   EXPECT_EQ(plan["layer0.projection.weight"].axis(), 1);
   EXPECT_EQ(plan["layer0.projection.bias"].split, Split::kNone);
   EXPECT_EQ(plan["head.norm.weight"].axis(), -1);
+}
+
+// The query heads that one key head serves stay with it wherever the tensors are cut.
+TEST(Model, PartitionSpecKeepsGroupsOfHeadsTogether) {
+  auto model = *create_model(LlamaSpec{.layers = 1, .kv_heads = 2});
+  std::map<std::string, TensorPartition> plan;
+  for (const auto& parameter : model->parameters()) plan[parameter.name] = parameter.partition;
+  for (const char* name : {"layer0.query.weight", "layer0.key.weight", "layer0.value.weight"}) {
+    EXPECT_EQ(plan[name].split, Split::kColumn) << name;
+    EXPECT_EQ(plan[name].units, 2) << name;
+  }
+  EXPECT_EQ(plan["layer0.projection.weight"].split, Split::kRow);
+  EXPECT_EQ(plan["layer0.projection.weight"].units, 2);
+  EXPECT_EQ(plan["layer0.gate.weight"].split, Split::kColumn);
+  EXPECT_EQ(plan["layer0.contract.weight"].split, Split::kRow);
+  EXPECT_EQ(plan["head.weight"].split, Split::kVocabulary);
+  EXPECT_EQ(plan.count("embedding.position.weight") + plan.count("layer0.query.bias"), 0u);
 }
 
 TEST(Model, InitialValuesDependOnSeedAndNameAlone) {
@@ -178,6 +229,12 @@ TEST(CreateModel, NamesTheFieldThatDoesNotFit) {
   ASSERT_FALSE(heads);
   EXPECT_EQ(heads.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(heads.error().message, testing::HasSubstr("model.heads is 3"));
+  const auto groups = create_model(LlamaSpec{.heads = 4, .kv_heads = 3});
+  ASSERT_FALSE(groups);
+  EXPECT_THAT(groups.error().message, testing::HasSubstr("model.kv_heads is 3"));
+  EXPECT_FALSE(create_model(LlamaSpec{.width = 12, .heads = 4})) << "heads of three numbers";
+  EXPECT_FALSE(create_model(LlamaSpec{.rotary_base = 0}));
+  EXPECT_FALSE(create_model(GptSpec{.hidden = -1}));
   EXPECT_FALSE(create_model(ResNetSpec{.channels = {}}));
   EXPECT_FALSE(create_model(ResNetSpec{.channels = {16, 0}}));
   EXPECT_FALSE(create_model(MlpSpec{.dropout = 1.0}));

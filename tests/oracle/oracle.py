@@ -122,12 +122,82 @@ class Gpt(nn.Module):
         return self.head(self.layer1(self.layer0(x))) @ self.embedding["token"].weight.T
 
 
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * self.weight
+
+
+def turned(x, base=10000.0):
+    """Rotary position embedding of x [n, heads, length, width] with complex numbers."""
+    length, width = x.shape[2:]
+    speed = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * speed
+    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex(x, x).dtype)
+    pairs = torch.complex(*x.split(width // 2, dim=3)) * turn
+    return torch.cat((pairs.real, pairs.imag), dim=3)
+
+
+class LlamaLayer(nn.Module):
+    def __init__(self, width, heads, kv_heads, hidden):
+        super().__init__()
+        self.head_width = width // heads
+        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
+
+        def linear(inputs, outputs):
+            return nn.Linear(inputs, outputs, bias=False)
+
+        self.query, self.projection = linear(width, width), linear(width, width)
+        self.key = linear(width, kv_heads * self.head_width)
+        self.value = linear(width, kv_heads * self.head_width)
+        self.gate, self.expand = linear(width, hidden), linear(width, hidden)
+        self.contract = linear(hidden, width)
+
+    def attend(self, x):
+        n, length, width = x.shape
+        q, k, v = (
+            f(x).view(n, length, -1, self.head_width).transpose(1, 2)
+            for f in (self.query, self.key, self.value)
+        )
+        served = q.size(1) // k.size(1)
+        q, k = turned(q), turned(k).repeat_interleave(served, dim=1)
+        scores = q @ k.transpose(2, 3) / self.head_width**0.5
+        later = torch.ones(length, length).triu(1).bool()
+        scores = scores.masked_fill(later, float("-inf"))
+        mixed = scores.softmax(3) @ v.repeat_interleave(served, dim=1)
+        return self.projection(mixed.transpose(1, 2).reshape(n, length, width))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        y = self.norm2(x)
+        gate = self.gate(y)
+        return x + self.contract(gate * torch.sigmoid(gate) * self.expand(y))
+
+
+class Llama(nn.Module):
+    def __init__(self, width=64, heads=4, kv_heads=2, hidden=192):
+        super().__init__()
+        self.embedding = nn.ModuleDict({"token": nn.Embedding(256, width)})
+        self.layer0 = LlamaLayer(width, heads, kv_heads, hidden)
+        self.layer1 = LlamaLayer(width, heads, kv_heads, hidden)
+        self.head = nn.Linear(width, 256, bias=False)
+        self.head.add_module("norm", RmsNorm(width))
+
+    def forward(self, x):
+        x = self.layer1(self.layer0(self.embedding["token"](x.long())))
+        return self.head(self.head.norm(x))
+
+
 def create_model(name):
     return {
         "mlp": Mlp,
         "resnet": ResNet,
         "resnet_channels_last": lambda: ResNet(torch.channels_last),
         "gpt": Gpt,
+        "llama": Llama,
     }[name]()
 
 

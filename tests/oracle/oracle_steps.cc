@@ -85,8 +85,11 @@ Case make_case(const std::string& model, const std::string& optimizer, const std
       {"adamw", 1e-3},
       {"lars", 0.02},
       {"lamb", 0.01}}.at(optimizer);
-  if (model == "gpt") {
-    task.model = models::GptSpec{.context = 32, .width = 64, .layers = 2};
+  if (model == "gpt" || model == "llama") {
+    if (model == "gpt")
+      task.model = models::GptSpec{.context = 32, .width = 64, .layers = 2};
+    else
+      task.model = models::LlamaSpec{.context = 32, .width = 64, .layers = 2, .kv_heads = 2};
     add_text(task);
     return task;
   }

@@ -47,14 +47,31 @@ models::ModelSpec resnet_spec(const job::ModelSpec& model, const Shape& image) {
                             .channels_last = model.memory_format != job::MemoryFormat::kContiguous};
 }
 
-models::ModelSpec gpt_spec(const job::ModelSpec& model, std::int64_t context) {
-  return models::GptSpec{.vocabulary = model.gpt.vocab_size,
-                         .context = context,
-                         .width = model.gpt.n_embd,
-                         .layers = model.gpt.n_layer,
-                         .heads = model.gpt.n_head,
-                         .dropout = model.dropout,
-                         .tied_head = model.gpt.tie_embeddings};
+models::GptSpec gpt_spec(const job::ModelSpec& model, std::int64_t context) {
+  const job::TransformerSpec& body = model.transformer;
+  return {.vocabulary = body.vocab_size,
+          .context = context,
+          .width = body.n_embd,
+          .layers = body.n_layer,
+          .heads = body.n_head,
+          .hidden = body.intermediate_size.value_or(0),
+          .dropout = model.dropout,
+          .tied_head = body.tie_embeddings};
+}
+
+models::LlamaSpec llama_spec(const job::ModelSpec& model, std::int64_t context) {
+  const job::TransformerSpec& body = model.transformer;
+  return {.vocabulary = body.vocab_size,
+          .context = context,
+          .width = body.n_embd,
+          .layers = body.n_layer,
+          .heads = body.n_head,
+          .kv_heads = model.llama.n_kv_head,
+          .hidden = body.intermediate_size.value_or(0),
+          .rotary_base = model.llama.rope_theta,
+          .norm_epsilon = model.llama.rms_norm_eps,
+          .dropout = model.dropout,
+          .tied_head = body.tie_embeddings};
 }
 
 models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::FieldSpec>& fields) {
@@ -63,6 +80,8 @@ models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::Fi
       return resnet_spec(job.model, image_shape(fields));
     case job::ModelType::kGpt:
       return gpt_spec(job.model, job.data.context_length);
+    case job::ModelType::kLlama:
+      return llama_spec(job.model, job.data.context_length);
     case job::ModelType::kMlp:
       break;
   }

@@ -1,0 +1,71 @@
+#include "muster/models/attention.h"
+
+#include "muster/base/check.h"
+
+namespace muster::models {
+namespace {
+
+// `heads` heads of all that comes out of `input` [n, positions, …]: [n, heads, positions, …].
+torch::Tensor split_heads(const torch::Tensor& output, std::int64_t heads) {
+  return output.unflatten(-1, {heads, output.size(-1) / heads}).transpose(1, 2);
+}
+
+std::vector<Linear> input_layers(Block& owner, const AttentionOptions& options) {
+  const std::int64_t head_width = options.width / options.heads;
+  const auto layer = [&](const std::string& name, std::int64_t heads) {
+    return Linear(owner, name,
+                  {.in = options.width,
+                   .out = heads * head_width,
+                   .init = options.init,
+                   .split = Split::kColumn,
+                   .split_units = options.joint ? heads : options.kv_heads,
+                   .bias = options.bias});
+  };
+  if (options.joint) return {layer("qkv", 3 * options.heads)};
+  return {layer("query", options.heads), layer("key", options.kv_heads),
+          layer("value", options.kv_heads)};
+}
+
+}  // namespace
+
+Attention::Attention(Block& owner, const AttentionOptions& options)
+    : heads_(options.heads),
+      kv_heads_(options.kv_heads),
+      inputs_(input_layers(owner, options)),
+      projection_(owner, "projection",
+                  {.in = options.width,
+                   .out = options.width,
+                   .init = options.projection_init,
+                   .split = Split::kRow,
+                   .split_units = options.kv_heads,
+                   .bias = options.bias}),
+      rotary_(options.rotary) {
+  MUSTER_CHECK(heads_ % kv_heads_ == 0 && (!options.joint || heads_ == kv_heads_),
+               "query heads do not divide into groups");
+}
+
+Attention::Heads Attention::joint_heads(const torch::Tensor& input) const {
+  const auto n = input.size(0), positions = input.size(1), width = input.size(2);
+  const auto joint = inputs_[0](input).view({n, positions, 3, heads_, width / heads_});
+  const auto part = [&](std::int64_t i) { return joint.select(2, i).transpose(1, 2); };
+  return {part(0), part(1), part(2)};
+}
+
+Attention::Heads Attention::separate_heads(const torch::Tensor& input) const {
+  return {split_heads(inputs_[0](input), heads_), split_heads(inputs_[1](input), kv_heads_),
+          split_heads(inputs_[2](input), kv_heads_)};
+}
+
+torch::Tensor Attention::operator()(const torch::Tensor& input) const {
+  Heads part = inputs_.size() == 1 ? joint_heads(input) : separate_heads(input);
+  if (rotary_) {
+    part.query = rotary_->rotate(part.query);
+    part.key = rotary_->rotate(part.key);
+  }
+  const auto mixed = at::scaled_dot_product_attention(part.query, part.key, part.value, {}, 0.0,
+                                                      /*is_causal=*/true, std::nullopt,
+                                                      /*enable_gqa=*/kv_heads_ != heads_);
+  return projection_(mixed.transpose(1, 2).flatten(2));
+}
+
+}  // namespace muster::models

@@ -1,0 +1,36 @@
+#include "muster/models/feed_forward.h"
+
+namespace muster::models {
+namespace {
+
+LinearOptions column(const FeedForwardOptions& options) {
+  return {.in = options.width,
+          .out = options.hidden,
+          .init = options.init,
+          .split = Split::kColumn,
+          .bias = options.bias};
+}
+
+std::optional<Linear> gate_of(Block& owner, const FeedForwardOptions& options) {
+  if (options.kind != FeedForwardKind::kSwiGlu) return std::nullopt;
+  return Linear(owner, "gate", column(options));
+}
+
+}  // namespace
+
+FeedForward::FeedForward(Block& owner, const FeedForwardOptions& options)
+    : gate_(gate_of(owner, options)),
+      expand_(owner, "expand", column(options)),
+      contract_(owner, "contract",
+                {.in = options.hidden,
+                 .out = options.width,
+                 .init = options.contract_init,
+                 .split = Split::kRow,
+                 .bias = options.bias}) {}
+
+torch::Tensor FeedForward::operator()(const torch::Tensor& input) const {
+  if (gate_) return contract_(torch::silu((*gate_)(input)) * expand_(input));
+  return contract_(torch::gelu(expand_(input)));
+}
+
+}  // namespace muster::models
