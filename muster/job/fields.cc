@@ -27,6 +27,7 @@ constexpr ForeignName kForeignNames[] = {
     {"steps", "training.max_steps"},
     {"grad_clip", "training.max_grad_norm"},
     {"gradient_clipping", "training.max_grad_norm"},
+    {"label_smoothing_factor", "training.label_smoothing"},
     {"warmup_steps", "schedule.warmup"},
     {"warmup_ratio", "schedule.warmup"},
     {"lr_scheduler_type", "schedule.type"},

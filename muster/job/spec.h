@@ -104,7 +104,8 @@ struct TrainingSpec {
   TrainingMode mode = TrainingMode::kOrdered;
   std::optional<std::int64_t> lanes;  // unset: the cores of the worker
   Isa isa = Isa::kAuto;
-  double max_grad_norm = 0;  // 0: no clipping
+  double max_grad_norm = 0;    // 0: no clipping
+  double label_smoothing = 0;  // in training; evaluations take the plain loss
 };
 
 struct StrategySpec {

@@ -9,11 +9,13 @@
 
 namespace muster::models {
 
-LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& target) {
+LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& target,
+                          double label_smoothing) {
   const auto rows = logits.flatten(0, -2);
   const auto wanted = target.to(torch::kLong).flatten();
   LossSum loss;
-  loss.sum = at::cross_entropy_loss(rows, wanted, {}, at::Reduction::Sum);
+  loss.sum = at::cross_entropy_loss(rows, wanted, {}, at::Reduction::Sum, /*ignore_index=*/-100,
+                                    label_smoothing);
   loss.correct = rows.detach().argmax(-1).eq(wanted).sum();
   loss.targets = wanted.numel();
   return loss;
@@ -22,7 +24,9 @@ LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& targ
 Model::Model(std::string family, Builder builder, Loss loss)
     : family_(std::move(family)),
       builder_(std::move(builder)),
-      loss_(std::move(loss)),
+      loss_(loss ? std::move(loss)
+                 : [](const torch::Tensor& logits,
+                      const torch::Tensor& target) { return cross_entropy_sum(logits, target); }),
       blocks_(builder_()) {
   for (const auto& named : blocks_) publish(named);
   std::set<std::string> names;
@@ -54,11 +58,16 @@ torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassC
 }
 
 LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
+  return training_loss_(logits, target);
+}
+
+LossSum Model::evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
   return loss_(logits, target);
 }
 
 std::unique_ptr<Model> Model::replicate() const {
   auto replica = std::make_unique<Model>(family_, builder_, loss_);
+  replica->train_with(training_loss_);
   replica->share_storage_of(*this);
   return replica;
 }

@@ -42,8 +42,10 @@ struct LossSum {
 };
 
 // Cross entropy of logits [n, classes] or [n, positions, classes] against integer targets of the
-// leading shape; summed. The loss of all shipped models.
-LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& target);
+// leading shape; summed. The loss of all shipped models. `label_smoothing` in [0, 1): that share of
+// the target is spread evenly over all classes (Szegedy et al. 2016; torch.nn.CrossEntropyLoss).
+LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& target,
+                          double label_smoothing = 0);
 
 class Model {
  public:
@@ -51,14 +53,18 @@ class Model {
   using Builder = std::function<std::vector<NamedBlock>()>;
   using Loss = std::function<LossSum(const torch::Tensor& logits, const torch::Tensor& target)>;
 
-  // `family`: "mlp", "resnet", …, for messages.
-  Model(std::string family, Builder builder, Loss loss = cross_entropy_sum);
+  // `family`: "mlp", "resnet", …, for messages. Without a loss: cross_entropy_sum.
+  Model(std::string family, Builder builder, Loss loss = {});
+
+  // Training steps take this loss, evaluations the one the model was made with.
+  void train_with(Loss loss) { training_loss_ = std::move(loss); }
 
   // inputs: as the first block wants them; slices of any size >= 1 along axis 0.
   torch::Tensor forward(torch::Tensor inputs, PassContext& context);
   // One block of it; forward is all of them in order. For strategies that cut between blocks.
   torch::Tensor forward_block(std::size_t index, torch::Tensor input, PassContext& context);
   LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const;
+  LossSum evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const;
 
   // Another lane's copy: parameters and statistics share this model's storage, gradients do not.
   std::unique_ptr<Model> replicate() const;
@@ -90,6 +96,7 @@ class Model {
   std::string family_;
   Builder builder_;
   Loss loss_;
+  Loss training_loss_ = loss_;
   std::vector<NamedBlock> blocks_;
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;

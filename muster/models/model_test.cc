@@ -211,6 +211,33 @@ TEST(Model, LossIsTheSumAndCountsWhatIsRight) {
   EXPECT_EQ(three.sum.item<float>(), loss.sum.item<float>());
 }
 
+TEST(Model, SmoothedLabelsAreSpreadOverAllClasses) {
+  const auto logits = torch::tensor({{2.0, 0.0, -1.0}, {0.5, 3.0, 0.25}}, torch::kFloat64);
+  const auto targets = torch::tensor({0, 2});
+  const auto wanted =
+      0.7 * torch::one_hot(targets, 3).to(torch::kFloat64) + 0.3 / 3;  // probabilities
+  const auto expected = -(wanted * torch::log_softmax(logits, 1)).sum();
+  const auto loss = cross_entropy_sum(logits, targets, 0.3);
+  EXPECT_NEAR(loss.sum.item<double>(), expected.item<double>(), 1e-15);
+  EXPECT_EQ(loss.correct.item<std::int64_t>(), 1);
+  const auto plain = cross_entropy_sum(logits, targets).sum;
+  EXPECT_TRUE(torch::equal(cross_entropy_sum(logits, targets, 0).sum, plain));
+}
+
+TEST(Model, LanesTrainWithTheLossOfTheModel) {
+  auto model = create_model(MlpSpec{.inputs = 4}).value();
+  model->train_with([](const torch::Tensor& logits, const torch::Tensor& target) {
+    return cross_entropy_sum(logits, target, 0.1);
+  });
+  const auto replica = model->replicate();
+  const auto logits = torch::arange(20, torch::kFloat32).view({2, 10});
+  const auto targets = torch::tensor({3, 9});
+  EXPECT_TRUE(torch::equal(replica->loss_sum(logits, targets).sum,
+                           cross_entropy_sum(logits, targets, 0.1).sum));
+  EXPECT_TRUE(torch::equal(replica->evaluation_loss_sum(logits, targets).sum,
+                           cross_entropy_sum(logits, targets).sum));
+}
+
 TEST(Model, RunsModulesOfLibtorch) {
   Model model("custom", [] {
     auto module = std::make_shared<torch::nn::LinearImpl>(4, 3);

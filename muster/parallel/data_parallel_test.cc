@@ -283,6 +283,21 @@ TEST(DataParallel, MicroBatchesGiveTheSameBitsAtAnySize) {
   EXPECT_EQ(train_together(kMlp, 3, options).back().hash, expected);
 }
 
+TEST(DataParallel, EvaluationsTakeThePlainLoss) {
+  const auto strategy = make_strategy(kMlp, comm::create_loopback(1).front(), {});
+  const Batch batch(21, comm::LeafRange{0, kSlices}, 1);
+  const auto evaluated = [&] {
+    std::vector<EvaluationTotals> by_slice(kSlices);
+    EXPECT_TRUE(strategy->evaluate(batch.step, by_slice));
+    return strategy->combine(by_slice).value().loss;
+  };
+  const double expected = evaluated();
+  strategy->model().train_with([](const at::Tensor& logits, const at::Tensor& target) {
+    return models::cross_entropy_sum(logits, target, 0.2);
+  });
+  EXPECT_EQ(evaluated(), expected);
+}
+
 TEST(DataParallel, FlagsOfOneRankReachAll) {
   const auto communicators = comm::create_loopback(3);
   std::vector<std::jthread> ranks;

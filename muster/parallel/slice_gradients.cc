@@ -292,7 +292,7 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
       const Examples examples = examples_of(slice);
       models::PassContext context{.training = false, .random = RandomStream(options_.seed, "none")};
       const models::LossSum loss =
-          model.loss_sum(model.forward(examples.inputs, context), examples.targets);
+          model.evaluation_loss_sum(model.forward(examples.inputs, context), examples.targets);
       EvaluationTotals& totals = by_slice[static_cast<std::size_t>(to_int(slice.slice))];
       totals.loss += loss.sum.item<double>();
       totals.correct += loss.correct.item<double>();

@@ -8,6 +8,7 @@ SHARDED = runs.settings("strategy.type=sharded")
 FEATURES = {
     "lars": ("resnet", ["optimizer.type=lars", "optimizer.learning_rate=5"]),
     "lamb": ("gpt", ["optimizer.type=lamb"]),
+    "label_smoothing": ("gpt", ["training.label_smoothing=10%"]),
 }
 
 arguments = runs.arguments("--feature")

@@ -154,6 +154,10 @@ data::StepPlan plan_of(const job::TrainingSpec& training, std::int64_t epoch_siz
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
                                                    const std::vector<data::FieldSpec>& fields) {
   MUSTER_ASSIGN(auto model, models::create_model(model_spec(job, fields)));
+  if (const double smoothing = job.training.label_smoothing; smoothing > 0)
+    model->train_with([smoothing](const torch::Tensor& logits, const torch::Tensor& target) {
+      return models::cross_entropy_sum(logits, target, smoothing);
+    });
   model->initialize(job.seed);
   return model;
 }
