@@ -47,8 +47,8 @@ THIRD_PARTY = {
     r"spdlog/": ("base",),
     r"httplib\.h": ("app",),
     r"libdeflate\.h": ("data",),
-    r"nlohmann/": ("base", "net", "observe", "job", "cluster", "data", "checkpoint", "parallel", "train",
-                   "app", "cli"),
+    r"nlohmann/": ("base", "net", "observe", "job", "cluster", "data", "checkpoint", "train", "app",
+                   "cli"),
     r"(gtest|gmock|rapidcheck|benchmark)[/.]": (),
 }
 

@@ -51,6 +51,9 @@ void resolve_model(Draft& draft);
 // strategy: what it asks of the membership. Part of resolve(), before the workers are checked.
 void resolve_strategy(Draft& draft);
 
+// How many times the workers hold the model. After resolve_strategy().
+std::int64_t replicas(const Draft& draft) noexcept;
+
 // training: lengths and the batch identity. Part of resolve().
 void resolve_training(Draft& draft);
 

@@ -91,7 +91,15 @@ struct EnumNames<TransportKind> {
 template <>
 struct EnumNames<StrategyType> {
   static constexpr EnumName<StrategyType> kAll[] = {{StrategyType::kData, "data"},
-                                                    {StrategyType::kSharded, "sharded"}};
+                                                    {StrategyType::kSharded, "sharded"},
+                                                    {StrategyType::kPipeline, "pipeline"}};
+};
+template <>
+struct EnumNames<PipelineSchedule> {
+  static constexpr EnumName<PipelineSchedule> kAll[] = {
+      {PipelineSchedule::kGPipe, "gpipe"},
+      {PipelineSchedule::k1F1B, "1f1b"},
+      {PipelineSchedule::kInterleaved, "interleaved"}};
 };
 template <>
 struct EnumNames<Algorithm> {

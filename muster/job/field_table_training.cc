@@ -60,10 +60,37 @@ std::vector<Field> batch_fields() {
 }
 
 std::vector<Field> strategy_fields() {
-  return {bind("strategy.type", at(&JobSpec::strategy, &StrategySpec::type),
-               {.doc = "data: every worker holds everything; sharded (ZeRO stage 1): each worker "
-                       "keeps and updates its share of the optimizer's state only, with the same "
-                       "result and traffic, but none of them may die."})};
+  const OnlyWith pipeline{"strategy.type", {"pipeline"}};
+  const auto in = [](auto member) { return at(&JobSpec::strategy, member); };
+  return {
+      bind("strategy.type", in(&StrategySpec::type),
+           {.doc = "data: every worker holds everything; sharded (ZeRO stage 1): each worker keeps "
+                   "and updates its share of the optimizer's state only; pipeline: each worker "
+                   "holds some of the model's blocks. All with the same result, but only with data "
+                   "may workers die."}),
+      bind("strategy.stages", in(&StrategySpec::stages),
+           {.doc = "Workers that hold the model together; the others are further replicas.",
+            .min = 1,
+            .max = 65536,
+            .default_text = "workers.count",
+            .only_with = pipeline}),
+      bind("strategy.schedule", in(&StrategySpec::schedule),
+           {.doc = "Order of the micro-batches (slices) on a stage. gpipe: all forward, then all "
+                   "backward; 1f1b: in turns, which holds fewer activations; interleaved: the same "
+                   "with several chunks of the model on a stage, which waits less.",
+            .only_with = pipeline}),
+      bind("strategy.chunks_per_stage", in(&StrategySpec::chunks_per_stage),
+           {.doc = "Runs of neighbouring blocks on each stage.",
+            .min = 1,
+            .max = 1024,
+            .default_text = "2 for interleaved, else 1",
+            .only_with = pipeline}),
+      bind("strategy.blocks", in(&StrategySpec::blocks),
+           {.doc = "How many of the model's blocks each chunk has, in the model's order; [] cuts "
+                   "by the blocks' measured costs.",
+            .min = 1,
+            .only_with = pipeline}),
+  };
 }
 
 std::vector<Field> optimizer_fields() {

@@ -248,7 +248,7 @@ void check_workers(Draft& draft) {
   check_autoscaling(draft);
   const auto& workers = draft.spec.workers;
   const auto& training = draft.spec.training;
-  if (workers.count > training.virtual_workers) {
+  if (replicas(draft) > training.virtual_workers) {
     draft.complain(
         {"workers.count", "training.virtual_workers"},
         fmt::format("workers.count {} is more than training.virtual_workers {}",

@@ -1,40 +1,119 @@
 // What a strategy asks of the rest of the job.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
 
 #include "muster/job/draft.h"
+#include "muster/job/enum_names.h"
 
 namespace muster::job {
 namespace {
 
-void refuse(Draft& draft, std::string_view field) {
-  draft.complain(
-      {field, "strategy.type"},
-      fmt::format("strategy.type sharded keeps each part of the optimizer's state on one "
-                  "worker, so that none may come or go; {} is {}",
-                  field, draft.shown(field)),
-      "leave it out: after a death `muster train JOB --resume` goes on from the last "
-      "checkpoint, with any number of workers; or use strategy.type: data");
+void refuse(Draft& draft, std::string_view field, std::string_view why, std::string help) {
+  draft.complain({field, "strategy.type"},
+                 fmt::format("strategy.type {} {}; {} is {}", draft.shown("strategy.type"), why,
+                             field, draft.shown(field)),
+                 std::move(help));
 }
 
-// Sets what the membership has to be, unless somebody wants another one.
-void fix(Draft& draft, std::string_view field, std::int64_t& value, std::int64_t needed) {
+// Sets what the strategy needs, unless somebody wants something else.
+template <class T>
+void fix(Draft& draft, std::string_view field, T& value, const T& needed, std::string_view why,
+         const std::string& help) {
   if (value == needed) return;
-  if (draft.given(field)) return refuse(draft, field);
+  if (draft.given(field)) return refuse(draft, field, why, help);
   value = needed;
-  draft.derive(field, "for strategy.type sharded");
+  draft.derive(field, "strategy.type");
+}
+
+void fix_membership(Draft& draft) {
+  const std::string_view why =
+      draft.spec.strategy.type == StrategyType::kSharded
+          ? "keeps each part of the optimizer's state on one worker, so that none may come or go"
+          : "keeps each block of the model on one worker, so that none may come or go";
+  const std::string help =
+      "leave it out: after a death `muster train JOB --resume` goes on from the last checkpoint, "
+      "with any number of workers; or use strategy.type: data";
+  WorkersSpec& workers = draft.spec.workers;
+  fix(draft, "workers.standbys", workers.standbys, std::int64_t{0}, why, help);
+  fix(draft, "workers.min_workers", workers.min_workers, workers.count, why, help);
+  fix(draft, "workers.max_restarts", workers.max_restarts, std::int64_t{0}, why, help);
+  if (draft.given("workers.max_workers") && workers.max_workers > workers.count)
+    refuse(draft, "workers.max_workers", why, help);
+  if (draft.spec.stragglers.evict_factor > 0) refuse(draft, "stragglers.evict_factor", why, help);
+}
+
+// All slices pass through all stages.
+void fix_slices(Draft& draft) {
+  const std::string_view why = "has every slice computed by all stages of a replica, one at a time";
+  StragglersSpec& stragglers = draft.spec.stragglers;
+  fix(draft, "stragglers.rebalance", stragglers.rebalance, false, why,
+      "leave it out: slices are shared out evenly");
+  fix(draft, "stragglers.backup", stragglers.backup, false, why, "leave it out");
+  fix(draft, "training.mode", draft.spec.training.mode, TrainingMode::kOrdered, why,
+      "use training.mode: ordered");
+  if (draft.spec.training.lanes.value_or(1) > 1)
+    refuse(draft, "training.lanes", why, "leave it out: more cores serve more stages");
+  draft.spec.training.lanes = 1;
+  fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(),
+      "has workers that hold different blocks", "use replicas.compare_every: never");
+}
+
+void check_stages(Draft& draft) {
+  StrategySpec& strategy = draft.spec.strategy;
+  const std::int64_t workers = draft.spec.workers.count;
+  if (!draft.given("strategy.stages")) {
+    strategy.stages = workers;
+    draft.derive("strategy.stages", "workers.count");
+  }
+  if (workers % strategy.stages == 0) return;
+  const std::int64_t fewer = workers / strategy.stages * strategy.stages;
+  draft.complain(
+      {"strategy.stages", "workers.count"},
+      fmt::format("workers.count {} is no multiple of strategy.stages {}",
+                  draft.shown("workers.count"), draft.shown("strategy.stages")),
+      fmt::format("each replica has all stages: {}{} workers",
+                  fewer > 0 ? fmt::format("use {} or ", fewer) : "use ", fewer + strategy.stages));
+}
+
+void check_chunks(Draft& draft) {
+  StrategySpec& strategy = draft.spec.strategy;
+  const bool interleaved = strategy.schedule == PipelineSchedule::kInterleaved;
+  if (!draft.given("strategy.chunks_per_stage")) {
+    strategy.chunks_per_stage = interleaved ? 2 : 1;
+    draft.derive("strategy.chunks_per_stage", "strategy.schedule");
+  } else if (!interleaved && strategy.chunks_per_stage > 1) {
+    draft.complain(
+        {"strategy.chunks_per_stage", "strategy.schedule"},
+        fmt::format("schedule {} has one chunk on a stage, not {}",
+                    draft.shown("strategy.schedule"), draft.shown("strategy.chunks_per_stage")),
+        "use strategy.schedule: interleaved");
+  }
+  const auto chunks = static_cast<std::size_t>(strategy.stages * strategy.chunks_per_stage);
+  if (strategy.blocks.empty() || strategy.blocks.size() == chunks) return;
+  draft.complain(
+      {"strategy.blocks", "strategy.stages"},
+      fmt::format("strategy.blocks has {} numbers for {} chunks ({} stages with {} each)",
+                  strategy.blocks.size(), chunks, draft.shown("strategy.stages"),
+                  draft.shown("strategy.chunks_per_stage")),
+      "one number for each chunk, or leave it out: blocks are dealt out by cost");
 }
 
 }  // namespace
 
+std::int64_t replicas(const Draft& draft) noexcept {
+  const bool pipeline = draft.spec.strategy.type == StrategyType::kPipeline;
+  return draft.spec.workers.count / (pipeline ? draft.spec.strategy.stages : 1);
+}
+
 void resolve_strategy(Draft& draft) {
-  if (draft.spec.strategy.type != StrategyType::kSharded) return;
-  WorkersSpec& workers = draft.spec.workers;
-  fix(draft, "workers.standbys", workers.standbys, 0);
-  fix(draft, "workers.min_workers", workers.min_workers, workers.count);
-  fix(draft, "workers.max_restarts", workers.max_restarts, 0);
-  if (draft.given("workers.max_workers") && workers.max_workers > workers.count)
-    refuse(draft, "workers.max_workers");
-  if (draft.spec.stragglers.evict_factor > 0) refuse(draft, "stragglers.evict_factor");
+  if (draft.spec.strategy.type == StrategyType::kData) return;
+  fix_membership(draft);
+  if (draft.spec.strategy.type != StrategyType::kPipeline) return;
+  fix_slices(draft);
+  check_stages(draft);
+  check_chunks(draft);
 }
 
 }  // namespace muster::job

@@ -21,7 +21,8 @@ enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
 enum class DataType : std::uint8_t { kIdx, kText };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
-enum class StrategyType : std::uint8_t { kData, kSharded };
+enum class StrategyType : std::uint8_t { kData, kSharded, kPipeline };
+enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved };
 enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
 enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
@@ -110,6 +111,11 @@ struct TrainingSpec {
 
 struct StrategySpec {
   StrategyType type = StrategyType::kData;
+  // pipeline:
+  std::int64_t stages = 0;  // of a replica; 0 in a job file: as many as workers
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  std::int64_t chunks_per_stage = 1;
+  std::vector<std::int64_t> blocks;  // of each chunk, in order; empty: by measured cost
 };
 
 struct OptimizerSpec {

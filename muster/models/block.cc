@@ -1,5 +1,9 @@
 #include "muster/models/block.h"
 
+#include <algorithm>
+
+#include "muster/base/check.h"
+
 namespace muster::models {
 
 torch::Tensor Block::add_parameter(BlockParameter parameter, torch::IntArrayRef shape) {
@@ -7,6 +11,15 @@ torch::Tensor Block::add_parameter(BlockParameter parameter, torch::IntArrayRef 
     parameter.tensor = torch::empty(shape, torch::kFloat32).set_requires_grad(true);
   parameters_.push_back(std::move(parameter));
   return parameters_.back().tensor;
+}
+
+torch::Tensor Block::borrow(const NamedBlock& owner, const std::string& parameter) {
+  const auto& theirs = owner.block->parameters();
+  const auto found = std::ranges::find(theirs, parameter, &BlockParameter::name);
+  MUSTER_CHECK(found != theirs.end(), owner.name + " has no parameter " + parameter);
+  borrowed_.push_back(*found);
+  borrowed_.back().owner = owner.name;
+  return found->tensor;
 }
 
 torch::Tensor Block::add_statistic(std::string name, std::int64_t channels, double value) {

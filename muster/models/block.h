@@ -33,12 +33,15 @@ struct BlockParameter {
   Split split = Split::kNone;
   std::int64_t split_units = 0;  // TensorPartition::units
   bool decays = true;            // weight decay applies (not to norms and biases)
+  std::string owner = {};        // the block it is borrowed from; empty: this one
 };
 
 struct BlockStatistic {
   std::string name;  // inside the block, for example "norm1.running_mean"
   torch::Tensor tensor;
 };
+
+struct NamedBlock;
 
 // One replica of a block belongs to one lane at a time.
 class Block {
@@ -52,15 +55,21 @@ class Block {
 
   const std::vector<BlockParameter>& parameters() const noexcept { return parameters_; }
   const std::vector<BlockStatistic>& statistics() const noexcept { return statistics_; }
+  const std::vector<BlockParameter>& borrowed() const noexcept { return borrowed_; }
 
   // For the layers a block is made of, in forward order. `parameter.tensor` undefined: a new one of
   // `shape`, not yet initialised. Returns the leaf; it stays the same object for the block's life.
   torch::Tensor add_parameter(BlockParameter parameter, torch::IntArrayRef shape);
+  // The same leaf as `owner` uses, one of its parameters: weights that two blocks tie. Where
+  // `owner` is not part of a model (Model::part), this block has a copy of its own, under the same
+  // name.
+  torch::Tensor borrow(const NamedBlock& owner, const std::string& parameter);
   // A running statistic (not trained, merged over slices), f32 [channels] filled with `value`.
   torch::Tensor add_statistic(std::string name, std::int64_t channels, double value);
 
  private:
   std::vector<BlockParameter> parameters_;
+  std::vector<BlockParameter> borrowed_;
   std::vector<BlockStatistic> statistics_;
 };
 

@@ -70,8 +70,6 @@ class Embedding final : public Block {
     return dropout_(tokens, context);
   }
 
-  const torch::Tensor& token() const noexcept { return token_; }
-
  private:
   torch::Tensor token_;     // [vocabulary, width]
   torch::Tensor position_;  // [context, width]; undefined: none
@@ -105,13 +103,14 @@ class Layer final : public Block {
 
 class Head final : public Block {
  public:
-  // `tied`: the embedding's weight; undefined for a head of its own.
-  Head(const DecoderOptions& options, torch::Tensor tied)
-      : norm_(*this, "norm", options), weight_(std::move(tied)) {
-    if (!weight_.defined())
-      weight_ = add_parameter({.name = "weight", .init = kWeights, .split = Split::kVocabulary},
-                              {options.vocabulary, options.width});
-  }
+  // A tied one has the weights of the embedding.
+  Head(const DecoderOptions& options, const NamedBlock& embedding)
+      : norm_(*this, "norm", options),
+        weight_(
+            options.tied_head
+                ? borrow(embedding, "token.weight")
+                : add_parameter({.name = "weight", .init = kWeights, .split = Split::kVocabulary},
+                                {options.vocabulary, options.width})) {}
 
   torch::Tensor forward(torch::Tensor input, PassContext&) override {
     return torch::linear(norm_(input), weight_);
@@ -127,8 +126,7 @@ std::vector<NamedBlock> build(const DecoderOptions& options) {
   std::vector<NamedBlock> blocks{{"embedding", embedding}};
   for (std::int64_t i = 0; i < options.layers; ++i)
     blocks.push_back({fmt::format("layer{}", i), std::make_shared<Layer>(options)});
-  const auto tied = options.tied_head ? embedding->token() : torch::Tensor();
-  blocks.push_back({"head", std::make_shared<Head>(options, tied)});
+  blocks.push_back({"head", std::make_shared<Head>(options, blocks.front())});
   return blocks;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <set>
 
 #include "muster/base/check.h"
@@ -35,14 +36,24 @@ Model::Model(std::string family, Builder builder, Loss loss)
 }
 
 void Model::publish(const NamedBlock& named) {
-  for (const auto& own : named.block->parameters()) {
-    const std::string name = named.name + "." + own.name;
-    MUSTER_CHECK(own.tensor.is_contiguous(), name + " is not contiguous");
-    parameters_.push_back(
-        {name, own.tensor, {name, own.split, own.split_units}, own.init, own.decays});
+  for (const auto& own : named.block->parameters()) publish(named.name, own);
+  for (const auto& other : named.block->borrowed()) {
+    const auto has = [&](const Parameter& known) { return known.tensor.is_same(other.tensor); };
+    if (std::ranges::none_of(parameters_, has)) publish(other.owner, other);
   }
   for (const auto& own : named.block->statistics())
     statistics_.push_back({named.name + "." + own.name, own.tensor});
+}
+
+void Model::publish(const std::string& block, const BlockParameter& parameter) {
+  const std::string name = block + "." + parameter.name;
+  MUSTER_CHECK(parameter.tensor.is_contiguous(), name + " is not contiguous");
+  parameters_.push_back({name,
+                         parameter.tensor,
+                         {name, parameter.split, parameter.split_units},
+                         parameter.init,
+                         parameter.decays,
+                         !parameter.owner.empty()});
 }
 
 torch::Tensor Model::forward(torch::Tensor inputs, PassContext& context) {
@@ -63,6 +74,18 @@ LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target
 
 LossSum Model::evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
   return loss_(logits, target);
+}
+
+std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const {
+  const auto some = [builder = builder_, blocks] {
+    const std::vector<NamedBlock> all = builder();
+    std::vector<NamedBlock> wanted;
+    for (const std::size_t index : blocks) wanted.push_back(all.at(index));
+    return wanted;
+  };
+  auto model = std::make_unique<Model>(family_, some, loss_);
+  model->train_with(training_loss_);
+  return model;
 }
 
 std::unique_ptr<Model> Model::replicate() const {

@@ -28,6 +28,7 @@ struct Parameter {
   TensorPartition partition;
   Init init;
   bool decays = true;
+  bool borrowed = false;  // another part of the model owns and updates it; see Model::part
 };
 
 struct Statistic {
@@ -69,6 +70,11 @@ class Model {
   // Another lane's copy: parameters and statistics share this model's storage, gradients do not.
   std::unique_ptr<Model> replicate() const;
 
+  // A model of those blocks alone, in that order, whose parameters have the same names and are not
+  // yet initialised: for ranks that hold a part. One tied to a block that is not among them is
+  // there as well, `borrowed`, after the parameters of the first block that uses it.
+  std::unique_ptr<Model> part(const std::vector<std::size_t>& blocks) const;
+
   // Initial values of all parameters, keyed by (seed, name).
   void initialize(std::uint64_t seed);
 
@@ -91,6 +97,7 @@ class Model {
 
  private:
   void publish(const NamedBlock& named);
+  void publish(const std::string& block, const BlockParameter& parameter);
   void share_storage_of(const Model& other);
 
   std::string family_;

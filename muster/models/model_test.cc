@@ -267,5 +267,30 @@ TEST(CreateModel, NamesTheFieldThatDoesNotFit) {
   EXPECT_FALSE(create_model(MlpSpec{.dropout = 1.0}));
 }
 
+// Parts have the names and initial values of the whole; what is tied comes along.
+TEST(Model, PartsAreThoseOfTheWhole) {
+  const auto whole = *create_model(GptSpec{.context = 8, .width = 8, .layers = 2, .heads = 2});
+  whole->initialize(7);
+  const std::vector<std::vector<std::size_t>> cuts{{0, 1}, {2}, {3}};
+  std::vector<std::string> names;
+  auto activation = torch::arange(8).view({1, 8}).to(torch::kUInt8);
+  auto context = evaluating();
+  const auto expected = whole->forward(activation, context);
+  for (const auto& blocks : cuts) {
+    const auto part = whole->part(blocks);
+    part->initialize(7);
+    activation = part->forward(activation, context);
+    for (const Parameter& parameter : part->parameters()) {
+      EXPECT_EQ(parameter.borrowed, parameter.name == "embedding.token.weight" && blocks[0] == 3)
+          << parameter.name;
+      if (!parameter.borrowed) names.push_back(parameter.name);
+    }
+  }
+  EXPECT_TRUE(torch::equal(activation, expected));
+  std::vector<std::string> all;
+  for (const Parameter& parameter : whole->parameters()) all.push_back(parameter.name);
+  EXPECT_EQ(names, all);
+}
+
 }  // namespace
 }  // namespace muster::models

@@ -5,59 +5,31 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "muster/base/cbor.h"
+#include "muster/base/slice_list.h"
 
 namespace muster::parallel {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::uint32_t kTag = 0x57A7E;
 
-struct Held {  // what a rank says of a slice
-  std::string name;
-  DType dtype = DType::kF32;
-  Shape shape, global_shape, offset;
+using Held = TensorSlice;  // what a rank says of a slice: without its bytes
 
-  bool whole() const { return shape == global_shape; }
-  std::size_t bytes(const Shape& of) const {
-    return static_cast<std::size_t>(element_count(of)) * size_of(dtype);
-  }
-};
+bool is_whole(const Held& held) { return held.tensor.shape == held.global_shape; }
 
-json to_json(const TensorSlice& slice) {
-  return {slice.name, static_cast<int>(slice.tensor.dtype), slice.tensor.shape, slice.global_shape,
-          slice.offset};
-}
-
-Result<std::vector<Held>> read_list(std::span<const std::byte> bytes) {
-  constexpr int kDeepest = 4;
-  const json list = parse_cbor<json>(bytes, kDeepest);
-  std::vector<Held> held;
-  try {
-    for (const json& slice : list)
-      held.push_back({slice.at(0), static_cast<DType>(slice.at(1).get<int>()), slice.at(2),
-                      slice.at(3), slice.at(4)});
-  } catch (const json::exception& why) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("[parallel/gather] another rank's list of tensors: {}", why.what()));
-  }
-  return held;
+std::size_t bytes_of(const Held& held, const Shape& shape) {
+  return static_cast<std::size_t>(element_count(shape)) * size_of(held.tensor.dtype);
 }
 
 // What every rank holds, by rank.
 Result<std::vector<std::vector<Held>>> exchange_lists(comm::Communicator& communicator,
                                                       const std::vector<TensorSlice>& own,
                                                       const comm::OpOptions& options) {
-  json list = json::array();
-  for (const TensorSlice& slice : own) list.push_back(to_json(slice));
-  std::vector<std::uint8_t> mine = json::to_cbor(list);
+  std::vector<std::uint8_t> mine = encode_slice_list(own);
   const auto ranks = static_cast<std::size_t>(communicator.group().size);
   std::vector<std::int64_t> size{static_cast<std::int64_t>(mine.size())}, sizes(ranks);
   MUSTER_TRY(communicator
@@ -76,7 +48,7 @@ Result<std::vector<std::vector<Held>>> exchange_lists(comm::Communicator& commun
   std::vector<std::vector<Held>> lists;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const auto text = std::span(all).subspan(rank * longest, static_cast<std::size_t>(sizes[rank]));
-    MUSTER_ASSIGN(lists.emplace_back(), read_list(std::as_bytes(text)));
+    MUSTER_ASSIGN(lists.emplace_back(), decode_slice_list(std::as_bytes(text)));
   }
   return lists;
 }
@@ -113,29 +85,31 @@ class Collection {
   // `mine`: the index of this rank's own slice, where it is one of those.
   void make_place(const Held& held, std::optional<std::size_t> mine) {
     if (!index_.emplace(held.name, whole_.size()).second) return;
-    const std::size_t bytes = held.bytes(held.global_shape);
+    const std::size_t bytes = bytes_of(held, held.global_shape);
     missing_.push_back(bytes);
-    const bool stays = mine && held.whole();
+    const bool stays = mine && is_whole(held);
     const std::span<std::byte> place =
         stays ? own_[*mine].tensor.bytes : std::span<std::byte>(memory_.emplace_back(bytes));
     whole_.push_back({held.name,
-                      {held.dtype, held.global_shape, place},
+                      {held.tensor.dtype, held.global_shape, place},
                       held.global_shape,
                       Shape(held.global_shape.size())});
   }
 
   void keep(const Held& held, std::size_t mine) {
     const std::span<std::byte> place = take(held);
-    if (!held.whole()) spread(own_[mine].tensor.bytes, runs_of(own_[mine]), place);
+    if (!is_whole(held)) spread(own_[mine].tensor.bytes, runs_of(own_[mine]), place);
   }
 
   // Into its place where it is one run of bytes there, else by way of a buffer.
   void receive(comm::Communicator& communicator, const Held& held, Rank from,
                const comm::OpOptions& options) {
     const std::span<std::byte> place = take(held);
-    const std::size_t bytes = held.bytes(held.shape);
-    TensorSlice slice{
-        held.name, {held.dtype, held.shape, place.first(bytes)}, held.global_shape, held.offset};
+    const std::size_t bytes = bytes_of(held, held.tensor.shape);
+    TensorSlice slice{held.name,
+                      {held.tensor.dtype, held.tensor.shape, place.first(bytes)},
+                      held.global_shape,
+                      held.offset};
     const ByteRuns runs = runs_of(slice);
     if (runs.runs <= 1) {
       slice.tensor.bytes = place.subspan(runs.first, runs.length);
@@ -166,7 +140,7 @@ class Collection {
 
   std::span<std::byte> take(const Held& held) {
     const std::size_t at = index_.at(held.name);
-    missing_[at] -= held.bytes(held.shape);
+    missing_[at] -= bytes_of(held, held.tensor.shape);
     return whole_[at].tensor.bytes;
   }
 

@@ -7,26 +7,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "muster/base/check.h"
+#include "muster/parallel/extras.h"
 
 namespace muster::parallel {
-namespace {
-
-constexpr std::size_t kLoss = 0;
-constexpr std::size_t kCorrect = 1;
-constexpr std::size_t kNotes = 2;
-
-std::size_t extra_count(const models::Model& model, std::size_t notes) {
-  std::int64_t count = static_cast<std::int64_t>(kNotes + notes);
-  for (const models::Statistic& statistic : model.statistics()) count += statistic.tensor.numel();
-  return static_cast<std::size_t>(count);
-}
-
-std::span<const float> floats_of(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
-}
-
-}  // namespace
 
 // Called by autograd once the gradient of one parameter is complete.
 class LaneModel::GradientHook final : public torch::autograd::PostAccumulateGradHook {
@@ -56,8 +39,8 @@ LaneModel::LaneModel(std::unique_ptr<models::Model> model)
 
 LaneModel::~LaneModel() = default;
 
-std::vector<std::int64_t> LaneModel::slot_counts(const models::Model& model, std::size_t notes) {
-  std::vector<std::int64_t> counts{static_cast<std::int64_t>(extra_count(model, notes))};
+std::vector<std::int64_t> LaneModel::slot_counts(const models::Model& model) {
+  std::vector<std::int64_t> counts{static_cast<std::int64_t>(extra_count(model))};
   const auto& parameters = model.parameters();
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p)
     counts.push_back(p->tensor.numel());
@@ -93,8 +76,7 @@ void LaneModel::warm_up(const Examples& examples) {
 }
 
 void LaneModel::run_empty(std::int32_t unit, std::span<const float> notes) {
-  extras_.assign(extra_count(*model_, notes.size()), 0.0f);
-  std::copy(notes.begin(), notes.end(), extras_.begin() + kNotes);
+  write_empty_extras(extras_, *model_, notes);
   sink_->add(unit, 0, extras_, 0, 1);
   std::fill(delivered_.begin(), delivered_.end(), false);
   add_missing({.unit = unit, .random = RandomStream(0, "none")});
@@ -102,16 +84,9 @@ void LaneModel::run_empty(std::int32_t unit, std::span<const float> notes) {
 
 void LaneModel::add_extras(const models::LossSum& loss, const std::vector<at::Tensor>& statistics,
                            const LanePass& pass, std::span<const float> notes) {
-  extras_.clear();
-  extras_.push_back(static_cast<float>(loss.sum.item<double>() * pass.weight));
-  extras_.push_back(static_cast<float>(loss.correct.item<double>() * pass.weight));
-  for (const float note : notes) extras_.push_back(pass.pass == 0 ? note : 0.0f);
-  const auto share = static_cast<float>(pass.sample_share);
-  for (const at::Tensor& statistic : statistics) {
-    for (const float value : floats_of(statistic)) extras_.push_back(value * share);
-  }
-  MUSTER_CHECK(extras_.size() == extra_count(*model_, notes.size()),
-               "a block pushed another number of statistics than it registered");
+  if (pass.pass > 0) notes = {};  // once a unit
+  write_extras(extras_, *model_, loss.sum.item<double>() * pass.weight,
+               loss.correct.item<double>() * pass.weight, notes, statistics, pass.sample_share);
   sink_->add(pass.unit, 0, extras_, pass.pass, pass.passes);
 }
 

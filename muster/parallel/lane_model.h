@@ -35,7 +35,7 @@ class LaneModel {
 
   models::Model& model() noexcept { return *model_; }
 
-  // Forward and backward. Adds slot 0, [loss, accuracy, notes…, statistics…], after forward, and
+  // Forward and backward. Adds slot 0, as extras.h has it, after forward, and
   // every parameter's gradient during backward. `notes`: what the unit has to say besides.
   struct Times {
     Duration forward{};
@@ -50,7 +50,7 @@ class LaneModel {
   // A unit without samples adds zeros everywhere.
   void run_empty(std::int32_t unit, std::span<const float> notes);
 
-  static std::vector<std::int64_t> slot_counts(const models::Model& model, std::size_t notes);
+  static std::vector<std::int64_t> slot_counts(const models::Model& model);
 
  private:
   class GradientHook;

@@ -1,31 +1,19 @@
 #include "muster/parallel/slice_gradients.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cmath>
 #include <functional>
 #include <utility>
 
 #include "muster/base/check.h"
 #include "muster/models/torch_error.h"
-#include "muster/optim/clip.h"
-#include "muster/parallel/tensor_bridge.h"
+#include "muster/parallel/check_and_clip.h"
+#include "muster/parallel/combine.h"
+#include "muster/parallel/extras.h"
+#include "muster/parallel/unit_passes.h"
 
 namespace muster::parallel {
 namespace {
-
-std::int64_t targets_per_sample(const Examples& examples) {
-  return examples.targets.numel() / examples.samples();
-}
-
-// What rides with the gradients: [loss, accuracy, flags…, roll…, statistics…].
-constexpr std::size_t kFlagsAt = 2;
-constexpr std::size_t kRollAt = kFlagsAt + Flags::size();
-constexpr std::size_t kStatisticsAt = kRollAt + data::kRollLimbs;
-constexpr std::size_t kNotes = kStatisticsAt - kFlagsAt;
 
 Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
 
@@ -48,7 +36,7 @@ std::int32_t SliceGradients::slot_of(std::size_t parameter) const noexcept {
 }
 
 std::vector<std::int64_t> SliceGradients::slot_counts() const {
-  return LaneModel::slot_counts(model(), kNotes);
+  return LaneModel::slot_counts(model());
 }
 
 Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
@@ -101,31 +89,15 @@ std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch
 
 Status SliceGradients::run_unit(LaneModel& lane, const Unit& unit, const StepInput& input,
                                 bool first, StepTimes& times) {
-  const Flags own = first ? input.flags : Flags{};
-  std::array<float, kNotes> notes{};
-  std::copy(unit.roll.begin(), unit.roll.end(),
-            std::copy_n(own.data(), Flags::size(), notes.begin()));
+  const std::vector<float> notes = notes_of(first ? input.flags : Flags{}, unit.roll);
   if (!unit.examples.inputs.defined()) {
     lane.run_empty(unit.index, notes);
     return ok();
   }
-  const std::int64_t samples = unit.examples.samples();
-  const std::int64_t limit = options_.micro_batch_size > 0 ? options_.micro_batch_size : samples;
-  const std::int64_t passes = (samples + limit - 1) / limit;
-  const auto batch = static_cast<double>(input.batch.samples);
-  const RandomStream random(options_.seed, "forward",
-                            static_cast<std::uint64_t>(to_int(input.step)),
-                            static_cast<std::uint64_t>(to_int(unit.first_slice)));
-  for (std::int64_t pass = 0; pass < passes; ++pass) {
-    const Examples part =
-        narrow(unit.examples, pass * limit, std::min(samples, (pass + 1) * limit));
-    const LanePass what{.unit = unit.index,
-                        .pass = static_cast<std::int32_t>(pass),
-                        .passes = static_cast<std::int32_t>(passes),
-                        .weight = 1.0 / (batch * static_cast<double>(targets_per_sample(part))),
-                        .sample_share = static_cast<double>(part.samples()) / batch,
-                        .random = random.fork(static_cast<std::uint64_t>(pass))};
-    const LaneModel::Times took = lane.run(part, what, notes, clock_);
+  const PassOptions options{options_.micro_batch_size, options_.seed};
+  for (const UnitPass& part :
+       passes_of(unit.examples, unit.index, unit.first_slice, input, options)) {
+    const LaneModel::Times took = lane.run(part.examples, part.pass, notes, clock_);
     times.forward += took.forward;
     times.backward += took.backward;
   }
@@ -227,47 +199,17 @@ Status SliceGradients::warm_up(const data::StepBatch& batch) {
 Status SliceGradients::compute(const StepInput& input, StepReport& report) {
   MUSTER_TRY(reduce(input, report));
   kept_step_.reset();
-  const std::span<const float> extras = exchange_->sum(0);
-  report.loss = extras[0];
-  report.accuracy = extras[1];
-  std::copy_n(extras.begin() + kFlagsAt, Flags::size(), report.flags.data());
-  return check_roll(input, extras);
-}
-
-Status SliceGradients::check_roll(const StepInput& input, std::span<const float> extras) {
-  const auto roll = extras.subspan(kRollAt).first<data::kRollLimbs>();
-  if (data::total_of(roll) == input.batch.roll) return ok();
-  return fail(ErrorCode::kInternal,
-              fmt::format("[parallel] step {}: the sum of the gradients does not hold every "
-                          "sample of the batch exactly once; nothing was updated. Please report it",
-                          to_int(input.step)));
+  return read_extras(exchange_->sum(0), input, report);
 }
 
 Result<double> SliceGradients::check_and_clip(const StepInput& input,
                                               std::span<const double> squares,
                                               StepReport& report) const {
-  Status finite = optim::check_finite(squares, names_);
-  if (finite && !std::isfinite(report.loss)) {
-    finite = fail(ErrorCode::kNumeric, fmt::format("the loss is {}", report.loss));
-  }
-  if (!finite) {
-    return with_context(std::move(finite).error(),
-                        fmt::format("[parallel] step {}, learning rate {:g}, nothing was updated",
-                                    to_int(input.step), input.learning_rate));
-  }
-  report.grad_norm = optim::global_norm(squares);
-  return 1.0 / optim::clip_scale(report.grad_norm, options_.max_grad_norm);
+  return parallel::check_and_clip(input, names_, squares, options_.max_grad_norm, report);
 }
 
 std::vector<at::Tensor> SliceGradients::summed_statistics() const {
-  std::vector<at::Tensor> statistics;
-  std::span<float> rest = exchange_->sum(0).subspan(kStatisticsAt);
-  for (const models::Statistic& statistic : model().statistics()) {
-    const auto count = static_cast<std::size_t>(statistic.tensor.numel());
-    statistics.push_back(tensor_over(view_of(rest.first(count))));
-    rest = rest.subspan(count);
-  }
-  return statistics;
+  return statistics_in(exchange_->sum(0), model());
 }
 
 Status SliceGradients::on_lanes(std::size_t count,
@@ -303,20 +245,7 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
 }
 
 Result<EvaluationTotals> SliceGradients::combine(std::span<const EvaluationTotals> by_slice) {
-  std::vector<double> flat;  // a slice is zero on every rank but one, so this sum is exact
-  for (const EvaluationTotals& slice : by_slice) {
-    flat.insert(flat.end(), {slice.loss, slice.correct, slice.targets});
-  }
-  comm::OpOptions op = options_.op;
-  op.label = "evaluation";
-  MUSTER_TRY(communicator_->submit(comm::AllReduce{.buffer = view_of(std::span(flat))}, op).wait());
-  EvaluationTotals total;
-  for (std::size_t i = 0; i < flat.size(); i += 3) {
-    total.loss += flat[i];
-    total.correct += flat[i + 1];
-    total.targets += flat[i + 2];
-  }
-  return total;
+  return combine_totals(*communicator_, by_slice, options_.op);
 }
 
 }  // namespace muster::parallel

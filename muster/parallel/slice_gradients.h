@@ -100,7 +100,6 @@ class SliceGradients {
   void offer(const std::vector<Unit>& units, const StepInput& input);
   Status help(const StepInput& input);
   Status compute_for(const Loan& loan, const StepInput& input);
-  static Status check_roll(const StepInput& input, std::span<const float> extras);
 
   const SliceOptions options_;
   Clock& clock_;

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "muster/parallel/model_strategy.h"
 #include "muster/parallel/slice_gradients.h"
-#include "muster/parallel/strategy.h"
 
 namespace muster::parallel {
 
-class SliceStrategy : public Strategy {
+class SliceStrategy : public ModelStrategy {
  public:
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override {
     return slices_.evaluate(batch, by_slice);
@@ -23,13 +23,9 @@ class SliceStrategy : public Strategy {
   std::vector<StateSlice> model_state() override;
   std::optional<Step> kept() const override { return slices_.kept(); }
 
-  // As SliceGradients::warm_up.
-  Status warm_up(const data::StepBatch& batch) { return slices_.warm_up(batch); }
-
-  // Of the optimizer's state, on each of so many ranks.
-  virtual std::uint64_t optimizer_bytes(std::int32_t ranks) = 0;
-  models::Model& model() const noexcept { return slices_.model(); }
-  std::int32_t lanes() const noexcept { return slices_.lanes(); }
+  Status warm_up(const data::StepBatch& batch) override { return slices_.warm_up(batch); }
+  models::Model& model() const noexcept override { return slices_.model(); }
+  std::int32_t lanes() const noexcept override { return slices_.lanes(); }
 
  protected:
   SliceStrategy(std::unique_ptr<models::Model> model, SliceOptions options, Clock& clock)

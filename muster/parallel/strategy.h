@@ -103,6 +103,11 @@ class Strategy {
   // The same as whole tensors on rank `to`; elsewhere anything. Collective where ranks hold parts.
   // Valid until the next update.
   virtual Result<State> gather_state(Rank) { return State{model_state(), optimizer_state()}; }
+  // Whether this rank's state is all of it; else others hold the rest.
+  virtual bool holds_all() const { return true; }
+  // So many neighbouring ranks compute the same slices together: they are given to the first of
+  // them (see enter()), and all of them get their data.
+  virtual std::int32_t ranks_per_replica() const { return 1; }
   // What every rank holds alike, bit by bit.
   virtual std::vector<StateSlice> replicated_state();
   // After loading: how many updates the optimizer's state has seen.

@@ -19,6 +19,14 @@ Assignment Assignment::counted(const std::vector<std::int32_t>& counts,
   return {comm::owners_by_count(counts), std::move(workers)};
 }
 
+Assignment Assignment::of_replicas(std::int32_t slices, std::int32_t ranks_each,
+                                   std::vector<std::int32_t> workers) {
+  const auto replicas = static_cast<std::int32_t>(workers.size()) / ranks_each;
+  comm::LeafOwners owners = comm::even_owners(slices, replicas);
+  for (Rank& owner : owners) owner = Rank{to_int(owner) * ranks_each};
+  return {std::move(owners), std::move(workers)};
+}
+
 Assignment Assignment::inherited(std::vector<std::int32_t> now) const {
   std::vector<Rank> rank_now;
   for (const std::int32_t worker : workers) {

@@ -70,7 +70,8 @@ class Checkpoints::Impl {
   }
 
   Result<Progress> resume(parallel::Strategy& strategy) {
-    const checkpoint::LoadTarget target{strategy.model_state(), strategy.optimizer_state()};
+    const checkpoint::LoadTarget target{strategy.model_state(), strategy.optimizer_state(),
+                                        !strategy.holds_all()};
     MUSTER_ASSIGN(const auto newest, checkpointer_.load_newest_whole(target));
     for (const checkpoint::Skipped& skipped : newest.skipped) {
       warn(fmt::format("passed over {}: {}", skipped.folder.string(), skipped.why.message));

@@ -254,8 +254,7 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
 
 Status Trainer::evaluate() {
   parts_.now_doing(progress_.committed, "evaluating");
-  const Rank rank = group().rank;
-  MUSTER_ASSIGN(auto stream, parts_.evaluation_data(assignment_.of(rank)));
+  MUSTER_ASSIGN(auto stream, parts_.evaluation_data(slices_here()));
   std::vector<parallel::EvaluationTotals> by_slice(static_cast<std::size_t>(options_.slices));
   for (;;) {
     MUSTER_ASSIGN(std::optional<data::StepBatch> batch, stream->next());

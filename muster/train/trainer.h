@@ -115,6 +115,7 @@ class Trainer {
   void take_roles(bool copied);
   Status share_out();  // anew, after a step that was finished with inherited slices
   Assignment share(const std::vector<std::int32_t>& workers) const;
+  std::vector<SliceIndex> slices_here() const;  // those that this rank has a part in
   Status take_up(Assignment assignment);
   void measure_pace(const data::StepBatch& batch, const parallel::StepReport& report,
                     Duration whole);

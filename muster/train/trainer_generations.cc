@@ -37,8 +37,7 @@ Status Trainer::meet(const comm::OpOptions& op) {
 }
 
 Status Trainer::open_stream() {
-  const Rank rank = group().rank;
-  MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, assignment_.of(rank), 0));
+  MUSTER_ASSIGN(stream_, parts_.training_data(progress_.cursor, slices_here(), 0));
   epoch_size_ = stream_->plan().options().epoch_size;
   return ok();
 }

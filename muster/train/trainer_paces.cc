@@ -106,8 +106,11 @@ Status Trainer::compare_paces() {
   return options_.stragglers.rebalance ? rebalance(before) : ok();
 }
 
-// As paces say; those not known, and all of them without rebalancing, count as equal.
+// As paces say; those not known, and all of them without rebalancing, count as equal. Where several
+// ranks compute a slice together it is the first one's.
 Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
+  const std::int32_t together = parts_.strategy.ranks_per_replica();
+  if (together > 1) return Assignment::of_replicas(options_.slices, together, workers);
   std::vector<Pace> paces;
   for (const std::int32_t worker : workers) {
     const auto known = std::ranges::find(position_.paces, worker, &Pace::worker);
@@ -119,6 +122,11 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
   const std::int32_t whole = transfer_ ? transfer_->givers() : size;
   return Assignment::counted(share_by_pace(options_.slices, paces, std::min(active, whole)),
                              workers);
+}
+
+std::vector<SliceIndex> Trainer::slices_here() const {
+  const std::int32_t together = parts_.strategy.ranks_per_replica();
+  return assignment_.of(Rank{to_int(group().rank) / together * together});
 }
 
 // What the comparison before says as well: a disturbance seldom lasts for two of them.

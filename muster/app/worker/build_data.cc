@@ -88,4 +88,24 @@ Result<DataPipelines> build_data(Files& files, const job::JobSpec& job) {
   return DataPipelines{std::move(training), std::move(evaluation)};
 }
 
+data::BatchStreamOptions stream_options(const job::JobSpec& job) {
+  return {.seed = job.seed,
+          .shuffle = job.data.shuffle,
+          .batch = job.training.global_batch_size,
+          .slices = static_cast<std::int32_t>(job.training.virtual_workers),
+          .own = {},
+          .threads = static_cast<std::int32_t>(job.data.loader_threads),
+          .prefetch = static_cast<std::int32_t>(job.data.prefetch_batches)};
+}
+
+Result<data::StepBatch> first_slice(const data::Pipeline& training, const job::JobSpec& job) {
+  data::BatchStreamOptions options = stream_options(job);
+  options.own = {SliceIndex{0}};
+  options.prefetch = 1;
+  MUSTER_ASSIGN(auto stream, data::BatchStream::create(training, options, {}, system_clock()));
+  MUSTER_ASSIGN(auto batch, stream->next());
+  if (!batch) return fail(ErrorCode::kInternal, "[worker/data] the data has no first batch");
+  return std::move(*batch);
+}
+
 }  // namespace muster::app

@@ -5,6 +5,7 @@
 
 #include "muster/base/files.h"
 #include "muster/base/result.h"
+#include "muster/data/batch_stream.h"
 #include "muster/data/transform.h"
 #include "muster/job/spec.h"
 
@@ -16,5 +17,11 @@ struct DataPipelines {
 };
 
 Result<DataPipelines> build_data(Files& files, const job::JobSpec& job);
+
+// How the job's batches are cut; whose slices, the trainer says.
+data::BatchStreamOptions stream_options(const job::JobSpec& job);
+
+// The first slice of the first batch.
+Result<data::StepBatch> first_slice(const data::Pipeline& training, const job::JobSpec& job);
 
 }  // namespace muster::app

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "muster/base/check.h"
 #include "muster/data/step_plan.h"
+#include "muster/parallel/tensor_bridge.h"
 
 namespace muster::app {
 namespace {
@@ -158,8 +160,19 @@ Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
     model->train_with([smoothing](const torch::Tensor& logits, const torch::Tensor& target) {
       return models::cross_entropy_sum(logits, target, smoothing);
     });
-  model->initialize(job.seed);
   return model;
+}
+
+void fill(models::Model& model, const std::vector<TensorSlice>& state) {
+  const auto load = [&](const std::string& name, const at::Tensor& into) {
+    const auto found = std::ranges::find(state, name, &TensorSlice::name);
+    MUSTER_CHECK(found != state.end(), name + " is not in the state");
+    std::ranges::copy(found->tensor.bytes, parallel::view_over(into).bytes.begin());
+  };
+  for (const models::Parameter& parameter : model.parameters())
+    load(parameter.name, parameter.tensor);
+  for (const models::Statistic& statistic : model.statistics())
+    load(statistic.name, statistic.tensor);
 }
 
 Result<std::unique_ptr<optim::Optimizer>> build_optimizer(

@@ -2,8 +2,10 @@
 // From the job's `model`, `optimizer` and `schedule` sections to their objects.
 
 #include <memory>
+#include <vector>
 
 #include "muster/base/result.h"
+#include "muster/base/tensor_slice.h"
 #include "muster/data/source.h"
 #include "muster/job/spec.h"
 #include "muster/models/create.h"
@@ -14,9 +16,12 @@
 
 namespace muster::app {
 
-// Initialised by the job's seed. `fields`: what the data yields; the model's input shape.
+// `fields`: what the data yields; the model's input shape. Not initialised yet.
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
                                                    const std::vector<data::FieldSpec>& fields);
+
+// Parameters and statistics from `state`, which has all of them.
+void fill(models::Model& model, const std::vector<TensorSlice>& state);
 
 Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
     const job::OptimizerSpec& optimizer, std::vector<optim::OptimizedParameter> parameters);

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
+#include "muster/app/worker/cut_blocks.h"
 #include "muster/parallel/data_parallel.h"
+#include "muster/parallel/pipeline/pipeline.h"
 #include "muster/parallel/sharded.h"
 
 namespace muster::app {
@@ -38,6 +40,65 @@ parallel::SliceOptions options_of(const job::JobSpec& job, std::int32_t lanes) {
           .backup = job.stragglers.backup};
 }
 
+auto optimizer_builder(const job::JobSpec& job) {
+  return [optimizer = job.optimizer](std::vector<optim::OptimizedParameter> parameters) {
+    return build_optimizer(optimizer, std::move(parameters));
+  };
+}
+
+using Built = Result<std::unique_ptr<parallel::ModelStrategy>>;
+
+Built build_data_parallel(const job::JobSpec& job, std::unique_ptr<models::Model> model,
+                          std::int32_t lanes) {
+  model->initialize(job.seed);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& parameter : model->parameters())
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
+  MUSTER_ASSIGN(auto optimizer, build_optimizer(job.optimizer, std::move(parameters)));
+  return std::make_unique<parallel::DataParallel>(std::move(model), std::move(optimizer),
+                                                  options_of(job, lanes), system_clock());
+}
+
+Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> model,
+                    std::int32_t lanes) {
+  model->initialize(job.seed);
+  MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(std::move(model), optimizer_builder(job),
+                                                        options_of(job, lanes), system_clock()));
+  return sharded;
+}
+
+layout::PipelineKind kind_of(job::PipelineSchedule schedule) {
+  switch (schedule) {
+    case job::PipelineSchedule::kGPipe:
+      return layout::PipelineKind::kGPipe;
+    case job::PipelineSchedule::kInterleaved:
+      return layout::PipelineKind::kInterleaved;
+    case job::PipelineSchedule::k1F1B:
+      break;
+  }
+  return layout::PipelineKind::k1F1B;
+}
+
+Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
+                     const StrategyPlace& place) {
+  const parallel::SliceOptions slices = options_of(job, 1);
+  parallel::PipelineOptions options;
+  options.schedule.kind = kind_of(job.strategy.schedule);
+  options.schedule.stages = static_cast<std::int32_t>(job.strategy.stages);
+  options.schedule.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);
+  MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options.schedule));
+  MUSTER_ASSIGN(options.chunks,
+                cut_blocks(job.strategy, whole, place.block_costs, schedule.stage_of));
+  options.passes = {slices.micro_batch_size, slices.seed};
+  options.max_grad_norm = slices.max_grad_norm;
+  options.bucket_sizes = slices.bucket_sizes;
+  options.op = slices.op;
+  MUSTER_ASSIGN(auto pipeline,
+                parallel::Pipeline::create(whole, job.seed, optimizer_builder(job),
+                                           std::move(options), place.group, system_clock()));
+  return pipeline;
+}
+
 }  // namespace
 
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication) {
@@ -46,23 +107,21 @@ comm::OpOptions build_op_options(const job::CommunicationSpec& communication) {
           .algorithm = algorithm_of(communication.algorithm)};
 }
 
-Result<std::unique_ptr<parallel::SliceStrategy>> build_strategy(
-    const job::JobSpec& job, std::unique_ptr<models::Model> model, std::int32_t lanes) {
-  const parallel::SliceOptions options = options_of(job, lanes);
-  if (job.strategy.type == job::StrategyType::kSharded) {
-    const auto create = [optimizer = job.optimizer](std::vector<optim::OptimizedParameter> parts) {
-      return build_optimizer(optimizer, std::move(parts));
-    };
-    MUSTER_ASSIGN(auto sharded,
-                  parallel::Sharded::create(std::move(model), create, options, system_clock()));
-    return sharded;
+bool needs_block_costs(const job::StrategySpec& strategy) {
+  return strategy.type == job::StrategyType::kPipeline && strategy.blocks.empty();
+}
+
+Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
+    const job::JobSpec& job, std::unique_ptr<models::Model> model, const StrategyPlace& place) {
+  switch (job.strategy.type) {
+    case job::StrategyType::kPipeline:
+      return build_pipeline(job, *model, place);
+    case job::StrategyType::kSharded:
+      return build_sharded(job, std::move(model), place.lanes);
+    case job::StrategyType::kData:
+      break;
   }
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const models::Parameter& parameter : model->parameters())
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  MUSTER_ASSIGN(auto optimizer, build_optimizer(job.optimizer, std::move(parameters)));
-  return std::make_unique<parallel::DataParallel>(std::move(model), std::move(optimizer), options,
-                                                  system_clock());
+  return build_data_parallel(job, std::move(model), place.lanes);
 }
 
 }  // namespace muster::app

@@ -3,19 +3,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "muster/base/result.h"
 #include "muster/job/spec.h"
 #include "muster/models/model.h"
-#include "muster/parallel/slice_strategy.h"
+#include "muster/parallel/model_strategy.h"
 
 namespace muster::app {
 
 // How its operations go: time-out, algorithm.
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication);
 
-// `lanes`: of this worker, where the job does not say.
-Result<std::unique_ptr<parallel::SliceStrategy>> build_strategy(
-    const job::JobSpec& job, std::unique_ptr<models::Model> model, std::int32_t lanes);
+struct StrategyPlace {
+  std::int32_t lanes = 1;             // of this worker, where the job does not say
+  comm::Group group;                  // only what cuts the model looks at it
+  std::vector<Duration> block_costs;  // for a pipeline that is cut by them (cut_blocks.h)
+};
+
+// Whether block_costs are wanted.
+bool needs_block_costs(const job::StrategySpec& strategy);
+
+// `model`: not initialised yet.
+Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
+    const job::JobSpec& job, std::unique_ptr<models::Model> model, const StrategyPlace& place);
 
 }  // namespace muster::app

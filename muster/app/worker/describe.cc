@@ -7,6 +7,7 @@
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/build_strategy.h"
+#include "muster/app/worker/cut_blocks.h"
 #include "muster/app/worker/memory.h"
 #include "muster/base/share.h"
 #include "muster/base/units.h"
@@ -27,10 +28,25 @@ std::string layout_line(const job::JobSpec& job) {
       workers, workers == 1 ? "" : "s", each, slices, job.training.global_batch_size);
 }
 
+// As the first worker would have it.
+Result<StrategyPlace> place_without_group(const job::JobSpec& job, const DataPipelines& data,
+                                          const models::Model& model) {
+  StrategyPlace place{.lanes = 1,
+                      .group = {.size = static_cast<std::int32_t>(job.workers.count)},
+                      .block_costs = {}};
+  if (needs_block_costs(job.strategy)) {
+    MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
+    MUSTER_ASSIGN(place.block_costs, measure_blocks(model, batch, job));
+  }
+  return place;
+}
+
 Result<std::string> describe(Files& files, const job::JobSpec& job) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
   MUSTER_ASSIGN(auto model, build_model(job, data.training.fields()));
-  MUSTER_ASSIGN(const auto strategy, build_strategy(job, std::move(model), 1));
+  const std::string about = model->describe();
+  MUSTER_ASSIGN(const StrategyPlace place, place_without_group(job, data, *model));
+  MUSTER_ASSIGN(const auto strategy, build_strategy(job, std::move(model), place));
   const std::int64_t samples = data.training.source().size();
   const train::TrainingLength length = training_length(job.training, samples);
   const std::uint64_t optimizer =
@@ -41,8 +57,8 @@ Result<std::string> describe(Files& files, const job::JobSpec& job) {
       "length      {} steps, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
       "{}\n",
-      job.name, strategy->model().describe(), samples, data.evaluation.source().size(),
-      length.total_steps, length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
+      job.name, about, samples, data.evaluation.source().size(), length.total_steps,
+      length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
       format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer));
 }
 

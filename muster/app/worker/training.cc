@@ -8,29 +8,21 @@
 
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/build_strategy.h"
+#include "muster/app/worker/cut_blocks.h"
 #include "muster/app/worker/memory.h"
 #include "muster/base/units.h"
+#include "muster/job/enum_names.h"
 #include "muster/models/generate.h"
 #include "muster/observe/environment.h"
 
 namespace muster::app {
 namespace {
 
-data::BatchStreamOptions stream_options(const job::JobSpec& job) {
-  return {.seed = job.seed,
-          .shuffle = job.data.shuffle,
-          .batch = job.training.global_batch_size,
-          .slices = static_cast<std::int32_t>(job.training.virtual_workers),
-          .own = {},
-          .threads = static_cast<std::int32_t>(job.data.loader_threads),
-          .prefetch = static_cast<std::int32_t>(job.data.prefetch_batches)};
-}
-
-std::string headline(const job::JobSpec& job, parallel::SliceStrategy& strategy,
+std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
                      const comm::Group& group) {
   const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
   const std::int64_t standbys = group.size - workers;
-  const bool sharded = job.strategy.type == job::StrategyType::kSharded;
+  const bool plain = job.strategy.type == job::StrategyType::kData;
   const std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
   return fmt::format(
       "muster {} · libtorch {} · cpu · {} worker{} × {} lane{}{} · {}{} · {} parameters · {} a "
@@ -39,8 +31,8 @@ std::string headline(const job::JobSpec& job, parallel::SliceStrategy& strategy,
       MUSTER_VERSION, TORCH_VERSION, workers, workers == 1 ? "" : "s", strategy.lanes(),
       strategy.lanes() == 1 ? "" : "s",
       standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
-      sharded ? " · sharded" : "",
-      format_count(static_cast<double>(strategy.model().parameter_count())),
+      plain ? "" : fmt::format(" · {}", job::to_string(job.strategy.type)),
+      format_count(static_cast<double>(strategy.parameter_count())),
       format_bytes(state_memory(strategy.model(), strategy.optimizer_bytes(group.size)).total()));
 }
 
@@ -62,6 +54,7 @@ class Training {
         length_(training_length(job.training, epoch_size_)) {}
 
   Status prepare(bool resume);
+  Result<StrategyPlace> find_place(const models::Model& model);
   Status warm_up();
   Result<train::Outcome> run(bool newcomer);
 
@@ -71,6 +64,7 @@ class Training {
   void announce();
   void conclude(const train::Outcome& outcome, Duration took);
   std::string reason_of(train::Ending ending) const;  // for a person; empty: as planned
+  Result<std::unique_ptr<models::Model>> gather_model();
   Status generate();
 
   Session& session_;
@@ -78,14 +72,15 @@ class Training {
   const DataPipelines pipelines_;
   const std::int64_t epoch_size_;
   const train::TrainingLength length_;
-  std::unique_ptr<parallel::SliceStrategy> strategy_;
+  std::unique_ptr<parallel::ModelStrategy> strategy_;
   std::unique_ptr<train::Checkpoints> checkpoints_;
   train::Progress progress_;
 };
 
 Status Training::prepare(bool resume) {
   MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
-  MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), session_.lanes()));
+  MUSTER_ASSIGN(const StrategyPlace place, find_place(*model));
+  MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), place));
   checkpoints_ = std::make_unique<train::Checkpoints>(
       train::CheckpointsOptions{.folder = session_.folder().checkpoints(),
                                 .job = job_.name,
@@ -99,14 +94,24 @@ Status Training::prepare(bool resume) {
   return ok();
 }
 
+// Where the model is cut all ranks are there from the beginning.
+Result<StrategyPlace> Training::find_place(const models::Model& model) {
+  StrategyPlace place{.lanes = session_.lanes(), .group = {}, .block_costs = {}};
+  if (session_.communicator()) place.group = session_.communicator()->group();
+  if (!needs_block_costs(job_.strategy)) return place;
+  place.block_costs.resize(model.blocks().size());
+  if (place.group.rank == Rank{0}) {
+    MUSTER_ASSIGN(const data::StepBatch batch, first_slice(pipelines_.training, job_));
+    MUSTER_ASSIGN(place.block_costs, measure_blocks(model, batch, job_));
+  }
+  MUSTER_TRY(
+      agree_on(place.block_costs, *session_.communicator(), build_op_options(job_.communication)));
+  return place;
+}
+
 Status Training::warm_up() {
-  data::BatchStreamOptions options = stream_options(job_);
-  options.own = {SliceIndex{0}};
-  options.prefetch = 1;
-  MUSTER_ASSIGN(auto stream,
-                data::BatchStream::create(pipelines_.training, options, {}, system_clock()));
-  MUSTER_ASSIGN(const auto batch, stream->next());
-  return strategy_->warm_up(*batch);
+  MUSTER_ASSIGN(const data::StepBatch batch, first_slice(pipelines_.training, job_));
+  return strategy_->warm_up(batch);
 }
 
 Result<train::TrainerOptions> Training::options() const {
@@ -171,7 +176,7 @@ void Training::announce() {
       .run_folder = session_.folder().root().string(),
       .workers = session_.communicator()->group().size,
       .slices = job_.training.virtual_workers,
-      .parameters = strategy_->model().parameter_count(),
+      .parameters = strategy_->parameter_count(),
       .first_step = progress_.committed,
       .samples_seen = progress_.cursor.samples_seen,
       .total_steps = length_.total_steps,
@@ -195,14 +200,27 @@ Result<train::Outcome> Training::run(bool newcomer) {
   return outcome;
 }
 
+// On the first rank, where several hold parts of the model; else none.
+Result<std::unique_ptr<models::Model>> Training::gather_model() {
+  if (strategy_->holds_all()) return std::unique_ptr<models::Model>();
+  MUSTER_ASSIGN(const parallel::State state, strategy_->gather_state(Rank{0}));
+  if (!session_.first_rank()) return std::unique_ptr<models::Model>();
+  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
+  fill(*model, state.model);
+  return model;
+}
+
 Status Training::generate() {
-  if (!session_.first_rank() || job_.generate.length == 0) return ok();
+  if (job_.generate.length == 0) return ok();
+  MUSTER_ASSIGN(const auto gathered, gather_model());
+  if (!session_.first_rank()) return ok();
   const models::GenerateOptions options{.length = job_.generate.length,
                                         .temperature = job_.generate.temperature,
                                         .context = job_.data.context_length};
-  MUSTER_ASSIGN(const std::string text,
-                models::generate_text(strategy_->model(), job_.generate.prompt, options,
-                                      RandomStream(job_.seed, "generate")));
+  MUSTER_ASSIGN(
+      const std::string text,
+      models::generate_text(gathered ? *gathered : strategy_->model(), job_.generate.prompt,
+                            options, RandomStream(job_.seed, "generate")));
   session_.hub().publish(observe::Notice{
       .text = fmt::format("a sample of what the model writes:\n{}", harmless(text))});
   return ok();

@@ -1,6 +1,6 @@
 #pragma once
-// Small batches of random images for tests of strategies: the same samples however slices are
-// dealt.
+// Small batches of random images or tokens for tests of strategies: the same samples however slices
+// are dealt.
 
 #include <torch/types.h>
 
@@ -18,16 +18,25 @@ namespace muster::parallel {
 inline constexpr std::int32_t kSlices = 8;
 inline constexpr std::int64_t kImage = 8;  // pixels a side
 
-// One rank's slices of a batch of `samples` random images with labels.
+inline constexpr std::int64_t kContext = 6;  // inputs of a sample; one more is its last target
+
+// One rank's slices of a batch of `samples` random images with labels, or texts.
 struct Batch {
+  enum class Content { kImages, kTokens };
+
   Batch(std::int64_t samples, comm::LeafRange mine, std::uint64_t seed)
       : Batch(samples, slices_of(mine), seed) {}
-  Batch(std::int64_t samples, const std::vector<std::int32_t>& mine, std::uint64_t seed) {
+  Batch(std::int64_t samples, const std::vector<std::int32_t>& mine, std::uint64_t seed,
+        Content content = Content::kImages) {
     step.samples = samples;
     for (const std::int32_t s : mine) {
       const comm::LeafRange range =
           comm::even_share(static_cast<std::int32_t>(samples), kSlices, s);
       const std::int64_t n = range.size();
+      if (content == Content::kTokens) {
+        add_tokens(SliceIndex{s}, range, seed);
+        continue;
+      }
       at::Tensor image = torch::empty({n, 1, kImage, kImage});
       at::Tensor label = torch::empty({n}, torch::kLong);
       const RandomStream random(seed, "image");
@@ -45,6 +54,21 @@ struct Batch {
                              .storage = nullptr});
       tensors.insert(tensors.end(), {image, label});
     }
+  }
+  void add_tokens(SliceIndex slice, comm::LeafRange range, std::uint64_t seed) {
+    at::Tensor tokens = torch::empty({range.size(), kContext + 1}, torch::kUInt8);
+    const RandomStream random(seed, "tokens");
+    for (std::int64_t i = 0; i < range.size(); ++i) {
+      const RandomStream sample = random.fork(static_cast<std::uint64_t>(range.begin + i));
+      for (std::int64_t t = 0; t <= kContext; ++t)
+        tokens[i][t] = static_cast<std::int64_t>(sample.below(static_cast<std::uint64_t>(t), 64));
+    }
+    step.slices.push_back({.slice = slice,
+                           .positions = {range.begin, range.end},
+                           .samples = range.size(),
+                           .fields = {{"tokens", view_over(tokens)}},
+                           .storage = nullptr});
+    tensors.push_back(tokens);
   }
   static std::vector<std::int32_t> slices_of(comm::LeafRange range) {
     std::vector<std::int32_t> slices(static_cast<std::size_t>(range.size()));

@@ -1,8 +1,14 @@
-"""The optimizer's state in shards: the same weights and state as when every worker holds everything, and
-a checkpoint of the one goes on as the other, at another size, also after a death."""
+"""Strategies that spread the model or the optimizer's state over the workers: the same weights and state as
+when every worker holds everything, and a checkpoint of the one goes on as the other, at another size, also
+after a death."""
 import runs
 
 SHARDED = runs.settings("strategy.type=sharded")
+
+
+def pipeline(**fields):
+    return runs.settings("strategy.type=pipeline", *(f"strategy.{name}={value}" for name, value in fields.items()))
+
 
 arguments = runs.arguments("--model")
 
@@ -18,15 +24,16 @@ with runs.workplace() as folder:
     expected = runs.weights(runs.latest(folder), 200)
     assert "optimizer.safetensors" in expected, expected
 
-    for workers, lanes in ((1, 1), (3, 2), (8, 1)):
-        train(job, workers, *SHARDED, *runs.settings(f"training.lanes={lanes}"))
+    for workers, flags in ((3, SHARDED), (8, SHARDED), (3, pipeline()),
+                           (4, pipeline(stages=2, schedule="interleaved"))):
+        train(job, workers, *flags)
         found = runs.weights(runs.latest(folder), 200)
-        assert found == expected, f"{workers} workers, {lanes} lanes: {found} instead of {expected}"
-        print(f"{workers} workers, {lanes} lanes: same", flush=True)
+        assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
+        print(f"{workers} workers, {flags}: same", flush=True)
 
     fixed = runs.settings("workers.min_workers=2", "workers.max_restarts=0")
-    for before, after in (((3, *SHARDED), (2,)), ((2, *fixed), (5, *SHARDED)),
-                          ((4, *SHARDED), (3, *SHARDED))):
+    for before, after in (((3, *SHARDED), (2,)), ((2, *fixed), (4, *pipeline(stages=2))),
+                          ((3, *pipeline(schedule="gpipe")), (4, *SHARDED))):
         run = runs.killed_after(arguments.muster, job, folder, 90, *before)
         train(job, *after, "--resume")
         assert runs.latest(folder) == run, "resumed into another folder"

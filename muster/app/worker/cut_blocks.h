@@ -1,0 +1,31 @@
+#pragma once
+// Where a pipeline cuts the model: as the job says, or so that the dearest chunk costs least.
+
+#include <span>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/comm/communicator.h"
+#include "muster/data/batch.h"
+#include "muster/job/spec.h"
+#include "muster/layout/partition.h"
+#include "muster/models/model.h"
+
+namespace muster::app {
+
+// How long forward and backward of each block of `whole`, which is not initialised, take for the
+// samples of the batch's first slice, at most a micro-batch of them. Holds one block at a time.
+Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
+                                             const data::StepBatch& batch, const job::JobSpec& job);
+
+// stage_of: by chunk. kInvalid where the job's numbers do not fit the model.
+Result<layout::Partition> cut_blocks(const job::StrategySpec& strategy, const models::Model& whole,
+                                     std::span<const Duration> costs,
+                                     const std::vector<layout::Stage>& stage_of);
+
+// What rank 0 has measured, on every rank. Collective.
+Status agree_on(std::vector<Duration>& costs, comm::Communicator& communicator,
+                comm::OpOptions options);
+
+}  // namespace muster::app

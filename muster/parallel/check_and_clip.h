@@ -1,0 +1,18 @@
+#pragma once
+// What every strategy asks before it updates, from the norms of the whole model's gradients.
+
+#include <span>
+#include <string>
+
+#include "muster/base/result.h"
+#include "muster/parallel/strategy.h"
+
+namespace muster::parallel {
+
+// Whether loss and gradients are finite, their norm, and what to divide them by. `squares`: the
+// squared norms of all parameters' gradients, in the order of `names`. kNumeric names the tensor.
+Result<double> check_and_clip(const StepInput& input, std::span<const std::string> names,
+                              std::span<const double> squares, double max_grad_norm,
+                              StepReport& report);
+
+}  // namespace muster::parallel

@@ -1,0 +1,28 @@
+#pragma once
+// What a program that trains a model asks of its strategy besides the steps. One thread.
+
+#include <cstdint>
+
+#include "muster/base/result.h"
+#include "muster/models/model.h"
+#include "muster/parallel/strategy.h"
+
+namespace muster::parallel {
+
+class ModelStrategy : public Strategy {
+ public:
+  // What this rank holds of the model.
+  virtual models::Model& model() const noexcept = 0;
+  virtual std::int64_t parameter_count() const {
+    return model().parameter_count();
+  }  // of the whole
+  // Of the optimizer's state, on each of so many ranks.
+  virtual std::uint64_t optimizer_bytes(std::int32_t ranks) = 0;
+  virtual std::int32_t lanes() const noexcept = 0;
+
+  // Before it enters a generation whose other ranks would wait for its first, slower step: runs the
+  // batch's first slice, and nothing comes of it.
+  virtual Status warm_up(const data::StepBatch& batch) = 0;
+};
+
+}  // namespace muster::parallel

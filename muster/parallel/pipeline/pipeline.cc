@@ -1,0 +1,442 @@
+#include "muster/parallel/pipeline/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/optim/clip.h"
+#include "muster/parallel/check_and_clip.h"
+#include "muster/parallel/combine.h"
+#include "muster/parallel/extras.h"
+#include "muster/parallel/state_order.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+// Streams of tensors, by the chunk that they come from.
+constexpr std::uint32_t kEvaluation = 0x4000;
+constexpr std::uint32_t kTiedGradients = 0x8000;
+constexpr std::uint32_t kTiedWeights = 0xC000;
+
+std::uint32_t stream_of(std::size_t chunk, bool gradient) {
+  return 2 * static_cast<std::uint32_t>(chunk) + (gradient ? 1 : 0);
+}
+
+// Actions whose tensors are on their way while another is being computed.
+constexpr std::size_t kAhead = 3;
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(const models::Model& whole, std::uint64_t seed,
+                                                   const CreateOptimizer& create_optimizer,
+                                                   PipelineOptions options,
+                                                   const comm::Group& group, Clock& clock) {
+  MUSTER_CHECK(group.size % options.schedule.stages == 0, "replicas are whole");
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(options), group, clock));
+  MUSTER_TRY(pipeline->build(whole, seed, create_optimizer));
+  return pipeline;
+}
+
+Pipeline::Pipeline(PipelineOptions options, const comm::Group& group, Clock& clock)
+    : options_(std::move(options)),
+      group_(group),
+      own_stage_{to_int(group.rank) % stages()},
+      clock_(clock) {}
+
+Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
+                       const CreateOptimizer& create) {
+  MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options_.schedule));
+  stage_of_ = schedule.stage_of;
+  MUSTER_CHECK(stage_of_.size() == options_.chunks.size(), "the model is cut as the schedule says");
+  parameter_count_ = whole.parameter_count();
+  for (const models::Parameter& parameter : whole.parameters())
+    parameter_names_.push_back(parameter.name);
+  state_names_ = parameter_names_;
+  for (const models::Statistic& statistic : whole.statistics())
+    state_names_.push_back(statistic.name);
+  std::vector<std::size_t> blocks;
+  layout::Partition chunks;
+  for (std::size_t chunk = 0; chunk < options_.chunks.size(); ++chunk) {
+    if (!is_mine(chunk)) continue;
+    my_chunks_.push_back(chunk);
+    const auto begin = static_cast<std::int32_t>(blocks.size());
+    const layout::BlockRange range = options_.chunks[chunk];
+    for (std::int32_t b = range.begin; b < range.end; ++b)
+      blocks.push_back(static_cast<std::size_t>(b));
+    chunks.push_back({begin, begin + range.size()});
+  }
+  stage_ = std::make_unique<StageModel>(whole.part(blocks), std::move(chunks));
+  model().initialize(seed);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const std::size_t p : stage_->owned()) {
+    const models::Parameter& parameter = model().parameters()[p];
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
+  }
+  MUSTER_ASSIGN(optimizer_, create(std::move(parameters)));
+  return find_ties(whole);
+}
+
+// All ranks number them alike.
+Status Pipeline::find_ties(const models::Model& whole) {
+  std::map<std::pair<std::string, layout::Stage>, Tie> found;  // by parameter and borrowing stage
+  for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
+    for (const models::BlockParameter& borrowed : whole.blocks()[b].block->borrowed()) {
+      const std::size_t borrower = chunk_of(b);
+      const auto owning =
+          std::ranges::find(whole.blocks(), borrowed.owner, &models::NamedBlock::name);
+      const std::size_t owner = chunk_of(static_cast<std::size_t>(owning - whole.blocks().begin()));
+      if (stage_of(owner) == stage_of(borrower)) continue;
+      if (owner > borrower)
+        return fail(ErrorCode::kUnsupported,
+                    fmt::format("[parallel/pipeline] block {} is tied to {}, which comes later",
+                                whole.blocks()[b].name, borrowed.owner));
+      const std::string name = borrowed.owner + "." + borrowed.name;
+      found.try_emplace({name, stage_of(borrower)},
+                        Tie{.parameter = name, .owner = owner, .borrower = borrower});
+    }
+  }
+  for (auto& [key, tie] : found) ties_.push_back(std::move(tie));
+  return ok();
+}
+
+std::size_t Pipeline::chunk_of(std::size_t block) const {
+  return static_cast<std::size_t>(
+      layout::chunk_of(options_.chunks, static_cast<std::int32_t>(block)));
+}
+
+Rank Pipeline::rank_of(std::size_t chunk) const {
+  const std::int32_t replica = to_int(group_.rank) / stages();
+  return Rank{replica * stages() + static_cast<std::int32_t>(stage_of(chunk))};
+}
+
+std::size_t Pipeline::local(std::size_t chunk) const {
+  return static_cast<std::size_t>(std::ranges::find(my_chunks_, chunk) - my_chunks_.begin());
+}
+
+Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
+                       const comm::LeafOwners& owners) {
+  const comm::Group group = communicator->group();
+  if (group.size != group_.size || group.rank != group_.rank)
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[parallel/pipeline] the blocks lie on {} ranks, this is rank {}; "
+                            "generation {} has it as rank {} of {}; go on from a checkpoint: "
+                            "muster train JOB --resume",
+                            group_.size, to_int(group_.rank), to_int(group.generation),
+                            to_int(group.rank), group.size));
+  const std::int32_t replica = to_int(group.rank) / stages();
+  if (communicator != communicator_) {
+    MUSTER_ASSIGN(replicas_, communicator->split(static_cast<int>(own_stage_), replica));
+    links_ = std::make_unique<StageLinks>(communicator, options_.op);
+    communicator_ = std::move(communicator);
+  }
+  comm::LeafOwners replica_of(owners.size());
+  std::ranges::transform(owners, replica_of.begin(),
+                         [&](Rank owner) { return Rank{to_int(owner) / stages()}; });
+  const auto tree = std::make_shared<const comm::SumTree>(replica_of, group_.size / stages());
+  MUSTER_ASSIGN(exchange_,
+                GradientExchange::create(
+                    replicas_, stage_->slot_counts(),
+                    {.tree = tree, .bucket_sizes = options_.bucket_sizes, .op = options_.op}));
+  stage_->use(*exchange_);
+  lay_over_sums();
+  return share_tied_weights();
+}
+
+void Pipeline::lay_over_sums() {
+  gradients_.clear();
+  const auto& owned = stage_->owned();
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    const auto sizes = model().parameters()[owned[i]].tensor.sizes();
+    const auto slot = static_cast<std::int32_t>(owned.size() - i);
+    gradients_.push_back(tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()),
+                                      std::as_writable_bytes(exchange_->sum(slot))}));
+  }
+}
+
+Result<StepReport> Pipeline::step(const StepInput& input) {
+  StepReport report;
+  const TimePoint began = clock_.now();
+  busy_ = {};
+  exchange_->begin();
+  std::vector<MicroBatch> batches = micro_batches(input);
+  MUSTER_TRY(lane_.run([&](std::int32_t) { return run(batches); }));
+  MUSTER_TRY(links_->finish());
+  MUSTER_TRY(exchange_->finish());
+  report.times.forward = busy_.forward;
+  report.times.backward = busy_.backward;
+  report.times.computing = busy_.forward + busy_.backward;
+  report.times.exposed_communication = clock_.now() - began - report.times.computing;
+  report.bytes_reduced = exchange_->bytes();
+  MUSTER_ASSIGN(const std::vector<double> squares, total_up(input, report));
+  MUSTER_ASSIGN(const double divisor,
+                check_and_clip(input, parameter_names_, squares, options_.max_grad_norm, report));
+  if (input.before_update) report.times.checkpoint_stall = input.before_update();
+  const TimePoint updating = clock_.now();
+  MUSTER_TRY(lane_.run([&](std::int32_t) { return update(input.learning_rate, divisor); }));
+  report.times.update = clock_.now() - updating;
+  return report;
+}
+
+std::vector<Pipeline::MicroBatch> Pipeline::micro_batches(const StepInput& input) {
+  stage_->clear();
+  std::vector<MicroBatch> batches;
+  for (const data::SliceBatch& slice : input.batch.slices) {
+    const bool first = &slice == &input.batch.slices.front();
+    const std::vector<float> notes =
+        notes_of(first ? input.flags : Flags{}, data::limbs_of(slice.mark));
+    const std::int32_t unit = to_int(slice.slice);
+    if (slice.samples == 0) {
+      stage_->add_nothing(unit, notes);
+      continue;
+    }
+    for (UnitPass& pass : passes_of(examples_of(slice), unit, slice.slice, input, options_.passes))
+      batches.push_back({std::move(pass), notes, {}});
+  }
+  return batches;
+}
+
+Status Pipeline::run(std::vector<MicroBatch>& batches) {
+  if (batches.empty()) return ok();
+  layout::PipelineOptions options = options_.schedule;
+  options.micro_batches = static_cast<std::int32_t>(batches.size());
+  MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options));
+  const auto& actions = schedule.actions[static_cast<std::size_t>(own_stage_)];
+  std::size_t expected = 0;  // of the actions
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    while (expected < std::min(i + kAhead, actions.size()) && expect(actions[expected], batches))
+      ++expected;
+    expected = std::max(expected, i + 1);
+    const auto micro = static_cast<std::size_t>(actions[i].micro_batch);
+    const auto chunk = static_cast<std::size_t>(actions[i].chunk);
+    if (actions[i].kind == layout::ActionKind::kForward)
+      MUSTER_TRY(forward(chunk, micro, batches[micro]));
+    else
+      MUSTER_TRY(backward(chunk, micro, batches[micro]));
+  }
+  return ok();
+}
+
+// Whether what the action needs is on its way, or here.
+bool Pipeline::expect(const layout::Action& action, const std::vector<MicroBatch>& batches) {
+  const bool gradient = action.kind != layout::ActionKind::kForward;
+  const auto chunk = static_cast<std::size_t>(action.chunk);
+  if (chunk == (gradient ? last_chunk() : 0)) return true;
+  const std::size_t neighbour = gradient ? chunk + 1 : chunk - 1;  // where it comes from
+  if (is_mine(neighbour)) return true;
+  const auto& examples = batches[static_cast<std::size_t>(action.micro_batch)].unit.examples;
+  return links_->expect(rank_of(neighbour), {stream_of(neighbour, gradient), examples.samples()});
+}
+
+Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch) {
+  const Examples& examples = batch.unit.examples;
+  at::Tensor input = examples.inputs;
+  if (chunk > 0) {
+    MUSTER_ASSIGN(input, take(chunk - 1, {stream_of(chunk - 1, false), examples.samples()}, micro));
+  }
+  const TimePoint began = clock_.now();
+  at::Tensor output;
+  if (chunk == last_chunk())
+    batch.loss =
+        stage_->forward_loss(local(chunk), micro, input, examples.targets, batch.unit.pass);
+  else
+    output = stage_->forward(local(chunk), micro, input, batch.unit.pass);
+  if (chunk == my_chunks_.back())
+    stage_->add_extras(micro, batch.loss, batch.notes, batch.unit.pass);
+  busy_.forward += clock_.now() - began;
+  if (chunk < last_chunk())
+    give(chunk + 1, {stream_of(chunk, false), examples.samples()}, micro, std::move(output));
+  return ok();
+}
+
+Status Pipeline::backward(std::size_t chunk, std::size_t micro, MicroBatch& batch) {
+  const std::int64_t samples = batch.unit.examples.samples();
+  at::Tensor gradient;
+  if (chunk < last_chunk()) {
+    MUSTER_ASSIGN(gradient, take(chunk + 1, {stream_of(chunk + 1, true), samples}, micro));
+  }
+  MUSTER_TRY(take_tied(chunk, micro));
+  const TimePoint began = clock_.now();
+  at::Tensor below = stage_->backward(local(chunk), micro, gradient, batch.unit.pass);
+  busy_.backward += clock_.now() - began;
+  give_tied(chunk, micro);
+  if (chunk > 0) give(chunk - 1, {stream_of(chunk, true), samples}, micro, std::move(below));
+  return ok();
+}
+
+// From a neighbouring chunk, on this rank or another.
+Result<at::Tensor> Pipeline::take(std::size_t from, TensorKind kind, std::size_t micro) {
+  if (is_mine(from)) return std::move(here_.extract({kind.stream, micro}).mapped());
+  return links_->recv(rank_of(from), kind);
+}
+
+void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tensor tensor) {
+  if (is_mine(to))
+    here_[{kind.stream, micro}] = std::move(tensor);
+  else
+    links_->send(rank_of(to), kind, std::move(tensor));
+}
+
+// Before the backward pass in which the owner finds its own part.
+Status Pipeline::take_tied(std::size_t chunk, std::size_t micro) {
+  for (std::size_t t = 0; t < ties_.size(); ++t) {
+    if (ties_[t].owner != chunk) continue;
+    MUSTER_ASSIGN(at::Tensor gradient, links_->recv(rank_of(ties_[t].borrower),
+                                                    {kTiedGradients + static_cast<uint32_t>(t)}));
+    stage_->add_to_owned(micro, index_of(ties_[t].parameter), std::move(gradient));
+  }
+  return ok();
+}
+
+void Pipeline::give_tied(std::size_t chunk, std::size_t micro) {
+  for (std::size_t t = 0; t < ties_.size(); ++t)
+    if (ties_[t].borrower == chunk)
+      links_->send(rank_of(ties_[t].owner), {kTiedGradients + static_cast<std::uint32_t>(t)},
+                   stage_->take_borrowed(micro, index_of(ties_[t].parameter)));
+}
+
+Status Pipeline::share_tied_weights() {
+  for (std::size_t t = 0; t < ties_.size(); ++t) {
+    const TensorKind kind{kTiedWeights + static_cast<std::uint32_t>(t)};
+    if (is_mine(ties_[t].owner))
+      links_->send(rank_of(ties_[t].borrower), kind,
+                   model().parameters()[index_of(ties_[t].parameter)].tensor.detach());
+  }
+  const at::NoGradGuard no_grad;
+  for (std::size_t t = 0; t < ties_.size(); ++t) {
+    if (!is_mine(ties_[t].borrower)) continue;
+    MUSTER_ASSIGN(
+        const at::Tensor weights,
+        links_->recv(rank_of(ties_[t].owner), {kTiedWeights + static_cast<std::uint32_t>(t)}));
+    at::Tensor(model().parameters()[index_of(ties_[t].parameter)].tensor).copy_(weights);
+  }
+  return links_->finish();  // before the next update writes them
+}
+
+std::size_t Pipeline::index_of(const std::string& parameter) const {
+  const auto& parameters = model().parameters();
+  return static_cast<std::size_t>(
+      std::ranges::find(parameters, parameter, &models::Parameter::name) - parameters.begin());
+}
+
+// What one stage knows all have to know. One replica speaks for all, which have the same sums; what
+// is not this rank's counts as zero, so the sum is exact in any order.
+Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepReport& report) {
+  MUSTER_TRY(read_extras(exchange_->sum(0), input, report));
+  constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
+  std::vector<double> totals(kSquaresAt + parameter_names_.size());
+  if (to_int(group_.rank) < stages()) {
+    totals[0] = report.loss;
+    totals[1] = report.accuracy;
+    std::copy_n(report.flags.data(), Flags::size(), totals.begin() + kFlagsAt);
+    const auto& owned = stage_->owned();
+    for (std::size_t i = 0; i < owned.size(); ++i) {
+      const auto place = std::ranges::find(parameter_names_, model().parameters()[owned[i]].name);
+      totals[kSquaresAt + static_cast<std::size_t>(place - parameter_names_.begin())] =
+          optim::squared_norm(gradients_[i]);
+    }
+  }
+  comm::OpOptions op = options_.op;
+  op.label = "norms";
+  const comm::AllReduce sum{.buffer = view_of(std::span(totals))};
+  MUSTER_TRY(communicator_->submit(sum, op).wait());
+  report.loss = totals[0];
+  report.accuracy = totals[1];
+  std::copy_n(totals.begin() + kFlagsAt, Flags::size(), report.flags.data());
+  totals.erase(totals.begin(), totals.begin() + kSquaresAt);
+  return totals;
+}
+
+Status Pipeline::update(double learning_rate, double divisor) {
+  gathered_model_.forget();  // whoever read it has finished
+  gathered_optimizer_.forget();
+  optimizer_->begin_step(learning_rate);
+  optimizer_->update({0, gradients_.size()}, gradients_, divisor);
+  const auto statistics = statistics_in(exchange_->sum(0), model());
+  if (!statistics.empty()) model().apply_statistics(statistics);
+  return share_tied_weights();
+}
+
+Status Pipeline::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
+  return lane_.run([&](std::int32_t) -> Status {
+    for (const std::size_t chunk : my_chunks_)
+      for (const data::SliceBatch& slice : batch.slices)
+        if (slice.samples > 0)
+          MUSTER_TRY(
+              evaluate(chunk, slice, by_slice[static_cast<std::size_t>(to_int(slice.slice))]));
+    return links_->finish();
+  });
+}
+
+Status Pipeline::evaluate(std::size_t chunk, const data::SliceBatch& slice,
+                          EvaluationTotals& totals) {
+  const at::NoGradGuard no_grad;
+  const Examples examples = examples_of(slice);
+  const auto number = static_cast<std::size_t>(to_int(slice.slice));
+  const auto kind = [&](std::size_t from) {
+    return TensorKind{kEvaluation + stream_of(from, false), slice.samples};
+  };
+  at::Tensor input = examples.inputs;
+  if (chunk > 0) {
+    MUSTER_ASSIGN(input, take(chunk - 1, kind(chunk - 1), number));
+  }
+  at::Tensor output = stage_->infer(local(chunk), input);
+  if (chunk < last_chunk()) {
+    give(chunk + 1, kind(chunk), number, std::move(output));
+    return ok();
+  }
+  const models::LossSum loss = model().evaluation_loss_sum(output, examples.targets);
+  totals.loss += loss.sum.item<double>();
+  totals.correct += loss.correct.item<double>();
+  totals.targets += static_cast<double>(loss.targets);
+  return ok();
+}
+
+Result<EvaluationTotals> Pipeline::combine(std::span<const EvaluationTotals> by_slice) {
+  return combine_totals(*communicator_, by_slice, options_.op);
+}
+
+std::vector<StateSlice> Pipeline::model_state() {
+  std::vector<NamedTensor> state;
+  for (const std::size_t p : stage_->owned()) {
+    const models::Parameter& parameter = model().parameters()[p];
+    state.push_back({parameter.name, view_over(parameter.tensor)});
+  }
+  for (const models::Statistic& statistic : model().statistics())
+    state.push_back({statistic.name, view_over(statistic.tensor)});
+  return whole_slices(state);
+}
+
+std::vector<StateSlice> Pipeline::optimizer_state() {
+  std::vector<NamedTensor> state;
+  for (const optim::StateTensor& tensor : optimizer_->state())
+    state.push_back({tensor.name, view_over(tensor.tensor)});
+  return whole_slices(state);
+}
+
+Result<State> Pipeline::gather_state(Rank to) {
+  comm::OpOptions op = options_.op;
+  op.label = "state";
+  MUSTER_ASSIGN(auto model, gathered_model_.gather(*communicator_, model_state(), to, op));
+  MUSTER_ASSIGN(auto optimizer,
+                gathered_optimizer_.gather(*communicator_, optimizer_state(), to, op));
+  sort_by_owner(state_names_, model);
+  sort_by_owner(parameter_names_, optimizer);
+  return State{std::move(model), std::move(optimizer)};
+}
+
+std::uint64_t Pipeline::optimizer_bytes(std::int32_t) {
+  std::uint64_t bytes = 0;
+  for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
+  return bytes;
+}
+
+void Pipeline::fall_behind() { MUSTER_CHECK(false, "stages are not given to newcomers"); }
+
+Status Pipeline::warm_up(const data::StepBatch&) {
+  return fail(ErrorCode::kUnsupported, "[parallel/pipeline] nobody joins a pipeline");
+}
+
+}  // namespace muster::parallel

@@ -1,0 +1,152 @@
+#pragma once
+// Pipeline parallelism: the model's blocks lie on stages, micro-batches run through them one behind
+// the other, in an order that a schedule says (GPipe: Huang et al. 2019; 1F1B: PipeDream-flush,
+// Narayanan et al. 2021). A slice of the global batch is a micro-batch (or several, see
+// micro_batch_size), so the sums follow the same fixed tree as everywhere and the bits are those
+// of plain data parallelism.
+//
+// The ranks are replicas · stages, the stages of a replica next to each other. Slices go to
+// replicas; all ranks of one are given its slices. The stages' gradients are summed over replicas.
+// A rank that dies takes its blocks with it, so the membership is fixed. One thread.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/layout/pipeline/make.h"
+#include "muster/optim/optimizer.h"
+#include "muster/parallel/gather_state.h"
+#include "muster/parallel/gradient_exchange.h"
+#include "muster/parallel/lanes.h"
+#include "muster/parallel/model_strategy.h"
+#include "muster/parallel/pipeline/stage_links.h"
+#include "muster/parallel/pipeline/stage_model.h"
+#include "muster/parallel/unit_passes.h"
+
+namespace muster::parallel {
+
+struct PipelineOptions {
+  layout::PipelineOptions schedule;  // with any number of micro-batches
+  layout::Partition chunks;          // of the model's blocks
+  PassOptions passes;
+  double max_grad_norm = 0;  // 0: no clipping
+  BucketSizes bucket_sizes{256 << 10, 1 << 20};
+  comm::OpOptions op = {};
+};
+
+class Pipeline final : public ModelStrategy {
+ public:
+  using CreateOptimizer = std::function<Result<std::unique_ptr<optim::Optimizer>>(
+      std::vector<optim::OptimizedParameter>)>;
+
+  // kInvalid where the schedule cannot be made, or has another number of chunks than the options.
+  // `whole`: not initialised; this rank takes its blocks and initialises those from `seed`.
+  static Result<std::unique_ptr<Pipeline>> create(const models::Model& whole, std::uint64_t seed,
+                                                  const CreateOptimizer& create_optimizer,
+                                                  PipelineOptions options, const comm::Group& group,
+                                                  Clock& clock);
+
+  Result<StepReport> step(const StepInput& input) override;
+  // Another rank or number of ranks than at create(): kUnavailable. owners[i] is the first rank of
+  // the replica that computes slice i.
+  Status enter(std::shared_ptr<comm::Communicator> communicator,
+               const comm::LeafOwners& owners) override;
+  std::optional<Step> kept() const override { return std::nullopt; }
+  std::int32_t ranks_per_replica() const override { return stages(); }
+
+  // Nobody joins beside the training.
+  void fall_behind() override;
+  bool behind() const noexcept override { return false; }
+  Status catch_up() override { return ok(); }
+  Status warm_up(const data::StepBatch& batch) override;
+
+  Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override;
+  Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) override;
+
+  std::vector<StateSlice> model_state() override;
+  std::vector<StateSlice> optimizer_state() override;
+  Result<State> gather_state(Rank to) override;
+  std::vector<StateSlice> replicated_state() override { return {}; }
+  bool holds_all() const override { return stages() == 1; }
+  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+
+  models::Model& model() const noexcept override { return stage_->model(); }
+  std::int64_t parameter_count() const override { return parameter_count_; }
+  std::uint64_t optimizer_bytes(std::int32_t ranks) override;
+  std::int32_t lanes() const noexcept override { return 1; }
+
+ private:
+  struct MicroBatch {
+    UnitPass unit;
+    std::vector<float> notes;
+    StageModel::Loss loss;
+  };
+  // Weights that a block uses and a block of another stage owns.
+  struct Tie {
+    std::string parameter;
+    std::size_t owner = 0;  // both as chunks
+    std::size_t borrower = 0;
+  };
+  Pipeline(PipelineOptions options, const comm::Group& group, Clock& clock);
+  Status build(const models::Model& whole, std::uint64_t seed, const CreateOptimizer& create);
+  Status find_ties(const models::Model& whole);
+  std::size_t chunk_of(std::size_t block) const;
+  std::int32_t stages() const noexcept { return options_.schedule.stages; }
+  layout::Stage stage_of(std::size_t chunk) const { return stage_of_.at(chunk); }
+  Rank rank_of(std::size_t chunk) const;  // of this replica
+  bool is_mine(std::size_t chunk) const { return rank_of(chunk) == group_.rank; }
+  std::size_t local(std::size_t chunk) const;  // among this rank's
+  std::size_t last_chunk() const noexcept { return options_.chunks.size() - 1; }
+  std::size_t index_of(const std::string& parameter) const;  // in this rank's part
+  void lay_over_sums();
+
+  std::vector<MicroBatch> micro_batches(const StepInput& input);
+  Status run(std::vector<MicroBatch>& batches);
+  bool expect(const layout::Action& action, const std::vector<MicroBatch>& batches);
+  Status forward(std::size_t chunk, std::size_t micro, MicroBatch& batch);
+  Status backward(std::size_t chunk, std::size_t micro, MicroBatch& batch);
+  Result<at::Tensor> take(std::size_t from, TensorKind kind, std::size_t micro);
+  void give(std::size_t to, TensorKind kind, std::size_t micro, at::Tensor tensor);
+  Status take_tied(std::size_t chunk, std::size_t micro);
+  void give_tied(std::size_t chunk, std::size_t micro);
+  Status share_tied_weights();
+  Status evaluate(std::size_t chunk, const data::SliceBatch& slice, EvaluationTotals& totals);
+
+  Result<std::vector<double>> total_up(const StepInput& input, StepReport& report);
+  Status update(double learning_rate, double divisor);
+
+  const PipelineOptions options_;
+  const comm::Group group_;
+  const layout::Stage own_stage_;
+  std::vector<layout::Stage> stage_of_;  // by chunk
+  Clock& clock_;
+  LanePool lane_{1};
+  std::vector<std::string> parameter_names_;  // of the whole model, in its order
+  std::vector<std::string> state_names_;      // the same, then statistics
+  std::int64_t parameter_count_ = 0;
+  std::vector<std::size_t> my_chunks_;
+  std::unique_ptr<StageModel> stage_;
+  std::vector<Tie> ties_;  // of the whole model, alike on every rank
+  std::unique_ptr<optim::Optimizer> optimizer_;
+
+  // Of the present generation:
+  std::shared_ptr<comm::Communicator> communicator_;  // of all ranks
+  std::shared_ptr<comm::Communicator> replicas_;      // of those with the same blocks
+  std::unique_ptr<StageLinks> links_;
+  std::unique_ptr<GradientExchange> exchange_;
+  std::vector<at::Tensor> gradients_;  // over the exchange's sums, by owned parameter
+  std::map<std::pair<std::uint32_t, std::size_t>, at::Tensor> here_;  // between own chunks
+  struct Busy {
+    Duration forward{};
+    Duration backward{};
+  } busy_;                                             // in this step
+  GatheredState gathered_model_, gathered_optimizer_;  // until the next update
+};
+
+}  // namespace muster::parallel

@@ -1,0 +1,180 @@
+// A pipeline has the bits of plain data parallelism, whatever the stages, replicas and schedule.
+#include "muster/parallel/pipeline/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "muster/base/hash.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/models/create.h"
+#include "muster/parallel/data_parallel.h"
+#include "muster/parallel/testing/toy_batch.h"
+
+namespace muster::parallel {
+namespace {
+
+constexpr std::uint64_t kSeed = 5;
+
+struct Recipe {
+  std::string name;
+  models::ModelSpec model;
+  std::vector<std::int32_t> cuts;  // blocks of each chunk
+  std::int32_t replicas = 1;
+  std::int32_t chunks = 1;  // of each stage
+  std::int64_t micro_batch_size = 0;
+  layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
+  Batch::Content content = Batch::Content::kImages;
+};
+std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
+void PrintTo(const Recipe& recipe, std::ostream* os) { *os << recipe.name; }
+
+Result<std::unique_ptr<optim::Optimizer>> adamw(std::vector<optim::OptimizedParameter> parameters) {
+  return optim::create_optimizer(optim::AdamWSpec{.weight_decay = 0.1}, std::move(parameters));
+}
+
+struct Outcome {
+  std::string model, optimizer;
+  double grad_norm = 0, loss = 0, evaluation = 0;
+};
+
+std::string hash_of(const std::vector<StateSlice>& state) {
+  Sha256 hash;
+  for (const StateSlice& slice : state) {
+    hash.update(std::as_bytes(std::span(slice.name)));
+    hash.update(slice.tensor.bytes);
+  }
+  return to_hex(hash.finish());
+}
+
+// Three steps, the last of a short batch with an empty slice, and an evaluation.
+Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator,
+              Batch::Content content) {
+  const comm::Group group = communicator->group();
+  const std::int32_t width = strategy.ranks_per_replica();
+  comm::LeafOwners owners = comm::even_owners(kSlices, group.size / width);
+  for (Rank& owner : owners) owner = Rank{to_int(owner) * width};
+  const Rank leader{to_int(group.rank) / width * width};
+  const auto entered = strategy.enter(communicator, owners);
+  EXPECT_TRUE(entered) << (entered ? "" : entered.error().message);
+  Outcome outcome;
+  for (const std::int64_t samples : {40, 33, 7}) {
+    const Batch batch(samples, slices_of(owners, leader), 3, content);
+    const auto report = strategy.step({.batch = batch.step,
+                                       .step = Step{samples},
+                                       .learning_rate = 0.01,
+                                       .flags = {},
+                                       .before_update = {}});
+    EXPECT_TRUE(report) << (report ? "" : report.error().message);
+    if (!report) return outcome;
+    outcome.grad_norm = report->grad_norm;
+    outcome.loss = report->loss;
+  }
+  const Batch batch(21, slices_of(owners, leader), 4, content);
+  std::vector<EvaluationTotals> by_slice(kSlices);
+  EXPECT_TRUE(strategy.evaluate(batch.step, by_slice));
+  outcome.evaluation = strategy.combine(by_slice)->loss;
+  auto state = strategy.gather_state(Rank{0});
+  EXPECT_TRUE(state) << (state ? "" : state.error().message);
+  if (!state) return outcome;
+  outcome.model = hash_of(state->model);
+  outcome.optimizer = hash_of(state->optimizer);
+  return outcome;
+}
+
+Outcome train_plain(const Recipe& recipe) {
+  auto model = *models::create_model(recipe.model);
+  model->initialize(kSeed);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& parameter : model->parameters())
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
+  DataParallel strategy(std::move(model), *adamw(std::move(parameters)),
+                        {.virtual_workers = kSlices,
+                         .micro_batch_size = recipe.micro_batch_size,
+                         .max_grad_norm = 0.5,
+                         .seed = kSeed},
+                        system_clock());
+  return train(strategy, comm::create_loopback(1).front(), recipe.content);
+}
+
+std::vector<Outcome> train_pipeline(const Recipe& recipe) {
+  const auto stages = static_cast<std::int32_t>(recipe.cuts.size()) / recipe.chunks;
+  const std::int32_t size = stages * recipe.replicas;
+  const auto communicators = comm::create_loopback(size);
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < outcomes.size(); ++r)
+    ranks.emplace_back([&, r] {
+      const auto whole = *models::create_model(recipe.model);
+      PipelineOptions options;
+      options.schedule.kind = recipe.schedule;
+      options.schedule.stages = stages;
+      options.schedule.chunks_per_stage = recipe.chunks;
+      const auto blocks = std::accumulate(recipe.cuts.begin(), recipe.cuts.end(), 0);
+      const auto chunks = static_cast<std::int32_t>(recipe.cuts.size());
+      options.chunks = *layout::partition_by_hand(recipe.cuts, {blocks, chunks});
+      options.passes = {recipe.micro_batch_size, kSeed};
+      options.max_grad_norm = 0.5;
+      auto pipeline = Pipeline::create(*whole, kSeed, adamw, options, communicators[r]->group(),
+                                       system_clock());
+      ASSERT_TRUE(pipeline) << pipeline.error().message;
+      outcomes[r] = train(**pipeline, communicators[r], recipe.content);
+    });
+  ranks.clear();
+  return outcomes;
+}
+
+class PipelineBits : public testing::TestWithParam<Recipe> {};
+
+TEST_P(PipelineBits, AreThoseOfPlainDataParallelism) {
+  const Outcome plain = train_plain(GetParam());
+  const std::vector<Outcome> ranks = train_pipeline(GetParam());
+  EXPECT_EQ(ranks.front().model, plain.model);
+  EXPECT_EQ(ranks.front().optimizer, plain.optimizer);
+  for (const Outcome& rank : ranks) {
+    EXPECT_EQ(rank.grad_norm, plain.grad_norm);
+    EXPECT_EQ(rank.loss, plain.loss);
+    EXPECT_EQ(rank.evaluation, plain.evaluation);
+  }
+}
+
+models::ResNetSpec resnet() {
+  return {.input_channels = 1, .channels = {8, 16}, .blocks_per_stage = 1, .dropout = 0.2};
+}
+models::MlpSpec mlp() { return {.inputs = 64, .hidden = {32, 24, 16}, .dropout = 0.1}; }
+
+models::GptSpec gpt(bool tied) {
+  return {.vocabulary = 64,
+          .context = kContext,
+          .width = 16,
+          .layers = 3,
+          .heads = 2,
+          .dropout = 0.1,
+          .tied_head = tied};
+}
+
+using layout::PipelineKind;
+constexpr auto kInterleaved = PipelineKind::kInterleaved;
+constexpr auto kTokenBatches = Batch::Content::kTokens;
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, PipelineBits,
+    testing::Values(
+        Recipe{"mlp_1", mlp(), {4}}, Recipe{"mlp_2", mlp(), {1, 3}},
+        Recipe{"mlp_4", mlp(), {1, 1, 1, 1}}, Recipe{"mlp_2x2", mlp(), {2, 2}, 2},
+        Recipe{"mlp_2x3", mlp(), {2, 2}, 3},
+        Recipe{"mlp_gpipe", mlp(), {2, 1, 1}, 1, 1, 2, PipelineKind::kGPipe},
+        Recipe{"resnet_2", resnet(), {2, 2}}, Recipe{"resnet_3", resnet(), {1, 1, 2}},
+        Recipe{"resnet_chunks", resnet(), {1, 1, 1, 1}, 1, 2, 0, kInterleaved},
+        Recipe{"gpt_2", gpt(false), {2, 3}, 1, 1, 0, PipelineKind::k1F1B, kTokenBatches},
+        Recipe{"gpt_tied", gpt(true), {2, 1, 2}, 2, 1, 3, PipelineKind::k1F1B, kTokenBatches},
+        Recipe{"gpt_tied_chunks", gpt(true), {1, 1, 2, 1}, 1, 2, 0, kInterleaved, kTokenBatches},
+        Recipe{"gpt_tied_alone", gpt(true), {2, 3}, 1, 2, 0, kInterleaved, kTokenBatches}),
+    name_of);
+
+}  // namespace
+}  // namespace muster::parallel

@@ -1,0 +1,117 @@
+#include "muster/parallel/pipeline/stage_links.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+// Streams of tensors, and those of their layouts.
+constexpr std::uint32_t kTensors = 0x10000;
+constexpr std::uint32_t kLayouts = 0x20000;
+
+// The memory of a dense tensor, in whatever order its strides have it.
+TensorView bytes_of(const at::Tensor& tensor) {
+  auto* data = static_cast<std::byte*>(tensor.data_ptr());
+  const std::span<std::byte> bytes(data, tensor.nbytes());
+  return {DType::kU8, {static_cast<std::int64_t>(bytes.size())}, bytes};
+}
+
+}  // namespace
+
+StageLinks::Layout StageLinks::layout_of(const at::Tensor& tensor) {
+  const auto axes = static_cast<std::size_t>(tensor.dim());
+  MUSTER_CHECK(axes <= kMostAxes, "an activation has at most 6 axes");
+  Layout layout{};
+  layout[0] = static_cast<std::int64_t>(tensor.scalar_type());
+  layout[1] = tensor.dim();
+  std::ranges::copy(tensor.sizes(), layout.begin() + 2);
+  std::ranges::copy(tensor.strides(), layout.begin() + 2 + kMostAxes);
+  return layout;
+}
+
+at::Tensor StageLinks::tensor_of(const Layout& layout) {
+  const auto axes = static_cast<std::size_t>(layout[1]);
+  const at::IntArrayRef sizes(layout.data() + 2, axes);
+  const at::IntArrayRef strides(layout.data() + 2 + kMostAxes, axes);
+  return at::empty_strided(sizes, strides,
+                           at::TensorOptions(static_cast<at::ScalarType>(layout[0])));
+}
+
+void StageLinks::send(Rank to, TensorKind kind, at::Tensor tensor) {
+  while (!sending_.empty() && sending_.front().done() && sending_.front().wait())
+    sending_.pop_front();
+  if (!tensor.is_non_overlapping_and_dense()) tensor = tensor.contiguous();
+  const Layout layout = layout_of(tensor);
+  const auto [known, fresh] = sent_.emplace(Key{to, kind}, layout);
+  MUSTER_CHECK(known->second == layout, "tensors of one kind have one layout");
+  if (fresh) {
+    const auto words = std::make_shared<Layout>(layout);
+    submit_send(view_of(std::span<std::int64_t>(*words)), to, kLayouts | kind.stream, "layout",
+                words);
+  }
+  const TensorView bytes = bytes_of(tensor);
+  submit_send(bytes, to, kTensors | kind.stream, "activation",
+              std::make_shared<at::Tensor>(std::move(tensor)));
+}
+
+// The operation keeps its memory, whatever becomes of this object.
+void StageLinks::submit_send(TensorView view, Rank to, std::uint32_t tag, const char* what,
+                             std::shared_ptr<void> memory) {
+  sending_.push_back(communicator_->submit(comm::Send{std::move(view), to, tag}, op_for(what)));
+  sending_.back().on_done([memory = std::move(memory)](const Status&) {});
+}
+
+bool StageLinks::expect(Rank from, TensorKind kind) {
+  const auto known = received_.find({from, kind});
+  if (known == received_.end()) return false;
+  at::Tensor tensor = tensor_of(known->second);
+  auto work = communicator_->submit(comm::Recv{bytes_of(tensor), from, kTensors | kind.stream},
+                                    op_for("activation"));
+  work.on_done([tensor](const Status&) {});  // as in submit_send()
+  receiving_[{from, kind.stream}].push_back({kind, std::move(tensor), std::move(work)});
+  return true;
+}
+
+Result<at::Tensor> StageLinks::recv(Rank from, TensorKind kind) {
+  auto& stream = receiving_[{from, kind.stream}];
+  if (stream.empty() && !expect(from, kind)) {
+    MUSTER_ASSIGN(const Layout layout, receive_layout(from, kind));
+    received_.emplace(Key{from, kind}, layout);
+    expect(from, kind);
+  }
+  Receiving next = std::move(stream.front());
+  stream.pop_front();
+  MUSTER_CHECK(next.kind == kind, "tensors arrive in the order in which they are expected");
+  MUSTER_TRY(next.work.wait());
+  return next.tensor;
+}
+
+Result<StageLinks::Layout> StageLinks::receive_layout(Rank from, TensorKind kind) {
+  const auto layout = std::make_shared<Layout>();
+  const auto work = communicator_->submit(
+      comm::Recv{view_of(std::span<std::int64_t>(*layout)), from, kLayouts | kind.stream},
+      op_for("layout"));
+  work.on_done([layout](const Status&) {});
+  MUSTER_TRY(work.wait());
+  return *layout;
+}
+
+Status StageLinks::finish() {
+  const std::vector<comm::Work> works(sending_.begin(), sending_.end());
+  sending_.clear();
+  return comm::wait_for_all(works);
+}
+
+comm::OpOptions StageLinks::op_for(const char* what) const {
+  comm::OpOptions op = op_;
+  op.label = what;
+  return op;
+}
+
+}  // namespace muster::parallel
