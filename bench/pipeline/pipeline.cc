@@ -1,0 +1,196 @@
+// pipeline SCHEDULE STAGES CHUNKS MICRO_BATCHES STEPS: a model of STAGES · CHUNKS blocks that sleep
+// (60 ms forward, 120 ms backward, for the blocks of a stage together), so that more stages than
+// cores can be measured. Strategy, schedule and messages are the real ones. Prints as JSON the
+// median milliseconds of a step, what the simulated schedule takes with these costs, the share of a
+// stage's time that is bubble in both, and a hash of the weights.
+#include "muster/parallel/pipeline/pipeline.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "muster/base/hash.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/layout/pipeline/times.h"
+#include "muster/models/layers.h"
+
+namespace muster {
+namespace {
+
+constexpr std::int64_t kWidth = 16;
+constexpr auto kForward = std::chrono::milliseconds(60);
+constexpr auto kBackward = std::chrono::milliseconds(120);
+
+class Sleep final : public torch::autograd::Function<Sleep> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            std::int64_t blocks) {
+    context->saved_data["blocks"] = blocks;
+    std::this_thread::sleep_for(kForward / blocks);
+    return input.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    std::this_thread::sleep_for(kBackward / context->saved_data["blocks"].toInt());
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+class SleepingBlock final : public models::Block {
+ public:
+  explicit SleepingBlock(std::int64_t blocks)
+      : blocks_(blocks), linear_(*this, "linear", {.in = kWidth, .out = kWidth, .init = {}}) {}
+  at::Tensor forward(at::Tensor input, models::PassContext&) override {
+    return linear_(Sleep::apply(input, blocks_));
+  }
+
+ private:
+  std::int64_t blocks_;  // of a stage
+  models::Linear linear_;
+};
+
+struct Run {
+  layout::PipelineOptions schedule;
+  std::int32_t steps = 1;
+
+  std::int32_t chunks() const { return schedule.stages * *schedule.chunks_per_stage; }
+};
+
+models::Model sleeping_model(const Run& run) {
+  return models::Model("sleeping", [run] {
+    std::vector<models::NamedBlock> blocks;
+    for (std::int32_t b = 0; b < run.chunks(); ++b)
+      blocks.push_back({fmt::format("block{}", b),
+                        std::make_shared<SleepingBlock>(*run.schedule.chunks_per_stage)});
+    return blocks;
+  });
+}
+
+// A micro-batch is one sample.
+struct Samples {
+  explicit Samples(std::int32_t count) : inputs(static_cast<std::size_t>(count) * kWidth) {
+    step.samples = count;
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(i % 7) - 3;
+    for (std::int32_t s = 0; s < count; ++s)
+      step.slices.push_back(
+          {.slice = SliceIndex{s},
+           .positions = {s, s + 1},
+           .samples = 1,
+           .fields = {{"image",
+                       {DType::kF32,
+                        {1, kWidth},
+                        std::as_writable_bytes(std::span(inputs).subspan(
+                            static_cast<std::size_t>(s) * kWidth, kWidth))}},
+                      {"label", {DType::kI64, {1}, std::as_writable_bytes(std::span(label))}}},
+           .storage = nullptr});
+  }
+  std::vector<float> inputs;
+  std::vector<std::int64_t> label{3};
+  data::StepBatch step;
+};
+
+struct Measured {
+  std::vector<double> steps;  // milliseconds
+  std::string hash;
+};
+
+template <class T>
+T checked(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+Measured train(const Run& run, std::shared_ptr<comm::Communicator> communicator) {
+  const auto create = [](std::vector<optim::OptimizedParameter> parameters) {
+    return optim::create_optimizer(optim::SgdSpec{}, std::move(parameters));
+  };
+  parallel::PipelineOptions options;
+  options.schedule = run.schedule;
+  for (std::int32_t chunk = 0; chunk < run.chunks(); ++chunk)
+    options.chunks.push_back({chunk, chunk + 1});
+  const auto strategy = checked(parallel::Pipeline::create(sleeping_model(run), 1, create, options,
+                                                           communicator->group(), system_clock()));
+  const comm::LeafOwners owners(static_cast<std::size_t>(run.schedule.micro_batches), Rank{0});
+  if (const Status entered = strategy->enter(communicator, owners); !entered)
+    throw std::runtime_error(entered.error().message);
+  Samples samples(run.schedule.micro_batches);
+  Measured measured;
+  for (std::int32_t step = 1; step <= run.steps; ++step) {
+    (void)communicator->submit(comm::Barrier{}, {}).wait();
+    const TimePoint began = system_clock().now();
+    checked(strategy->step({.batch = samples.step,
+                            .step = Step{step},
+                            .learning_rate = 0.01,
+                            .flags = {},
+                            .before_update = {}}));
+    const std::chrono::duration<double, std::milli> took = system_clock().now() - began;
+    measured.steps.push_back(took.count());
+  }
+  const auto state = checked(strategy->gather_state(Rank{0}));
+  Sha256 hash;
+  for (const TensorSlice& slice : state.model) hash.update(slice.tensor.bytes);
+  measured.hash = to_hex(hash.finish());
+  return measured;
+}
+
+Measured train_all(const Run& run) {
+  const auto communicators = comm::create_loopback(run.schedule.stages);
+  std::vector<Measured> measured(communicators.size());
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < communicators.size(); ++r)
+    ranks.emplace_back([&, r] { measured[r] = train(run, communicators[r]); });
+  ranks.clear();
+  std::ranges::sort(measured.front().steps);
+  return measured.front();
+}
+
+double simulated(const Run& run) {
+  const layout::ChunkCost model{.forward = kForward * run.schedule.stages,
+                                .backward_input = kBackward / 2 * run.schedule.stages,
+                                .backward_weight = kBackward / 2 * run.schedule.stages};
+  const auto schedule = checked(layout::make_schedule(run.schedule));
+  const auto times = checked(layout::play(schedule, layout::equal_costs(model, run.chunks())));
+  return std::chrono::duration<double, std::milli>(layout::makespan(times)).count();
+}
+
+int main_of(const std::vector<std::string>& words) {
+  if (words.size() != 6) {
+    fmt::print(stderr, "usage: pipeline SCHEDULE STAGES CHUNKS MICRO_BATCHES STEPS\n");
+    return 2;
+  }
+  Run run;
+  run.schedule.kind = checked(layout::pipeline_kind_from_string(words[1]));
+  run.schedule.stages = std::stoi(words[2]);
+  run.schedule.chunks_per_stage = std::stoi(words[3]);
+  run.schedule.micro_batches = std::stoi(words[4]);
+  run.steps = std::stoi(words[5]);
+  const Measured measured = train_all(run);
+  const double busy = std::chrono::duration<double, std::milli>(kForward + kBackward).count() *
+                      run.schedule.micro_batches;
+  const double step = measured.steps[measured.steps.size() / 2], ideal = simulated(run);
+  fmt::print(
+      "{{\"step_ms\": {:.2f}, \"simulated_ms\": {:.2f}, \"bubble\": {:.4f}, "
+      "\"simulated_bubble\": {:.4f}, \"weights\": \"{}\"}}\n",
+      step, ideal, 1 - busy / step, 1 - busy / ideal, measured.hash);
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int count, char** words) {
+  at::set_num_threads(1);
+  try {
+    return muster::main_of({words, words + count});
+  } catch (const std::exception& why) {
+    fmt::print(stderr, "{}\n", why.what());
+    return 1;
+  }
+}
