@@ -112,7 +112,7 @@ struct TrainingSpec {
 struct StrategySpec {
   StrategyType type = StrategyType::kData;
   // pipeline:
-  std::int64_t stages = 0;  // of a replica; 0 in a job file: as many as workers
+  std::int64_t stages = 1;  // of a replica; where a job does not say, as many as workers
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   std::int64_t chunks_per_stage = 1;
   std::vector<std::int64_t> blocks;  // of each chunk, in order; empty: by measured cost
