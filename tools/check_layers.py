@@ -11,8 +11,8 @@ from pathlib import Path
 from sources import ROOT, cpp_files, finish, includes, is_test
 
 # Layer -> what it may include: layers, or single headers of a layer. Lowest first.
-WITHOUT_TORCH = ("base", "net", "storage", "observe", "job", "layout", "cluster", "comm", "data",
-                 "checkpoint")
+LOWER = ("base", "net", "storage", "observe", "job", "layout", "cluster", "comm", "data", "checkpoint")
+WITHOUT_TORCH = (*LOWER, "plan")
 LAYERS = {
     "base": (),
     "net": ("base",),
@@ -27,7 +27,8 @@ LAYERS = {
     "models": ("base",),
     "optim": ("base",),
     "parallel": ("comm", "layout", "optim", "models", "data/batch.h", "observe", "base"),
-    "train": (*WITHOUT_TORCH, "models", "optim", "parallel"),
+    "plan": ("layout", "base"),
+    "train": (*LOWER, "models", "optim", "parallel"),
     "app": (*WITHOUT_TORCH, "models", "optim", "parallel", "train"),
     "cli": (*WITHOUT_TORCH, "app"),
 }

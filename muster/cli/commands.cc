@@ -6,6 +6,7 @@
 #include "muster/cli/debug_command.h"
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
+#include "muster/cli/plan_command.h"
 #include "muster/cli/train_command.h"
 #include "muster/cli/validate_command.h"
 #include "muster/cli/worker_command.h"
@@ -16,6 +17,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_train_command(app, context);
   add_worker_command(app, context);
   add_validate_command(app, context);
+  add_plan_command(app, context);
   add_checkpoint_command(app, context);
   add_data_command(app, context);
   add_debug_command(app, context);

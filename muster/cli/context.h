@@ -29,7 +29,8 @@ struct Context {
 
   LogFormat log = LogFormat::kText;  // --log
   std::function<ExitCode()> action =
-      {};  // what the command line asks for; a command's callback sets it
+      {};              // what the command line asks for; a command's callback sets it
+  int out_width = 80;  // columns
 
   bool colour(bool terminal) const;  // NO_COLOR, CI and TERM=dumb are honoured
   bool live() const;                 // whether one redrawn line can be shown on stderr

@@ -177,7 +177,7 @@ TEST(ChunkCosts, AddUpBlocks) {
 
 TEST(TiedBlocks, AreCopiedWhereTheirStagesDiffer) {
   const Partition partition = {{0, 2}, {2, 4}, {4, 5}, {5, 7}};
-  const TiedBlocks embedding{"embedding.weight", {0, 6}};
+  const TiedBlocks embedding{"embedding.weight", {6, 0}};
   EXPECT_EQ(holders_of(embedding, partition, round_robin_placement(4, 1)),
             (std::vector{Stage{0}, Stage{3}}));
   EXPECT_EQ(holders_of(embedding, partition, round_robin_placement(2, 2)),

@@ -1,4 +1,5 @@
 // muster: the command. Everything it touches is handed to it here.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -19,6 +20,12 @@ muster::Path own_path(const char* name) {
   return error ? muster::Path(name) : path;
 }
 
+// 80 where it is none, or does not say.
+int columns_of_terminal() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -35,7 +42,8 @@ int main(int argc, char** argv) {
                                ::isatty(STDOUT_FILENO) == 1,
                                ::isatty(STDERR_FILENO) == 1,
                                muster::LogFormat::kText,
-                               {}};
+                               {},
+                               columns_of_terminal()};
   try {
     return static_cast<int>(muster::cli::run({argv + 1, argv + argc}, context));
   } catch (const std::exception& fault) {

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "muster/cli/context.h"
+
+namespace CLI {
+class App;
+}
+
+namespace muster::cli {
+
+void add_plan_command(CLI::App& app, Context& context);
+
+}  // namespace muster::cli
