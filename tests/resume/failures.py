@@ -281,6 +281,7 @@ def two_launchers(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     process = runs.start(muster, job, "--workers", "2")
     run = runs.wait_for_step(process, folder, 30)
+    runs.wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint to resume from")
     code, output = runs.finish(runs.start(muster, job, "--resume"))
     expect(code, 3, output, str(run), "still training?")
     process.send_signal(signal.SIGTERM)
