@@ -33,6 +33,10 @@ std::string noun(FieldType type, const FieldRules& rules) {
       return "a list of whole numbers such as [128, 64]";
     case FieldType::kNumbers:
       return "a list of numbers such as [0.5, 0.25]";
+    case FieldType::kTexts:
+      return "a list of text such as [a, b]";
+    case FieldType::kGroups:
+      return "a list of mappings such as [{match: \"*.bias\", weight_decay: 0}]";
   }
   return {};
 }

@@ -27,6 +27,8 @@ enum class FieldType : std::uint8_t {
   kInterval,
   kIntegers,
   kNumbers,
+  kTexts,
+  kGroups,
 };
 
 // A field that means something only while another one has one of these values.

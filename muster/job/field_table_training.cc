@@ -56,6 +56,10 @@ std::vector<Field> batch_fields() {
             .unit = kShare,
             .min = 0,
             .below = 1}),
+      bind("training.freeze", in(&TrainingSpec::freeze),
+           {.doc = "Patterns for names of parameters that stay as they are, such as "
+                   "[\"embedding.*\"]: they get no gradient, no traffic, no optimizer state. `*` "
+                   "stands for any characters, `?` for one."}),
   };
 }
 
@@ -138,6 +142,10 @@ std::vector<Field> optimizer_fields() {
       bind("optimizer.decay_norm_and_bias", in(&OptimizerSpec::decay_norm_and_bias),
            {.doc = "Decay norms and biases (1-dimensional parameters) too; with lars and lamb, "
                    "scale their rates as well."}),
+      bind("optimizer.groups", in(&OptimizerSpec::groups),
+           {.doc = "Parameters with a learning rate (learning_rate_factor, times that of the "
+                   "others) or weight_decay of their own, by patterns for their names; the first "
+                   "group that matches a name has it."}),
   };
 }
 

@@ -218,6 +218,30 @@ Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>&
                   near.empty() ? near : fmt::format("did you mean `{}`?", near));
 }
 
+Complaint read_value(const YamlNode& node, const FieldRules&, ParameterGroup& value) {
+  if (node.kind != YamlNode::Kind::kMap)
+    return mismatch(node, "a mapping such as {match: \"*.bias\", weight_decay: 0}");
+  ParameterGroup read;
+  for (const auto& [key, item] : node.entries) {
+    Complaint complaint;
+    if (key.text == "match")
+      complaint = read_value(item, {}, read.match);
+    else if (key.text == "learning_rate_factor")
+      complaint = read_value(item, {.above = 0}, read.learning_rate_factor);
+    else if (key.text == "weight_decay")
+      complaint = read_value(item, {.min = 0}, read.weight_decay);
+    else
+      complaint = Diagnostic{key.place, fmt::format("unknown key `{}` of a group", key.text),
+                             "known are match, learning_rate_factor, weight_decay"};
+    if (complaint) return complaint;
+  }
+  if (read.match.empty())
+    return Diagnostic{node.place, "a group without `match`",
+                      "patterns for names of parameters, such as match: \"*.bias\""};
+  value = std::move(read);
+  return {};
+}
+
 Printed print_value(std::int64_t value) { return {fmt::format("{}", value), false}; }
 Printed print_value(std::uint64_t value) { return {fmt::format("{}", value), false}; }
 Printed print_value(double value) { return {fmt::format("{}", value), false}; }
@@ -226,5 +250,12 @@ Printed print_value(const std::string& value) { return {value, true}; }
 Printed print_value(Duration value) { return {to_string(value), true}; }
 Printed print_value(Bytes value) { return {to_string(value), true}; }
 Printed print_value(const Interval& value) { return {to_string(value), true}; }
+
+Printed print_value(const ParameterGroup& value) {
+  std::string text = fmt::format("{{\"match\": {}, \"learning_rate_factor\": {}",
+                                 print_value(value.match).text, value.learning_rate_factor);
+  if (value.weight_decay) text += fmt::format(", \"weight_decay\": {}", *value.weight_decay);
+  return {text + "}", false};
+}
 
 }  // namespace muster::job

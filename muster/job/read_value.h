@@ -4,6 +4,8 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "muster/base/units.h"
@@ -36,6 +38,10 @@ template <>
 inline constexpr FieldType kFieldType<std::vector<std::int64_t>> = FieldType::kIntegers;
 template <>
 inline constexpr FieldType kFieldType<std::vector<double>> = FieldType::kNumbers;
+template <>
+inline constexpr FieldType kFieldType<std::vector<std::string>> = FieldType::kTexts;
+template <>
+inline constexpr FieldType kFieldType<std::vector<ParameterGroup>> = FieldType::kGroups;
 template <class T>
 inline constexpr FieldType kFieldType<std::optional<T>> = kFieldType<T>;
 
@@ -50,6 +56,7 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, std::string&
 Complaint read_value(const YamlNode& node, const FieldRules& rules, Duration& value);
 Complaint read_value(const YamlNode& node, const FieldRules& rules, Bytes& value);
 Complaint read_value(const YamlNode& node, const FieldRules& rules, Interval& value);
+Complaint read_value(const YamlNode& node, const FieldRules& rules, ParameterGroup& value);
 
 Printed print_value(std::int64_t value);
 Printed print_value(std::uint64_t value);
@@ -59,6 +66,7 @@ Printed print_value(const std::string& value);
 Printed print_value(Duration value);
 Printed print_value(Bytes value);
 Printed print_value(const Interval& value);
+Printed print_value(const ParameterGroup& value);
 
 // The index of the choice that the node names.
 Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>& names,
@@ -96,8 +104,17 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, std::optiona
   return {};
 }
 
+// A text stands for a list of one.
 template <class T>
 Complaint read_value(const YamlNode& node, const FieldRules& rules, std::vector<T>& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (node.kind == YamlNode::Kind::kScalar) {
+      std::string only;
+      if (auto complaint = read_value(node, rules, only)) return complaint;
+      value = {std::move(only)};
+      return {};
+    }
+  }
   if (node.kind != YamlNode::Kind::kList) {
     return mismatch(node, expectation(kFieldType<std::vector<T>>, rules, {}));
   }
@@ -112,7 +129,7 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, std::vector<
 template <class T>
 Printed print_value(const std::vector<T>& value) {
   std::string text;
-  for (const auto& item : value) text += (text.empty() ? "" : ", ") + print_value(item).text;
+  for (const auto& item : value) text += (text.empty() ? "" : ", ") + to_json(print_value(item));
   return {"[" + text + "]", false};
 }
 

@@ -57,6 +57,22 @@ std::string interval_pattern(const FieldRules& rules) {
                      fmt::join(units, "|"));
 }
 
+// A text stands for a list of one.
+Json texts() {
+  return {{"anyOf", Json::array({Json{{"type", "string"}},
+                                 Json{{"type", "array"}, {"items", {{"type", "string"}}}}})}};
+}
+
+Json group() {
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"properties",
+           {{"match", texts()},
+            {"learning_rate_factor", {{"type", "number"}, {"exclusiveMinimum", 0}}},
+            {"weight_decay", {{"type", "number"}, {"minimum", 0}}}}},
+          {"required", Json::array({"match"})}};
+}
+
 Json value_schema(const Field& field) {
   switch (field.type) {
     case FieldType::kInteger:
@@ -79,6 +95,10 @@ Json value_schema(const Field& field) {
       return {{"type", "array"}, {"items", number("integer", field.rules)}};
     case FieldType::kNumbers:
       return {{"type", "array"}, {"items", number("number", field.rules)}};
+    case FieldType::kTexts:
+      return texts();
+    case FieldType::kGroups:
+      return {{"type", "array"}, {"items", group()}};
   }
   auto plain = number("number", field.rules);
   if (field.rules.unit != kShare) return plain;

@@ -105,8 +105,9 @@ struct TrainingSpec {
   TrainingMode mode = TrainingMode::kOrdered;
   std::optional<std::int64_t> lanes;  // unset: the cores of the worker
   Isa isa = Isa::kAuto;
-  double max_grad_norm = 0;    // 0: no clipping
-  double label_smoothing = 0;  // in training; evaluations take the plain loss
+  double max_grad_norm = 0;         // 0: no clipping
+  double label_smoothing = 0;       // in training; evaluations take the plain loss
+  std::vector<std::string> freeze;  // patterns (base/glob.h) for parameters that stay as they are
 };
 
 struct StrategySpec {
@@ -116,6 +117,13 @@ struct StrategySpec {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   std::int64_t chunks_per_stage = 1;
   std::vector<std::int64_t> blocks;  // of each chunk, in order; empty: by measured cost
+};
+
+// Parameters with a rate or a decay of their own: the first group that matches a name has it.
+struct ParameterGroup {
+  std::vector<std::string> match;  // patterns (base/glob.h) for names of parameters
+  double learning_rate_factor = 1;
+  std::optional<double> weight_decay;  // unset: as for the others
 };
 
 struct OptimizerSpec {
@@ -129,8 +137,8 @@ struct OptimizerSpec {
   double beta2 = 0.999;
   double epsilon = 1e-8;             // 1e-6 by default for lamb
   double trust_coefficient = 0.001;  // lars
-  bool decay_norm_and_bias =
-      false;  // whether decay and trust ratios touch 1-dimensional parameters
+  bool decay_norm_and_bias = false;  // decay and trust ratios for 1-dimensional parameters too
+  std::vector<ParameterGroup> groups;
 };
 
 struct ScheduleSpec {

@@ -85,29 +85,52 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
   };
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
+  model->freeze_as_in(*this);
   return model;
 }
 
 std::unique_ptr<Model> Model::replicate() const {
   auto replica = std::make_unique<Model>(family_, builder_, loss_);
   replica->train_with(training_loss_);
+  replica->freeze_as_in(*this);
   replica->share_storage_of(*this);
   return replica;
 }
 
 void Model::share_storage_of(const Model& other) {
   MUSTER_CHECK(parameters_.size() == other.parameters_.size() &&
+                   frozen_.size() == other.frozen_.size() &&
                    statistics_.size() == other.statistics_.size(),
                "the builder made another model of " + family_);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     parameters_[i].tensor.set_data(other.parameters_[i].tensor.detach());
+  for (std::size_t i = 0; i < frozen_.size(); ++i)
+    frozen_[i].tensor.set_data(other.frozen_[i].tensor.detach());
   for (std::size_t i = 0; i < statistics_.size(); ++i)
     statistics_[i].tensor.set_data(other.statistics_[i].tensor);
 }
 
+void Model::freeze(const std::function<bool(const Parameter&)>& chosen) {
+  const auto first = std::ranges::stable_partition(
+      parameters_, [&](const Parameter& parameter) { return !chosen(parameter); });
+  for (Parameter& parameter : first) {
+    parameter.tensor.set_requires_grad(false);
+    frozen_.push_back(std::move(parameter));
+  }
+  parameters_.erase(first.begin(), first.end());
+}
+
+void Model::freeze_as_in(const Model& other) {
+  freeze([&](const Parameter& parameter) {
+    return std::ranges::find(other.frozen_, parameter.name, &Parameter::name) !=
+           other.frozen_.end();
+  });
+}
+
 void Model::initialize(std::uint64_t seed) {
-  for (const auto& parameter : parameters_)
-    models::initialize(parameter.tensor, parameter.init, seed, parameter.name);
+  for (const auto* parameters : {&parameters_, &frozen_})
+    for (const auto& parameter : *parameters)
+      models::initialize(parameter.tensor, parameter.init, seed, parameter.name);
 }
 
 std::vector<torch::Tensor> Model::parameter_tensors() const {
@@ -126,6 +149,12 @@ void Model::apply_statistics(std::span<const torch::Tensor> merged, double momen
 }
 
 std::int64_t Model::parameter_count() const noexcept {
+  std::int64_t count = trained_count();
+  for (const auto& parameter : frozen_) count += parameter.tensor.numel();
+  return count;
+}
+
+std::int64_t Model::trained_count() const noexcept {
   std::int64_t count = 0;
   for (const auto& parameter : parameters_) count += parameter.tensor.numel();
   return count;
@@ -133,8 +162,10 @@ std::int64_t Model::parameter_count() const noexcept {
 
 std::string Model::describe() const {
   const auto count = parameter_count();
-  return fmt::format("{}: {} blocks, {} parameters ({:.1f} MiB), {} statistics", family_,
-                     blocks_.size(), count, static_cast<double>(count) * 4 / (1 << 20),
+  const std::string part =
+      frozen_.empty() ? "" : fmt::format(", {} of them trained", trained_count());
+  return fmt::format("{}: {} blocks, {} parameters ({:.1f} MiB){}, {} statistics", family_,
+                     blocks_.size(), count, static_cast<double>(count) * 4 / (1 << 20), part,
                      statistics_.size());
 }
 

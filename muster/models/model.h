@@ -75,13 +75,18 @@ class Model {
   // there as well, `borrowed`, after the parameters of the first block that uses it.
   std::unique_ptr<Model> part(const std::vector<std::size_t>& blocks) const;
 
+  // Takes the parameters for which `chosen` holds out of parameters(): they keep their values, get
+  // no gradient, and so have no part in reductions and optimizers. Before it is replicated or cut.
+  void freeze(const std::function<bool(const Parameter&)>& chosen);
+
   // Initial values of all parameters, keyed by (seed, name).
   void initialize(std::uint64_t seed);
 
   const std::vector<NamedBlock>& blocks() const noexcept { return blocks_; }
   const std::vector<Parameter>& parameters() const noexcept {
     return parameters_;
-  }  // forward order
+  }  // those that are trained, forward order
+  const std::vector<Parameter>& frozen() const noexcept { return frozen_; }  // forward order
   const std::vector<Statistic>& statistics() const noexcept {
     return statistics_;
   }                                                      // forward order
@@ -91,7 +96,8 @@ class Model {
   // what they pushed to PassContext::statistics, weighted by samples; same order as statistics().
   void apply_statistics(std::span<const torch::Tensor> merged, double momentum = 0.1);
 
-  std::int64_t parameter_count() const noexcept;
+  std::int64_t parameter_count() const noexcept;  // with frozen ones
+  std::int64_t trained_count() const noexcept;
   const std::string& family() const noexcept { return family_; }
   std::string describe() const;  // "resnet: 5 blocks, 77,754 parameters (0.3 MiB), 14 statistics"
 
@@ -99,6 +105,7 @@ class Model {
   void publish(const NamedBlock& named);
   void publish(const std::string& block, const BlockParameter& parameter);
   void share_storage_of(const Model& other);
+  void freeze_as_in(const Model& other);
 
   std::string family_;
   Builder builder_;
@@ -106,6 +113,7 @@ class Model {
   Loss training_loss_ = loss_;
   std::vector<NamedBlock> blocks_;
   std::vector<Parameter> parameters_;
+  std::vector<Parameter> frozen_;
   std::vector<Statistic> statistics_;
 };
 

@@ -238,6 +238,45 @@ TEST(Model, LanesTrainWithTheLossOfTheModel) {
                            cross_entropy_sum(logits, targets).sum));
 }
 
+TEST(Model, FrozenParametersKeepTheirPlaceButGetNoGradient) {
+  auto whole = create_model(MlpSpec{.inputs = 4, .hidden = {6, 5}}).value();
+  auto model = create_model(MlpSpec{.inputs = 4, .hidden = {6, 5}}).value();
+  model->freeze([](const Parameter& parameter) {
+    return parameter.name.starts_with("layer0") || parameter.name == "head.linear.bias";
+  });
+  whole->initialize(3);
+  model->initialize(3);
+  const auto names = [](const std::vector<Parameter>& parameters) {
+    std::vector<std::string> found;
+    for (const auto& parameter : parameters) found.push_back(parameter.name);
+    return found;
+  };
+  EXPECT_THAT(
+      names(model->parameters()),
+      testing::ElementsAre("layer1.linear.weight", "layer1.linear.bias", "head.linear.weight"));
+  EXPECT_THAT(
+      names(model->frozen()),
+      testing::ElementsAre("layer0.linear.weight", "layer0.linear.bias", "head.linear.bias"));
+  EXPECT_EQ(model->parameter_count(), whole->parameter_count());
+  EXPECT_EQ(model->trained_count(), 5 * 6 + 5 + 10 * 5);
+  EXPECT_THAT(model->describe(), testing::HasSubstr("125 parameters (0.0 MiB), 85 of them"));
+
+  const auto replica = model->replicate();
+  auto context = evaluating();
+  const auto input = torch::arange(8, torch::kFloat32).view({2, 4});
+  const auto output = replica->forward(input, context);
+  EXPECT_TRUE(torch::equal(output, whole->forward(input, context)));
+  output.sum().backward();
+  EXPECT_EQ(names(replica->frozen()), names(model->frozen()));
+  for (const auto& parameter : replica->frozen()) {
+    EXPECT_FALSE(parameter.tensor.requires_grad()) << parameter.name;
+    EXPECT_FALSE(parameter.tensor.grad().defined()) << parameter.name;
+  }
+  for (const auto& parameter : replica->parameters())
+    EXPECT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
+  EXPECT_EQ(replica->frozen()[0].tensor.data_ptr(), model->frozen()[0].tensor.data_ptr());
+}
+
 TEST(Model, RunsModulesOfLibtorch) {
   Model model("custom", [] {
     auto module = std::make_shared<torch::nn::LinearImpl>(4, 3);

@@ -7,10 +7,12 @@
 namespace muster::optim {
 
 AdamW::AdamW(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters)
-    : Optimizer(std::move(parameters)), spec_(spec), mean_(zeros()), variance_(zeros()) {}
+    : Optimizer(std::move(parameters), {spec.weight_decay, spec.decay_norms_and_biases}),
+      spec_(spec),
+      mean_(zeros()),
+      variance_(zeros()) {}
 
 void AdamW::update_group(const Group& group) {
-  const bool decays = group.decays || spec_.decay_norms_and_biases;
   std::vector<torch::Tensor> mean, variance;
   for (const auto i : group.index) {
     mean.push_back(mean_[i]);
@@ -19,7 +21,7 @@ void AdamW::update_group(const Group& group) {
   const auto step = torch::full({}, static_cast<double>(steps()), torch::kFloat32);
   const std::vector<torch::Tensor> all_steps(group.index.size(), step);
   at::_fused_adamw_(group.parameters, group.gradients, mean, variance, {}, all_steps,
-                    learning_rate(), spec_.beta1, spec_.beta2, decays ? spec_.weight_decay : 0,
+                    group.learning_rate, spec_.beta1, spec_.beta2, group.weight_decay,
                     spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
 }
 

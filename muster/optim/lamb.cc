@@ -42,7 +42,7 @@ void move_elements(std::span<T> weights, std::span<const T> direction, T rate) {
 }  // namespace
 
 Lamb::Lamb(const LambSpec& spec, std::vector<OptimizedParameter> parameters)
-    : NormScaled(std::move(parameters), spec.scale_norms_and_biases),
+    : NormScaled(std::move(parameters), spec.weight_decay, spec.scale_norms_and_biases),
       spec_(spec),
       mean_(zeros()),
       variance_(zeros()) {}
@@ -56,7 +56,7 @@ void Lamb::direct(std::size_t parameter, torch::Tensor& gradient) {
                         .rest1 = static_cast<T>(1 - spec_.beta1),
                         .rest2 = static_cast<T>(1 - spec_.beta2),
                         .epsilon = static_cast<T>(spec_.epsilon),
-                        .decay = static_cast<T>(scales(parameter) ? spec_.weight_decay : 0),
+                        .decay = static_cast<T>(weight_decay_of(parameter)),
                         .correction1 = static_cast<T>(1 - std::pow(spec_.beta1, step)),
                         .correction2 = static_cast<T>(std::sqrt(1 - std::pow(spec_.beta2, step)))};
     direct_elements(elements_of<T>(mean_[parameter]), elements_of<T>(variance_[parameter]),
@@ -65,7 +65,7 @@ void Lamb::direct(std::size_t parameter, torch::Tensor& gradient) {
   });
 }
 
-double Lamb::trust_ratio(double weight_norm, double direction_norm) const {
+double Lamb::trust_ratio(std::size_t, double weight_norm, double direction_norm) const {
   return weight_norm / direction_norm;
 }
 
@@ -73,7 +73,7 @@ void Lamb::move(std::size_t parameter, const torch::Tensor& direction, double tr
   with_elements(direction, [&](auto type) {
     using T = decltype(type);
     move_elements(elements_of<T>(parameters()[parameter].tensor), elements_of<const T>(direction),
-                  static_cast<T>(learning_rate() * trust));
+                  static_cast<T>(learning_rate_of(parameter) * trust));
   });
 }
 

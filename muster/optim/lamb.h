@@ -14,7 +14,8 @@ class Lamb final : public NormScaled {
 
  private:
   void direct(std::size_t parameter, torch::Tensor& gradient) override;
-  double trust_ratio(double weight_norm, double direction_norm) const override;
+  double trust_ratio(std::size_t parameter, double weight_norm,
+                     double direction_norm) const override;
   void move(std::size_t parameter, const torch::Tensor& direction, double trust) override;
 
   LambSpec spec_;

@@ -23,21 +23,22 @@ void step(std::span<T> weights, std::span<T> velocity, std::span<const T> gradie
 }  // namespace
 
 Lars::Lars(const LarsSpec& spec, std::vector<OptimizedParameter> parameters)
-    : NormScaled(std::move(parameters), spec.scale_norms_and_biases),
+    : NormScaled(std::move(parameters), spec.weight_decay, spec.scale_norms_and_biases),
       spec_(spec),
       momentum_(zeros()) {}
 
-double Lars::trust_ratio(double weight_norm, double gradient_norm) const {
-  return spec_.trust_coefficient * weight_norm / (gradient_norm + spec_.weight_decay * weight_norm);
+double Lars::trust_ratio(std::size_t parameter, double weight_norm, double gradient_norm) const {
+  return spec_.trust_coefficient * weight_norm /
+         (gradient_norm + weight_decay_of(parameter) * weight_norm);
 }
 
 void Lars::move(std::size_t parameter, const torch::Tensor& gradient, double trust) {
-  const double decay = scales(parameter) ? spec_.weight_decay : 0;
   with_elements(gradient, [&](auto type) {
     using T = decltype(type);
     step(elements_of<T>(parameters()[parameter].tensor), elements_of<T>(momentum_[parameter]),
          elements_of<const T>(gradient), static_cast<T>(spec_.momentum),
-         static_cast<T>(learning_rate() * trust), static_cast<T>(decay));
+         static_cast<T>(learning_rate_of(parameter) * trust),
+         static_cast<T>(weight_decay_of(parameter)));
   });
 }
 

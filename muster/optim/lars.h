@@ -14,7 +14,8 @@ class Lars final : public NormScaled {
 
  private:
   void direct(std::size_t, torch::Tensor&) override {}
-  double trust_ratio(double weight_norm, double gradient_norm) const override;
+  double trust_ratio(std::size_t parameter, double weight_norm,
+                     double gradient_norm) const override;
   void move(std::size_t parameter, const torch::Tensor& gradient, double trust) override;
 
   LarsSpec spec_;

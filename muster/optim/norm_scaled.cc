@@ -21,8 +21,10 @@ NormSquares sum_of(std::span<const NormSquares> cells) {
 
 }  // namespace
 
-NormScaled::NormScaled(std::vector<OptimizedParameter> parameters, bool scale_norms_and_biases)
-    : Optimizer(std::move(parameters)), scale_norms_and_biases_(scale_norms_and_biases) {
+NormScaled::NormScaled(std::vector<OptimizedParameter> parameters, double weight_decay,
+                       bool scale_norms_and_biases)
+    : Optimizer(std::move(parameters), {weight_decay, scale_norms_and_biases}),
+      scale_norms_and_biases_(scale_norms_and_biases) {
   for (const auto& parameter : this->parameters())
     squares_.emplace_back(static_cast<std::size_t>(cells_of(parameter.tensor).count()));
 }
@@ -54,7 +56,7 @@ void NormScaled::measure_group(const Group& group) {
 
 double NormScaled::trust_of(std::size_t parameter, const NormSquares& whole) const {
   if (!scales(parameter) || !(whole.weights > 0) || !(whole.direction > 0)) return 1;
-  return trust_ratio(std::sqrt(whole.weights), std::sqrt(whole.direction));
+  return trust_ratio(parameter, std::sqrt(whole.weights), std::sqrt(whole.direction));
 }
 
 void NormScaled::finish(ParameterRange range, std::span<const torch::Tensor> gradients,

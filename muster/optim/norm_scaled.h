@@ -32,9 +32,10 @@ class NormScaled : public Optimizer {
               std::span<const NormSquares> wholes);
 
  protected:
-  NormScaled(std::vector<OptimizedParameter> parameters, bool scale_norms_and_biases);
+  NormScaled(std::vector<OptimizedParameter> parameters, double weight_decay,
+             bool scale_norms_and_biases);
 
-  // Whether a parameter has a trust ratio and decays; else it has neither.
+  // Whether a parameter has a trust ratio.
   bool scales(std::size_t parameter) const noexcept {
     return parameters()[parameter].decays || scale_norms_and_biases_;
   }
@@ -47,7 +48,8 @@ class NormScaled : public Optimizer {
   // Turns the gradient into the direction whose norm counts.
   virtual void direct(std::size_t parameter, torch::Tensor& gradient) = 0;
   // Both above 0.
-  virtual double trust_ratio(double weight_norm, double direction_norm) const = 0;
+  virtual double trust_ratio(std::size_t parameter, double weight_norm,
+                             double direction_norm) const = 0;
   virtual void move(std::size_t parameter, const torch::Tensor& direction, double trust) = 0;
 
   const bool scale_norms_and_biases_;

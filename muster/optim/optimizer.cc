@@ -18,11 +18,13 @@ void check_gradient(const OptimizedParameter& parameter, const torch::Tensor& gr
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<OptimizedParameter> parameters)
+Optimizer::Optimizer(std::vector<OptimizedParameter> parameters, Decay decay)
     : parameters_(std::move(parameters)) {
   for (auto& parameter : parameters_) {
     MUSTER_CHECK(parameter.tensor.is_contiguous(), parameter.name + " is not contiguous");
     parameter.tensor = parameter.tensor.detach();
+    const bool applies = parameter.decays || decay.norms_and_biases;
+    decays_.push_back(parameter.weight_decay.value_or(applies ? decay.weight_decay : 0));
   }
 }
 
@@ -44,17 +46,21 @@ std::vector<Optimizer::Group> Optimizer::groups_of(ParameterRange range,
   MUSTER_CHECK(range.begin <= range.end && range.end <= parameters_.size() &&
                    gradients.size() == range.size(),
                "one gradient for each parameter of the range");
-  std::vector<Group> groups(2);
-  groups[1].decays = false;
+  std::vector<Group> groups;
+  const auto group_of = [&](std::size_t i) -> Group& {
+    const double rate = learning_rate_of(i), decay = weight_decay_of(i);
+    for (Group& known : groups)
+      if (known.learning_rate == rate && known.weight_decay == decay) return known;
+    return groups.emplace_back(Group{.learning_rate = rate, .weight_decay = decay});
+  };
   for (std::size_t i = range.begin; i < range.end; ++i) {
     const auto& gradient = gradients[i - range.begin];
     check_gradient(parameters_[i], gradient);
-    Group& group = groups[parameters_[i].decays ? 0 : 1];
+    Group& group = group_of(i);
     group.index.push_back(i);
     group.parameters.push_back(parameters_[i].tensor);
     group.gradients.push_back(gradient);
   }
-  std::erase_if(groups, [](const Group& group) { return group.index.empty(); });
   if (divisor != 1)
     for (Group& group : groups) at::_foreach_div_(group.gradients, divisor);
   return groups;

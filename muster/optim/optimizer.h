@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +25,9 @@ namespace muster::optim {
 struct OptimizedParameter {
   std::string name;
   torch::Tensor tensor;
-  bool decays = true;  // whether weight decay applies where the spec excludes norms and biases
+  bool decays = true;      // whether weight decay applies where the spec excludes norms and biases
+  double rate_factor = 1;  // of the learning rate
+  std::optional<double> weight_decay = {};  // of its own; none: as the spec has it
 };
 
 struct StateTensor {
@@ -108,18 +111,23 @@ class Optimizer {
   std::size_t size() const noexcept { return parameters_.size(); }
 
  protected:
-  explicit Optimizer(std::vector<OptimizedParameter> parameters);
+  struct Decay {  // of a spec
+    double weight_decay = 0;
+    bool norms_and_biases = true;
+  };
+  Optimizer(std::vector<OptimizedParameter> parameters, Decay decay);
 
   // The tensors of one kernel call, index by index; gradients divided already.
   struct Group {
-    std::vector<std::size_t> index;  // into the parameter list
-    std::vector<torch::Tensor> parameters;
-    std::vector<torch::Tensor> gradients;
-    bool decays = true;
+    std::vector<std::size_t> index = {};  // into the parameter list
+    std::vector<torch::Tensor> parameters = {};
+    std::vector<torch::Tensor> gradients = {};
+    double learning_rate = 0;
+    double weight_decay = 0;
   };
   virtual void update_group(const Group& group) = 0;
 
-  // Of a range, with divided gradients: those that decay, and the others. Empty ones are left out.
+  // Of a range, with divided gradients.
   std::vector<Group> groups_of(ParameterRange range, std::span<const torch::Tensor> gradients,
                                double divisor) const;
 
@@ -132,10 +140,14 @@ class Optimizer {
   std::vector<StateTensor> named_state(std::initializer_list<Kind> kinds) const;
 
   const std::vector<OptimizedParameter>& parameters() const noexcept { return parameters_; }
-  double learning_rate() const noexcept { return learning_rate_; }
+  double learning_rate_of(std::size_t parameter) const noexcept {
+    return learning_rate_ * parameters_[parameter].rate_factor;
+  }
+  double weight_decay_of(std::size_t parameter) const noexcept { return decays_[parameter]; }
 
  private:
   std::vector<OptimizedParameter> parameters_;
+  std::vector<double> decays_;  // by parameter
   double learning_rate_ = 0;
   std::int64_t steps_ = 0;
 };

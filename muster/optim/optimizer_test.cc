@@ -198,6 +198,36 @@ TEST(NormScaled, PartsHaveTheBitsOfTheWhole) {
   }
 }
 
+// Each parameter as if it were alone with a rate and decay of its own.
+TEST(Optimizer, ParametersMayHaveRatesAndDecaysOfTheirOwn) {
+  const auto with = [](const OptimizerSpec& spec, double rate,
+                       const std::vector<OptimizedParameter>& parameters, ParameterRange range) {
+    auto optimizer = *create_optimizer(spec, parameters);
+    for (std::int64_t step = 0; step < 5; ++step) {
+      optimizer->begin_step(rate);
+      optimizer->update(range, std::span(gradients_of(step)).subspan(range.begin, range.size()));
+    }
+  };
+  for (const auto& [spec, decaying] :
+       {std::pair<OptimizerSpec, OptimizerSpec>(AdamWSpec{.weight_decay = 0.1},
+                                                AdamWSpec{.weight_decay = 0.3}),
+        {SgdSpec{.weight_decay = 0.1}, SgdSpec{.weight_decay = 0.3}},
+        {LarsSpec{.weight_decay = 0.1}, LarsSpec{.weight_decay = 0.3}},
+        {LambSpec{.weight_decay = 0.1}, LambSpec{.weight_decay = 0.3}}}) {
+    auto values = start_values(), expected = start_values();
+    auto mixed = named(values);
+    mixed[1].rate_factor = 0.25;
+    mixed[2].weight_decay = 0.3;
+    with(spec, 0.5, mixed, {0, 5});
+    with(spec, 0.5, named(expected), {0, 1});
+    with(spec, 0.125, named(expected), {1, 2});
+    with(decaying, 0.5, named(expected), {2, 3});
+    with(spec, 0.5, named(expected), {3, 5});
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_TRUE(torch::equal(values[i], expected[i])) << spec.index() << ": " << i;
+  }
+}
+
 TEST(Optimizer, DealingChangesNoBit) {
   for (const OptimizerSpec& spec :
        {OptimizerSpec(SgdSpec{.nesterov = true, .weight_decay = 0.1}), OptimizerSpec(AdamWSpec{}),

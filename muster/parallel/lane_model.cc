@@ -58,7 +58,9 @@ LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
   const TimePoint middle = clock.now();
   current_ = &pass;
   std::fill(delivered_.begin(), delivered_.end(), false);
-  loss.sum.backward(at::scalar_tensor(pass.weight, loss.sum.options()));
+  // A loss that no trained parameter takes part in has nothing to go back to.
+  if (loss.sum.requires_grad())
+    loss.sum.backward(at::scalar_tensor(pass.weight, loss.sum.options()));
   add_missing(pass);
   current_ = nullptr;
   return {middle - begin, clock.now() - middle};

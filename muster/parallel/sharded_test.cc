@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
+#include "muster/base/glob.h"
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
@@ -18,10 +20,12 @@ namespace {
 struct Recipe {
   models::ModelSpec model;
   optim::OptimizerSpec optimizer;
+  std::vector<std::string> freeze = {};  // patterns
 };
 void PrintTo(const Recipe& recipe, std::ostream* out) {
   constexpr std::string_view kOptimizers[] = {" sgd", " adamw", " lars", " lamb"};
   *out << models::family_of(recipe.model) << kOptimizers[recipe.optimizer.index()];
+  if (!recipe.freeze.empty()) *out << " without " << recipe.freeze.front();
 }
 
 const models::ModelSpec kMlp =
@@ -36,6 +40,9 @@ SliceOptions options_of(std::int32_t lanes) {
 std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
   auto model = models::create_model(recipe.model).value();
   model->initialize(1);
+  model->freeze([&](const models::Parameter& parameter) {
+    return matches_any(recipe.freeze, parameter.name);
+  });
   return model;
 }
 
@@ -151,7 +158,60 @@ INSTANTIATE_TEST_SUITE_P(Recipes, ZeroOne,
                                                 optim::AdamWSpec{.decay_norms_and_biases = false}},
                                          Recipe{kResNet, optim::SgdSpec{.nesterov = true}},
                                          Recipe{kResNet, optim::LarsSpec{.weight_decay = 1e-3}},
-                                         Recipe{kMlp, optim::LambSpec{}}));
+                                         Recipe{kMlp, optim::LambSpec{}},
+                                         Recipe{kResNet, optim::AdamWSpec{}, {"stem*", "*.bias"}},
+                                         Recipe{kMlp, optim::LambSpec{}, {"head*"}}));
+
+// Frozen parameters stay where they are, have no slot in the buckets and no state.
+TEST(Sharded, FrozenParametersCostNothing) {
+  const Recipe all{kMlp, optim::AdamWSpec{}}, some{kMlp, optim::AdamWSpec{}, {"layer0*"}};
+  const auto bytes = [](const Recipe& recipe) {
+    const auto strategy = plain_of(recipe, options_of(1));
+    const auto state_of = [&] {
+      std::map<std::string, std::string> found;
+      for (const StateSlice& slice : strategy->model_state()) found[slice.name] = hash_of({slice});
+      return found;
+    };
+    const auto start = state_of();
+    EXPECT_TRUE(strategy->enter(comm::create_loopback(1).front(), comm::even_owners(kSlices, 1)));
+    const std::uint64_t reduced =
+        one_step(*strategy, slices_of(comm::even_owners(kSlices, 1), Rank{0}), 1).bytes_reduced;
+    for (const auto& [name, hash] : state_of())
+      EXPECT_EQ(hash == start.at(name), matches_any(recipe.freeze, name)) << name;
+    return std::pair(reduced, strategy->optimizer_bytes(1));
+  };
+  const std::uint64_t frozen = 4 * (kImage * kImage * 70 + 70);
+  EXPECT_EQ(bytes(all).second - bytes(some).second, 2 * frozen);
+  EXPECT_GE(bytes(all).first - bytes(some).first, frozen);
+}
+
+// Where the loss depends on frozen parameters only, the others are unused: their gradient is zero.
+TEST(Sharded, UnusedParametersHaveNoGradient) {
+  const auto unused = [] {
+    auto model = std::make_unique<models::Model>("unused", [] {
+      struct Idle final : models::Block {
+        at::Tensor weight = add_parameter({.name = "used"}, {kImage * kImage, 10});
+        at::Tensor idle = add_parameter({.name = "idle"}, {3, 4});
+        at::Tensor forward(at::Tensor input, models::PassContext&) override {
+          return at::matmul(input.flatten(1), weight);
+        }
+      };
+      return std::vector<models::NamedBlock>{{"all", std::make_shared<Idle>()}};
+    });
+    for (const models::Parameter& parameter : model->parameters())
+      at::Tensor(parameter.tensor.detach()).fill_(0.5);
+    model->freeze([](const models::Parameter& parameter) { return parameter.name == "all.used"; });
+    return model;
+  };
+  const auto create = [](std::vector<optim::OptimizedParameter> parts) {
+    return optim::create_optimizer(optim::SgdSpec{}, std::move(parts));
+  };
+  const auto strategy = Sharded::create(unused(), create, options_of(2), system_clock()).value();
+  const comm::LeafOwners owners = comm::even_owners(kSlices, 1);
+  ASSERT_TRUE(strategy->enter(comm::create_loopback(1).front(), owners));
+  EXPECT_EQ(one_step(*strategy, slices_of(owners, Rank{0}), 1).grad_norm, 0);
+  EXPECT_TRUE(at::equal(strategy->model().parameters()[0].tensor, at::full({3, 4}, 0.5)));
+}
 
 // Where sums come in any order, ranks still have the same weights, near those of ordered mode.
 TEST(Sharded, FastMode) {

@@ -13,6 +13,8 @@ std::vector<StateSlice> SliceStrategy::model_state() {
   std::vector<StateSlice> state;
   for (const models::Parameter& parameter : model().parameters())
     state.push_back(whole_slice(parameter.name, parameter.tensor));
+  for (const models::Parameter& parameter : model().frozen())
+    state.push_back(whole_slice(parameter.name, parameter.tensor));
   for (const models::Statistic& statistic : model().statistics())
     state.push_back(whole_slice(statistic.name, statistic.tensor));
   return state;

@@ -183,7 +183,10 @@ def dry_run_fails(muster, folder):
     """What keeps a job from training is said by a dry run as well, with the same exit code."""
     job = runs.write_job(folder, "mlp")
     faults = (("model.hidden_sizes=[1,10000000,10000000]", 3, "allocate 400000000000000 bytes"),
-              ("model.classes=5", 2, "but model.classes is 5"))
+              ("model.classes=5", 2, "but model.classes is 5"),
+              ("training.freeze=[layer9.*]", 2, "no parameter has a name like `layer9.*`; there are layer0."),
+              ('training.freeze=["*"]', 2, "leaves nothing to train"),
+              ("optimizer.groups=[{match: bias}]", 2, "no parameter has a name like `bias`"))
     for setting, wanted, said in faults:
         for flags in (["--dry-run"], []):
             code, output = runs.finish(runs.start(muster, job, *flags, "--set", setting))

@@ -8,6 +8,9 @@ SHARDED = runs.settings("strategy.type=sharded")
 FEATURES = {
     "lars": ("resnet", ["optimizer.type=lars", "optimizer.learning_rate=5"]),
     "lamb": ("gpt", ["optimizer.type=lamb"]),
+    "groups": ("resnet", ["optimizer.groups=[{match: ['*.bias', '*norm*'], weight_decay: 0.01}, "
+                          "{match: head.*, learning_rate_factor: 3}]"]),
+    "freeze": ("gpt", ["training.freeze=[embedding.*, layer0.*.bias]"]),
     "label_smoothing": ("gpt", ["training.label_smoothing=10%"]),
 }
 

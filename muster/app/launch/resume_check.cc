@@ -21,6 +21,7 @@ constexpr std::string_view kFixed[] = {"seed",
                                        "training.virtual_workers",
                                        "training.mode",
                                        "training.isa",
+                                       "training.freeze",
                                        "optimizer.type"};
 // How the data is brought, not which.
 constexpr std::string_view kFree[] = {"data.path", "data.validation_path", "data.loader_threads",

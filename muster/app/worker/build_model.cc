@@ -1,11 +1,14 @@
 #include "muster/app/worker/build_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/base/glob.h"
 #include "muster/data/step_plan.h"
 #include "muster/parallel/tensor_bridge.h"
 
@@ -145,6 +148,53 @@ optim::OptimizerSpec optimizer_spec(const job::OptimizerSpec& optimizer) {
                           .decay_norms_and_biases = optimizer.decay_norm_and_bias};
 }
 
+constexpr std::size_t kNamesShown = 40;
+
+// The first that matches; none: nullptr.
+const job::ParameterGroup* group_of(const job::OptimizerSpec& optimizer, std::string_view name) {
+  for (const job::ParameterGroup& group : optimizer.groups)
+    if (matches_any(group.match, name)) return &group;
+  return nullptr;
+}
+
+std::vector<std::string> names_of(const std::vector<models::Parameter>& parameters) {
+  std::vector<std::string> names;
+  for (const models::Parameter& parameter : parameters) names.push_back(parameter.name);
+  return names;
+}
+
+// A pattern that matches nothing is a slip of the pen.
+Status check_patterns(std::string_view field, const std::vector<std::string>& patterns,
+                      const std::vector<std::string>& names) {
+  for (const std::string& pattern : patterns) {
+    if (std::ranges::any_of(names, [&](const auto& name) { return matches(pattern, name); }))
+      continue;
+    const auto shown = std::span(names).first(std::min(names.size(), kNamesShown));
+    const std::size_t more = names.size() - shown.size();
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("[job] {}: no parameter has a name like `{}`; there are {}{}", field, pattern,
+                    fmt::join(shown, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+  return ok();
+}
+
+// Their names are known only now that the model is there.
+Status freeze(models::Model& model, const std::vector<std::string>& patterns) {
+  MUSTER_TRY(check_patterns("training.freeze", patterns, names_of(model.parameters())));
+  model.freeze(
+      [&](const models::Parameter& parameter) { return matches_any(patterns, parameter.name); });
+  if (!model.parameters().empty()) return ok();
+  return fail(ErrorCode::kInvalid,
+              "[job] training.freeze leaves nothing to train; some parameters must not match");
+}
+
+Status check_groups(const models::Model& model, const job::OptimizerSpec& optimizer) {
+  for (const job::ParameterGroup& group : optimizer.groups)
+    MUSTER_TRY(check_patterns("optimizer.groups", group.match, names_of(model.parameters())));
+  return ok();
+}
+
 data::StepPlan plan_of(const job::TrainingSpec& training, std::int64_t epoch_size) {
   return data::StepPlan({.epoch_size = epoch_size,
                          .batch = training.global_batch_size,
@@ -160,6 +210,8 @@ Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
     model->train_with([smoothing](const torch::Tensor& logits, const torch::Tensor& target) {
       return models::cross_entropy_sum(logits, target, smoothing);
     });
+  MUSTER_TRY(freeze(*model, job.training.freeze));
+  MUSTER_TRY(check_groups(*model, job.optimizer));
   return model;
 }
 
@@ -169,14 +221,20 @@ void fill(models::Model& model, const std::vector<TensorSlice>& state) {
     MUSTER_CHECK(found != state.end(), name + " is not in the state");
     std::ranges::copy(found->tensor.bytes, parallel::view_over(into).bytes.begin());
   };
-  for (const models::Parameter& parameter : model.parameters())
-    load(parameter.name, parameter.tensor);
+  for (const auto* parameters : {&model.parameters(), &model.frozen()})
+    for (const models::Parameter& parameter : *parameters) load(parameter.name, parameter.tensor);
   for (const models::Statistic& statistic : model.statistics())
     load(statistic.name, statistic.tensor);
 }
 
 Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
     const job::OptimizerSpec& optimizer, std::vector<optim::OptimizedParameter> parameters) {
+  for (optim::OptimizedParameter& parameter : parameters) {
+    const job::ParameterGroup* group = group_of(optimizer, parameter.name);
+    if (!group) continue;
+    parameter.rate_factor = group->learning_rate_factor;
+    parameter.weight_decay = group->weight_decay;
+  }
   return optim::create_optimizer(optimizer_spec(optimizer), std::move(parameters));
 }
 

@@ -5,7 +5,7 @@ namespace muster::app {
 StateMemory state_memory(const models::Model& model, std::uint64_t optimizer_bytes) {
   StateMemory memory;
   memory.weights = static_cast<std::uint64_t>(model.parameter_count()) * sizeof(float);
-  memory.gradients = memory.weights;
+  memory.gradients = static_cast<std::uint64_t>(model.trained_count()) * sizeof(float);
   memory.optimizer = optimizer_bytes;
   return memory;
 }

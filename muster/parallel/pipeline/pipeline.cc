@@ -55,6 +55,7 @@ Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
   for (const models::Parameter& parameter : whole.parameters())
     parameter_names_.push_back(parameter.name);
   state_names_ = parameter_names_;
+  for (const models::Parameter& parameter : whole.frozen()) state_names_.push_back(parameter.name);
   for (const models::Statistic& statistic : whole.statistics())
     state_names_.push_back(statistic.name);
   std::vector<std::size_t> blocks;
@@ -94,8 +95,10 @@ Status Pipeline::find_ties(const models::Model& whole) {
                     fmt::format("[parallel/pipeline] block {} is tied to {}, which comes later",
                                 whole.blocks()[b].name, borrowed.owner));
       const std::string name = borrowed.owner + "." + borrowed.name;
-      found.try_emplace({name, stage_of(borrower)},
-                        Tie{.parameter = name, .owner = owner, .borrower = borrower});
+      const bool trained = std::ranges::find(parameter_names_, name) != parameter_names_.end();
+      found.try_emplace(
+          {name, stage_of(borrower)},
+          Tie{.parameter = name, .owner = owner, .borrower = borrower, .trained = trained});
     }
   }
   for (auto& [key, tie] : found) ties_.push_back(std::move(tie));
@@ -282,7 +285,7 @@ void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tens
 // Before the backward pass in which the owner finds its own part.
 Status Pipeline::take_tied(std::size_t chunk, std::size_t micro) {
   for (std::size_t t = 0; t < ties_.size(); ++t) {
-    if (ties_[t].owner != chunk) continue;
+    if (ties_[t].owner != chunk || !ties_[t].trained) continue;
     MUSTER_ASSIGN(at::Tensor gradient, links_->recv(rank_of(ties_[t].borrower),
                                                     {kTiedGradients + static_cast<uint32_t>(t)}));
     stage_->add_to_owned(micro, index_of(ties_[t].parameter), std::move(gradient));
@@ -292,7 +295,7 @@ Status Pipeline::take_tied(std::size_t chunk, std::size_t micro) {
 
 void Pipeline::give_tied(std::size_t chunk, std::size_t micro) {
   for (std::size_t t = 0; t < ties_.size(); ++t)
-    if (ties_[t].borrower == chunk)
+    if (ties_[t].borrower == chunk && ties_[t].trained)
       links_->send(rank_of(ties_[t].owner), {kTiedGradients + static_cast<std::uint32_t>(t)},
                    stage_->take_borrowed(micro, index_of(ties_[t].parameter)));
 }
@@ -301,8 +304,7 @@ Status Pipeline::share_tied_weights() {
   for (std::size_t t = 0; t < ties_.size(); ++t) {
     const TensorKind kind{kTiedWeights + static_cast<std::uint32_t>(t)};
     if (is_mine(ties_[t].owner))
-      links_->send(rank_of(ties_[t].borrower), kind,
-                   model().parameters()[index_of(ties_[t].parameter)].tensor.detach());
+      links_->send(rank_of(ties_[t].borrower), kind, tensor_of(ties_[t].parameter).detach());
   }
   const at::NoGradGuard no_grad;
   for (std::size_t t = 0; t < ties_.size(); ++t) {
@@ -310,7 +312,7 @@ Status Pipeline::share_tied_weights() {
     MUSTER_ASSIGN(
         const at::Tensor weights,
         links_->recv(rank_of(ties_[t].owner), {kTiedWeights + static_cast<std::uint32_t>(t)}));
-    at::Tensor(model().parameters()[index_of(ties_[t].parameter)].tensor).copy_(weights);
+    tensor_of(ties_[t].parameter).copy_(weights);
   }
   return links_->finish();  // before the next update writes them
 }
@@ -319,6 +321,14 @@ std::size_t Pipeline::index_of(const std::string& parameter) const {
   const auto& parameters = model().parameters();
   return static_cast<std::size_t>(
       std::ranges::find(parameters, parameter, &models::Parameter::name) - parameters.begin());
+}
+
+at::Tensor Pipeline::tensor_of(const std::string& parameter) const {
+  for (const auto* parameters : {&model().parameters(), &model().frozen()})
+    for (const models::Parameter& known : *parameters)
+      if (known.name == parameter) return known.tensor;
+  MUSTER_CHECK(false, parameter + " is not in this part of the model");
+  return {};
 }
 
 // What one stage knows all have to know. One replica speaks for all, which have the same sums; what
@@ -404,6 +414,8 @@ std::vector<StateSlice> Pipeline::model_state() {
     const models::Parameter& parameter = model().parameters()[p];
     state.push_back({parameter.name, view_over(parameter.tensor)});
   }
+  for (const models::Parameter& parameter : model().frozen())
+    if (!parameter.borrowed) state.push_back({parameter.name, view_over(parameter.tensor)});
   for (const models::Statistic& statistic : model().statistics())
     state.push_back({statistic.name, view_over(statistic.tensor)});
   return whole_slices(state);

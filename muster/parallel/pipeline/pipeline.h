@@ -92,6 +92,7 @@ class Pipeline final : public ModelStrategy {
     std::string parameter;
     std::size_t owner = 0;  // both as chunks
     std::size_t borrower = 0;
+    bool trained = true;
   };
   Pipeline(PipelineOptions options, const comm::Group& group, Clock& clock);
   Status build(const models::Model& whole, std::uint64_t seed, const CreateOptimizer& create);
@@ -104,6 +105,7 @@ class Pipeline final : public ModelStrategy {
   std::size_t local(std::size_t chunk) const;  // among this rank's
   std::size_t last_chunk() const noexcept { return options_.chunks.size() - 1; }
   std::size_t index_of(const std::string& parameter) const;  // in this rank's part
+  at::Tensor tensor_of(const std::string& parameter) const;  // trained or not
   void lay_over_sums();
 
   std::vector<MicroBatch> micro_batches(const StepInput& input);

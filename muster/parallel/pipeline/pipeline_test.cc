@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/glob.h"
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
@@ -29,12 +30,21 @@ struct Recipe {
   std::int64_t micro_batch_size = 0;
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
   Batch::Content content = Batch::Content::kImages;
+  std::vector<std::string> freeze = {};  // patterns
 };
 std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
 void PrintTo(const Recipe& recipe, std::ostream* os) { *os << recipe.name; }
 
 Result<std::unique_ptr<optim::Optimizer>> adamw(std::vector<optim::OptimizedParameter> parameters) {
   return optim::create_optimizer(optim::AdamWSpec{.weight_decay = 0.1}, std::move(parameters));
+}
+
+std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
+  auto model = *models::create_model(recipe.model);
+  model->freeze([&](const models::Parameter& parameter) {
+    return matches_any(recipe.freeze, parameter.name);
+  });
+  return model;
 }
 
 struct Outcome {
@@ -87,7 +97,7 @@ Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>
 }
 
 Outcome train_plain(const Recipe& recipe) {
-  auto model = *models::create_model(recipe.model);
+  auto model = model_of(recipe);
   model->initialize(kSeed);
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& parameter : model->parameters())
@@ -109,7 +119,7 @@ std::vector<Outcome> train_pipeline(const Recipe& recipe) {
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < outcomes.size(); ++r)
     ranks.emplace_back([&, r] {
-      const auto whole = *models::create_model(recipe.model);
+      const auto whole = model_of(recipe);
       PipelineOptions options;
       options.schedule.kind = recipe.schedule;
       options.schedule.stages = stages;
@@ -173,7 +183,25 @@ INSTANTIATE_TEST_SUITE_P(
         Recipe{"gpt_2", gpt(false), {2, 3}, 1, 1, 0, PipelineKind::k1F1B, kTokenBatches},
         Recipe{"gpt_tied", gpt(true), {2, 1, 2}, 2, 1, 3, PipelineKind::k1F1B, kTokenBatches},
         Recipe{"gpt_tied_chunks", gpt(true), {1, 1, 2, 1}, 1, 2, 0, kInterleaved, kTokenBatches},
-        Recipe{"gpt_tied_alone", gpt(true), {2, 3}, 1, 2, 0, kInterleaved, kTokenBatches}),
+        Recipe{"gpt_tied_alone", gpt(true), {2, 3}, 1, 2, 0, kInterleaved, kTokenBatches},
+        Recipe{"mlp_frozen",
+               mlp(),
+               {1, 2, 1},
+               2,
+               1,
+               0,
+               PipelineKind::k1F1B,
+               Batch::Content::kImages,
+               {"layer0*", "layer2.linear.bias"}},
+        Recipe{"gpt_tied_frozen",
+               gpt(true),
+               {2, 1, 2},
+               1,
+               1,
+               0,
+               PipelineKind::k1F1B,
+               kTokenBatches,
+               {"embedding.token*", "layer0*"}}),
     name_of);
 
 }  // namespace
