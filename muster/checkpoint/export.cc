@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/checkpoint/hashed_file.h"
 #include "muster/checkpoint/restore.h"
 #include "muster/checkpoint/safetensors.h"
@@ -47,6 +49,30 @@ Weights allocate(const std::vector<TensorRecord>& records) {
   return weights;
 }
 
+// Where the tensors called "optimizer/<parameter>/ema" go: in the places of their parameters.
+std::vector<TensorSlice> average_places(const Manifest& manifest, const Weights& weights) {
+  std::vector<NamedTensor> places;
+  for (const NamedTensor& parameter : weights.tensors) {
+    const std::string name = fmt::format("optimizer/{}/ema", parameter.name);
+    if (std::ranges::find(manifest.optimizer, name, &TensorRecord::name) !=
+        manifest.optimizer.end())
+      places.push_back({name, parameter.tensor});
+  }
+  return whole_slices(places);
+}
+
+Status take_average(Files& files, const Path& folder, const Manifest& manifest,
+                    const Weights& weights) {
+  const std::vector<TensorSlice> places = average_places(manifest, weights);
+  if (places.empty())
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[checkpoint/export] {} holds no average of the weights; the job has "
+                            "to keep one (ema.decay)",
+                            folder.native()));
+  MUSTER_TRY(check_same_tensors("average", manifest.optimizer, places, /*some=*/true));
+  return restore(files, folder, manifest, manifest.optimizer, places);
+}
+
 Result<Exported> write(Files& files, const Weights& weights, const Path& into) {
   MUSTER_TRY(files.create_folders(into));
   const Path target = into / kWeightsName;
@@ -62,11 +88,13 @@ Result<Exported> write(Files& files, const Weights& weights, const Path& into) {
 
 }  // namespace
 
-Result<Exported> export_weights(Files& files, const Path& folder, const Path& into) {
+Result<Exported> export_weights(Files& files, const Path& folder, const Path& into,
+                                const ExportOptions& options) {
   MUSTER_TRY(check_whole(files, folder));
   MUSTER_ASSIGN(const Manifest manifest, read_manifest(files, folder));
   const Weights weights = allocate(manifest.model);
   MUSTER_TRY(restore(files, folder, manifest, manifest.model, whole_slices(weights.tensors)));
+  if (options.average) MUSTER_TRY(take_average(files, folder, manifest, weights));
   auto written = write(files, weights, into);
   if (written || written.error().code != ErrorCode::kNotFound) return written;
   // Of a place that nothing can be made in; the checkpoint was found.

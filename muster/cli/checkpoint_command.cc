@@ -25,6 +25,7 @@ struct CheckpointArguments {
   std::optional<std::int64_t> step;
   std::string output = ".";
   bool best = false;
+  checkpoint::ExportOptions options;
   bool json = false;
 };
 
@@ -172,11 +173,14 @@ Result<Path> best(const Selection& selection) {
 
 // The newest of the selection that is whole to the last byte; older ones only with a word.
 Result<std::pair<Path, checkpoint::Exported>> export_newest(const Selection& selection,
-                                                            const Path& into, Context& context) {
+                                                            const CheckpointArguments& arguments,
+                                                            Context& context) {
   Error last = fail(ErrorCode::kNotFound, "");
   for (auto found = selection.found.rbegin(); found != selection.found.rend(); ++found) {
-    auto exported = found->manifest ? checkpoint::export_weights(context.files, found->folder, into)
-                                    : Result<checkpoint::Exported>(found->manifest.error());
+    auto exported = found->manifest
+                        ? checkpoint::export_weights(context.files, found->folder, arguments.output,
+                                                     arguments.options)
+                        : Result<checkpoint::Exported>(found->manifest.error());
     if (exported) return std::pair(found->folder, *exported);
     const ErrorCode code = exported.error().code;
     if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound) return exported.error();
@@ -190,17 +194,19 @@ Result<std::pair<Path, checkpoint::Exported>> export_newest(const Selection& sel
 }
 
 Result<std::pair<Path, checkpoint::Exported>> export_best(const Selection& selection,
-                                                          const Path& into, Files& files) {
+                                                          const CheckpointArguments& arguments,
+                                                          Files& files) {
   MUSTER_ASSIGN(const Path folder, best(selection));
-  MUSTER_ASSIGN(const auto exported, checkpoint::export_weights(files, folder, into));
+  MUSTER_ASSIGN(const auto exported,
+                checkpoint::export_weights(files, folder, arguments.output, arguments.options));
   return std::pair(folder, exported);
 }
 
 ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context.files);
   if (!selection) return report(context, selection.error());
-  const auto exported = arguments.best ? export_best(*selection, arguments.output, context.files)
-                                       : export_newest(*selection, arguments.output, context);
+  const auto exported = arguments.best ? export_best(*selection, arguments, context.files)
+                                       : export_newest(*selection, arguments, context);
   if (!exported) return report(context, exported.error());
   const auto& [folder, written] = *exported;
   if (wants_json(arguments, context)) {
@@ -263,6 +269,8 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
                 "muster checkpoint export --best --output weights runs/fashion/latest"},
                export_to);
   add_json(exporter, arguments);
+  exporter.add_flag("--average", arguments->options.average,
+                    "The average of the weights (ema.decay) instead of the trained ones");
   exporter.add_flag("--best", arguments->best, "The best checkpoint instead of the newest");
   exporter.add_option("-o,--output", arguments->output, "Folder for model.safetensors")
       ->capture_default_str();

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "muster/checkpoint/checkpointer.h"
+#include "muster/checkpoint/safetensors.h"
 #include "muster/cli/application.h"
 #include "muster/cli/machine.h"
 #include "muster/testing/temp_folder.h"
@@ -20,7 +22,10 @@ class CheckpointCommandTest : public ::testing::Test {
     checkpoint::Checkpointer checkpointer(system_files(), system_clock(), run_ / "checkpoints",
                                           {.job = "sample"});
     checkpoint::SaveRequest request{.step = Step{step}, .state = state};
-    request.model = {{"weight", view_of(std::span(weight_))}};
+    request.model = {{"weight", view_of(std::span(weight_))}, {"mean", view_of(std::span(mean_))}};
+    request.optimizer = {{"optimizer/weight/momentum", view_of(std::span(mean_))}};
+    if (!average_.empty())
+      request.optimizer.push_back({"optimizer/weight/ema", view_of(std::span(average_))});
     ASSERT_TRUE(checkpointer.save(request));
   }
 
@@ -42,6 +47,8 @@ class CheckpointCommandTest : public ::testing::Test {
 
   testing::TempFolder run_;
   std::vector<float> weight_ = {1, 2, 3};
+  std::vector<float> mean_ = {7, 7, 7};
+  std::vector<float> average_;  // of weight_; empty: none
   std::ostringstream out_, err_;
 };
 
@@ -77,6 +84,30 @@ TEST_F(CheckpointCommandTest, VerifiesAndNamesDamage) {
   EXPECT_EQ(answer()[0]["damage"][0]["chunk"], 0);
 }
 
+// Under the same names; what has no average is as it is.
+TEST_F(CheckpointCommandTest, ExportsTheAverage) {
+  const std::string into = (run_ / "weights").native();
+  save(5);
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--average", "-o", into}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("ema.decay"), std::string::npos) << err_.str();
+  average_ = {4, 5, 6};
+  save(10);
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--average", "-o", into}), ExitCode::kDone);
+  const auto header =
+      checkpoint::read_safetensors_header(system_files(), into + "/model.safetensors");
+  ASSERT_TRUE(header);
+  std::ifstream file(into + "/model.safetensors", std::ios::binary);
+  std::map<std::string, std::vector<float>> found;
+  for (const auto& entry : header->entries) {
+    std::vector<float> values(3);
+    file.seekg(static_cast<std::streamoff>(entry.begin));
+    file.read(reinterpret_cast<char*>(values.data()), 12);
+    found[entry.name] = values;
+  }
+  EXPECT_EQ(found,
+            (std::map<std::string, std::vector<float>>{{"weight", average_}, {"mean", mean_}}));
+}
+
 TEST_F(CheckpointCommandTest, ExportsTheNewest) {
   save(5);
   weight_[0] = 9;
@@ -88,7 +119,7 @@ TEST_F(CheckpointCommandTest, ExportsTheNewest) {
   EXPECT_EQ(muster({"--log", "json", "checkpoint", "export", place(), "--output", into}),
             ExitCode::kDone);
   EXPECT_EQ(answer()[0]["file"], into + "/model.safetensors");
-  EXPECT_EQ(answer()[0]["tensors"], 1);
+  EXPECT_EQ(answer()[0]["tensors"], 2);
 }
 
 TEST_F(CheckpointCommandTest, ExportPassesOverWhatIsDamagedWithAWord) {

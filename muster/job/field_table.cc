@@ -93,6 +93,7 @@ const std::vector<Section>& sections() {
       {"training", "How long, in which batches, how exactly repeatable."},
       {"strategy", "How training is spread over the workers."},
       {"optimizer", "How gradients become updates."},
+      {"ema", "An exponential moving average of the weights, beside them."},
       {"schedule", "The learning rate over the training, keyed by samples seen."},
       {"evaluation", "Measuring on the validation data."},
       {"checkpoint", "Saving the state of the training."},

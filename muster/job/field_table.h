@@ -9,7 +9,7 @@ namespace muster::job {
 
 std::vector<Field> field_table();
 std::vector<Field> model_fields();
-std::vector<Field> training_fields();      // training, optimizer, schedule
+std::vector<Field> training_fields();      // training … schedule
 std::vector<Field> surroundings_fields();  // evaluation … generate
 
 OnlyWith language_models();  // model.type: those that read and write text

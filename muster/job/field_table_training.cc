@@ -149,6 +149,23 @@ std::vector<Field> optimizer_fields() {
   };
 }
 
+std::vector<Field> ema_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::ema, member); };
+  return {
+      bind("ema.decay", in(&EmaSpec::decay),
+           {.doc = "Share of the average that is left after each update, for example 0.999; 0 for "
+                   "no average.",
+            .min = 0,
+            .below = 1}),
+      bind("ema.warmup", in(&EmaSpec::warmup),
+           {.doc = "At update t the decay is at most (1 + t) / (10 + t), so that the average soon "
+                   "forgets the initial weights."}),
+      bind("ema.evaluate", in(&EmaSpec::evaluate),
+           {.doc = "Evaluations, and the sample of text at the end, take the average instead of "
+                   "the trained weights."}),
+  };
+}
+
 std::vector<Field> schedule_fields() {
   using Unit = Interval::Unit;
   const auto in = [](auto member) { return at(&JobSpec::schedule, member); };
@@ -182,6 +199,7 @@ std::vector<Field> training_fields() {
   std::vector<Field> table = batch_fields();
   for (auto& field : strategy_fields()) table.push_back(std::move(field));
   for (auto& field : optimizer_fields()) table.push_back(std::move(field));
+  for (auto& field : ema_fields()) table.push_back(std::move(field));
   for (auto& field : schedule_fields()) table.push_back(std::move(field));
   return table;
 }

@@ -109,6 +109,18 @@ void resolve_optimizer(Draft& draft) {
   }
 }
 
+// What resolved jobs say without an average is the default.
+void check_ema(Draft& draft) {
+  const EmaSpec& ema = draft.spec.ema;
+  if (ema.keeps()) return;
+  const auto complain = [&](std::string_view field) {
+    draft.complain({field, "ema.decay"}, fmt::format("{} needs ema.decay above 0", field),
+                   "0.999 is usual");
+  };
+  if (!ema.warmup) complain("ema.warmup");
+  if (!ema.evaluate) complain("ema.evaluate");
+}
+
 void resolve_schedule(Draft& draft) {
   auto& schedule = draft.spec.schedule;
   if (schedule.type == ScheduleType::kOneCycle && !draft.given("schedule.warmup")) {
@@ -295,6 +307,7 @@ void resolve(Draft& draft, const Path& path) {
   check_data(draft);
   resolve_training(draft);
   resolve_optimizer(draft);
+  check_ema(draft);
   resolve_schedule(draft);
   resolve_evaluation(draft);
   check_workers(draft);

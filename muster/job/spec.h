@@ -141,6 +141,13 @@ struct OptimizerSpec {
   std::vector<ParameterGroup> groups;
 };
 
+struct EmaSpec {         // an exponential moving average of the weights
+  double decay = 0;      // 0: none
+  bool warmup = true;    // the decay rises from 2/11 on to its value
+  bool evaluate = true;  // the average, not the trained weights
+  bool keeps() const noexcept { return decay > 0; }
+};
+
 struct ScheduleSpec {
   ScheduleType type = ScheduleType::kConstant;
   Interval warmup = Interval::of_steps(0);  // steps, epochs or a share of the training
@@ -243,6 +250,7 @@ struct JobSpec {
   TrainingSpec training;
   StrategySpec strategy;
   OptimizerSpec optimizer;
+  EmaSpec ema;
   ScheduleSpec schedule;
   EvaluationSpec evaluation;
   CheckpointSpec checkpoint;

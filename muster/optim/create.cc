@@ -63,8 +63,14 @@ Created create(const LambSpec& spec, std::vector<OptimizedParameter> parameters)
 }  // namespace
 
 Result<std::unique_ptr<Optimizer>> create_optimizer(const OptimizerSpec& spec,
-                                                    std::vector<OptimizedParameter> parameters) {
-  return std::visit([&](const auto& kind) { return create(kind, std::move(parameters)); }, spec);
+                                                    std::vector<OptimizedParameter> parameters,
+                                                    const AverageSpec& average) {
+  MUSTER_TRY(check_share("decay", average.decay));
+  MUSTER_ASSIGN(
+      auto optimizer,
+      std::visit([&](const auto& kind) { return create(kind, std::move(parameters)); }, spec));
+  if (average.decay > 0) optimizer->keep_average(average);
+  return optimizer;
 }
 
 }  // namespace muster::optim

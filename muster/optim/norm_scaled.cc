@@ -67,6 +67,7 @@ void NormScaled::finish(ParameterRange range, std::span<const torch::Tensor> gra
   const SingleThread single;
   for (std::size_t i = range.begin; i < range.end; ++i)
     move(i, gradients[i - range.begin], trust_of(i, wholes[i - range.begin]));
+  add_to_average(range);
 }
 
 void NormScaled::update_group(const Group& group) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
+
 #include "muster/base/check.h"
 #include "muster/optim/single_thread.h"
 
@@ -38,6 +40,22 @@ void Optimizer::update(ParameterRange range, std::span<const torch::Tensor> grad
   const at::NoGradGuard no_grad;
   const SingleThread single;
   for (const Group& group : groups_of(range, gradients, divisor)) update_group(group);
+  add_to_average(range);
+}
+
+void Optimizer::keep_average(const AverageSpec& spec) {
+  average_spec_ = spec;
+  average_.clear();
+  for (const auto& parameter : parameters_) average_.push_back(parameter.tensor.clone());
+}
+
+void Optimizer::add_to_average(ParameterRange range) {
+  if (average_.empty()) return;
+  const auto t = static_cast<double>(steps_);
+  const double decay = average_spec_.warmup ? std::min(average_spec_.decay, (1 + t) / (10 + t))
+                                            : average_spec_.decay;
+  for (std::size_t i = range.begin; i < range.end; ++i)
+    average_[i].lerp_(parameters_[i].tensor, 1 - decay);
 }
 
 std::vector<Optimizer::Group> Optimizer::groups_of(ParameterRange range,
@@ -75,10 +93,15 @@ std::vector<torch::Tensor> Optimizer::zeros() const {
 
 std::vector<StateTensor> Optimizer::named_state(std::initializer_list<Kind> kinds) const {
   std::vector<StateTensor> state;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    for (const Kind& kind : kinds)
+  const auto add = [&](std::size_t i, const Kind& kind) {
+    if (!kind.tensors.empty())
       state.push_back(
           {fmt::format("optimizer/{}/{}", parameters_[i].name, kind.name), kind.tensors[i]});
+  };
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (const Kind& kind : kinds) add(i, kind);
+    add(i, {"ema", average_});
+  }
   return state;
 }
 

@@ -31,7 +31,7 @@ struct OptimizedParameter {
 };
 
 struct StateTensor {
-  std::string name;  // "optimizer/<parameter>/momentum", "…/exp_avg", "…/exp_avg_sq"
+  std::string name;  // "optimizer/<parameter>/momentum", "…/exp_avg", "…/exp_avg_sq", "…/ema"
   torch::Tensor tensor;
 };
 
@@ -81,6 +81,14 @@ struct LambSpec {
   bool scale_norms_and_biases = true;  // else they take the plain rate, and do not decay
 };
 
+// An exponential moving average of the weights (Polyak and Juditsky 1992; Tarvainen and Valpola
+// 2017), beside them and part of the optimizer's state: average = d · average + (1 - d) · weights
+// after each update.
+struct AverageSpec {
+  double decay = 0;    // d; 0: no average
+  bool warmup = true;  // at update t, d is (1 + t) / (10 + t) while that is less (as TensorFlow's)
+};
+
 using OptimizerSpec = std::variant<SgdSpec, AdamWSpec, LarsSpec, LambSpec>;
 
 class NormScaled;
@@ -103,6 +111,11 @@ class Optimizer {
 
   // Tensors to checkpoint besides the parameters, in a fixed order, live: loading copies into them.
   virtual std::vector<StateTensor> state() = 0;
+
+  // Averages from now on, beginning with the weights as they are.
+  void keep_average(const AverageSpec& spec);
+  // By parameter; empty: none is kept.
+  const std::vector<torch::Tensor>& average() const noexcept { return average_; }
 
   // Steps begun. Part of the state: set it when loading a checkpoint.
   std::int64_t steps() const noexcept { return steps_; }
@@ -131,12 +144,16 @@ class Optimizer {
   std::vector<Group> groups_of(ParameterRange range, std::span<const torch::Tensor> gradients,
                                double divisor) const;
 
+  // After the update of these parameters.
+  void add_to_average(ParameterRange range);
+
   // One for each parameter, for what the optimizer remembers.
   std::vector<torch::Tensor> zeros() const;
   struct Kind {
-    std::string_view name;  // "exp_avg"
-    const std::vector<torch::Tensor>& tensors;
+    std::string_view name;                      // "exp_avg"
+    const std::vector<torch::Tensor>& tensors;  // one a parameter, or none
   };
+  // With the average, if there is one.
   std::vector<StateTensor> named_state(std::initializer_list<Kind> kinds) const;
 
   const std::vector<OptimizedParameter>& parameters() const noexcept { return parameters_; }
@@ -148,12 +165,15 @@ class Optimizer {
  private:
   std::vector<OptimizedParameter> parameters_;
   std::vector<double> decays_;  // by parameter
+  AverageSpec average_spec_;
+  std::vector<torch::Tensor> average_;
   double learning_rate_ = 0;
   std::int64_t steps_ = 0;
 };
 
 // kInvalid names the value out of range.
 Result<std::unique_ptr<Optimizer>> create_optimizer(const OptimizerSpec& spec,
-                                                    std::vector<OptimizedParameter> parameters);
+                                                    std::vector<OptimizedParameter> parameters,
+                                                    const AverageSpec& average = {});
 
 }  // namespace muster::optim

@@ -198,6 +198,34 @@ TEST(NormScaled, PartsHaveTheBitsOfTheWhole) {
   }
 }
 
+TEST(Optimizer, KeepsAnAverageOfTheWeights) {
+  for (const OptimizerSpec& spec :
+       {OptimizerSpec(SgdSpec{.momentum = 0}), OptimizerSpec(LambSpec{})})
+    for (const bool warmup : {true, false}) {
+      auto values = start_values();
+      auto optimizer = *create_optimizer(spec, named(values), {.decay = 0.35, .warmup = warmup});
+      std::vector<torch::Tensor> expected;
+      for (const auto& value : values) expected.push_back(value.to(torch::kFloat64));
+      for (std::int64_t step = 1; step <= 5; ++step) {
+        optimizer->begin_step(0.1);
+        optimizer->update({0, 5}, gradients_of(step));
+        const double ramp = (1.0 + step) / (10.0 + step);  // 0.18, 0.25, 0.31, 0.36, …
+        const double decay = warmup && ramp < 0.35 ? ramp : 0.35;
+        for (std::size_t i = 0; i < values.size(); ++i)
+          expected[i] = decay * expected[i] + (1 - decay) * values[i].to(torch::kFloat64);
+      }
+      ASSERT_EQ(optimizer->average().size(), values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        EXPECT_TRUE(
+            torch::allclose(optimizer->average()[i].to(torch::kFloat64), expected[i], 1e-5, 1e-6));
+        EXPECT_FALSE(torch::equal(optimizer->average()[i], values[i]));
+      }
+      EXPECT_EQ(optimizer->state().back().name, "optimizer/p4/ema");
+      EXPECT_TRUE(optimizer->state().back().tensor.is_same(optimizer->average().back()));
+    }
+  EXPECT_FALSE(create_optimizer(SgdSpec{}, {}, {.decay = 1}));
+}
+
 // Each parameter as if it were alone with a rate and decay of its own.
 TEST(Optimizer, ParametersMayHaveRatesAndDecaysOfTheirOwn) {
   const auto with = [](const OptimizerSpec& spec, double rate,
@@ -205,7 +233,8 @@ TEST(Optimizer, ParametersMayHaveRatesAndDecaysOfTheirOwn) {
     auto optimizer = *create_optimizer(spec, parameters);
     for (std::int64_t step = 0; step < 5; ++step) {
       optimizer->begin_step(rate);
-      optimizer->update(range, std::span(gradients_of(step)).subspan(range.begin, range.size()));
+      const auto gradients = gradients_of(step);
+      optimizer->update(range, std::span(gradients).subspan(range.begin, range.size()));
     }
   };
   for (const auto& [spec, decaying] :

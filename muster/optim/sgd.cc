@@ -26,9 +26,6 @@ void Sgd::update_group(const Group& group) {
                   /*is_first_step=*/false);
 }
 
-std::vector<StateTensor> Sgd::state() {
-  if (momentum_.empty()) return {};
-  return named_state({{"momentum", momentum_}});
-}
+std::vector<StateTensor> Sgd::state() { return named_state({{"momentum", momentum_}}); }
 
 }  // namespace muster::optim

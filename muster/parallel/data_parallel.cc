@@ -1,5 +1,6 @@
 #include "muster/parallel/data_parallel.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/optim/clip.h"
@@ -52,6 +53,18 @@ void DataParallel::fall_behind() {
 Status DataParallel::catch_up() {
   for (const Update& update : std::exchange(missed_, {})) MUSTER_TRY(apply(update));
   behind_ = false;
+  return ok();
+}
+
+// They change places. Where the state is still to come nobody is evaluated either.
+Status DataParallel::use_average(bool average) {
+  if (behind_ || average == uses_average_) return ok();
+  const std::vector<at::Tensor>& averages = optimizer_->average();
+  if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
+  const auto& parameters = model().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    std::ranges::swap_ranges(view_over(parameters[i].tensor).bytes, view_over(averages[i]).bytes);
+  uses_average_ = average;
   return ok();
 }
 

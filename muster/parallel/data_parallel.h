@@ -32,6 +32,7 @@ class DataParallel final : public SliceStrategy {
   void fall_behind() override;
   bool behind() const noexcept override { return behind_; }
   Status catch_up() override;
+  Status use_average(bool average) override;
 
  private:
   struct Update {
@@ -46,6 +47,7 @@ class DataParallel final : public SliceStrategy {
   const std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<at::Tensor> gradients_;  // of parameters, over the exchange's sums
   bool behind_ = false;
+  bool uses_average_ = false;
   std::vector<Update> missed_;
 };
 

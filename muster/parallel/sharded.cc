@@ -209,11 +209,16 @@ Status Sharded::update(double learning_rate, double divisor) {
   optimizer_->begin_step(learning_rate);
   optim::NormScaled* const scaled = optimizer_->norm_scaled();
   MUSTER_TRY(scaled ? update_scaled(*scaled, divisor) : update_pieces(divisor));
+  apply_statistics(slices().summed_statistics());
+  return share(rows_);
+}
+
+// `rows`: this rank's, of all parameters together; the model gets those of all ranks.
+Status Sharded::share(const std::vector<at::Tensor>& rows) {
   MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
-      std::ranges::copy(view_over(rows_[i]).bytes, view_over(gradients_[i]).bytes.begin());
+      std::ranges::copy(view_over(rows[i]).bytes, view_over(gradients_[i]).bytes.begin());
   }));
-  apply_statistics(slices().summed_statistics());
   MUSTER_TRY(slices().exchange().gather());
   const auto& parameters = model().parameters();
   return slices().on_lanes(parameters.size(), [&](std::size_t begin, std::size_t end) {
@@ -221,6 +226,25 @@ Status Sharded::update(double learning_rate, double divisor) {
       std::ranges::copy(std::as_bytes(slices().exchange().sum(slices().slot_of(p))),
                         view_over(parameters[p].tensor).bytes.begin());
   });
+}
+
+Status Sharded::use_average(bool average) {
+  const auto& parameters = model().parameters();
+  if (!average) {
+    for (std::size_t p = 0; p < trained_.size(); ++p)
+      std::ranges::copy(view_over(trained_[p]).bytes,
+                        view_over(parameters[p].tensor).bytes.begin());
+    trained_.clear();
+    return ok();
+  }
+  if (!trained_.empty()) return ok();
+  if (optimizer_->average().size() != pieces_.size())
+    return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
+  for (const models::Parameter& parameter : parameters)
+    trained_.push_back(parameter.tensor.detach().clone());
+  const Status shared = share(optimizer_->average());
+  if (!shared) trained_.clear();
+  return shared;
 }
 
 Status Sharded::update_pieces(double divisor) {

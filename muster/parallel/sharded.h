@@ -52,6 +52,7 @@ class Sharded final : public SliceStrategy {
   void fall_behind() override;
   bool behind() const noexcept override { return false; }
   Status catch_up() override { return ok(); }
+  Status use_average(bool average) override;
 
  private:
   Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_optimizer,
@@ -70,6 +71,7 @@ class Sharded final : public SliceStrategy {
   Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
   Status update(double learning_rate, double divisor);
   Status update_pieces(double divisor);
+  Status share(const std::vector<at::Tensor>& rows);
   Status update_scaled(optim::NormScaled& optimizer, double divisor);
   comm::OpOptions op_for(std::string_view label);
   std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces,
@@ -85,7 +87,8 @@ class Sharded final : public SliceStrategy {
   std::vector<at::Tensor> rows_;       // of the parameters, by piece
   std::vector<at::Tensor> gradients_;  // over the exchange's sums, by piece
   std::unique_ptr<optim::Optimizer> optimizer_;
-  GatheredState gathered_;  // for a checkpoint, until the next update
+  std::vector<at::Tensor> trained_;  // whole parameters, while the model holds the average
+  GatheredState gathered_;           // for a checkpoint, until the next update
 };
 
 }  // namespace muster::parallel

@@ -21,11 +21,13 @@ struct Recipe {
   models::ModelSpec model;
   optim::OptimizerSpec optimizer;
   std::vector<std::string> freeze = {};  // patterns
+  double average = 0;                    // AverageSpec::decay
 };
 void PrintTo(const Recipe& recipe, std::ostream* out) {
   constexpr std::string_view kOptimizers[] = {" sgd", " adamw", " lars", " lamb"};
   *out << models::family_of(recipe.model) << kOptimizers[recipe.optimizer.index()];
   if (!recipe.freeze.empty()) *out << " without " << recipe.freeze.front();
+  if (recipe.average > 0) *out << " averaged";
 }
 
 const models::ModelSpec kMlp =
@@ -47,8 +49,8 @@ std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
 }
 
 std::unique_ptr<Sharded> sharded_of(const Recipe& recipe, const SliceOptions& options) {
-  const auto create = [spec = recipe.optimizer](std::vector<optim::OptimizedParameter> parts) {
-    return optim::create_optimizer(spec, std::move(parts));
+  const auto create = [recipe](std::vector<optim::OptimizedParameter> parts) {
+    return optim::create_optimizer(recipe.optimizer, std::move(parts), {.decay = recipe.average});
   };
   return Sharded::create(model_of(recipe), create, options, system_clock()).value();
 }
@@ -58,7 +60,8 @@ std::unique_ptr<SliceStrategy> plain_of(const Recipe& recipe, const SliceOptions
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& p : model->parameters())
     parameters.push_back({p.name, p.tensor, p.decays});
-  auto optimizer = optim::create_optimizer(recipe.optimizer, parameters).value();
+  auto optimizer =
+      optim::create_optimizer(recipe.optimizer, parameters, {.decay = recipe.average}).value();
   return std::make_unique<DataParallel>(std::move(model), std::move(optimizer), options,
                                         system_clock());
 }
@@ -78,7 +81,27 @@ struct Outcome {
   std::string optimizer;  // gathered on the first rank
   double grad_norm = 0;
   std::uint64_t held = 0;  // bytes of optimizer state
+  double average_loss = 0;
 };
+
+// Of the averaged weights; the trained ones are back afterwards.
+double average_loss_of(SliceStrategy& strategy, const std::vector<std::int32_t>& mine) {
+  const std::string trained = hash_of(strategy.model_state());
+  const auto evaluated = [&] {
+    const Batch batch(21, mine, 9);
+    std::vector<EvaluationTotals> by_slice(kSlices);
+    EXPECT_TRUE(strategy.evaluate(batch.step, by_slice));
+    return strategy.combine(by_slice).value().loss;
+  };
+  const double plain = evaluated();
+  EXPECT_TRUE(strategy.use_average(true));
+  EXPECT_NE(hash_of(strategy.model_state()), trained);
+  const double loss = evaluated();
+  EXPECT_NE(loss, plain);
+  EXPECT_TRUE(strategy.use_average(false));
+  EXPECT_EQ(hash_of(strategy.model_state()), trained);
+  return loss;
+}
 
 StepReport one_step(SliceStrategy& strategy, const std::vector<std::int32_t>& mine,
                     std::int64_t step) {
@@ -93,13 +116,15 @@ StepReport one_step(SliceStrategy& strategy, const std::vector<std::int32_t>& mi
 }
 
 // Four steps, the last of a short batch.
-Outcome train(SliceStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator) {
+Outcome train(SliceStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator,
+              bool averages = false) {
   const comm::Group group = communicator->group();
   const comm::LeafOwners owners = comm::even_owners(kSlices, group.size);
   EXPECT_TRUE(strategy.enter(communicator, owners));
   Outcome outcome;
   for (std::int64_t step = 1; step <= 4; ++step)
     outcome.grad_norm = one_step(strategy, slices_of(owners, group.rank), step).grad_norm;
+  if (averages) outcome.average_loss = average_loss_of(strategy, slices_of(owners, group.rank));
   outcome.model = hash_of(strategy.model_state());
   for (const StateSlice& slice : strategy.optimizer_state())
     outcome.held += slice.tensor.bytes.size();
@@ -117,7 +142,7 @@ std::vector<Outcome> train_sharded(const Recipe& recipe, std::int32_t size,
   for (std::size_t r = 0; r < outcomes.size(); ++r)
     ranks.emplace_back([&, r] {
       const auto strategy = sharded_of(recipe, options);
-      outcomes[r] = train(*strategy, communicators[r]);
+      outcomes[r] = train(*strategy, communicators[r], recipe.average > 0);
     });
   ranks.clear();
   return outcomes;
@@ -127,13 +152,14 @@ class ZeroOne : public testing::TestWithParam<Recipe> {};
 
 TEST_P(ZeroOne, HasTheBitsOfPlainDataParallelism) {
   const auto plain = plain_of(GetParam(), options_of(1));
-  const Outcome expected = train(*plain, comm::create_loopback(1).front());
+  const Outcome expected = train(*plain, comm::create_loopback(1).front(), GetParam().average > 0);
   for (const std::int32_t size : {1, 2, 3, 5, 7, 8})
     for (const std::int32_t lanes : {1, 2}) {
       const auto outcomes = train_sharded(GetParam(), size, options_of(lanes));
       for (const Outcome& outcome : outcomes) {
         EXPECT_EQ(outcome.model, expected.model) << size << " ranks, " << lanes << " lanes";
         EXPECT_EQ(outcome.grad_norm, expected.grad_norm);
+        EXPECT_EQ(outcome.average_loss, expected.average_loss);
       }
       EXPECT_EQ(outcomes.front().optimizer, expected.optimizer) << size << " ranks";
     }
@@ -160,7 +186,9 @@ INSTANTIATE_TEST_SUITE_P(Recipes, ZeroOne,
                                          Recipe{kResNet, optim::LarsSpec{.weight_decay = 1e-3}},
                                          Recipe{kMlp, optim::LambSpec{}},
                                          Recipe{kResNet, optim::AdamWSpec{}, {"stem*", "*.bias"}},
-                                         Recipe{kMlp, optim::LambSpec{}, {"head*"}}));
+                                         Recipe{kMlp, optim::LambSpec{}, {"head*"}},
+                                         Recipe{kResNet, optim::SgdSpec{}, {"stem*"}, 0.9},
+                                         Recipe{kMlp, optim::LambSpec{}, {}, 0.9}));
 
 // Frozen parameters stay where they are, have no slot in the buckets and no state.
 TEST(Sharded, FrozenParametersCostNothing) {

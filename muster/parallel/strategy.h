@@ -97,6 +97,11 @@ class Strategy {
   // Adds up what every rank found, in the order of slices: the same bits at any size.
   virtual Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) = 0;
 
+  // Whether the model's tensors hold the average of the weights (optim::AverageSpec), for
+  // evaluations, or the trained ones again, bit by bit. Nobody may read the state meanwhile, and no
+  // step comes in between. Collective where ranks hold parts; an error leaves the trained ones.
+  virtual Status use_average(bool average) = 0;
+
   // Model tensors and optimizer tensors, valid until the next update. Writing through them loads.
   virtual std::vector<StateSlice> model_state() = 0;
   virtual std::vector<StateSlice> optimizer_state() = 0;

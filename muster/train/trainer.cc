@@ -115,21 +115,19 @@ Status Trainer::one_step() {
   parts_.now_doing(step, "computing and reducing gradients");
   std::function<Result<data::StepBatch>(SliceIndex)> backup;
   if (options_.stragglers.backup) backup = [this](SliceIndex slice) { return load_slice(slice); };
-  MUSTER_ASSIGN(
-      const parallel::StepReport report,
-      parts_.strategy.step({.batch = *batch,
-                            .finishes = finishing_,
-                            .step = step,
-                            .learning_rate = rate,
-                            .flags = wishes(),
-                            .before_update =
-                                [&] {
-                                  guard_.before_update();
-                                  return parts_.checkpoints.wait_until_copied() +
-                                         (transfer_ ? transfer_->wait_until_copied() : Duration{});
-                                },
-                            .patience = backup ? patience() : Duration{},
-                            .load_slice = backup}));
+  MUSTER_ASSIGN(const parallel::StepReport report,
+                parts_.strategy.step({.batch = *batch,
+                                      .finishes = finishing_,
+                                      .step = step,
+                                      .learning_rate = rate,
+                                      .flags = wishes(),
+                                      .before_update =
+                                          [&] {
+                                            guard_.before_update();
+                                            return let_readers_finish();
+                                          },
+                                      .patience = backup ? patience() : Duration{},
+                                      .load_slice = backup}));
   progress_.committed = step;
   progress_.cursor = batch->after;
   ++progress_.optimizer_steps;
@@ -252,8 +250,12 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
   tell(std::move(row));
 }
 
-Status Trainer::evaluate() {
-  parts_.now_doing(progress_.committed, "evaluating");
+Duration Trainer::let_readers_finish() {
+  return parts_.checkpoints.wait_until_copied() +
+         (transfer_ ? transfer_->wait_until_copied() : Duration{});
+}
+
+Result<parallel::EvaluationTotals> Trainer::evaluate_slices() {
   MUSTER_ASSIGN(auto stream, parts_.evaluation_data(slices_here()));
   std::vector<parallel::EvaluationTotals> by_slice(static_cast<std::size_t>(options_.slices));
   for (;;) {
@@ -261,7 +263,18 @@ Status Trainer::evaluate() {
     if (!batch) break;
     MUSTER_TRY(parts_.strategy.evaluate(*batch, by_slice));
   }
-  MUSTER_ASSIGN(const parallel::EvaluationTotals totals, parts_.strategy.combine(by_slice));
+  return parts_.strategy.combine(by_slice);
+}
+
+Status Trainer::evaluate() {
+  parts_.now_doing(progress_.committed, "evaluating");
+  if (options_.evaluates_average) {
+    between_.saving += let_readers_finish();
+    MUSTER_TRY(parts_.strategy.use_average(true));
+  }
+  const Result<parallel::EvaluationTotals> evaluated = evaluate_slices();
+  if (options_.evaluates_average) MUSTER_TRY(parts_.strategy.use_average(false));
+  MUSTER_ASSIGN(const parallel::EvaluationTotals totals, evaluated);
   const double loss = totals.loss / totals.targets;
   const double accuracy = totals.correct / totals.targets;
   std::vector<observe::Metric>& results = position_.last_evaluation;

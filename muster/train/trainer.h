@@ -42,6 +42,7 @@ struct TrainerOptions {
   job::CheckpointSpec checkpoint;
   job::StragglersSpec stragglers;
   job::ReplicasSpec replicas;
+  bool evaluates_average = false;      // of the weights, instead of the trained ones
   std::int32_t slices = 1;             // virtual workers
   std::int32_t active = 1;             // workers that compute, while there are so many;
   std::int32_t standbys = 0;           // of those beyond, so many only follow
@@ -149,6 +150,8 @@ class Trainer {
   void tell(observe::Record row);
   void tell_recovery(const Assignment& before, Duration took);
   Status evaluate();  // sets position_.next
+  Result<parallel::EvaluationTotals> evaluate_slices();
+  Duration let_readers_finish();  // before the state is changed: how long that took
   void note_evaluation(double value);
   Status save(bool best);
   double epochs_done() const;

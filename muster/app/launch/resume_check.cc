@@ -22,7 +22,8 @@ constexpr std::string_view kFixed[] = {"seed",
                                        "training.mode",
                                        "training.isa",
                                        "training.freeze",
-                                       "optimizer.type"};
+                                       "optimizer.type",
+                                       "ema.decay"};
 // How the data is brought, not which.
 constexpr std::string_view kFree[] = {"data.path", "data.validation_path", "data.loader_threads",
                                       "data.prefetch_batches", "data.cache"};

@@ -228,14 +228,15 @@ void fill(models::Model& model, const std::vector<TensorSlice>& state) {
 }
 
 Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
-    const job::OptimizerSpec& optimizer, std::vector<optim::OptimizedParameter> parameters) {
+    const job::JobSpec& job, std::vector<optim::OptimizedParameter> parameters) {
   for (optim::OptimizedParameter& parameter : parameters) {
-    const job::ParameterGroup* group = group_of(optimizer, parameter.name);
+    const job::ParameterGroup* group = group_of(job.optimizer, parameter.name);
     if (!group) continue;
     parameter.rate_factor = group->learning_rate_factor;
     parameter.weight_decay = group->weight_decay;
   }
-  return optim::create_optimizer(optimizer_spec(optimizer), std::move(parameters));
+  return optim::create_optimizer(optimizer_spec(job.optimizer), std::move(parameters),
+                                 {.decay = job.ema.decay, .warmup = job.ema.warmup});
 }
 
 train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size) {

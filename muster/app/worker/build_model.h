@@ -24,7 +24,7 @@ Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
 void fill(models::Model& model, const std::vector<TensorSlice>& state);
 
 Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
-    const job::OptimizerSpec& optimizer, std::vector<optim::OptimizedParameter> parameters);
+    const job::JobSpec& job, std::vector<optim::OptimizedParameter> parameters);
 
 // Steps and epochs of the whole training.
 train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size);

@@ -41,8 +41,8 @@ parallel::SliceOptions options_of(const job::JobSpec& job, std::int32_t lanes) {
 }
 
 auto optimizer_builder(const job::JobSpec& job) {
-  return [optimizer = job.optimizer](std::vector<optim::OptimizedParameter> parameters) {
-    return build_optimizer(optimizer, std::move(parameters));
+  return [job](std::vector<optim::OptimizedParameter> parameters) {
+    return build_optimizer(job, std::move(parameters));
   };
 }
 
@@ -54,7 +54,7 @@ Built build_data_parallel(const job::JobSpec& job, std::unique_ptr<models::Model
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& parameter : model->parameters())
     parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  MUSTER_ASSIGN(auto optimizer, build_optimizer(job.optimizer, std::move(parameters)));
+  MUSTER_ASSIGN(auto optimizer, build_optimizer(job, std::move(parameters)));
   return std::make_unique<parallel::DataParallel>(std::move(model), std::move(optimizer),
                                                   options_of(job, lanes), system_clock());
 }

@@ -66,6 +66,7 @@ class Training {
   std::string reason_of(train::Ending ending) const;  // for a person; empty: as planned
   Result<std::unique_ptr<models::Model>> gather_model();
   Status generate();
+  Status write_sample();
 
   Session& session_;
   const job::JobSpec& job_;
@@ -123,6 +124,7 @@ Result<train::TrainerOptions> Training::options() const {
                                .checkpoint = job_.checkpoint,
                                .stragglers = job_.stragglers,
                                .replicas = job_.replicas,
+                               .evaluates_average = job_.ema.keeps() && job_.ema.evaluate,
                                .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
                                .active = static_cast<std::int32_t>(job_.workers.count),
                                .standbys = static_cast<std::int32_t>(job_.workers.standbys),
@@ -212,6 +214,14 @@ Result<std::unique_ptr<models::Model>> Training::gather_model() {
 
 Status Training::generate() {
   if (job_.generate.length == 0) return ok();
+  const bool averages = job_.ema.keeps() && job_.ema.evaluate;
+  if (averages) MUSTER_TRY(strategy_->use_average(true));
+  const Status generated = write_sample();
+  if (averages) MUSTER_TRY(strategy_->use_average(false));
+  return generated;
+}
+
+Status Training::write_sample() {
   MUSTER_ASSIGN(const auto gathered, gather_model());
   if (!session_.first_rank()) return ok();
   const models::GenerateOptions options{.length = job_.generate.length,

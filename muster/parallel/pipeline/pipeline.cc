@@ -369,6 +369,26 @@ Status Pipeline::update(double learning_rate, double divisor) {
   return share_tied_weights();
 }
 
+void Pipeline::swap_with_average() {
+  const auto& owned = stage_->owned();
+  for (std::size_t i = 0; i < owned.size(); ++i)
+    std::ranges::swap_ranges(view_over(model().parameters()[owned[i]].tensor).bytes,
+                             view_over(optimizer_->average()[i]).bytes);
+}
+
+Status Pipeline::use_average(bool average) {
+  if (average == uses_average_) return ok();
+  if (optimizer_->average().size() != stage_->owned().size())
+    return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
+  swap_with_average();
+  uses_average_ = average;
+  const Status shared = share_tied_weights();
+  if (shared || !average) return shared;
+  swap_with_average();
+  uses_average_ = false;
+  return shared;
+}
+
 Status Pipeline::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
   return lane_.run([&](std::int32_t) -> Status {
     for (const std::size_t chunk : my_chunks_)

@@ -65,6 +65,7 @@ class Pipeline final : public ModelStrategy {
   bool behind() const noexcept override { return false; }
   Status catch_up() override { return ok(); }
   Status warm_up(const data::StepBatch& batch) override;
+  Status use_average(bool average) override;
 
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override;
   Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) override;
@@ -118,6 +119,7 @@ class Pipeline final : public ModelStrategy {
   Status take_tied(std::size_t chunk, std::size_t micro);
   void give_tied(std::size_t chunk, std::size_t micro);
   Status share_tied_weights();
+  void swap_with_average();
   Status evaluate(std::size_t chunk, const data::SliceBatch& slice, EvaluationTotals& totals);
 
   Result<std::vector<double>> total_up(const StepInput& input, StepReport& report);
@@ -136,6 +138,7 @@ class Pipeline final : public ModelStrategy {
   std::unique_ptr<StageModel> stage_;
   std::vector<Tie> ties_;  // of the whole model, alike on every rank
   std::unique_ptr<optim::Optimizer> optimizer_;
+  bool uses_average_ = false;
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;  // of all ranks

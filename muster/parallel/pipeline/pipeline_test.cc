@@ -31,12 +31,16 @@ struct Recipe {
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
   Batch::Content content = Batch::Content::kImages;
   std::vector<std::string> freeze = {};  // patterns
+  double average = 0;                    // AverageSpec::decay
 };
 std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
 void PrintTo(const Recipe& recipe, std::ostream* os) { *os << recipe.name; }
 
-Result<std::unique_ptr<optim::Optimizer>> adamw(std::vector<optim::OptimizedParameter> parameters) {
-  return optim::create_optimizer(optim::AdamWSpec{.weight_decay = 0.1}, std::move(parameters));
+auto adamw(const Recipe& recipe) {
+  return [average = recipe.average](std::vector<optim::OptimizedParameter> parameters) {
+    return optim::create_optimizer(optim::AdamWSpec{.weight_decay = 0.1}, std::move(parameters),
+                                   {.decay = average});
+  };
 }
 
 std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
@@ -49,7 +53,7 @@ std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
 
 struct Outcome {
   std::string model, optimizer;
-  double grad_norm = 0, loss = 0, evaluation = 0;
+  double grad_norm = 0, loss = 0, evaluation = 0, average_evaluation = 0;
 };
 
 std::string hash_of(const std::vector<StateSlice>& state) {
@@ -63,7 +67,7 @@ std::string hash_of(const std::vector<StateSlice>& state) {
 
 // Three steps, the last of a short batch with an empty slice, and an evaluation.
 Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator,
-              Batch::Content content) {
+              Batch::Content content, bool averages) {
   const comm::Group group = communicator->group();
   const std::int32_t width = strategy.ranks_per_replica();
   comm::LeafOwners owners = comm::even_owners(kSlices, group.size / width);
@@ -88,6 +92,14 @@ Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>
   std::vector<EvaluationTotals> by_slice(kSlices);
   EXPECT_TRUE(strategy.evaluate(batch.step, by_slice));
   outcome.evaluation = strategy.combine(by_slice)->loss;
+  if (averages) {
+    std::vector<EvaluationTotals> averaged(kSlices);
+    EXPECT_TRUE(strategy.use_average(true));
+    EXPECT_TRUE(strategy.evaluate(batch.step, averaged));
+    outcome.average_evaluation = strategy.combine(averaged)->loss;
+    EXPECT_NE(outcome.average_evaluation, outcome.evaluation);
+    EXPECT_TRUE(strategy.use_average(false));
+  }
   auto state = strategy.gather_state(Rank{0});
   EXPECT_TRUE(state) << (state ? "" : state.error().message);
   if (!state) return outcome;
@@ -102,13 +114,13 @@ Outcome train_plain(const Recipe& recipe) {
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& parameter : model->parameters())
     parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  DataParallel strategy(std::move(model), *adamw(std::move(parameters)),
+  DataParallel strategy(std::move(model), *adamw(recipe)(std::move(parameters)),
                         {.virtual_workers = kSlices,
                          .micro_batch_size = recipe.micro_batch_size,
                          .max_grad_norm = 0.5,
                          .seed = kSeed},
                         system_clock());
-  return train(strategy, comm::create_loopback(1).front(), recipe.content);
+  return train(strategy, comm::create_loopback(1).front(), recipe.content, recipe.average > 0);
 }
 
 std::vector<Outcome> train_pipeline(const Recipe& recipe) {
@@ -129,10 +141,10 @@ std::vector<Outcome> train_pipeline(const Recipe& recipe) {
       options.chunks = *layout::partition_by_hand(recipe.cuts, {blocks, chunks});
       options.passes = {recipe.micro_batch_size, kSeed};
       options.max_grad_norm = 0.5;
-      auto pipeline = Pipeline::create(*whole, kSeed, adamw, options, communicators[r]->group(),
-                                       system_clock());
+      auto pipeline = Pipeline::create(*whole, kSeed, adamw(recipe), options,
+                                       communicators[r]->group(), system_clock());
       ASSERT_TRUE(pipeline) << pipeline.error().message;
-      outcomes[r] = train(**pipeline, communicators[r], recipe.content);
+      outcomes[r] = train(**pipeline, communicators[r], recipe.content, recipe.average > 0);
     });
   ranks.clear();
   return outcomes;
@@ -149,6 +161,7 @@ TEST_P(PipelineBits, AreThoseOfPlainDataParallelism) {
     EXPECT_EQ(rank.grad_norm, plain.grad_norm);
     EXPECT_EQ(rank.loss, plain.loss);
     EXPECT_EQ(rank.evaluation, plain.evaluation);
+    EXPECT_EQ(rank.average_evaluation, plain.average_evaluation);
   }
 }
 
@@ -201,7 +214,17 @@ INSTANTIATE_TEST_SUITE_P(
                0,
                PipelineKind::k1F1B,
                kTokenBatches,
-               {"embedding.token*", "layer0*"}}),
+               {"embedding.token*", "layer0*"}},
+        Recipe{"gpt_tied_average",
+               gpt(true),
+               {2, 1, 2},
+               2,
+               1,
+               0,
+               PipelineKind::k1F1B,
+               kTokenBatches,
+               {},
+               0.9}),
     name_of);
 
 }  // namespace

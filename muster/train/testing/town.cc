@@ -95,6 +95,7 @@ class Faulty final : public parallel::Strategy {
   void fall_behind() override { inner_->fall_behind(); }
   bool behind() const noexcept override { return inner_->behind(); }
   Status catch_up() override { return inner_->catch_up(); }
+  Status use_average(bool average) override { return inner_->use_average(average); }
   Status evaluate(const data::StepBatch& batch,
                   std::span<parallel::EvaluationTotals> by_slice) override {
     return inner_->evaluate(batch, by_slice);
