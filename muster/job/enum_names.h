@@ -26,7 +26,13 @@ struct EnumNames<ModelType> {
   static constexpr EnumName<ModelType> kAll[] = {{ModelType::kMlp, "mlp"},
                                                  {ModelType::kResnet, "resnet"},
                                                  {ModelType::kGpt, "gpt"},
-                                                 {ModelType::kLlama, "llama"}};
+                                                 {ModelType::kLlama, "llama"},
+                                                 {ModelType::kMoe, "moe"}};
+};
+template <>
+struct EnumNames<ModelBody> {
+  static constexpr EnumName<ModelBody> kAll[] = {{ModelBody::kGpt, "gpt"},
+                                                 {ModelBody::kLlama, "llama"}};
 };
 template <>
 struct EnumNames<NormKind> {

@@ -3,6 +3,7 @@
 // printed from a JobSpec. The table of all of them is in fields.cc; parsing, checks, --set, the
 // environment, help, JSON Schema and docs/job.md follow from it. Immutable once built.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -52,8 +53,13 @@ struct FieldRules {
   std::string_view unset = {};         // the word for an optional that has no value
   std::string_view default_text = {};  // where the default depends on other fields
   OnlyWith only_with = {};
+  OnlyWith and_with = {};  // besides only_with
   bool required = false;
 };
+
+inline std::array<const OnlyWith*, 2> conditions(const FieldRules& rules) noexcept {
+  return {&rules.only_with, &rules.and_with};
+}
 
 // A value as text, and whether JSON puts it in quotes.
 struct Printed {

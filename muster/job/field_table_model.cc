@@ -54,20 +54,21 @@ std::vector<Field> transformer_fields() {
             .max = 1 << 24,
             .only_with = text}),
       bind("model.intermediate_size", in(&TransformerSpec::intermediate_size),
-           {.doc = "Width inside the MLP; auto: gpt 4 · n_embd, llama 8/3 · n_embd rounded up to a "
-                   "multiple of 32.",
+           {.doc = "Width inside the MLP, or each expert; auto: gpt 4 · n_embd, llama 8/3 · n_embd "
+                   "rounded up to a multiple of 32.",
             .min = 1,
             .unset = "auto",
             .only_with = text}),
       bind("model.tie_embeddings", in(&TransformerSpec::tie_embeddings),
            {.doc = "The output layer shares the weights of the token embedding.",
-            .default_text = "true for gpt, false for llama",
+            .default_text = "true for gpt, false for llama; moe: as its body",
             .only_with = text}),
   };
 }
 
 std::vector<Field> llama_fields() {
-  const OnlyWith llama{"model.type", {"llama"}};
+  const OnlyWith llama{"model.type", {"llama", "moe"}};
+  const OnlyWith body{"model.body", {"llama"}};  // which it is where there is none to choose
   const auto in = [](auto member) { return at(&JobSpec::model, &ModelSpec::llama, member); };
   return {
       bind("model.n_kv_head", in(&LlamaSpec::n_kv_head),
@@ -75,23 +76,63 @@ std::vector<Field> llama_fields() {
                    "attention, 1 is multi-query attention.",
             .min = 1,
             .default_text = "n_head",
-            .only_with = llama}),
+            .only_with = llama,
+            .and_with = body}),
       bind("model.rope_theta", in(&LlamaSpec::rope_theta),
            {.doc = "Base of the rotary position embedding's wavelengths.",
             .above = 0,
-            .only_with = llama}),
+            .only_with = llama,
+            .and_with = body}),
       bind("model.rms_norm_eps", in(&LlamaSpec::rms_norm_eps),
-           {.doc = "Added to the mean square in RMSNorm.", .above = 0, .only_with = llama}),
+           {.doc = "Added to the mean square in RMSNorm.",
+            .above = 0,
+            .only_with = llama,
+            .and_with = body}),
+  };
+}
+
+std::vector<Field> moe_fields() {
+  const OnlyWith moe{"model.type", {"moe"}};
+  const auto in = [](auto member) { return at(&JobSpec::model, &ModelSpec::moe, member); };
+  return {
+      bind("model.body", in(&MoeSpec::body),
+           {.doc = "The family that the mixture of experts is built into.", .only_with = moe}),
+      bind("model.num_experts", in(&MoeSpec::num_experts),
+           {.doc = "Experts of a layer.", .min = 1, .max = 65536, .only_with = moe}),
+      bind("model.num_experts_per_tok", in(&MoeSpec::num_experts_per_tok),
+           {.doc = "Experts that a token goes through: 1 as in Switch, 2 as in GShard and Mixtral.",
+            .min = 1,
+            .only_with = moe}),
+      bind("model.decoder_sparse_step", in(&MoeSpec::decoder_sparse_step),
+           {.doc = "Which layers have experts: 1 all, 2 every second one, and so on; the others "
+                   "have one MLP.",
+            .min = 1,
+            .only_with = moe}),
+      bind("model.expert_capacity_factor", in(&MoeSpec::expert_capacity_factor),
+           {.doc = "In training an expert takes so many times its even share of the tokens; the "
+                   "rest is dropped there and carried on by the residual connection. none: all are "
+                   "computed.",
+            .above = 0,
+            .unset = "none",
+            .only_with = moe}),
+      bind("model.router_aux_loss_coef", in(&MoeSpec::router_aux_loss_coef),
+           {.doc = "Weight of the load-balance loss, in each layer with experts.",
+            .min = 0,
+            .only_with = moe}),
+      bind("model.router_z_loss_coef", in(&MoeSpec::router_z_loss_coef),
+           {.doc = "Weight of the router's z-loss, which keeps its logits small.",
+            .min = 0,
+            .only_with = moe}),
   };
 }
 
 }  // namespace
 
-OnlyWith language_models() { return {"model.type", {"gpt", "llama"}}; }
+OnlyWith language_models() { return {"model.type", {"gpt", "llama", "moe"}}; }
 
 std::vector<Field> model_fields() {
   std::vector<Field> table = family_fields();
-  for (auto* part : {&transformer_fields, &llama_fields}) {
+  for (auto* part : {&transformer_fields, &llama_fields, &moe_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

@@ -49,6 +49,8 @@ constexpr ForeignName kForeignNames[] = {
     {"tie_word_embeddings", "model.tie_embeddings"},
     {"d_model", "model.n_embd"},
     {"hidden_size", "model.hidden_sizes"},
+    {"num_local_experts", "model.num_experts"},
+    {"capacity_factor", "model.expert_capacity_factor"},
     {"block_size", "data.context_length"},
     {"sequence_length", "data.context_length"},
     {"num_workers", "data.loader_threads"},

@@ -40,8 +40,8 @@ TEST(Fields, AreWholeAndDocumented) {
     EXPECT_TRUE(field.rules.doc.ends_with('.')) << field.name;
     EXPECT_TRUE(find_section(field.section())) << field.name << " is in no section";
     EXPECT_EQ(find_field(field.name), &field);
-    const auto& other = field.rules.only_with.field;
-    EXPECT_TRUE(other.empty() || find_field(other)) << field.name;
+    for (const OnlyWith* condition : conditions(field.rules))
+      EXPECT_TRUE(condition->field.empty() || find_field(condition->field)) << field.name;
     EXPECT_EQ(field.type == FieldType::kInterval, !field.rules.units.empty()) << field.name;
   }
 }

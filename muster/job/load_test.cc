@@ -32,6 +32,11 @@ model: {type: llama, n_head: 8, n_kv_head: 2, n_embd: 64, intermediate_size: 100
 data: {type: text, path: text}
 )";
 
+constexpr std::string_view kMoe = R"(
+model: {type: moe, body: gpt, num_experts: 4, expert_capacity_factor: 1.25, router_z_loss_coef: 0}
+data: {type: text, path: text}
+)";
+
 Job loaded(std::string_view text, const LoadOptions& options = {}) {
   auto job = parse_job(text, "some/where.yaml", options);
   EXPECT_TRUE(job) << (job ? "" : job.error().message);
@@ -45,7 +50,7 @@ void expect_equal(const JobSpec& a, const JobSpec& b) {
 }
 
 TEST(Load, ResolvedJobIsReadBackTheSame) {
-  for (const auto text : {kImages, kText, kLlama}) {
+  for (const auto text : {kImages, kText, kLlama, kMoe}) {
     for (const bool with_origins : {false, true}) {
       const auto job = loaded(text);
       expect_equal(loaded(to_yaml(job, with_origins)).spec, job.spec);

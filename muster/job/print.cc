@@ -14,10 +14,12 @@ constexpr std::size_t kCommentColumn = 44;
 
 // Fields of another model or data type would be refused when the YAML is read again.
 bool applies(const Field& field, const JobSpec& spec) {
-  const auto& [other, values] = field.rules.only_with;
-  if (other.empty()) return true;
-  const auto value = find_field(other)->print(spec).text;
-  return std::find(values.begin(), values.end(), value) != values.end();
+  return std::ranges::all_of(conditions(field.rules), [&](const OnlyWith* condition) {
+    const auto& [other, values] = *condition;
+    if (other.empty()) return true;
+    const auto value = find_field(other)->print(spec).text;
+    return std::find(values.begin(), values.end(), value) != values.end();
+  });
 }
 
 std::string line_of(const Job& job, const Field& field, std::size_t indent, bool with_origin) {

@@ -46,9 +46,14 @@ text that is not UTF-8, files over 1 MiB, more than 16 levels.
 )";
 
 std::string condition(const Field& field) {
-  const auto& [other, values] = field.rules.only_with;
-  if (other.empty()) return {};
-  return fmt::format("only with {} {}", other, fmt::join(values, ", "));
+  std::string text;
+  for (const OnlyWith* condition : conditions(field.rules)) {
+    const auto& [other, values] = *condition;
+    if (other.empty()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "only with " : " and ", other,
+                        fmt::join(values, ", "));
+  }
+  return text;
 }
 
 // Table cells of Markdown: a bar would end the cell.

@@ -28,14 +28,18 @@ void check_required(Draft& draft) {
 // A field was given that the type chosen elsewhere does not have.
 void check_only_with(Draft& draft) {
   for (const auto& field : fields()) {
-    const auto& [other, values] = field.rules.only_with;
-    if (other.empty() || !draft.given(field.name)) continue;
-    const auto value = find_field(other)->print(draft.spec).text;
-    if (std::find(values.begin(), values.end(), value) != values.end()) continue;
-    draft.complain({field.name, other},
-                   fmt::format("`{}` is for {} {}; here it is {}", field.name, other,
-                               fmt::join(values, ", "), value),
-                   "remove it");
+    if (!draft.given(field.name)) continue;
+    for (const OnlyWith* condition : conditions(field.rules)) {
+      const auto& [other, values] = *condition;
+      if (other.empty()) continue;
+      const auto value = find_field(other)->print(draft.spec).text;
+      if (std::find(values.begin(), values.end(), value) != values.end()) continue;
+      draft.complain({field.name, other},
+                     fmt::format("`{}` is for {} {}; here it is {}", field.name, other,
+                                 fmt::join(values, ", "), value),
+                     "remove it");
+      break;
+    }
   }
 }
 

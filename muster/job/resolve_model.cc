@@ -7,7 +7,12 @@
 namespace muster::job {
 namespace {
 
-bool reads_text(ModelType type) { return type == ModelType::kGpt || type == ModelType::kLlama; }
+bool reads_text(ModelType type) { return type != ModelType::kMlp && type != ModelType::kResnet; }
+
+bool is_llama(const ModelSpec& model) {
+  return model.type == ModelType::kLlama ||
+         (model.type == ModelType::kMoe && model.moe.body == ModelBody::kLlama);
+}
 
 void check_data_type(Draft& draft) {
   const auto& spec = draft.spec;
@@ -22,8 +27,9 @@ void check_data_type(Draft& draft) {
 void resolve_transformer(Draft& draft) {
   auto& model = draft.spec.model;
   if (!draft.given("model.tie_embeddings")) {
-    model.transformer.tie_embeddings = model.type != ModelType::kLlama;
-    draft.derive("model.tie_embeddings", fmt::format("for {}", to_string(model.type)));
+    model.transformer.tie_embeddings = !is_llama(model);
+    draft.derive("model.tie_embeddings",
+                 is_llama(model) ? "for the body of a llama" : "for the body of a gpt");
   }
   if (model.transformer.n_embd % model.transformer.n_head != 0) {
     draft.complain({"model.n_embd", "model.n_head", "model.type"},
@@ -55,13 +61,33 @@ void resolve_llama(Draft& draft) {
   }
 }
 
+void check_moe(Draft& draft) {
+  const auto& model = draft.spec.model;
+  if (model.moe.num_experts_per_tok > model.moe.num_experts) {
+    draft.complain(
+        {"model.num_experts_per_tok", "model.num_experts", "model.type"},
+        fmt::format("model.num_experts_per_tok {} is more than model.num_experts {}",
+                    draft.shown("model.num_experts_per_tok"), draft.shown("model.num_experts")),
+        "a token goes through an expert once");
+  }
+  if (model.moe.decoder_sparse_step > model.transformer.n_layer) {
+    draft.complain(
+        {"model.decoder_sparse_step", "model.n_layer", "model.type"},
+        fmt::format("model.decoder_sparse_step {} is more than model.n_layer {}: no "
+                    "layer would have experts",
+                    draft.shown("model.decoder_sparse_step"), draft.shown("model.n_layer")),
+        "1 puts experts into every layer, 2 into every second one");
+  }
+}
+
 }  // namespace
 
 void resolve_model(Draft& draft) {
   const auto& model = draft.spec.model;
   check_data_type(draft);
   if (reads_text(model.type)) resolve_transformer(draft);
-  if (model.type == ModelType::kLlama) resolve_llama(draft);
+  if (is_llama(model)) resolve_llama(draft);
+  if (model.type == ModelType::kMoe) check_moe(draft);
   if (model.type == ModelType::kResnet && model.resnet.channels.empty()) {
     draft.complain({"model.channels", "model.type"},
                    "model.channels: a resnet needs at least one stage", "for example [16, 32, 64]");

@@ -15,7 +15,8 @@
 namespace muster::job {
 
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
-enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt, kLlama };
+enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt, kLlama, kMoe };
+enum class ModelBody : std::uint8_t { kGpt, kLlama };
 enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
 enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
 enum class DataType : std::uint8_t { kIdx, kText };
@@ -43,19 +44,29 @@ struct ResnetSpec {
   NormKind norm = NormKind::kBatch;
 };
 
-struct TransformerSpec {  // gpt, llama; the context is data.context_length
+struct TransformerSpec {  // gpt, llama, moe; the context is data.context_length
   std::int64_t n_layer = 4;
   std::int64_t n_head = 4;
   std::int64_t n_embd = 128;  // a multiple of n_head
   std::int64_t vocab_size = 256;
   std::optional<std::int64_t> intermediate_size;  // unset: the model decides
-  bool tie_embeddings = true;                     // false by default for llama
+  bool tie_embeddings = true;                     // false by default with the body of a llama
 };
 
 struct LlamaSpec {             // besides TransformerSpec
   std::int64_t n_kv_head = 4;  // a divisor of n_head, which it is by default
   double rope_theta = 10000;
   double rms_norm_eps = 1e-5;
+};
+
+struct MoeSpec {  // besides TransformerSpec and, with the body of a llama, LlamaSpec
+  ModelBody body = ModelBody::kLlama;
+  std::int64_t num_experts = 8;
+  std::int64_t num_experts_per_tok = 2;
+  std::int64_t decoder_sparse_step = 1;          // every so many layers has experts
+  std::optional<double> expert_capacity_factor;  // unset: no token is dropped
+  double router_aux_loss_coef = 0.01;
+  double router_z_loss_coef = 0.001;
 };
 
 struct ModelSpec {
@@ -67,6 +78,7 @@ struct ModelSpec {
   ResnetSpec resnet;  // in the job file they stand in `model` itself
   TransformerSpec transformer;
   LlamaSpec llama;
+  MoeSpec moe;
 };
 
 struct AugmentSpec {

@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +22,14 @@ struct PassContext {
   bool training = true;
   // Keyed by (seed, step, slice) already. Model forks it by block name, blocks by what it is for.
   RandomStream random;
-  // Batch-norm layers append (mean, unbiased variance), both f32 [channels], in forward order, when
-  // training. Null: the caller does not want them. Running statistics are never touched here.
+  // Blocks append, when training, this pass's value of each statistic that they have registered, in
+  // that order and of that shape: batch norm its mean and unbiased variance. Null: the caller does
+  // not want them. Running statistics are never touched here.
   std::vector<torch::Tensor>* statistics = nullptr;
+  // What auxiliary losses (auxiliary_loss.h), which are means over the pass's samples, weigh in the
+  // gradient: the pass's share of the global batch, times whatever else scales the gradient that
+  // backward starts from. 0: nothing.
+  double auxiliary_weight = 0;
 };
 
 struct BlockParameter {
@@ -32,6 +38,7 @@ struct BlockParameter {
   Init init = {};
   Split split = Split::kNone;
   std::int64_t split_units = 0;  // TensorPartition::units
+  std::int64_t expert = -1;      // TensorPartition::expert
   bool decays = true;            // weight decay applies (not to norms and biases)
   std::string owner = {};        // the block it is borrowed from; empty: this one
 };
@@ -43,6 +50,12 @@ struct BlockStatistic {
 
 struct NamedBlock;
 
+// A number that a step tells besides its loss, under its name as a metric.
+struct BlockMetric {
+  std::string name;
+  double value = 0;
+};
+
 // One replica of a block belongs to one lane at a time.
 class Block {
  public:
@@ -52,6 +65,10 @@ class Block {
   virtual ~Block() = default;
 
   virtual torch::Tensor forward(torch::Tensor input, PassContext& context) = 0;
+
+  // What a step's statistics, merged over all slices and in the order of statistics(), say to
+  // people.
+  virtual std::vector<BlockMetric> tell(std::span<const torch::Tensor>) const { return {}; }
 
   const std::vector<BlockParameter>& parameters() const noexcept { return parameters_; }
   const std::vector<BlockStatistic>& statistics() const noexcept { return statistics_; }
@@ -64,7 +81,8 @@ class Block {
   // `owner` is not part of a model (Model::part), this block has a copy of its own, under the same
   // name.
   torch::Tensor borrow(const NamedBlock& owner, const std::string& parameter);
-  // A running statistic (not trained, merged over slices), f32 [channels] filled with `value`.
+  // A running statistic (not trained, merged over slices), f32 [channels] filled with `value`. In
+  // training, forward pushes one of these for each (PassContext::statistics).
   torch::Tensor add_statistic(std::string name, std::int64_t channels, double value);
 
  private:

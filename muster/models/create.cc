@@ -57,8 +57,7 @@ Status check(const GptSpec& spec) { return check_decoder(spec); }
 
 Status check(const LlamaSpec& spec) {
   MUSTER_TRY(check_decoder(spec));
-  MUSTER_TRY(check_positive("model.kv_heads", spec.kv_heads));
-  if (spec.heads % spec.kv_heads != 0)
+  if (spec.kv_heads < 0 || (spec.kv_heads > 0 && spec.heads % spec.kv_heads != 0))
     return invalid("model.kv_heads", spec.kv_heads,
                    fmt::format("a divisor of heads {}", spec.heads));
   if (spec.width / spec.heads % 2 != 0)
@@ -69,15 +68,34 @@ Status check(const LlamaSpec& spec) {
   return ok();
 }
 
+Status check(const MoeSpec& spec) {
+  MUSTER_TRY(std::visit([](const auto& body) { return check(body); }, spec.body));
+  MUSTER_TRY(check_positive("model.experts", spec.experts));
+  if (spec.experts_per_token < 1 || spec.experts_per_token > spec.experts)
+    return invalid("model.experts_per_token", spec.experts_per_token,
+                   fmt::format("from 1 to experts {}", spec.experts));
+  const std::int64_t layers = std::visit([](const auto& body) { return body.layers; }, spec.body);
+  if (spec.sparse_step < 1 || spec.sparse_step > layers)
+    return invalid("model.sparse_step", spec.sparse_step,
+                   fmt::format("from 1 to layers {}", layers));
+  if (spec.capacity_factor && !(*spec.capacity_factor > 0))
+    return invalid("model.capacity_factor", *spec.capacity_factor, "above 0");
+  if (!(spec.balance_loss >= 0))
+    return invalid("model.balance_loss", spec.balance_loss, "0 or more");
+  if (!(spec.z_loss >= 0)) return invalid("model.z_loss", spec.z_loss, "0 or more");
+  return ok();
+}
+
 std::vector<NamedBlock> build(const MlpSpec& spec) { return build_mlp(spec); }
 std::vector<NamedBlock> build(const ResNetSpec& spec) { return build_resnet(spec); }
 std::vector<NamedBlock> build(const GptSpec& spec) { return build_decoder(spec); }
 std::vector<NamedBlock> build(const LlamaSpec& spec) { return build_decoder(spec); }
+std::vector<NamedBlock> build(const MoeSpec& spec) { return build_decoder(spec); }
 
 }  // namespace
 
 std::string_view family_of(const ModelSpec& spec) noexcept {
-  constexpr std::string_view kFamilies[] = {"mlp", "resnet", "gpt", "llama"};
+  constexpr std::string_view kFamilies[] = {"mlp", "resnet", "gpt", "llama", "moe"};
   return kFamilies[spec.index()];
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -55,7 +56,7 @@ struct LlamaSpec {
   std::int64_t width = 128;
   std::int64_t layers = 4;
   std::int64_t heads = 4;     // width / heads is even
-  std::int64_t kv_heads = 4;  // a divisor of heads
+  std::int64_t kv_heads = 0;  // a divisor of heads; 0: as many
   std::int64_t hidden = 0;    // of the MLP; 0: 8/3 · width, rounded up to a multiple of 32
   double rotary_base = 10000;
   double norm_epsilon = 1e-5;
@@ -63,7 +64,18 @@ struct LlamaSpec {
   bool tied_head = false;
 };
 
-using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec, LlamaSpec>;
+// A gpt or llama of which some layers have a mixture of experts (experts.h) as their MLP.
+struct MoeSpec {
+  std::variant<GptSpec, LlamaSpec> body = LlamaSpec{};
+  std::int64_t experts = 8;
+  std::int64_t experts_per_token = 2;
+  std::int64_t sparse_step = 1;  // every so many layers, the last of them, has experts
+  std::optional<double> capacity_factor = {};  // none: no token is dropped
+  double balance_loss = 0.01;  // weights of the auxiliary losses, of each such layer
+  double z_loss = 0.001;
+};
+
+using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec, LlamaSpec, MoeSpec>;
 
 // kInvalid names the field that does not fit and what would.
 Result<std::unique_ptr<Model>> create_model(const ModelSpec& spec);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "muster/models/attention.h"
+#include "muster/models/experts.h"
 #include "muster/models/feed_forward.h"
 #include "muster/models/layers.h"
 
@@ -26,6 +27,8 @@ struct DecoderOptions {
   std::optional<double> rms_epsilon = {};  // of RMSNorm; none: layer norm
   AttentionOptions attention;
   FeedForwardOptions feed_forward;
+  std::optional<ExpertsOptions> experts = {};  // instead, in every sparse_step-th layer
+  std::int64_t sparse_step = 1;
   double dropout = 0;
   bool tied_head = true;
 };
@@ -76,27 +79,39 @@ class Embedding final : public Block {
   Dropout dropout_;
 };
 
-// x + attention(norm(x)), then x + feed_forward(norm(x)).
+// x + attention(norm(x)), then x + mlp(norm(x)); the MLP is one feed-forward layer or `sparse`,
+// several.
 class Layer final : public Block {
  public:
-  explicit Layer(const DecoderOptions& options)
+  Layer(const DecoderOptions& options, bool sparse)
       : norm1_(*this, "norm1", options),
         attention_(*this, options.attention),
         norm2_(*this, "norm2", options),
-        feed_forward_(*this, options.feed_forward),
         dropout1_("dropout1", options.dropout),
-        dropout2_("dropout2", options.dropout) {}
+        dropout2_("dropout2", options.dropout) {
+    if (sparse)
+      experts_.emplace(*this, *options.experts);
+    else
+      feed_forward_.emplace(*this, options.feed_forward);
+  }
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
     input = input + dropout1_(attention_(norm1_(input)), context);
-    return input + dropout2_(feed_forward_(norm2_(input)), context);
+    const auto normed = norm2_(input);
+    const auto output = experts_ ? (*experts_)(normed, context) : (*feed_forward_)(normed);
+    return input + dropout2_(output, context);
+  }
+
+  std::vector<BlockMetric> tell(std::span<const torch::Tensor> merged) const override {
+    return experts_ ? Experts::tell(merged) : std::vector<BlockMetric>{};
   }
 
  private:
   Norm norm1_;
   Attention attention_;
   Norm norm2_;
-  FeedForward feed_forward_;
+  std::optional<FeedForward> feed_forward_;
+  std::optional<Experts> experts_;
   Dropout dropout1_;
   Dropout dropout2_;
 };
@@ -125,7 +140,9 @@ std::vector<NamedBlock> build(const DecoderOptions& options) {
   const auto embedding = std::make_shared<Embedding>(options);
   std::vector<NamedBlock> blocks{{"embedding", embedding}};
   for (std::int64_t i = 0; i < options.layers; ++i)
-    blocks.push_back({fmt::format("layer{}", i), std::make_shared<Layer>(options)});
+    blocks.push_back(
+        {fmt::format("layer{}", i),
+         std::make_shared<Layer>(options, options.experts && (i + 1) % options.sparse_step == 0)});
   blocks.push_back({"head", std::make_shared<Head>(options, blocks.front())});
   return blocks;
 }
@@ -161,7 +178,7 @@ DecoderOptions options_of(const LlamaSpec& spec) {
           .rms_epsilon = spec.norm_epsilon,
           .attention = {.width = spec.width,
                         .heads = spec.heads,
-                        .kv_heads = spec.kv_heads,
+                        .kv_heads = spec.kv_heads > 0 ? spec.kv_heads : spec.heads,
                         .init = kWeights,
                         .projection_init = ending,
                         .rotary = std::make_shared<const RotaryTable>(
@@ -173,6 +190,18 @@ DecoderOptions options_of(const LlamaSpec& spec) {
                            .contract_init = ending},
           .dropout = spec.dropout,
           .tied_head = spec.tied_head};
+}
+
+DecoderOptions options_of(const MoeSpec& spec) {
+  DecoderOptions options = std::visit([](const auto& body) { return options_of(body); }, spec.body);
+  options.experts = ExpertsOptions{.feed_forward = options.feed_forward,
+                                   .experts = spec.experts,
+                                   .per_token = spec.experts_per_token,
+                                   .capacity_factor = spec.capacity_factor,
+                                   .balance_loss = spec.balance_loss,
+                                   .z_loss = spec.z_loss};
+  options.sparse_step = spec.sparse_step;
+  return options;
 }
 
 }  // namespace
@@ -190,5 +219,6 @@ std::int64_t hidden_width(const LlamaSpec& spec) noexcept {
 
 std::vector<NamedBlock> build_decoder(const GptSpec& spec) { return build(options_of(spec)); }
 std::vector<NamedBlock> build_decoder(const LlamaSpec& spec) { return build(options_of(spec)); }
+std::vector<NamedBlock> build_decoder(const MoeSpec& spec) { return build(options_of(spec)); }
 
 }  // namespace muster::models

@@ -1,6 +1,6 @@
 #pragma once
-// Decoder-only transformers: the blocks of the families gpt and llama (create.h), which differ in
-// the parts that a layer is made of.
+// Decoder-only transformers: the blocks of the families gpt, llama and moe (create.h), which differ
+// in the parts that a layer is made of.
 
 #include <vector>
 
@@ -13,6 +13,7 @@ namespace muster::models {
 // "token.weight", published there only.
 std::vector<NamedBlock> build_decoder(const GptSpec& spec);
 std::vector<NamedBlock> build_decoder(const LlamaSpec& spec);
+std::vector<NamedBlock> build_decoder(const MoeSpec& spec);
 
 // The hidden width of the layers' MLP where the spec leaves it open.
 std::int64_t hidden_width(const GptSpec& spec) noexcept;

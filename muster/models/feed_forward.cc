@@ -8,25 +8,27 @@ LinearOptions column(const FeedForwardOptions& options) {
           .out = options.hidden,
           .init = options.init,
           .split = Split::kColumn,
-          .bias = options.bias};
+          .bias = options.bias,
+          .expert = options.expert};
 }
 
 std::optional<Linear> gate_of(Block& owner, const FeedForwardOptions& options) {
   if (options.kind != FeedForwardKind::kSwiGlu) return std::nullopt;
-  return Linear(owner, "gate", column(options));
+  return Linear(owner, options.prefix + "gate", column(options));
 }
 
 }  // namespace
 
 FeedForward::FeedForward(Block& owner, const FeedForwardOptions& options)
     : gate_(gate_of(owner, options)),
-      expand_(owner, "expand", column(options)),
-      contract_(owner, "contract",
+      expand_(owner, options.prefix + "expand", column(options)),
+      contract_(owner, options.prefix + "contract",
                 {.in = options.hidden,
                  .out = options.width,
                  .init = options.contract_init,
                  .split = Split::kRow,
-                 .bias = options.bias}) {}
+                 .bias = options.bias,
+                 .expert = options.expert}) {}
 
 torch::Tensor FeedForward::operator()(const torch::Tensor& input) const {
   if (gate_) return contract_(torch::silu((*gate_)(input)) * expand_(input));

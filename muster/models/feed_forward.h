@@ -23,6 +23,8 @@ struct FeedForwardOptions {
   bool bias = false;
   Init init = {};
   Init contract_init = {};
+  std::string prefix = {};   // of the layers' names
+  std::int64_t expert = -1;  // TensorPartition::expert
 };
 
 // […, width] to the same. Layers "gate" (SwiGLU), "expand", "contract".

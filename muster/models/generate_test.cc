@@ -33,7 +33,9 @@ TEST_P(GenerateText, IsAFunctionOfTheStream) {
 INSTANTIATE_TEST_SUITE_P(
     Families, GenerateText,
     testing::Values(GptSpec{.context = 8, .width = 16, .layers = 1, .heads = 2},
-                    LlamaSpec{.context = 8, .width = 16, .layers = 1, .heads = 2, .kv_heads = 1}),
+                    LlamaSpec{.context = 8, .width = 16, .layers = 1, .heads = 2, .kv_heads = 1},
+                    MoeSpec{.body = GptSpec{.context = 8, .width = 16, .layers = 1, .heads = 2},
+                            .experts = 3}),
     [](const auto& which) { return std::string(family_of(which.param)); });
 
 TEST(Generate, TemperatureZeroTakesTheLikeliest) {

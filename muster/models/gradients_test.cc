@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <functional>
-
 #include "muster/models/attention.h"
 #include "muster/models/create.h"
 #include "muster/models/feed_forward.h"
@@ -13,23 +11,6 @@
 
 namespace muster::models {
 namespace {
-
-// A block that is one layer.
-template <class Layer>
-class Alone final : public Block {
- public:
-  template <class... Arguments>
-  explicit Alone(const Arguments&... arguments) : layer_(*this, arguments...) {}
-  torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    if constexpr (std::is_invocable_v<const Layer&, const torch::Tensor&>)
-      return layer_(input);
-    else
-      return layer_(input, context);
-  }
-
- private:
-  Layer layer_;
-};
 
 using Name = std::string;
 

@@ -48,12 +48,17 @@ SliceResult run_slice(Model& model, const Task& task, std::int64_t step, std::in
   SliceResult result;
   PassContext context{.training = true,
                       .random = RandomStream(1, "forward", step, slice),
-                      .statistics = &result.statistics};
+                      .statistics = &result.statistics,
+                      .auxiliary_weight = 1};
   const auto part = [&](const torch::Tensor& all) {
     return all.narrow(0, slice * kSamples, kSamples);
   };
   const auto loss = model.loss_sum(model.forward(part(task.inputs), context), part(task.targets));
-  result.gradients = torch::autograd::grad({loss.sum}, model.parameter_tensors());
+  result.gradients = torch::autograd::grad({loss.sum}, model.parameter_tensors(), {}, std::nullopt,
+                                           false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < result.gradients.size(); ++i)  // an expert without a token
+    if (!result.gradients[i].defined())
+      result.gradients[i] = torch::zeros_like(model.parameters()[i].tensor);
   result.loss = loss.sum.detach();
   return result;
 }
@@ -106,6 +111,15 @@ class Lanes : public testing::TestWithParam<std::string> {
   static Task task() {
     if (GetParam() == "gpt")
       return text_task(GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1});
+    if (GetParam() == "moe")
+      return text_task(MoeSpec{
+          .body = LlamaSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1},
+          .experts = 5});
+    if (GetParam() == "moe_with_capacity")
+      return text_task(MoeSpec{.body = GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2},
+                               .experts = 5,
+                               .experts_per_token = 1,
+                               .capacity_factor = 1});
     if (GetParam() == "llama")
       return text_task(LlamaSpec{
           .context = 8, .width = 32, .layers = 2, .heads = 2, .kv_heads = 1, .dropout = 0.1});
@@ -128,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Lanes,
                          testing::Values(std::string("image"), std::string("image_channels_last"),
                                          std::string("image_group_norm"),
                                          std::string("image_no_norm"), std::string("gpt"),
-                                         std::string("llama")),
+                                         std::string("llama"), std::string("moe"),
+                                         std::string("moe_with_capacity")),
                          [](const auto& which) { return which.param; });
 
 }  // namespace

@@ -16,14 +16,11 @@ torch::Tensor add_scale(Block& owner, const std::string& name, std::int64_t widt
                              {width});
 }
 
-torch::Tensor add_bias(Block& owner, const std::string& name, std::int64_t width,
-                       Split split = Split::kNone, std::int64_t split_units = 0) {
-  return owner.add_parameter({.name = name + ".bias",
-                              .init = {InitKind::kZeros},
-                              .split = split,
-                              .split_units = split_units,
-                              .decays = false},
-                             {width});
+// `bias`: its name and how it is cut.
+torch::Tensor add_bias(Block& owner, BlockParameter bias, std::int64_t width) {
+  bias.init = {InitKind::kZeros};
+  bias.decays = false;
+  return owner.add_parameter(std::move(bias), {width});
 }
 
 }  // namespace
@@ -32,13 +29,18 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
     : weight_(owner.add_parameter({.name = name + ".weight",
                                    .init = options.init,
                                    .split = options.split,
-                                   .split_units = options.split_units},
+                                   .split_units = options.split_units,
+                                   .expert = options.expert},
                                   {options.out, options.in})) {
   if (!options.bias) return;
   // The bias of a row-split layer is added once, after the sum over ranks: every rank holds it.
   const bool column = options.split == Split::kColumn;
-  bias_ = add_bias(owner, name, options.out, column ? Split::kColumn : Split::kNone,
-                   column ? options.split_units : 0);
+  bias_ = add_bias(owner,
+                   {.name = name + ".bias",
+                    .split = column ? Split::kColumn : Split::kNone,
+                    .split_units = column ? options.split_units : 0,
+                    .expert = options.expert},
+                   options.out);
 }
 
 torch::Tensor Linear::operator()(const torch::Tensor& input) const {
@@ -69,7 +71,7 @@ torch::Tensor Convolution::operator()(const torch::Tensor& input) const {
 
 BatchNorm::BatchNorm(Block& owner, const std::string& name, std::int64_t channels)
     : weight_(add_scale(owner, name, channels)),
-      bias_(add_bias(owner, name, channels)),
+      bias_(add_bias(owner, {.name = name + ".bias"}, channels)),
       running_mean_(owner.add_statistic(name + ".running_mean", channels, 0)),
       running_variance_(owner.add_statistic(name + ".running_var", channels, 1)) {}
 
@@ -91,7 +93,7 @@ torch::Tensor BatchNorm::operator()(const torch::Tensor& input, PassContext& con
 
 GroupNorm::GroupNorm(Block& owner, const std::string& name, std::int64_t channels)
     : weight_(add_scale(owner, name, channels)),
-      bias_(add_bias(owner, name, channels)),
+      bias_(add_bias(owner, {.name = name + ".bias"}, channels)),
       groups_(std::gcd(channels, kMostGroups)) {}
 
 torch::Tensor GroupNorm::operator()(const torch::Tensor& input) const {
@@ -101,7 +103,7 @@ torch::Tensor GroupNorm::operator()(const torch::Tensor& input) const {
 ImageNorm::ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind) {
   if (kind == NormKind::kBatch) batch_.emplace(owner, name, channels);
   if (kind == NormKind::kGroup) group_.emplace(owner, name, channels);
-  if (kind == NormKind::kNone) bias_ = add_bias(owner, name, channels);
+  if (kind == NormKind::kNone) bias_ = add_bias(owner, {.name = name + ".bias"}, channels);
 }
 
 torch::Tensor ImageNorm::operator()(const torch::Tensor& input, PassContext& context) const {
@@ -111,7 +113,8 @@ torch::Tensor ImageNorm::operator()(const torch::Tensor& input, PassContext& con
 }
 
 LayerNorm::LayerNorm(Block& owner, const std::string& name, std::int64_t width)
-    : weight_(add_scale(owner, name, width)), bias_(add_bias(owner, name, width)) {}
+    : weight_(add_scale(owner, name, width)),
+      bias_(add_bias(owner, {.name = name + ".bias"}, width)) {}
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& input) const {
   return torch::layer_norm(input, {weight_.size(0)}, weight_, bias_, kNormEpsilon);

@@ -20,6 +20,7 @@ struct LinearOptions {
   Split split = Split::kNone;
   std::int64_t split_units = 0;
   bool bias = true;
+  std::int64_t expert = -1;  // TensorPartition::expert
 };
 
 class Linear {

@@ -50,7 +50,7 @@ void Model::publish(const std::string& block, const BlockParameter& parameter) {
   MUSTER_CHECK(parameter.tensor.is_contiguous(), name + " is not contiguous");
   parameters_.push_back({name,
                          parameter.tensor,
-                         {name, parameter.split, parameter.split_units},
+                         {name, parameter.split, parameter.split_units, parameter.expert},
                          parameter.init,
                          parameter.decays,
                          !parameter.owner.empty()});
@@ -64,7 +64,8 @@ torch::Tensor Model::forward(torch::Tensor inputs, PassContext& context) {
 
 torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassContext& context) {
   const auto& named = blocks_.at(index);
-  PassContext own{context.training, context.random.fork(named.name), context.statistics};
+  PassContext own = context;
+  own.random = context.random.fork(named.name);
   return named.block->forward(std::move(input), own);
 }
 
@@ -146,6 +147,22 @@ void Model::apply_statistics(std::span<const torch::Tensor> merged, double momen
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < merged.size(); ++i)
     statistics_[i].tensor.mul_(1 - momentum).add_(merged[i], momentum);
+}
+
+std::vector<BlockMetric> Model::metrics(std::span<const torch::Tensor> merged) const {
+  std::vector<BlockMetric> all;
+  for (const auto& named : blocks_) {
+    const std::size_t own = named.block->statistics().size();
+    for (BlockMetric& metric : named.block->tell(merged.first(own))) {
+      const auto known = std::ranges::find(all, metric.name, &BlockMetric::name);
+      if (known == all.end())
+        all.push_back(std::move(metric));
+      else
+        known->value = std::max(known->value, metric.value);
+    }
+    merged = merged.subspan(own);
+  }
+  return all;
 }
 
 std::int64_t Model::parameter_count() const noexcept {

@@ -32,7 +32,7 @@ struct Parameter {
 };
 
 struct Statistic {
-  std::string name;      // "<block>.<…>.running_mean" or ".running_var"
+  std::string name;      // "<block>.<…>", for example "stem.norm.running_mean"
   torch::Tensor tensor;  // f32 [channels], shared by all replicas, read in evaluation only
 };
 
@@ -95,6 +95,10 @@ class Model {
   // running = (1 - momentum) · running + momentum · merged. `merged`: the mean over all slices of
   // what they pushed to PassContext::statistics, weighted by samples; same order as statistics().
   void apply_statistics(std::span<const torch::Tensor> merged, double momentum = 0.1);
+
+  // What the blocks say of a step's statistics, `merged` as above: of each name the largest value,
+  // the worst block's.
+  std::vector<BlockMetric> metrics(std::span<const torch::Tensor> merged) const;
 
   std::int64_t parameter_count() const noexcept;  // with frozen ones
   std::int64_t trained_count() const noexcept;

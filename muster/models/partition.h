@@ -36,6 +36,9 @@ struct TensorPartition {
   std::string tensor;
   Split split = Split::kNone;
   std::int64_t units = 0;
+  // Of a mixture of experts: the index of the expert that the tensor belongs to. Along the mesh's
+  // axis `expert` the ranks hold different experts, whole; -1: all ranks of that axis hold it.
+  std::int64_t expert = -1;
 
   // The axis that is cut; -1 when none is.
   constexpr int axis() const noexcept {

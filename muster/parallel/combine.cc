@@ -1,6 +1,7 @@
 #include "muster/parallel/combine.h"
 
-#include <vector>
+#include <algorithm>
+#include <limits>
 
 namespace muster::parallel {
 
@@ -20,6 +21,24 @@ Result<EvaluationTotals> combine_totals(comm::Communicator& communicator,
     total.targets += flat[i + 2];
   }
   return total;
+}
+
+Result<std::vector<observe::Metric>> combine_metrics(comm::Communicator& communicator,
+                                                     const std::vector<std::string>& names,
+                                                     std::span<const models::BlockMetric> own,
+                                                     comm::OpOptions op) {
+  std::vector<observe::Metric> metrics;
+  if (names.empty()) return metrics;
+  std::vector<double> values(names.size(), -std::numeric_limits<double>::infinity());
+  for (const models::BlockMetric& metric : own) {
+    const auto place = std::ranges::find(names, metric.name);
+    values[static_cast<std::size_t>(place - names.begin())] = metric.value;
+  }
+  op.label = "metrics";
+  const comm::AllReduce worst{.buffer = view_of(std::span(values)), .reduce = comm::Reduce::kMax};
+  MUSTER_TRY(communicator.submit(worst, op).wait());
+  for (std::size_t i = 0; i < values.size(); ++i) metrics.push_back({names[i], values[i]});
+  return metrics;
 }
 
 }  // namespace muster::parallel

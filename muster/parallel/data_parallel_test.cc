@@ -61,7 +61,7 @@ Outcome train(const models::ModelSpec& spec, std::shared_ptr<comm::Communicator>
   auto strategy = make_strategy(spec, std::move(communicator), options, owners);
   Outcome outcome;
   for (std::int64_t step = 1; step <= 4; ++step) {
-    const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step));
+    const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step), content_of(spec));
     const auto report = strategy->step({.batch = batch.step,
                                         .step = Step{step},
                                         .learning_rate = 0.05,
@@ -100,6 +100,13 @@ const models::ModelSpec kMlp =
     models::MlpSpec{.inputs = kImage * kImage, .hidden = {32}, .dropout = 0.3};
 const models::ModelSpec kResNet =
     models::ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = true};
+// Experts that take turns, some with no token at all in a slice of two or three samples.
+const models::ModelSpec kMoe = models::MoeSpec{
+    .body =
+        models::LlamaSpec{
+            .context = kContext, .width = 16, .layers = 2, .heads = 2, .hidden = 8, .dropout = 0.1},
+    .experts = 12,
+    .capacity_factor = 1.5};
 
 class SameBits : public ::testing::TestWithParam<models::ModelSpec> {};
 
@@ -133,7 +140,8 @@ std::string train_through_a_death(const models::ModelSpec& spec, std::int32_t vi
       auto strategy = make_strategy(spec, before[static_cast<std::size_t>(r)], options);
       const auto run = [&](std::int64_t step, const std::vector<std::int32_t>& slices,
                            bool finishes) {
-        const Batch batch(step == 4 ? 5 : 21, slices, static_cast<std::uint64_t>(step));
+        const Batch batch(step == 4 ? 5 : 21, slices, static_cast<std::uint64_t>(step),
+                          content_of(spec));
         return strategy->step({.batch = batch.step,
                                .finishes = finishes,
                                .step = Step{step},
@@ -246,10 +254,12 @@ TEST_P(SameBits, WhoeverComputesTheSlicesOfALateRank) {
     for (std::int64_t step = 1; step <= 4; ++step) {
       const auto seed = static_cast<std::uint64_t>(step);
       const std::int64_t samples = step == 4 ? 5 : 21;
-      const Batch batch(samples, comm::even_share(kSlices, 2, rank), seed);
+      const Batch::Content content = content_of(GetParam());
+      const Batch batch(samples, slices_of(comm::even_owners(kSlices, 2), Rank{rank}), seed,
+                        content);
       std::vector<std::unique_ptr<Batch>> lent;
       const auto load = [&](SliceIndex slice) -> Result<data::StepBatch> {
-        lent.push_back(std::make_unique<Batch>(samples, std::vector{to_int(slice)}, seed));
+        lent.push_back(std::make_unique<Batch>(samples, std::vector{to_int(slice)}, seed, content));
         if (lent.size() == 2) clock.let_go();
         return lent.back()->step;
       };
@@ -272,9 +282,10 @@ TEST_P(SameBits, WhoeverComputesTheSlicesOfALateRank) {
   EXPECT_GE(backups[1], 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet), [](const auto& model) {
-  return std::string(models::family_of(model.param));
-});
+INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet, kMoe),
+                         [](const auto& model) {
+                           return std::string(models::family_of(model.param));
+                         });
 
 TEST(DataParallel, MicroBatchesGiveTheSameBitsAtAnySize) {
   SliceOptions options{.micro_batch_size = 2};
@@ -385,8 +396,8 @@ TEST_P(SameBits, AfterAWarmUp) {
   const auto communicators = comm::create_loopback(1);
   auto strategy = make_strategy(GetParam(), communicators[0], options);
   for (std::int64_t step = 1; step <= 4; ++step) {
-    const Batch batch(step == 4 ? 5 : 21, comm::LeafRange{0, kSlices},
-                      static_cast<std::uint64_t>(step));
+    const Batch batch(step == 4 ? 5 : 21, Batch::slices_of({0, kSlices}),
+                      static_cast<std::uint64_t>(step), content_of(GetParam()));
     ASSERT_TRUE(strategy->warm_up(batch.step));
     ASSERT_TRUE(strategy->step({.batch = batch.step,
                                 .step = Step{step},

@@ -51,7 +51,10 @@ LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
                                 std::span<const float> notes, const Clock& clock) {
   const TimePoint begin = clock.now();
   std::vector<at::Tensor> statistics;
-  models::PassContext context{.training = true, .random = pass.random, .statistics = &statistics};
+  models::PassContext context{.training = true,
+                              .random = pass.random,
+                              .statistics = &statistics,
+                              .auxiliary_weight = pass.sample_share};
   const at::Tensor logits = model_->forward(examples.inputs, context);
   const models::LossSum loss = model_->loss_sum(logits, examples.targets);
   add_extras(loss, statistics, pass, notes);

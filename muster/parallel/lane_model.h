@@ -20,6 +20,7 @@ struct LanePass {
   std::int32_t passes = 1;
   double weight = 1;        // of a target: 1 / targets in the global batch
   double sample_share = 1;  // of this pass's samples in the global batch: weighs its statistics
+                            // and auxiliary losses
   RandomStream random;      // of this pass
 };
 

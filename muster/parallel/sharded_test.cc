@@ -35,6 +35,12 @@ const models::ModelSpec kMlp =
 const models::ModelSpec kResNet =
     models::ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = true};
 
+const models::ModelSpec kMoe = models::MoeSpec{
+    .body = models::GptSpec{.context = kContext, .width = 16, .layers = 2, .heads = 2, .hidden = 8},
+    .experts = 5,
+    .experts_per_token = 1,
+    .sparse_step = 2};
+
 SliceOptions options_of(std::int32_t lanes) {
   return {.lanes = lanes, .max_grad_norm = 0.5, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
 }
@@ -105,7 +111,9 @@ double average_loss_of(SliceStrategy& strategy, const std::vector<std::int32_t>&
 
 StepReport one_step(SliceStrategy& strategy, const std::vector<std::int32_t>& mine,
                     std::int64_t step) {
-  const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step));
+  const auto kind =
+      strategy.model().family() == "moe" ? Batch::Content::kTokens : Batch::Content::kImages;
+  const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step), kind);
   auto report = strategy.step({.batch = batch.step,
                                .step = Step{step},
                                .learning_rate = 0.05,
@@ -178,17 +186,17 @@ TEST_P(ZeroOne, RanksShareTheOptimizerStateOut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recipes, ZeroOne,
-                         testing::Values(Recipe{kMlp, optim::SgdSpec{.weight_decay = 1e-3}},
-                                         Recipe{kMlp,
-                                                optim::AdamWSpec{.decay_norms_and_biases = false}},
-                                         Recipe{kResNet, optim::SgdSpec{.nesterov = true}},
-                                         Recipe{kResNet, optim::LarsSpec{.weight_decay = 1e-3}},
-                                         Recipe{kMlp, optim::LambSpec{}},
-                                         Recipe{kResNet, optim::AdamWSpec{}, {"stem*", "*.bias"}},
-                                         Recipe{kMlp, optim::LambSpec{}, {"head*"}},
-                                         Recipe{kResNet, optim::SgdSpec{}, {"stem*"}, 0.9},
-                                         Recipe{kMlp, optim::LambSpec{}, {}, 0.9}));
+INSTANTIATE_TEST_SUITE_P(
+    Recipes, ZeroOne,
+    testing::Values(Recipe{kMlp, optim::SgdSpec{.weight_decay = 1e-3}},
+                    Recipe{kMlp, optim::AdamWSpec{.decay_norms_and_biases = false}},
+                    Recipe{kResNet, optim::SgdSpec{.nesterov = true}},
+                    Recipe{kResNet, optim::LarsSpec{.weight_decay = 1e-3}},
+                    Recipe{kMlp, optim::LambSpec{}},
+                    Recipe{kResNet, optim::AdamWSpec{}, {"stem*", "*.bias"}},
+                    Recipe{kMlp, optim::LambSpec{}, {"head*"}},
+                    Recipe{kResNet, optim::SgdSpec{}, {"stem*"}, 0.9},
+                    Recipe{kMlp, optim::LambSpec{}, {}, 0.9}, Recipe{kMoe, optim::AdamWSpec{}}));
 
 // Frozen parameters stay where they are, have no slot in the buckets and no state.
 TEST(Sharded, FrozenParametersCostNothing) {

@@ -199,7 +199,10 @@ Status SliceGradients::warm_up(const data::StepBatch& batch) {
 Status SliceGradients::compute(const StepInput& input, StepReport& report) {
   MUSTER_TRY(reduce(input, report));
   kept_step_.reset();
-  return read_extras(exchange_->sum(0), input, report);
+  MUSTER_TRY(read_extras(exchange_->sum(0), input, report));
+  for (models::BlockMetric& metric : model().metrics(summed_statistics()))
+    report.model_metrics.push_back({std::move(metric.name), metric.value});
+  return ok();
 }
 
 Result<double> SliceGradients::check_and_clip(const StepInput& input,

@@ -20,6 +20,7 @@
 #include "muster/comm/communicator.h"
 #include "muster/comm/sum_tree.h"
 #include "muster/data/batch.h"
+#include "muster/observe/metric.h"
 #include "muster/parallel/flags.h"
 
 namespace muster::parallel {
@@ -56,6 +57,7 @@ struct StepReport {
   StepTimes times;
   std::uint64_t bytes_reduced = 0;  // by this rank's buckets
   std::int32_t backups = 0;         // slices of this rank that others were sooner to compute
+  std::vector<observe::Metric> model_metrics;  // what the model itself tells of the global batch
 };
 
 // A tensor of the state, or this rank's part of one: for checkpoints that load at any size.

@@ -237,6 +237,7 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
                 {std::string(metric::kGradNorm), report.grad_norm},
                 {std::string(metric::kLearningRate), rate},
                 {std::string(metric::kSamplesPerSecond), per_second}};
+  row.values.insert(row.values.end(), report.model_metrics.begin(), report.model_metrics.end());
   last_step_ = {row.values.front()};
   if (options_.tokens_per_sample > 0) {
     row.values.push_back({std::string(metric::kTokensPerSecond),

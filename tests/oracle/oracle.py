@@ -6,6 +6,7 @@ In f64 rounding cannot hide or cause a difference, so the limits are tight for e
 which is what muster trains in, a ReLU whose input is rounding noise may be on in one run and off in
 the other (about three of the resnet's 40 million are); that bends its gradient by 1e-4 or so."""
 
+import math
 import subprocess
 import sys
 import tempfile
@@ -83,13 +84,84 @@ class ResNet(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
+class Experts(nn.Module):
+    """Every expert computes every token; a mask says whose answer counts, and where in its expert's
+    queue a token stands (GShard's formulation)."""
+
+    def __init__(self, width, experts, per_token, capacity_factor, expert):
+        super().__init__()
+        self.per_token, self.capacity_factor = per_token, capacity_factor
+        self.weight = nn.Parameter(torch.empty(experts, width))
+        for name, size in (("load", experts), ("dropped", 1), ("balance_loss", 1), ("z_loss", 1)):
+            self.register_buffer(name, torch.empty(size))
+        self.members = [expert() for _ in range(experts)]  # registered by the layer
+
+    def forward(self, x):
+        tokens = x.flatten(0, 1)
+        logits = tokens @ self.weight.T
+        p = logits.softmax(1)
+        wanted = torch.stack(
+            [F.one_hot(c, p.size(1)) for c in logits.topk(self.per_token, 1).indices.unbind(1)]
+        )  # [choices, tokens, experts]
+        kept = wanted
+        if self.capacity_factor is not None:
+            capacity = math.ceil(self.capacity_factor * wanted.sum() / p.size(1))
+            place = wanted.flatten(0, 1).cumsum(0).view_as(wanted)
+            kept = wanted * (place <= capacity)
+        share = p * wanted.sum(0)
+        if self.per_token > 1:
+            share = share / share.sum(1, keepdim=True)
+        share = share * kept.sum(0)
+        y = sum(share[:, e, None] * f(tokens) for e, f in enumerate(self.members))
+        load = wanted.sum((0, 1)).to(p.dtype) / wanted.sum()
+        balance = (load * p.mean(0)).sum() * p.size(1)
+        z = logits.exp().sum(1).log().square().mean()
+        self.auxiliary = 0.01 * balance + 0.001 * z
+        dropped = 1 - kept.sum().to(p.dtype) / wanted.sum()
+        self.of_pass = [t.detach().reshape(-1) for t in (load, dropped, balance, z)]
+        return y.view_as(x)
+
+
+class GptMlp(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.expand, self.contract = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.contract(F.gelu(self.expand(x)))
+
+
+class SwiGlu(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.expand = nn.Linear(width, hidden, bias=False)
+        self.contract = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        gate = self.gate(x)
+        return self.contract(gate * torch.sigmoid(gate) * self.expand(x))
+
+
+def add_mlp(layer, mlp, experts):
+    """One MLP, whose layers are the layer's own by name, or experts."""
+    if experts is None:
+        layer.mlp = [mlp()]
+        for name, part in layer.mlp[0].named_children():
+            layer.add_module(name, part)
+    else:
+        layer.router = experts(mlp)
+        layer.mlp = [layer.router]
+        layer.experts = nn.ModuleList(layer.router.members)
+
+
 class GptLayer(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, experts=None):
         super().__init__()
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.expand, self.contract = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        add_mlp(self, lambda: GptMlp(width), experts)
 
     def attend(self, x):
         n, length, width = x.shape
@@ -104,16 +176,16 @@ class GptLayer(nn.Module):
 
     def forward(self, x):
         x = x + self.attend(self.norm1(x))
-        return x + self.contract(F.gelu(self.expand(self.norm2(x))))
+        return x + self.mlp[0](self.norm2(x))
 
 
 class Gpt(nn.Module):
-    def __init__(self, context=32, width=64, heads=4):
+    def __init__(self, context=32, width=64, heads=4, experts=None):
         super().__init__()
         self.embedding = nn.ModuleDict(
             {"token": nn.Embedding(256, width), "position": nn.Embedding(context, width)}
         )
-        self.layer0, self.layer1 = GptLayer(width, heads), GptLayer(width, heads)
+        self.layer0, self.layer1 = GptLayer(width, heads), GptLayer(width, heads, experts)
         self.head = nn.Sequential()
         self.head.add_module("norm", nn.LayerNorm(width))
 
@@ -142,7 +214,7 @@ def turned(x, base=10000.0):
 
 
 class LlamaLayer(nn.Module):
-    def __init__(self, width, heads, kv_heads, hidden):
+    def __init__(self, width, heads, kv_heads, hidden, experts=None):
         super().__init__()
         self.head_width = width // heads
         self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
@@ -153,8 +225,7 @@ class LlamaLayer(nn.Module):
         self.query, self.projection = linear(width, width), linear(width, width)
         self.key = linear(width, kv_heads * self.head_width)
         self.value = linear(width, kv_heads * self.head_width)
-        self.gate, self.expand = linear(width, hidden), linear(width, hidden)
-        self.contract = linear(hidden, width)
+        add_mlp(self, lambda: SwiGlu(width, hidden), experts)
 
     def attend(self, x):
         n, length, width = x.shape
@@ -172,17 +243,15 @@ class LlamaLayer(nn.Module):
 
     def forward(self, x):
         x = x + self.attend(self.norm1(x))
-        y = self.norm2(x)
-        gate = self.gate(y)
-        return x + self.contract(gate * torch.sigmoid(gate) * self.expand(y))
+        return x + self.mlp[0](self.norm2(x))
 
 
 class Llama(nn.Module):
-    def __init__(self, width=64, heads=4, kv_heads=2, hidden=192):
+    def __init__(self, width=64, heads=4, kv_heads=2, hidden=192, experts=None):
         super().__init__()
         self.embedding = nn.ModuleDict({"token": nn.Embedding(256, width)})
-        self.layer0 = LlamaLayer(width, heads, kv_heads, hidden)
-        self.layer1 = LlamaLayer(width, heads, kv_heads, hidden)
+        self.layer0 = LlamaLayer(width, heads, kv_heads, hidden, experts)
+        self.layer1 = LlamaLayer(width, heads, kv_heads, hidden, experts)
         self.head = nn.Linear(width, 256, bias=False)
         self.head.add_module("norm", RmsNorm(width))
 
@@ -198,6 +267,8 @@ def create_model(name):
         "resnet_channels_last": lambda: ResNet(torch.channels_last),
         "gpt": Gpt,
         "llama": Llama,
+        "moe": lambda: Llama(experts=lambda mlp: Experts(64, 5, 2, None, mlp)),
+        "switch": lambda: Gpt(experts=lambda mlp: Experts(64, 4, 1, 0.8, mlp)),
     }[name]()
 
 
@@ -251,13 +322,16 @@ def create_optimizer(name, model, learning_rate):
     return torch.optim.AdamW(groups, lr=learning_rate, eps=1e-5)
 
 
-def batch_norms(model):
-    return [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+def statistics_of(model, kind):
+    return [m for m in model.modules() if isinstance(m, kind)]
 
 
 def run_batch(model, inputs, targets):
-    """Backward over all slices; batch-norm statistics are the slices' mean, weighted by samples."""
-    norms = batch_norms(model)
+    """Backward over all slices; statistics are the slices' mean, weighted by samples, and so are
+    auxiliary losses."""
+    norms = statistics_of(model, nn.BatchNorm2d)
+    mixtures = statistics_of(model, Experts)
+    loads = [[torch.zeros_like(b) for b in m.buffers(recurse=False)] for m in mixtures]
     before = [(m.running_mean.clone(), m.running_var.clone()) for m in norms]
     merged = [(torch.zeros_like(a), torch.zeros_like(b)) for a, b in before]
     total = 0.0
@@ -267,11 +341,18 @@ def run_batch(model, inputs, targets):
         logits = model(x)
         loss = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="sum")
         loss = loss / targets.numel()
-        loss.backward()
+        share = len(x) / len(inputs)
+        (loss + sum(share * m.auxiliary for m in mixtures)).backward()
         total += loss.item()
+        for m, sums in zip(mixtures, loads):
+            for own, value in zip(sums, m.of_pass):
+                own += share * value
         for m, (mean, variance) in zip(norms, merged):
             mean += m.running_mean * (len(x) / len(inputs))
             variance += m.running_var * (len(x) / len(inputs))
+    for m, sums in zip(mixtures, loads):
+        for buffer, value in zip(m.buffers(recurse=False), sums):
+            buffer.copy_(0.9 * buffer + 0.1 * value)
     for m, old, new in zip(norms, before, merged):
         m.running_mean.copy_(0.9 * old[0] + 0.1 * new[0])
         m.running_var.copy_(0.9 * old[1] + 0.1 * new[1])

@@ -65,6 +65,21 @@ void add_text(Case& task) {
   task.targets = text.narrow(2, 1, kContext).contiguous();
 }
 
+std::optional<models::ModelSpec> text_model(const std::string& name) {
+  const models::GptSpec gpt{.context = 32, .width = 64, .layers = 2};
+  const models::LlamaSpec llama{.context = 32, .width = 64, .layers = 2, .kv_heads = 2};
+  if (name == "gpt") return gpt;
+  if (name == "llama") return llama;
+  if (name == "moe") return models::MoeSpec{.body = llama, .experts = 5};
+  if (name == "switch")
+    return models::MoeSpec{.body = gpt,
+                           .experts = 4,
+                           .experts_per_token = 1,
+                           .sparse_step = 2,
+                           .capacity_factor = 0.8};
+  return std::nullopt;
+}
+
 Case make_case(const std::string& model, const std::string& optimizer, const std::string& dtype) {
   Case task;
   if (dtype == "f64") task.dtype = torch::kFloat64;
@@ -85,11 +100,8 @@ Case make_case(const std::string& model, const std::string& optimizer, const std
       {"adamw", 1e-3},
       {"lars", 0.02},
       {"lamb", 0.01}}.at(optimizer);
-  if (model == "gpt" || model == "llama") {
-    if (model == "gpt")
-      task.model = models::GptSpec{.context = 32, .width = 64, .layers = 2};
-    else
-      task.model = models::LlamaSpec{.context = 32, .width = 64, .layers = 2, .kv_heads = 2};
+  if (const auto text = text_model(model)) {
+    task.model = *text;
     add_text(task);
     return task;
   }
@@ -111,16 +123,22 @@ Sums run_slice(models::Model& model, const Case& task, std::int64_t step, std::i
   const std::int64_t batch = task.inputs.size(1);
   const std::int64_t size = batch / kSlices + (slice < batch % kSlices ? 1 : 0);
   const std::int64_t begin = slice * (batch / kSlices) + std::min(slice, batch % kSlices);
+  const double share = static_cast<double>(size) / static_cast<double>(batch);
   Sums sums;
   models::PassContext context{.random = RandomStream(1, "forward", step, slice),
-                              .statistics = &sums.statistics};
+                              .statistics = &sums.statistics,
+                              .auxiliary_weight = share};
   const auto logits = model.forward(task.inputs[step].narrow(0, begin, size), context);
   const auto loss = model.loss_sum(logits, task.targets[step].narrow(0, begin, size));
   const auto mean = loss.sum / static_cast<double>(task.targets[step].numel());
-  sums.gradients = torch::autograd::grad({mean}, model.parameter_tensors());
-  for (auto& gradient : sums.gradients) gradient = gradient.contiguous();
-  for (auto& statistic : sums.statistics)
-    statistic.mul_(static_cast<double>(size) / static_cast<double>(batch));
+  const auto parameters = model.parameter_tensors();
+  sums.gradients = torch::autograd::grad({mean}, parameters, {}, std::nullopt, false,
+                                         /*allow_unused=*/true);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    auto& gradient = sums.gradients[i];  // undefined: an expert without a token
+    gradient = gradient.defined() ? gradient.contiguous() : torch::zeros_like(parameters[i]);
+  }
+  for (auto& statistic : sums.statistics) statistic.mul_(share);
   sums.loss = mean.item<double>();
   return sums;
 }

@@ -79,6 +79,20 @@ models::LlamaSpec llama_spec(const job::ModelSpec& model, std::int64_t context) 
           .tied_head = body.tie_embeddings};
 }
 
+models::MoeSpec moe_spec(const job::ModelSpec& model, std::int64_t context) {
+  models::MoeSpec spec{.experts = model.moe.num_experts,
+                       .experts_per_token = model.moe.num_experts_per_tok,
+                       .sparse_step = model.moe.decoder_sparse_step,
+                       .capacity_factor = model.moe.expert_capacity_factor,
+                       .balance_loss = model.moe.router_aux_loss_coef,
+                       .z_loss = model.moe.router_z_loss_coef};
+  if (model.moe.body == job::ModelBody::kGpt)
+    spec.body = gpt_spec(model, context);
+  else
+    spec.body = llama_spec(model, context);
+  return spec;
+}
+
 models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::FieldSpec>& fields) {
   switch (job.model.type) {
     case job::ModelType::kResnet:
@@ -87,6 +101,8 @@ models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::Fi
       return gpt_spec(job.model, job.data.context_length);
     case job::ModelType::kLlama:
       return llama_spec(job.model, job.data.context_length);
+    case job::ModelType::kMoe:
+      return moe_spec(job.model, job.data.context_length);
     case job::ModelType::kMlp:
       break;
   }

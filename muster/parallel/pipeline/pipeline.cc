@@ -25,6 +25,14 @@ std::uint32_t stream_of(std::size_t chunk, bool gradient) {
   return 2 * static_cast<std::uint32_t>(chunk) + (gradient ? 1 : 0);
 }
 
+std::vector<std::string> metric_names_of(const models::Model& whole) {
+  std::vector<at::Tensor> values;  // any will do
+  for (const models::Statistic& statistic : whole.statistics()) values.push_back(statistic.tensor);
+  std::vector<std::string> names;
+  for (models::BlockMetric& metric : whole.metrics(values)) names.push_back(std::move(metric.name));
+  return names;
+}
+
 // Actions whose tensors are on their way while another is being computed.
 constexpr std::size_t kAhead = 3;
 
@@ -58,6 +66,7 @@ Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
   for (const models::Parameter& parameter : whole.frozen()) state_names_.push_back(parameter.name);
   for (const models::Statistic& statistic : whole.statistics())
     state_names_.push_back(statistic.name);
+  metric_names_ = metric_names_of(whole);
   std::vector<std::size_t> blocks;
   layout::Partition chunks;
   for (std::size_t chunk = 0; chunk < options_.chunks.size(); ++chunk) {
@@ -355,6 +364,9 @@ Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepRepor
   report.loss = totals[0];
   report.accuracy = totals[1];
   std::copy_n(totals.begin() + kFlagsAt, Flags::size(), report.flags.data());
+  const auto own = model().metrics(statistics_in(exchange_->sum(0), model()));
+  MUSTER_ASSIGN(report.model_metrics,
+                combine_metrics(*communicator_, metric_names_, own, options_.op));
   totals.erase(totals.begin(), totals.begin() + kSquaresAt);
   return totals;
 }

@@ -133,6 +133,7 @@ class Pipeline final : public ModelStrategy {
   LanePool lane_{1};
   std::vector<std::string> parameter_names_;  // of the whole model, in its order
   std::vector<std::string> state_names_;      // the same, then statistics
+  std::vector<std::string> metric_names_;     // of the whole model
   std::int64_t parameter_count_ = 0;
   std::vector<std::size_t> my_chunks_;
   std::unique_ptr<StageModel> stage_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -54,6 +55,7 @@ std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
 struct Outcome {
   std::string model, optimizer;
   double grad_norm = 0, loss = 0, evaluation = 0, average_evaluation = 0;
+  std::map<std::string, double> metrics;
 };
 
 std::string hash_of(const std::vector<StateSlice>& state) {
@@ -87,6 +89,8 @@ Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>
     if (!report) return outcome;
     outcome.grad_norm = report->grad_norm;
     outcome.loss = report->loss;
+    for (const observe::Metric& metric : report->model_metrics)
+      outcome.metrics[metric.name] = metric.value;
   }
   const Batch batch(21, slices_of(owners, leader), 4, content);
   std::vector<EvaluationTotals> by_slice(kSlices);
@@ -162,6 +166,7 @@ TEST_P(PipelineBits, AreThoseOfPlainDataParallelism) {
     EXPECT_EQ(rank.loss, plain.loss);
     EXPECT_EQ(rank.evaluation, plain.evaluation);
     EXPECT_EQ(rank.average_evaluation, plain.average_evaluation);
+    EXPECT_EQ(rank.metrics, plain.metrics);
   }
 }
 
@@ -178,6 +183,21 @@ models::GptSpec gpt(bool tied) {
           .heads = 2,
           .dropout = 0.1,
           .tied_head = tied};
+}
+
+// Experts in the second and the fourth layer, some with no token at all in a micro-batch.
+models::MoeSpec moe() {
+  return {.body = models::LlamaSpec{.vocabulary = 64,
+                                    .context = kContext,
+                                    .width = 16,
+                                    .layers = 4,
+                                    .heads = 2,
+                                    .hidden = 8,
+                                    .dropout = 0.1,
+                                    .tied_head = true},
+          .experts = 12,
+          .sparse_step = 2,
+          .capacity_factor = 1.5};
 }
 
 using layout::PipelineKind;
@@ -224,7 +244,9 @@ INSTANTIATE_TEST_SUITE_P(
                PipelineKind::k1F1B,
                kTokenBatches,
                {},
-               0.9}),
+               0.9},
+        Recipe{"moe", moe(), {2, 2, 2}, 2, 1, 3, PipelineKind::k1F1B, kTokenBatches},
+        Recipe{"moe_chunks", moe(), {1, 2, 1, 2}, 1, 2, 0, kInterleaved, kTokenBatches}),
     name_of);
 
 }  // namespace

@@ -72,8 +72,10 @@ at::Tensor StageModel::run_training(std::size_t chunk, std::size_t micro, const 
                                     const LanePass& pass, at::Tensor& leaf) {
   leaf = input.detach();
   if (leaf.is_floating_point()) leaf.set_requires_grad(true);
-  models::PassContext context{
-      .training = true, .random = pass.random, .statistics = &statistics_[micro]};
+  models::PassContext context{.training = true,
+                              .random = pass.random,
+                              .statistics = &statistics_[micro],
+                              .auxiliary_weight = pass.sample_share};
   return run(chunk, leaf, context);
 }
 

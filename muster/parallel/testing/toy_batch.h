@@ -11,6 +11,7 @@
 #include "muster/base/random.h"
 #include "muster/comm/sum_tree.h"
 #include "muster/data/batch.h"
+#include "muster/models/create.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -79,6 +80,13 @@ struct Batch {
   data::StepBatch step;
   std::vector<at::Tensor> tensors;
 };
+
+// What a model of this family learns from.
+inline Batch::Content content_of(const models::ModelSpec& spec) {
+  const auto family = models::family_of(spec);
+  const bool images = family == "mlp" || family == "resnet";
+  return images ? Batch::Content::kImages : Batch::Content::kTokens;
+}
 
 // The slices of `rank`.
 inline std::vector<std::int32_t> slices_of(const comm::LeafOwners& owners, Rank rank) {
