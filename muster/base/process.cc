@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -82,9 +83,11 @@ class SystemProcess final : public Process {
     // The dead child still holds its number, so its group is still its own: what it left running
     // there goes with it.
     ::kill(-pid_, SIGKILL);
-    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
-    end_state_ = info.si_code == CLD_EXITED ? ProcessEnd{info.si_status, std::nullopt}
-                                            : ProcessEnd{std::nullopt, info.si_status};
+    rusage usage{};
+    ::wait4(pid_, nullptr, WNOHANG, &usage);
+    ProcessEnd& end = end_state_.emplace();
+    (info.si_code == CLD_EXITED ? end.exit_status : end.signal) = info.si_status;
+    end.peak_memory = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
     return end_state_;
   }
 

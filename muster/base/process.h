@@ -24,6 +24,7 @@ struct ProcessSpec {
 struct ProcessEnd {
   std::optional<int> exit_status;  // of exit()
   std::optional<int> signal;       // that killed it
+  std::uint64_t peak_memory = 0;   // bytes: the most that it had resident at once
 };
 std::string describe(const ProcessEnd& end);  // "exit status 3", "killed by SIGKILL"
 

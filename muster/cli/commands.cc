@@ -1,6 +1,7 @@
 // The list of commands. A new one is one line here and one file beside it.
 #include "muster/cli/application.h"
 #include "muster/cli/checkpoint_command.h"
+#include "muster/cli/compare_command.h"
 #include "muster/cli/completion_command.h"
 #include "muster/cli/data_command.h"
 #include "muster/cli/debug_command.h"
@@ -17,6 +18,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_train_command(app, context);
   add_worker_command(app, context);
   add_validate_command(app, context);
+  add_compare_command(app, context);
   add_plan_command(app, context);
   add_checkpoint_command(app, context);
   add_data_command(app, context);

@@ -19,6 +19,7 @@
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
+#include "muster/cli/run_options.h"
 #include "muster/observe/run_folder.h"
 
 namespace muster::cli {
@@ -67,23 +68,10 @@ Status check_one_host(const TrainArguments& arguments) {
       "accepted");
 }
 
-// As launchers say it. Of `auto` one a core, but no more than could be kept at work.
-std::optional<job::FlagValue> workers_flag(const TrainArguments& arguments, Context& context) {
-  const std::string word =
-      arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers;
-  if (word.empty()) return std::nullopt;
-  job::FlagValue flag{"--workers", "workers.count", word, {}};
-  if (word == "auto" || word == "cpu") {
-    flag.meaning = [cores = static_cast<std::int64_t>(context.machine.cores())](const auto& job) {
-      return std::to_string(std::clamp<std::int64_t>(cores, 1, job.training.virtual_workers));
-    };
-  }
-  return flag;
-}
-
 tl::expected<job::Job, ExitCode> load(const TrainArguments& arguments, Context& context) {
   job::LoadOptions options = load_options(arguments.job, context);
-  if (auto workers = workers_flag(arguments, context)) options.flags.push_back(std::move(*workers));
+  add_workers(arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers,
+              context, options);
   return load_job_or_report(arguments.job.path, options, context);
 }
 
@@ -135,19 +123,6 @@ Result<std::optional<Path>> run_to_resume(const TrainArguments& arguments, const
                               newer.string(), newest.folder.string()));
   }
   return std::optional<Path>(std::move(newest.folder));
-}
-
-observe::ConsoleOptions console_options(const job::JobSpec& job, const Context& context) {
-  observe::ConsoleOptions console = observe::choose_console(
-      context.out_is_terminal, [&](std::string_view name) -> std::optional<std::string> {
-        const auto found = context.environment.find(std::string(name));
-        if (found == context.environment.end()) return std::nullopt;
-        return found->second;
-      });
-  const bool json = context.log == LogFormat::kJson || job.logging.format == job::LogStyle::kJson;
-  if (json) console.format = observe::ConsoleFormat::kJson;
-  console.logging_steps = job.logging.logging_steps;
-  return console;
 }
 
 // "model       a gpt" is {"model": "a gpt"}.
@@ -221,10 +196,7 @@ void add_train_command(CLI::App& app, Context& context) {
                    "muster train jobs/gpt.yaml --resume --set training.max_steps=2000"});
   auto arguments = std::make_shared<TrainArguments>();
   add_job_arguments(command, arguments->job);
-  command
-      .add_option("--workers,-w,-n,--np,--nproc-per-node,--nproc_per_node", arguments->workers,
-                  "Training processes on this machine; auto: one a core, at most one a slice")
-      ->type_name("N");
+  add_workers_option(command, arguments->workers);
   command.add_flag("--resume", arguments->resume,
                    "Go on from the newest whole checkpoint of the job's latest run");
   command

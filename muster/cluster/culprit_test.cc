@@ -20,11 +20,11 @@ std::vector<Evidence> healthy(int size) {
   return workers;
 }
 void died(Evidence& worker, int signal, int when) {
-  worker.end = ProcessEnd{std::nullopt, signal};
+  worker.end = ProcessEnd{.exit_status = {}, .signal = signal};
   worker.end_at = at(when);
 }
 void exited(Evidence& worker, int status, int when) {
-  worker.end = ProcessEnd{status, std::nullopt};
+  worker.end = ProcessEnd{.exit_status = status, .signal = {}};
   worker.end_at = at(when);
 }
 void accused(Evidence& worker, int peer, int when) {

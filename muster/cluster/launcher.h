@@ -97,6 +97,7 @@ struct JobEnd {
   std::optional<JobFailure> failure;
   std::optional<int> signal;       // ended on this signal's request
   std::vector<int> exit_statuses;  // by rank; -signal where killed
+  std::uint64_t peak_memory = 0;   // bytes: of the worker here that had the most resident
 };
 
 class Launcher {

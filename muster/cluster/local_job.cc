@@ -395,6 +395,7 @@ JobEnd LocalJob::result() const {
     if (worker->is_elsewhere()) continue;
     end.exit_statuses.push_back(worker->evidence.end->exit_status.value_or(
         -worker->evidence.end->signal.value_or(SIGKILL)));
+    end.peak_memory = std::max(end.peak_memory, worker->evidence.end->peak_memory);
   }
   if (!verdict_) return end;
   const WorkerProcess* culprit = find(to_int(verdict_->culprit));

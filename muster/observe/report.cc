@@ -8,8 +8,8 @@
 #include "muster/base/units.h"
 #include "muster/observe/chart.h"
 #include "muster/observe/number_text.h"
+#include "muster/observe/page.h"
 #include "muster/observe/phase_timer.h"
-#include "muster/observe/report_style.h"
 
 namespace muster::observe {
 namespace {
@@ -33,12 +33,6 @@ double mean_of(const std::vector<Metrics>& rows, std::string_view metric) {
   double sum = 0;
   for (const Point& point : points) sum += point.y;
   return points.empty() ? 0 : sum / static_cast<double>(points.size());
-}
-
-std::string card(std::string_view title, const std::string& content, std::string_view kind = "") {
-  if (content.empty()) return {};
-  return fmt::format("<section class=\"card {}\"><h2>{}</h2>{}</section>\n", kind,
-                     escape_html(title), content);
 }
 
 std::string loss_chart(const ReportInput& input) {
@@ -175,12 +169,7 @@ std::string render_report(const ReportInput& input) {
         "</details></section>\n",
         escape_html(input.resolved_job));
   }
-  return fmt::format(
-      "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n"
-      "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style></head>\n<body><main>\n{}{}<div class=cards>\n{}</div>\n"
-      "<footer>Written by muster.</footer>\n</main></body></html>\n",
-      escape_html(input.started.name), kReportStyle, heading(input), numbers(input), cards);
+  return page(input.started.name, heading(input) + numbers(input), cards);
 }
 
 }  // namespace muster::observe

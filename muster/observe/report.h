@@ -24,7 +24,10 @@ struct ReportInput {
 
 std::string render_report(const ReportInput& input);  // pure
 
-// Reads a run's files, as far as they are there, and writes its report.html.
+// A run's files, as far as they are there.
+Result<ReportInput> read_run(Files& files, const RunFolder& folder);
+
+// Reads a run's files and writes its report.html.
 Status write_report(Files& files, const RunFolder& folder);
 
 }  // namespace muster::observe

@@ -15,7 +15,7 @@ void add(ReportInput& input, Record&& record) {
 
 }  // namespace
 
-Status write_report(Files& files, const RunFolder& folder) {
+Result<ReportInput> read_run(Files& files, const RunFolder& folder) {
   MUSTER_ASSIGN(const std::string metrics, files.read(folder.metrics()));
   MUSTER_ASSIGN(std::vector<Record> records, read_json_lines(metrics));
   ReportInput input;
@@ -26,6 +26,11 @@ Status write_report(Files& files, const RunFolder& folder) {
     MUSTER_ASSIGN(input.environment, environment_from_json(*text));
   }
   if (auto job = files.read(folder.resolved_job())) input.resolved_job = std::move(*job);
+  return input;
+}
+
+Status write_report(Files& files, const RunFolder& folder) {
+  MUSTER_ASSIGN(const ReportInput input, read_run(files, folder));
   return write_atomically(files, folder.report(), render_report(input));
 }
 

@@ -15,14 +15,21 @@ constexpr std::string_view kLock = ".lock";
 
 }  // namespace
 
-Result<RunFolder> RunFolder::create(Files& files, const Path& runs, std::string_view name,
-                                    WallTime now, Entropy& entropy) {
+Result<Path> create_stamped_folder(Files& files, const Path& parent, WallTime now,
+                                   Entropy& entropy) {
   const std::string leaf =
       fmt::format("{}-{:06x}", format_utc(now, true), entropy.next() & 0xFFFFFF);
-  RunFolder folder(runs / name / leaf);
+  MUSTER_TRY(files.create_folders(parent / leaf));
+  MUSTER_TRY(files.link(leaf, parent / kLatest));
+  return parent / leaf;
+}
+
+Result<RunFolder> RunFolder::create(Files& files, const Path& runs, std::string_view name,
+                                    WallTime now, Entropy& entropy) {
+  MUSTER_ASSIGN(Path root, create_stamped_folder(files, runs / name, now, entropy));
+  RunFolder folder(std::move(root));
   MUSTER_TRY(files.create_folders(folder.logs()));
   MUSTER_TRY(files.create_folders(folder.checkpoints()));
-  MUSTER_TRY(files.link(leaf, runs / name / kLatest));
   return folder;
 }
 

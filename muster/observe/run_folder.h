@@ -16,6 +16,10 @@
 
 namespace muster::observe {
 
+// A new folder in `parent` that is named after the time, and `latest` in `parent` pointing at it.
+Result<Path> create_stamped_folder(Files& files, const Path& parent, WallTime now,
+                                   Entropy& entropy);
+
 class RunFolder {
  public:
   // A new one, with the folders that runs write into, and `latest` pointing at it.

@@ -148,13 +148,13 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
     return exit_code(end.error().code);
   }
   const ExitCode code = code_of(*end, observer.stopped_early());
-  observer.conclude(*end, next_steps({.code = code,
-                                      .saved = folder.has_checkpoint(files),
-                                      .run = folder.root(),
-                                      .program = options.program,
-                                      .resume_command = options.resume_command,
-                                      .extend_command = options.extend_command},
-                                     job.spec));
+  const RunOutcome outcome{.code = code,
+                           .saved = folder.has_checkpoint(files),
+                           .run = folder.root(),
+                           .program = options.program,
+                           .resume_command = options.resume_command,
+                           .extend_command = options.extend_command};
+  observer.conclude(*end, options.program.empty() ? "" : next_steps(outcome, job.spec));
   record_environment(files, folder, observer.libtorch(), log);
   if (auto status = observe::write_report(files, folder); !status) {
     log->warn("{}", status.error().message);

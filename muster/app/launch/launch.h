@@ -19,7 +19,7 @@ namespace muster::app {
 struct LaunchOptions {
   Path worker_program;         // muster-worker
   std::optional<Path> resume;  // the run folder to go on with
-  std::string program;         // how to call muster
+  std::string program;         // how to call muster; empty: no word on what to do next
   std::string resume_command;  // the same command line with --resume
   std::string extend_command;  // the same without its --set of the length
   observe::ConsoleOptions console;

@@ -18,6 +18,8 @@ using observe::Severity;
 
 namespace {
 
+constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
+
 std::string_view signal_name(int signal) {
   switch (signal) {
     case SIGINT:
@@ -177,6 +179,9 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
     ended.step = last_step_;
     ended.took = system_clock().now() - began_;
   }
+  if (end.peak_memory > 0)
+    ended.results.push_back({std::string(observe::metric::kPeakRss),
+                             static_cast<double>(end.peak_memory) / kBytesPerGib});
   if (end.failure) {
     ended.completed = false;
     const std::string& message = end.failure->error.message;

@@ -1,12 +1,12 @@
 #pragma once
-// The style sheet of report.html. Colours: Okabe and Ito's, told apart by colour-blind eyes, on
+// The style sheet of the pages. Colours: Okabe and Ito's, told apart by colour-blind eyes, on
 // light and on dark ground.
 
 #include <string_view>
 
 namespace muster::observe {
 
-inline constexpr std::string_view kReportStyle = R"css(
+inline constexpr std::string_view kPageStyle = R"css(
 :root { color-scheme: light dark; --ground: #fbfaf8; --card: #ffffff; --ink: #1d2126;
   --muted: #69717c; --grid: #e6e4df; --good: #13795b; --bad: #b3261e; --series-1: #0072b2;
   --series-2: #d55e00; --series-3: #009e73; --series-4: #cc79a7; --series-5: #e69f00;
@@ -21,12 +21,13 @@ body { margin: 0; background: var(--ground); color: var(--ink);
 main { max-width: 1080px; margin: 0 auto; padding: 40px 24px 64px; }
 h1 { font-size: 30px; letter-spacing: -.01em; margin: 0; line-height: 1.2; }
 h2 { font-size: 15px; font-weight: 600; margin: 0 0 12px; }
+header { margin-bottom: 28px; }
 header p { color: var(--muted); margin: 6px 0 0; }
 .state { font-size: 13px; font-weight: 600; vertical-align: 5px; margin-left: 12px; padding: 2px 10px;
   border: 1px solid; border-radius: 99px; letter-spacing: 0; }
 .good { color: var(--good); } .bad { color: var(--bad); }
 .numbers { display: flex; flex-wrap: wrap; gap: 1px;
-  margin: 28px 0; background: var(--grid); border: 1px solid var(--grid); border-radius: 12px;
+  margin: 0 0 28px; background: var(--grid); border: 1px solid var(--grid); border-radius: 12px;
   overflow: hidden; }
 .numbers div { background: var(--card); padding: 14px 18px; flex: 1 1 120px; }
 .numbers dt { color: var(--muted); font-size: 13px; }
@@ -49,6 +50,8 @@ figure { margin: 0; } svg { display: block; width: 100%; height: auto; overflow:
 i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 8px; }
 .bar { display: flex; gap: 2px; height: 26px; border-radius: 6px; overflow: hidden;
   margin: 4px 0 14px; }
+.length { width: 100%; } .length span { display: block; height: 18px; border-radius: 4px; margin-top: 2px; }
+a { color: inherit; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 td, th { padding: 5px 12px 5px 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--grid); }

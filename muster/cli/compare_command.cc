@@ -1,0 +1,251 @@
+#include "muster/cli/compare_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "muster/app/launch/launch.h"
+#include "muster/base/hash.h"
+#include "muster/base/random.h"
+#include "muster/checkpoint/survey.h"
+#include "muster/cli/application.h"
+#include "muster/cli/job_arguments.h"
+#include "muster/cli/json_line.h"
+#include "muster/cli/run_options.h"
+#include "muster/observe/comparison.h"
+#include "muster/observe/run_folder.h"
+
+namespace muster::cli {
+namespace {
+
+struct CompareArguments {
+  JobArguments job;
+  std::string workers;
+  std::vector<std::string> strategies;
+  std::vector<std::string> variants;  // "NAME: FIELD=VALUE; FIELD=VALUE"
+};
+
+// One way to train the job: a name for its line and its folder, and what is set for it.
+struct Variant {
+  std::string name;
+  std::vector<std::string> sets;
+};
+
+std::string trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == text.npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
+}
+
+bool is_folder_name(std::string_view name) {
+  constexpr std::string_view kGood =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.";
+  return !name.empty() && name.front() != '.' && name.find_first_not_of(kGood) == name.npos;
+}
+
+Result<Variant> read_variant(const std::string& text) {
+  const auto colon = text.find(':');
+  Variant variant{trimmed(std::string_view(text).substr(0, colon)), {}};
+  std::string_view rest = colon == text.npos ? "" : std::string_view(text).substr(colon + 1);
+  while (!rest.empty()) {
+    const auto end = rest.find(';');
+    if (std::string set = trimmed(rest.substr(0, end)); !set.empty())
+      variant.sets.push_back(std::move(set));
+    rest = end == rest.npos ? "" : rest.substr(end + 1);
+  }
+  if (colon != text.npos && is_folder_name(variant.name)) return variant;
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("--variant: expected `NAME: FIELD=VALUE; FIELD=VALUE`, a name of letters, "
+                  "digits and _ - + . first, found `{}`",
+                  text));
+}
+
+Result<std::vector<Variant>> read_variants(const CompareArguments& arguments) {
+  std::vector<Variant> variants;
+  for (const std::string& strategy : arguments.strategies)
+    variants.push_back({strategy, {"strategy.type=" + strategy}});
+  for (const std::string& text : arguments.variants) {
+    MUSTER_ASSIGN(Variant variant, read_variant(text));
+    variants.push_back(std::move(variant));
+  }
+  if (variants.empty()) {
+    return fail(ErrorCode::kInvalid,
+                "nothing to compare; name --strategies data,sharded or ways of your own with "
+                "--variant `NAME: FIELD=VALUE`");
+  }
+  for (auto one = variants.begin(); one != variants.end(); ++one) {
+    const auto twin = std::ranges::find(one + 1, variants.end(), one->name, &Variant::name);
+    if (twin == variants.end()) continue;
+    return fail(ErrorCode::kInvalid,
+                fmt::format("two ways to train are named `{}`; give each a name of its own with "
+                            "--variant",
+                            one->name));
+  }
+  return variants;
+}
+
+// Every variant's job; all that is wrong with any of them at once.
+Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
+                                       const std::vector<Variant>& variants, Context& context) {
+  const Path path = arguments.job.path;
+  MUSTER_ASSIGN(const std::string text, job::read_job_text(context.files, path));
+  std::vector<job::Job> jobs;
+  std::string errors;
+  for (const Variant& variant : variants) {
+    job::LoadOptions options = load_options(arguments.job, context);
+    options.sets.insert(options.sets.end(), variant.sets.begin(), variant.sets.end());
+    add_workers(arguments.workers, context, options);
+    auto checked = check_job(text, path, options);
+    if (checked.job) {
+      MUSTER_TRY(app::check_startable(context.files, checked.job->spec));
+      jobs.push_back(std::move(*checked.job));
+    } else {
+      errors +=
+          fmt::format("{}{}: {}", errors.empty() ? "" : "\n", variant.name, render(checked.errors));
+    }
+  }
+  if (errors.empty()) return jobs;
+  return fail(ErrorCode::kInvalid, errors);
+}
+
+// Of the weights in the run's last whole checkpoint; empty where it has none.
+std::string weights_digest(Files& files, const observe::RunFolder& run) {
+  const auto found = checkpoint::survey(files, run.checkpoints());
+  if (!found) return {};
+  const auto last = std::find_if(found->rbegin(), found->rend(),
+                                 [](const auto& one) { return one.manifest.has_value(); });
+  if (last == found->rend()) return {};
+  const checkpoint::Manifest& manifest = *last->manifest;
+  std::vector<std::string> digests;
+  for (const checkpoint::FileRecord& file : manifest.files) {
+    const bool holds_weights = std::ranges::any_of(
+        manifest.model, [&](const auto& tensor) { return tensor.file == file.name; });
+    if (holds_weights) digests.push_back(file.sha256);
+  }
+  if (digests.size() == 1) return digests.front();  // what sha256sum says of the file
+  const std::string all = fmt::format("{}", fmt::join(digests, "\n"));
+  return to_hex(sha256(std::as_bytes(std::span(all))));
+}
+
+// Reads what the run left; of one that left nothing, that it failed.
+observe::ComparedRun look_at(const std::string& name, const job::JobSpec& job, ExitCode code,
+                             Files& files) {
+  observe::ComparedRun compared;
+  compared.name = name;
+  const auto run = observe::RunFolder::open(files, Path(job.run_folder) / job.name / "latest");
+  auto read = run ? observe::read_run(files, *run) : Result<observe::ReportInput>(run.error());
+  if (read) {
+    compared.run = std::move(*read);
+    compared.folder = run->root().native();
+    compared.weights = weights_digest(files, *run);
+  } else {
+    compared.run.ended.reason = read.error().message;
+  }
+  compared.run.ended.completed = compared.run.ended.completed && code == ExitCode::kDone;
+  return compared;
+}
+
+bool was_stopped(ExitCode code) { return static_cast<int>(code) > 128; }
+
+struct Outcome {
+  std::vector<observe::ComparedRun> runs;
+  ExitCode code = ExitCode::kDone;  // of the first that did not end well
+};
+
+// One after the other; what one of them does wrong is no reason not to try the next.
+Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& jobs,
+                  const Path& folder, const Path& worker, Context& context) {
+  Outcome outcome;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    job::JobSpec& job = jobs[i].spec;
+    job.run_folder = folder.native();
+    job.name = variants[i].name;
+    if (context.log != LogFormat::kJson) {
+      context.out << fmt::format("{}{} of {}: {}\n", i == 0 ? "" : "\n", i + 1, jobs.size(),
+                                 variants[i].name)
+                  << std::flush;
+    }
+    app::LaunchOptions options;
+    options.worker_program = worker;
+    options.console = console_options(job, context);
+    const ExitCode code = app::launch(jobs[i], options, create_stderr_logger(context.log));
+    outcome.runs.push_back(look_at(variants[i].name, job, code, context.files));
+    if (outcome.code == ExitCode::kDone) outcome.code = code;
+    if (was_stopped(code)) break;
+  }
+  return outcome;
+}
+
+Status conclude(const Outcome& outcome, const std::string& name, const Path& folder,
+                Context& context) {
+  std::vector<observe::RunFigures> figures;
+  for (const auto& run : outcome.runs) figures.push_back(observe::figures_of(run));
+  const nlohmann::ordered_json json = {{"comparison", observe::comparison_json(figures)},
+                                       {"folder", folder.native()}};
+  MUSTER_TRY(write_atomically(context.files, folder / "comparison.json", json.dump(2) + "\n"));
+  MUSTER_TRY(write_atomically(
+      context.files, folder / "comparison.html",
+      observe::render_comparison(fmt::format("{} compared", name), outcome.runs, folder)));
+  if (context.log == LogFormat::kJson) {
+    context.out << json_line(json);
+  } else {
+    context.out << "\n"
+                << observe::comparison_text(figures)
+                << fmt::format("\npicture: {}\n", (folder / "comparison.html").native());
+  }
+  return ok();
+}
+
+Result<ExitCode> compare(const CompareArguments& arguments, Context& context) {
+  MUSTER_ASSIGN(const auto variants, read_variants(arguments));
+  MUSTER_ASSIGN(const Path worker, worker_program(context));
+  MUSTER_ASSIGN(auto jobs, load_all(arguments, variants, context));
+  const std::string name = jobs.front().spec.name;
+  const Path parent = Path(jobs.front().spec.run_folder) / (name + ".compare");
+  MUSTER_ASSIGN(const Path folder,
+                observe::create_stamped_folder(context.files, parent, context.clock.wall(),
+                                               system_entropy()));
+  const Outcome outcome = train_all(variants, jobs, folder, worker, context);
+  MUSTER_TRY(conclude(outcome, name, folder, context));
+  return outcome.code;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, Context& context) {
+  auto& command = add_command(
+      app, "compare", "Train a job in several ways and show what each costs",
+      {"muster compare jobs/gpt.yaml --quick --workers 2 --strategies data,sharded,pipeline",
+       "muster compare job.yaml --variant 'a: training.mode=ordered' --variant 'b: "
+       "training.mode=fast'"});
+  auto arguments = std::make_shared<CompareArguments>();
+  add_job_arguments(command, arguments->job);
+  add_workers_option(command, arguments->workers);
+  command
+      .add_option("--strategies", arguments->strategies,
+                  "Values of strategy.type; several with commas")
+      ->delimiter(',')
+      ->type_name("TYPE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--variant", arguments->variants,
+                  "Another way: `NAME: FIELD=VALUE; FIELD=VALUE`; may be repeated")
+      ->type_name("WAY")
+      ->allow_extra_args(false);
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] {
+      const auto code = compare(*arguments, context);
+      return code ? *code : report(context, code.error());
+    };
+  });
+}
+
+}  // namespace muster::cli

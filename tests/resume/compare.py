@@ -1,0 +1,52 @@
+"""`muster compare`: one job trained in several ways, and what it says of them is what they left behind."""
+import json
+import subprocess
+
+import runs
+
+arguments = runs.arguments()
+
+
+def compare(job, *flags):
+    done = subprocess.run([arguments.muster, "compare", str(job), "--workers", "2", *flags],
+                          capture_output=True, text=True, timeout=runs.DEADLINE)
+    return done.returncode, done.stdout, done.stderr
+
+
+with runs.workplace() as folder:
+    runs.write_data(folder)
+    job = runs.write_job(folder, "mlp", steps=40)
+
+    code, output, errors = compare(job, "--strategies", "data,sharded,pipeline",
+                                   "--variant", "another: seed=6; training.max_steps=30")
+    assert code == 0, output + errors
+    table = [line.split() for line in output.split("loss  samples/s")[1].splitlines()[1:5]]
+    assert [line[0] for line in table] == ["data", "sharded", "pipeline", "another"], output
+    assert [line[-1] for line in table[1:3]] == ["same", "same"], output
+    assert table[3][-1] not in ("same", table[0][-1], "–"), output
+    newest = folder / "runs" / "tiny.compare" / "latest"
+    told = json.loads((newest / "comparison.json").read_text())["comparison"]
+    for one in told:
+        run = newest / one["name"] / "latest"
+        count = sum("train/loss" in row for row in runs.rows(run))
+        assert count == (30 if one["name"] == "another" else 40), (one, count)
+        assert one["completed"] and one["samples_per_s"] > 0 and one["peak_bytes"] > 2**24, one
+        expected = runs.weights(run, count)["model.safetensors"]
+        assert one["weights"] == expected, (one, expected)
+    page = (newest / "comparison.html").read_text()
+    for one in told:
+        assert f">{one['name']}</a>" in page, page
+
+    # A cut that does not fit the model is found out by the workers: the others are trained all the same.
+    code, output, _ = compare(job, "--variant", "bad: strategy.type=pipeline; strategy.blocks=[1, 2]",
+                              "--variant", "good: training.max_steps=5", "--log", "json")
+    told = json.loads(output.splitlines()[-1])["comparison"]
+    assert code != 0 and [one["completed"] for one in told] == [False, True], (code, told)
+    assert told[0]["failure"], told
+
+    # What no job may say is told of all ways at once, before anything is trained.
+    code, output, errors = compare(job, "--strategies", "data,zero9", "--variant", "x: training.epochz=1")
+    assert code == 2 and not output, (code, output)
+    assert "zero9: " in errors and "x: " in errors and "epochs" in errors, errors
+
+print("same")
