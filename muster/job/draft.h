@@ -21,6 +21,7 @@ struct Draft {
   };
 
   std::shared_ptr<const Source> file;
+  std::string home;  // the person's folder; empty: not known
   JobSpec spec;
   std::map<std::string, Assigned, std::less<>> assigned;  // fields that somebody gave
   std::map<std::string, Origin, std::less<>> derived;
@@ -44,6 +45,9 @@ struct Draft {
 
 // Fills in what follows from other values and checks what concerns several fields.
 void resolve(Draft& draft, const Path& path);
+
+// Paths below `~`. Part of resolve().
+void resolve_paths(Draft& draft);
 
 // model: what depends on its type. Part of resolve().
 void resolve_model(Draft& draft);

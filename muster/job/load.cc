@@ -23,6 +23,8 @@ class Loader {
   Loader(std::string_view text, const Path& path, const LoadOptions& options)
       : path_(path), options_(options) {
     draft_.file = std::make_shared<Source>(Source{path.string(), std::string(text), 0});
+    if (const auto home = options.environment.find("HOME"); home != options.environment.end())
+      draft_.home = home->second;
   }
 
   CheckedJob load() && {

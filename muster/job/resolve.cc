@@ -307,6 +307,7 @@ void resolve(Draft& draft, const Path& path) {
   check_required(draft);
   check_only_with(draft);
   resolve_name(draft, path);
+  resolve_paths(draft);
   resolve_model(draft);
   check_data(draft);
   resolve_training(draft);
