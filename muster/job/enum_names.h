@@ -55,6 +55,11 @@ struct EnumNames<TrainingMode> {
                                                     {TrainingMode::kFast, "fast"}};
 };
 template <>
+struct EnumNames<Precision> {
+  static constexpr EnumName<Precision> kAll[] = {
+      {Precision::kF32, "f32"}, {Precision::kBF16, "bf16"}, {Precision::kFP16, "fp16"}};
+};
+template <>
 struct EnumNames<Isa> {
   static constexpr EnumName<Isa> kAll[] = {
       {Isa::kAuto, "auto"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};

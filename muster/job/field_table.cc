@@ -91,6 +91,8 @@ const std::vector<Section>& sections() {
       {"data", "What it is trained on."},
       {"data.augment", "Random changes to training images, keyed by sample and epoch."},
       {"training", "How long, in which batches, how exactly repeatable."},
+      {"training.loss_scale",
+       "The dynamic loss scale of fp16, by the rule of PyTorch's GradScaler."},
       {"strategy", "How training is spread over the workers."},
       {"optimizer", "How gradients become updates."},
       {"ema", "An exponential moving average of the weights, beside them."},

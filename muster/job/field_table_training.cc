@@ -60,6 +60,40 @@ std::vector<Field> batch_fields() {
            {.doc = "Patterns for names of parameters that stay as they are, such as "
                    "[\"embedding.*\"]: they get no gradient, no traffic, no optimizer state. `*` "
                    "stands for any characters, `?` for one."}),
+      bind("training.precision", in(&TrainingSpec::precision),
+           {.doc = "In which the model's products compute; weights, norms, losses, gradients' sums "
+                   "and the optimizer are f32 in each. fp16 scales the loss."}),
+  };
+}
+
+std::vector<Field> loss_scale_fields() {
+  const OnlyWith fp16{"training.precision", {"fp16"}};
+  const auto in = [](auto member) {
+    return at(&JobSpec::training, &TrainingSpec::loss_scale, member);
+  };
+  return {
+      bind("training.loss_scale.init_scale", in(&LossScaleSpec::init_scale),
+           {.doc = "What the loss is multiplied by at the start.",
+            .above = 0,
+            .max = 1e38,
+            .only_with = fp16}),
+      bind("training.loss_scale.growth_factor", in(&LossScaleSpec::growth_factor),
+           {.doc = "By which the scale grows.", .above = 1, .max = 1e6, .only_with = fp16}),
+      bind("training.loss_scale.backoff_factor", in(&LossScaleSpec::backoff_factor),
+           {.doc = "By which it shrinks where gradients overflow; that step changes nothing.",
+            .above = 0,
+            .below = 1,
+            .only_with = fp16}),
+      bind("training.loss_scale.growth_interval", in(&LossScaleSpec::growth_interval),
+           {.doc = "Steps in a row without an overflow after which it grows.",
+            .unit = "steps",
+            .min = 1,
+            .only_with = fp16}),
+      bind("training.loss_scale.min_scale", in(&LossScaleSpec::min_scale),
+           {.doc = "It shrinks no further; three overflows in a row there end the training.",
+            .above = 0,
+            .max = 1e38,
+            .only_with = fp16}),
   };
 }
 
@@ -197,6 +231,7 @@ std::vector<Field> schedule_fields() {
 
 std::vector<Field> training_fields() {
   std::vector<Field> table = batch_fields();
+  for (auto& field : loss_scale_fields()) table.push_back(std::move(field));
   for (auto& field : strategy_fields()) table.push_back(std::move(field));
   for (auto& field : optimizer_fields()) table.push_back(std::move(field));
   for (auto& field : ema_fields()) table.push_back(std::move(field));

@@ -81,10 +81,21 @@ void derive_from_global(Draft& draft) {
   }
 }
 
+void check_loss_scale(Draft& draft) {
+  const auto& scale = draft.spec.training.loss_scale;
+  if (scale.min_scale <= scale.init_scale) return;
+  draft.complain({"training.loss_scale.min_scale", "training.loss_scale.init_scale"},
+                 fmt::format("training.loss_scale.min_scale {} is above init_scale {}",
+                             draft.shown("training.loss_scale.min_scale"),
+                             draft.shown("training.loss_scale.init_scale")),
+                 "the scale begins at the one and never falls below the other");
+}
+
 }  // namespace
 
 void resolve_training(Draft& draft) {
   resolve_length(draft);
+  check_loss_scale(draft);
   for (const auto field : {kGlobal, kMicro, kAccumulation, kVirtual}) {
     if (draft.faulty.contains(field)) return;
   }

@@ -21,6 +21,7 @@ enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
 enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
 enum class DataType : std::uint8_t { kIdx, kText };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
+enum class Precision : std::uint8_t { kF32, kBF16, kFP16 };
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
 enum class StrategyType : std::uint8_t { kData, kSharded, kPipeline };
 enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved };
@@ -105,6 +106,14 @@ struct DataSpec {
   std::string cache = "auto";  // a folder, auto or none
 };
 
+struct LossScaleSpec {  // the rule of PyTorch's GradScaler
+  double init_scale = 65536;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  std::int64_t growth_interval = 2000;  // steps
+  double min_scale = 1;
+};
+
 // global_batch_size, virtual_workers, micro_batch_size and gradient_accumulation_steps agree:
 // micro * accumulation = the samples of the largest slice = ceil(global / virtual_workers).
 struct TrainingSpec {
@@ -120,6 +129,8 @@ struct TrainingSpec {
   double max_grad_norm = 0;         // 0: no clipping
   double label_smoothing = 0;       // in training; evaluations take the plain loss
   std::vector<std::string> freeze;  // patterns (base/glob.h) for parameters that stay as they are
+  Precision precision = Precision::kF32;
+  LossScaleSpec loss_scale;  // with fp16
 };
 
 struct StrategySpec {

@@ -14,8 +14,15 @@
 #include "muster/base/random.h"
 #include "muster/models/init.h"
 #include "muster/models/partition.h"
+#include "muster/models/precision.h"
 
 namespace muster::models {
+
+// How passes compute, the same for a whole training.
+struct Compute {
+  // Of the blocks' products; what one block hands to the next may then be of 16 bits.
+  Precision precision = Precision::kF32;
+};
 
 // What one forward pass of one slice is given. One per lane and slice; never shared by threads.
 struct PassContext {
@@ -30,6 +37,7 @@ struct PassContext {
   // gradient: the pass's share of the global batch, times whatever else scales the gradient that
   // backward starts from. 0: nothing.
   double auxiliary_weight = 0;
+  Compute compute = {};
 };
 
 struct BlockParameter {

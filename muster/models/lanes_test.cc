@@ -26,6 +26,7 @@ struct Task {
   ModelSpec spec;
   torch::Tensor inputs;  // [kSlices * kSamples, …]
   torch::Tensor targets;
+  Precision precision = Precision::kF32;
 };
 
 torch::Tensor numbers(torch::IntArrayRef shape) {
@@ -49,7 +50,8 @@ SliceResult run_slice(Model& model, const Task& task, std::int64_t step, std::in
   PassContext context{.training = true,
                       .random = RandomStream(1, "forward", step, slice),
                       .statistics = &result.statistics,
-                      .auxiliary_weight = 1};
+                      .auxiliary_weight = 1,
+                      .compute = {.precision = task.precision}};
   const auto part = [&](const torch::Tensor& all) {
     return all.narrow(0, slice * kSamples, kSamples);
   };
@@ -109,20 +111,30 @@ std::vector<torch::Tensor> train(const Task& task, std::size_t lane_count) {
 class Lanes : public testing::TestWithParam<std::string> {
  protected:
   static Task task() {
-    if (GetParam() == "gpt")
-      return text_task(GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1});
-    if (GetParam() == "moe")
-      return text_task(MoeSpec{
-          .body = LlamaSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1},
-          .experts = 5});
+    const auto in = [](Precision precision, Task task) {
+      task.precision = precision;
+      return task;
+    };
+    const ModelSpec gpt =
+        GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1};
+    const ModelSpec llama = LlamaSpec{
+        .context = 8, .width = 32, .layers = 2, .heads = 2, .kv_heads = 1, .dropout = 0.1};
+    const ModelSpec moe = MoeSpec{
+        .body = LlamaSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1},
+        .experts = 5};
+    if (GetParam() == "gpt") return text_task(gpt);
+    if (GetParam() == "llama") return text_task(llama);
+    if (GetParam() == "moe") return text_task(moe);
     if (GetParam() == "moe_with_capacity")
       return text_task(MoeSpec{.body = GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2},
                                .experts = 5,
                                .experts_per_token = 1,
                                .capacity_factor = 1});
-    if (GetParam() == "llama")
-      return text_task(LlamaSpec{
-          .context = 8, .width = 32, .layers = 2, .heads = 2, .kv_heads = 1, .dropout = 0.1});
+    if (GetParam() == "gpt_bf16") return in(Precision::kBF16, text_task(gpt));
+    if (GetParam() == "gpt_fp16") return in(Precision::kF16, text_task(gpt));
+    if (GetParam() == "llama_bf16") return in(Precision::kBF16, text_task(llama));
+    if (GetParam() == "moe_bf16") return in(Precision::kBF16, text_task(moe));
+    if (GetParam() == "image_bf16") return in(Precision::kBF16, image_task(true));
     if (GetParam() == "image_group_norm") return image_task(true, NormKind::kGroup);
     if (GetParam() == "image_no_norm") return image_task(false, NormKind::kNone);
     return image_task(GetParam() == "image_channels_last");
@@ -141,9 +153,11 @@ TEST_P(Lanes, TheirNumberChangesNoBit) {
 INSTANTIATE_TEST_SUITE_P(Models, Lanes,
                          testing::Values(std::string("image"), std::string("image_channels_last"),
                                          std::string("image_group_norm"),
-                                         std::string("image_no_norm"), std::string("gpt"),
-                                         std::string("llama"), std::string("moe"),
-                                         std::string("moe_with_capacity")),
+                                         std::string("image_no_norm"), std::string("image_bf16"),
+                                         std::string("gpt"), std::string("gpt_bf16"),
+                                         std::string("gpt_fp16"), std::string("llama"),
+                                         std::string("llama_bf16"), std::string("moe"),
+                                         std::string("moe_with_capacity"), std::string("moe_bf16")),
                          [](const auto& which) { return which.param; });
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "muster/models/dropout.h"
+#include "muster/models/precision.h"
 
 namespace muster::models {
 namespace {
@@ -97,7 +98,7 @@ GroupNorm::GroupNorm(Block& owner, const std::string& name, std::int64_t channel
       groups_(std::gcd(channels, kMostGroups)) {}
 
 torch::Tensor GroupNorm::operator()(const torch::Tensor& input) const {
-  return torch::group_norm(input, groups_, weight_, bias_, kNormEpsilon);
+  return torch::group_norm(widened(input), groups_, weight_, bias_, kNormEpsilon);
 }
 
 ImageNorm::ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind) {
@@ -117,14 +118,14 @@ LayerNorm::LayerNorm(Block& owner, const std::string& name, std::int64_t width)
       bias_(add_bias(owner, {.name = name + ".bias"}, width)) {}
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& input) const {
-  return torch::layer_norm(input, {weight_.size(0)}, weight_, bias_, kNormEpsilon);
+  return torch::layer_norm(widened(input), {weight_.size(0)}, weight_, bias_, kNormEpsilon);
 }
 
 RmsNorm::RmsNorm(Block& owner, const std::string& name, std::int64_t width, double epsilon)
     : weight_(add_scale(owner, name, width)), epsilon_(epsilon) {}
 
 torch::Tensor RmsNorm::operator()(const torch::Tensor& input) const {
-  return at::rms_norm(input, {weight_.size(0)}, weight_, epsilon_);
+  return at::rms_norm(widened(input), {weight_.size(0)}, weight_, epsilon_);
 }
 
 torch::Tensor Dropout::operator()(const torch::Tensor& input, const PassContext& context) const {

@@ -54,6 +54,7 @@ class Convolution {
 
 // Ioffe and Szegedy 2015 over [n, channels, height, width]. Training: normalises by the slice's own
 // statistics and reports them (PassContext::statistics); evaluation: by the running ones.
+// Statistics and sums are f32 also where the images are of 16 bits, which stay so.
 class BatchNorm {
  public:
   BatchNorm(Block& owner, const std::string& name, std::int64_t channels);

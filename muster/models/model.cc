@@ -66,15 +66,16 @@ torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassC
   const auto& named = blocks_.at(index);
   PassContext own = context;
   own.random = context.random.fork(named.name);
+  const Autocast cast(context.compute.precision, input.device().type());
   return named.block->forward(std::move(input), own);
 }
 
 LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
-  return training_loss_(logits, target);
+  return training_loss_(widened(logits), target);
 }
 
 LossSum Model::evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
-  return loss_(logits, target);
+  return loss_(widened(logits), target);
 }
 
 std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const {

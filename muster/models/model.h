@@ -64,6 +64,7 @@ class Model {
   torch::Tensor forward(torch::Tensor inputs, PassContext& context);
   // One block of it; forward is all of them in order. For strategies that cut between blocks.
   torch::Tensor forward_block(std::size_t index, torch::Tensor input, PassContext& context);
+  // In f32 whatever the precision of the pass.
   LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const;
   LossSum evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const;
 

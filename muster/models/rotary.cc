@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "muster/base/check.h"
+#include "muster/models/precision.h"
 
 namespace muster::models {
 namespace {
@@ -13,16 +14,17 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // [first · cosine - second · sine, second · cosine + first · sine] of the two halves of the last
-// axis. No autograd.
+// axis, rounded once. No autograd.
 torch::Tensor turn(const torch::Tensor& input, const torch::Tensor& cosine,
                    const torch::Tensor& sine) {
   const std::int64_t half = cosine.size(-1);
-  const auto first = input.narrow(-1, 0, half), second = input.narrow(-1, half, half);
-  auto output = torch::empty(input.sizes(), input.options());
+  const torch::Tensor wide = widened(input);
+  const auto first = wide.narrow(-1, 0, half), second = wide.narrow(-1, half, half);
+  auto output = torch::empty(wide.sizes(), wide.options());
   auto left = output.narrow(-1, 0, half), right = output.narrow(-1, half, half);
   at::mul_out(left, first, cosine).addcmul_(second, sine, -1);
   at::mul_out(right, second, cosine).addcmul_(first, sine);
-  return output;
+  return output.to(input.scalar_type());
 }
 
 // The gradient is turned back by the same angles.

@@ -8,9 +8,24 @@
 
 namespace muster::parallel {
 
-Result<double> check_and_clip(const StepInput& input, std::span<const std::string> names,
-                              std::span<const double> squares, double max_grad_norm,
-                              StepReport& report) {
+namespace {
+
+// In the order of backward, so that it names where the overflow began and not what it spoilt.
+std::optional<std::string> overflow_in(std::span<const std::string> names,
+                                       std::span<const double> squares, double loss) {
+  for (std::size_t i = squares.size(); i-- > 0;)
+    if (!std::isfinite(squares[i])) return names[i];
+  return std::isfinite(loss) ? std::nullopt : std::optional<std::string>("the loss");
+}
+
+}  // namespace
+
+Result<std::optional<double>> check_and_clip(const StepInput& input,
+                                             std::span<const std::string> names,
+                                             std::span<const double> squares, double max_grad_norm,
+                                             StepReport& report) {
+  if (input.loss_scale) report.overflow = overflow_in(names, squares, report.loss);
+  if (report.overflow) return std::optional<double>();
   Status finite = optim::check_finite(squares, names);
   if (finite && !std::isfinite(report.loss)) {
     finite = fail(ErrorCode::kNumeric, fmt::format("the loss is {}", report.loss));
@@ -20,8 +35,9 @@ Result<double> check_and_clip(const StepInput& input, std::span<const std::strin
                         fmt::format("[parallel] step {}, learning rate {:g}, nothing was updated",
                                     to_int(input.step), input.learning_rate));
   }
-  report.grad_norm = optim::global_norm(squares);
-  return 1.0 / optim::clip_scale(report.grad_norm, max_grad_norm);
+  const double scale = input.loss_scale.value_or(1);
+  report.grad_norm = optim::global_norm(squares) / scale;
+  return std::optional(scale / optim::clip_scale(report.grad_norm, max_grad_norm));
 }
 
 }  // namespace muster::parallel

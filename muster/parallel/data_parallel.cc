@@ -33,8 +33,9 @@ Result<StepReport> DataParallel::step(const StepInput& input) {
   StepReport report;
   MUSTER_TRY(slices().compute(input, report));
   MUSTER_ASSIGN(const std::vector<double> squares, squared_norms());
-  MUSTER_ASSIGN(const double divisor, slices().check_and_clip(input, squares, report));
-  Update update{input.learning_rate, divisor, gradients_, slices().summed_statistics()};
+  MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
+  if (!divisor) return report;
+  Update update{input.learning_rate, *divisor, gradients_, slices().summed_statistics()};
   if (behind_) {
     for (auto* tensors : {&update.gradients, &update.statistics})
       for (at::Tensor& tensor : *tensors) tensor = tensor.clone();

@@ -25,8 +25,8 @@ class LaneModel::GradientHook final : public torch::autograd::PostAccumulateGrad
   const std::size_t parameter_;
 };
 
-LaneModel::LaneModel(std::unique_ptr<models::Model> model)
-    : model_(std::move(model)), delivered_(model_->parameters().size()) {
+LaneModel::LaneModel(std::unique_ptr<models::Model> model, models::Compute compute)
+    : model_(std::move(model)), compute_(compute), delivered_(model_->parameters().size()) {
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) {
     const at::Tensor& parameter = model_->parameters()[i].tensor;
@@ -47,23 +47,28 @@ std::vector<std::int64_t> LaneModel::slot_counts(const models::Model& model) {
   return counts;
 }
 
+models::LossSum LaneModel::forward(const Examples& examples, const LanePass& pass,
+                                   std::vector<at::Tensor>& statistics) {
+  models::PassContext context{.training = true,
+                              .random = pass.random,
+                              .statistics = &statistics,
+                              .auxiliary_weight = pass.sample_share * pass.loss_scale,
+                              .compute = compute_};
+  return model_->loss_sum(model_->forward(examples.inputs, context), examples.targets);
+}
+
 LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
                                 std::span<const float> notes, const Clock& clock) {
   const TimePoint begin = clock.now();
   std::vector<at::Tensor> statistics;
-  models::PassContext context{.training = true,
-                              .random = pass.random,
-                              .statistics = &statistics,
-                              .auxiliary_weight = pass.sample_share};
-  const at::Tensor logits = model_->forward(examples.inputs, context);
-  const models::LossSum loss = model_->loss_sum(logits, examples.targets);
+  const models::LossSum loss = forward(examples, pass, statistics);
   add_extras(loss, statistics, pass, notes);
   const TimePoint middle = clock.now();
   current_ = &pass;
   std::fill(delivered_.begin(), delivered_.end(), false);
   // A loss that no trained parameter takes part in has nothing to go back to.
   if (loss.sum.requires_grad())
-    loss.sum.backward(at::scalar_tensor(pass.weight, loss.sum.options()));
+    loss.sum.backward(at::scalar_tensor(pass.weight * pass.loss_scale, loss.sum.options()));
   add_missing(pass);
   current_ = nullptr;
   return {middle - begin, clock.now() - middle};
@@ -72,10 +77,8 @@ LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
 // Gradients asked for in this way do not pass through the hooks.
 void LaneModel::warm_up(const Examples& examples) {
   std::vector<at::Tensor> statistics;
-  models::PassContext context{
-      .training = true, .random = RandomStream(0, "warm-up"), .statistics = &statistics};
-  const at::Tensor logits = model_->forward(examples.inputs, context);
-  const models::LossSum loss = model_->loss_sum(logits, examples.targets);
+  const models::LossSum loss =
+      forward(examples, {.random = RandomStream(0, "warm-up")}, statistics);
   (void)torch::autograd::grad({loss.sum}, model_->parameter_tensors(), {}, std::nullopt, false,
                               /*allow_unused=*/true);
 }

@@ -21,12 +21,13 @@ struct LanePass {
   double weight = 1;        // of a target: 1 / targets in the global batch
   double sample_share = 1;  // of this pass's samples in the global batch: weighs its statistics
                             // and auxiliary losses
+  double loss_scale = 1;    // by which gradients are too large
   RandomStream random;      // of this pass
 };
 
 class LaneModel {
  public:
-  explicit LaneModel(std::unique_ptr<models::Model> model);
+  LaneModel(std::unique_ptr<models::Model> model, models::Compute compute);
   ~LaneModel();
 
   // Where gradients go from now on; outlives its use. Slot 0 is for what accompanies the gradients
@@ -55,12 +56,15 @@ class LaneModel {
 
  private:
   class GradientHook;
+  models::LossSum forward(const Examples& examples, const LanePass& pass,
+                          std::vector<at::Tensor>& statistics);
   void add_extras(const models::LossSum& loss, const std::vector<at::Tensor>& statistics,
                   const LanePass& pass, std::span<const float> notes);
   void add_missing(const LanePass& pass);
   void deliver(std::size_t parameter, at::Tensor gradient);
 
   std::unique_ptr<models::Model> model_;
+  const models::Compute compute_;
   GradientSink* sink_ = nullptr;
   std::vector<float> extras_;
   std::vector<bool> delivered_;  // by parameter, in this pass

@@ -162,8 +162,9 @@ Result<StepReport> Sharded::step(const StepInput& input) {
   StepReport report;
   MUSTER_TRY(slices().compute(input, report));
   MUSTER_ASSIGN(const std::vector<double> squares, squared_norms());
-  MUSTER_ASSIGN(const double divisor, slices().check_and_clip(input, squares, report));
-  const auto apply = [&] { return update(input.learning_rate, divisor); };
+  MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
+  if (!divisor) return report;
+  const auto apply = [&] { return update(input.learning_rate, *divisor); };
   MUSTER_TRY(timed_update(input, report, apply));
   return report;
 }

@@ -109,30 +109,44 @@ double average_loss_of(SliceStrategy& strategy, const std::vector<std::int32_t>&
   return loss;
 }
 
+struct Conduct {
+  bool averages = false;
+  bool scales = false;  // the loss, as in fp16; the second step overflows
+};
+Conduct conduct_of(const Recipe& recipe, const SliceOptions& options) {
+  return {recipe.average > 0, options.compute.precision == models::Precision::kF16};
+}
+
 StepReport one_step(SliceStrategy& strategy, const std::vector<std::int32_t>& mine,
-                    std::int64_t step) {
+                    std::int64_t step, bool scales = false) {
   const auto kind =
       strategy.model().family() == "moe" ? Batch::Content::kTokens : Batch::Content::kImages;
   const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step), kind);
+  const double scale = step == 2 ? 1e30 : 1024;
   auto report = strategy.step({.batch = batch.step,
                                .step = Step{step},
                                .learning_rate = 0.05,
                                .flags = {},
-                               .before_update = {}});
+                               .before_update = {},
+                               .loss_scale = scales ? std::optional(scale) : std::nullopt});
   EXPECT_TRUE(report) << (report ? "" : report.error().message);
   return report ? *report : StepReport{};
 }
 
 // Four steps, the last of a short batch.
 Outcome train(SliceStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator,
-              bool averages = false) {
+              const Conduct& conduct = {}) {
   const comm::Group group = communicator->group();
   const comm::LeafOwners owners = comm::even_owners(kSlices, group.size);
   EXPECT_TRUE(strategy.enter(communicator, owners));
   Outcome outcome;
-  for (std::int64_t step = 1; step <= 4; ++step)
-    outcome.grad_norm = one_step(strategy, slices_of(owners, group.rank), step).grad_norm;
-  if (averages) outcome.average_loss = average_loss_of(strategy, slices_of(owners, group.rank));
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    const auto report = one_step(strategy, slices_of(owners, group.rank), step, conduct.scales);
+    EXPECT_EQ(report.overflow.has_value(), conduct.scales && step == 2);
+    outcome.grad_norm = report.grad_norm;
+  }
+  if (conduct.averages)
+    outcome.average_loss = average_loss_of(strategy, slices_of(owners, group.rank));
   outcome.model = hash_of(strategy.model_state());
   for (const StateSlice& slice : strategy.optimizer_state())
     outcome.held += slice.tensor.bytes.size();
@@ -150,7 +164,7 @@ std::vector<Outcome> train_sharded(const Recipe& recipe, std::int32_t size,
   for (std::size_t r = 0; r < outcomes.size(); ++r)
     ranks.emplace_back([&, r] {
       const auto strategy = sharded_of(recipe, options);
-      outcomes[r] = train(*strategy, communicators[r], recipe.average > 0);
+      outcomes[r] = train(*strategy, communicators[r], conduct_of(recipe, options));
     });
   ranks.clear();
   return outcomes;
@@ -160,7 +174,8 @@ class ZeroOne : public testing::TestWithParam<Recipe> {};
 
 TEST_P(ZeroOne, HasTheBitsOfPlainDataParallelism) {
   const auto plain = plain_of(GetParam(), options_of(1));
-  const Outcome expected = train(*plain, comm::create_loopback(1).front(), GetParam().average > 0);
+  const Outcome expected =
+      train(*plain, comm::create_loopback(1).front(), conduct_of(GetParam(), options_of(1)));
   for (const std::int32_t size : {1, 2, 3, 5, 7, 8})
     for (const std::int32_t lanes : {1, 2}) {
       const auto outcomes = train_sharded(GetParam(), size, options_of(lanes));
@@ -171,6 +186,25 @@ TEST_P(ZeroOne, HasTheBitsOfPlainDataParallelism) {
       }
       EXPECT_EQ(outcomes.front().optimizer, expected.optimizer) << size << " ranks";
     }
+}
+
+TEST_P(ZeroOne, HasThemIn16BitsAsWell) {
+  for (const auto precision : {models::Precision::kBF16, models::Precision::kF16}) {
+    SliceOptions options = options_of(1);
+    options.compute.precision = precision;
+    const auto plain = plain_of(GetParam(), options);
+    const Outcome expected =
+        train(*plain, comm::create_loopback(1).front(), conduct_of(GetParam(), options));
+    for (const std::int32_t size : {2, 5}) {
+      const auto outcomes = train_sharded(GetParam(), size, options);
+      for (const Outcome& outcome : outcomes) {
+        EXPECT_EQ(outcome.model, expected.model) << size << " ranks";
+        EXPECT_EQ(outcome.grad_norm, expected.grad_norm);
+        EXPECT_EQ(outcome.average_loss, expected.average_loss);
+      }
+      EXPECT_EQ(outcomes.front().optimizer, expected.optimizer) << size << " ranks";
+    }
+  }
 }
 
 TEST_P(ZeroOne, RanksShareTheOptimizerStateOut) {

@@ -25,10 +25,10 @@ SliceGradients::SliceGradients(std::unique_ptr<models::Model> model, SliceOption
       clock_(clock),
       pool_(std::min(options_.lanes, options_.virtual_workers)) {
   for (std::int32_t lane = 1; lane < pool_.size(); ++lane) {
-    lanes_.push_back(std::make_unique<LaneModel>(model->replicate()));
+    lanes_.push_back(std::make_unique<LaneModel>(model->replicate(), options_.compute));
   }
   for (const models::Parameter& parameter : model->parameters()) names_.push_back(parameter.name);
-  lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model)));
+  lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model), options_.compute));
 }
 
 std::int32_t SliceGradients::slot_of(std::size_t parameter) const noexcept {
@@ -205,9 +205,9 @@ Status SliceGradients::compute(const StepInput& input, StepReport& report) {
   return ok();
 }
 
-Result<double> SliceGradients::check_and_clip(const StepInput& input,
-                                              std::span<const double> squares,
-                                              StepReport& report) const {
+Result<std::optional<double>> SliceGradients::check_and_clip(const StepInput& input,
+                                                             std::span<const double> squares,
+                                                             StepReport& report) const {
   return parallel::check_and_clip(input, names_, squares, options_.max_grad_norm, report);
 }
 
@@ -235,7 +235,9 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
       const data::SliceBatch& slice = batch.slices[s];
       if (slice.samples == 0) continue;
       const Examples examples = examples_of(slice);
-      models::PassContext context{.training = false, .random = RandomStream(options_.seed, "none")};
+      models::PassContext context{.training = false,
+                                  .random = RandomStream(options_.seed, "none"),
+                                  .compute = options_.compute};
       const models::LossSum loss =
           model.evaluation_loss_sum(model.forward(examples.inputs, context), examples.targets);
       EvaluationTotals& totals = by_slice[static_cast<std::size_t>(to_int(slice.slice))];

@@ -33,6 +33,7 @@ struct SliceOptions {
   std::int32_t lanes = 1;
   std::int64_t micro_batch_size = 0;  // most samples of one pass; 0: no limit
   double max_grad_norm = 0;           // 0: no clipping
+  models::Compute compute = {};
   std::uint64_t seed = 0;
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
   comm::OpOptions op = {};
@@ -53,9 +54,11 @@ class SliceGradients {
   // All of a step but the update: the sums are there, and every sample is in them once.
   Status compute(const StepInput& input, StepReport& report);
   // Before the update: whether loss and gradients are finite, their norm, and what to divide them
-  // by. `squares`: the squared norms of all parameters' gradients, in the model's order.
-  Result<double> check_and_clip(const StepInput& input, std::span<const double> squares,
-                                StepReport& report) const;
+  // by; nothing where they overflowed. `squares`: the squared norms of all parameters' gradients,
+  // in the model's order.
+  Result<std::optional<double>> check_and_clip(const StepInput& input,
+                                               std::span<const double> squares,
+                                               StepReport& report) const;
 
   // As Strategy has them.
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice);

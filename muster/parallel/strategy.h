@@ -38,6 +38,9 @@ struct StepInput {
   // them, whose samples it gets here.
   Duration patience{};
   std::function<Result<data::StepBatch>(SliceIndex)> load_slice = {};
+  // What the loss is multiplied by before backward (optim/loss_scale.h); none: gradients that are
+  // not finite are an error, not an overflow.
+  std::optional<double> loss_scale = {};
 };
 
 struct StepTimes {
@@ -52,8 +55,11 @@ struct StepTimes {
 struct StepReport {
   double loss = 0;       // mean over the global batch's targets
   double accuracy = 0;   // share of targets predicted right
-  double grad_norm = 0;  // before clipping
-  Flags flags;           // of all ranks
+  double grad_norm = 0;  // before clipping; none after an overflow
+  // With a loss scale: the first tensor, in the order of backward, whose gradient is not finite.
+  // All ranks have skipped the step: it is over, and nothing was updated.
+  std::optional<std::string> overflow = {};
+  Flags flags;  // of all ranks
   StepTimes times;
   std::uint64_t bytes_reduced = 0;  // by this rank's buckets
   std::int32_t backups = 0;         // slices of this rank that others were sooner to compute

@@ -29,6 +29,7 @@ std::vector<UnitPass> passes_of(const Examples& examples, std::int32_t unit, Sli
                        .passes = static_cast<std::int32_t>(count),
                        .weight = 1.0 / (batch * static_cast<double>(targets_per_sample(part))),
                        .sample_share = static_cast<double>(part.samples()) / batch,
+                       .loss_scale = input.loss_scale.value_or(1),
                        .random = random.fork(static_cast<std::uint64_t>(pass))}});
   }
   return passes;

@@ -15,6 +15,14 @@ std::optional<double> optional_number(const json& object, const char* key) {
   return object.at(key).get<double>();
 }
 
+json to_json_of(const optim::LossScale& scale) {
+  return {{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"stuck", scale.stuck}};
+}
+
+optim::LossScale loss_scale_of(const json& object) {
+  return {object.at("scale"), object.at("good_steps"), object.at("stuck")};
+}
+
 Progress read(const json& object) {
   Progress progress;
   progress.committed = Step{object.at("step").get<std::int64_t>()};
@@ -26,6 +34,7 @@ Progress read(const json& object) {
   }
   progress.evaluations_without_gain = object.at("evaluations_without_gain");
   progress.first_loss = optional_number(object, "first_loss");
+  if (object.contains("loss_scale")) progress.loss_scale = loss_scale_of(object.at("loss_scale"));
   return progress;
 }
 
@@ -44,6 +53,7 @@ std::string to_json(const Progress& progress) {
     object["best_step"] = to_int(progress.best->step);
   }
   if (progress.first_loss) object["first_loss"] = *progress.first_loss;
+  if (progress.loss_scale) object["loss_scale"] = to_json_of(*progress.loss_scale);
   return object.dump();
 }
 

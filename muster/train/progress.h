@@ -7,6 +7,7 @@
 #include "muster/base/ids.h"
 #include "muster/base/result.h"
 #include "muster/data/step_plan.h"
+#include "muster/optim/loss_scale.h"
 
 namespace muster::train {
 
@@ -21,7 +22,8 @@ struct Progress {
   std::int64_t optimizer_steps = 0;
   std::optional<Best> best;
   std::int64_t evaluations_without_gain = 0;
-  std::optional<double> first_loss;  // of the run: what divergence is measured against
+  std::optional<double> first_loss;            // of the run: what divergence is measured against
+  std::optional<optim::LossScale> loss_scale;  // of the next step, in fp16
 };
 
 // As JSON text, for the manifest. kCorrupt for what to_json() did not write.

@@ -58,6 +58,10 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
       whole_(!options_.newcomer),
       was_first_(false) {
   progress_ = progress;
+  if (!options_.loss_scale)
+    progress_.loss_scale.reset();
+  else if (!progress_.loss_scale)
+    progress_.loss_scale = optim::initial_loss_scale(*options_.loss_scale);
   assignment_ = share(parts_.generations.current().workers);
   if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
 }
@@ -113,6 +117,8 @@ Status Trainer::one_step() {
   const double rate =
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
   parts_.now_doing(step, "computing and reducing gradients");
+  std::optional<double> loss_scale;
+  if (progress_.loss_scale) loss_scale = progress_.loss_scale->scale;
   std::function<Result<data::StepBatch>(SliceIndex)> backup;
   if (options_.stragglers.backup) backup = [this](SliceIndex slice) { return load_slice(slice); };
   MUSTER_ASSIGN(const parallel::StepReport report,
@@ -127,10 +133,11 @@ Status Trainer::one_step() {
                                             return let_readers_finish();
                                           },
                                       .patience = backup ? patience() : Duration{},
-                                      .load_slice = backup}));
+                                      .load_slice = backup,
+                                      .loss_scale = loss_scale}));
   progress_.committed = step;
   progress_.cursor = batch->after;
-  ++progress_.optimizer_steps;
+  if (!report.overflow) ++progress_.optimizer_steps;
   if (guards_memory())
     guard_.after_update(step);
   else
@@ -139,8 +146,7 @@ Status Trainer::one_step() {
   position_.flags = report.flags;
   // Among sums kept from another generation the flag may be of a plan that a death has overtaken.
   if (finishing_) position_.flags.clear(parallel::Flag::kRegroup);
-  MUSTER_TRY(divergence_.observe(step, report.loss, rate));
-  progress_.first_loss = divergence_.first_loss();
+  MUSTER_TRY(judge(step, report, rate));
   tell(observe::StepCommitted{.step = step,
                               .generation = group().generation,
                               .epoch = batch->before.epoch,
@@ -151,6 +157,32 @@ Status Trainer::one_step() {
   publish_step(*batch, report, rate, began);
   MUSTER_TRY(parts_.checkpoints.check());
   return finishing_ ? share_out() : ok();
+}
+
+// Where gradients overflowed, the loss may be anything.
+Status Trainer::judge(Step step, const parallel::StepReport& report, double rate) {
+  if (options_.loss_scale) MUSTER_TRY(adapt_loss_scale(step, report));
+  if (report.overflow) return ok();
+  MUSTER_TRY(divergence_.observe(step, report.loss, rate));
+  progress_.first_loss = divergence_.first_loss();
+  return ok();
+}
+
+Status Trainer::adapt_loss_scale(Step step, const parallel::StepReport& report) {
+  const optim::LossScale before = *progress_.loss_scale;
+  auto after = optim::next_loss_scale(*options_.loss_scale, before, report.overflow.has_value());
+  if (!after)
+    return with_context(
+        std::move(after).error(),
+        fmt::format("[train/step] step {}, overflow of {}", to_int(step), *report.overflow));
+  progress_.loss_scale = *after;
+  if (!report.overflow) return ok();
+  tell(observe::Notice{
+      .severity = observe::Severity::kWarning,
+      .text = fmt::format("step {} overflows in fp16 at loss scale {:g}, first in the gradient of "
+                          "{}: it changes nothing, and the scale is {:g} from now on",
+                          to_int(step), before.scale, *report.overflow, after->scale)});
+  return ok();
 }
 
 Status Trainer::settle() {
@@ -224,6 +256,17 @@ void Trainer::tell(observe::Record row) {
   rows.push_back(std::move(row));
 }
 
+// Of a step that overflowed only the next scale is worth telling.
+std::vector<observe::Metric> Trainer::results_of(const parallel::StepReport& report) const {
+  std::vector<observe::Metric> results;
+  if (!report.overflow)
+    results = {{std::string(metric::kTrainLoss), report.loss},
+               {std::string(metric::kGradNorm), report.grad_norm}};
+  if (progress_.loss_scale)
+    results.push_back({std::string(metric::kLossScale), progress_.loss_scale->scale});
+  return results;
+}
+
 void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepReport& report,
                            double rate, TimePoint began) {
   const Duration took = parts_.clock.now() - began;
@@ -233,12 +276,12 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
                        .time = parts_.clock.wall(),
                        .values = {}};
   const double per_second = static_cast<double>(batch.samples) / seconds(took);
-  row.values = {{std::string(metric::kTrainLoss), report.loss},
-                {std::string(metric::kGradNorm), report.grad_norm},
-                {std::string(metric::kLearningRate), rate},
-                {std::string(metric::kSamplesPerSecond), per_second}};
-  row.values.insert(row.values.end(), report.model_metrics.begin(), report.model_metrics.end());
-  last_step_ = {row.values.front()};
+  row.values = results_of(report);
+  if (!report.overflow) last_step_ = {row.values.front()};
+  row.values.push_back({std::string(metric::kLearningRate), rate});
+  row.values.push_back({std::string(metric::kSamplesPerSecond), per_second});
+  if (!report.overflow)
+    row.values.insert(row.values.end(), report.model_metrics.begin(), report.model_metrics.end());
   if (options_.tokens_per_sample > 0) {
     row.values.push_back({std::string(metric::kTokensPerSecond),
                           per_second * static_cast<double>(options_.tokens_per_sample)});

@@ -18,6 +18,7 @@
 #include "muster/data/batch_stream.h"
 #include "muster/job/spec.h"
 #include "muster/observe/hub.h"
+#include "muster/optim/loss_scale.h"
 #include "muster/optim/lr_schedule.h"
 #include "muster/parallel/strategy.h"
 #include "muster/train/assignment.h"
@@ -51,6 +52,7 @@ struct TrainerOptions {
   comm::OpOptions op;                  // of what ranks tell each other between steps
   bool predicts_bytes = false;         // report bits per byte as well
   std::int64_t tokens_per_sample = 0;  // report tokens per second as well
+  std::optional<optim::LossScaleSpec> loss_scale = {};  // for fp16; none: no scaling
 };
 
 // What the loop runs on; all of it outlives the trainer.
@@ -101,6 +103,8 @@ class Trainer {
  private:
   Result<bool> advance();  // one thing more; whether that was the last one
   Status one_step();
+  Status judge(Step step, const parallel::StepReport& report, double rate);
+  Status adapt_loss_scale(Step step, const parallel::StepReport& report);
   Status settle();    // what is due after the committed step
   Status conclude();  // what is due at the end
   Status begin_transfer(const Course& course, const comm::OpOptions& op);
@@ -147,6 +151,7 @@ class Trainer {
   parallel::Flags wishes() const;
   void publish_step(const data::StepBatch& batch, const parallel::StepReport& report, double rate,
                     TimePoint began);
+  std::vector<observe::Metric> results_of(const parallel::StepReport& report) const;
   void tell(observe::Record row);
   void tell_recovery(const Assignment& before, Duration took);
   Status evaluate();  // sets position_.next

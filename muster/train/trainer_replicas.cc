@@ -144,6 +144,7 @@ Status Trainer::roll_back() {
   progress_.committed = then.committed;
   progress_.cursor = then.cursor;
   progress_.optimizer_steps = then.optimizer_steps;
+  progress_.loss_scale = then.loss_scale;
   ++position_.rollbacks;
   position_.settled = true;
   position_.flags = {};

@@ -4,7 +4,10 @@ loss and gradient norm and the final weights and running statistics.
 
 In f64 rounding cannot hide or cause a difference, so the limits are tight for every model. In f32,
 which is what muster trains in, a ReLU whose input is rounding noise may be on in one run and off in
-the other (about three of the resnet's 40 million are); that bends its gradient by 1e-4 or so."""
+the other (about three of the resnet's 40 million are); that bends its gradient by 1e-4 or so.
+
+bf16 is mixed precision: muster's on the one side, torch.autocast on the other. There a product has
+eight bits, and where both round differently (in another kernel) they are a few of these apart."""
 
 import math
 import subprocess
@@ -24,8 +27,14 @@ MAX_NORM = 1.0  # with adamw
 LIMITS = {
     "f64": {"losses": 1e-14, "norms": 1e-13, "weights": 1e-14},
     "f32": {"losses": 1e-6, "norms": 5e-6, "weights": 2e-6},
+    "bf16": {"losses": 2e-3, "norms": 2e-2, "weights": 5e-3},
     "f32 resnet": {"losses": 1e-4, "norms": 1e-2, "weights": 1e-2},
 }
+
+
+def softmax_dtype(x):
+    """f32 in mixed precision, as with autocast on a GPU."""
+    return torch.float32 if x.dtype != torch.float64 else None
 
 
 class MlpLayer(nn.Module):
@@ -171,7 +180,8 @@ class GptLayer(nn.Module):
         )
         scores = q @ k.transpose(2, 3) / (width // self.heads) ** 0.5
         later = torch.ones(length, length).triu(1).bool()
-        mixed = scores.masked_fill(later, float("-inf")).softmax(3) @ v
+        weights = scores.masked_fill(later, float("-inf")).softmax(3, dtype=softmax_dtype(x))
+        mixed = weights @ v
         return self.projection(mixed.transpose(1, 2).reshape(n, length, width))
 
     def forward(self, x):
@@ -204,13 +214,15 @@ class RmsNorm(nn.Module):
 
 
 def turned(x, base=10000.0):
-    """Rotary position embedding of x [n, heads, length, width] with complex numbers."""
+    """Rotary position embedding of x [n, heads, length, width] with complex numbers, as precise as
+    f32 at least."""
     length, width = x.shape[2:]
+    wide = x.float() if x.dtype == torch.bfloat16 else x
     speed = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = torch.arange(length, dtype=torch.float64)[:, None] * speed
-    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex(x, x).dtype)
-    pairs = torch.complex(*x.split(width // 2, dim=3)) * turn
-    return torch.cat((pairs.real, pairs.imag), dim=3)
+    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex(wide, wide).dtype)
+    pairs = torch.complex(*wide.split(width // 2, dim=3)) * turn
+    return torch.cat((pairs.real, pairs.imag), dim=3).to(x.dtype)
 
 
 class LlamaLayer(nn.Module):
@@ -238,7 +250,8 @@ class LlamaLayer(nn.Module):
         scores = q @ k.transpose(2, 3) / self.head_width**0.5
         later = torch.ones(length, length).triu(1).bool()
         scores = scores.masked_fill(later, float("-inf"))
-        mixed = scores.softmax(3) @ v.repeat_interleave(served, dim=1)
+        weights = scores.softmax(3, dtype=softmax_dtype(x))
+        mixed = weights @ v.repeat_interleave(served, dim=1)
         return self.projection(mixed.transpose(1, 2).reshape(n, length, width))
 
     def forward(self, x):
@@ -326,7 +339,7 @@ def statistics_of(model, kind):
     return [m for m in model.modules() if isinstance(m, kind)]
 
 
-def run_batch(model, inputs, targets):
+def run_batch(model, inputs, targets, autocast):
     """Backward over all slices; statistics are the slices' mean, weighted by samples, and so are
     auxiliary losses."""
     norms = statistics_of(model, nn.BatchNorm2d)
@@ -338,7 +351,9 @@ def run_batch(model, inputs, targets):
     for x, y in zip(inputs.tensor_split(SLICES), targets.tensor_split(SLICES)):
         for m in norms:
             m.momentum = 1.0  # leaves this slice's own statistics in the running ones
-        logits = model(x)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            logits = model(x)
+        logits = logits.float() if autocast else logits
         loss = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="sum")
         loss = loss / targets.numel()
         share = len(x) / len(inputs)
@@ -359,11 +374,11 @@ def run_batch(model, inputs, targets):
     return total
 
 
-def train(model, optimizer, data, clips):
+def train(model, optimizer, data, clips, autocast):
     losses, norms = [], []
     for inputs, targets in zip(data["inputs"], data["targets"]):
         optimizer.zero_grad()
-        losses.append(run_batch(model, inputs, targets))
+        losses.append(run_batch(model, inputs, targets, autocast))
         limit = MAX_NORM if clips else float("inf")
         norms.append(nn.utils.clip_grad_norm_(model.parameters(), limit).item())
         optimizer.step()
@@ -394,7 +409,7 @@ def main(steps, name, optimizer_name, dtype):
     assert not keys.unexpected_keys, keys
     assert all(k.endswith("num_batches_tracked") for k in keys.missing_keys), keys
     optimizer = create_optimizer(optimizer_name, model, data["learning_rate"].item())
-    losses, norms = train(model, optimizer, data, optimizer_name == "adamw")
+    losses, norms = train(model, optimizer, data, optimizer_name == "adamw", dtype == "bf16")
     print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}; norm {norms.min():.4f} … {norms.max():.4f}")
     assert apart(model.state_dict(), initial) > 1e-3, "nothing was trained"
     seen = {

@@ -31,7 +31,8 @@ struct Case {
   models::ModelSpec model;
   optim::OptimizerSpec optimizer;
   double learning_rate = 0;
-  torch::ScalarType dtype = torch::kFloat32;
+  torch::ScalarType dtype = torch::kFloat32;  // of the weights
+  models::Precision precision = models::Precision::kF32;
   torch::Tensor inputs;   // [kSteps, batch, …]
   torch::Tensor targets;  // [kSteps, batch, …]
 };
@@ -83,6 +84,7 @@ std::optional<models::ModelSpec> text_model(const std::string& name) {
 Case make_case(const std::string& model, const std::string& optimizer, const std::string& dtype) {
   Case task;
   if (dtype == "f64") task.dtype = torch::kFloat64;
+  if (dtype == "bf16") task.precision = models::Precision::kBF16;
   // Adam divides by the gradient's own size: with the usual epsilon, a gradient of pure rounding
   // noise would move its weight by a full learning rate, and the comparison would measure that.
   if (optimizer == "adamw")
@@ -127,7 +129,8 @@ Sums run_slice(models::Model& model, const Case& task, std::int64_t step, std::i
   Sums sums;
   models::PassContext context{.random = RandomStream(1, "forward", step, slice),
                               .statistics = &sums.statistics,
-                              .auxiliary_weight = share};
+                              .auxiliary_weight = share,
+                              .compute = {.precision = task.precision}};
   const auto logits = model.forward(task.inputs[step].narrow(0, begin, size), context);
   const auto loss = model.loss_sum(logits, task.targets[step].narrow(0, begin, size));
   const auto mean = loss.sum / static_cast<double>(task.targets[step].numel());

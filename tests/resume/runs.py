@@ -124,9 +124,10 @@ def train(muster, job, *flags):
 
 
 def killed_after(muster, job, folder, step, workers, *flags):
-    """The last of so many workers dies after that step, and the job with it; its run."""
+    """The last of so many workers dies after that step and a checkpoint, and the job with it; its run."""
     process = start(muster, job, "--workers", str(workers), *flags)
     run = wait_for_step(process, folder, step)
+    wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint")
     pids = workers_of(process)
     kill(pids[workers - 1])
     code, output = finish(process)

@@ -217,7 +217,23 @@ data::StepPlan plan_of(const job::TrainingSpec& training, std::int64_t epoch_siz
                          .slices = static_cast<std::int32_t>(training.virtual_workers)});
 }
 
+models::Precision precision_of(job::Precision precision) {
+  switch (precision) {
+    case job::Precision::kBF16:
+      return models::Precision::kBF16;
+    case job::Precision::kFP16:
+      return models::Precision::kF16;
+    case job::Precision::kF32:
+      break;
+  }
+  return models::Precision::kF32;
+}
+
 }  // namespace
+
+models::Compute compute_of(const job::TrainingSpec& training) {
+  return {.precision = precision_of(training.precision)};
+}
 
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
                                                    const std::vector<data::FieldSpec>& fields) {

@@ -20,6 +20,8 @@ namespace muster::app {
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
                                                    const std::vector<data::FieldSpec>& fields);
 
+models::Compute compute_of(const job::TrainingSpec& training);
+
 // Parameters and statistics from `state`, which has all of them.
 void fill(models::Model& model, const std::vector<TensorSlice>& state);
 

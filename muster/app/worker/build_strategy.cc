@@ -32,6 +32,7 @@ parallel::SliceOptions options_of(const job::JobSpec& job, std::int32_t lanes) {
           .lanes = static_cast<std::int32_t>(training.lanes.value_or(lanes)),
           .micro_batch_size = training.micro_batch_size,
           .max_grad_norm = training.max_grad_norm,
+          .compute = compute_of(training),
           .seed = job.seed,
           .bucket_sizes = {static_cast<std::int64_t>(job.communication.first_bucket_size.count),
                            static_cast<std::int64_t>(job.communication.bucket_size.count)},
@@ -91,6 +92,7 @@ Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
                 cut_blocks(job.strategy, whole, place.block_costs, schedule.stage_of));
   options.passes = {slices.micro_batch_size, slices.seed};
   options.max_grad_norm = slices.max_grad_norm;
+  options.compute = slices.compute;
   options.bucket_sizes = slices.bucket_sizes;
   options.op = slices.op;
   MUSTER_ASSIGN(auto pipeline,

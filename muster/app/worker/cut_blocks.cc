@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "muster/app/worker/build_model.h"
 #include "muster/base/clock.h"
 #include "muster/models/torch_error.h"
 #include "muster/parallel/examples.h"
@@ -15,23 +16,25 @@ namespace {
 constexpr int kRounds = 5;  // of which the fastest counts
 
 // Forward and backward; returns the output.
-at::Tensor run_once(models::Model& block, const at::Tensor& input, std::uint64_t seed) {
+at::Tensor run_once(models::Model& block, const at::Tensor& input, const job::JobSpec& job) {
   const at::Tensor leaf = input.detach();
   if (leaf.is_floating_point()) leaf.set_requires_grad(true);
   std::vector<at::Tensor> statistics;
-  models::PassContext context{
-      .training = true, .random = RandomStream(seed, "costs"), .statistics = &statistics};
+  models::PassContext context{.training = true,
+                              .random = RandomStream(job.seed, "costs"),
+                              .statistics = &statistics,
+                              .compute = compute_of(job.training)};
   const at::Tensor output = block.forward(leaf, context);
   if (output.requires_grad()) torch::autograd::backward({output}, {at::ones_like(output)});
   return output.detach();
 }
 
-Duration cost_of(models::Model& block, at::Tensor& activation, std::uint64_t seed) {
+Duration cost_of(models::Model& block, at::Tensor& activation, const job::JobSpec& job) {
   Duration best = Duration::max();
   at::Tensor output;
   for (int round = 0; round < kRounds; ++round) {
     const TimePoint began = system_clock().now();
-    output = run_once(block, activation, seed);
+    output = run_once(block, activation, job);
     best = std::min(best, system_clock().now() - began);
   }
   activation = output;
@@ -53,7 +56,7 @@ Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
     for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
       const auto block = whole.part({b});
       block->initialize(job.seed);
-      costs.push_back(cost_of(*block, activation, job.seed));
+      costs.push_back(cost_of(*block, activation, job));
     }
   }));
   return costs;

@@ -18,12 +18,24 @@
 namespace muster::app {
 namespace {
 
+std::optional<optim::LossScaleSpec> loss_scale_of(const job::TrainingSpec& training) {
+  if (training.precision != job::Precision::kFP16) return std::nullopt;
+  const job::LossScaleSpec& scale = training.loss_scale;
+  return optim::LossScaleSpec{.init_scale = scale.init_scale,
+                              .growth_factor = scale.growth_factor,
+                              .backoff_factor = scale.backoff_factor,
+                              .growth_interval = scale.growth_interval,
+                              .min_scale = scale.min_scale};
+}
+
 std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
                      const comm::Group& group) {
   const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
   const std::int64_t standbys = group.size - workers;
   const bool plain = job.strategy.type == job::StrategyType::kData;
-  const std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
+  std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
+  if (job.training.precision != job::Precision::kF32)
+    mode += fmt::format(" · {}", job::to_string(job.training.precision));
   return fmt::format(
       "muster {} · libtorch {} · cpu · {} worker{} × {} lane{}{} · {}{} · {} parameters · {} a "
       "rank "
@@ -131,7 +143,8 @@ Result<train::TrainerOptions> Training::options() const {
                                .lanes = strategy_->lanes(),
                                .op = build_op_options(job_.communication),
                                .predicts_bytes = text,
-                               .tokens_per_sample = text ? job_.data.context_length : 0};
+                               .tokens_per_sample = text ? job_.data.context_length : 0,
+                               .loss_scale = loss_scale_of(job_.training)};
 }
 
 train::TrainerParts Training::parts() {

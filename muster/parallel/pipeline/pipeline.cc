@@ -78,7 +78,7 @@ Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
       blocks.push_back(static_cast<std::size_t>(b));
     chunks.push_back({begin, begin + range.size()});
   }
-  stage_ = std::make_unique<StageModel>(whole.part(blocks), std::move(chunks));
+  stage_ = std::make_unique<StageModel>(whole.part(blocks), std::move(chunks), options_.compute);
   model().initialize(seed);
   std::vector<optim::OptimizedParameter> parameters;
   for (const std::size_t p : stage_->owned()) {
@@ -183,11 +183,12 @@ Result<StepReport> Pipeline::step(const StepInput& input) {
   report.times.exposed_communication = clock_.now() - began - report.times.computing;
   report.bytes_reduced = exchange_->bytes();
   MUSTER_ASSIGN(const std::vector<double> squares, total_up(input, report));
-  MUSTER_ASSIGN(const double divisor,
+  MUSTER_ASSIGN(const auto divisor,
                 check_and_clip(input, parameter_names_, squares, options_.max_grad_norm, report));
+  if (!divisor) return report;
   if (input.before_update) report.times.checkpoint_stall = input.before_update();
   const TimePoint updating = clock_.now();
-  MUSTER_TRY(lane_.run([&](std::int32_t) { return update(input.learning_rate, divisor); }));
+  MUSTER_TRY(lane_.run([&](std::int32_t) { return update(input.learning_rate, *divisor); }));
   report.times.update = clock_.now() - updating;
   return report;
 }

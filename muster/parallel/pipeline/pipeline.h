@@ -36,6 +36,7 @@ struct PipelineOptions {
   layout::Partition chunks;          // of the model's blocks
   PassOptions passes;
   double max_grad_norm = 0;  // 0: no clipping
+  models::Compute compute = {};
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
   comm::OpOptions op = {};
 };

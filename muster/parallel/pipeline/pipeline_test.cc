@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +34,7 @@ struct Recipe {
   Batch::Content content = Batch::Content::kImages;
   std::vector<std::string> freeze = {};  // patterns
   double average = 0;                    // AverageSpec::decay
+  models::Compute compute = {};
 };
 std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
 void PrintTo(const Recipe& recipe, std::ostream* os) { *os << recipe.name; }
@@ -56,6 +58,7 @@ struct Outcome {
   std::string model, optimizer;
   double grad_norm = 0, loss = 0, evaluation = 0, average_evaluation = 0;
   std::map<std::string, double> metrics;
+  std::optional<std::string> overflow;  // of the second step
 };
 
 std::string hash_of(const std::vector<StateSlice>& state) {
@@ -67,9 +70,16 @@ std::string hash_of(const std::vector<StateSlice>& state) {
   return to_hex(hash.finish());
 }
 
+// In fp16 the second step overflows.
+std::optional<double> loss_scale_of(const Recipe& recipe, std::int64_t samples) {
+  if (recipe.compute.precision != models::Precision::kF16) return std::nullopt;
+  return samples == 33 ? 1e30 : 1024;
+}
+
 // Three steps, the last of a short batch with an empty slice, and an evaluation.
 Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator,
-              Batch::Content content, bool averages) {
+              const Recipe& recipe) {
+  const Batch::Content content = recipe.content;
   const comm::Group group = communicator->group();
   const std::int32_t width = strategy.ranks_per_replica();
   comm::LeafOwners owners = comm::even_owners(kSlices, group.size / width);
@@ -84,9 +94,11 @@ Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>
                                        .step = Step{samples},
                                        .learning_rate = 0.01,
                                        .flags = {},
-                                       .before_update = {}});
+                                       .before_update = {},
+                                       .loss_scale = loss_scale_of(recipe, samples)});
     EXPECT_TRUE(report) << (report ? "" : report.error().message);
     if (!report) return outcome;
+    if (samples == 33) outcome.overflow = report->overflow;
     outcome.grad_norm = report->grad_norm;
     outcome.loss = report->loss;
     for (const observe::Metric& metric : report->model_metrics)
@@ -96,7 +108,7 @@ Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>
   std::vector<EvaluationTotals> by_slice(kSlices);
   EXPECT_TRUE(strategy.evaluate(batch.step, by_slice));
   outcome.evaluation = strategy.combine(by_slice)->loss;
-  if (averages) {
+  if (recipe.average > 0) {
     std::vector<EvaluationTotals> averaged(kSlices);
     EXPECT_TRUE(strategy.use_average(true));
     EXPECT_TRUE(strategy.evaluate(batch.step, averaged));
@@ -122,9 +134,10 @@ Outcome train_plain(const Recipe& recipe) {
                         {.virtual_workers = kSlices,
                          .micro_batch_size = recipe.micro_batch_size,
                          .max_grad_norm = 0.5,
+                         .compute = recipe.compute,
                          .seed = kSeed},
                         system_clock());
-  return train(strategy, comm::create_loopback(1).front(), recipe.content, recipe.average > 0);
+  return train(strategy, comm::create_loopback(1).front(), recipe);
 }
 
 std::vector<Outcome> train_pipeline(const Recipe& recipe) {
@@ -145,10 +158,11 @@ std::vector<Outcome> train_pipeline(const Recipe& recipe) {
       options.chunks = *layout::partition_by_hand(recipe.cuts, {blocks, chunks});
       options.passes = {recipe.micro_batch_size, kSeed};
       options.max_grad_norm = 0.5;
+      options.compute = recipe.compute;
       auto pipeline = Pipeline::create(*whole, kSeed, adamw(recipe), options,
                                        communicators[r]->group(), system_clock());
       ASSERT_TRUE(pipeline) << pipeline.error().message;
-      outcomes[r] = train(**pipeline, communicators[r], recipe.content, recipe.average > 0);
+      outcomes[r] = train(**pipeline, communicators[r], recipe);
     });
   ranks.clear();
   return outcomes;
@@ -167,6 +181,8 @@ TEST_P(PipelineBits, AreThoseOfPlainDataParallelism) {
     EXPECT_EQ(rank.evaluation, plain.evaluation);
     EXPECT_EQ(rank.average_evaluation, plain.average_evaluation);
     EXPECT_EQ(rank.metrics, plain.metrics);
+    EXPECT_EQ(rank.overflow, plain.overflow);
+    EXPECT_EQ(rank.overflow.has_value(), loss_scale_of(GetParam(), 33).has_value());
   }
 }
 
@@ -203,6 +219,8 @@ models::MoeSpec moe() {
 using layout::PipelineKind;
 constexpr auto kInterleaved = PipelineKind::kInterleaved;
 constexpr auto kTokenBatches = Batch::Content::kTokens;
+constexpr models::Compute kBF16{.precision = models::Precision::kBF16};
+constexpr models::Compute kFP16{.precision = models::Precision::kF16};
 
 INSTANTIATE_TEST_SUITE_P(
     Models, PipelineBits,
@@ -217,36 +235,43 @@ INSTANTIATE_TEST_SUITE_P(
         Recipe{"gpt_tied", gpt(true), {2, 1, 2}, 2, 1, 3, PipelineKind::k1F1B, kTokenBatches},
         Recipe{"gpt_tied_chunks", gpt(true), {1, 1, 2, 1}, 1, 2, 0, kInterleaved, kTokenBatches},
         Recipe{"gpt_tied_alone", gpt(true), {2, 3}, 1, 2, 0, kInterleaved, kTokenBatches},
-        Recipe{"mlp_frozen",
-               mlp(),
-               {1, 2, 1},
-               2,
-               1,
-               0,
-               PipelineKind::k1F1B,
-               Batch::Content::kImages,
-               {"layer0*", "layer2.linear.bias"}},
-        Recipe{"gpt_tied_frozen",
-               gpt(true),
-               {2, 1, 2},
-               1,
-               1,
-               0,
-               PipelineKind::k1F1B,
-               kTokenBatches,
-               {"embedding.token*", "layer0*"}},
-        Recipe{"gpt_tied_average",
-               gpt(true),
-               {2, 1, 2},
-               2,
-               1,
-               0,
-               PipelineKind::k1F1B,
-               kTokenBatches,
-               {},
-               0.9},
+        Recipe{.name = "mlp_frozen",
+               .model = mlp(),
+               .cuts = {1, 2, 1},
+               .replicas = 2,
+               .freeze = {"layer0*", "layer2.linear.bias"}},
+        Recipe{.name = "gpt_tied_frozen",
+               .model = gpt(true),
+               .cuts = {2, 1, 2},
+               .content = kTokenBatches,
+               .freeze = {"embedding.token*", "layer0*"}},
+        Recipe{.name = "gpt_tied_average",
+               .model = gpt(true),
+               .cuts = {2, 1, 2},
+               .replicas = 2,
+               .content = kTokenBatches,
+               .average = 0.9},
+        Recipe{.name = "mlp_fp16", .model = mlp(), .cuts = {2, 2}, .replicas = 2, .compute = kFP16},
+        Recipe{.name = "resnet_bf16", .model = resnet(), .cuts = {1, 1, 2}, .compute = kBF16},
+        Recipe{.name = "gpt_bf16",
+               .model = gpt(true),
+               .cuts = {2, 1, 2},
+               .micro_batch_size = 3,
+               .content = kTokenBatches,
+               .compute = kBF16},
+        Recipe{.name = "gpt_fp16",
+               .model = gpt(true),
+               .cuts = {2, 3},
+               .replicas = 2,
+               .content = kTokenBatches,
+               .compute = kFP16},
         Recipe{"moe", moe(), {2, 2, 2}, 2, 1, 3, PipelineKind::k1F1B, kTokenBatches},
-        Recipe{"moe_chunks", moe(), {1, 2, 1, 2}, 1, 2, 0, kInterleaved, kTokenBatches}),
+        Recipe{"moe_chunks", moe(), {1, 2, 1, 2}, 1, 2, 0, kInterleaved, kTokenBatches},
+        Recipe{.name = "moe_fp16",
+               .model = moe(),
+               .cuts = {3, 3},
+               .content = kTokenBatches,
+               .compute = kFP16}),
     name_of);
 
 }  // namespace

@@ -25,8 +25,9 @@ class StageModel::GradientHook final : public torch::autograd::PostAccumulateGra
   const std::size_t parameter_;
 };
 
-StageModel::StageModel(std::unique_ptr<models::Model> part, layout::Partition chunks)
-    : model_(std::move(part)), chunks_(std::move(chunks)) {
+StageModel::StageModel(std::unique_ptr<models::Model> part, layout::Partition chunks,
+                       models::Compute compute)
+    : model_(std::move(part)), chunks_(std::move(chunks)), compute_(compute) {
   const auto& parameters = model_->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].borrowed) owned_.push_back(i);
@@ -75,7 +76,8 @@ at::Tensor StageModel::run_training(std::size_t chunk, std::size_t micro, const 
   models::PassContext context{.training = true,
                               .random = pass.random,
                               .statistics = &statistics_[micro],
-                              .auxiliary_weight = pass.sample_share};
+                              .auxiliary_weight = pass.sample_share * pass.loss_scale,
+                              .compute = compute_};
   return run(chunk, leaf, context);
 }
 
@@ -112,7 +114,8 @@ at::Tensor StageModel::backward(std::size_t chunk, std::size_t micro, const at::
   Run& run = kept.mapped();
   backward_ = {chunk, micro, &pass, std::vector<bool>(slot_.size())};
   const at::Tensor seed =
-      gradient.defined() ? gradient : at::scalar_tensor(pass.weight, run.output.options());
+      gradient.defined() ? gradient
+                         : at::scalar_tensor(pass.weight * pass.loss_scale, run.output.options());
   if (run.output.requires_grad()) torch::autograd::backward({run.output}, {seed});
   for (const std::size_t p : owned_) {
     if (home_[p] != chunk || backward_.delivered[p]) continue;
@@ -158,7 +161,8 @@ void StageModel::deliver_zeros(std::size_t parameter, const LanePass& pass) {
 
 at::Tensor StageModel::infer(std::size_t chunk, const at::Tensor& input) {
   const at::NoGradGuard no_grad;
-  models::PassContext context{.training = false, .random = RandomStream(0, "none")};
+  models::PassContext context{
+      .training = false, .random = RandomStream(0, "none"), .compute = compute_};
   return run(chunk, input, context);
 }
 

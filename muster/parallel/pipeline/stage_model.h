@@ -21,7 +21,8 @@ namespace muster::parallel {
 class StageModel {
  public:
   // chunks[c]: of the blocks of `part`; together all of them, in order.
-  StageModel(std::unique_ptr<models::Model> part, layout::Partition chunks);
+  StageModel(std::unique_ptr<models::Model> part, layout::Partition chunks,
+             models::Compute compute);
   ~StageModel();
 
   models::Model& model() noexcept { return *model_; }
@@ -89,6 +90,7 @@ class StageModel {
 
   std::unique_ptr<models::Model> model_;
   const layout::Partition chunks_;
+  const models::Compute compute_;
   std::vector<std::size_t> owned_;  // parameters
   std::vector<std::int32_t> slot_;  // by parameter; of owned ones
   std::vector<std::size_t> home_;   // by parameter: the chunk after whose backward it is whole

@@ -149,7 +149,7 @@ class Faulty final : public parallel::Strategy {
   const std::int32_t worker_;
 };
 
-std::unique_ptr<parallel::DataParallel> make_strategy() {
+std::unique_ptr<parallel::DataParallel> make_strategy(const Faults& faults) {
   auto model = models::create_model(models::MlpSpec{.inputs = kWidth, .hidden = {8}}).value();
   model->initialize(1);
   std::vector<optim::OptimizedParameter> parameters;
@@ -158,7 +158,11 @@ std::unique_ptr<parallel::DataParallel> make_strategy() {
   auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters).value();
   return std::make_unique<parallel::DataParallel>(
       std::move(model), std::move(optimizer),
-      parallel::SliceOptions{.virtual_workers = kSlices, .elastic = true}, system_clock());
+      parallel::SliceOptions{.virtual_workers = kSlices,
+                             .compute = {.precision = faults.loss_scale ? models::Precision::kF16
+                                                                        : models::Precision::kF32},
+                             .elastic = true},
+      system_clock());
 }
 
 class Rows final : public observe::Sink {
@@ -173,7 +177,7 @@ class Rows final : public observe::Sink {
 
 End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer) {
   Inhabitant generations(town, worker);
-  Faulty strategy(make_strategy(), town, worker, faults);
+  Faulty strategy(make_strategy(faults), town, worker, faults);
   observe::Hub hub;
   const auto rows = std::make_shared<Rows>();
   const auto subscription = hub.subscribe(rows);
@@ -190,6 +194,7 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   options.slices = kSlices;
   options.active = 100;
   options.newcomer = newcomer;
+  options.loss_scale = faults.loss_scale;
   Trainer trainer({.strategy = strategy,
                    .generations = generations,
                    .checkpoints = checkpoints,
@@ -278,10 +283,12 @@ std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& f
   return ends;
 }
 
-std::string undisturbed() {
+End alone(const Faults& faults) {
   Town town(1);
-  return train(town, 1, {}).at(0).hash;
+  return train(town, 1, faults).at(0);
 }
+
+std::string undisturbed() { return alone({}).hash; }
 
 void expect_well(const End& end, const std::string& hash) {
   ASSERT_TRUE(end.outcome) << end.error;

@@ -132,6 +132,7 @@ struct Faults {
   std::optional<Break> breaks = {};
   std::optional<Death> death = {};
   std::optional<Join> join = {};
+  std::optional<optim::LossScaleSpec> loss_scale = {};  // none: in f32; else in fp16
 };
 
 struct End {
@@ -145,7 +146,9 @@ struct End {
 // What `size` workers come to, and those who join them. By worker.
 std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& faults);
 
-// What one worker comes to, left alone: a hash of its state.
+// What one worker comes to, left alone.
+End alone(const Faults& faults);
+// A hash of its state, in f32.
 std::string undisturbed();
 
 void expect_well(const End& end, const std::string& hash);

@@ -1,0 +1,155 @@
+// What a pass in 16 bits promises: only products are of 16 bits, weights are those of the moment,
+// and nothing of it outlives the pass or reaches another thread.
+
+#include "muster/models/precision.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <thread>
+
+#include "muster/models/create.h"
+
+namespace muster::models {
+namespace {
+
+struct Case {
+  ModelSpec model;
+  Precision precision;
+};
+void PrintTo(const Case& task, std::ostream* out) {
+  *out << family_of(task.model) << (task.precision == Precision::kF16 ? " fp16" : " bf16");
+}
+
+torch::ScalarType narrow(Precision precision) {
+  return precision == Precision::kF16 ? torch::kHalf : torch::kBFloat16;
+}
+
+torch::Tensor inputs_of(const ModelSpec& spec) {
+  if (std::holds_alternative<GptSpec>(spec))
+    return (torch::arange(5 * 8) * 7 % 251).view({5, 8}).to(torch::kUInt8);
+  return torch::sin(torch::arange(5 * 144, torch::kFloat32) * 0.37F).view({5, 1, 12, 12});
+}
+
+torch::Tensor targets_of(const ModelSpec& spec) {
+  if (std::holds_alternative<GptSpec>(spec)) return (torch::arange(5 * 8) * 3 % 251).view({5, 8});
+  return torch::arange(5) % 10;
+}
+
+std::unique_ptr<Model> make(const ModelSpec& spec) {
+  auto model = create_model(spec).value();
+  model->initialize(1);
+  return model;
+}
+
+struct Pass {
+  torch::Tensor logits;
+  LossSum loss;
+  std::vector<torch::Tensor> gradients;
+  std::vector<torch::Tensor> statistics;
+};
+
+Pass run(Model& model, const ModelSpec& spec, Precision precision) {
+  Pass pass;
+  PassContext context{.training = true,
+                      .random = RandomStream(1, "forward"),
+                      .statistics = &pass.statistics,
+                      .compute = {.precision = precision}};
+  pass.logits = model.forward(inputs_of(spec), context);
+  pass.loss = model.loss_sum(pass.logits, targets_of(spec));
+  if (pass.loss.sum.requires_grad())
+    pass.gradients = torch::autograd::grad({pass.loss.sum}, model.parameter_tensors());
+  return pass;
+}
+
+double norm_of(const std::vector<torch::Tensor>& tensors) {
+  double squares = 0;
+  for (const auto& tensor : tensors)
+    squares += tensor.to(torch::kDouble).square().sum().item<double>();
+  return std::sqrt(squares);
+}
+
+double apart(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+  std::vector<torch::Tensor> differences;
+  for (std::size_t i = 0; i < a.size(); ++i) differences.push_back(a[i] - b[i]);
+  return norm_of(differences) / norm_of(a);
+}
+
+class MixedPrecision : public testing::TestWithParam<Case> {};
+
+TEST_P(MixedPrecision, ComputesProductsIn16BitsAndTheRestInF32) {
+  const auto& [spec, precision] = GetParam();
+  const auto model = make(spec);
+  const Pass full = run(*model, spec, Precision::kF32);
+  const Pass mixed = run(*model, spec, precision);
+  EXPECT_EQ(full.logits.scalar_type(), torch::kFloat);
+  EXPECT_EQ(mixed.logits.scalar_type(), narrow(precision));
+  EXPECT_EQ(mixed.loss.sum.scalar_type(), torch::kFloat);
+  for (const auto& gradient : mixed.gradients) EXPECT_EQ(gradient.scalar_type(), torch::kFloat);
+  for (const auto& tensor : mixed.statistics) EXPECT_EQ(tensor.scalar_type(), torch::kFloat);
+  EXPECT_NEAR(mixed.loss.sum.item<double>(), full.loss.sum.item<double>(),
+              0.01 * full.loss.sum.item<double>());
+  const double difference = apart(full.gradients, mixed.gradients);
+  EXPECT_LT(difference, 0.1);
+  EXPECT_GT(difference, 0);
+}
+
+// As after an optimizer's step.
+TEST_P(MixedPrecision, SeesTheWeightsOfTheMoment) {
+  const auto& [spec, precision] = GetParam();
+  const auto model = make(spec), fresh = make(spec);
+  run(*model, spec, precision);
+  for (const auto& changed : {model.get(), fresh.get()}) {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : changed->parameters()) parameter.tensor.mul_(0.75);
+  }
+  EXPECT_EQ(apart(run(*fresh, spec, precision).gradients, run(*model, spec, precision).gradients),
+            0);
+}
+
+// With libtorch's cache on, casts made in an evaluation would have no gradients.
+TEST_P(MixedPrecision, AnEvaluationLeavesNothingBehind) {
+  const auto& [spec, precision] = GetParam();
+  const auto model = make(spec), fresh = make(spec);
+  {
+    const at::NoGradGuard no_grad;
+    run(*model, spec, precision);
+  }
+  EXPECT_EQ(apart(run(*fresh, spec, precision).gradients, run(*model, spec, precision).gradients),
+            0);
+}
+
+const ModelSpec kMlp = MlpSpec{.inputs = 144, .hidden = {32, 16}, .dropout = 0.1};
+const ModelSpec kResNet = ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = true};
+const ModelSpec kGroups = ResNetSpec{.channels = {8, 16}, .norm = NormKind::kGroup};
+const ModelSpec kPlain = ResNetSpec{.channels = {8, 16}, .norm = NormKind::kNone};
+const ModelSpec kGpt = GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1};
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, MixedPrecision,
+    testing::Values(Case{kMlp, Precision::kBF16}, Case{kMlp, Precision::kF16},
+                    Case{kResNet, Precision::kBF16}, Case{kResNet, Precision::kF16},
+                    Case{kGroups, Precision::kBF16}, Case{kPlain, Precision::kBF16},
+                    Case{kGpt, Precision::kBF16}, Case{kGpt, Precision::kF16}));
+
+TEST(Autocast, IsThatOfItsThreadAndEndsWithItsScope) {
+  const auto product = [] {
+    return torch::linear(torch::ones({2, 3}), torch::ones({4, 3})).scalar_type();
+  };
+  {
+    const Autocast outer(Precision::kBF16, torch::kCPU);
+    EXPECT_EQ(product(), torch::kBFloat16);
+    {
+      const Autocast inner(Precision::kF16, torch::kCPU);
+      EXPECT_EQ(product(), torch::kHalf);
+      const Autocast off(Precision::kF32, torch::kCPU);
+      EXPECT_EQ(product(), torch::kFloat);
+    }
+    EXPECT_EQ(product(), torch::kBFloat16);
+    std::jthread([&] { EXPECT_EQ(product(), torch::kFloat); });
+  }
+  EXPECT_EQ(product(), torch::kFloat);
+}
+
+}  // namespace
+}  // namespace muster::models
