@@ -10,6 +10,8 @@ struct Match : Cases... {
   using Cases::operator()...;
 };
 
+}  // namespace
+
 std::string_view name(Reduce reduce) noexcept {
   switch (reduce) {
     case Reduce::kSum:
@@ -26,14 +28,14 @@ std::string_view name(Reduce reduce) noexcept {
   return "?";
 }
 
-}  // namespace
-
-std::string_view name(const Op& op) noexcept {
+std::string_view name_of_op(std::size_t index) noexcept {
   static constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather",
                                                 "broadcast",  "all_to_all",     "send",
                                                 "recv",       "barrier"};
-  return kNames[op.index()];
+  return index < std::size(kNames) ? kNames[index] : "?";
 }
+
+std::string_view name(const Op& op) noexcept { return name_of_op(op.index()); }
 
 std::string describe(const Op& op) {
   const auto operand = Match{

@@ -104,8 +104,10 @@ struct OpOptions {
   Algorithm algorithm = Algorithm::kAuto;
 };
 
-std::string_view name(const Op& op) noexcept;  // "all_reduce", …
-std::string describe(const Op& op);            // "all_reduce sum F32 [1000]"
+std::string_view name(const Op& op) noexcept;             // "all_reduce", …
+std::string_view name_of_op(std::size_t index) noexcept;  // Op::index(); of no other: "?"
+std::string_view name(Reduce reduce) noexcept;
+std::string describe(const Op& op);  // "all_reduce sum F32 [1000]"
 // Without what may differ between ranks, the rows of an ordered all-reduce: equal on all of them,
 // or one has made a mistake.
 std::string describe_for_all(const Op& op);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "muster/base/check.h"
+#include "muster/base/checksum.h"
 #include "muster/base/share.h"
 
 namespace muster::comm {
@@ -87,7 +89,8 @@ LeafOwners inherit_leaves(const LeafOwners& before, const std::vector<Rank>& ran
 SumTree::SumTree(const LeafOwners& owners, std::int32_t size)
     : leaves_(static_cast<std::int32_t>(owners.size())),
       size_(size),
-      parts_(static_cast<std::size_t>(size)) {
+      parts_(static_cast<std::size_t>(size)),
+      fingerprint_(checksum_of(std::as_bytes(std::span(owners)))) {
   MUSTER_CHECK(!owners.empty() &&
                    std::all_of(owners.begin(), owners.end(),
                                [&](Rank rank) { return to_int(rank) >= 0 && to_int(rank) < size; }),

@@ -55,6 +55,7 @@ class SumTree {
 
   std::int32_t leaves() const noexcept { return leaves_; }
   std::int32_t size() const noexcept { return size_; }
+  std::uint64_t fingerprint() const noexcept { return fingerprint_; }  // of who owns which leaf
 
   // The maximal whole subtrees of the rank's own leaves, in leaf order.
   const std::vector<LeafRange>& parts(Rank rank) const noexcept;
@@ -80,6 +81,7 @@ class SumTree {
   std::vector<std::int32_t> first_part_;
   std::vector<Sum> sums_;
   std::int32_t total_part_ = 0;
+  std::uint64_t fingerprint_;
 };
 
 }  // namespace muster::comm

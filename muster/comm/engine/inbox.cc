@@ -27,9 +27,9 @@ void Inbox::changed() {
   changed_.notify_all();
 }
 
-void Inbox::deliver(Rank from, MessageId id, std::vector<std::byte> bytes) {
+void Inbox::deliver(Rank from, MessageId id, std::vector<std::byte> bytes, std::size_t begin) {
   const std::lock_guard lock(mutex_);
-  messages_.insert_or_assign(Key{from, id}, std::move(bytes));
+  messages_.insert_or_assign(Key{from, id}, Message{std::move(bytes), begin});
   changed();
 }
 
@@ -59,8 +59,9 @@ Result<bool> Inbox::take_locked(Rank from, MessageId id, std::span<std::byte> in
     if (closed) return *closed;
     return false;
   }
-  const auto bytes = std::move(found->second);
+  const Message message = std::move(found->second);
   messages_.erase(found);
+  const std::span bytes = std::span(message.bytes).subspan(message.begin);
   if (bytes.size() != into.size()) return wrong_length(from, bytes.size(), into.size());
   if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
   return true;

@@ -25,11 +25,17 @@ struct MessageId {
   friend auto operator<=>(const MessageId&, const MessageId&) = default;
 };
 
+// Of those of one collective to one peer.
+constexpr bool is_first(const MessageId& id) noexcept {
+  return (id.channel & MessageId::kPointToPoint) == 0 && id.number == 0;
+}
+
 class Inbox {
  public:
   Inbox(std::int32_t size, Clock& clock) : clock_(clock), closed_(static_cast<std::size_t>(size)) {}
 
-  void deliver(Rank from, MessageId id, std::vector<std::byte> bytes);
+  // `begin`: where the message begins in `bytes`.
+  void deliver(Rank from, MessageId id, std::vector<std::byte> bytes, std::size_t begin = 0);
   void close(Rank from, Error why);  // nothing more will come; what has come can be taken
   void fail(Error why);              // ends every take, now and later; the first reason stays
   void wake();
@@ -41,8 +47,13 @@ class Inbox {
 
   std::uint32_t activity() const noexcept;
   void await_activity(std::uint32_t seen, TimePoint until);
+  Clock& clock() const noexcept { return clock_; }
 
  private:
+  struct Message {
+    std::vector<std::byte> bytes;
+    std::size_t begin;
+  };
   using Key = std::tuple<Rank, MessageId>;
   Result<bool> take_locked(Rank from, MessageId id, std::span<std::byte> into);
   void changed();
@@ -50,7 +61,7 @@ class Inbox {
   Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<Key, std::vector<std::byte>> messages_;  // guarded by mutex_, as all below
+  std::map<Key, Message> messages_;  // guarded by mutex_, as all below
   std::vector<std::optional<Error>> closed_;
   std::optional<Error> failure_;
   std::uint32_t activity_ = 0;

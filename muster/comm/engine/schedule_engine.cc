@@ -35,6 +35,9 @@ Operands operands_of(const Op& op) {
   return {};
 }
 
+// Whoever waits longer than a message usually takes tells what it calls.
+constexpr Duration kWonder = std::chrono::milliseconds(50);
+
 // No message is longer, so that frames stay within what a network accepts.
 constexpr std::size_t kLongestMessage = std::size_t{4} << 20;
 
@@ -96,9 +99,20 @@ class Player {
   Status recv(const ScheduleStep& step) {
     const auto peer = static_cast<std::size_t>(to_int(step.peer));
     for (const auto piece : pieces(memory(step.to)))
-      MUSTER_TRY(transport_.inbox().take(step.peer, {channel(), received_[peer]++}, piece,
-                                         call_.deadline));
+      MUSTER_TRY(take(step.peer, {channel(), received_[peer]++}, piece));
     return ok();
+  }
+
+  Status take(Rank from, MessageId id, std::span<std::byte> into) {
+    Inbox& inbox = transport_.inbox();
+    const Deadline soon = Deadline::after(inbox.clock(), kWonder);
+    if (announced_ || call_.deadline.at() <= soon.at())
+      return inbox.take(from, id, into, call_.deadline);
+    Status taken = inbox.take(from, id, into, soon);
+    if (taken || taken.error().code != ErrorCode::kTimeout) return taken;
+    announced_ = true;
+    transport_.announce();
+    return inbox.take(from, id, into, call_.deadline);
   }
 
   void reduce(const ScheduleStep& step) {
@@ -141,6 +155,7 @@ class Player {
   std::vector<std::uint64_t> sent_;  // messages so far, by peer
   std::vector<std::uint64_t> received_;
   std::vector<Slice> leaving_;  // posted since the last settle
+  bool announced_ = false;
 };
 
 class ScheduleEngine final : public Engine {
@@ -149,7 +164,7 @@ class ScheduleEngine final : public Engine {
       : group_(group), transport_(std::move(transport)) {}
 
   Status run(const Call& call) override {
-    transport_->enter(call.sequence);
+    MUSTER_TRY(transport_->enter(call.sequence, signature_of(call.op, call.options)));
     const Operands operands = operands_of(call.op);
     const Algorithm algorithm =
         choose_algorithm(call.op, call.options.algorithm, bytes_per_rank(call.op, group_.size),

@@ -7,6 +7,7 @@
 
 #include "muster/comm/engine/engine.h"
 #include "muster/comm/engine/inbox.h"
+#include "muster/comm/engine/signature.h"
 #include "muster/comm/schedule.h"
 
 namespace muster::comm {
@@ -23,8 +24,12 @@ class Transport {
   // Waits until all posted bytes have been read from their memory.
   virtual Status settle(Deadline deadline) = 0;
 
-  // I have reached collective `sequence`; who has not? The latter may ask around for a moment.
-  virtual void enter(std::uint64_t sequence) = 0;
+  // I have reached collective `sequence` and call `mine`. Whoever gets a message of it from me
+  // learns that as well, and where two calls differ all are told (different_calls).
+  virtual Status enter(std::uint64_t sequence, const Signature& mine) = 0;
+  // Tells all peers what I call: I have waited for a while, perhaps for one who waits for me.
+  virtual void announce() = 0;
+  // Who has not reached it? May ask around for a moment.
   virtual std::vector<Rank> missing(std::uint64_t sequence) = 0;
 
   virtual void fail(const Error& why) noexcept = 0;  // ends all takes here and at the peers

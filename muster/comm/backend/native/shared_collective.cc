@@ -19,44 +19,12 @@ constexpr std::int64_t kAloneBytes = 32 * 1024;
 // What one rank reduces at a time: the tiles of a few ranks fit the first-level cache.
 constexpr std::int64_t kTileBytes = 8 * 1024;
 
-Signature signature_of(const Op& op) {
-  Signature s;
-  s.op = static_cast<std::uint32_t>(op.index());
-  const auto tensor = [&s](const TensorView& view) {
-    s.dtype = static_cast<std::uint16_t>(view.dtype);
-    s.count = view.count();
-  };
-  if (const auto* o = std::get_if<AllReduce>(&op)) {
-    tensor(o->buffer);
-    s.reduce = static_cast<std::uint16_t>(o->reduce);
-    if (o->tree) {
-      s.root_or_leaves = o->tree->leaves();
-      s.count /= o->buffer.shape[0];
-    }
-  } else if (const auto* o2 = std::get_if<ReduceScatter>(&op)) {
-    tensor(o2->output);
-    s.reduce = static_cast<std::uint16_t>(o2->reduce);
-    s.sharded = o2->shards ? 1 : 0;
-    if (o2->shards) s.count = o2->shards->count();
-    if (o2->tree) s.root_or_leaves = o2->tree->leaves();
-  } else if (const auto* o3 = std::get_if<AllGather>(&op)) {
-    s.sharded = o3->shards ? 1 : 0;
-    tensor(o3->shards ? o3->output : o3->input);
-  } else if (const auto* o4 = std::get_if<Broadcast>(&op)) {
-    tensor(o4->buffer);
-    s.root_or_leaves = to_int(o4->root);
-  } else if (const auto* o5 = std::get_if<AllToAll>(&op)) {
-    tensor(o5->input);
-  }
-  return s;
-}
-
 }  // namespace
 
 // The tensors of one collective, as rows of `count` elements.
 struct SharedCollectives::Layout {
   const Op& op;
-  Signature signature;
+  Reduce reduce = Reduce::kSum;
   DType dtype = DType::kU8;
   std::size_t width = 1;       // bytes of an element
   std::int64_t count = 0;      // elements of a row
@@ -70,6 +38,8 @@ struct SharedCollectives::Layout {
   std::int64_t first = 0;  // ReduceScatter: the element with which my output begins
 
   static Layout of(const Op& op, const Group& group);
+  void set_rows(const TensorView& tensor);
+  void set_shards(const Shards& in, const Group& group);
   void take(const SumTree& in, const Group& group);
   std::byte* out(std::int64_t element) const noexcept {
     return output.data() + static_cast<std::size_t>(element) * width;
@@ -80,38 +50,57 @@ struct SharedCollectives::Layout {
 };
 
 SharedCollectives::Layout SharedCollectives::Layout::of(const Op& op, const Group& group) {
-  Layout layout{op, signature_of(op)};
-  layout.count = layout.signature.count;
+  Layout layout{op};
   if (const auto* o = std::get_if<AllReduce>(&op)) {
+    layout.reduce = o->reduce;
     layout.exposed = layout.output = o->buffer.bytes;
+    layout.set_rows(o->buffer);
     if (o->tree) layout.take(*o->tree, group);
   } else if (const auto* o2 = std::get_if<ReduceScatter>(&op)) {
+    layout.reduce = o2->reduce;
     layout.exposed = o2->input.bytes;
     layout.output = o2->output.bytes;
+    layout.set_rows(o2->output);
     layout.shards = o2->shards.get();
-    if (layout.shards != nullptr) layout.first = layout.shards->begin_of(group.rank);
     if (o2->tree) layout.take(*o2->tree, group);
-    if (layout.shards == nullptr) layout.rows = layout.most_rows = group.size;
+    if (layout.shards != nullptr)
+      layout.set_shards(*layout.shards, group);
+    else
+      layout.rows = layout.most_rows = group.size;
   } else if (const auto* o3 = std::get_if<AllGather>(&op)) {
     layout.shards = o3->shards.get();
     layout.exposed = layout.shards != nullptr ? o3->output.bytes : o3->input.bytes;
     layout.output = o3->output.bytes;
+    layout.set_rows(layout.shards != nullptr ? o3->output : o3->input);
   } else if (const auto* o4 = std::get_if<Broadcast>(&op)) {
     layout.exposed = layout.output = o4->buffer.bytes;
     layout.exposes = o4->root == group.rank;
+    layout.set_rows(o4->buffer);
   } else if (const auto* o5 = std::get_if<AllToAll>(&op)) {
     layout.exposed = o5->input.bytes;
     layout.output = o5->output.bytes;
+    layout.set_rows(o5->input);
     layout.rows = layout.most_rows = group.size;
     layout.count /= group.size;
   }
-  layout.dtype = static_cast<DType>(layout.signature.dtype);
-  layout.width = size_of(layout.dtype);
   return layout;
+}
+
+// One row, until more is known.
+void SharedCollectives::Layout::set_rows(const TensorView& tensor) {
+  dtype = tensor.dtype;
+  width = size_of(dtype);
+  count = tensor.count();
+}
+
+void SharedCollectives::Layout::set_shards(const Shards& in, const Group& group) {
+  count = in.count();
+  first = in.begin_of(group.rank);
 }
 
 void SharedCollectives::Layout::take(const SumTree& in, const Group& group) {
   tree = &in;
+  count /= tree->rows(group.rank);
   rows = static_cast<std::int32_t>(tree->parts(group.rank).size());
   for (std::int32_t rank = 0; rank < group.size; ++rank)
     most_rows = std::max(most_rows, tree->rows(Rank{rank}));
@@ -221,30 +210,23 @@ void SharedCollectives::bring_shard(const Op& op, const Layout& layout) const {
 // Tells what I am about to do, and with small operations my data as well; then meets.
 Status SharedCollectives::publish(const Call& call, const Layout& layout, bool chunked) {
   Line& line = group_->mine().lines[call.sequence % 2];
-  line.signature = layout.signature;
+  line.signature = signature_of(call.op, call.options);
   line.offset = layout.exposes ? group_->offset_of(layout.exposed) : 0;
   if (chunked) copy_in(layout, 0, layout.count);
   MUSTER_TRY(group_->meet(call.deadline));
-  return check_signatures(call, layout.signature);
+  return check_signatures(call, line.signature.check);
 }
 
-Status SharedCollectives::check_signatures(const Call& call, const Signature& mine) const {
-  for (std::int32_t rank = 0; rank < group_->group().size; ++rank) {
-    const Signature theirs = group_->control(Rank{rank}).lines[call.sequence % 2].signature;
-    if (theirs == mine) continue;
-    static constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather",
-                                                  "broadcast",  "all_to_all",     "send",
-                                                  "recv",       "barrier"};
-    const auto called = theirs.op < std::size(kNames) ? kNames[theirs.op] : "nothing known";
-    return fail(
-        ErrorCode::kInvalid,
-        fmt::format("[comm/{}] rank {} called {} on {} {} elements where this rank called "
-                    "{}: all ranks must call the same operations in the same order",
-                    name(call.op), rank, called, theirs.count,
-                    to_string(static_cast<DType>(theirs.dtype)), subject(call.op, call.options)),
-        Rank{rank});
-  }
-  return ok();
+Status SharedCollectives::check_signatures(const Call& call, std::uint64_t mine) const {
+  const auto of = [&](std::int32_t rank) -> const Signature& {
+    return group_->control(Rank{rank}).lines[call.sequence % 2].signature;
+  };
+  std::int32_t alike = 0;
+  for (std::int32_t rank = 0; rank < group_->group().size; ++rank) alike += of(rank).check == mine;
+  if (alike == group_->group().size) return ok();
+  std::vector<Signature> calls;
+  for (std::int32_t rank = 0; rank < group_->group().size; ++rank) calls.push_back(of(rank));
+  return compare_calls(group_->group(), call.sequence, calls);
 }
 
 bool SharedCollectives::all_exposed(const Layout& layout) const {
@@ -359,7 +341,7 @@ SharedCollectives::Elements SharedCollectives::my_share(Elements part, std::size
 void SharedCollectives::reduce_part(const Layout& layout, const Windows& windows, Elements part,
                                     bool share) {
   const Reduction reduction = reduction_of(layout, group_->group());
-  const auto how = static_cast<Reduce>(layout.signature.reduce);
+  const Reduce how = layout.reduce;
   const auto tile = kTileBytes / static_cast<std::int64_t>(layout.width);
   const std::size_t operands = reduction.rows.size();
   tile_.resize(operands * kTileBytes);

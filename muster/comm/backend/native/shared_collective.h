@@ -31,7 +31,7 @@ class SharedCollectives {  // one thread
   };
 
   Status publish(const Call& call, const Layout& layout, bool chunked);
-  Status check_signatures(const Call& call, const Signature& mine) const;
+  Status check_signatures(const Call& call, std::uint64_t mine) const;
   bool all_exposed(const Layout& layout) const;
   Status run_in_place(const Call& call, const Layout& layout);
   Status run_chunks(const Call& call, const Layout& layout, std::int64_t chunk, bool alone);

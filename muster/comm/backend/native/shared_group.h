@@ -13,26 +13,16 @@
 #include "muster/comm/backend/native/shared_memory.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/engine/engine.h"
+#include "muster/comm/engine/signature.h"
 
 namespace muster::comm {
-
-// What a rank is about to run, for the others to compare before they touch its memory.
-struct Signature {
-  std::uint32_t op = 0;  // index in Op
-  std::uint16_t dtype = 0;
-  std::uint16_t reduce = 0;
-  std::int32_t root_or_leaves = 0;
-  std::int32_t sharded = 0;
-  std::int64_t count = 0;  // elements of one row
-  friend bool operator==(const Signature&, const Signature&) = default;
-};
 
 inline constexpr std::int64_t kPrivate = -1;
 
 // One collective as a rank publishes it. Two, used in turn: nobody can be two collectives ahead.
 struct alignas(64) Line {
-  Signature signature;
   std::int64_t offset = kPrivate;  // of the tensor in the rank's memory
+  Signature signature;             // whose check is in the first line of the cache, with the offset
 };
 
 // A message under way, in its sender's memory.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "muster/comm/engine/errors.h"
 
 namespace muster::comm {
@@ -33,7 +35,9 @@ class PeerReceiver final : public net::Receiver {
       case kHello:
         return meet(*shared, header.sender);
       case kCollective:
-        return shared->inbox.deliver(peer_, {header.tag, header.sequence}, std::move(payload_));
+        return deliver(*shared, {header.tag, header.sequence});
+      case kCall:
+        return shared->heard(peer_, header.tag, payload_);
       case kMessage:
         return shared->inbox.deliver(
             peer_, {MessageId::kPointToPoint | header.tag, header.sequence}, std::move(payload_));
@@ -73,7 +77,14 @@ class PeerReceiver final : public net::Receiver {
                         to_int(header.sender) < shared.group.size;
     if (peer_ == kNoRank && !member) return refuse("no rank that connects to this one");
     if (peer_ != kNoRank && header.sender != peer_) return refuse("another sender");
+    const bool signs = header.kind == kCall || (header.kind == kCollective && header.sequence == 0);
+    if (signs && header.length < sizeof(Signature)) return refuse("it does not say what it is of");
     return ok();
+  }
+
+  void deliver(TcpShared& shared, MessageId id) {
+    if (is_first(id)) shared.heard(peer_, static_cast<std::uint32_t>(id.channel), payload_);
+    shared.inbox.deliver(peer_, id, std::move(payload_), is_first(id) ? sizeof(Signature) : 0);
   }
 
   void meet(TcpShared& shared, Rank sender) {
@@ -107,7 +118,38 @@ class PeerReceiver final : public net::Receiver {
   std::vector<std::byte> payload_;
 };
 
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
 }  // namespace
+
+bool TcpShared::begin_failure(const Error& why) noexcept {
+  inbox.fail(why);
+  const std::lock_guard lock(mutex);
+  if (failure) return false;
+  failure = why;
+  changed.notify_all();
+  return true;
+}
+
+void TcpShared::fail(const Error& why) noexcept {
+  if (!begin_failure(why)) return;
+  const auto until = Deadline::after(clock, kFarewell);
+  const auto news = header(kFailure, static_cast<std::uint32_t>(why.code),
+                           static_cast<std::uint32_t>(to_int(why.peer)));
+  for_connections([&](net::Connection& connection) {
+    connection.send(news, bytes_of(why.message));
+    connection.finish(until);
+  });
+}
+
+void TcpShared::heard(Rank peer, std::uint32_t sequence, std::span<const std::byte> payload) {
+  Signature theirs;
+  std::memcpy(&theirs, payload.data(), sizeof(theirs));
+  if (const Status same = calls.heard(peer, sequence, theirs); !same) fail(same.error());
+}
 
 void start_reading(const std::shared_ptr<net::Connection>& connection,
                    const std::shared_ptr<TcpShared>& shared, Rank peer) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "muster/comm/communicator.h"
+#include "muster/comm/engine/calls.h"
 #include "muster/comm/engine/inbox.h"
 #include "muster/net/network.h"
 
@@ -19,11 +20,14 @@ namespace muster::comm {
 // Frames of comm (net/frame.h): what `tag` and `sequence` of the header mean.
 enum TcpFrame : net::FrameKind {
   kHello = net::kFirstCommFrame,  // the first from whoever connected
-  kCollective,                    // tag: collective, sequence: message in it
-  kMessage,                       // tag: the user's, sequence: how many went before
-  kProbe,                         // "how far are you?"
-  kProgress,                      // tag: the collective reached
-  kFailure,                       // tag: error code, sequence: culprit, payload: text
+  // tag: collective, sequence: message in it; the first of them to a peer begins with the sender's
+  // Signature
+  kCollective,
+  kCall,      // tag: collective, payload: the sender's Signature
+  kMessage,   // tag: the user's, sequence: how many went before
+  kProbe,     // "how far are you?"
+  kProgress,  // tag: the collective reached
+  kFailure,   // tag: error code, sequence: culprit, payload: text
 };
 
 // What the transport and the callbacks on the network's thread share. Thread-safe.
@@ -33,6 +37,7 @@ struct TcpShared {
         context(c),
         clock(clock_),
         inbox(g.size, clock_),
+        calls(g),
         connections(static_cast<std::size_t>(g.size)),
         progress(static_cast<std::size_t>(g.size)),
         gave_up(static_cast<std::size_t>(g.size)) {}
@@ -41,6 +46,7 @@ struct TcpShared {
   const std::uint32_t context;  // tells this group's frames from another's
   Clock& clock;
   Inbox inbox;
+  Calls calls;
   std::atomic<std::uint32_t> entered{0};
 
   std::mutex mutex;
@@ -87,6 +93,13 @@ struct TcpShared {
     changed.notify_all();
   }
 
+  // Ends everything here with `why`, and tells the peers. Only the first time counts.
+  void fail(const Error& why) noexcept;
+  bool begin_failure(const Error& why) noexcept;  // whether it is the first time
+
+  // What `peer` calls, from the beginning of a payload.
+  void heard(Rank peer, std::uint32_t sequence, std::span<const std::byte> payload);
+
   void for_connections(const std::function<void(net::Connection&)>& call) {
     std::vector<std::shared_ptr<net::Connection>> all;
     {
@@ -97,6 +110,9 @@ struct TcpShared {
       if (connection) call(*connection);
   }
 };
+
+// How long what was sent, the news of a failure last, may take to leave.
+inline constexpr Duration kFarewell = std::chrono::seconds(1);
 
 // Starts to read. `peer`: who is at the other end; kNoRank: whoever says hello first.
 void start_reading(const std::shared_ptr<net::Connection>& connection,

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <mutex>
 
 #include "muster/base/random.h"
@@ -14,14 +13,6 @@ namespace {
 
 // How long a rank may take to say how far it is; its network thread answers, whatever else it does.
 constexpr Duration kProbeTime = std::chrono::seconds(1);
-// How long what was sent, the news of a failure last, may take to leave.
-constexpr Duration kFarewell = std::chrono::seconds(1);
-
-std::vector<std::byte> bytes_of(std::string_view text) {
-  std::vector<std::byte> bytes(text.size());
-  if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
 
 class TcpTransport final : public Transport {
  public:
@@ -49,10 +40,13 @@ class TcpTransport final : public Transport {
       if (shared_->failure) return *shared_->failure;
       ++shared_->leaving;
     }
+    std::vector<std::span<const std::byte>> pieces{bytes};
+    const auto signed_by = is_first(id) ? signature_ : nullptr;
+    if (signed_by) pieces.insert(pieces.begin(), std::as_bytes(std::span(signed_by.get(), 1)));
     connection->send(
         shared_->header(message ? kMessage : kCollective, static_cast<std::uint32_t>(id.channel),
                         static_cast<std::uint32_t>(id.number)),
-        {bytes}, [shared = shared_](const Status&) { shared->handed_over(); });
+        std::move(pieces), [shared = shared_, signed_by](const Status&) { shared->handed_over(); });
     return ok();
   }
 
@@ -76,25 +70,25 @@ class TcpTransport final : public Transport {
       shared_->clock.wait_until(lock, shared_->changed, until.at());
   }
 
-  void enter(std::uint64_t sequence) override {
+  Status enter(std::uint64_t sequence, const Signature& mine) override {
     shared_->entered = static_cast<std::uint32_t>(sequence);
+    signature_ = std::make_shared<const Signature>(mine);
+    return shared_->calls.enter(sequence, mine);
+  }
+
+  void announce() override {
+    const auto bytes = std::as_bytes(std::span(signature_.get(), 1));
+    shared_->for_connections([&](net::Connection& connection) {
+      connection.send(shared_->header(kCall, shared_->entered), {bytes.begin(), bytes.end()});
+    });
   }
 
   std::vector<Rank> missing(std::uint64_t sequence) override;
 
-  void fail(const Error& why) noexcept override {
-    if (!begin_failure(why)) return;
-    const auto until = Deadline::after(shared_->clock, kFarewell);
-    const auto header = shared_->header(kFailure, static_cast<std::uint32_t>(why.code),
-                                        static_cast<std::uint32_t>(to_int(why.peer)));
-    shared_->for_connections([&](net::Connection& connection) {
-      connection.send(header, bytes_of(why.message));
-      connection.finish(until);
-    });
-  }
+  void fail(const Error& why) noexcept override { shared_->fail(why); }
 
   void stop(const Error& why) noexcept override {
-    if (!begin_failure(why)) return;
+    if (!shared_->begin_failure(why)) return;
     const auto until = Deadline::after(shared_->clock, kFarewell);
     shared_->for_connections([&](net::Connection& connection) { connection.finish(until); });
   }
@@ -105,17 +99,9 @@ class TcpTransport final : public Transport {
   }
 
  private:
-  bool begin_failure(const Error& why) noexcept {
-    shared_->inbox.fail(why);
-    const std::lock_guard lock(shared_->mutex);
-    if (shared_->failure) return false;
-    shared_->failure = why;
-    shared_->changed.notify_all();
-    return true;
-  }
-
   const std::shared_ptr<TcpShared> shared_;
   const TcpOptions options_;
+  std::shared_ptr<const Signature> signature_;  // of the present collective; its thread only
 };
 
 std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
