@@ -55,7 +55,8 @@ void charge_for_report(const Evidence& worker, std::vector<Charge>& charges) {
 
 void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
   if (worker.lost->code == ErrorCode::kCorrupt) {
-    charges.push_back({Strength::kOwnFault, worker.lost_at, worker.rank, "held other weights"});
+    charges.push_back(
+        {Strength::kOwnFault, worker.lost_at, worker.rank, "held other bits than the others"});
     return;
   }
   const bool silent = worker.lost->code == ErrorCode::kTimeout;

@@ -161,13 +161,23 @@ std::vector<Field> stragglers_fields() {
 }
 
 std::vector<Field> replicas_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::replicas, member); };
   return {
-      bind("replicas.compare_every", at(&JobSpec::replicas, &ReplicasSpec::compare_every),
+      bind("replicas.compare_every", in(&ReplicasSpec::compare_every),
            {.doc = "How often workers compare a checksum of weights and optimizer state, besides "
                    "before every evaluation and checkpoint; each keeps a copy of the last state "
                    "that all agreed on.",
             .above = 0,
-            .units = {Unit::kSteps, Unit::kEpochs, Unit::kNever}})};
+            .units = {Unit::kSteps, Unit::kEpochs, Unit::kNever}}),
+      bind("replicas.compare_gradients", in(&ReplicasSpec::compare_gradients),
+           {.doc =
+                "How often workers compare a checksum of the reduced gradients before they update "
+                "with them, as in `1 steps`: what is wrong is never applied. With strategy.type "
+                "data "
+                "only; elsewhere each worker has other ones.",
+            .above = 0,
+            .units = {Unit::kSteps, Unit::kEpochs, Unit::kNever}}),
+  };
 }
 
 std::vector<Field> communication_fields() {

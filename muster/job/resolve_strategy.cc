@@ -100,6 +100,15 @@ void check_chunks(Draft& draft) {
       "one number for each chunk, or leave it out: blocks are dealt out by cost");
 }
 
+// Nobody else has a worker's share of the gradients.
+void check_gradients(Draft& draft) {
+  if (draft.spec.replicas.compare_gradients == Interval::never()) return;
+  refuse(draft, "replicas.compare_gradients",
+         "gives each worker another part of the reduced gradients, so that there is nothing to "
+         "compare",
+         "leave it out, or use strategy.type: data");
+}
+
 }  // namespace
 
 std::int64_t replicas(const Draft& draft) noexcept {
@@ -110,6 +119,7 @@ std::int64_t replicas(const Draft& draft) noexcept {
 void resolve_strategy(Draft& draft) {
   if (draft.spec.strategy.type == StrategyType::kData) return;
   fix_membership(draft);
+  check_gradients(draft);
   if (draft.spec.strategy.type != StrategyType::kPipeline) return;
   fix_slices(draft);
   check_stages(draft);

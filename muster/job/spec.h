@@ -240,6 +240,7 @@ struct StragglersSpec {
 
 struct ReplicasSpec {
   Interval compare_every = Interval::of_steps(100);
+  Interval compare_gradients = Interval::never();
 };
 
 struct CommunicationSpec {

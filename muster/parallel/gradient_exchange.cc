@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/base/checksum.h"
 
 namespace muster::parallel {
 namespace {
@@ -190,6 +191,13 @@ std::span<float> GradientExchange::sum(std::int32_t slot) const {
   const BucketSlot& place = accumulator_->layout().slots[static_cast<std::size_t>(slot)];
   auto* begin = reinterpret_cast<float*>(buffers_[static_cast<std::size_t>(place.bucket)]->data());
   return {begin + place.offset, static_cast<std::size_t>(place.count)};
+}
+
+std::uint64_t GradientExchange::checksum() const {
+  Checksum checksum;
+  for (std::size_t slot = 0; slot < accumulator_->layout().slots.size(); ++slot)
+    checksum.add(std::as_bytes(sum(static_cast<std::int32_t>(slot))));
+  return checksum.value();
 }
 
 std::uint64_t GradientExchange::bytes() const noexcept {

@@ -58,6 +58,7 @@ class GradientExchange final : public GradientSink {
   // The sum of `slot` over all units of all ranks; from finish() to begin(). In a bucket with
   // shards, of this rank's shard only.
   std::span<float> sum(std::int32_t slot) const;
+  std::uint64_t checksum() const;  // of all sums; likewise
 
   // After finish(), in buckets with shards: everybody gets what each rank has written into its
   // shard, in the place of the sums.

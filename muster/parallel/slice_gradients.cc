@@ -199,6 +199,7 @@ Status SliceGradients::warm_up(const data::StepBatch& batch) {
 Status SliceGradients::compute(const StepInput& input, StepReport& report) {
   MUSTER_TRY(reduce(input, report));
   kept_step_.reset();
+  if (input.check_sums) MUSTER_TRY(input.check_sums(exchange_->checksum()));
   MUSTER_TRY(read_extras(exchange_->sum(0), input, report));
   for (models::BlockMetric& metric : model().metrics(summed_statistics()))
     report.model_metrics.push_back({std::move(metric.name), metric.value});

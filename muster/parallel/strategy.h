@@ -41,6 +41,9 @@ struct StepInput {
   // What the loss is multiplied by before backward (optim/loss_scale.h); none: gradients that are
   // not finite are an error, not an overflow.
   std::optional<double> loss_scale = {};
+  // Where wanted, called with a checksum of the summed gradients, which should be the same on every
+  // rank; an error ends the step before anything is changed.
+  std::function<Status(std::uint64_t checksum)> check_sums = {};
 };
 
 struct StepTimes {

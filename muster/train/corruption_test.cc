@@ -8,7 +8,7 @@ namespace {
 
 void check_corruption(std::int32_t size, const Flip& flip, const std::string& expected) {
   Town town(size);
-  const auto ends = train(town, size, {.flips = {flip}});
+  const auto ends = train(town, size, {.flips = {flip}, .compares_gradients = flip.of_gradients});
   EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{flip.worker})
       << size << " workers, step " << flip.step << ", tensor " << flip.tensor << " by "
       << (flip.by_update ? "update" : "memory") << "\n"
@@ -33,6 +33,48 @@ TEST(SilentCorruption, IsFoundNamedAndUndone) {
         for (const std::size_t tensor : {0, 3, 6})
           for (const bool by_update : {true, false})
             check_corruption(size, {victim, step, tensor, by_update}, expected);
+}
+
+// Every word is there, in the wrong place.
+TEST(SilentCorruption, OfTheOrderIsFoundAsWell) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t size : {2, 3})
+    for (const bool by_update : {true, false})
+      check_corruption(size, {1, 7, 0, by_update, true}, expected);
+}
+
+// A sum that only one worker got wrong is never applied; of two, the step taken again tells.
+TEST(SilentCorruption, OfGradientsIsFoundBeforeTheUpdate) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t size : {2, 3, 4})
+    for (std::int32_t victim = 0; victim < size; ++victim)
+      for (const std::int64_t step : {1, 8, 23})
+        check_corruption(size, {.worker = victim, .step = step, .of_gradients = true}, expected);
+}
+
+TEST(SilentCorruption, OfGradientsNeedsNoGoingBack) {
+  for (const std::int32_t size : {2, 3}) {
+    Town town(size);
+    const auto ends = train(
+        town, size,
+        {.flips = {{.worker = 1, .step = 7, .of_gradients = true}}, .compares_gradients = true});
+    const std::string& told = ends.at(0).told;
+    EXPECT_NE(
+        told.find("worker 1 (a thread) got other reduced gradients than the others in step 7"),
+        std::string::npos)
+        << told;
+    EXPECT_EQ(told.find("go back"), std::string::npos) << told;
+  }
+}
+
+// Nobody is left out, since both came to something else.
+TEST(SilentCorruption, OfAllGradientsAtOnceIsUndone) {
+  const std::string expected = undisturbed();
+  Town town(2);
+  const Faults faults{.flips = {{.worker = 0, .step = 7, .of_gradients = true},
+                                {.worker = 1, .step = 7, .of_gradients = true}},
+                      .compares_gradients = true};
+  for (const auto& [worker, end] : train(town, 2, faults)) expect_well(end, expected);
 }
 
 TEST(SilentCorruption, WithoutItNobodyGoes) {

@@ -3,24 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <span>
+
+#include "muster/base/checksum.h"
 
 namespace muster::train {
 
 std::uint64_t state_checksum(parallel::Strategy& strategy) {
-  std::uint64_t sum = 0;
-  const auto add = [&](std::span<const std::byte> bytes) {
-    std::uint64_t word = 0;
-    std::size_t at = 0;
-    for (; at + sizeof(word) <= bytes.size(); at += sizeof(word)) {
-      std::memcpy(&word, bytes.data() + at, sizeof(word));
-      sum += word;
-    }
-    for (; at < bytes.size(); ++at) sum += std::to_integer<std::uint64_t>(bytes[at]);
-  };
-  for (const parallel::StateSlice& slice : strategy.replicated_state()) add(slice.tensor.bytes);
-  return sum;
+  Checksum sum;
+  for (const parallel::StateSlice& slice : strategy.replicated_state()) sum.add(slice.tensor.bytes);
+  return sum.value();
 }
 
 Result<std::vector<ReplicaReport>> exchange_reports(comm::Communicator& communicator,

@@ -13,7 +13,7 @@
 namespace muster::train {
 
 // Of what all workers hold alike, at the speed of memory: equal bits, equal sum; one bit changed,
-// another sum.
+// or two words in each other's place, another sum (base/checksum.h).
 std::uint64_t state_checksum(parallel::Strategy& strategy);
 
 struct ReplicaReport {

@@ -53,6 +53,7 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
       evaluation_due_(options_.evaluation.every, options_.length, parts_.clock.now()),
       checkpoint_due_(options_.checkpoint.every, options_.length, parts_.clock.now()),
       replicas_due_(options_.replicas.compare_every, options_.length, parts_.clock.now()),
+      gradients_due_(options_.replicas.compare_gradients, options_.length, parts_.clock.now()),
       stragglers_(options_.stragglers.tell_factor, options_.stragglers.evict_factor),
       guard_(parts_.strategy),
       whole_(!options_.newcomer),
@@ -121,20 +122,25 @@ Status Trainer::one_step() {
   if (progress_.loss_scale) loss_scale = progress_.loss_scale->scale;
   std::function<Result<data::StepBatch>(SliceIndex)> backup;
   if (options_.stragglers.backup) backup = [this](SliceIndex slice) { return load_slice(slice); };
-  MUSTER_ASSIGN(const parallel::StepReport report,
-                parts_.strategy.step({.batch = *batch,
-                                      .finishes = finishing_,
-                                      .step = step,
-                                      .learning_rate = rate,
-                                      .flags = wishes(),
-                                      .before_update =
-                                          [&] {
-                                            guard_.before_update();
-                                            return let_readers_finish();
-                                          },
-                                      .patience = backup ? patience() : Duration{},
-                                      .load_slice = backup,
-                                      .loss_scale = loss_scale}));
+  std::function<Status(std::uint64_t)> check_sums;
+  if (compares_gradients(step))
+    check_sums = [&](std::uint64_t checksum) { return compare_gradients(step, checksum); };
+  const auto stepped = parts_.strategy.step({.batch = *batch,
+                                             .finishes = finishing_,
+                                             .step = step,
+                                             .learning_rate = rate,
+                                             .flags = wishes(),
+                                             .before_update =
+                                                 [&] {
+                                                   guard_.before_update();
+                                                   return let_readers_finish();
+                                                 },
+                                             .patience = backup ? patience() : Duration{},
+                                             .load_slice = backup,
+                                             .loss_scale = loss_scale,
+                                              .check_sums = check_sums});
+  if (!stepped) return takes_again() ? take_again() : Status(stepped.error());
+  const parallel::StepReport& report = *stepped;
   progress_.committed = step;
   progress_.cursor = batch->after;
   if (!report.overflow) ++progress_.optimizer_steps;

@@ -27,6 +27,7 @@
 #include "muster/train/course.h"
 #include "muster/train/divergence.h"
 #include "muster/train/generations.h"
+#include "muster/train/gradient_dispute.h"
 #include "muster/train/pace.h"
 #include "muster/train/position.h"
 #include "muster/train/replica_guard.h"
@@ -132,6 +133,7 @@ class Trainer {
   bool compares_replicas() const;
   bool replicas_due() const;
   bool guards_memory() const;
+  bool compares_gradients(Step step) const;
   Result<std::vector<ReplicaReport>> exchange(const ReplicaReport& mine, std::string_view what);
   Result<bool> compare_replicas();
   Status verify_entry(const Course& course);
@@ -139,8 +141,11 @@ class Trainer {
   Error disagree(std::string_view since) const;
   Status roll_back();
   Status name_the_wrong();
-  bool accuse(std::int32_t worker, Step step);
-  void go(Step step);
+  Status compare_gradients(Step step, std::uint64_t checksum);
+  bool takes_again() noexcept;
+  Status take_again();
+  bool accuse(std::int32_t worker, std::string_view of_what);
+  void go(std::string_view because);
   std::int32_t worker_at(Rank rank) const;
   void tell_of_worker(std::int32_t worker, observe::Severity severity, std::string_view what);
   comm::OpOptions op_for(std::string_view label) const;
@@ -170,6 +175,7 @@ class Trainer {
   Cadence evaluation_due_;
   Cadence checkpoint_due_;
   Cadence replicas_due_;
+  Cadence gradients_due_;
   Assignment assignment_;
   PaceMeter meter_;
   StragglerWatch stragglers_;
@@ -178,6 +184,7 @@ class Trainer {
   std::int32_t changes_in_a_row_ = 0;              // comparisons by which slices changed hands
   TimePoint paces_due_{};                          // by the first rank's clock
   ReplicaGuard guard_;
+  GradientDispute gradients_;
   std::unique_ptr<data::BatchStream> stream_;
   bool finishing_ = false;                 // the stream holds what a failed step lacks
   bool whole_ = true;                      // false: the state is torn

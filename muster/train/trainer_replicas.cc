@@ -42,6 +42,18 @@ std::optional<std::vector<Rank>> odd_at_entry(const std::vector<ReplicaReport>& 
   return odd;
 }
 
+std::string other_weights(Step step) {
+  return fmt::format("held other weights than the others after step {}", to_int(step));
+}
+
+Error disagree_in(Step step) {
+  return fail(ErrorCode::kNumeric,
+              fmt::format("[train/replicas] the workers' reduced gradients differ in step {}, "
+                          "however often it is taken; their memory or processors are faulty, or "
+                          "they run different programs",
+                          to_int(step)));
+}
+
 }  // namespace
 
 std::int32_t Trainer::worker_at(Rank rank) const {
@@ -100,10 +112,11 @@ Status Trainer::verify_entry(const Course& course) {
     const auto odd = odd_at_entry(reports, course);
     if (!odd) return disagree("from the beginning of the generation");
     bool goes = false;
-    for (const Rank rank : *odd) goes |= accuse(worker_at(rank), progress_.committed);
+    const std::string what = other_weights(progress_.committed);
+    for (const Rank rank : *odd) goes |= accuse(worker_at(rank), what);
     // Whoever goes ends the generation by it; before that all must know whom they accuse.
     MUSTER_TRY(meet(op_for("comparing replicas")));
-    if (goes) go(progress_.committed);
+    if (goes) go(what);
   }
   guard_.forget_update();
   guard_.trust(progress_);
@@ -123,17 +136,18 @@ Error Trainer::disagree(std::string_view since) const {
 Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
   const auto odd = odd_ones_out(reports);
   const Step step = progress_.committed;
+  const std::string what = other_weights(step);
   if (guard_.times_gone_back() >= kMostRollbacks) return disagree("again and again");
   bool goes = false;
   if (odd) {
-    for (const Rank rank : *odd) goes |= accuse(worker_at(rank), step);
+    for (const Rank rank : *odd) goes |= accuse(worker_at(rank), what);
   } else {
     guard_.dispute(step);
   }
   if (!goes) MUSTER_TRY(roll_back());
   // Whoever goes ends the generation by it; before that all must know that they have to go back.
   MUSTER_TRY(meet(op_for("going back")));
-  if (goes) go(step);
+  if (goes) go(what);
   return ok();
 }
 
@@ -168,28 +182,73 @@ Status Trainer::name_the_wrong() {
   const auto first = std::ranges::min_element(reports, {}, &ReplicaReport::sum);
   if (std::ranges::count(reports, first->sum, &ReplicaReport::sum) > 1) return ok();
   const Rank rank{static_cast<std::int32_t>(first - reports.begin())};
-  if (accuse(worker_at(rank), step)) go(step);
+  const std::string what = other_weights(step);
+  if (accuse(worker_at(rank), what)) go(what);
   return ok();
 }
 
 // Whether it is this one.
-bool Trainer::accuse(std::int32_t worker, Step step) {
+bool Trainer::accuse(std::int32_t worker, std::string_view of_what) {
   const auto& workers = parts_.generations.current().workers;
   if (std::ranges::find(workers, worker) == workers.end()) return false;  // gone in the meantime
   tell_of_worker(worker, observe::Severity::kWarning,
-                 fmt::format("held other weights than the others after step {}: its memory or "
-                             "processor is faulty, or computes differently (training.isa)",
-                             to_int(step)));
+                 fmt::format("{}: its memory or processor is faulty, or computes differently "
+                             "(training.isa)",
+                             of_what));
   return worker == worker_at(group().rank);
 }
 
-void Trainer::go(Step step) {
-  parts_.generations.quarantine(fail(
-      ErrorCode::kCorrupt,
-      fmt::format("[train/replicas] worker {} holds other weights than the others after step {}",
-                  worker_at(group().rank), to_int(step)),
-      group().rank));
+void Trainer::go(std::string_view because) {
+  parts_.generations.quarantine(
+      fail(ErrorCode::kCorrupt,
+           fmt::format("[train/replicas] worker {} {}", worker_at(group().rank), because),
+           group().rank));
   position_.next = Next::kLeave;
+}
+
+// ---- gradients, before the update with them
+
+bool Trainer::compares_gradients(Step step) const {
+  return group().size > 1 && gradients_due_.due(step);
+}
+
+Status Trainer::compare_gradients(Step step, std::uint64_t checksum) {
+  MUSTER_ASSIGN(const auto reports,
+                exchange(gradients_.report(step, checksum), "comparing gradients"));
+  using Verdict = GradientDispute::Verdict;
+  const auto ruling = gradients_.judge(step, checksum, reports);
+  if (ruling.verdict == Verdict::kSame) return ok();
+  const std::string what =
+      fmt::format("got other reduced gradients than the others in step {}", to_int(step));
+  if (ruling.verdict == Verdict::kHopeless) return disagree_in(step);
+  bool goes = false;
+  for (const Rank rank : ruling.wrong) goes |= accuse(worker_at(rank), what);
+  if (is_first() && ruling.verdict == Verdict::kAgain) {
+    parts_.hub.publish(observe::Notice{
+        .severity = observe::Severity::kWarning,
+        .text = fmt::format("the workers' reduced gradients differ in step {}: it is taken again, "
+                            "to see who is wrong",
+                            to_int(step))});
+  }
+  // Whoever goes ends the generation by it; before that all must know whom they accuse.
+  MUSTER_TRY(meet(op_for("comparing gradients")));
+  if (goes) go(what);
+  if (ruling.verdict == Verdict::kNamed && !goes) return ok();
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("[train/replicas] step {} is not updated with gradients that differ",
+                          to_int(step)));
+}
+
+// After a step that failed.
+bool Trainer::takes_again() noexcept {
+  return gradients_.takes_again() || position_.next == Next::kLeave;
+}
+
+// Nothing was updated with the sums of this step. Where somebody goes, the generation ends under
+// it.
+Status Trainer::take_again() {
+  if (position_.next == Next::kLeave) return ok();
+  return finishing_ ? share_out() : open_stream();
 }
 
 }  // namespace muster::train

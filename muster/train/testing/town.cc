@@ -8,6 +8,7 @@
 
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/comm/wrap/forward.h"
 #include "muster/comm/wrap/wrappers.h"
 #include "muster/models/create.h"
 #include "muster/parallel/data_parallel.h"
@@ -81,6 +82,10 @@ class Faulty final : public parallel::Strategy {
       return fail(ErrorCode::kInternal, "dead");
     }
     if (breaks_ && breaks_->step == step) return break_at(input);
+    if (flip_ && flip_->of_gradients && step == flip_->step) {
+      town_.spoil_sum(worker_);
+      flip_.reset();
+    }
     if (flip_ && !flip_->by_update && step == flip_->step + 1) flip();
     auto report = inner_->step(input);
     if (flip_ && flip_->by_update && report && step == flip_->step) flip();
@@ -136,8 +141,11 @@ class Faulty final : public parallel::Strategy {
 
   void flip() {
     auto all = state();
-    all[flip_->tensor % all.size()].tensor.bytes[1] ^= std::byte{4};
-    flip_.reset();
+    const std::span<std::byte> bytes = all[flip_->tensor % all.size()].tensor.bytes;
+    if (std::exchange(flip_, std::nullopt)->swaps)
+      std::ranges::swap_ranges(bytes.first(8), bytes.last(8));
+    else
+      bytes[1] ^= std::byte{4};
   }
 
   const std::unique_ptr<parallel::DataParallel> inner_;
@@ -147,6 +155,35 @@ class Faulty final : public parallel::Strategy {
   const std::optional<Death> death_;
   std::optional<Join> join_;
   const std::int32_t worker_;
+};
+
+// Where a bit of this rank's sum may be wrong.
+class SpoiltSums final : public comm::Forward {
+ public:
+  SpoiltSums(comm::CommunicatorPtr inner, std::size_t byte, std::function<bool()> spoils)
+      : Forward(std::move(inner)), byte_(byte), spoils_(std::move(spoils)) {}
+
+  comm::Work submit(comm::Op op, const comm::OpOptions& options) override {
+    const auto* sum = std::get_if<comm::AllReduce>(&op);
+    if (sum == nullptr || !options.label.starts_with("gradients/") || !spoils_())
+      return inner().submit(std::move(op), options);
+    const std::span<std::byte> bytes = sum->buffer.bytes;
+    const auto state = std::make_shared<comm::WorkState>();
+    inner()
+        .submit(std::move(op), options)
+        .on_done([state, bytes, at = byte_](const Status& outcome) {
+          bytes[at] ^= std::byte{4};
+          state->finish(outcome);
+        });
+    return comm::Work(state);
+  }
+
+ protected:
+  Result<comm::CommunicatorPtr> wrap(comm::CommunicatorPtr part) override { return part; }
+
+ private:
+  const std::size_t byte_;
+  const std::function<bool()> spoils_;
 };
 
 std::unique_ptr<parallel::DataParallel> make_strategy(const Faults& faults) {
@@ -191,6 +228,7 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   options.checkpoint.every = job::Interval::never();
   options.checkpoint.at_end = false;
   options.replicas.compare_every = job::Interval::of_steps(5);
+  if (faults.compares_gradients) options.replicas.compare_gradients = job::Interval::of_steps(1);
   options.slices = kSlices;
   options.active = 100;
   options.newcomer = newcomer;
@@ -261,6 +299,11 @@ void Town::form() {
           }
           return std::optional<Error>();
         });
+  for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
+    communicators_[rank] = std::make_shared<SpoiltSums>(
+        communicators_[rank], static_cast<std::size_t>(workers_[rank]),
+        [this, worker = workers_[rank]] { return spoils_sum(worker); });
+  }
 }
 
 void Town::hold(Generation generation) {

@@ -74,6 +74,12 @@ class Town {
     replace();
   }
 
+  // The next sum of gradients that `worker` gets is wrong.
+  void spoil_sum(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    spoilt_.insert(worker);
+  }
+
   // Until `count` workers have come so far as to call did() with `what`.
   void did(std::int64_t what) {
     const std::lock_guard lock(mutex_);
@@ -91,6 +97,10 @@ class Town {
   void replace();
   void form();
   void hold(Generation generation);
+  bool spoils_sum(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    return spoilt_.erase(worker) > 0;
+  }
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -101,13 +111,16 @@ class Town {
   const std::int64_t holds_until_;
   const bool spoils_;
   std::int64_t trained_ = 0;
+  std::set<std::int32_t> spoilt_;
 };
 
 struct Flip {
-  std::int32_t worker = -1;  // nobody
-  std::int64_t step = 0;     // after which the bit is wrong
-  std::size_t tensor = 0;    // of weights and optimizer state together
-  bool by_update = true;     // else by memory, before the next one
+  std::int32_t worker = -1;   // nobody
+  std::int64_t step = 0;      // after which the bit is wrong
+  std::size_t tensor = 0;     // of weights and optimizer state together
+  bool by_update = true;      // else by memory, before the next one
+  bool swaps = false;         // two words in each other's place, instead of a bit
+  bool of_gradients = false;  // of this step, in this worker's sum; instead of the state
 };
 
 // The generation breaks when all but `worker` have applied this step.
@@ -133,6 +146,7 @@ struct Faults {
   std::optional<Death> death = {};
   std::optional<Join> join = {};
   std::optional<optim::LossScaleSpec> loss_scale = {};  // none: in f32; else in fp16
+  bool compares_gradients = false;
 };
 
 struct End {
