@@ -74,12 +74,12 @@ class CoordinatorState {
   // When on_clock is due, after `now`; TimePoint::max(): never.
   TimePoint next_clock(TimePoint now) const noexcept;
   Generation generation() const noexcept { return generation_; }
+  const std::string& reason() const noexcept { return reason_; }  // of the last decision
 
  private:
   struct Worker {
     Candidate candidate;
     Progress progress;
-    bool lost = false;  // reported as lost
   };
   struct Waiting {  // a get of a key that is not there yet
     PeerId peer;
@@ -97,7 +97,7 @@ class CoordinatorState {
   void drain(Worker& worker, TimePoint now);
   void end();
   void turn_away(PeerId peer);  // it comes after the end
-  void exclude(PeerId peer, const Candidate& candidate);
+  void exclude(PeerId peer, Candidate& candidate);
   void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
   Failure by_worker(Failure failure) const;
   void lose(Worker& worker, Error why);

@@ -86,8 +86,9 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     drain(worker, now);
   } else if (std::holds_alternative<Leave>(message)) {
     worker.candidate.leaving = true;
-    // Who was dismissed only goes; a member that leaves has finished, and so do the others.
-    if (rank_of(current_, number) != kNoRank) end();
+    // Who was dismissed, or is no member yet, only goes; a member that leaves has finished, and so
+    // do the others.
+    if (rank_of(current_, number) != kNoRank && rank_of(replaced_, number) == kNoRank) end();
     tell([number](const CoordinatorEvents& events) {
       if (events.on_leave) events.on_leave(number);
     });
@@ -269,7 +270,7 @@ std::string CoordinatorState::missing_workers() const {
 }
 
 void CoordinatorState::lose(Worker& worker, Error why) {
-  if (std::exchange(worker.lost, true)) return;
+  if (std::exchange(worker.candidate.lost, true)) return;
   why.peer = Rank{worker.candidate.info.worker};
   tell([number = worker.candidate.info.worker,
         why = std::move(why)](const CoordinatorEvents& events) {
@@ -310,10 +311,10 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   tell([welcome](const CoordinatorEvents& events) {
     if (events.on_generation) events.on_generation(welcome);
   });
-  for (const auto& [peer, worker] : workers_) {
+  for (auto& [peer, worker] : workers_) {
     welcome.rank = rank_of(members, worker.candidate.info.worker);
     if (welcome.rank != kNoRank) actions_.emplace_back(SendAction{peer, welcome});
-    if (worker.lost && worker.candidate.connected && !worker.candidate.leaving)
+    if (worker.candidate.lost && worker.candidate.connected && !worker.candidate.leaving)
       exclude(peer, worker.candidate);
     const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&
                            rank_of(before, worker.candidate.info.worker) != kNoRank;
@@ -322,8 +323,9 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
 }
 
 // One that was silent and may wake up, or that others cannot reach, must learn that they have gone
-// on without it.
-void CoordinatorState::exclude(PeerId peer, const Candidate& candidate) {
+// on without it. Whatever it still says, it is none of them any more; as a new process it may come.
+void CoordinatorState::exclude(PeerId peer, Candidate& candidate) {
+  candidate.leaving = true;
   actions_.emplace_back(CloseAction{
       peer, fail(ErrorCode::kStale,
                  fmt::format(

@@ -200,6 +200,19 @@ TEST_F(ElasticCoordinatorTest, ASilentOneThatWakesUpIsToldThatItIsOut) {
   EXPECT_FALSE(closed_.contains(1));
 }
 
+// Nobody was left to go on without it, and yet it was given up.
+TEST_F(ElasticCoordinatorTest, WhoWasGivenUpAndWakesUpIsNoMemberAgain) {
+  close(1);
+  close(2);
+  now_ += seconds(11);
+  perform(state_->on_clock(now_));
+  say(3, Heartbeat{});
+  join(4, 0);
+  EXPECT_EQ(state_->generation(), Generation{3}) << "nobody has the state";
+  EXPECT_NE(state_->reason().find("worker 2 (h, pid 1) was silent for too long"), std::string::npos)
+      << state_->reason();
+}
+
 TEST_F(ElasticCoordinatorTest, ANewWorkerJoinsAsPlanned) {
   close(2);
   told();

@@ -17,12 +17,14 @@ bool contains(const std::vector<std::int32_t>& workers, std::int32_t worker) {
   return std::find(workers.begin(), workers.end(), worker) != workers.end();
 }
 
-std::string why_dead(TimePoint now, const Candidate& candidate) {
+std::string why_dead(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
   if (candidate.leaving) return name(candidate) + " has left";
   if (!candidate.connected) return name(candidate) + " has lost its connection";
   if (candidate.cut_off) return name(candidate) + " is out of the others' reach";
-  const auto silent = std::chrono::duration<double>(now - candidate.silence.last_heard());
-  return fmt::format("{} has been silent for {:.1f} s", name(candidate), silent.count());
+  const Duration silent = now - candidate.silence.last_heard();
+  if (silent < patience(candidate, policy)) return name(candidate) + " was silent for too long";
+  return fmt::format("{} has been silent for {:.1f} s", name(candidate),
+                     std::chrono::duration<double>(silent).count());
 }
 
 // The dead of the present generation, in words; empty when all live.
@@ -33,7 +35,7 @@ std::string losses(TimePoint now, const MembershipView& view, const MembershipPo
     const bool replaced = contains(view.replaced, candidate.info.worker);
     if (is_alive(now, candidate, policy) && !replaced) continue;
     text += (text.empty() ? "" : ", ") +
-            (replaced ? name(candidate) + " comes anew" : why_dead(now, candidate));
+            (replaced ? name(candidate) + " comes anew" : why_dead(now, candidate, policy));
   }
   return text;
 }
@@ -85,7 +87,7 @@ bool still_settling(TimePoint now, std::size_t count, const MembershipView& view
 }  // namespace
 
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
-  return candidate.connected && !candidate.leaving && !candidate.cut_off &&
+  return candidate.connected && !candidate.leaving && !candidate.cut_off && !candidate.lost &&
          now - candidate.silence.last_heard() < patience(candidate, policy);
 }
 

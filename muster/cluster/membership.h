@@ -24,6 +24,7 @@ struct Candidate {
   bool leaving = false;   // said Leave
   bool draining = false;  // said Drain: alive, and no member of the next generation
   bool cut_off = false;   // alive, but others cannot work with it
+  bool lost = false;      // given up, for one of these reasons: as this process it stays so
 };
 
 struct MembershipView {
@@ -59,7 +60,7 @@ struct MembershipDecision {
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy);
 
-// Connected, not leaving, within reach, and heard of within its patience.
+// Connected, not leaving, within reach, not given up, and heard of within its patience.
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy);
 Duration patience(const Candidate& candidate, const MembershipPolicy& policy) noexcept;
 
