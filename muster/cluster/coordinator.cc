@@ -66,7 +66,8 @@ class Shell : public std::enable_shared_from_this<Shell> {
  private:
   void on_message(PeerId peer, const Message& message) {
     perform(state_.on_message(peer, message, clock_.now()));
-    if (std::holds_alternative<Join>(message) || std::holds_alternative<Suspect>(message))
+    if (std::holds_alternative<Join>(message) || std::holds_alternative<Reached>(message) ||
+        std::holds_alternative<Suspect>(message))
       schedule();
   }
 

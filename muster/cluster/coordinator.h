@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -41,6 +42,9 @@ struct CoordinatorEvents {
   // Connection lost without Leave (kPeerLost), silent for too long (kTimeout), out of the others'
   // reach (kUnavailable), or at fault by its own account (kCorrupt).
   std::function<void(std::int32_t worker, const Error&)> on_lost;
+  // A newcomer that is not let in yet, since it and `other` do not reach each other. Told once.
+  std::function<void(const WorkerInfo& worker, const WorkerInfo& other, const std::string& why)>
+      on_unreached;
   std::function<void(std::int32_t worker)> on_leave;
   // A worker was told to go; `stays`: there would be too few without it.
   std::function<void(std::int32_t worker, bool stays)> on_drain;
@@ -80,6 +84,9 @@ class CoordinatorState {
   struct Worker {
     Candidate candidate;
     Progress progress;
+    std::set<PeerId> reached;           // by it, and it by them
+    std::set<PeerId> asked;             // to reach these now
+    std::set<std::int32_t> told_about;  // whom it did not reach
   };
   struct Waiting {  // a get of a key that is not there yet
     PeerId peer;
@@ -92,6 +99,10 @@ class CoordinatorState {
   void refuse(PeerId peer, std::string why);
   void suspect(const Worker& worker, const Suspect& message, TimePoint now);
   void settle_suspicions(TimePoint now);
+  void ask_to_reach(PeerId peer, Worker& worker, TimePoint now);
+  void ask_newcomers_to_reach(TimePoint now);
+  void note_reached(PeerId peer, Worker& worker, const Reached& message, TimePoint now);
+  void note_unreached(Worker& worker, const Unreached& message);
   void decide(TimePoint now);
   void publish(const std::vector<std::int32_t>& members, bool planned, TimePoint now);
   void drain(Worker& worker, TimePoint now);

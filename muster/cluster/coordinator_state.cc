@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "muster/cluster/coordinator.h"
 
@@ -14,6 +15,14 @@ Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
 
 std::string where(const WorkerInfo& info) {
   return fmt::format("worker {} (host {}, pid {})", info.worker, info.host, info.pid);
+}
+
+// Containers of one machine share its boot id, and have addresses of their own.
+bool have_one_host(const WorkerInfo& a, const WorkerInfo& b) {
+  const auto address = [](const WorkerInfo& info) {
+    return std::string_view(info.door).substr(0, info.door.rfind(':'));
+  };
+  return !a.boot_id.empty() && a.boot_id == b.boot_id && address(a) == address(b);
 }
 
 }  // namespace
@@ -80,6 +89,10 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     decide(now);
   } else if (const auto* suspicion = std::get_if<Suspect>(&message)) {
     suspect(worker, *suspicion, now);
+  } else if (const auto* reached = std::get_if<Reached>(&message)) {
+    note_reached(peer, worker, *reached, now);
+  } else if (const auto* unreached = std::get_if<Unreached>(&message)) {
+    note_unreached(worker, *unreached);
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
     answer(peer, *request);
   } else if (std::holds_alternative<Drain>(message)) {
@@ -157,7 +170,63 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
     if (events.on_join) events.on_join(info);
   });
   if (ending_) turn_away(peer);
+  worker.candidate.reaches = current_.empty();
+  ask_to_reach(peer, worker, now);
   decide(now);
+}
+
+// ---- whether a newcomer and the others reach each other
+
+// Those of its own host it always does; of the others all who are in, or may come in with it.
+void CoordinatorState::ask_to_reach(PeerId peer, Worker& worker, TimePoint now) {
+  Candidate& newcomer = worker.candidate;
+  if (newcomer.reaches || !newcomer.connected || newcomer.leaving || newcomer.lost) return;
+  std::set<PeerId> missing;
+  Reach request;
+  for (const auto& [other, known] : workers_) {
+    const WorkerInfo& info = known.candidate.info;
+    const bool counts = is_alive(now, known.candidate, options_.policy) && known.candidate.reaches;
+    if (other == peer || !counts || worker.reached.contains(other)) continue;
+    if (have_one_host(info, newcomer.info)) continue;
+    if (info.door.empty() || newcomer.info.door.empty()) continue;  // nobody can try
+    missing.insert(other);
+    request.workers.push_back(info);
+  }
+  newcomer.reaches = missing.empty();
+  const bool is_asked = std::ranges::includes(worker.asked, missing);
+  worker.asked = std::move(missing);
+  if (!is_asked) actions_.emplace_back(SendAction{peer, std::move(request)});
+}
+
+// What they were asked for may not be needed any more, or not enough.
+void CoordinatorState::ask_newcomers_to_reach(TimePoint now) {
+  for (auto& [peer, worker] : workers_) ask_to_reach(peer, worker, now);
+}
+
+void CoordinatorState::note_reached(PeerId peer, Worker& worker, const Reached& message,
+                                    TimePoint now) {
+  for (const PeerId other : worker.asked) {
+    const auto known = workers_.find(other);
+    if (known == workers_.end()) continue;
+    const auto number = known->second.candidate.info.worker;
+    if (std::ranges::count(message.workers, number) > 0) worker.reached.insert(other);
+  }
+  ask_to_reach(peer, worker, now);
+  if (worker.candidate.reaches) last_join_ = now;
+  decide(now);
+}
+
+void CoordinatorState::note_unreached(Worker& worker, const Unreached& message) {
+  const auto is_meant = [&](const auto& entry) {
+    return worker.asked.contains(entry.first) &&
+           entry.second.candidate.info.worker == message.worker;
+  };
+  const auto other = std::ranges::find_if(workers_, is_meant);
+  if (other == workers_.end() || !worker.told_about.insert(message.worker).second) return;
+  tell([newcomer = worker.candidate.info, info = other->second.candidate.info,
+        why = message.why](const CoordinatorEvents& events) {
+    if (events.on_unreached) events.on_unreached(newcomer, info, why);
+  });
 }
 
 // The numbers after the launcher's own are for those who come from elsewhere.
@@ -280,6 +349,7 @@ void CoordinatorState::lose(Worker& worker, Error why) {
 
 void CoordinatorState::decide(TimePoint now) {
   if (ending_) return;
+  ask_newcomers_to_reach(now);
   MembershipView view{{}, current_, replaced_, last_join_};
   for (const auto& [peer, worker] : workers_) view.candidates.push_back(worker.candidate);
   auto decision = decide_membership(now, view, options_.policy);

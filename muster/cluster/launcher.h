@@ -80,6 +80,9 @@ class LaunchObserver {
   virtual void on_listening(const net::Address& /*address*/) {}
   virtual void on_scale(std::int32_t /*from*/, const ScaleWish& /*to*/) {}
   virtual void on_arrival(const WorkerInfo& /*elsewhere*/) {}
+  // A newcomer is not let in yet: it and `other` do not reach each other.
+  virtual void on_unreached(const WorkerInfo& /*newcomer*/, const WorkerInfo& /*other*/,
+                            const std::string& /*why*/) {}
   // A worker was told to go, and does, or stays because too few would be left: then all stop.
   virtual void on_drain(Rank /*rank*/, bool /*stays*/) {}
   virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}

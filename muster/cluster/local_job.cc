@@ -95,6 +95,10 @@ CoordinatorEvents LocalJob::coordinator_events() {
     if (stays) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
   };
   events.on_join = [this](const WorkerInfo& info) { welcome(info); };
+  events.on_unreached = [this](const WorkerInfo& newcomer, const WorkerInfo& other,
+                               const std::string& why) {
+    observer_.on_unreached(newcomer, other, why);
+  };
   return events;
 }
 

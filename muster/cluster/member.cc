@@ -8,12 +8,17 @@
 #include <mutex>
 
 #include "muster/cluster/control_channel.h"
+#include "muster/cluster/door.h"
 #include "muster/cluster/remote_store.h"
 
 namespace muster::cluster {
 namespace {
 
 using std::chrono::milliseconds;
+
+// How long one try to reach another worker may take, and how long until the next one.
+constexpr Duration kKnock = std::chrono::seconds(5);
+constexpr Duration kKnockAgain = std::chrono::seconds(1);
 
 Rank sender_of(const Membership& membership) {
   return membership.members.empty() ? kNoRank : membership.rank;
@@ -57,6 +62,13 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // ---- any thread
 
+  Status open(net::Network& network) {
+    if (options_.host.empty()) return ok();
+    MUSTER_ASSIGN(door_, open_door(network, options_.host));
+    options_.info.door = to_string(door_->address());
+    return ok();
+  }
+
   void begin(std::shared_ptr<net::Connection> connection) {
     connection_ = std::move(connection);
     connection_->start(create_control_receiver({
@@ -77,11 +89,7 @@ class Session : public std::enable_shared_from_this<Session> {
     std::unique_lock lock(mutex_);
     while (membership_.generation <= than) {
       if (lost_error_) return *lost_error_;
-      if (deadline.passed(loop_.clock()))
-        return fail(ErrorCode::kTimeout,
-                    fmt::format("[cluster/join] worker {} waits for generation {}, which has not "
-                                "come about in time; the launcher says who is missing",
-                                options_.info.worker, to_int(than) + 1));
+      if (deadline.passed(loop_.clock())) return no_generation(than);
       loop_.clock().wait_until(lock, changed_, deadline.at());
     }
     return membership_;
@@ -168,6 +176,8 @@ class Session : public std::enable_shared_from_this<Session> {
       enter({welcome->generation, welcome->rank, welcome->members, welcome->planned});
     } else if (const auto* dismissal = std::get_if<Dismiss>(&message)) {
       enter({dismissal->generation, kNoRank, {}, true});
+    } else if (const auto* request = std::get_if<Reach>(&message)) {
+      reach(*request);
     } else if (const auto* reply = std::get_if<StoreReply>(&message)) {
       store_->on_reply(*reply);
     } else if (const auto* stopping = std::get_if<Stop>(&message)) {
@@ -184,11 +194,61 @@ class Session : public std::enable_shared_from_this<Session> {
     std::unique_lock lock(mutex_);
     if (membership.generation <= membership_.generation) return;
     membership_ = membership;
+    to_reach_.clear();
+    again_.clear();
     changed_.notify_all();
     const auto then = on_generation_;
     lock.unlock();
     store_->on_generation(membership.generation);
     if (then) then(membership);
+  }
+
+  Error no_generation(Generation than) const {  // mutex_ is held
+    if (!unreached_.empty()) return fail(ErrorCode::kTimeout, unreached_);
+    return fail(ErrorCode::kTimeout,
+                fmt::format("[cluster/join] worker {} waits for generation {}, which has not come "
+                            "about in time; the launcher says who is missing",
+                            options_.info.worker, to_int(than) + 1));
+  }
+
+  // All of these, again and again, until the coordinator asks for others, or lets this one in.
+  void reach(const Reach& request) {
+    to_reach_.clear();
+    for (const WorkerInfo& worker : request.workers) to_reach_[worker.worker] = worker;
+    for (const WorkerInfo& worker : request.workers) knock(worker);
+  }
+
+  void knock(const WorkerInfo& worker) {
+    const auto found = to_reach_.find(worker.worker);
+    if (found == to_reach_.end() || found->second != worker || !door_) return;
+    const auto there = net::parse_address(worker.door);
+    if (!there) return knocked(worker, there.error());
+    door_->knock(*there, Deadline::after(loop_.clock(), kKnock),
+                 [weak = weak_from_this(), worker](const Status& outcome) {
+                   if (const auto self = weak.lock()) self->knocked(worker, outcome);
+                 });
+  }
+
+  void knocked(const WorkerInfo& worker, const Status& outcome) {
+    if (outcome) {
+      to_reach_.erase(worker.worker);
+      return send(Reached{{worker.worker}});
+    }
+    const std::string why = outcome.error().message;
+    send(Unreached{worker.worker, why});
+    {
+      const std::lock_guard lock(mutex_);
+      unreached_ = fmt::format(
+          "[cluster/join] worker {} is not let in: it and worker {} (host {}, {}) do not reach "
+          "each "
+          "other: {}",
+          options_.info.worker, worker.worker, worker.host, worker.door, why);
+      log_->warn("{}; trying again", unreached_);
+    }
+    again_[worker.worker] =
+        loop_.call_at(loop_.clock().now() + kKnockAgain, [weak = weak_from_this(), worker] {
+          if (const auto self = weak.lock()) self->knock(worker);
+        });
   }
 
   void dump(bool stacks) {
@@ -227,7 +287,10 @@ class Session : public std::enable_shared_from_this<Session> {
   Logger log_;
   std::shared_ptr<RemoteStore> store_;
   std::shared_ptr<net::Connection> connection_;  // set once, before anything else runs
-  net::Registration timer_;                      // the loop's thread
+  std::unique_ptr<Door> door_;                   // likewise
+  net::Registration timer_;                      // the loop's thread, as the two below
+  std::map<std::int32_t, net::Registration> again_;
+  std::map<std::int32_t, WorkerInfo> to_reach_;
   std::atomic<bool> leaving_{false};
   std::atomic<int> stop_reason_{-1};
   Latched<StopReason> stop_;
@@ -236,6 +299,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::mutex mutex_;
   std::condition_variable changed_;
   Membership membership_;
+  std::string unreached_;  // why it is not let in
   Progress progress_;
   std::function<void(bool)> on_dump_;
   std::function<void(const Membership&)> on_generation_;
@@ -295,6 +359,7 @@ Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions option
   if (!connection) return with_context(connection.error(), "[cluster/join]");
   const auto session =
       std::make_shared<Session>(network.loop(), std::move(options), std::move(log));
+  MUSTER_TRY(session->open(network));
   session->begin(std::move(*connection));
   network.loop().post([weak = std::weak_ptr(session)] {
     if (const auto open = weak.lock()) open->beat();

@@ -20,6 +20,7 @@ namespace muster::cluster {
 struct MemberOptions {
   net::Address coordinator;
   WorkerInfo info;
+  std::string host;  // this host's address as other workers reach it; empty: none try (door.h)
   Duration heartbeat_interval = std::chrono::milliseconds(200);
 };
 

@@ -44,7 +44,8 @@ std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const MembershipView
                                              const MembershipPolicy& policy) {
   std::map<std::int32_t, bool> alive;
   for (const auto& candidate : view.candidates)
-    alive[candidate.info.worker] |= is_alive(now, candidate, policy) && !candidate.draining;
+    alive[candidate.info.worker] |=
+        is_alive(now, candidate, policy) && !candidate.draining && candidate.reaches;
   return alive;
 }
 

@@ -24,6 +24,7 @@ struct Candidate {
   bool leaving = false;   // said Leave
   bool draining = false;  // said Drain: alive, and no member of the next generation
   bool cut_off = false;   // alive, but others cannot work with it
+  bool reaches = true;    // and is reached by those whom it would work with; else it is not let in
   bool lost = false;      // given up, for one of these reasons: as this process it stays so
 };
 

@@ -28,12 +28,8 @@ void read(const Json& json, const char* field, T& into) {
 }
 
 Json to_json(const WorkerInfo& info) {
-  return {{"worker", info.worker},
-          {"host", info.host},
-          {"boot_id", info.boot_id},
-          {"pid", info.pid},
-          {"endpoints", binary(info.endpoints)},
-          {"can_lead", info.can_lead}};
+  return {{"worker", info.worker}, {"host", info.host}, {"boot_id", info.boot_id},
+          {"pid", info.pid},       {"door", info.door}, {"can_lead", info.can_lead}};
 }
 
 WorkerInfo worker_info(const Json& json) {
@@ -42,7 +38,7 @@ WorkerInfo worker_info(const Json& json) {
   read(json, "host", info.host);
   read(json, "boot_id", info.boot_id);
   read(json, "pid", info.pid);
-  info.endpoints = bytes(json.at("endpoints"));
+  read(json, "door", info.door);
   read(json, "can_lead", info.can_lead);
   return info;
 }
@@ -150,6 +146,51 @@ struct Row<Suspect> {
   static Suspect read(const Json& json) {
     return {Generation{json.at("generation").get<std::uint64_t>()}, error(json.at("why"))};
   }
+};
+
+template <>
+struct Row<Reached> {
+  static constexpr std::string_view kName = "reached";
+  static Json write(const Reached& m) { return m.workers; }
+  static Reached read(const Json& json) { return {json.get<std::vector<std::int32_t>>()}; }
+};
+
+template <>
+struct Row<Unreached> {
+  static constexpr std::string_view kName = "unreached";
+  static Json write(const Unreached& m) { return {{"worker", m.worker}, {"why", m.why}}; }
+  static Unreached read(const Json& json) {
+    return {json.at("worker").get<std::int32_t>(), json.at("why").get<std::string>()};
+  }
+};
+
+template <>
+struct Row<Reach> {
+  static constexpr std::string_view kName = "reach";
+  static Json write(const Reach& m) {
+    Json workers = Json::array();
+    for (const WorkerInfo& worker : m.workers) workers.push_back(to_json(worker));
+    return workers;
+  }
+  static Reach read(const Json& json) {
+    Reach m;
+    for (const auto& worker : json) m.workers.push_back(worker_info(worker));
+    return m;
+  }
+};
+
+template <>
+struct Row<Knock> {
+  static constexpr std::string_view kName = "knock";
+  static Json write(const Knock& m) { return m.door; }
+  static Knock read(const Json& json) { return {json.get<std::string>()}; }
+};
+
+template <>
+struct Row<Knocked> {
+  static constexpr std::string_view kName = "knocked";
+  static Json write(const Knocked& m) { return m.why; }
+  static Knocked read(const Json& json) { return {json.get<std::string>()}; }
 };
 
 template <>

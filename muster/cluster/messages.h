@@ -25,7 +25,7 @@ struct WorkerInfo {
   std::string host;
   std::string boot_id;  // equal on two workers: they share memory
   std::int32_t pid = 0;
-  Bytes endpoints;  // how the data plane reaches it; the data plane's own
+  std::string door;  // "host:port" where others try whether they reach it (door.h); empty: nowhere
   // It sees the run's folder, where the first rank writes checkpoints.
   bool can_lead = true;
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
@@ -73,6 +73,15 @@ struct Suspect {
   Generation generation{0};
   Error why;  // why.peer: its rank
 };
+// Of those it was asked to reach (Reach): they and this worker reach each other.
+struct Reached {
+  std::vector<std::int32_t> workers;
+};
+// One that it has tried in vain, and tries again.
+struct Unreached {
+  std::int32_t worker = 0;
+  std::string why;
+};
 struct Leave {};
 struct Dumped {
   Bytes content;  // the answer to Dump; the observer's own
@@ -103,6 +112,10 @@ struct Welcome {
   // Nobody was lost: the generation before goes on until all its ranks leave it after one step.
   bool planned = false;
 };
+// To a newcomer: before it is let in, it and these have to reach each other.
+struct Reach {
+  std::vector<WorkerInfo> workers;
+};
 // The answer to Drain, and to whoever is on the way into a training that is over.
 struct Dismiss {
   Generation generation{0};  // the next one, without the worker; likewise planned
@@ -120,9 +133,17 @@ struct StoreReply {
 };
 // Failure is also sent to the workers: why the job ends, error.peer being the culprit.
 
-using Message =
-    std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine, Suspect, Leave,
-                 Drain, Dumped, StoreRequest, Welcome, Dismiss, Stop, Dump, StoreReply>;
+// worker to worker, at its door
+struct Knock {
+  std::string door;  // of who knocks: try it
+};
+struct Knocked {
+  std::string why;  // it cannot be reached; empty: it can
+};
+
+using Message = std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine,
+                             Suspect, Reached, Unreached, Leave, Drain, Dumped, StoreRequest,
+                             Welcome, Reach, Dismiss, Stop, Dump, StoreReply, Knock, Knocked>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

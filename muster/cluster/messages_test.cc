@@ -9,7 +9,7 @@
 namespace muster::cluster {
 namespace {
 
-const WorkerInfo kInfo{2, "höst", "boot", 77, {std::byte{0}, std::byte{255}}, false};
+const WorkerInfo kInfo{2, "höst", "boot", 77, "[::1]:4711", false};
 
 std::vector<Message> samples() {
   return {Join{kInfo},
@@ -20,15 +20,20 @@ std::vector<Message> samples() {
           Failure{{ErrorCode::kNumeric, "NaN", Rank{3}}, {Step{4}, "update", ""}},
           Quarantine{{ErrorCode::kCorrupt, "other weights", Rank{1}}},
           Suspect{Generation{3}, {ErrorCode::kTimeout, "does not answer", Rank{2}}},
+          Reached{{1, 4}},
+          Unreached{2, "no answer"},
           Leave{},
           Drain{},
           Dumped{{std::byte{3}}},
           StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
           Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
+          Reach{{kInfo, kInfo}},
           Dismiss{Generation{7}},
           Stop{StopReason::kAtOnce},
           Dump{.stacks = false},
-          StoreReply{7, {std::byte{9}}, -8}};
+          StoreReply{7, {std::byte{9}}, -8},
+          Knock{"node7:4711"},
+          Knocked{"refused"}};
 }
 
 TEST(Messages, EachComesBackAsItWas) {
@@ -41,7 +46,7 @@ TEST(Messages, EachComesBackAsItWas) {
     EXPECT_EQ(decoded->index(), message.index());
     EXPECT_EQ(encode(*decoded), bytes) << name(message);
   }
-  const auto welcome = std::get<Welcome>(decode(encode(all[12])).value());
+  const auto welcome = std::get<Welcome>(decode(encode(all[14])).value());
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
   EXPECT_TRUE(welcome.planned);

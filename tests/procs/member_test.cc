@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include "muster/cluster/coordinator.h"
@@ -121,6 +123,87 @@ TEST_F(Members, OfTheSameNumberAreRefusedWithTheReason) {
   }
   EXPECT_TRUE(join_as(workers_, 1));
   EXPECT_TRUE(first.get());
+}
+
+// Connections to some addresses do not come about.
+class CutNetwork final : public net::Network {
+ public:
+  explicit CutNetwork(net::Network& inner) : inner_(inner) {}
+  void connect(net::Address address, Deadline deadline, net::Connected done, Retry retry) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_cut_ && is_cut_(address))
+        return inner_.loop().post(
+            [done = std::move(done)] { done(fail(ErrorCode::kTimeout, "the link is cut")); });
+    }
+    inner_.connect(std::move(address), deadline, std::move(done), retry);
+  }
+  Result<std::unique_ptr<net::Listener>> listen(const net::Address& address,
+                                                net::Accepted accepted) override {
+    return inner_.listen(address, std::move(accepted));
+  }
+  const net::Counters& counters() const noexcept override { return inner_.counters(); }
+  net::Loop& loop() const noexcept override { return inner_.loop(); }
+
+  void cut(std::function<bool(const net::Address&)> to) {
+    const std::lock_guard lock(mutex_);
+    is_cut_ = std::move(to);
+  }
+
+ private:
+  net::Network& inner_;
+  std::mutex mutex_;
+  std::function<bool(const net::Address&)> is_cut_;  // guarded by mutex_
+};
+
+// From the newcomer to a member, and the other way round.
+TEST_F(Members, LetANewcomerInOnceAllReachEachOther) {
+  for (const bool outwards : {true, false}) {
+    std::promise<std::string> unreached;
+    std::atomic<int> generations{0};
+    CoordinatorEvents events;
+    events.on_unreached = [&](const WorkerInfo& newcomer, const WorkerInfo& other,
+                              const std::string& why) {
+      unreached.set_value(std::to_string(newcomer.worker) + " and " + std::to_string(other.worker) +
+                          ": " + why);
+    };
+    events.on_generation = [&](const Welcome&) { ++generations; };
+    CoordinatorOptions options;
+    options.policy.start_workers = 2;
+    options.policy.max_workers = 3;
+    coordinator_ = create_coordinator(*host_.network, {"127.0.0.1", 0}, options, std::move(events),
+                                      create_null_logger())
+                       .value();
+    CutNetwork of_one(*workers_.network);
+    CutNetwork of_newcomer(*workers_.network);
+    const auto come = [&](net::Network& network, std::int32_t worker) {
+      const std::string number = std::to_string(worker);
+      MemberOptions member{coordinator_->address(), {worker, "h" + number, "b" + number, 1, {}}};
+      member.host = "127.0.0.1";
+      return join(network, member, soon(), create_null_logger()).value();
+    };
+    auto first = std::async(std::launch::async, [&] { return come(*workers_.network, 0); });
+    const auto one = come(of_one, 1);
+    const auto zero = first.get();
+    const std::string door = one->membership().members[1].info.door;
+    if (outwards)
+      of_newcomer.cut([door](const net::Address& to) { return to_string(to) == door; });
+    else
+      of_one.cut([](const net::Address&) { return true; });
+    auto newcomer = std::async(std::launch::async, [&] { return come(of_newcomer, 2); });
+    auto told = unreached.get_future();
+    ASSERT_EQ(told.wait_until(soon().at()), std::future_status::ready);
+    const std::string what = told.get();
+    EXPECT_NE(what.find("2 and 1: "), std::string::npos) << what;
+    EXPECT_NE(what.find("the link is cut"), std::string::npos) << what;
+    EXPECT_EQ(what.find("it cannot reach this worker") == std::string::npos, outwards) << what;
+    EXPECT_EQ(generations, 1) << "nobody was disturbed";
+    of_newcomer.cut(nullptr);
+    of_one.cut(nullptr);
+    EXPECT_EQ(newcomer.get()->membership().size(), 3);
+    EXPECT_EQ(zero->wait_newer(Generation{1}, soon())->size(), 3);
+    coordinator_.reset();  // before what its events refer to
+  }
 }
 
 TEST_F(Members, AreReportedWhenTheyAreLost) {

@@ -132,6 +132,16 @@ void RunObserver::on_arrival(const cluster::WorkerInfo& elsewhere) {
                   elsewhere.pid, elsewhere.can_lead ? "" : "; it does not see the run's folder"));
 }
 
+void RunObserver::on_unreached(const cluster::WorkerInfo& newcomer,
+                               const cluster::WorkerInfo& other, const std::string& why) {
+  notice(
+      Severity::kWarning,
+      fmt::format("worker {} of {} (pid {}) is not let in yet: it and worker {} of {} ({}) do not "
+                  "reach each other: {}",
+                  newcomer.worker, newcomer.host, newcomer.pid, other.worker, other.host,
+                  other.door, why));
+}
+
 void RunObserver::on_drain(Rank rank, bool stays) {
   notice(Severity::kNote,
          stays ? fmt::format("worker {} was told to go, but too few would be left: all stop with a "

@@ -27,6 +27,8 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_restart(Rank rank, int pid) override;
   void on_listening(const net::Address& address) override;
   void on_scale(std::int32_t from, const cluster::ScaleWish& to) override;
+  void on_unreached(const cluster::WorkerInfo& newcomer, const cluster::WorkerInfo& other,
+                    const std::string& why) override;
   void on_arrival(const cluster::WorkerInfo& elsewhere) override;
   void on_drain(Rank rank, bool stays) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;

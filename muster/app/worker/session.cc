@@ -70,7 +70,8 @@ Result<bool> Session::join(const job::JobSpec& job) {
   MUSTER_ASSIGN(data_network_, net::create_network(*loop_, credentials, options, log_));
   MUSTER_ASSIGN(host_, net::local_host_towards(environment_.coordinator));
   cluster::MemberOptions member{.coordinator = environment_.coordinator,
-                                .info = cluster::describe_this_process(environment_.worker)};
+                                .info = cluster::describe_this_process(environment_.worker),
+                                .host = host_};
   member.info.can_lead = sees_run_;
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
