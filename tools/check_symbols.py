@@ -16,7 +16,8 @@ CHILD = {"muster/base/process.cc": "is the system's Processes",
 
 STACKS = {"muster/base/stacks.cc": "asks each thread by a signal where it stands"}
 
-SEGMENTS = {"muster/comm/backend/native/shared_memory.cc": "is the native engine's seam to the system"}
+SEGMENTS = {"muster/comm/backend/native/shared_memory.cc": "is the native engine's seam to the system",
+            "muster/base/shared_page.cc": "shares memory with another process"}
 PROGRAMS = {"muster/cli/program": "is main()", "muster/app/worker/program": "is main()"}
 
 # Files to which no row applies: a seam over many things at once.
@@ -42,7 +43,7 @@ BANNED = (
      "muster::Files", {"muster/base/files.cc": "is the system's Files", **SEGMENTS, **CHILD,
       "muster/cli/train_command.cc": "asks where it was started"}),
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
-     "the native engine's segment", {"muster/base/files.cc": "maps files for reading", **SEGMENTS}),
+     "the native engine's segment, or SharedPage", {"muster/base/files.cc": "maps files for reading", **SEGMENTS}),
     ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvp|posix_spawnp?|waitpid|waitid|popen)\s*\()"
                   r"|(?<![\w>.:])(std::)?system\s*\(",
      "muster::Processes", CHILD),

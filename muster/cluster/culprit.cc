@@ -31,7 +31,7 @@ bool is_consequence(const Error& error) {
 }
 
 bool ended_badly(const Evidence& worker, std::optional<int> accepted_exit) {
-  if (!worker.end) return false;
+  if (!worker.end || was_excluded(worker)) return false;
   // Killed on its way out, after it had done all it had to.
   if (worker.end->signal) return !(worker.left && worker.end->signal == SIGKILL);
   if (worker.end->exit_status == 0) return worker.joined && !worker.left;
@@ -97,6 +97,11 @@ Rank end_of_chain(Rank accused, const std::vector<Evidence>& workers) {
 
 }  // namespace
 
+bool was_excluded(const Evidence& worker) {
+  if (!worker.joined || !worker.lost || worker.lost->code == ErrorCode::kPeerLost) return false;
+  return worker.end && worker.end->exit_status && worker.lost_at <= worker.end_at;
+}
+
 std::optional<Verdict> judge(const std::vector<Evidence>& workers,
                              std::optional<int> accepted_exit) {
   const auto charges = all_charges(workers, accepted_exit);
@@ -105,6 +110,19 @@ std::optional<Verdict> judge(const std::vector<Evidence>& workers,
   Verdict verdict{worst.rank, worst.reason, worst.strength == Strength::kOwnFault};
   if (worst.strength == Strength::kAccused) verdict.culprit = end_of_chain(worst.rank, workers);
   return verdict;
+}
+
+std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left,
+                        std::int32_t least) {
+  if (!begun) return "the job ends: it had not begun";
+  if (culprit.reported && culprit.joined)
+    return "the job ends: what a worker tells of itself the others would meet as well";
+  if (culprit.end && !culprit.end->signal && culprit.joined)
+    return "the job ends: what makes a worker give up the others would meet as well";
+  return fmt::format(
+      "the job ends: {} worker{} left, {} needed (workers.min_workers), and no new one comes "
+      "(workers.max_restarts)",
+      left, left == 1 ? " is" : "s are", least == 1 ? "1 is" : fmt::format("{} are", least));
 }
 
 }  // namespace muster::cluster

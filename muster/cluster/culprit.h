@@ -27,6 +27,9 @@ struct Evidence {  // about one worker
   TimePoint lost_at{};
 };
 
+// The others went on without it, and it ended when it was told so: its exit status says no more.
+bool was_excluded(const Evidence& worker);
+
 struct Verdict {
   Rank culprit = kNoRank;
   std::string reason;    // "killed by SIGKILL", "reported an error", "was silent for too long"
@@ -39,5 +42,9 @@ struct Verdict {
 // `accepted_exit`: an exit status that is no failure, besides 0 (128 + signal after a stop).
 std::optional<Verdict> judge(const std::vector<Evidence>& workers,
                              std::optional<int> accepted_exit = std::nullopt);
+
+// "the job ends: …", for a person. `begun`: everybody had joined; `left`: workers without the
+// culprit.
+std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least);
 
 }  // namespace muster::cluster

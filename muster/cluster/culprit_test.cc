@@ -45,6 +45,27 @@ TEST(Culprit, IsNobodyWhoIsKilledAfterItHasFinished) {
   EXPECT_TRUE(judge(workers)) << "a crash on the way out is a fault";
 }
 
+// Within a few milliseconds, before anybody has judged it.
+TEST(Culprit, WhoIsLeftOutAndEndsForItIsStillTheOneThatTheOthersCannotReach) {
+  auto workers = healthy(3);
+  lost(workers[1], ErrorCode::kUnavailable, 10);
+  exited(workers[1], 1, 12);
+  const auto verdict = judge(workers);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->culprit, Rank{1});
+  EXPECT_EQ(verdict->reason, "is out of others' reach");
+  EXPECT_FALSE(verdict->certain);
+  EXPECT_TRUE(was_excluded(workers[1]));
+}
+
+TEST(Culprit, AConnectionThatBreaksWithTheEndExcludesNobody) {
+  auto workers = healthy(3);
+  lost(workers[1], ErrorCode::kPeerLost, 10);
+  exited(workers[1], 7, 12);
+  EXPECT_EQ(judge(workers)->reason, "exit status 7");
+  EXPECT_FALSE(was_excluded(workers[1]));
+}
+
 TEST(Culprit, IsNobodyWhileAllIsWell) {
   auto workers = healthy(3);
   EXPECT_FALSE(judge(workers));
@@ -135,6 +156,20 @@ TEST(Culprit, DoesNotDependOnTheOrderOfWorkers) {
   const auto expected = judge(workers)->culprit;
   std::reverse(workers.begin(), workers.end());
   EXPECT_EQ(judge(workers)->culprit, expected);
+}
+
+TEST(WhyItEnds, TellsWhatTheOthersLack) {
+  auto workers = healthy(1);
+  Evidence& culprit = workers[0];
+  died(culprit, SIGKILL, 1);
+  EXPECT_EQ(why_it_ends(culprit, true, 1, 3),
+            "the job ends: 1 worker is left, 3 are needed (workers.min_workers), and no new one "
+            "comes (workers.max_restarts)");
+  EXPECT_EQ(why_it_ends(culprit, false, 1, 3), "the job ends: it had not begun");
+  exited(culprit, 7, 1);
+  EXPECT_NE(why_it_ends(culprit, true, 2, 1).find("give up"), std::string::npos);
+  culprit.reported = Error{ErrorCode::kNumeric, "NaN"};
+  EXPECT_NE(why_it_ends(culprit, true, 2, 1).find("tells of itself"), std::string::npos);
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ std::map<std::string, std::string> to_variables(const WorkerEnvironment& environ
           {"MUSTER_WORLD_SIZE", std::to_string(e.workers)},
           {"MUSTER_LANES", std::to_string(e.lanes)},
           {net::kCredentialsVariable, e.credentials},
+          {"MUSTER_WHEREABOUTS", e.whereabouts},
           {"RANK", std::to_string(e.worker)},
           {"WORLD_SIZE", std::to_string(e.workers)},
           {"LOCAL_RANK", std::to_string(e.local_worker)},
@@ -58,6 +59,7 @@ Result<WorkerEnvironment> read_environment(const VariableLookup& variable) {
   if (!address) return with_context(address.error(), "[cluster/environment] MUSTER_COORDINATOR");
   environment.coordinator = std::move(*address);
   MUSTER_ASSIGN(environment.credentials, need(variable, net::kCredentialsVariable));
+  environment.whereabouts = variable("MUSTER_WHEREABOUTS").value_or("");
   MUSTER_ASSIGN(environment.worker, need_number(variable, "MUSTER_WORKER", 0));
   MUSTER_ASSIGN(environment.workers, need_number(variable, "MUSTER_WORLD_SIZE", 1));
   MUSTER_ASSIGN(environment.lanes, need_number(variable, "MUSTER_LANES", 1));

@@ -21,6 +21,7 @@ struct WorkerEnvironment {
   std::int32_t local_workers = 1;  // LOCAL_WORLD_SIZE
   std::int32_t lanes = 1;          // MUSTER_LANES: threads this worker should compute on
   std::string credentials;         // MUSTER_CREDENTIALS: net::to_text
+  std::string whereabouts = {};    // MUSTER_WHEREABOUTS: their address; empty: nobody reads them
 };
 
 std::map<std::string, std::string> to_variables(const WorkerEnvironment& environment);

@@ -50,9 +50,11 @@ struct JobFailure {
   int pid = 0;
   std::string reason;                   // "killed by SIGKILL", "exit status 3", "silent for 10.0 s"
   Error error;                          // what it reported itself, or what is known of it
-  Progress progress;                    // what it was doing last
+  Progress progress;                    // where it was
   std::vector<std::string> last_lines;  // of its output, at most 20
   std::string log;                      // path of its log; empty: none
+  bool last_heard = false;  // `progress` is of its last heartbeat: nobody saw where it ended
+  std::string action = {};  // what became of the job, and why; empty where it goes on
 };
 // Several lines for a person.
 std::string describe(const JobFailure& failure);

@@ -74,11 +74,14 @@ TEST(JobFailure, IsDescribedForAPerson) {
                            {ErrorCode::kPeerLost, "rank 2 is gone", Rank{2}},
                            {Step{9}, "backward", "all_reduce gradients/3"},
                            {"last words"},
-                           "/run/logs/rank-2.log"};
+                           "/run/logs/rank-2.log",
+                           /*last_heard=*/true,
+                           "the job ends: 1 worker is left"};
   EXPECT_EQ(describe(failure),
             "rank 2 on node-b (pid 4711): killed by SIGKILL\n"
             "  rank 2 is gone\n"
             "  it was last heard of at step 9, backward, in all_reduce gradients/3\n"
+            "  the job ends: 1 worker is left\n"
             "  its last lines:\n"
             "    last words\n"
             "  its log: /run/logs/rank-2.log");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/units.h"
+#include "muster/cluster/memory_kills.h"
 
 namespace muster::cluster {
 namespace {
@@ -21,13 +22,15 @@ constexpr Duration kDumps = std::chrono::seconds(3);
 }  // namespace
 
 LocalJob::LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver& observer,
-                   Logger log, std::function<void()> on_over)
+                   Files& files, Logger log, std::function<void()> on_over)
     : loop_(loop),
       spec_(spec),
       observer_(observer),
+      files_(files),
       log_(std::move(log)),
       on_over_(std::move(on_over)),
-      restarts_left_(spec.max_restarts) {}
+      restarts_left_(spec.max_restarts),
+      memory_kills_(memory_kills(files)) {}
 
 WorkerProcess* LocalJob::find(std::int32_t worker) const {
   const auto found = workers_.find(worker);
@@ -113,6 +116,7 @@ void LocalJob::welcome(const WorkerInfo& info) {
     observer_.on_arrival(info);
   }
   worker->here = true;
+  worker->host = info.host;
 }
 
 void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers,
@@ -175,7 +179,11 @@ void LocalJob::conclude() {
   state_ = State::kEnding;
   verdict_error_ = culprit != nullptr ? error_of(*culprit)
                                       : Error{ErrorCode::kInternal, verdict_->reason, kNoRank};
-  if (culprit != nullptr) verdict_progress_ = culprit->progress;
+  if (culprit != nullptr) {
+    verdict_progress_ = culprit->where();
+    verdict_action_ =
+        why_it_ends(culprit->evidence, published_, left_without(*culprit), spec_.min_workers);
+  }
   end_all(*verdict_error_);
 }
 
@@ -183,7 +191,8 @@ void LocalJob::conclude() {
 // unreadable data, a full disk) would meet them as well.
 bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
   const Evidence& evidence = culprit.evidence;
-  const bool died = evidence.end ? evidence.end->signal.has_value() : evidence.lost.has_value();
+  const bool died = evidence.end && !was_excluded(evidence) ? evidence.end->signal.has_value()
+                                                            : evidence.lost.has_value();
   // One that never got in has taken nothing with it, whatever went wrong.
   const bool harmless = (died && !evidence.reported) || !evidence.joined;
   const std::int32_t left = left_without(culprit);
@@ -230,12 +239,14 @@ void LocalJob::give_up_waiting() {
                        "(workers.join_timeout); go on with --resume",
                        spec_.min_workers, format_duration(spec_.join_timeout)),
            *last_loss_);
+  verdict_action_ = "the job ends";
   end_all(*verdict_error_);
 }
 
 void LocalJob::write_off(WorkerProcess& culprit) {
   verdict_error_ = error_of(culprit);
-  verdict_progress_ = culprit.progress;
+  verdict_progress_ = culprit.where();
+  verdict_action_.clear();
   const JobFailure loss = failure_of(culprit);
   culprit.written_off = true;
   culprit.kill();  // one that only hangs must not come back
@@ -387,9 +398,10 @@ void LocalJob::finish() {
 }
 
 std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
-  const bool ended_itself = culprit.evidence.end && !culprit.killed_by_us;
+  const bool ended_itself =
+      culprit.evidence.end && !culprit.killed_by_us && !was_excluded(culprit.evidence);
   if (!ended_itself || culprit.evidence.end->exit_status == 0) return verdict_->reason;
-  return describe(*culprit.evidence.end);
+  return describe(*culprit.evidence.end, memory_kills(files_) - memory_kills_);
 }
 
 JobEnd LocalJob::result() const {
@@ -402,17 +414,29 @@ JobEnd LocalJob::result() const {
     end.peak_memory = std::max(end.peak_memory, worker->evidence.end->peak_memory);
   }
   if (!verdict_) return end;
-  const WorkerProcess* culprit = find(to_int(verdict_->culprit));
-  end.failure = culprit != nullptr
-                    ? failure_of(*culprit)
-                    : JobFailure{verdict_->culprit, {}, 0, verdict_->reason, *verdict_error_,
-                                 verdict_progress_, {}, {}};
+  if (const WorkerProcess* culprit = find(to_int(verdict_->culprit))) {
+    end.failure = failure_of(*culprit);
+  } else {
+    end.failure = JobFailure{};
+    end.failure->rank = verdict_->culprit;
+    end.failure->reason = verdict_->reason;
+    end.failure->error = *verdict_error_;
+    end.failure->progress = verdict_progress_;
+  }
   return end;
 }
 
 JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
-  return {culprit.evidence.rank, culprit.host,      culprit.pid(),        reason_of(culprit),
-          *verdict_error_,       verdict_progress_, culprit.last_lines(), culprit.log_path()};
+  return {.rank = culprit.evidence.rank,
+          .host = culprit.host,
+          .pid = culprit.pid(),
+          .reason = reason_of(culprit),
+          .error = *verdict_error_,
+          .progress = verdict_progress_,
+          .last_lines = culprit.last_lines(),
+          .log = culprit.log_path(),
+          .last_heard = !culprit.is_witnessed(),
+          .action = verdict_action_};
 }
 
 // ---- where everybody is
@@ -449,7 +473,7 @@ void LocalJob::tell_dumps() {
     states.push_back({.worker = worker->evidence.rank,
                       .host = worker->host,
                       .pid = worker->pid(),
-                      .progress = worker->progress,
+                      .progress = worker->where(),
                       .process = processes_[number],
                       .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second)});
   }

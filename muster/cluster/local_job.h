@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "muster/base/files.h"
 #include "muster/cluster/coordinator.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/worker_process.h"
@@ -16,8 +17,8 @@ namespace muster::cluster {
 
 class LocalJob {
  public:
-  LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver& observer, Logger log,
-           std::function<void()> on_over);
+  LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver& observer, Files& files,
+           Logger log, std::function<void()> on_over);
 
   using Spawn =
       std::function<Result<std::unique_ptr<WorkerProcess>>(std::int32_t worker, bool joins)>;
@@ -65,6 +66,7 @@ class LocalJob {
   net::SystemLoop& loop_;
   const LaunchSpec& spec_;
   LaunchObserver& observer_;
+  Files& files_;
   Logger log_;
   std::function<void()> on_over_;
   Coordinator* coordinator_ = nullptr;
@@ -72,6 +74,7 @@ class LocalJob {
   std::vector<std::unique_ptr<WorkerProcess>> replaced_;
   Spawn spawn_;
   std::int32_t restarts_left_;
+  const std::uint64_t memory_kills_;  // before the job
   State state_ = State::kRunning;
   bool published_ = false;
   std::optional<int> signal_;
@@ -79,6 +82,7 @@ class LocalJob {
   std::optional<Verdict> verdict_;
   std::optional<Error> verdict_error_;
   Progress verdict_progress_;
+  std::string verdict_action_;
   net::Registration settle_timer_;
   net::Registration kill_timer_;
   net::Registration waiting_timer_;  // for more workers

@@ -8,6 +8,7 @@
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/local_job.h"
+#include "muster/cluster/whereabouts.h"
 #include "muster/net/network.h"
 
 namespace muster::cluster {
@@ -84,7 +85,7 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   MUSTER_ASSIGN(const auto network, net::create_network(*loop, credentials, {}, log_));
 
   std::promise<void> over;
-  LocalJob job(*loop, spec, observer, log_, [&over] { over.set_value(); });
+  LocalJob job(*loop, spec, observer, files_, log_, [&over] { over.set_value(); });
   const net::Address address = spec.listen.value_or(net::Address{"127.0.0.1", 0});
   MUSTER_ASSIGN(auto coordinator, create_coordinator(*network, address, coordinator_options(spec),
                                                      job.coordinator_events(), log_));
@@ -131,10 +132,15 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
   const auto cores = spec.cores.empty() ? available_cores() : spec.cores;
   const std::int32_t own = own_workers(spec);
   const auto share = share_cores(cores, own)[static_cast<std::size_t>(worker)];
-  const WorkerEnvironment environment{coordinator,  worker,
-                                      spec.workers, worker,
-                                      spec.workers, static_cast<std::int32_t>(share.size()),
-                                      credentials};
+  MUSTER_ASSIGN(auto whereabouts, Whereabouts::create());
+  const WorkerEnvironment environment{.coordinator = coordinator,
+                                      .worker = worker,
+                                      .workers = spec.workers,
+                                      .local_worker = worker,
+                                      .local_workers = spec.workers,
+                                      .lanes = static_cast<std::int32_t>(share.size()),
+                                      .credentials = credentials,
+                                      .whereabouts = whereabouts->address()};
   ProcessSpec process{spec.command, to_variables(environment), {}, {}};
   process.environment.insert(spec.environment.begin(), spec.environment.end());
   if (joins && !spec.join_flag.empty()) process.command.push_back(spec.join_flag);
@@ -146,8 +152,10 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
     MUSTER_ASSIGN(log, files_.open(path, Files::Open::kAppend));
   }
   MUSTER_ASSIGN(auto started, processes_.spawn(process));
-  return std::make_unique<WorkerProcess>(Rank{worker}, std::move(started), std::move(log),
-                                         path.string(), log_);
+  auto process_seen = std::make_unique<WorkerProcess>(Rank{worker}, std::move(started),
+                                                      std::move(log), path.string(), log_);
+  process_seen->read_from(std::move(whereabouts));
+  return process_seen;
 }
 
 }  // namespace
@@ -164,13 +172,10 @@ std::string describe(const JobFailure& failure) {
   // Where the launcher had to guess, the error only repeats the reason.
   const std::string& message = failure.error.message;
   if (!message.empty() && !message.ends_with(failure.reason)) text += "\n  " + message;
-  const auto& progress = failure.progress;
-  // Only who tells of its own failure also tells where it was; else a heartbeat did, before.
-  const bool by_itself = failure.error.code != ErrorCode::kPeerLost;
-  if (!progress.phase.empty() || !progress.operation.empty())
-    text += fmt::format("\n  it was {}at step {}, {}{}{}", by_itself ? "" : "last heard of ",
-                        to_int(progress.step), progress.phase,
-                        progress.operation.empty() ? "" : ", in ", progress.operation);
+  if (!failure.progress.phase.empty() || !failure.progress.operation.empty())
+    text += fmt::format("\n  it was {}{}", failure.last_heard ? "last heard of " : "",
+                        describe(failure.progress));
+  if (!failure.action.empty()) text += "\n  " + failure.action;
   auto lines = failure.last_lines;
   if (!message.empty())
     std::erase_if(lines, [&](const std::string& line) {

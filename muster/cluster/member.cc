@@ -109,15 +109,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (connection_) send_message(*connection_, message, sender_of(membership_now()));
   }
 
-  void set_progress(Progress progress) {
-    const std::lock_guard lock(mutex_);
-    progress_ = std::move(progress);
-  }
-
-  Progress progress_now() {
-    const std::lock_guard lock(mutex_);
-    return progress_;
-  }
+  Progress progress_now() const { return options_.where ? options_.where() : Progress{}; }
 
   // Hands `message` over and waits until it is with the operating system.
   void send_last(const Message& message, Deadline deadline) {
@@ -300,7 +292,6 @@ class Session : public std::enable_shared_from_this<Session> {
   std::condition_variable changed_;
   Membership membership_;
   std::string unreached_;  // why it is not let in
-  Progress progress_;
   std::function<void(bool)> on_dump_;
   std::function<void(const Membership&)> on_generation_;
   std::optional<Error> lost_error_;
@@ -323,7 +314,6 @@ class NetworkMember : public Member {
   void on_generation(std::function<void(const Membership&)> then) override {
     session_->on_generation(std::move(then));
   }
-  void progress(Progress progress) override { session_->set_progress(std::move(progress)); }
   void report(Bytes content) override { session_->send(Report{std::move(content)}); }
   std::optional<StopReason> stop_requested() const noexcept override {
     return session_->stop_requested();

@@ -20,8 +20,10 @@ namespace muster::cluster {
 struct MemberOptions {
   net::Address coordinator;
   WorkerInfo info;
-  std::string host;  // this host's address as other workers reach it; empty: none try (door.h)
+  std::string host = {};  // this host's address as other workers reach it; empty: none try (door.h)
   Duration heartbeat_interval = std::chrono::milliseconds(200);
+  // Where the worker is, told with every heartbeat and with its failure. Called on any thread.
+  std::function<Progress()> where = {};
 };
 
 // One generation as agreed: who I am in it, and who the others are.
@@ -49,8 +51,6 @@ class Member {
   // once, also to whoever waits.
   virtual std::shared_ptr<KvStore> store(Generation generation) = 0;
 
-  // The latest progress; sent with the next heartbeat, which a timer sends by itself.
-  virtual void progress(Progress progress) = 0;
   virtual void report(Bytes content) = 0;
 
   virtual std::optional<StopReason> stop_requested() const noexcept = 0;

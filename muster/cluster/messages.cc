@@ -308,6 +308,12 @@ Result<Message> read_row(std::string_view kind, const Json& body, std::index_seq
 
 }  // namespace
 
+std::string describe(const Progress& progress) {
+  return fmt::format("at step {}{}{}{}{}", to_int(progress.step),
+                     progress.phase.empty() ? "" : ", ", progress.phase,
+                     progress.operation.empty() ? "" : ", in ", progress.operation);
+}
+
 std::string_view name(const Message& message) noexcept {
   return std::visit([]<class M>(const M&) { return Row<M>::kName; }, message);
 }

@@ -37,13 +37,15 @@ struct MemberInfo {
   friend bool operator==(const MemberInfo&, const MemberInfo&) = default;
 };
 
-// What a worker is doing; says at a failure where it was.
+// Where a worker is; said at a failure. See Whereabouts.
 struct Progress {
   Step step{0};
-  std::string phase;      // "forward", "update", …
-  std::string operation;  // "all_reduce gradients/3"
+  std::string phase;      // "waiting for data", "updating", …
+  std::string operation;  // "backward of slice 3", "all_reduce sum F32 [8] (gradients/3)"
   friend bool operator==(const Progress&, const Progress&) = default;
 };
+// "at step 31, computing and reducing gradients, in backward of slice 3"
+std::string describe(const Progress& progress);
 
 enum class StopReason : std::uint8_t { kCheckpointAndExit, kAtOnce };
 

@@ -69,6 +69,11 @@ void WorkerProcess::on_line(bool is_error, std::string_view line) {
   events_.on_line(is_error, line);
 }
 
+Progress WorkerProcess::where() const {
+  if (evidence.reported || !whereabouts_) return progress;
+  return whereabouts_->read();
+}
+
 void WorkerProcess::ask_to_leave() { send(SIGTERM); }
 
 void WorkerProcess::kill() {

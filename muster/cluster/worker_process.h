@@ -11,6 +11,7 @@
 #include "muster/cluster/culprit.h"
 #include "muster/cluster/line_collector.h"
 #include "muster/cluster/messages.h"
+#include "muster/cluster/whereabouts.h"
 #include "muster/net/loop.h"
 
 namespace muster::cluster {
@@ -41,8 +42,16 @@ class WorkerProcess {
   std::vector<std::string> last_lines() const { return last_lines_.take(); }
   const std::string& log_path() const noexcept { return log_path_; }
 
+  // Where it is, or was when it ended: as it told with its failure, as it has written down, or as
+  // its last heartbeat said.
+  void read_from(std::unique_ptr<Whereabouts> whereabouts) {
+    whereabouts_ = std::move(whereabouts);
+  }
+  Progress where() const;
+  bool is_witnessed() const noexcept { return evidence.reported || whereabouts_; }
+
   Evidence evidence;
-  Progress progress;
+  Progress progress;  // of the last heartbeat, or told with its failure
   std::string host;
   bool here = false;  // has joined, though perhaps not everybody has
   bool killed_by_us = false;
@@ -64,6 +73,7 @@ class WorkerProcess {
   bool gone_ = false;
   std::unique_ptr<WritableFile> log_;
   std::string log_path_;
+  std::unique_ptr<Whereabouts> whereabouts_;
   Logger logger_;
   Events events_;
   LastLines last_lines_;

@@ -286,6 +286,52 @@ TEST(DataParallel, ANanIsNamedAndNothingIsUpdated) {
   EXPECT_EQ(hash_of(*strategy), before);
 }
 
+// What three ranks say of a step in which those of `poisoned` have samples that are not numbers.
+std::vector<Error> errors_with(const std::vector<std::int32_t>& poisoned) {
+  const auto communicators = comm::create_loopback(3);
+  const comm::LeafOwners owners = comm::even_owners(kSlices, 3);
+  std::vector<Error> errors(3);
+  std::vector<std::jthread> ranks;
+  for (std::int32_t rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const auto own = communicators[static_cast<std::size_t>(rank)];
+      auto strategy = make_strategy(kMlp, own, {.elastic = true}, owners);
+      Batch batch(16, slices_of(owners, Rank{rank}), 1);
+      if (std::ranges::count(poisoned, rank) > 0)
+        batch.tensors[0].fill_(std::numeric_limits<float>::quiet_NaN());
+      const auto report = strategy->step({.batch = batch.step,
+                                          .step = Step{7},
+                                          .learning_rate = 0.25,
+                                          .flags = {},
+                                          .before_update = {}});
+      if (!report) errors[static_cast<std::size_t>(rank)] = report.error();
+    });
+  }
+  ranks.clear();
+  return errors;
+}
+
+TEST(DataParallel, ANanIsLaidToTheRankThatItComesFrom) {
+  for (std::int32_t source = 0; source < 3; ++source) {
+    const auto errors = errors_with({source});
+    for (std::int32_t rank = 0; rank < 3; ++rank) {
+      const Error& error = errors[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(error.code, ErrorCode::kNumeric) << error.message;
+      EXPECT_EQ(error.peer, rank == source ? kNoRank : Rank{source}) << error.message;
+      const std::string told = rank == source ? "this worker's part of the sum is not finite"
+                                              : fmt::format("it comes from rank {}", source);
+      EXPECT_THAT(error.message, ::testing::HasSubstr(told));
+    }
+  }
+}
+
+TEST(DataParallel, ANanOfAllIsLaidToNobody) {
+  for (const Error& error : errors_with({0, 1, 2})) {
+    EXPECT_EQ(error.peer, kNoRank);
+    EXPECT_THAT(error.message, ::testing::HasSubstr("it is so on every worker"));
+  }
+}
+
 // Slices dealt in an odd way; one rank computes none and only follows.
 TEST_P(SameBits, HoweverSlicesAreDealt) {
   SliceOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "muster/base/check.h"
@@ -109,6 +110,12 @@ std::span<float> GradientExchange::rows(std::int32_t bucket) const {
 void GradientExchange::keep(std::int32_t bucket) {
   const std::span<const float> own = rows(bucket);
   kept_.buckets[static_cast<std::size_t>(bucket)].assign(own.begin(), own.end());
+}
+
+bool GradientExchange::kept_is_finite() const {
+  return std::ranges::all_of(kept_.buckets, [](const std::vector<float>& bucket) {
+    return std::ranges::all_of(bucket, [](float value) { return std::isfinite(value); });
+  });
 }
 
 void GradientExchange::bucket_ready(std::int32_t bucket) {

@@ -52,6 +52,8 @@ class GradientExchange final : public GradientSink {
 
   // With options.keeps, after finish() in success or failure: the worker's own sums.
   KeptSums take_kept() { return std::move(kept_); }
+  bool keeps() const noexcept { return options_.keeps; }
+  bool kept_is_finite() const;  // what this worker has put into the sums
   // After begin(): takes over what an attempt before had summed; those units are not added again.
   void seed(const KeptSums& kept);
 

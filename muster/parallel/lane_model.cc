@@ -60,10 +60,12 @@ models::LossSum LaneModel::forward(const Examples& examples, const LanePass& pas
 LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
                                 std::span<const float> notes, const Clock& clock) {
   const TimePoint begin = clock.now();
+  watch_("forward", pass.unit);
   std::vector<at::Tensor> statistics;
   const models::LossSum loss = forward(examples, pass, statistics);
   add_extras(loss, statistics, pass, notes);
   const TimePoint middle = clock.now();
+  watch_("backward", pass.unit);
   current_ = &pass;
   std::fill(delivered_.begin(), delivered_.end(), false);
   // A loss that no trained parameter takes part in has nothing to go back to.
@@ -71,6 +73,7 @@ LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
     loss.sum.backward(at::scalar_tensor(pass.weight * pass.loss_scale, loss.sum.options()));
   add_missing(pass);
   current_ = nullptr;
+  watch_("", pass.unit);
   return {middle - begin, clock.now() - middle};
 }
 

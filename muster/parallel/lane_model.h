@@ -3,8 +3,10 @@
 // every gradient on the moment autograd has it, in the middle of backward.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "muster/models/model.h"
@@ -34,6 +36,10 @@ class LaneModel {
   // (see `extras`), slot 1 + i for parameter `parameters - 1 - i`: the order in which backward
   // finishes them.
   void use(GradientSink& sink) noexcept { sink_ = &sink; }
+
+  // Told of every pass before it begins ("forward", "backward") and, with nothing, once it is over.
+  using Watch = std::function<void(std::string_view pass, std::int32_t unit)>;
+  void watch(Watch watch) { watch_ = std::move(watch); }
 
   models::Model& model() noexcept { return *model_; }
 
@@ -66,6 +72,7 @@ class LaneModel {
   std::unique_ptr<models::Model> model_;
   const models::Compute compute_;
   GradientSink* sink_ = nullptr;
+  Watch watch_ = [](std::string_view, std::int32_t) {};
   std::vector<float> extras_;
   std::vector<bool> delivered_;  // by parameter, in this pass
   std::vector<float> zeros_;     // as long as the longest slot

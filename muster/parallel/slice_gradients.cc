@@ -1,5 +1,7 @@
 #include "muster/parallel/slice_gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -29,6 +31,16 @@ SliceGradients::SliceGradients(std::unique_ptr<models::Model> model, SliceOption
   }
   for (const models::Parameter& parameter : model->parameters()) names_.push_back(parameter.name);
   lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model), options_.compute));
+  for (std::int32_t lane = 0; lane < pool_.size(); ++lane) watch(lane);
+}
+
+// In fast mode a lane's only unit is all that it computes.
+void SliceGradients::watch(std::int32_t lane) {
+  lanes_[static_cast<std::size_t>(lane)]->watch(
+      [this, lane](std::string_view pass, std::int32_t unit) {
+        if (pass.empty() || !options_.ordered) return options_.computing(lane, pass);
+        options_.computing(lane, fmt::format("{} of slice {}", pass, unit));
+      });
 }
 
 std::int32_t SliceGradients::slot_of(std::size_t parameter) const noexcept {
@@ -209,7 +221,41 @@ Status SliceGradients::compute(const StepInput& input, StepReport& report) {
 Result<std::optional<double>> SliceGradients::check_and_clip(const StepInput& input,
                                                              std::span<const double> squares,
                                                              StepReport& report) const {
-  return parallel::check_and_clip(input, names_, squares, options_.max_grad_norm, report);
+  auto divisor = parallel::check_and_clip(input, names_, squares, options_.max_grad_norm, report);
+  if (!divisor) return with_source(std::move(divisor).error());
+  return divisor;
+}
+
+// All ranks have the same sums, so all of them ask whose part of it was not finite.
+Error SliceGradients::with_source(Error not_finite) const {
+  const comm::Group& group = communicator_->group();
+  if (!exchange_->keeps()) return not_finite;
+  std::int32_t mine = exchange_->kept_is_finite() ? 0 : 1;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(group.size));
+  comm::OpOptions op = options_.op;
+  op.label = "whose gradients are not finite";
+  const Status asked = communicator_
+                           ->submit(comm::AllGather{.output = view_of(std::span(all)),
+                                                    .input = view_of(std::span(&mine, 1))},
+                                    op)
+                           .wait();
+  if (!asked) return not_finite;  // it says enough by itself
+  const auto count = std::ranges::count(all, 1);
+  if (count == 0 || count == group.size) {
+    not_finite.message += count == 0 ? "; every worker's own part is finite: their sum overflows"
+                                     : "; it is so on every worker";
+    return not_finite;
+  }
+  if (mine == 1) {
+    not_finite.message += fmt::format(
+        "; this worker's part of the sum is not finite by itself, and {} of {} are: look at its "
+        "samples, its memory and its processor",
+        group.size - count, group.size);
+  } else {
+    not_finite.peer = Rank{static_cast<std::int32_t>(std::ranges::find(all, 1) - all.begin())};
+    not_finite.message += fmt::format("; it comes from rank {}", to_int(not_finite.peer));
+  }
+  return not_finite;
 }
 
 std::vector<at::Tensor> SliceGradients::summed_statistics() const {
@@ -235,6 +281,7 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
     for (std::size_t s = 0; (s = next++) < batch.slices.size();) {
       const data::SliceBatch& slice = batch.slices[s];
       if (slice.samples == 0) continue;
+      options_.computing(lane, fmt::format("evaluation of slice {}", to_int(slice.slice)));
       const Examples examples = examples_of(slice);
       models::PassContext context{.training = false,
                                   .random = RandomStream(options_.seed, "none"),
@@ -246,6 +293,7 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
       totals.correct += loss.correct.item<double>();
       totals.targets += static_cast<double>(loss.targets);
     }
+    options_.computing(lane, "");
     return ok();
   });
 }

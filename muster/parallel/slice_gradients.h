@@ -8,10 +8,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -39,6 +41,10 @@ struct SliceOptions {
   comm::OpOptions op = {};
   bool elastic = false;  // keep the sums of a step until it is committed; ordered mode only
   bool backup = false;   // who waits computes slices for others; ordered mode only
+  // What a lane computes from here on, "backward of slice 3"; empty: nothing. Each lane calls it on
+  // its own thread.
+  std::function<void(std::int32_t lane, std::string_view pass)> computing = [](std::int32_t,
+                                                                               std::string_view) {};
 };
 
 class SliceGradients {
@@ -94,6 +100,8 @@ class SliceGradients {
   bool keeps_in(const comm::Group& group) const noexcept {
     return options_.ordered && options_.elastic && group.size > 1;
   }
+  void watch(std::int32_t lane);
+  Error with_source(Error not_finite) const;
   void keep(Step step);
   Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
                   StepTimes& times);

@@ -98,6 +98,16 @@ TEST(SilentCorruption, TheFirstRankSaysWhoItWas) {
   EXPECT_NE(ends.at(0).told.find("all go back to step 5"), std::string::npos);
 }
 
+// Who is first after it tells what the faulty one did not take part in.
+TEST(SilentCorruption, OfTheFirstRankIsToldByTheNext) {
+  Town town(3);
+  const auto ends = train(town, 3, {.flips = {{0, 7, 0}}});
+  EXPECT_NE(ends.at(0).told.find("worker 0 (a thread) held other weights"), std::string::npos)
+      << ends.at(0).told;
+  EXPECT_NE(ends.at(1).told.find("all go back to step 5"), std::string::npos) << ends.at(1).told;
+  EXPECT_EQ(ends.at(2).told.find("all go back"), std::string::npos) << ends.at(2).told;
+}
+
 // Two of two at once: nobody was right, so nobody is left out, and yet it is undone.
 TEST(SilentCorruption, OfAllAtOnceIsUndone) {
   const std::string expected = undisturbed();

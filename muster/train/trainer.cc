@@ -133,12 +133,13 @@ Status Trainer::one_step() {
                                              .before_update =
                                                  [&] {
                                                    guard_.before_update();
+                                                   parts_.now_doing(step, "updating");
                                                    return let_readers_finish();
                                                  },
                                              .patience = backup ? patience() : Duration{},
                                              .load_slice = backup,
                                              .loss_scale = loss_scale,
-                                              .check_sums = check_sums});
+                                             .check_sums = check_sums});
   if (!stepped) return takes_again() ? take_again() : Status(stepped.error());
   const parallel::StepReport& report = *stepped;
   progress_.committed = step;

@@ -139,7 +139,7 @@ class Trainer {
   Status verify_entry(const Course& course);
   Status settle_dispute(const std::vector<ReplicaReport>& reports);
   Error disagree(std::string_view since) const;
-  Status roll_back();
+  Status roll_back(bool first_goes);
   Status name_the_wrong();
   Status compare_gradients(Step step, std::uint64_t checksum);
   bool takes_again() noexcept;
@@ -185,6 +185,7 @@ class Trainer {
   TimePoint paces_due_{};                          // by the first rank's clock
   ReplicaGuard guard_;
   GradientDispute gradients_;
+  std::optional<observe::Notice> owed_;  // whoever is first in the next generation tells it
   std::unique_ptr<data::BatchStream> stream_;
   bool finishing_ = false;                 // the stream holds what a failed step lacks
   bool whole_ = true;                      // false: the state is torn

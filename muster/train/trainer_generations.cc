@@ -194,6 +194,8 @@ void Trainer::take_roles(bool copied) {
   if (took_over) saved_.reset();
   if (took_over || (is_first() && copied))
     for (const observe::Record& row : position_.rows) parts_.hub.publish(row);
+  if (owed_ && is_first()) parts_.hub.publish(*owed_);
+  owed_.reset();
   was_first_ = is_first();
 }
 

@@ -144,14 +144,15 @@ Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
   } else {
     guard_.dispute(step);
   }
-  if (!goes) MUSTER_TRY(roll_back());
+  const bool first_goes = odd && std::ranges::count(*odd, Rank{0}) > 0;
+  if (!goes) MUSTER_TRY(roll_back(first_goes));
   // Whoever goes ends the generation by it; before that all must know that they have to go back.
   MUSTER_TRY(meet(op_for("going back")));
   if (goes) go(what);
   return ok();
 }
 
-Status Trainer::roll_back() {
+Status Trainer::roll_back(bool first_goes) {
   const Step from = progress_.committed;
   parts_.checkpoints.wait_until_copied();
   const Progress& then = guard_.go_back();
@@ -162,14 +163,14 @@ Status Trainer::roll_back() {
   ++position_.rollbacks;
   position_.settled = true;
   position_.flags = {};
-  if (is_first()) {
-    parts_.hub.publish(observe::Notice{
-        .severity = observe::Severity::kWarning,
-        .text = fmt::format("the workers' weights differ after step {}: all go back to step {}, "
-                            "where they were the same{}",
-                            to_int(from), to_int(then.committed),
-                            from == guard_.disputed() ? ", to see who is wrong" : "")});
-  }
+  const observe::Notice notice{
+      .severity = observe::Severity::kWarning,
+      .text = fmt::format("the workers' weights differ after step {}: all go back to step {}, "
+                          "where they were the same{}",
+                          to_int(from), to_int(then.committed),
+                          from == guard_.disputed() ? ", to see who is wrong" : "")};
+  if (is_first()) parts_.hub.publish(notice);
+  if (first_goes) owed_ = notice;  // it does not go back itself
   return open_stream();
 }
 

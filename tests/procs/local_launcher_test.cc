@@ -127,6 +127,68 @@ TEST_F(LocalLauncher, AKilledWorkerIsNamed) {
   EXPECT_EQ(failure.pid, watcher_.welcome.members[1].info.pid);
   EXPECT_EQ(failure.host, watcher_.welcome.members[1].info.host);
   EXPECT_EQ(failure.reason, "killed by SIGKILL");
+  EXPECT_EQ(failure.progress, (Progress{Step{17}, "update", "clip gradients"}));
+  EXPECT_FALSE(failure.last_heard) << "it has left its whereabouts";
+  EXPECT_THAT(failure.action, HasSubstr("2 workers are left, 3 are needed"));
+}
+
+// The system's files, but for its counter of kills.
+class Counting final : public Files {
+ public:
+  Result<std::string> read(const Path& path) override {
+    if (path != "/proc/vmstat") return system_files().read(path);
+    return fmt::format("nr_free_pages 12\noom_kill_disable 9\noom_kill {}\nswap_ra 1\n", kills);
+  }
+  Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) override {
+    return system_files().open(path, how);
+  }
+  Result<std::unique_ptr<MappedFile>> map(const Path& path) override {
+    return system_files().map(path);
+  }
+  Result<std::string> read_up_to(const Path& path, std::size_t most) override {
+    return system_files().read_up_to(path, most);
+  }
+  Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
+                              std::span<std::byte> into) override {
+    return system_files().read_at(path, offset, into);
+  }
+  Result<std::vector<std::string>> list(const Path& of) override { return system_files().list(of); }
+  Status create_folders(const Path& folder) override {
+    return system_files().create_folders(folder);
+  }
+  Status rename(const Path& from, const Path& to) override {
+    return system_files().rename(from, to);
+  }
+  Status link(const Path& target, const Path& at) override {
+    return system_files().link(target, at);
+  }
+  Status remove_all(const Path& path) override { return system_files().remove_all(path); }
+  Status sync_folder(const Path& folder) override { return system_files().sync_folder(folder); }
+  Result<std::uint64_t> size(const Path& path) override { return system_files().size(path); }
+  bool exists(const Path& path) override { return system_files().exists(path); }
+  Result<std::unique_ptr<FileLock>> lock(const Path& path) override {
+    return system_files().lock(path);
+  }
+
+  std::atomic<int> kills{3};
+};
+
+TEST_F(LocalLauncher, AKillForLackOfMemoryIsCalledSo) {
+  Counting files;
+  spec_.command = {MUSTER_PROCS_WORKER, "wait", "0"};
+  for (const bool lacks : {true, false}) {
+    watcher_.then = [&](Watcher& w) {
+      if (lacks) ++files.kills;
+      ::kill(w.welcome.members[1].info.pid, SIGKILL);
+    };
+    const auto end = create_local_launcher(system_processes(), files, create_null_logger())
+                         ->run(spec_, watcher_);
+    ASSERT_TRUE(end && end->failure);
+    EXPECT_EQ(end->failure->reason,
+              lacks ? "killed by SIGKILL, as the system does for lack of memory: it has killed 1 "
+                      "process for it since the job began"
+                    : "killed by SIGKILL");
+  }
 }
 
 TEST_F(LocalLauncher, HoweverAWorkerEndsItIsNamedWithTheReason) {
@@ -163,6 +225,7 @@ TEST_F(LocalLauncher, AReportedErrorIsTheReason) {
   EXPECT_THAT(failure.error.message, HasSubstr("step 17"));
   EXPECT_EQ(failure.progress.step, Step{17});
   EXPECT_EQ(failure.progress.operation, "clip gradients");
+  EXPECT_THAT(failure.action, HasSubstr("the others would meet as well"));
 }
 
 TEST_F(LocalLauncher, WhoOnlyLostAPeerIsNotTheCulprit) {

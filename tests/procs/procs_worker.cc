@@ -16,6 +16,7 @@
 
 #include "muster/cluster/environment.h"
 #include "muster/cluster/member.h"
+#include "muster/cluster/whereabouts.h"
 #include "muster/net/network.h"
 
 namespace {
@@ -80,7 +81,6 @@ int print(Worker& worker) {
 }
 
 int numeric(Worker& worker) {
-  worker.member.progress({Step{17}, "update", "clip gradients"});
   worker.member.fail(fail(ErrorCode::kNumeric, "[train/step] the loss is NaN at step 17"),
                      after(seconds(5)));
   return 4;
@@ -161,9 +161,14 @@ int main(int argc, char** argv) {
   const auto loop = net::create_loop("worker", log);
   const auto credentials = net::credentials_from_text(environment->credentials).value();
   const auto network = net::create_network(*loop, credentials, {}, log).value();
-  auto member = cluster::join(
-      *network, {environment->coordinator, cluster::describe_this_process(environment->worker)},
-      after(seconds(30)), log);
+  const auto where = cluster::Whereabouts::open(environment->whereabouts).value();
+  where->doing(Step{17}, "update");
+  where->waiting_in("clip gradients");
+  auto member = cluster::join(*network,
+                              {.coordinator = environment->coordinator,
+                               .info = cluster::describe_this_process(environment->worker),
+                               .where = [&] { return where->read(); }},
+                              after(seconds(30)), log);
   if (!member) {
     std::cerr << member.error().message << std::endl;
     return 1;

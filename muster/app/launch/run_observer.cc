@@ -33,6 +33,12 @@ std::string_view signal_name(int signal) {
   }
 }
 
+// As everybody's own messages have it: Trainer::tell_of_worker().
+std::string place_of(const cluster::JobFailure& loss) {
+  if (loss.pid <= 0) return "";
+  return fmt::format(" (pid {}{})", loss.pid, loss.host.empty() ? "" : " on " + loss.host);
+}
+
 }  // namespace
 
 RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOptions& console,
@@ -104,10 +110,9 @@ void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left, st
                                wanted == 1 ? "has" : "have")
                  : "going on";
   notice(Severity::kWarning,
-         fmt::format("worker {}{} {} at step {}{}{}; {} worker{} left, {}", to_int(loss.rank),
-                     loss.pid > 0 ? fmt::format(" (pid {})", loss.pid) : "", loss.reason,
-                     to_int(loss.progress.step), loss.progress.phase.empty() ? "" : ", ",
-                     loss.progress.phase, left, left == 1 ? " is" : "s are", next));
+         fmt::format("worker {}{} {} {}{}; {} worker{} left, {}", to_int(loss.rank), place_of(loss),
+                     loss.reason, loss.last_heard ? "after it was last heard of " : "",
+                     describe(loss.progress), left, left == 1 ? " is" : "s are", next));
 }
 
 void RunObserver::on_restart(Rank rank, int pid) {

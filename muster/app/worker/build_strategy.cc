@@ -25,11 +25,11 @@ comm::Algorithm algorithm_of(job::Algorithm algorithm) {
   return comm::Algorithm::kAuto;
 }
 
-parallel::SliceOptions options_of(const job::JobSpec& job, std::int32_t lanes) {
+parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& place) {
   const job::TrainingSpec& training = job.training;
   return {.ordered = training.mode == job::TrainingMode::kOrdered,
           .virtual_workers = static_cast<std::int32_t>(training.virtual_workers),
-          .lanes = static_cast<std::int32_t>(training.lanes.value_or(lanes)),
+          .lanes = static_cast<std::int32_t>(training.lanes.value_or(place.lanes)),
           .micro_batch_size = training.micro_batch_size,
           .max_grad_norm = training.max_grad_norm,
           .compute = compute_of(training),
@@ -38,7 +38,8 @@ parallel::SliceOptions options_of(const job::JobSpec& job, std::int32_t lanes) {
                            static_cast<std::int64_t>(job.communication.bucket_size.count)},
           .op = build_op_options(job.communication),
           .elastic = job.workers.elastic(),
-          .backup = job.stragglers.backup};
+          .backup = job.stragglers.backup,
+          .computing = place.computing};
 }
 
 auto optimizer_builder(const job::JobSpec& job) {
@@ -50,21 +51,21 @@ auto optimizer_builder(const job::JobSpec& job) {
 using Built = Result<std::unique_ptr<parallel::ModelStrategy>>;
 
 Built build_data_parallel(const job::JobSpec& job, std::unique_ptr<models::Model> model,
-                          std::int32_t lanes) {
+                          const StrategyPlace& place) {
   model->initialize(job.seed);
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& parameter : model->parameters())
     parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
   MUSTER_ASSIGN(auto optimizer, build_optimizer(job, std::move(parameters)));
   return std::make_unique<parallel::DataParallel>(std::move(model), std::move(optimizer),
-                                                  options_of(job, lanes), system_clock());
+                                                  options_of(job, place), system_clock());
 }
 
 Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> model,
-                    std::int32_t lanes) {
+                    const StrategyPlace& place) {
   model->initialize(job.seed);
   MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(std::move(model), optimizer_builder(job),
-                                                        options_of(job, lanes), system_clock()));
+                                                        options_of(job, place), system_clock()));
   return sharded;
 }
 
@@ -82,7 +83,7 @@ layout::PipelineKind kind_of(job::PipelineSchedule schedule) {
 
 Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
                      const StrategyPlace& place) {
-  const parallel::SliceOptions slices = options_of(job, 1);
+  const parallel::SliceOptions slices = options_of(job, place);
   parallel::PipelineOptions options;
   options.schedule.kind = kind_of(job.strategy.schedule);
   options.schedule.stages = static_cast<std::int32_t>(job.strategy.stages);
@@ -95,6 +96,7 @@ Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
   options.compute = slices.compute;
   options.bucket_sizes = slices.bucket_sizes;
   options.op = slices.op;
+  options.computing = [computing = slices.computing](std::string_view pass) { computing(0, pass); };
   MUSTER_ASSIGN(auto pipeline,
                 parallel::Pipeline::create(whole, job.seed, optimizer_builder(job),
                                            std::move(options), place.group, system_clock()));
@@ -119,11 +121,11 @@ Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
     case job::StrategyType::kPipeline:
       return build_pipeline(job, *model, place);
     case job::StrategyType::kSharded:
-      return build_sharded(job, std::move(model), place.lanes);
+      return build_sharded(job, std::move(model), place);
     case job::StrategyType::kData:
       break;
   }
-  return build_data_parallel(job, std::move(model), place.lanes);
+  return build_data_parallel(job, std::move(model), place);
 }
 
 }  // namespace muster::app

@@ -9,6 +9,7 @@
 #include "muster/job/spec.h"
 #include "muster/models/model.h"
 #include "muster/parallel/model_strategy.h"
+#include "muster/parallel/slice_gradients.h"
 
 namespace muster::app {
 
@@ -16,7 +17,8 @@ namespace muster::app {
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication);
 
 struct StrategyPlace {
-  std::int32_t lanes = 1;             // of this worker, where the job does not say
+  std::int32_t lanes = 1;  // of this worker, where the job does not say
+  decltype(parallel::SliceOptions::computing) computing = [](std::int32_t, std::string_view) {};
   comm::Group group;                  // only what cuts the model looks at it
   std::vector<Duration> block_costs;  // for a pipeline that is cut by them (cut_blocks.h)
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 
 constexpr Duration kGoodbye = std::chrono::seconds(2);
 constexpr Duration kDecision = std::chrono::seconds(10);
+// Longer than a transport takes to find that a link is cut, which tells more.
+constexpr Duration kConnecting = std::chrono::seconds(15);
 
 comm::NativeTransport transport_of(job::TransportKind transport) {
   switch (transport) {
@@ -41,22 +44,31 @@ bool comes_from_a_peer(const Error& why) {
 Result<std::unique_ptr<Session>> Session::create(const observe::RunFolder& folder, bool sees_run,
                                                  Logger log) {
   MUSTER_ASSIGN(auto environment, cluster::read_environment(cluster::system_variable));
-  return std::unique_ptr<Session>(
-      new Session(std::move(environment), folder, sees_run, std::move(log)));
+  // Where no launcher of this host reads them they still go with every heartbeat.
+  MUSTER_ASSIGN(auto whereabouts, environment.whereabouts.empty()
+                                      ? cluster::Whereabouts::create()
+                                      : cluster::Whereabouts::open(environment.whereabouts));
+  return std::unique_ptr<Session>(new Session(std::move(environment), std::move(whereabouts),
+                                              folder, sees_run, std::move(log)));
 }
 
-Session::Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, bool sees_run,
-                 Logger log)
+Session::Session(cluster::WorkerEnvironment environment,
+                 std::unique_ptr<cluster::Whereabouts> whereabouts, observe::RunFolder folder,
+                 bool sees_run, Logger log)
     : environment_(std::move(environment)),
+      whereabouts_(std::move(whereabouts)),
       log_(std::move(log)),
       folder_(std::move(folder)),
       sees_run_(sees_run),
-      recorder_(std::make_shared<comm::FlightRecorder>()) {}
+      recorder_(std::make_shared<comm::FlightRecorder>()) {
+  recorder_->on_change([this](std::string_view operation) { whereabouts_->waiting_in(operation); });
+}
 
 Session::~Session() {
   preemption_.reset();
   // Callbacks of the loop must not find half of this object gone.
   if (loop_) loop_->stop();
+  recorder_->on_change({});
 }
 
 Result<bool> Session::join(const job::JobSpec& job) {
@@ -71,7 +83,8 @@ Result<bool> Session::join(const job::JobSpec& job) {
   MUSTER_ASSIGN(host_, net::local_host_towards(environment_.coordinator));
   cluster::MemberOptions member{.coordinator = environment_.coordinator,
                                 .info = cluster::describe_this_process(environment_.worker),
-                                .host = host_};
+                                .host = host_,
+                                .where = [this] { return whereabouts_->read(); }};
   member.info.can_lead = sees_run_;
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
@@ -245,7 +258,9 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
       return nothing_new && last ? *last : std::move(membership).error();
     }
     if (membership->members.empty()) return std::optional<train::Entry>();
-    Status connected = connect(*membership, deadline.left(system_clock()));
+    // All of its members live and know of it; whoever does not come hangs.
+    const Duration limit = std::max<Duration>(kConnecting, job_->communication.timeout);
+    Status connected = connect(*membership, std::min(deadline.left(system_clock()), limit));
     if (connected) return std::optional(current_);
     last = std::move(connected).error();
     suspect(*last);

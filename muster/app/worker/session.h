@@ -12,6 +12,7 @@
 #include "muster/base/result.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/member.h"
+#include "muster/cluster/whereabouts.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/wrap/wrappers.h"
 #include "muster/job/spec.h"
@@ -55,13 +56,14 @@ class Session final : public train::Generations {
   void quarantine(const Error& why) override;
 
   observe::Hub& hub() noexcept { return hub_; }
+  cluster::Whereabouts& whereabouts() const noexcept { return *whereabouts_; }
   const Logger& log() const noexcept { return log_; }
   std::int32_t lanes() const noexcept { return environment_.lanes; }
   const observe::RunFolder& folder() const noexcept { return folder_; }
 
  private:
-  Session(cluster::WorkerEnvironment environment, observe::RunFolder folder, bool sees_run,
-          Logger log);
+  Session(cluster::WorkerEnvironment environment, std::unique_ptr<cluster::Whereabouts> whereabouts,
+          observe::RunFolder folder, bool sees_run, Logger log);
   bool is_elastic() const noexcept;
   void watch_signals();
   void watch_for_preemption();
@@ -75,6 +77,7 @@ class Session final : public train::Generations {
   void suspect(const Error& why);
 
   const cluster::WorkerEnvironment environment_;
+  const std::unique_ptr<cluster::Whereabouts> whereabouts_;
   const Logger log_;
   observe::Hub hub_;
   std::optional<observe::Hub::Subscription> subscription_;  // on the first rank

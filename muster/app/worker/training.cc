@@ -110,6 +110,9 @@ Status Training::prepare(bool resume) {
 // Where the model is cut all ranks are there from the beginning.
 Result<StrategyPlace> Training::find_place(const models::Model& model) {
   StrategyPlace place{.lanes = session_.lanes(), .group = {}, .block_costs = {}};
+  place.computing = [&session = session_](std::int32_t lane, std::string_view pass) {
+    session.whereabouts().computing(lane, pass);
+  };
   if (session_.communicator()) place.group = session_.communicator()->group();
   if (!needs_block_costs(job_.strategy)) return place;
   place.block_costs.resize(model.blocks().size());
@@ -151,7 +154,6 @@ train::TrainerParts Training::parts() {
   const data::BatchStreamOptions stream = stream_options(job_);
   data::BatchStreamOptions evaluation = data::evaluation_options(stream);
   evaluation.batch = job_.evaluation.batch_size;
-  cluster::Member& member = session_.member();
   return {
       .strategy = *strategy_,
       .generations = session_,
@@ -174,10 +176,8 @@ train::TrainerParts Training::parts() {
           },
       .peak_memory = [] { return observe::peak_memory(system_files()); },
       .stop_requested = [this] { return session_.stop_requested(); },
-      .now_doing =
-          [&member](Step step, std::string_view phase) {
-            member.progress({.step = step, .phase = std::string(phase), .operation = {}});
-          }};
+      .now_doing = [this](Step step,
+                          std::string_view phase) { session_.whereabouts().doing(step, phase); }};
 }
 
 void Training::announce() {

@@ -68,6 +68,7 @@ ExitCode run_worker(const WorkerOptions& options, Logger log) {
   if (!job) return end(job.error());
   auto session = Session::create(*folder, !options.apart, log);
   if (!session) return end(session.error());
+  if (options.watch) (*session)->whereabouts().watch(options.watch);
   auto outcome = run_in_session(files, options, **session, job->spec);
   return outcome ? ExitCode::kDone : end(outcome.error());
 }

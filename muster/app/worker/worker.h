@@ -1,9 +1,12 @@
 #pragma once
 // A worker process from its start to its end: joins the job, trains, leaves.
 
+#include <functional>
+
 #include "muster/base/exit_code.h"
 #include "muster/base/files.h"
 #include "muster/base/log.h"
+#include "muster/cluster/messages.h"
 
 namespace muster::app {
 
@@ -12,6 +15,7 @@ struct WorkerOptions {
   bool resume = false;  // from the newest whole checkpoint in it
   bool join = false;    // a training that goes on; its workers have the state
   bool apart = false;   // the folder stands in for the run's own, which is out of sight
+  std::function<void(const cluster::Progress&)> watch = {};  // see cluster::Whereabouts; for tests
 };
 
 // Blocks until the training is over. Errors have been reported to the launcher and logged.

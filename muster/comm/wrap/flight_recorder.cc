@@ -9,12 +9,15 @@
 namespace muster::comm {
 namespace {
 
+std::string name_of(const FlightEntry& entry) {
+  return entry.label.empty() ? entry.op : fmt::format("{} ({})", entry.op, entry.label);
+}
+
 std::string line_of(const FlightEntry& entry, TimePoint now) {
   const Duration time = entry.ended.value_or(now) - entry.submitted;
   const std::string_view state = !entry.ended ? "in flight" : entry.error ? "failed" : "done";
-  const std::string label = entry.label.empty() ? "" : fmt::format(" ({})", entry.label);
   const std::string error = entry.error ? ": " + entry.error->message : "";
-  return fmt::format("#{} {}{} {} {} after {}{}\n", entry.sequence, entry.op, label,
+  return fmt::format("#{} {} {} {} after {}{}\n", entry.sequence, name_of(entry),
                      format_bytes(entry.bytes), state, format_duration(time), error);
 }
 
@@ -28,15 +31,33 @@ std::uint64_t FlightRecorder::begin(FlightEntry entry) {
     ring_.push_back(std::move(entry));
   else
     ring_[sequence % capacity_] = std::move(entry);
+  in_flight_.insert(sequence);
+  tell_oldest();
   return sequence;
 }
 
 void FlightRecorder::end(std::uint64_t sequence, TimePoint at, const Status& outcome) {
   const std::lock_guard lock(mutex_);
+  in_flight_.erase(sequence);
+  tell_oldest();
   FlightEntry& entry = ring_[sequence % capacity_];
   if (entry.sequence != sequence) return;  // overwritten by newer operations
   entry.ended = at;
   if (!outcome) entry.error = outcome.error();
+}
+
+void FlightRecorder::on_change(std::function<void(std::string_view)> tell) {
+  const std::lock_guard lock(mutex_);
+  on_change_ = std::move(tell);
+}
+
+// Under mutex_.
+void FlightRecorder::tell_oldest() {
+  const auto oldest = in_flight_.empty() ? std::nullopt : std::optional(*in_flight_.begin());
+  if (oldest == std::exchange(told_, oldest) || !on_change_) return;
+  if (!oldest) return on_change_("");
+  const FlightEntry& entry = ring_[*oldest % capacity_];
+  on_change_(entry.sequence == *oldest ? name_of(entry) : "an operation of long ago");
 }
 
 std::vector<FlightEntry> FlightRecorder::entries() const {

@@ -3,9 +3,12 @@
 // them together tell who missed what (flight_analysis.h).
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -39,11 +42,19 @@ class FlightRecorder {
   std::uint64_t begin(FlightEntry entry);  // gives it its sequence number
   void end(std::uint64_t sequence, TimePoint at, const Status& outcome);
 
+  // Called with the oldest operation in flight, "all_reduce sum F32 [8] (gradients/0)", whenever it
+  // is another one; empty: none is. One call at a time; it must not block or call back.
+  void on_change(std::function<void(std::string_view)> tell);
+
  private:
+  void tell_oldest();
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::vector<FlightEntry> ring_;  // entry s at s % capacity_; guarded by mutex_
-  std::uint64_t next_ = 0;         // guarded by mutex_
+  std::vector<FlightEntry> ring_;                    // entry s at s % capacity_; guarded by mutex_
+  std::uint64_t next_ = 0;                           // guarded by mutex_
+  std::set<std::uint64_t> in_flight_;                // guarded by mutex_
+  std::optional<std::uint64_t> told_;                // the oldest of them; guarded by mutex_
+  std::function<void(std::string_view)> on_change_;  // guarded by mutex_
 };
 
 }  // namespace muster::comm

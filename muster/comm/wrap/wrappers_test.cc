@@ -75,6 +75,26 @@ TEST(FlightRecorder, KeepsTheLastOperationsAndHowTheyEnded) {
                        ::testing::HasSubstr("in flight"), ::testing::HasSubstr("rank 1 is late")));
 }
 
+TEST(FlightRecorder, TellsOfTheOldestInFlight) {
+  const auto fake = std::make_shared<FakeCommunicator>();
+  const auto recorder = std::make_shared<FlightRecorder>(2);
+  std::vector<std::string> told;
+  recorder->on_change([&](std::string_view oldest) { told.emplace_back(oldest); });
+  const auto world = with_trace(fake, recorder);
+  OpOptions options;
+  for (const char* label : {"a", "b", "c", "d"}) {
+    options.label = label;
+    world->submit(Barrier{}, options);
+  }
+  EXPECT_EQ(told, std::vector<std::string>{"barrier (a)"});
+  fake->states[2]->finish(ok());  // not the oldest
+  fake->states[0]->finish(ok());
+  fake->states[1]->finish(fail(ErrorCode::kTimeout, "late"));
+  fake->states[3]->finish(ok());
+  EXPECT_EQ(told, (std::vector<std::string>{"barrier (a)", "an operation of long ago",
+                                            "barrier (d)", ""}));
+}
+
 TEST(Work, EndsOnceAndTellsEverybody) {
   const auto state = std::make_shared<WorkState>();
   const Work work(state);

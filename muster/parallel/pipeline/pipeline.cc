@@ -250,6 +250,7 @@ Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch
     MUSTER_ASSIGN(input, take(chunk - 1, {stream_of(chunk - 1, false), examples.samples()}, micro));
   }
   const TimePoint began = clock_.now();
+  options_.computing(fmt::format("forward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
   at::Tensor output;
   if (chunk == last_chunk())
     batch.loss =
@@ -259,6 +260,7 @@ Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch
   if (chunk == my_chunks_.back())
     stage_->add_extras(micro, batch.loss, batch.notes, batch.unit.pass);
   busy_.forward += clock_.now() - began;
+  options_.computing("");
   if (chunk < last_chunk())
     give(chunk + 1, {stream_of(chunk, false), examples.samples()}, micro, std::move(output));
   return ok();
@@ -272,8 +274,10 @@ Status Pipeline::backward(std::size_t chunk, std::size_t micro, MicroBatch& batc
   }
   MUSTER_TRY(take_tied(chunk, micro));
   const TimePoint began = clock_.now();
+  options_.computing(fmt::format("backward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
   at::Tensor below = stage_->backward(local(chunk), micro, gradient, batch.unit.pass);
   busy_.backward += clock_.now() - began;
+  options_.computing("");
   give_tied(chunk, micro);
   if (chunk > 0) give(chunk - 1, {stream_of(chunk, true), samples}, micro, std::move(below));
   return ok();

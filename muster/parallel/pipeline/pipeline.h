@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct PipelineOptions {
   models::Compute compute = {};
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
   comm::OpOptions op = {};
+  // What it computes from here on, "backward of slice 3, chunk 1"; empty: nothing.
+  std::function<void(std::string_view pass)> computing = [](std::string_view) {};
 };
 
 class Pipeline final : public ModelStrategy {

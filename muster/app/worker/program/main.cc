@@ -67,8 +67,11 @@ int main(int argc, char** argv) {
     return static_cast<int>(app.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
   const Logger log = create_split_logger();
-  const ExitCode code = described.empty()
-                            ? app::run_worker({run_folder, resume && !join, join, apart}, log)
-                            : describe(described);
+  const ExitCode code =
+      described.empty()
+          ? app::run_worker(
+                {.run_folder = run_folder, .resume = resume && !join, .join = join, .apart = apart},
+                log)
+          : describe(described);
   return static_cast<int>(code);
 }

@@ -1,0 +1,237 @@
+// A worker with faults that happen to it at a place: the product's own but for what this file adds.
+// It takes the flags of muster-worker, beside which it lies in a test's folder. Whenever it is
+// about to begin something it looks into $MUSTER_FAULTS for a file with its number:
+//
+//   worker-2:   ACT REGEX        the place, "at step 31, computing, in backward of slice 3"
+//
+// The first place that fits takes the file away, writes the time of day into worker-2.struck, and
+// acts.
+#include <ATen/record_function.h>
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/app/worker/worker.h"
+#include "muster/base/split_log.h"
+#include "muster/cluster/whereabouts.h"
+
+namespace {
+
+using namespace muster;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+template <class Function>
+Function* systems(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+// ---- what lasts
+
+std::atomic<bool> disk_is_full{false};
+std::atomic<bool> link_is_cut{false};
+std::atomic<bool> link_is_slow{false};
+std::atomic<bool> poisons_gradient{false};
+std::atomic<bool> flips_bit{false};
+
+bool is_below(int fd, std::string_view folder) {
+  std::array<char, 4096> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
+  return length > 0 &&
+         std::string_view(path.data(), static_cast<std::size_t>(length)).find(folder) !=
+             std::string_view::npos;
+}
+
+// A connection to another worker; the coordinator's is left alone.
+bool is_to_a_worker(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
+  static const std::string coordinator = variable("MASTER_PORT");
+  in_port_t port = 0;  // of IPv4 and IPv6 at the same place
+  std::memcpy(&port, reinterpret_cast<const char*>(&peer) + 2, sizeof port);
+  return std::to_string(ntohs(port)) != coordinator;
+}
+
+// ---- what happens at once
+
+[[noreturn]] void hang() {
+  for (;;) ::pause();
+}
+
+void read_beyond_the_end() {
+  const std::string path = variable("MUSTER_FAULTS") + "/short-" + variable("MUSTER_WORKER");
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 || ::ftruncate(fd, 4096) != 0) std::abort();
+  void* at = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED || ::ftruncate(fd, 0) != 0) std::abort();
+  static_cast<void>(*static_cast<volatile char*>(at));
+}
+
+// Address space for nothing more: what is allocated next is refused.
+void leave_no_memory() {
+  const rlimit none{1 << 20, 1 << 20};
+  ::setrlimit(RLIMIT_AS, &none);
+  ::setrlimit(RLIMIT_DATA, &none);
+}
+
+using Act = std::function<void()>;
+const std::map<std::string, Act> kActs{
+    {"SIGKILL", [] { ::kill(::getpid(), SIGKILL); }},  // as the system does when memory runs out
+    {"SIGTERM", [] { ::kill(::getpid(), SIGTERM); }},
+    {"SIGSTOP", [] { ::kill(::getpid(), SIGSTOP); }},
+    {"abort", [] { std::abort(); }},
+    {"segfault", [] { *static_cast<volatile int*>(nullptr) = 7; }},
+    {"bus", read_beyond_the_end},
+    {"exit", [] { std::_Exit(7); }},
+    {"hang", hang},
+    {"memory", leave_no_memory},
+    {"disk", [] { disk_is_full = true; }},
+    {"cut", [] { link_is_cut = true; }},
+    {"slow", [] { link_is_slow = true; }},
+    {"nan", [] { poisons_gradient = true; }},
+    {"bit", [] { flips_bit = true; }},
+};
+
+std::string fault_file() {
+  static const std::string path =
+      variable("MUSTER_FAULTS") + "/worker-" + variable("MUSTER_WORKER");
+  return path;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  const int fd = ::open((path + ".new").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0 || systems<decltype(::write)>("write")(fd, text.data(), text.size()) < 0) std::abort();
+  ::close(fd);
+  ::rename((path + ".new").c_str(), path.c_str());
+}
+
+std::string text_of(const std::string& path) {
+  std::array<char, 1000> text{};
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  const ssize_t size = ::read(fd, text.data(), text.size());
+  ::close(fd);
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
+void look(const cluster::Progress& now) {
+  const std::string fault = text_of(fault_file());
+  if (fault.empty()) return;
+  const std::size_t space = fault.find(' ');
+  if (!std::regex_search(describe(now), std::regex(fault.substr(space + 1)))) return;
+  if (::unlink(fault_file().c_str()) != 0) return;  // another thread was first
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  write_text(fault_file() + ".struck", std::to_string(static_cast<double>(time.tv_sec) +
+                                                      1e-9 * static_cast<double>(time.tv_nsec)) +
+                                           " " + describe(now) + "\n");
+  kActs.at(fault.substr(0, space))();
+}
+
+// ---- what kernels compute wrongly
+
+std::unique_ptr<at::ObserverContext> before_kernel(const at::RecordFunction& kernel) {
+  if (!flips_bit || std::string_view(kernel.name()) != "aten::addmm") return nullptr;
+  const auto inputs = kernel.inputs();
+  if (inputs.size() < 3 || !inputs[2].isTensor() || !flips_bit.exchange(false)) return nullptr;
+  *static_cast<unsigned char*>(inputs[2].toTensor().storage().mutable_data()) ^= 4;
+  return nullptr;
+}
+
+void after_kernel(const at::RecordFunction& kernel, at::ObserverContext*) {
+  if (!poisons_gradient || std::string_view(kernel.name()) != "aten::mm") return;
+  for (const c10::IValue& output : kernel.outputs()) {
+    if (!output.isTensor() || !poisons_gradient.exchange(false)) continue;
+    const at::Tensor& gradient = output.toTensor();
+    std::fill_n(gradient.data_ptr<float>(), gradient.numel(),
+                std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+app::WorkerOptions options_of(const std::vector<std::string>& words) {
+  app::WorkerOptions options{.run_folder = {}, .watch = look};
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--run") options.run_folder = words[++i];
+    if (words[i] == "--join") options.join = true;
+    if (words[i] == "--resume") options.resume = true;
+  }
+  return options;
+}
+
+}  // namespace
+
+// In place of the system's, which they call.
+extern "C" ssize_t write(int fd, const void* bytes, size_t size) {
+  if (disk_is_full && is_below(fd, "/checkpoints/")) {
+    errno = ENOSPC;
+    return -1;
+  }
+  return systems<decltype(::write)>("write")(fd, bytes, size);
+}
+
+extern "C" int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  static const std::string unreadable = variable("MUSTER_UNREADABLE");  // "WORKER TEXT"
+  const std::string mine = variable("MUSTER_WORKER") + " ";
+  if (unreadable.starts_with(mine) &&
+      std::string_view(path).find(unreadable.substr(mine.size())) != std::string_view::npos) {
+    errno = EIO;
+    return -1;
+  }
+  return systems<int(const char*, int, ...)>("open")(path, flags, mode);
+}
+
+extern "C" ssize_t send(int fd, const void* bytes, size_t size, int flags) {
+  if ((link_is_cut || link_is_slow) && is_to_a_worker(fd)) {
+    if (link_is_cut) return static_cast<ssize_t>(size);                // it never arrives
+    ::usleep(static_cast<useconds_t>(std::min<size_t>(size, 65536)));  // 8 Mbit/s
+  }
+  return systems<decltype(::send)>("send")(fd, bytes, size, flags);
+}
+
+extern "C" ssize_t recv(int fd, void* bytes, size_t size, int flags) {
+  if (link_is_cut && is_to_a_worker(fd)) {
+    errno = EAGAIN;
+    return -1;
+  }
+  return systems<decltype(::recv)>("recv")(fd, bytes, size, flags);
+}
+
+int main(int argc, char** argv) {
+  at::addGlobalCallback(at::RecordFunctionCallback(before_kernel, after_kernel)
+                            .needsInputs(true)
+                            .needsOutputs(true)
+                            .scopes({at::RecordScope::FUNCTION}));
+  return static_cast<int>(app::run_worker(options_of({argv, argv + argc}), create_split_logger()));
+}
