@@ -47,8 +47,8 @@ class SleepingBlock final : public models::Block {
  public:
   explicit SleepingBlock(std::int64_t blocks)
       : blocks_(blocks), linear_(*this, "linear", {.in = kWidth, .out = kWidth, .init = {}}) {}
-  at::Tensor forward(at::Tensor input, models::PassContext&) override {
-    return linear_(Sleep::apply(input, blocks_));
+  at::Tensor forward(at::Tensor input, models::PassContext& context) override {
+    return linear_(Sleep::apply(input, blocks_), context);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "muster/checkpoint/hashed_file.h"
+#include "muster/checkpoint/merge_adapters.h"
 #include "muster/checkpoint/restore.h"
 #include "muster/checkpoint/safetensors.h"
 #include "muster/checkpoint/verify.h"
@@ -23,12 +24,12 @@ Status check_whole(Files& files, const Path& folder) {
 }
 
 // The model of a checkpoint, in memory.
-struct Weights {
+struct ModelBytes {
   std::vector<std::byte> bytes;
   std::vector<NamedTensor> tensors;  // into `bytes`
 };
 
-Weights allocate(const std::vector<TensorRecord>& records) {
+ModelBytes allocate(const std::vector<TensorRecord>& records) {
   constexpr std::size_t kAlignment = 16;
   const auto size = [](const TensorRecord& record) {
     return static_cast<std::size_t>(element_count(record.shape)) * size_of(record.dtype);
@@ -36,7 +37,7 @@ Weights allocate(const std::vector<TensorRecord>& records) {
   const auto padded = [&](const TensorRecord& record) {
     return (size(record) + kAlignment - 1) / kAlignment * kAlignment;
   };
-  Weights weights;
+  ModelBytes weights;
   std::size_t total = 0;
   for (const TensorRecord& record : records) total += padded(record);
   weights.bytes.resize(total);
@@ -50,7 +51,7 @@ Weights allocate(const std::vector<TensorRecord>& records) {
 }
 
 // Where the tensors called "optimizer/<parameter>/ema" go: in the places of their parameters.
-std::vector<TensorSlice> average_places(const Manifest& manifest, const Weights& weights) {
+std::vector<TensorSlice> average_places(const Manifest& manifest, const ModelBytes& weights) {
   std::vector<NamedTensor> places;
   for (const NamedTensor& parameter : weights.tensors) {
     const std::string name = fmt::format("optimizer/{}/ema", parameter.name);
@@ -62,7 +63,7 @@ std::vector<TensorSlice> average_places(const Manifest& manifest, const Weights&
 }
 
 Status take_average(Files& files, const Path& folder, const Manifest& manifest,
-                    const Weights& weights) {
+                    const ModelBytes& weights) {
   const std::vector<TensorSlice> places = average_places(manifest, weights);
   if (places.empty())
     return fail(ErrorCode::kInvalid,
@@ -73,7 +74,7 @@ Status take_average(Files& files, const Path& folder, const Manifest& manifest,
   return restore(files, folder, manifest, manifest.optimizer, places);
 }
 
-Result<Exported> write(Files& files, const Weights& weights, const Path& into) {
+Result<Exported> write(Files& files, const ModelBytes& weights, const Path& into) {
   MUSTER_TRY(files.create_folders(into));
   const Path target = into / kWeightsName;
   Path fresh = target;
@@ -92,9 +93,10 @@ Result<Exported> export_weights(Files& files, const Path& folder, const Path& in
                                 const ExportOptions& options) {
   MUSTER_TRY(check_whole(files, folder));
   MUSTER_ASSIGN(const Manifest manifest, read_manifest(files, folder));
-  const Weights weights = allocate(manifest.model);
+  ModelBytes weights = allocate(manifest.model);
   MUSTER_TRY(restore(files, folder, manifest, manifest.model, whole_slices(weights.tensors)));
   if (options.average) MUSTER_TRY(take_average(files, folder, manifest, weights));
+  if (options.merge) MUSTER_TRY(merge_adapters(weights.tensors));
   auto written = write(files, weights, into);
   if (written || written.error().code != ErrorCode::kNotFound) return written;
   // Of a place that nothing can be made in; the checkpoint was found.

@@ -271,6 +271,8 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
   add_json(exporter, arguments);
   exporter.add_flag("--average", arguments->options.average,
                     "The average of the weights (ema.decay) instead of the trained ones");
+  exporter.add_flag("--merge", arguments->options.merge,
+                    "With adapters (lora.rank) put into the matrices that they lie beside");
   exporter.add_flag("--best", arguments->best, "The best checkpoint instead of the newest");
   exporter.add_option("-o,--output", arguments->output, "Folder for model.safetensors")
       ->capture_default_str();

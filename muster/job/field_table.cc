@@ -88,6 +88,7 @@ const std::vector<Section>& sections() {
   static const std::vector<Section> kSections = {
       {"", "The job as a whole."},
       {"model", "What is trained."},
+      {"lora", "Low-rank adapters: a model is tuned by training thin matrices beside its own."},
       {"data", "What it is trained on."},
       {"data.augment", "Random changes to training images, keyed by sample and epoch."},
       {"training", "How long, in which batches, how exactly repeatable."},

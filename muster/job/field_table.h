@@ -8,7 +8,7 @@
 namespace muster::job {
 
 std::vector<Field> field_table();
-std::vector<Field> model_fields();
+std::vector<Field> model_fields();         // model, lora
 std::vector<Field> training_fields();      // training … schedule
 std::vector<Field> surroundings_fields();  // evaluation … generate
 

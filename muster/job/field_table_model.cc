@@ -23,6 +23,10 @@ std::vector<Field> family_fields() {
             .min = 0,
             .below = 1}),
       bind(
+          "model.weights", at(&JobSpec::model, &ModelSpec::weights),
+          {.doc = "Weights to start from instead of random ones: a safetensors file, a checkpoint, "
+                  "or a run, of which the newest whole checkpoint."}),
+      bind(
           "model.hidden_sizes", at(&JobSpec::model, &ModelSpec::mlp, &MlpSpec::hidden_sizes),
           {.doc = "Width of each hidden layer; [] is a linear model.", .min = 1, .only_with = mlp}),
       bind("model.channels", in_resnet(&ResnetSpec::channels),
@@ -126,13 +130,34 @@ std::vector<Field> moe_fields() {
   };
 }
 
+std::vector<Field> lora_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::lora, member); };
+  return {
+      bind("lora.rank", in(&LoraSpec::rank),
+           {.doc = "Rank of the adapters, which are then all that is trained; 0: no adapters.",
+            .min = 0,
+            .max = 65536}),
+      bind("lora.alpha", in(&LoraSpec::alpha),
+           {.doc = "What an adapter adds is multiplied by alpha / rank.", .above = 0}),
+      bind("lora.dropout", in(&LoraSpec::dropout),
+           {.doc = "Share of its inputs that an adapter does not see in training.",
+            .unit = kShare,
+            .min = 0,
+            .below = 1}),
+      bind("lora.target_modules", in(&LoraSpec::target_modules),
+           {.doc = "Patterns for names of the layers that get one, such as [\"*.query\", "
+                   "\"*.value\"]. `*` stands for any characters, `?` for one; an embedding and the "
+                   "head of a language model get none."}),
+  };
+}
+
 }  // namespace
 
 OnlyWith language_models() { return {"model.type", {"gpt", "llama", "moe"}}; }
 
 std::vector<Field> model_fields() {
   std::vector<Field> table = family_fields();
-  for (auto* part : {&transformer_fields, &llama_fields, &moe_fields}) {
+  for (auto* part : {&transformer_fields, &llama_fields, &moe_fields, &lora_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

@@ -80,6 +80,26 @@ void check_moe(Draft& draft) {
   }
 }
 
+// What resolved jobs say without adapters is the default.
+void check_lora(Draft& draft) {
+  const LoraSpec& lora = draft.spec.lora;
+  const LoraSpec usual;
+  if (lora.rank > 0) {
+    if (lora.target_modules.empty())
+      draft.complain({"lora.target_modules", "lora.rank"},
+                     "lora.target_modules: without a layer there is nothing to train",
+                     "[\"*\"] is all layers");
+    return;
+  }
+  const auto complain = [&](std::string_view field) {
+    draft.complain({field, "lora.rank"}, fmt::format("{} needs lora.rank above 0", field),
+                   "8 is usual");
+  };
+  if (lora.alpha != usual.alpha) complain("lora.alpha");
+  if (lora.dropout != usual.dropout) complain("lora.dropout");
+  if (lora.target_modules != usual.target_modules) complain("lora.target_modules");
+}
+
 }  // namespace
 
 void resolve_model(Draft& draft) {
@@ -88,6 +108,7 @@ void resolve_model(Draft& draft) {
   if (reads_text(model.type)) resolve_transformer(draft);
   if (is_llama(model)) resolve_llama(draft);
   if (model.type == ModelType::kMoe) check_moe(draft);
+  check_lora(draft);
   if (model.type == ModelType::kResnet && model.resnet.channels.empty()) {
     draft.complain({"model.channels", "model.type"},
                    "model.channels: a resnet needs at least one stage", "for example [16, 32, 64]");

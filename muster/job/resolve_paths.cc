@@ -25,10 +25,11 @@ void expand_home(Draft& draft, std::string_view field, std::string& path) {
 
 void resolve_paths(Draft& draft) {
   JobSpec& job = draft.spec;
-  const std::array<std::pair<std::string_view, std::string*>, 6> paths = {
+  const std::array<std::pair<std::string_view, std::string*>, 7> paths = {
       {{"data.path", &job.data.path},
        {"data.validation_path", &job.data.validation_path},
        {"data.cache", &job.data.cache},
+       {"model.weights", &job.model.weights},
        {"preemption.file", &job.preemption.file},
        {"autoscaling.file", &job.autoscaling.file},
        {"run_folder", &job.run_folder}}};

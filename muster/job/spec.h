@@ -74,12 +74,20 @@ struct ModelSpec {
   ModelType type = ModelType::kMlp;
   std::int64_t classes = 10;  // mlp, resnet: labels run from 0 to classes - 1
   double dropout = 0;
+  std::string weights;  // to start from: a safetensors file, a checkpoint or a run; empty: random
   MemoryFormat memory_format = MemoryFormat::kAuto;
   MlpSpec mlp;        // only the one that `type` names means something;
   ResnetSpec resnet;  // in the job file they stand in `model` itself
   TransformerSpec transformer;
   LlamaSpec llama;
   MoeSpec moe;
+};
+
+struct LoraSpec {         // low-rank adapters, which are then all that is trained
+  std::int64_t rank = 0;  // 0: none
+  double alpha = 16;      // what they add is multiplied by alpha / rank
+  double dropout = 0;
+  std::vector<std::string> target_modules = {"*"};  // patterns (base/glob.h) for <block>.<layer>
 };
 
 struct AugmentSpec {
@@ -270,6 +278,7 @@ struct JobSpec {
   DeviceKind device = DeviceKind::kAuto;
   std::string run_folder = "runs";
   ModelSpec model;
+  LoraSpec lora;
   DataSpec data;
   TrainingSpec training;
   StrategySpec strategy;

@@ -44,20 +44,24 @@ Attention::Attention(Block& owner, const AttentionOptions& options)
                "query heads do not divide into groups");
 }
 
-Attention::Heads Attention::joint_heads(const torch::Tensor& input) const {
+Attention::Heads Attention::joint_heads(const torch::Tensor& input,
+                                        const PassContext& context) const {
   const auto n = input.size(0), positions = input.size(1), width = input.size(2);
-  const auto joint = inputs_[0](input).view({n, positions, 3, heads_, width / heads_});
+  const auto joint = inputs_[0](input, context).view({n, positions, 3, heads_, width / heads_});
   const auto part = [&](std::int64_t i) { return joint.select(2, i).transpose(1, 2); };
   return {part(0), part(1), part(2)};
 }
 
-Attention::Heads Attention::separate_heads(const torch::Tensor& input) const {
-  return {split_heads(inputs_[0](input), heads_), split_heads(inputs_[1](input), kv_heads_),
-          split_heads(inputs_[2](input), kv_heads_)};
+Attention::Heads Attention::separate_heads(const torch::Tensor& input,
+                                           const PassContext& context) const {
+  const auto part = [&](std::size_t i, std::int64_t heads) {
+    return split_heads(inputs_[i](input, context), heads);
+  };
+  return {part(0, heads_), part(1, kv_heads_), part(2, kv_heads_)};
 }
 
-torch::Tensor Attention::operator()(const torch::Tensor& input) const {
-  Heads part = inputs_.size() == 1 ? joint_heads(input) : separate_heads(input);
+torch::Tensor Attention::operator()(const torch::Tensor& input, const PassContext& context) const {
+  Heads part = inputs_.size() == 1 ? joint_heads(input, context) : separate_heads(input, context);
   if (rotary_) {
     part.query = rotary_->rotate(part.query);
     part.key = rotary_->rotate(part.key);
@@ -65,7 +69,7 @@ torch::Tensor Attention::operator()(const torch::Tensor& input) const {
   const auto mixed = at::scaled_dot_product_attention(part.query, part.key, part.value, {}, 0.0,
                                                       /*is_causal=*/true, std::nullopt,
                                                       /*enable_gqa=*/kv_heads_ != heads_);
-  return projection_(mixed.transpose(1, 2).flatten(2));
+  return projection_(mixed.transpose(1, 2).flatten(2), context);
 }
 
 }  // namespace muster::models

@@ -32,7 +32,7 @@ struct AttentionOptions {
 class Attention {
  public:
   Attention(Block& owner, const AttentionOptions& options);
-  torch::Tensor operator()(const torch::Tensor& input) const;
+  torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
 
  private:
   struct Heads {
@@ -40,8 +40,8 @@ class Attention {
     torch::Tensor key;    // [n, kv_heads, positions, width / heads]
     torch::Tensor value;
   };
-  Heads joint_heads(const torch::Tensor& input) const;
-  Heads separate_heads(const torch::Tensor& input) const;
+  Heads joint_heads(const torch::Tensor& input, const PassContext& context) const;
+  Heads separate_heads(const torch::Tensor& input, const PassContext& context) const;
 
   std::int64_t heads_;
   std::int64_t kv_heads_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "muster/base/check.h"
+#include "muster/models/adapter.h"
 
 namespace muster::models {
 
@@ -25,6 +26,11 @@ torch::Tensor Block::borrow(const NamedBlock& owner, const std::string& paramete
 torch::Tensor Block::add_statistic(std::string name, std::int64_t channels, double value) {
   statistics_.push_back({std::move(name), torch::full({channels}, value, torch::kFloat32)});
   return statistics_.back().tensor;
+}
+
+std::shared_ptr<Adapter> Block::add_layer(std::string name) {
+  layers_.push_back({std::move(name), std::make_shared<Adapter>()});
+  return layers_.back().adapter;
 }
 
 }  // namespace muster::models

@@ -57,6 +57,14 @@ struct BlockStatistic {
 };
 
 struct NamedBlock;
+class Adapter;
+
+// A layer of a block that computes y = x · weightᵀ, so that an adapter (adapter.h) can be put
+// beside it.
+struct AdaptableLayer {
+  std::string name;  // inside the block; its matrix is the parameter "<name>.weight"
+  std::shared_ptr<Adapter> adapter;
+};
 
 // A number that a step tells besides its loss, under its name as a metric.
 struct BlockMetric {
@@ -81,6 +89,7 @@ class Block {
   const std::vector<BlockParameter>& parameters() const noexcept { return parameters_; }
   const std::vector<BlockStatistic>& statistics() const noexcept { return statistics_; }
   const std::vector<BlockParameter>& borrowed() const noexcept { return borrowed_; }
+  const std::vector<AdaptableLayer>& layers() const noexcept { return layers_; }
 
   // For the layers a block is made of, in forward order. `parameter.tensor` undefined: a new one of
   // `shape`, not yet initialised. Returns the leaf; it stays the same object for the block's life.
@@ -92,11 +101,14 @@ class Block {
   // A running statistic (not trained, merged over slices), f32 [channels] filled with `value`. In
   // training, forward pushes one of these for each (PassContext::statistics).
   torch::Tensor add_statistic(std::string name, std::int64_t channels, double value);
+  // Says that a layer is adaptable. What it may have beside its matrix, from now on or later.
+  std::shared_ptr<Adapter> add_layer(std::string name);
 
  private:
   std::vector<BlockParameter> parameters_;
   std::vector<BlockParameter> borrowed_;
   std::vector<BlockStatistic> statistics_;
+  std::vector<AdaptableLayer> layers_;
 };
 
 struct NamedBlock {

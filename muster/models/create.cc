@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "muster/base/adapter_names.h"
 #include "muster/models/decoder.h"
 #include "muster/models/mlp.h"
 #include "muster/models/resnet.h"
@@ -86,6 +87,14 @@ Status check(const MoeSpec& spec) {
   return ok();
 }
 
+Status check(const AdapterSpec& spec) {
+  if (spec.rank < 0) return invalid("lora.rank", spec.rank, "0 (none) or more");
+  if (!(spec.alpha > 0)) return invalid("lora.alpha", spec.alpha, "above 0");
+  if (!(spec.dropout >= 0 && spec.dropout < 1))
+    return invalid("lora.dropout", spec.dropout, "in [0, 1)");
+  return ok();
+}
+
 std::vector<NamedBlock> build(const MlpSpec& spec) { return build_mlp(spec); }
 std::vector<NamedBlock> build(const ResNetSpec& spec) { return build_resnet(spec); }
 std::vector<NamedBlock> build(const GptSpec& spec) { return build_decoder(spec); }
@@ -99,11 +108,17 @@ std::string_view family_of(const ModelSpec& spec) noexcept {
   return kFamilies[spec.index()];
 }
 
-Result<std::unique_ptr<Model>> create_model(const ModelSpec& spec) {
+Result<std::unique_ptr<Model>> create_model(const ModelSpec& spec, const AdapterSpec& adapters) {
   MUSTER_TRY(std::visit([](const auto& family) { return check(family); }, spec));
-  return std::make_unique<Model>(std::string(family_of(spec)), [spec] {
-    return std::visit([](const auto& family) { return build(family); }, spec);
+  MUSTER_TRY(check(adapters));
+  auto model = std::make_unique<Model>(std::string(family_of(spec)), [spec, adapters] {
+    const auto blocks = std::visit([](const auto& family) { return build(family); }, spec);
+    add_adapters(blocks, adapters);
+    return blocks;
   });
+  if (adapters.rank > 0)
+    model->freeze([](const Parameter& parameter) { return !is_trained_adapter(parameter.name); });
+  return model;
 }
 
 }  // namespace muster::models

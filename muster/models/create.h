@@ -78,7 +78,9 @@ struct MoeSpec {
 using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec, LlamaSpec, MoeSpec>;
 
 // kInvalid names the field that does not fit and what would.
-Result<std::unique_ptr<Model>> create_model(const ModelSpec& spec);
+// With `adapters` the model trains those alone; all else is frozen.
+Result<std::unique_ptr<Model>> create_model(const ModelSpec& spec,
+                                            const AdapterSpec& adapters = {});
 
 std::string_view family_of(const ModelSpec& spec) noexcept;  // "mlp", "resnet", …
 

@@ -96,9 +96,9 @@ class Layer final : public Block {
   }
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    input = input + dropout1_(attention_(norm1_(input)), context);
+    input = input + dropout1_(attention_(norm1_(input), context), context);
     const auto normed = norm2_(input);
-    const auto output = experts_ ? (*experts_)(normed, context) : (*feed_forward_)(normed);
+    const auto output = experts_ ? (*experts_)(normed, context) : (*feed_forward_)(normed, context);
     return input + dropout2_(output, context);
   }
 

@@ -54,7 +54,8 @@ torch::Tensor Experts::operator()(const torch::Tensor& input, PassContext& conte
   const torch::Tensor probabilities = torch::softmax(logits, -1);
   const Routing routing = routing_of(logits, context.training);
   const Dispatch dispatch(routing, options_.per_token, tokens.device());
-  const torch::Tensor answers = dispatch.to_tokens(compute(dispatch.to_experts(tokens), routing));
+  const torch::Tensor answers =
+      dispatch.to_tokens(compute(dispatch.to_experts(tokens), routing, context));
   const torch::Tensor weights = gates(probabilities, routing).to(answers.scalar_type());
   torch::Tensor output = (answers * weights.unsqueeze(-1)).sum(1).view(input.sizes());
   if (!context.training) return output;
@@ -84,11 +85,12 @@ torch::Tensor Experts::gates(const torch::Tensor& probabilities, const Routing& 
 }
 
 // Each expert over its rows of [rows, width].
-torch::Tensor Experts::compute(const torch::Tensor& rows, const Routing& routing) const {
+torch::Tensor Experts::compute(const torch::Tensor& rows, const Routing& routing,
+                               const PassContext& context) const {
   const std::vector<torch::Tensor> parts = rows.split_with_sizes(routing.rows);
   std::vector<torch::Tensor> answers;
   for (std::size_t expert = 0; expert < experts_.size(); ++expert)
-    if (routing.rows[expert] > 0) answers.push_back(experts_[expert](parts[expert]));
+    if (routing.rows[expert] > 0) answers.push_back(experts_[expert](parts[expert], context));
   return torch::cat(answers);
 }
 

@@ -55,7 +55,8 @@ class Experts {
   torch::Tensor logits(const torch::Tensor& tokens) const;
   Routing routing_of(const torch::Tensor& logits, bool training) const;
   torch::Tensor gates(const torch::Tensor& probabilities, const Routing& routing) const;
-  torch::Tensor compute(const torch::Tensor& rows, const Routing& routing) const;
+  torch::Tensor compute(const torch::Tensor& rows, const Routing& routing,
+                        const PassContext& context) const;
   torch::Tensor with_losses(const torch::Tensor& output, const torch::Tensor& logits,
                             const torch::Tensor& probabilities, const Routing& routing,
                             PassContext& context) const;

@@ -30,9 +30,11 @@ FeedForward::FeedForward(Block& owner, const FeedForwardOptions& options)
                  .bias = options.bias,
                  .expert = options.expert}) {}
 
-torch::Tensor FeedForward::operator()(const torch::Tensor& input) const {
-  if (gate_) return contract_(torch::silu((*gate_)(input)) * expand_(input));
-  return contract_(torch::gelu(expand_(input)));
+torch::Tensor FeedForward::operator()(const torch::Tensor& input,
+                                      const PassContext& context) const {
+  const auto expanded = expand_(input, context);
+  if (gate_) return contract_(torch::silu((*gate_)(input, context)) * expanded, context);
+  return contract_(torch::gelu(expanded), context);
 }
 
 }  // namespace muster::models

@@ -31,7 +31,7 @@ struct FeedForwardOptions {
 class FeedForward {
  public:
   FeedForward(Block& owner, const FeedForwardOptions& options);
-  torch::Tensor operator()(const torch::Tensor& input) const;
+  torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
 
  private:
   std::optional<Linear> gate_;

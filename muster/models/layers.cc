@@ -32,7 +32,8 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
                                    .split = options.split,
                                    .split_units = options.split_units,
                                    .expert = options.expert},
-                                  {options.out, options.in})) {
+                                  {options.out, options.in})),
+      adapter_(owner.add_layer(name)) {
   if (!options.bias) return;
   // The bias of a row-split layer is added once, after the sum over ranks: every rank holds it.
   const bool column = options.split == Split::kColumn;
@@ -44,8 +45,9 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
                    options.out);
 }
 
-torch::Tensor Linear::operator()(const torch::Tensor& input) const {
-  return torch::linear(input, weight_, bias_);
+torch::Tensor Linear::operator()(const torch::Tensor& input, const PassContext& context) const {
+  const auto output = torch::linear(input, weight_, bias_);
+  return adapter_->attached() ? output + (*adapter_)(input, context) : output;
 }
 
 Convolution::Convolution(Block& owner, const std::string& name, const ConvolutionOptions& options)

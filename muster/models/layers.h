@@ -5,14 +5,16 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "muster/models/adapter.h"
 #include "muster/models/block.h"
 
 namespace muster::models {
 
-// y = x · weightᵀ + bias; weight [out, in], bias [out].
+// y = x · weightᵀ + bias, and what an adapter adds; weight [out, in], bias [out].
 struct LinearOptions {
   std::int64_t in = 0;
   std::int64_t out = 0;
@@ -26,11 +28,12 @@ struct LinearOptions {
 class Linear {
  public:
   Linear(Block& owner, const std::string& name, const LinearOptions& options);
-  torch::Tensor operator()(const torch::Tensor& input) const;
+  torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
 
  private:
   torch::Tensor weight_;
   torch::Tensor bias_;  // undefined: none
+  std::shared_ptr<const Adapter> adapter_;
 };
 
 // Square kernel, no bias (a norm follows), padding that keeps the extent at stride 1.

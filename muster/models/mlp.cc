@@ -21,7 +21,7 @@ class HiddenLayer final : public Block {
         dropout_("dropout", dropout) {}
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    return dropout_(torch::relu(linear_(input.flatten(1))), context);
+    return dropout_(torch::relu(linear_(input.flatten(1), context)), context);
   }
 
  private:
@@ -35,8 +35,8 @@ class Head final : public Block {
       : linear_(*this, "linear",
                 {.in = in, .out = classes, .init = {InitKind::kKaiming}, .split = Split::kRow}) {}
 
-  torch::Tensor forward(torch::Tensor input, PassContext&) override {
-    return linear_(input.flatten(1));
+  torch::Tensor forward(torch::Tensor input, PassContext& context) override {
+    return linear_(input.flatten(1), context);
   }
 
  private:

@@ -75,7 +75,7 @@ class Head final : public Block {
         dropout_("dropout", dropout) {}
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    return linear_(dropout_(input.mean({2, 3}), context));
+    return linear_(dropout_(input.mean({2, 3}), context), context);
   }
 
  private:

@@ -22,12 +22,14 @@ struct Recipe {
   optim::OptimizerSpec optimizer;
   std::vector<std::string> freeze = {};  // patterns
   double average = 0;                    // AverageSpec::decay
+  models::AdapterSpec adapters = {};
 };
 void PrintTo(const Recipe& recipe, std::ostream* out) {
   constexpr std::string_view kOptimizers[] = {" sgd", " adamw", " lars", " lamb"};
   *out << models::family_of(recipe.model) << kOptimizers[recipe.optimizer.index()];
   if (!recipe.freeze.empty()) *out << " without " << recipe.freeze.front();
   if (recipe.average > 0) *out << " averaged";
+  if (recipe.adapters.rank > 0) *out << " adapted";
 }
 
 const models::ModelSpec kMlp =
@@ -46,7 +48,7 @@ SliceOptions options_of(std::int32_t lanes) {
 }
 
 std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
-  auto model = models::create_model(recipe.model).value();
+  auto model = models::create_model(recipe.model, recipe.adapters).value();
   model->initialize(1);
   model->freeze([&](const models::Parameter& parameter) {
     return matches_any(recipe.freeze, parameter.name);
@@ -230,7 +232,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Recipe{kResNet, optim::AdamWSpec{}, {"stem*", "*.bias"}},
                     Recipe{kMlp, optim::LambSpec{}, {"head*"}},
                     Recipe{kResNet, optim::SgdSpec{}, {"stem*"}, 0.9},
-                    Recipe{kMlp, optim::LambSpec{}, {}, 0.9}, Recipe{kMoe, optim::AdamWSpec{}}));
+                    Recipe{kMlp, optim::LambSpec{}, {}, 0.9}, Recipe{kMoe, optim::AdamWSpec{}},
+                    Recipe{kMoe, optim::AdamWSpec{}, {}, 0, {.rank = 2, .dropout = 0.2}}));
 
 // Frozen parameters stay where they are, have no slot in the buckets and no state.
 TEST(Sharded, FrozenParametersCostNothing) {

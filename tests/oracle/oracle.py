@@ -273,6 +273,35 @@ class Llama(nn.Module):
         return self.head(self.head.norm(x))
 
 
+class Adapted(nn.Linear):
+    """Hu et al. 2022, as in Hugging Face's PEFT."""
+
+    def __init__(self, layer, rank):
+        super().__init__(layer.in_features, layer.out_features, layer.bias is not None)
+        self.lora_A = nn.Linear(layer.in_features, rank, bias=False)
+        self.lora_B = nn.Linear(rank, layer.out_features, bias=False)
+        self.register_buffer("lora_alpha", torch.zeros(1))
+        for p in (self.weight, self.bias):
+            p.requires_grad = False
+
+    def forward(self, x):
+        scale = self.lora_alpha / self.lora_A.out_features
+        return super().forward(x) + scale * self.lora_B(self.lora_A(x))
+
+
+def adapted_gpt():
+    model = Gpt()
+    for p in model.parameters():
+        p.requires_grad = False
+    for layer, name in ((model.layer0, "qkv"), *((model.layer1, n) for n in ("qkv", "projection"))):
+        setattr(layer, name, Adapted(getattr(layer, name), 4))
+    for name in ("expand", "contract"):
+        part = Adapted(getattr(model.layer1, name), 4)
+        setattr(model.layer1, name, part)
+        setattr(model.layer1.mlp[0], name, part)
+    return model
+
+
 def create_model(name):
     return {
         "mlp": Mlp,
@@ -280,6 +309,7 @@ def create_model(name):
         "resnet_channels_last": lambda: ResNet(torch.channels_last),
         "gpt": Gpt,
         "llama": Llama,
+        "lora": adapted_gpt,
         "moe": lambda: Llama(experts=lambda mlp: Experts(64, 5, 2, None, mlp)),
         "switch": lambda: Gpt(experts=lambda mlp: Experts(64, 4, 1, 0.8, mlp)),
     }[name]()

@@ -29,6 +29,7 @@ constexpr double kMaxNorm = 1.0;  // with AdamW; the runs' norms cross it
 
 struct Case {
   models::ModelSpec model;
+  models::AdapterSpec adapters = {};
   optim::OptimizerSpec optimizer;
   double learning_rate = 0;
   torch::ScalarType dtype = torch::kFloat32;  // of the weights
@@ -69,7 +70,7 @@ void add_text(Case& task) {
 std::optional<models::ModelSpec> text_model(const std::string& name) {
   const models::GptSpec gpt{.context = 32, .width = 64, .layers = 2};
   const models::LlamaSpec llama{.context = 32, .width = 64, .layers = 2, .kv_heads = 2};
-  if (name == "gpt") return gpt;
+  if (name == "gpt" || name == "lora") return gpt;
   if (name == "llama") return llama;
   if (name == "moe") return models::MoeSpec{.body = llama, .experts = 5};
   if (name == "switch")
@@ -102,6 +103,7 @@ Case make_case(const std::string& model, const std::string& optimizer, const std
       {"adamw", 1e-3},
       {"lars", 0.02},
       {"lamb", 0.01}}.at(optimizer);
+  if (model == "lora") task.adapters = {.rank = 4, .target_modules = {"*.qkv", "layer1.*"}};
   if (const auto text = text_model(model)) {
     task.model = *text;
     add_text(task);
@@ -172,7 +174,8 @@ double gradient_norm(const Sums& sums) {
 
 Tensors weights_of(const models::Model& model) {
   Tensors tensors;
-  for (const auto& p : model.parameters()) tensors.emplace_back(p.name, p.tensor.detach().clone());
+  for (const auto* parameters : {&model.parameters(), &model.frozen()})
+    for (const auto& p : *parameters) tensors.emplace_back(p.name, p.tensor.detach().clone());
   for (const auto& s : model.statistics()) tensors.emplace_back(s.name, s.tensor.clone());
   return tensors;
 }
@@ -205,9 +208,10 @@ Status write(const Path& path, const Tensors& tensors) {
 }
 
 Status train(const Case& task, const Path& folder) {
-  MUSTER_ASSIGN(auto model, models::create_model(task.model));
+  MUSTER_ASSIGN(auto model, models::create_model(task.model, task.adapters));
   model->initialize(1);
-  for (const auto& p : model->parameters()) p.tensor.set_data(p.tensor.detach().to(task.dtype));
+  for (const auto* all : {&model->parameters(), &model->frozen()})
+    for (const auto& p : *all) p.tensor.set_data(p.tensor.detach().to(task.dtype));
   for (const auto& s : model->statistics()) s.tensor.set_data(s.tensor.to(task.dtype));
   std::vector<optim::OptimizedParameter> parameters;
   for (const auto& p : model->parameters()) parameters.push_back({p.name, p.tensor, p.decays});

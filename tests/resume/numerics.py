@@ -11,6 +11,7 @@ FEATURES = {
     "groups": ("resnet", ["optimizer.groups=[{match: ['*.bias', '*norm*'], weight_decay: 0.01}, "
                           "{match: head.*, learning_rate_factor: 3}]"]),
     "ema": ("resnet", ["ema.decay=0.9"]),
+    "lora": ("gpt", ["lora.rank=4", "lora.dropout=0.1", "ema.decay=0.9"]),
     "freeze": ("gpt", ["training.freeze=[embedding.*, layer0.*.bias]"]),
     "label_smoothing": ("gpt", ["training.label_smoothing=10%"]),
 }

@@ -106,6 +106,10 @@ def start(muster, job, *flags, **options):
     return process
 
 
+def command(muster, *words):
+    return subprocess.Popen([muster, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 def finish(process):
     """Exit code and everything that was printed."""
     try:

@@ -49,4 +49,10 @@ Status check_data_is_there(Files& files, const job::DataSpec& data) {
   return data.type == job::DataType::kIdx ? check_idx(files, data) : ok();
 }
 
+Status check_weights_are_there(Files& files, const job::ModelSpec& model) {
+  if (model.weights.empty()) return ok();
+  return expect(files, "model.weights", model.weights,
+                "it may be a run, a checkpoint or a safetensors file");
+}
+
 }  // namespace muster::app

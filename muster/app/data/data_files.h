@@ -1,6 +1,6 @@
 #pragma once
-// Which files a job's data section means. Known to the launcher, which looks before anything is
-// made, and to the worker, which reads them.
+// Which files a job's data section and model.weights mean. Known to the launcher, which looks
+// before anything is made, and to the worker, which reads them.
 
 #include "muster/base/files.h"
 #include "muster/base/result.h"
@@ -15,5 +15,6 @@ DataFiles idx_files(Files& files, const job::DataSpec& data);
 
 // kNotFound, naming field and path, where something is missing.
 Status check_data_is_there(Files& files, const job::DataSpec& data);
+Status check_weights_are_there(Files& files, const job::ModelSpec& model);
 
 }  // namespace muster::app

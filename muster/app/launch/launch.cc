@@ -118,6 +118,7 @@ Status check_startable(Files& files, const job::JobSpec& job) {
     return fail(ErrorCode::kUnsupported,
                 "[train] device: cuda is not in this version yet; use device: auto or device: cpu");
   MUSTER_TRY(check_instruction_set(job.training.isa));
+  MUSTER_TRY(check_weights_are_there(files, job.model));
   return check_data_is_there(files, job.data);
 }
 

@@ -14,6 +14,7 @@ using nlohmann::json;
 // Fields and sections that decide the order of the data, the sums, or the shape of the state.
 constexpr std::string_view kFixed[] = {"seed",
                                        "model.",
+                                       "lora.",
                                        "data.",
                                        "training.global_batch_size",
                                        "training.micro_batch_size",
@@ -24,8 +25,9 @@ constexpr std::string_view kFixed[] = {"seed",
                                        "training.freeze",
                                        "optimizer.type",
                                        "ema.decay"};
-// How the data is brought, not which.
-constexpr std::string_view kFree[] = {"data.path", "data.validation_path", "data.loader_threads",
+// How the data is brought, not which; a run has its weights in its checkpoints.
+constexpr std::string_view kFree[] = {"model.weights",         "data.path",
+                                      "data.validation_path",  "data.loader_threads",
                                       "data.prefetch_batches", "data.cache"};
 // Where and how it runs: no business of the weights, so not worth a line.
 constexpr std::string_view kSurroundings[] = {"workers.",    "communication.", "logging.",

@@ -109,6 +109,13 @@ models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::Fi
   return mlp_spec(job.model, image_shape(fields));
 }
 
+models::AdapterSpec adapter_spec(const job::LoraSpec& lora) {
+  return {.rank = lora.rank,
+          .alpha = lora.alpha,
+          .dropout = lora.dropout,
+          .target_modules = lora.target_modules};
+}
+
 optim::ScheduleKind kind_of(job::ScheduleType type) {
   switch (type) {
     case job::ScheduleType::kLinear:
@@ -180,7 +187,8 @@ std::vector<std::string> names_of(const std::vector<models::Parameter>& paramete
 }
 
 // A pattern that matches nothing is a slip of the pen.
-Status check_patterns(std::string_view field, const std::vector<std::string>& patterns,
+Status check_patterns(std::string_view field, std::string_view what,
+                      const std::vector<std::string>& patterns,
                       const std::vector<std::string>& names) {
   for (const std::string& pattern : patterns) {
     if (std::ranges::any_of(names, [&](const auto& name) { return matches(pattern, name); }))
@@ -189,7 +197,7 @@ Status check_patterns(std::string_view field, const std::vector<std::string>& pa
     const std::size_t more = names.size() - shown.size();
     return fail(
         ErrorCode::kInvalid,
-        fmt::format("[job] {}: no parameter has a name like `{}`; there are {}{}", field, pattern,
+        fmt::format("[job] {}: no {} has a name like `{}`; there are {}{}", field, what, pattern,
                     fmt::join(shown, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
   }
   return ok();
@@ -197,7 +205,8 @@ Status check_patterns(std::string_view field, const std::vector<std::string>& pa
 
 // Their names are known only now that the model is there.
 Status freeze(models::Model& model, const std::vector<std::string>& patterns) {
-  MUSTER_TRY(check_patterns("training.freeze", patterns, names_of(model.parameters())));
+  MUSTER_TRY(
+      check_patterns("training.freeze", "parameter", patterns, names_of(model.parameters())));
   model.freeze(
       [&](const models::Parameter& parameter) { return matches_any(patterns, parameter.name); });
   if (!model.parameters().empty()) return ok();
@@ -205,9 +214,16 @@ Status freeze(models::Model& model, const std::vector<std::string>& patterns) {
               "[job] training.freeze leaves nothing to train; some parameters must not match");
 }
 
+Status check_adapters(const models::Model& model, const job::LoraSpec& lora) {
+  if (lora.rank == 0) return ok();
+  return check_patterns("lora.target_modules", "layer", lora.target_modules,
+                        models::adaptable_layers(model.blocks()));
+}
+
 Status check_groups(const models::Model& model, const job::OptimizerSpec& optimizer) {
   for (const job::ParameterGroup& group : optimizer.groups)
-    MUSTER_TRY(check_patterns("optimizer.groups", group.match, names_of(model.parameters())));
+    MUSTER_TRY(
+        check_patterns("optimizer.groups", "parameter", group.match, names_of(model.parameters())));
   return ok();
 }
 
@@ -237,11 +253,12 @@ models::Compute compute_of(const job::TrainingSpec& training) {
 
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
                                                    const std::vector<data::FieldSpec>& fields) {
-  MUSTER_ASSIGN(auto model, models::create_model(model_spec(job, fields)));
+  MUSTER_ASSIGN(auto model, models::create_model(model_spec(job, fields), adapter_spec(job.lora)));
   if (const double smoothing = job.training.label_smoothing; smoothing > 0)
     model->train_with([smoothing](const torch::Tensor& logits, const torch::Tensor& target) {
       return models::cross_entropy_sum(logits, target, smoothing);
     });
+  MUSTER_TRY(check_adapters(*model, job.lora));
   MUSTER_TRY(freeze(*model, job.training.freeze));
   MUSTER_TRY(check_groups(*model, job.optimizer));
   return model;

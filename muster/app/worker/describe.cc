@@ -9,6 +9,7 @@
 #include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/cut_blocks.h"
 #include "muster/app/worker/memory.h"
+#include "muster/app/worker/start_weights.h"
 #include "muster/base/share.h"
 #include "muster/base/units.h"
 #include "muster/models/torch_error.h"
@@ -45,8 +46,10 @@ Result<std::string> describe(Files& files, const job::JobSpec& job) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
   MUSTER_ASSIGN(auto model, build_model(job, data.training.fields()));
   const std::string about = model->describe();
+  const std::vector<std::string> tensors = tensor_names(*model);
   MUSTER_ASSIGN(const StrategyPlace place, place_without_group(job, data, *model));
   MUSTER_ASSIGN(const auto strategy, build_strategy(job, std::move(model), place));
+  MUSTER_TRY(start_from_weights(files, job.model, tensors, *strategy));
   const std::int64_t samples = data.training.source().size();
   const train::TrainingLength length = training_length(job.training, samples);
   const std::uint64_t optimizer =

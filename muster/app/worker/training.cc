@@ -10,6 +10,7 @@
 #include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/cut_blocks.h"
 #include "muster/app/worker/memory.h"
+#include "muster/app/worker/start_weights.h"
 #include "muster/base/units.h"
 #include "muster/job/enum_names.h"
 #include "muster/models/generate.h"
@@ -65,7 +66,8 @@ class Training {
         epoch_size_(pipelines_.training.source().size()),
         length_(training_length(job.training, epoch_size_)) {}
 
-  Status prepare(bool resume);
+  // A newcomer gets its state from the others.
+  Status prepare(bool resume, bool newcomer);
   Result<StrategyPlace> find_place(const models::Model& model);
   Status warm_up();
   Result<train::Outcome> run(bool newcomer);
@@ -90,8 +92,9 @@ class Training {
   train::Progress progress_;
 };
 
-Status Training::prepare(bool resume) {
+Status Training::prepare(bool resume, bool newcomer) {
   MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
+  const std::vector<std::string> tensors = tensor_names(*model);
   MUSTER_ASSIGN(const StrategyPlace place, find_place(*model));
   MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), place));
   checkpoints_ = std::make_unique<train::Checkpoints>(
@@ -101,6 +104,8 @@ Status Training::prepare(bool resume) {
                                 .keep = job_.checkpoint.keep,
                                 .asynchronous = job_.checkpoint.asynchronous},
       system_files(), session_.hub(), system_clock());
+  if (!resume && !newcomer)
+    return start_from_weights(system_files(), job_.model, tensors, *strategy_);
   if (!resume) return ok();
   MUSTER_ASSIGN(progress_, checkpoints_->resume(*strategy_));
   strategy_->set_optimizer_steps(progress_.optimizer_steps);
@@ -278,7 +283,7 @@ void Training::conclude(const train::Outcome& outcome, Duration took) {
 Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
                                     DataPipelines pipelines, const WorkerOptions& options) {
   Training training(session, job, std::move(pipelines));
-  MUSTER_TRY(training.prepare(options.resume));
+  MUSTER_TRY(training.prepare(options.resume, options.join));
   if (options.join) {
     MUSTER_TRY(training.warm_up());
     MUSTER_ASSIGN(const bool needed, session.join(job));

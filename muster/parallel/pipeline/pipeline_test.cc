@@ -35,6 +35,7 @@ struct Recipe {
   std::vector<std::string> freeze = {};  // patterns
   double average = 0;                    // AverageSpec::decay
   models::Compute compute = {};
+  models::AdapterSpec adapters = {};
 };
 std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
 void PrintTo(const Recipe& recipe, std::ostream* os) { *os << recipe.name; }
@@ -47,7 +48,7 @@ auto adamw(const Recipe& recipe) {
 }
 
 std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
-  auto model = *models::create_model(recipe.model);
+  auto model = *models::create_model(recipe.model, recipe.adapters);
   model->freeze([&](const models::Parameter& parameter) {
     return matches_any(recipe.freeze, parameter.name);
   });
@@ -271,7 +272,13 @@ INSTANTIATE_TEST_SUITE_P(
                .model = moe(),
                .cuts = {3, 3},
                .content = kTokenBatches,
-               .compute = kFP16}),
+               .compute = kFP16},
+        Recipe{.name = "gpt_adapters",
+               .model = gpt(true),
+               .cuts = {2, 1, 2},
+               .replicas = 2,
+               .content = kTokenBatches,
+               .adapters = {.rank = 2, .dropout = 0.2, .target_modules = {"layer1.*", "*.qkv"}}}),
     name_of);
 
 }  // namespace

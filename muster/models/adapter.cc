@@ -1,0 +1,76 @@
+#include "muster/models/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "muster/base/adapter_names.h"
+#include "muster/base/check.h"
+#include "muster/base/glob.h"
+#include "muster/models/dropout.h"
+
+namespace muster::models {
+namespace {
+
+std::string name_of(const NamedBlock& block, const AdaptableLayer& layer) {
+  return block.name + "." + layer.name;
+}
+
+BlockParameter weight_of(const Block& block, const std::string& layer) {
+  const auto weight =
+      std::ranges::find(block.parameters(), layer + ".weight", &BlockParameter::name);
+  MUSTER_CHECK(weight != block.parameters().end(), layer + " has no weight");
+  return *weight;
+}
+
+}  // namespace
+
+// A layer that is cut along its outputs has its B cut so as well, one along its inputs its A.
+void Adapter::attach(Block& owner, const std::string& layer, const BlockParameter& weight,
+                     const AdapterSpec& spec) {
+  const std::int64_t out = weight.tensor.size(0), in = weight.tensor.size(1);
+  const auto add = [&](std::string_view suffix, Init init, Split split, torch::IntArrayRef shape) {
+    const bool cut = weight.split == split;
+    return owner.add_parameter({.name = layer + std::string(suffix),
+                                .init = init,
+                                .split = cut ? split : Split::kNone,
+                                .split_units = cut ? weight.split_units : 0,
+                                .expert = weight.expert},
+                               shape);
+  };
+  down_ = add(kAdapterDown, {InitKind::kUniform, 1 / std::sqrt(static_cast<double>(in))},
+              Split::kRow, {spec.rank, in});
+  up_ = add(kAdapterUp, {InitKind::kZeros}, Split::kColumn, {out, spec.rank});
+  alpha_ = owner.add_parameter(
+      {.name = layer + std::string(kAdapterAlpha),
+       .tensor = torch::full({1}, spec.alpha, torch::kFloat32).set_requires_grad(true),
+       .expert = weight.expert,
+       .decays = false},
+      {1});
+  name_ = layer + ".lora_dropout";
+  dropout_ = spec.dropout;
+}
+
+torch::Tensor Adapter::operator()(const torch::Tensor& input, const PassContext& context) const {
+  const bool drops = context.training && dropout_ > 0;
+  const auto seen = drops ? dropout(input, dropout_, context.random.fork(name_)) : input;
+  const auto scale = alpha_ / static_cast<double>(down_.size(0));
+  return torch::linear(torch::linear(seen, down_) * scale, up_);
+}
+
+void add_adapters(const std::vector<NamedBlock>& blocks, const AdapterSpec& spec) {
+  if (spec.rank == 0) return;
+  for (const NamedBlock& named : blocks)
+    for (const AdaptableLayer& layer : named.block->layers())
+      if (matches_any(spec.target_modules, name_of(named, layer)))
+        layer.adapter->attach(*named.block, layer.name, weight_of(*named.block, layer.name), spec);
+}
+
+std::vector<std::string> adaptable_layers(const std::vector<NamedBlock>& blocks) {
+  std::vector<std::string> names;
+  for (const NamedBlock& named : blocks)
+    for (const AdaptableLayer& layer : named.block->layers())
+      names.push_back(name_of(named, layer));
+  return names;
+}
+
+}  // namespace muster::models
