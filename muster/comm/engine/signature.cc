@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "muster/base/checksum.h"
 
@@ -75,6 +76,14 @@ void fill(Signature&, const Send&) {}  // no collective
 void fill(Signature&, const Recv&) {}
 void fill(Signature&, const Barrier&) {}
 
+template <class Kind, std::size_t at = 0>
+constexpr std::size_t index_of() {
+  if constexpr (std::is_same_v<Kind, std::variant_alternative_t<at, Op>>)
+    return at;
+  else
+    return index_of<Kind, at + 1>();
+}
+
 bool is_dtype(std::uint8_t dtype) { return dtype <= static_cast<std::uint8_t>(DType::kU8); }
 
 }  // namespace
@@ -97,13 +106,13 @@ std::string describe(const Signature& s) {
   if (reduces) text += fmt::format(" {}", name(static_cast<Reduce>(s.reduce)));
   if (reduces && s.root_or_leaves > 0)
     text += fmt::format(" in the tree of {} leaves", s.root_or_leaves);
-  if (s.op != Op(Barrier{}).index()) {
+  if (s.op != index_of<Barrier>()) {
     const auto shown = std::min<std::size_t>(s.dimensions, s.shape.size());
     text +=
         fmt::format(" {} [{}]", is_dtype(s.dtype) ? to_string(static_cast<DType>(s.dtype)) : "?",
                     fmt::join(s.shape.begin(), s.shape.begin() + shown, ", "));
   }
-  if (s.op == Op(Broadcast{}).index()) text += fmt::format(" from rank {}", s.root_or_leaves);
+  if (s.op == index_of<Broadcast>()) text += fmt::format(" from rank {}", s.root_or_leaves);
   const auto end = std::ranges::find(s.label, '\0');
   const std::string_view label(s.label.data(), static_cast<std::size_t>(end - s.label.begin()));
   return label.empty() ? text : fmt::format("{} ({})", text, label);
