@@ -87,6 +87,17 @@ TEST(JobFailure, IsDescribedForAPerson) {
             "  its log: /run/logs/rank-2.log");
 }
 
+TEST(JobFailure, OfAJobThatCannotBeIsNobodys) {
+  JobFailure failure;
+  failure.rank = Rank{0};
+  failure.reason = "exit status 2";
+  failure.error = {ErrorCode::kInvalid, "[job] strategy.stages: the model has 2 blocks", kNoRank};
+  failure.last_lines = {"rank 0 of 1 in generation 1"};
+  EXPECT_EQ(describe(failure), failure.error.message);
+  failure.progress.step = Step{3};
+  EXPECT_EQ(describe(failure).substr(0, 21), "rank 0: exit status 2");
+}
+
 TEST(JobFailure, IsSaidOnceWhereTheWorkerSaidItItself) {
   const JobFailure failure{Rank{0},
                            "a",
