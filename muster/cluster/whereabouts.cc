@@ -1,24 +1,35 @@
 #include "muster/cluster/whereabouts.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace muster::cluster {
 
+// A copy is written over only when the other one has been published. Words are stored with release
+// and loaded with acquire, so that a reader who gets one of a later text sees a later version too,
+// and reads again (a sequence lock: Boehm, MSPC 2012).
 void SharedText::write(std::string_view text) noexcept {
   const std::uint32_t next = version_.load(std::memory_order_relaxed) + 1;
   Copy& copy = copies_[next % 2];
-  copy.size = static_cast<std::uint32_t>(std::min(text.size(), kMost));
-  std::copy_n(text.data(), copy.size, copy.text.data());
+  const std::size_t size = std::min(text.size(), kMost);
+  copy.size.store(static_cast<std::uint32_t>(size), std::memory_order_release);
+  for (std::size_t at = 0; at < size; at += sizeof(Word)) {
+    Word word = 0;
+    std::memcpy(&word, text.data() + at, std::min(size - at, sizeof(Word)));
+    copy.words[at / sizeof(Word)].store(word, std::memory_order_release);
+  }
   version_.store(next, std::memory_order_release);
 }
 
-// The writer touches the copy that is being read only after it has published the other one.
 std::string SharedText::read() const {
   for (;;) {
     const std::uint32_t version = version_.load(std::memory_order_acquire);
     const Copy& copy = copies_[version % 2];
-    const std::string text(copy.text.data(), std::min<std::size_t>(copy.size, kMost));
-    std::atomic_thread_fence(std::memory_order_acquire);
+    std::string text(std::min<std::size_t>(copy.size.load(std::memory_order_acquire), kMost), ' ');
+    for (std::size_t at = 0; at < text.size(); at += sizeof(Word)) {
+      const Word word = copy.words[at / sizeof(Word)].load(std::memory_order_acquire);
+      std::memcpy(text.data() + at, &word, std::min(text.size() - at, sizeof(Word)));
+    }
     if (version_.load(std::memory_order_relaxed) == version) return text;
   }
 }

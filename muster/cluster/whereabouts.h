@@ -26,9 +26,10 @@ class SharedText {
   std::string read() const;
 
  private:
+  using Word = std::uint64_t;
   struct Copy {
-    std::array<char, kMost> text;
-    std::uint32_t size;
+    std::array<std::atomic<Word>, kMost / sizeof(Word)> words;
+    std::atomic<std::uint32_t> size;
   };
   std::atomic<std::uint32_t> version_;  // the newest copy is version_ % 2
   std::array<Copy, 2> copies_;
