@@ -70,6 +70,7 @@ Result<Variant> read_variant(const std::string& text) {
 
 Result<std::vector<Variant>> read_variants(const CompareArguments& arguments) {
   std::vector<Variant> variants;
+  variants.reserve(arguments.strategies.size() + arguments.variants.size());
   for (const std::string& strategy : arguments.strategies)
     variants.push_back({strategy, {"strategy.type=" + strategy}});
   for (const std::string& text : arguments.variants) {
@@ -187,6 +188,7 @@ Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& j
 Status conclude(const Outcome& outcome, const std::string& name, const Path& folder,
                 Context& context) {
   std::vector<observe::RunFigures> figures;
+  figures.reserve(outcome.runs.size());
   for (const auto& run : outcome.runs) figures.push_back(observe::figures_of(run));
   const nlohmann::ordered_json json = {{"comparison", observe::comparison_json(figures)},
                                        {"folder", folder.native()}};

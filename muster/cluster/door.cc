@@ -100,7 +100,7 @@ class Threshold : public std::enable_shared_from_this<Threshold> {
       send_message(*found->second, Knocked{why});
   }
 
-  void connected(std::uint64_t id, std::shared_ptr<net::Connection> connection) {
+  void connected(std::uint64_t id, const std::shared_ptr<net::Connection>& connection) {
     const auto found = attempts_.find(id);
     if (found == attempts_.end()) return;  // too late
     found->second.connection = connection;

@@ -37,21 +37,24 @@ WorkerProcess* LocalJob::find(std::int32_t worker) const {
   return found == workers_.end() ? nullptr : found->second.get();
 }
 
+void LocalJob::note_generation(const Welcome& generation) {
+  published_ = true;
+  waiting_timer_ = nullptr;
+  generation_ = generation.generation;
+  members_.clear();
+  for (const auto& member : generation.members) {
+    members_.push_back(member.info.worker);
+    if (auto* worker = find(member.info.worker)) {
+      worker->evidence.joined = true;
+      worker->host = member.info.host;
+    }
+  }
+  observer_.on_generation(generation);
+}
+
 CoordinatorEvents LocalJob::coordinator_events() {
   CoordinatorEvents events;
-  events.on_generation = [this](const Welcome& generation) {
-    published_ = true;
-    waiting_timer_ = nullptr;
-    generation_ = generation.generation;
-    members_.clear();
-    for (const auto& member : generation.members) members_.push_back(member.info.worker);
-    for (const auto& member : generation.members)
-      if (auto* worker = find(member.info.worker)) {
-        worker->evidence.joined = true;
-        worker->host = member.info.host;
-      }
-    observer_.on_generation(generation);
-  };
+  events.on_generation = [this](const Welcome& generation) { note_generation(generation); };
   events.on_progress = [this](std::int32_t number, const Progress& progress) {
     if (auto* worker = find(number)) worker->progress = progress;
     observer_.on_progress(Rank{number}, progress);
@@ -98,8 +101,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
     if (stays) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
   };
   events.on_join = [this](const WorkerInfo& info) { welcome(info); };
-  events.on_unreached = [this](const WorkerInfo& newcomer, const WorkerInfo& other,
-                               const std::string& why) {
+  events.on_unreached = [this](const auto& newcomer, const auto& other, const std::string& why) {
     observer_.on_unreached(newcomer, other, why);
   };
   return events;
@@ -187,8 +189,7 @@ void LocalJob::conclude() {
   end_all(*verdict_error_);
 }
 
-// A death or silence says nothing about the others; a fault that a worker reported of itself (NaN,
-// unreadable data, a full disk) would meet them as well.
+// A death says nothing about the others; a reported fault (NaN, a full disk) would meet them too.
 bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
   const Evidence& evidence = culprit.evidence;
   const bool died = evidence.end && !was_excluded(evidence) ? evidence.end->signal.has_value()
@@ -370,6 +371,7 @@ void LocalJob::kill_all() {
 // Those who work and those who have been replaced.
 std::vector<WorkerProcess*> LocalJob::all() const {
   std::vector<WorkerProcess*> everybody;
+  everybody.reserve(workers_.size() + replaced_.size());
   for (const auto& [number, worker] : workers_) everybody.push_back(worker.get());
   for (const auto& worker : replaced_) everybody.push_back(worker.get());
   return everybody;

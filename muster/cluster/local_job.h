@@ -33,6 +33,7 @@ class LocalJob {
   enum class State : std::uint8_t { kRunning, kSettling, kEnding, kOver };
 
   WorkerProcess* find(std::int32_t worker) const;
+  void note_generation(const Welcome& generation);
   void welcome(const WorkerInfo& info);
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();

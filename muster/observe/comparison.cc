@@ -151,7 +151,7 @@ std::string loss_chart(const std::vector<ComparedRun>& runs) {
 }
 
 std::string name_cell(const ComparedRun& run, const Path& base) {
-  const std::string name = escape_html(run.name);
+  std::string name = escape_html(run.name);
   if (run.folder.empty()) return name;
   const Path report = Path(run.folder).lexically_relative(base) / "report.html";
   return fmt::format("<a href=\"{}\">{}</a>", escape_html(report.generic_string()), name);
@@ -252,6 +252,7 @@ Json comparison_json(const std::vector<RunFigures>& runs) {
 std::string render_comparison(std::string_view title, const std::vector<ComparedRun>& runs,
                               const Path& base) {
   std::vector<RunFigures> figures;
+  figures.reserve(runs.size());
   for (const ComparedRun& run : runs) figures.push_back(figures_of(run));
   const std::string head =
       fmt::format("<header><h1>{}</h1><p>{}</p></header>\n", escape_html(title),

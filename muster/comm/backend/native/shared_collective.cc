@@ -225,6 +225,7 @@ Status SharedCollectives::check_signatures(const Call& call, std::uint64_t mine)
   for (std::int32_t rank = 0; rank < group_->group().size; ++rank) alike += of(rank).check == mine;
   if (alike == group_->group().size) return ok();
   std::vector<Signature> calls;
+  calls.reserve(static_cast<std::size_t>(group_->group().size));
   for (std::int32_t rank = 0; rank < group_->group().size; ++rank) calls.push_back(of(rank));
   return compare_calls(group_->group(), call.sequence, calls);
 }
