@@ -13,8 +13,6 @@
 namespace muster::checkpoint {
 namespace {
 
-constexpr std::string_view kWeightsName = "model.safetensors";
-
 Status check_whole(Files& files, const Path& folder) {
   MUSTER_ASSIGN(const VerifyReport report, verify_checkpoint(files, folder));
   if (report.whole()) return ok();
@@ -76,7 +74,7 @@ Status take_average(Files& files, const Path& folder, const Manifest& manifest,
 
 Result<Exported> write(Files& files, const ModelBytes& weights, const Path& into) {
   MUSTER_TRY(files.create_folders(into));
-  const Path target = into / kWeightsName;
+  const Path target = into / kExportedName;
   Path fresh = target;
   fresh += ".new";
   MUSTER_TRY(files.remove_all(fresh));  // of an export that was interrupted

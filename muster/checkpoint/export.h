@@ -2,11 +2,14 @@
 // Takes the weights out of a checkpoint, for any tool that reads safetensors.
 
 #include <cstdint>
+#include <string_view>
 
 #include "muster/base/files.h"
 #include "muster/base/result.h"
 
 namespace muster::checkpoint {
+
+inline constexpr std::string_view kExportedName = "model.safetensors";
 
 struct Exported {
   Path file;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "muster/checkpoint/export.h"
 #include "muster/checkpoint/restore.h"
 #include "muster/checkpoint/safetensors.h"
 #include "muster/checkpoint/survey.h"
@@ -13,7 +14,6 @@ namespace muster::checkpoint {
 namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
-constexpr std::string_view kExported = "model.safetensors";
 
 Result<Weights> in_file(Files& files, const Path& file) {
   MUSTER_ASSIGN(const SafetensorsHeader header, read_safetensors_header(files, file));
@@ -72,7 +72,7 @@ Result<Weights> find_weights(Files& files, const Path& place) {
     MUSTER_ASSIGN(Manifest manifest, inspect(files, plain));
     return in_checkpoint(plain, std::move(manifest));
   }
-  if (files.exists(plain / kExported)) return in_file(files, plain / kExported);
+  if (files.exists(plain / kExportedName)) return in_file(files, plain / kExportedName);
   const Path checkpoints = plain / "checkpoints";
   return newest(files, files.exists(checkpoints) ? checkpoints : plain, place);
 }

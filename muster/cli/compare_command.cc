@@ -14,7 +14,7 @@
 #include "muster/app/launch/launch.h"
 #include "muster/base/hash.h"
 #include "muster/base/random.h"
-#include "muster/checkpoint/survey.h"
+#include "muster/checkpoint/weights.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
@@ -119,12 +119,9 @@ Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
 
 // Of the weights in the run's last whole checkpoint; empty where it has none.
 std::string weights_digest(Files& files, const observe::RunFolder& run) {
-  const auto found = checkpoint::survey(files, run.checkpoints());
-  if (!found) return {};
-  const auto last = std::find_if(found->rbegin(), found->rend(),
-                                 [](const auto& one) { return one.manifest.has_value(); });
-  if (last == found->rend()) return {};
-  const checkpoint::Manifest& manifest = *last->manifest;
+  const auto newest = checkpoint::find_weights(files, run.root());
+  if (!newest || !newest->manifest) return {};
+  const checkpoint::Manifest& manifest = *newest->manifest;
   std::vector<std::string> digests;
   for (const checkpoint::FileRecord& file : manifest.files) {
     const bool holds_weights = std::ranges::any_of(

@@ -8,6 +8,7 @@
 
 #include "muster/base/units.h"
 #include "muster/observe/chart.h"
+#include "muster/observe/gib.h"
 #include "muster/observe/number_text.h"
 #include "muster/observe/page.h"
 
@@ -19,7 +20,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostWarmUp = 10;  // steps
 constexpr std::size_t kMostPoints = 600;
 constexpr int kColours = 6;
-constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kNone = "–";
 
 std::vector<const Metrics*> steps_of(const std::vector<Metrics>& rows) {
@@ -214,7 +214,7 @@ RunFigures figures_of(const ComparedRun& compared) {
   figures.tokens_per_s = mean_of(run.rows, metric::kTokensPerSecond, true);
   figures.bytes_a_step = mean_of(run.rows, metric::kBytesOnWire, false);
   if (const auto peak = result_of(run.ended, metric::kPeakRss))
-    figures.peak_bytes = static_cast<std::uint64_t>(*peak * kBytesPerGib);
+    figures.peak_bytes = from_gib(*peak);
   figures.took = run.ended.took;
   if (!run.ended.completed)
     figures.failure = run.ended.reason.empty() ? "stopped" : run.ended.reason;

@@ -6,13 +6,9 @@
 #include <cmath>
 
 #include "muster/base/units.h"
+#include "muster/observe/gib.h"
 
 namespace muster::observe {
-namespace {
-
-constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
-
-}  // namespace
 
 std::string grouped(std::int64_t number) {
   std::string digits = fmt::format("{}", number);
@@ -32,8 +28,7 @@ std::string clock_text(Duration duration) {
 MetricText metric_text(const Metric& metric) {
   std::string name = metric.name.substr(metric.name.find('/') + 1);
   std::ranges::replace(name, '_', ' ');
-  if (metric.name == metric::kPeakRss)
-    return {"peak memory", format_bytes(static_cast<std::uint64_t>(metric.value * kBytesPerGib))};
+  if (metric.name == metric::kPeakRss) return {"peak memory", format_bytes(from_gib(metric.value))};
   if (name.ends_with("accuracy")) return {name, fmt::format("{:.2f} %", 100 * metric.value)};
   const bool whole = std::abs(metric.value) < 1e15 && metric.value == std::floor(metric.value);
   if (whole && std::abs(metric.value) >= 100) {

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <utility>
 
+#include "muster/observe/gib.h"
 #include "muster/observe/phase_timer.h"
 
 namespace muster::train {
@@ -16,7 +17,6 @@ using observe::Phase;
 namespace metric = observe::metric;
 
 constexpr std::int64_t kStepsPerMemoryReading = 20;
-constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
 // The last checkpoint may take its writer this long while the others wait.
 constexpr Duration kPatienceAtTheEnd = std::chrono::minutes(15);
 
@@ -294,8 +294,7 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
                           per_second * static_cast<double>(options_.tokens_per_sample)});
   }
   if (to_int(progress_.committed) % kStepsPerMemoryReading == 1) {
-    row.values.push_back(
-        {std::string(metric::kPeakRss), static_cast<double>(parts_.peak_memory()) / kBytesPerGib});
+    row.values.push_back({std::string(metric::kPeakRss), observe::to_gib(parts_.peak_memory())});
   }
   phases_of(batch, report, took, std::exchange(between_, {})).append_to(row);
   tell(std::move(row));

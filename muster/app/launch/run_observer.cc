@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/app/debug/debug_report.h"
+#include "muster/observe/gib.h"
 #include "muster/observe/queued_sink.h"
 #include "muster/observe/record_codec.h"
 #include "muster/observe/sinks/jsonl/jsonl.h"
@@ -17,8 +18,6 @@ using observe::Notice;
 using observe::Severity;
 
 namespace {
-
-constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
 std::string_view signal_name(int signal) {
   switch (signal) {
@@ -195,8 +194,8 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
     ended.took = system_clock().now() - began_;
   }
   if (end.peak_memory > 0)
-    ended.results.push_back({std::string(observe::metric::kPeakRss),
-                             static_cast<double>(end.peak_memory) / kBytesPerGib});
+    ended.results.push_back(
+        {std::string(observe::metric::kPeakRss), observe::to_gib(end.peak_memory)});
   if (end.failure) {
     ended.completed = false;
     const std::string& message = end.failure->error.message;
