@@ -14,6 +14,7 @@
 #include "muster/app/launch/launch.h"
 #include "muster/base/hash.h"
 #include "muster/base/random.h"
+#include "muster/base/trimmed.h"
 #include "muster/checkpoint/weights.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
@@ -38,11 +39,7 @@ struct Variant {
   std::vector<std::string> sets;
 };
 
-std::string trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t");
-  if (begin == text.npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
+constexpr std::string_view kBlanks = " \t";
 
 bool is_folder_name(std::string_view name) {
   constexpr std::string_view kGood =
@@ -52,12 +49,12 @@ bool is_folder_name(std::string_view name) {
 
 Result<Variant> read_variant(const std::string& text) {
   const auto colon = text.find(':');
-  Variant variant{trimmed(std::string_view(text).substr(0, colon)), {}};
+  Variant variant{std::string(trimmed(std::string_view(text).substr(0, colon), kBlanks)), {}};
   std::string_view rest = colon == text.npos ? "" : std::string_view(text).substr(colon + 1);
   while (!rest.empty()) {
     const auto end = rest.find(';');
-    if (std::string set = trimmed(rest.substr(0, end)); !set.empty())
-      variant.sets.push_back(std::move(set));
+    if (const auto set = trimmed(rest.substr(0, end), kBlanks); !set.empty())
+      variant.sets.emplace_back(set);
     rest = end == rest.npos ? "" : rest.substr(end + 1);
   }
   if (colon != text.npos && is_folder_name(variant.name)) return variant;

@@ -8,23 +8,18 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/trimmed.h"
 #include "muster/base/units.h"
 
 namespace muster::job {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
 
 // "1.5 epochs" as 1.5 and "epochs".
 std::pair<std::optional<double>, std::string_view> split_number(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !std::isfinite(number) || number < 0) return {std::nullopt, text};
-  return {number, trimmed(text.substr(static_cast<std::size_t>(end - text.data())))};
+  return {number, trimmed(text.substr(static_cast<std::size_t>(end - text.data())), " ")};
 }
 
 Error unknown_interval(std::string_view text) {
@@ -71,7 +66,7 @@ std::int64_t Interval::steps(std::int64_t total_steps, double steps_per_epoch) c
 }
 
 Result<Interval> parse_interval(std::string_view text) {
-  const auto word = trimmed(text);
+  const auto word = trimmed(text, " ");
   if (word == "end") return Interval::end();
   if (word == "never") return Interval::never();
   const auto [number, unit] = split_number(word);

@@ -6,19 +6,15 @@
 #include <charconv>
 #include <string_view>
 
+#include "muster/base/trimmed.h"
 #include "muster/observe/record_value.h"
 
 namespace muster::observe {
 namespace {
 
+constexpr std::string_view kBlanks = " \t\n";
 constexpr std::string_view kInstructionSets[] = {
     "avx", "avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve"};
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\n");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
-}
 
 // Calls visit(key, value) for each "key : value" line of a /proc file.
 template <class Visit>
@@ -27,7 +23,8 @@ void each_entry(std::string_view text, Visit visit) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     const std::size_t colon = line.find(':');
-    if (colon != line.npos) visit(trimmed(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
+    if (colon != line.npos)
+      visit(trimmed(line.substr(0, colon), kBlanks), trimmed(line.substr(colon + 1), kBlanks));
   }
 }
 
@@ -69,9 +66,10 @@ Environment read_environment(Files& files) {
   const std::string host = read_or_empty(files, "/proc/sys/kernel/hostname");
   const std::string system = read_or_empty(files, "/proc/sys/kernel/ostype");
   const std::string release = read_or_empty(files, "/proc/sys/kernel/osrelease");
-  environment.host = trimmed(host);
-  environment.system = std::string(trimmed(system)) + " " + std::string(trimmed(release));
-  environment.system = trimmed(std::string(environment.system));
+  environment.host = trimmed(host, kBlanks);
+  environment.system =
+      std::string(trimmed(system, kBlanks)) + " " + std::string(trimmed(release, kBlanks));
+  environment.system = trimmed(std::string(environment.system), kBlanks);
   read_cpu(read_or_empty(files, "/proc/cpuinfo"), environment);
   environment.memory_bytes = bytes_of(read_or_empty(files, "/proc/meminfo"), "MemTotal");
   return environment;

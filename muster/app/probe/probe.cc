@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include "muster/base/trimmed.h"
 #include "muster/net/loop.h"
 
 namespace muster::app {
 namespace {
 
+constexpr std::string_view kBlanks = " \t\r\n";
 constexpr Duration kLook = std::chrono::milliseconds(10);
-
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 // What a child has written so far; false: it has closed the pipe.
 bool read_more(int fd, std::string& into) {
@@ -70,7 +66,7 @@ void Probe::take(const Result<std::optional<std::string>>& answer, const std::st
     return;
   }
   complained_.clear();
-  if (*answer) on_answer_({trimmed(**answer), from});
+  if (*answer) on_answer_({std::string(trimmed(**answer, kBlanks)), from});
 }
 
 Result<std::optional<std::string>> Probe::run_command(const std::stop_token& stop) {
@@ -92,11 +88,11 @@ Result<std::optional<std::string>> Probe::run_command(const std::stop_token& sto
     if (stop.stop_requested()) return std::optional<std::string>();
   }
   if (end->exit_status == 0) return std::optional(output);
-  if (end->exit_status == 1 && trimmed(said).empty()) return std::optional<std::string>();
+  if (end->exit_status == 1 && trimmed(said, kBlanks).empty()) return std::optional<std::string>();
   return fail(ErrorCode::kUnavailable,
               fmt::format("[probe] command `{}`: {}: {}; 0 means that its output is the answer, 1 "
                           "that there is none",
-                          spec_.command, describe(*end), trimmed(said)));
+                          spec_.command, describe(*end), trimmed(said, kBlanks)));
 }
 
 Result<std::optional<std::string>> Probe::get(const std::stop_token& stop) {
