@@ -25,31 +25,35 @@ endfunction()
 set(MUSTER_PRECOMPILED <algorithm> <chrono> <cstdint> <functional> <map> <memory> <mutex> <optional>
     <span> <string> <string_view> <variant> <vector> <fmt/format.h>)
 
-# One precompiled header serves every target that uses libtorch: making it costs 25 s.
-function(muster_torch_precompiled)
-  if(TARGET muster_torch_precompiled)
+# muster_precompiled(KIND HEADERS … LINKS …): the target muster_KIND_precompiled. Three precompiled
+# headers serve all targets: making one takes 25 s with libtorch and 4 s without, and each is some
+# hundred megabytes.
+function(muster_precompiled kind)
+  cmake_parse_arguments(arg "" "" "HEADERS;LINKS" ${ARGN})
+  set(target muster_${kind}_precompiled)
+  if(TARGET ${target})
     return()
   endif()
-  add_library(muster_torch_precompiled OBJECT ${PROJECT_SOURCE_DIR}/cmake/torch_pch.cc)
-  muster_common(muster_torch_precompiled)
-  target_link_libraries(muster_torch_precompiled PRIVATE muster::base torch)
-  target_precompile_headers(muster_torch_precompiled PRIVATE
-    ${MUSTER_PRECOMPILED} ${PROJECT_SOURCE_DIR}/cmake/torch_pch.h)
+  add_library(${target} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+  muster_common(${target})
+  target_link_libraries(${target} PRIVATE fmt::fmt ${arg_LINKS})
+  target_precompile_headers(${target} PRIVATE ${MUSTER_PRECOMPILED} ${arg_HEADERS})
 endfunction()
 
-# Precompiled headers: one for all that use libtorch; without it, the test programs add gtest.
+# Without libtorch, the test programs add gtest.
 function(muster_precompile target torch tests)
   if(torch)
-    muster_torch_precompiled()
-    target_compile_options(${target} PRIVATE -fPIC)  # executables too: the flags must be the same
-    target_precompile_headers(${target} REUSE_FROM muster_torch_precompiled)
-    return()
+    set(kind torch)
+    muster_precompiled(torch HEADERS ${PROJECT_SOURCE_DIR}/cmake/torch_pch.h LINKS muster::base torch)
+  elseif(tests)
+    set(kind test)
+    muster_precompiled(test HEADERS <gtest/gtest.h> <gmock/gmock.h> LINKS GTest::gtest GTest::gmock)
+  else()
+    set(kind core)
+    muster_precompiled(core)
   endif()
-  set(headers ${MUSTER_PRECOMPILED})
-  if(tests)
-    list(APPEND headers <gtest/gtest.h> <gmock/gmock.h>)
-  endif()
-  target_precompile_headers(${target} PRIVATE ${headers})
+  target_compile_options(${target} PRIVATE -fPIC)  # executables too: the flags must be the same
+  target_precompile_headers(${target} REUSE_FROM muster_${kind}_precompiled)
 endfunction()
 
 function(muster_collect out_sources out_tests)

@@ -27,7 +27,7 @@ LAYERS = {
     "models": ("base",),
     "optim": ("base",),
     "parallel": ("comm", "layout", "optim", "models", "data/batch.h", "observe", "base"),
-    "plan": ("layout", "base"),
+    "plan": ("comm/schedule.h", "comm/sum_tree.h", "layout", "base"),
     "train": (*LOWER, "models", "optim", "parallel"),
     "app": (*WITHOUT_TORCH, "models", "optim", "parallel", "train"),
     "cli": (*WITHOUT_TORCH, "app"),
@@ -48,8 +48,8 @@ THIRD_PARTY = {
     r"spdlog/": ("base",),
     r"httplib\.h": ("app",),
     r"libdeflate\.h": ("data",),
-    r"nlohmann/": ("base", "net", "observe", "job", "cluster", "data", "checkpoint", "train", "app",
-                   "cli"),
+    r"nlohmann/": ("base", "net", "observe", "job", "cluster", "data", "checkpoint", "plan", "train",
+                   "app", "cli"),
     r"(gtest|gmock|rapidcheck|benchmark)[/.]": (),
 }
 

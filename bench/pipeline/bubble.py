@@ -15,7 +15,7 @@ import harness
 STEPS = 7
 # schedule, stages, chunks a stage, micro-batches
 RUNS = (("gpipe", 4, 1, 8), ("1f1b", 2, 1, 8), ("1f1b", 4, 1, 8), ("1f1b", 8, 1, 16), ("interleaved", 2, 2, 8),
-        ("interleaved", 4, 2, 8))
+        ("interleaved", 4, 2, 8), ("zb_h1", 4, 1, 8), ("zb_v", 4, 2, 8))
 
 
 def main():

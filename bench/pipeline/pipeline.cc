@@ -1,8 +1,8 @@
 // pipeline SCHEDULE STAGES CHUNKS MICRO_BATCHES STEPS: a model of STAGES · CHUNKS blocks that sleep
-// (60 ms forward, 120 ms backward, for the blocks of a stage together), so that more stages than
-// cores can be measured. Strategy, schedule and messages are the real ones. Prints as JSON the
-// median milliseconds of a step, what the simulated schedule takes with these costs, the share of a
-// stage's time that is bubble in both, and a hash of the weights.
+// (60 ms forward, 60 backward for the input, 60 for the weights, of a stage's blocks together), so
+// that more stages than cores can be measured. Strategy, schedule and messages are the real ones.
+// Prints as JSON the median milliseconds of a step, what the simulated schedule takes with these
+// costs, the share of a stage's time that is bubble in both, and a hash of the weights.
 #include "muster/parallel/pipeline/pipeline.h"
 
 #include <ATen/Parallel.h>
@@ -19,41 +19,46 @@
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/layout/pipeline/times.h"
-#include "muster/models/layers.h"
+#include "muster/models/model.h"
 
 namespace muster {
 namespace {
 
 constexpr std::int64_t kWidth = 16;
+// Of all blocks of a stage together.
 constexpr auto kForward = std::chrono::milliseconds(60);
-constexpr auto kBackward = std::chrono::milliseconds(120);
+constexpr auto kBackwardInput = std::chrono::milliseconds(60);
+constexpr auto kBackwardWeight = std::chrono::milliseconds(60);
 
+// A copy that takes so many milliseconds, and in backward so many.
 class Sleep final : public torch::autograd::Function<Sleep> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
-                            std::int64_t blocks) {
-    context->saved_data["blocks"] = blocks;
-    std::this_thread::sleep_for(kForward / blocks);
+                            std::int64_t forward, std::int64_t backward) {
+    context->saved_data["backward"] = backward;
+    std::this_thread::sleep_for(std::chrono::milliseconds(forward));
     return input.clone();
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    std::this_thread::sleep_for(kBackward / context->saved_data["blocks"].toInt());
-    return {gradients[0], at::Tensor()};
+    std::this_thread::sleep_for(std::chrono::milliseconds(context->saved_data["backward"].toInt()));
+    return {gradients[0], at::Tensor(), at::Tensor()};
   }
 };
 
 class SleepingBlock final : public models::Block {
  public:
   explicit SleepingBlock(std::int64_t blocks)
-      : blocks_(blocks), linear_(*this, "linear", {.in = kWidth, .out = kWidth, .init = {}}) {}
-  at::Tensor forward(at::Tensor input, models::PassContext& context) override {
-    return linear_(Sleep::apply(input, blocks_), context);
+      : blocks_(blocks), weight_(add_parameter({.name = "weight"}, {kWidth, kWidth})) {}
+  at::Tensor forward(at::Tensor input, models::PassContext&) override {
+    const at::Tensor slept =
+        Sleep::apply(input, kForward.count() / blocks_, kBackwardInput.count() / blocks_);
+    return at::linear(slept, Sleep::apply(weight_, 0, kBackwardWeight.count() / blocks_));
   }
 
  private:
   std::int64_t blocks_;  // of a stage
-  models::Linear linear_;
+  at::Tensor weight_;
 };
 
 struct Run {
@@ -153,8 +158,8 @@ Measured train_all(const Run& run) {
 
 double simulated(const Run& run) {
   const layout::ChunkCost model{.forward = kForward * run.schedule.stages,
-                                .backward_input = kBackward / 2 * run.schedule.stages,
-                                .backward_weight = kBackward / 2 * run.schedule.stages};
+                                .backward_input = kBackwardInput * run.schedule.stages,
+                                .backward_weight = kBackwardWeight * run.schedule.stages};
   const auto schedule = checked(layout::make_schedule(run.schedule));
   const auto times = checked(layout::play(schedule, layout::equal_costs(model, run.chunks())));
   return std::chrono::duration<double, std::milli>(layout::makespan(times)).count();
@@ -172,8 +177,10 @@ int main_of(const std::vector<std::string>& words) {
   run.schedule.micro_batches = std::stoi(words[4]);
   run.steps = std::stoi(words[5]);
   const Measured measured = train_all(run);
-  const double busy = std::chrono::duration<double, std::milli>(kForward + kBackward).count() *
-                      run.schedule.micro_batches;
+  const double busy =
+      std::chrono::duration<double, std::milli>(kForward + kBackwardInput + kBackwardWeight)
+          .count() *
+      run.schedule.micro_batches;
   const double step = measured.steps[measured.steps.size() / 2], ideal = simulated(run);
   fmt::print(
       "{{\"step_ms\": {:.2f}, \"simulated_ms\": {:.2f}, \"bubble\": {:.4f}, "

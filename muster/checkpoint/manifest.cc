@@ -100,7 +100,8 @@ Manifest read_body(const Json& body) {
 
 // Everything but the JSON itself: the first line is exactly what it has to be for what follows.
 Status check_digest(std::string_view text) {
-  if (text.size() < kHead || !text.starts_with(kBeforeDigest)) return corrupt("no digest");
+  if (text.size() < kHead || !text.starts_with(kBeforeDigest))
+    return corrupt("its first line, the digest, is damaged");
   const std::string_view rest = text.substr(kHead);
   const std::string head = fmt::format("{}{}{}", kBeforeDigest, digest_of(rest), kAfterDigest);
   if (text.substr(0, kHead) != head) return corrupt("its content is not what its digest says");

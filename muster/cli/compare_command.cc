@@ -17,6 +17,7 @@
 #include "muster/base/trimmed.h"
 #include "muster/checkpoint/weights.h"
 #include "muster/cli/application.h"
+#include "muster/cli/auto_strategy.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/run_options.h"
@@ -98,13 +99,17 @@ Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
   std::vector<job::Job> jobs;
   std::string errors;
   for (const Variant& variant : variants) {
-    job::LoadOptions options = load_options(arguments.job, context);
+    PlanRequest request{.job = path, .options = load_options(arguments.job, context)};
+    job::LoadOptions& options = request.options;
     options.sets.insert(options.sets.end(), variant.sets.begin(), variant.sets.end());
     add_workers(arguments.workers, context, options);
     auto checked = check_job(text, path, options);
     if (checked.job) {
       MUSTER_TRY(app::check_startable(context.files, checked.job->spec));
-      jobs.push_back(std::move(*checked.job));
+      MUSTER_ASSIGN(ChosenJob chosen,
+                    choose_strategy(request, std::move(*checked.job), {}, context));
+      if (!chosen.why.empty()) create_stderr_logger(context.log)->info("{}", chosen.why);
+      jobs.push_back(std::move(chosen.job));
     } else {
       errors +=
           fmt::format("{}{}: {}", errors.empty() ? "" : "\n", variant.name, render(checked.errors));

@@ -10,8 +10,11 @@
 
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
+#include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/pipeline_answers.h"
+#include "muster/cli/plan_job.h"
+#include "muster/cli/run_options.h"
 #include "muster/plan/timeline.h"
 
 namespace muster::cli {
@@ -134,6 +137,7 @@ Status write_svg(const PipelineArguments& arguments,
                  const std::vector<const plan::PipelineAnswer*>& answers, Context& context) {
   if (arguments.svg.empty()) return ok();
   std::vector<plan::PipelineSimulation> simulations;
+  simulations.reserve(answers.size());
   for (const auto* answer : answers) simulations.push_back(answer->simulation);
   return write_atomically(context.files, arguments.svg, plan::timeline_svg(simulations));
 }
@@ -202,13 +206,108 @@ void add_options(CLI::App& command, PipelineArguments& arguments) {
   command.add_flag("--json", arguments.json, "Answer in JSON");
 }
 
+struct PlanArguments {
+  JobArguments job;
+  std::string workers;
+  std::string memory;
+  std::string latency;
+  std::string bandwidth;
+  std::string svg;
+  bool all = false;
+  bool json = false;
+};
+
+Result<PlanRequest> read_request(const PlanArguments& arguments, const Context& context) {
+  PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
+  add_workers(arguments.workers, context, request.options);
+  if (!arguments.memory.empty())
+    MUSTER_TRY(read_bytes("--memory", arguments.memory, request.memory.emplace()));
+  if (!arguments.latency.empty())
+    MUSTER_TRY(read_time("--latency", arguments.latency, request.latency.emplace()));
+  if (arguments.bandwidth.empty()) return request;
+  std::uint64_t bytes = 0;
+  MUSTER_TRY(read_bytes("--bandwidth", arguments.bandwidth, bytes));
+  if (bytes == 0)
+    return fail(ErrorCode::kInvalid, "--bandwidth: expected more than 0 bytes a second");
+  request.bytes_per_second = static_cast<double>(bytes);
+  return request;
+}
+
+// The best pipeline, as it would run; the winner where it is one.
+const plan::PipelineSimulation* pipeline_of(const JobPlan& plan) {
+  const plan::RankedWay* best = plan.best();
+  return best && best->estimate->pipeline ? &*best->estimate->pipeline : nullptr;
+}
+
+Status write_svg(const PlanArguments& arguments, const JobPlan& plan, Context& context) {
+  if (arguments.svg.empty()) return ok();
+  const plan::PipelineSimulation* pipeline = pipeline_of(plan);
+  if (!pipeline)
+    return fail(ErrorCode::kInvalid,
+                "--svg draws a pipeline, and the best way is none; `muster plan pipeline` draws "
+                "any");
+  return write_atomically(context.files, arguments.svg, plan::timeline_svg({pipeline, 1}));
+}
+
+void show(const PlanArguments& arguments, const JobPlan& plan, Context& context) {
+  context.out << plan_text(plan, arguments.all);
+  if (const plan::PipelineSimulation* pipeline = pipeline_of(plan)) {
+    const plan::TextStyle style{context.out_width, context.colour(context.out_is_terminal)};
+    context.out << fmt::format("\n{}\n{}", plan::title_of(*pipeline),
+                               plan::timeline_text(*pipeline, style));
+  }
+  if (!arguments.svg.empty()) context.out << fmt::format("\nwritten: {}\n", arguments.svg);
+}
+
+ExitCode plan_ways(const PlanArguments& arguments, Context& context) {
+  if (arguments.job.path.empty())
+    return report(context, fail(ErrorCode::kInvalid,
+                                "JOB is required: the job file; or `muster plan pipeline`"));
+  const auto request = read_request(arguments, context);
+  if (!request) return report(context, request.error());
+  const auto job = load_job_or_report(request->job, request->options, context);
+  if (!job) return job.error();
+  const auto plan = plan_job(*request, *job, context);
+  if (!plan) return report(context, plan.error());
+  if (const Status drawn = write_svg(arguments, *plan, context); !drawn)
+    return report(context, drawn.error());
+  if (arguments.json || context.log == LogFormat::kJson)
+    context.out << plan_json(*plan) << "\n";
+  else
+    show(arguments, *plan, context);
+  return plan->best() ? ExitCode::kDone : ExitCode::kEnvironment;
+}
+
+void add_job_options(CLI::App& command, PlanArguments& arguments) {
+  add_job_arguments(command, arguments.job);
+  command.get_option("JOB")->required(false);  // there is `muster plan pipeline` as well
+  add_workers_option(command, arguments.workers);
+  const auto option = [&](const std::string& name, std::string& value, const std::string& text) {
+    command.add_option(name, value, text)->type_name("");
+  };
+  option("--memory", arguments.memory,
+         "Bytes that a worker may take, as in 4GiB [its share of what is free]");
+  option("--latency", arguments.latency,
+         "Of a message between workers; a plain number is in ms [0.02; over TCP 0.1]");
+  option("--bandwidth", arguments.bandwidth, "Between workers, bytes a second [4GB; over TCP 1GB]");
+  option("--svg", arguments.svg, "Write the picture of the best way's pipeline to this file");
+  command.add_flag("--all", arguments.all, "Show every combination, also those with other bits");
+  command.add_flag("--json", arguments.json, "Answer in JSON");
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app, Context& context) {
-  CLI::App& command = add_command(app, "plan", "Say what a way to train in parallel would cost",
-                                  {"muster plan pipeline --stages 4 --micro-batches 8",
-                                   "muster plan pipeline --schedule zb_v --svg pipeline.svg"});
-  command.require_subcommand(1);
+  CLI::App& command = add_command(
+      app, "plan", "Rank the ways to train a job, by what they would cost on this machine",
+      {"muster plan jobs/gpt.yaml --workers 2 --memory 1GiB", "muster plan pipeline --stages 4"});
+  command.require_subcommand(0, 1);
+  const auto job = std::make_shared<PlanArguments>();
+  add_job_options(command, *job);
+  command.callback([job, &command, &context] {
+    if (!command.get_subcommands().empty()) return;
+    context.action = [job, &context] { return plan_ways(*job, context); };
+  });
   CLI::App& pipeline = add_command(
       command, "pipeline", "Compare pipeline schedules and draw them",
       {"muster plan pipeline --stages 4 --micro-batches 8 --schedule 1f1b",

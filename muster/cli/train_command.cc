@@ -16,6 +16,7 @@
 #include "muster/app/launch/next_steps.h"
 #include "muster/base/random.h"
 #include "muster/cli/application.h"
+#include "muster/cli/auto_strategy.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
@@ -68,11 +69,11 @@ Status check_one_host(const TrainArguments& arguments) {
       "accepted");
 }
 
-tl::expected<job::Job, ExitCode> load(const TrainArguments& arguments, Context& context) {
-  job::LoadOptions options = load_options(arguments.job, context);
+PlanRequest request_of(const TrainArguments& arguments, const Context& context) {
+  PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   add_workers(arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers,
-              context, options);
-  return load_job_or_report(arguments.job.path, options, context);
+              context, request.options);
+  return request;
 }
 
 // How the person calls muster: by its name where the PATH leads to it, else by its place.
@@ -154,24 +155,30 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   if (const Status one_host = check_one_host(arguments); !one_host) {
     return report(context, one_host.error());
   }
-  const auto job = load(arguments, context);
-  if (!job) return job.error();
+  const PlanRequest request = request_of(arguments, context);
+  const auto written = load_job_or_report(request.job, request.options, context);
+  if (!written) return written.error();
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
-  const Status startable = app::check_startable(context.files, job->spec);
+  const Status startable = app::check_startable(context.files, written->spec);
   if (!startable) return report(context, startable.error());
-  const auto resume = run_to_resume(arguments, job->spec, context);
+  const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());
-  if (arguments.dry_run) return describe(*job, *worker, context);
+  const auto chosen = choose_strategy(request, *written, *resume, context);
+  if (!chosen) return report(context, chosen.error());
+  const Logger log = create_stderr_logger(context.log);
+  if (!chosen->why.empty()) log->info("{}", chosen->why);
+  const job::Job& job = chosen->job;
+  if (arguments.dry_run) return describe(job, *worker, context);
   const std::string program = program_word(context);
-  return app::launch(*job,
+  return app::launch(job,
                      {.worker_program = *worker,
                       .resume = *resume,
                       .program = program,
                       .resume_command = resume_command(arguments, program, true),
                       .extend_command = resume_command(arguments, program, false),
-                      .console = console_options(job->spec, context)},
-                     create_stderr_logger(context.log));
+                      .console = console_options(job.spec, context)},
+                     log);
 }
 
 void add_host_options(CLI::App& command, TrainArguments& arguments) {

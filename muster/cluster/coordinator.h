@@ -105,7 +105,7 @@ class CoordinatorState {
   void note_unreached(Worker& worker, const Unreached& message);
   void decide(TimePoint now);
   void publish(const std::vector<std::int32_t>& members, bool planned, TimePoint now);
-  void drain(Worker& worker, TimePoint now);
+  void drain(PeerId peer, Worker& worker, TimePoint now);
   void end();
   void turn_away(PeerId peer);  // it comes after the end
   void exclude(PeerId peer, Candidate& candidate);

@@ -96,7 +96,7 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
     answer(peer, *request);
   } else if (std::holds_alternative<Drain>(message)) {
-    drain(worker, now);
+    drain(peer, worker, now);
   } else if (std::holds_alternative<Leave>(message)) {
     worker.candidate.leaving = true;
     // Who was dismissed, or is no member yet, only goes; a member that leaves has finished, and so
@@ -130,11 +130,15 @@ void CoordinatorState::end() {
   }
 }
 
-void CoordinatorState::drain(Worker& worker, TimePoint now) {
+// A member goes with the next generation; whoever is not let in yet has nobody to wait for.
+void CoordinatorState::drain(PeerId peer, Worker& worker, TimePoint now) {
   if (std::exchange(worker.candidate.draining, true)) return;
+  const std::int32_t who = worker.candidate.info.worker;
+  const bool member = rank_of(current_, who) != kNoRank && rank_of(replaced_, who) == kNoRank;
   decide(now);
-  const bool stays = rank_of(current_, worker.candidate.info.worker) != kNoRank;
-  tell([number = worker.candidate.info.worker, stays](const CoordinatorEvents& events) {
+  if (!member) turn_away(peer);
+  const bool stays = member && rank_of(current_, who) != kNoRank;
+  tell([number = who, stays](const CoordinatorEvents& events) {
     if (events.on_drain) events.on_drain(number, stays);
   });
 }

@@ -393,6 +393,16 @@ TEST_F(NewcomerTest, OfAnotherContainerOfTheHostDoes) {
   EXPECT_EQ(asked(11), (Workers{0, 1, 2}));
 }
 
+TEST_F(NewcomerTest, WhoIsToldToGoBeforeItIsLetInIsDismissedAtOnce) {
+  arrive(11, 3, "b");
+  say(11, Reached{{0, 1}});
+  say(11, Drain{});
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[11].back()));
+  say(11, Reached{{2}});
+  settle();
+  EXPECT_EQ(told(), Told{"drains 3"}) << "no generation for its sake, and nobody else stops";
+}
+
 TEST_F(NewcomerTest, NeedsNotReachWhoIsGone) {
   arrive(11, 3, "b");
   say(11, Reached{{0, 2}});

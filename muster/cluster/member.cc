@@ -342,8 +342,8 @@ class NetworkMember : public Member {
 
 }  // namespace
 
-Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions options,
-                                     Deadline deadline, Logger log) {
+Result<std::unique_ptr<Member>> ask_to_join(net::Network& network, MemberOptions options,
+                                            Deadline deadline, Logger log) {
   auto connection = net::connect_and_wait(network, options.coordinator, deadline,
                                           net::Network::Retry::kUntilDeadline);
   if (!connection) return with_context(connection.error(), "[cluster/join]");
@@ -354,12 +354,14 @@ Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions option
   network.loop().post([weak = std::weak_ptr(session)] {
     if (const auto open = weak.lock()) open->beat();
   });
-  const auto membership = session->wait_newer(Generation{0}, deadline);
-  if (!membership) {
-    session->close();
-    return membership.error();
-  }
   return std::unique_ptr<Member>(std::make_unique<NetworkMember>(session));
+}
+
+Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions options,
+                                     Deadline deadline, Logger log) {
+  MUSTER_ASSIGN(auto member, ask_to_join(network, std::move(options), deadline, std::move(log)));
+  MUSTER_TRY(member->wait_newer(Generation{0}, deadline));
+  return member;
 }
 
 }  // namespace muster::cluster

@@ -71,15 +71,19 @@ class Member {
   // Tells that this worker cannot work with another of `generation` (why.peer: its rank): unless
   // that one turns out to be dead, the coordinator has all try again, or go on without one.
   virtual void suspect(Generation generation, const Error& why) = 0;
-  // Asks to be let go: a generation without this worker follows, which wait_newer() shows by its
-  // lack of members.
+  // Asks to be let go, or not to be let in: a generation without this worker follows, which
+  // wait_newer() shows by its lack of members.
   virtual void drain() = 0;
   // Says a regular good-bye, likewise. Afterwards losing the connection is no event.
   virtual void leave(Deadline deadline) noexcept = 0;
 };
 
-// Connects, joins, and waits until the generation is published. `network` outlives the member.
-// kTimeout: the others did not come; kUnavailable: no coordinator there.
+// Connects and asks to be let in; wait_newer(Generation{0}) shows that it is. `network` outlives
+// the member. kUnavailable: no coordinator there.
+Result<std::unique_ptr<Member>> ask_to_join(net::Network& network, MemberOptions options,
+                                            Deadline deadline, Logger log);
+
+// The same, and waits until the generation is published. kTimeout: the others did not come.
 Result<std::unique_ptr<Member>> join(net::Network& network, MemberOptions options,
                                      Deadline deadline, Logger log);
 

@@ -278,7 +278,7 @@ struct World {
       case Event::kDrain:
         it.status = Status::kDraining;
         it.drains = true;
-        return say(worker, Drain{});
+        return drain(worker);
       case Event::kLeave:
         over = over || (is_member(worker) && !it.anew && !it.cast_out);
         return end(worker, Leave{});
@@ -304,6 +304,13 @@ struct World {
       if (is_possible(Event::kComeAgain, worker)) happen(Event::kComeAgain, worker);
     }
     check_outcome();
+  }
+
+  // Nobody whom no generation waits for waits for one.
+  void drain(std::int32_t worker) {
+    const bool outside = !is_member(worker) || of(worker).anew;
+    say(worker, Drain{});
+    ASSERT_TRUE(!outside || of(worker).dismissed) << "worker " << worker << " waits in vain";
   }
 
   void end(std::int32_t worker, const Message& last_word) {

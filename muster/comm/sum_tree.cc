@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "muster/base/check.h"
@@ -54,6 +55,15 @@ LeafOwners owners_by_count(const std::vector<std::int32_t>& counts) {
   for (std::size_t rank = 0; rank < counts.size(); ++rank)
     owners.insert(owners.end(), static_cast<std::size_t>(counts[rank]),
                   Rank{static_cast<std::int32_t>(rank)});
+  return owners;
+}
+
+LeafOwners owners_in_turns(const std::vector<std::int32_t>& counts) {
+  const auto leaves = static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), 0));
+  LeafOwners owners;
+  for (std::int32_t turn = 0; owners.size() < leaves; ++turn)
+    for (std::size_t rank = 0; rank < counts.size(); ++rank)
+      if (counts[rank] > turn) owners.push_back(Rank{static_cast<std::int32_t>(rank)});
   return owners;
 }
 

@@ -39,6 +39,9 @@ using LeafOwners = std::vector<Rank>;
 // Neighbours to the same rank, ranks in order; counts[r] of them to rank r.
 LeafOwners owners_by_count(const std::vector<std::int32_t>& counts);
 
+// counts[r] of them to rank r, one to each rank in turn as long as it wants more.
+LeafOwners owners_in_turns(const std::vector<std::int32_t>& counts);
+
 // Dealt to `size` ranks by even_share.
 LeafOwners even_owners(std::int32_t leaves, std::int32_t size);
 

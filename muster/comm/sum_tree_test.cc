@@ -139,6 +139,17 @@ TEST(InheritLeaves, WhoHasFewestGetsMore) {
             (LeafOwners{Rank{0}, Rank{0}, Rank{0}, Rank{1}, Rank{2}, Rank{2}, Rank{1}, Rank{1}}));
 }
 
+TEST(LeafOwners, InTurnsAsLongAsARankWantsMore) {
+  const auto ranks = [](const std::vector<std::int32_t>& counts) {
+    std::vector<std::int32_t> all;
+    for (const Rank rank : owners_in_turns(counts)) all.push_back(to_int(rank));
+    return all;
+  };
+  EXPECT_EQ(ranks({3, 3, 2}), (std::vector{0, 1, 2, 0, 1, 2, 0, 1}));
+  EXPECT_EQ(ranks({1, 0, 4}), (std::vector{0, 2, 2, 2, 2}));
+  EXPECT_TRUE(ranks({0, 0}).empty());
+}
+
 TEST(EvenShare, DiffersByAtMostOneLargerFirst) {
   EXPECT_EQ(even_share(10, 4, 0), (LeafRange{0, 3}));
   EXPECT_EQ(even_share(10, 4, 1), (LeafRange{3, 6}));

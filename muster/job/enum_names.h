@@ -103,14 +103,17 @@ template <>
 struct EnumNames<StrategyType> {
   static constexpr EnumName<StrategyType> kAll[] = {{StrategyType::kData, "data"},
                                                     {StrategyType::kSharded, "sharded"},
-                                                    {StrategyType::kPipeline, "pipeline"}};
+                                                    {StrategyType::kPipeline, "pipeline"},
+                                                    {StrategyType::kAuto, "auto"}};
 };
 template <>
 struct EnumNames<PipelineSchedule> {
   static constexpr EnumName<PipelineSchedule> kAll[] = {
       {PipelineSchedule::kGPipe, "gpipe"},
       {PipelineSchedule::k1F1B, "1f1b"},
-      {PipelineSchedule::kInterleaved, "interleaved"}};
+      {PipelineSchedule::kInterleaved, "interleaved"},
+      {PipelineSchedule::kZbH1, "zb_h1"},
+      {PipelineSchedule::kZbV, "zb_v"}};
 };
 template <>
 struct EnumNames<Algorithm> {

@@ -36,8 +36,10 @@ std::vector<Field> checkpoint_fields() {
             .units = {Unit::kSteps, Unit::kEpochs, Unit::kTime, Unit::kNever}}),
       bind("checkpoint.keep", in(&CheckpointSpec::keep),
            {.doc = "Newest checkpoints that are kept.", .min = 1}),
-      bind("checkpoint.at_end", in(&CheckpointSpec::at_end),
-           {.doc = "Write one when the training ends or is interrupted."}),
+      bind(
+          "checkpoint.at_end", in(&CheckpointSpec::at_end),
+          {.doc =
+               "Write one when the training ends; one that is interrupted writes it in any case."}),
       bind("checkpoint.asynchronous", in(&CheckpointSpec::asynchronous),
            {.doc = "Write while training goes on."}),
   };

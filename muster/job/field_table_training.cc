@@ -45,6 +45,12 @@ std::vector<Field> batch_fields() {
             .min = 1,
             .max = 1024,
             .unset = "auto"}),
+  };
+}
+
+std::vector<Field> computing_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::training, member); };
+  return {
       bind("training.isa", in(&TrainingSpec::isa),
            {.doc = "Highest instruction set of the kernels; set it where hosts differ and the "
                    "result must not."}),
@@ -60,9 +66,20 @@ std::vector<Field> batch_fields() {
            {.doc = "Patterns for names of parameters that stay as they are, such as "
                    "[\"embedding.*\"]: they get no gradient, no traffic, no optimizer state. `*` "
                    "stands for any characters, `?` for one."}),
-      bind("training.precision", in(&TrainingSpec::precision),
-           {.doc = "In which the model's products compute; weights, norms, losses, gradients' sums "
-                   "and the optimizer are f32 in each. fp16 scales the loss."}),
+      bind(
+          "training.precision", in(&TrainingSpec::precision),
+          {.doc = "In which the model's products compute; weights, norms, losses and the optimizer "
+                  "are f32 in each. fp16 scales the loss."}),
+      bind("training.reduce_precision", in(&TrainingSpec::reduce_precision),
+           {.doc = "In which gradients travel between workers; every sum of two is rounded to it, "
+                   "inside a worker too, so the bits stay those of any number. bf16 and fp16 halve "
+                   "the traffic."}),
+      bind(
+          "training.recompute", in(&TrainingSpec::recompute),
+          {.doc =
+               "Patterns for names of blocks, such as [\"layer*\"], that keep only their input for "
+               "backward, which computes the rest again: less memory, up to a third more "
+               "computing, the same bits. `*` stands for any characters, `?` for one."}),
   };
 }
 
@@ -102,26 +119,36 @@ std::vector<Field> strategy_fields() {
   const auto in = [](auto member) { return at(&JobSpec::strategy, member); };
   return {
       bind("strategy.type", in(&StrategySpec::type),
-           {.doc = "data: every worker holds everything; sharded (ZeRO stage 1): each worker keeps "
-                   "and updates its share of the optimizer's state only; pipeline: each worker "
-                   "holds some of the model's blocks. All with the same result, but only with data "
-                   "may workers die."}),
+           {.doc = "data: every worker holds everything; sharded (ZeRO): each worker keeps and "
+                   "updates its share of the optimizer's state only; pipeline: each worker holds "
+                   "some of the model's blocks. All with the same result, but only with data may "
+                   "workers die. auto: what `muster plan` finds best when the training begins."}),
+      bind("strategy.zero_stage", in(&StrategySpec::zero_stage),
+           {.doc = "What each worker holds a share of only. 1: the optimizer's state; 2: the "
+                   "gradients as well, of which every slice's are sent by themselves: less memory, "
+                   "more traffic.",
+            .min = 1,
+            .max = 2,
+            .only_with = {"strategy.type", {"sharded"}}}),
       bind("strategy.stages", in(&StrategySpec::stages),
            {.doc = "Workers that hold the model together; the others are further replicas.",
             .min = 1,
             .max = 65536,
             .default_text = "workers.count",
             .only_with = pipeline}),
-      bind("strategy.schedule", in(&StrategySpec::schedule),
-           {.doc = "Order of the micro-batches (slices) on a stage. gpipe: all forward, then all "
-                   "backward; 1f1b: in turns, which holds fewer activations; interleaved: the same "
-                   "with several chunks of the model on a stage, which waits less.",
-            .only_with = pipeline}),
+      bind(
+          "strategy.schedule", in(&StrategySpec::schedule),
+          {.doc = "Order of the micro-batches (slices) on a stage. gpipe: all forward, then all "
+                  "backward; 1f1b: in turns, which holds fewer activations; interleaved: the same "
+                  "with several chunks of the model on a stage, which waits less; zb_h1: 1f1b with "
+                  "the weights' part of backward put off to where it would wait; zb_v: the same "
+                  "with two chunks on a stage, placed as a V, which waits least.",
+           .only_with = pipeline}),
       bind("strategy.chunks_per_stage", in(&StrategySpec::chunks_per_stage),
            {.doc = "Runs of neighbouring blocks on each stage.",
             .min = 1,
             .max = 1024,
-            .default_text = "2 for interleaved, else 1",
+            .default_text = "2 for interleaved and zb_v, else 1",
             .only_with = pipeline}),
       bind("strategy.blocks", in(&StrategySpec::blocks),
            {.doc = "How many of the model's blocks each chunk has, in the model's order; [] cuts "
@@ -231,11 +258,9 @@ std::vector<Field> schedule_fields() {
 
 std::vector<Field> training_fields() {
   std::vector<Field> table = batch_fields();
-  for (auto& field : loss_scale_fields()) table.push_back(std::move(field));
-  for (auto& field : strategy_fields()) table.push_back(std::move(field));
-  for (auto& field : optimizer_fields()) table.push_back(std::move(field));
-  for (auto& field : ema_fields()) table.push_back(std::move(field));
-  for (auto& field : schedule_fields()) table.push_back(std::move(field));
+  for (const auto part : {computing_fields, loss_scale_fields, strategy_fields, optimizer_fields,
+                          ema_fields, schedule_fields})
+    for (auto& field : part()) table.push_back(std::move(field));
   return table;
 }
 

@@ -26,10 +26,17 @@ constexpr ForeignName kForeignNames[] = {
     {"max_epochs", "training.epochs"},
     {"steps", "training.max_steps"},
     {"grad_clip", "training.max_grad_norm"},
+    {"gradient_checkpointing", "training.recompute"},
+    {"activation_checkpointing", "training.recompute"},
+    {"activation_checkpoint", "training.recompute"},
+    {"recompute_granularity", "training.recompute"},
     {"mixed_precision", "training.precision"},
     {"fp16", "training.precision"},
     {"bf16", "training.precision"},
     {"torch_dtype", "training.precision"},
+    {"reduce_dtype", "training.reduce_precision"},
+    {"mixed_precision_reduce", "training.reduce_precision"},
+    {"communication_data_type", "training.reduce_precision"},
     {"mixed_precision_param", "training.precision"},
     {"initial_scale_power", "training.loss_scale.init_scale"},
     {"loss_scale_window", "training.loss_scale.growth_interval"},
@@ -96,6 +103,16 @@ std::string elsewhere(std::string_view section, std::string_view key) {
   return {};
 }
 
+// `hidden` for hidden_sizes: far from it as a misspelling, and yet clear.
+std::string only_one_that_begins_with(std::string_view key,
+                                      const std::vector<std::string_view>& known) {
+  constexpr std::size_t kTooShortToTell = 2;
+  if (key.size() <= kTooShortToTell) return {};
+  const auto begins = [&](std::string_view word) { return word.starts_with(key); };
+  if (std::ranges::count_if(known, begins) != 1) return {};
+  return std::string(*std::ranges::find_if(known, begins));
+}
+
 }  // namespace
 
 const std::vector<Field>& fields() {
@@ -131,7 +148,8 @@ std::string suggestion(std::string_view section, std::string_view key) {
   }
   if (auto help = elsewhere(section, key); !help.empty()) return help;
   const auto known = keys_of(section);
-  const auto near = near_word(key, known);
+  auto near = near_word(key, known);
+  if (near.empty()) near = only_one_that_begins_with(key, known);
   return near.empty() || near == key ? "" : fmt::format("did you mean `{}`?", near);
 }
 

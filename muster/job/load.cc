@@ -174,13 +174,23 @@ class Loader {
     assign(*field, node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
   }
 
-  void assign(const Field& field, const YamlNode& node, Origin origin, JobSpec& spec) {
+  bool passed_over(const Field& field, const Origin& origin) const {
+    if (origin.kind == Origin::Kind::kFlag) return false;
+    return std::ranges::any_of(options_.flags_only, [&](const std::string& name) {
+      return name.ends_with('.') ? field.name.starts_with(name) : field.name == name;
+    });
+  }
+
+  void assign(const Field& field, const YamlNode& node, Origin origin, JobSpec& whole) {
+    JobSpec unused;
+    const bool drops = passed_over(field, origin);
+    JobSpec& spec = drops ? unused : whole;
     if (node.broken) {
       draft_.faulty.insert(field.name);
     } else if (auto complaint = field.read(node, spec)) {
       draft_.faulty.insert(field.name);
       add(field, std::move(*complaint));
-    } else {
+    } else if (!drops) {
       draft_.assigned[field.name] = {std::move(origin), node.place};
     }
   }

@@ -30,6 +30,9 @@ struct LoadOptions {
   std::vector<std::string> sets;                   // "a.b=c"
   std::map<std::string, std::string> environment;  // the process's; only MUSTER_<FIELD> is read
   bool quick = false;
+  // Fields, or sections (`strategy.`), that only flags set: what anybody else says of them is
+  // checked by itself and passed over. For commands that try other values than the job's.
+  std::vector<std::string> flags_only = {};
 };
 
 // Where a value came from.

@@ -74,6 +74,21 @@ TEST(Load, FlagsComeFirst) {
   EXPECT_EQ(describe(job.origins.at("workers.count")), "--workers");
 }
 
+TEST(Load, WhatOnlyFlagsMaySetNobodyElseDoes) {
+  const std::string text = std::string(kImages) + "strategy: {type: pipeline, stages: 2}\n";
+  LoadOptions options;
+  options.sets = {"strategy.schedule=gpipe", "workers.count=2"};
+  options.flags = {{"--way", "strategy.type", "sharded"}};
+  EXPECT_FALSE(parse_job(text, "a.yaml", options)) << "stages are for pipelines";
+  options.flags_only = {"strategy."};
+  const Job job = loaded(text, options);
+  EXPECT_EQ(job.spec.strategy.type, StrategyType::kSharded);
+  EXPECT_EQ(job.spec.strategy.schedule, PipelineSchedule::k1F1B);
+  EXPECT_EQ(job.spec.workers.count, 2);
+  options.sets = {"strategy.schedule=wrong"};
+  EXPECT_FALSE(parse_job(text, "a.yaml", options)) << "what is wrong is still told";
+}
+
 TEST(Load, WrongFlagShowsTheFlag) {
   LoadOptions options;
   options.flags = {{"--workers", "workers.count", "four"}};

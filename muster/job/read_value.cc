@@ -103,7 +103,11 @@ bool ends_in_digit(std::string_view text) {
 }
 
 std::string unit_help(const YamlNode& node, std::string_view example) {
-  if (!is_scalar(node) || !ends_in_digit(node.text)) return {};
+  double number = 0;  // and nothing besides: `1s2` has a unit, though none that helps
+  const char* end = node.text.data() + node.text.size();
+  if (!is_scalar(node) || !ends_in_digit(node.text) ||
+      std::from_chars(node.text.data(), end, number).ptr != end)
+    return {};
   return fmt::format("add the unit: `{} {}`", node.text, example);
 }
 

@@ -80,10 +80,16 @@ void check_stages(Draft& draft) {
 void check_chunks(Draft& draft) {
   StrategySpec& strategy = draft.spec.strategy;
   const bool interleaved = strategy.schedule == PipelineSchedule::kInterleaved;
+  const bool v_shaped = strategy.schedule == PipelineSchedule::kZbV;
   if (!draft.given("strategy.chunks_per_stage")) {
-    strategy.chunks_per_stage = interleaved ? 2 : 1;
+    strategy.chunks_per_stage = interleaved || v_shaped ? 2 : 1;
     draft.derive("strategy.chunks_per_stage", "strategy.schedule");
-  } else if (!interleaved && strategy.chunks_per_stage > 1) {
+  } else if (v_shaped && strategy.chunks_per_stage != 2) {
+    draft.complain({"strategy.chunks_per_stage", "strategy.schedule"},
+                   fmt::format("schedule zb_v has two chunks on a stage, not {}",
+                               draft.shown("strategy.chunks_per_stage")),
+                   "leave it out, or use strategy.schedule: interleaved");
+  } else if (!interleaved && !v_shaped && strategy.chunks_per_stage > 1) {
     draft.complain(
         {"strategy.chunks_per_stage", "strategy.schedule"},
         fmt::format("schedule {} has one chunk on a stage, not {}",
@@ -109,18 +115,29 @@ void check_gradients(Draft& draft) {
          "leave it out, or use strategy.type: data");
 }
 
+// Who computes a slice for another would hold all of its gradients.
+void fix_shards(Draft& draft) {
+  if (draft.spec.strategy.zero_stage < 2) return;
+  fix(draft, "stragglers.backup", draft.spec.stragglers.backup, false,
+      "with zero_stage 2 has nobody hold all gradients of a slice",
+      "leave it out, or use strategy.zero_stage: 1");
+}
+
 }  // namespace
 
 std::int64_t replicas(const Draft& draft) noexcept {
+  if (draft.spec.strategy.type == StrategyType::kAuto) return 1;  // at least, as it may turn out
   const bool pipeline = draft.spec.strategy.type == StrategyType::kPipeline;
   return draft.spec.workers.count / (pipeline ? draft.spec.strategy.stages : 1);
 }
 
 void resolve_strategy(Draft& draft) {
-  if (draft.spec.strategy.type == StrategyType::kData) return;
+  const StrategyType type = draft.spec.strategy.type;
+  if (type == StrategyType::kData || type == StrategyType::kAuto) return;
   fix_membership(draft);
   check_gradients(draft);
-  if (draft.spec.strategy.type != StrategyType::kPipeline) return;
+  if (type == StrategyType::kSharded) fix_shards(draft);
+  if (type != StrategyType::kPipeline) return;
   fix_slices(draft);
   check_stages(draft);
   check_chunks(draft);

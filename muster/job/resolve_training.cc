@@ -91,11 +91,24 @@ void check_loss_scale(Draft& draft) {
                  "the scale begins at the one and never falls below the other");
 }
 
+void check_reduce_precision(Draft& draft) {
+  const TrainingSpec& training = draft.spec.training;
+  if (training.reduce_precision != Precision::kFP16 || training.precision == Precision::kFP16)
+    return;
+  draft.complain(
+      {"training.reduce_precision", "training.precision"},
+      fmt::format("training.reduce_precision {} needs training.precision: fp16, whose "
+                  "loss scale keeps gradients within its range; here it is {}",
+                  draft.shown("training.reduce_precision"), draft.shown("training.precision")),
+      "use bf16, which has the range of f32");
+}
+
 }  // namespace
 
 void resolve_training(Draft& draft) {
   resolve_length(draft);
   check_loss_scale(draft);
+  check_reduce_precision(draft);
   for (const auto field : {kGlobal, kMicro, kAccumulation, kVirtual}) {
     if (draft.faulty.contains(field)) return;
   }

@@ -23,8 +23,8 @@ enum class DataType : std::uint8_t { kIdx, kText };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Precision : std::uint8_t { kF32, kBF16, kFP16 };
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
-enum class StrategyType : std::uint8_t { kData, kSharded, kPipeline };
-enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved };
+enum class StrategyType : std::uint8_t { kData, kSharded, kPipeline, kAuto };  // auto: planned
+enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved, kZbH1, kZbV };
 enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
 enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
@@ -138,11 +138,15 @@ struct TrainingSpec {
   double label_smoothing = 0;       // in training; evaluations take the plain loss
   std::vector<std::string> freeze;  // patterns (base/glob.h) for parameters that stay as they are
   Precision precision = Precision::kF32;
-  LossScaleSpec loss_scale;  // with fp16
+  Precision reduce_precision = Precision::kF32;  // in which gradients are summed
+  LossScaleSpec loss_scale;                      // with fp16
+  std::vector<std::string> recompute;            // patterns for blocks that backward computes again
 };
 
 struct StrategySpec {
   StrategyType type = StrategyType::kData;
+  // sharded:
+  std::int64_t zero_stage = 1;  // what workers hold in shards: 1 the optimizer's state, 2 gradients
   // pipeline:
   std::int64_t stages = 1;  // of a replica; where a job does not say, as many as workers
   PipelineSchedule schedule = PipelineSchedule::k1F1B;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "muster/base/check.h"
+#include "muster/models/recompute.h"
 
 namespace muster::models {
 
@@ -66,8 +67,8 @@ torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassC
   const auto& named = blocks_.at(index);
   PassContext own = context;
   own.random = context.random.fork(named.name);
-  const Autocast cast(context.compute.precision, input.device().type());
-  return named.block->forward(std::move(input), own);
+  if (recomputes(index)) return run_recomputed(named.block, input, own);
+  return run_block(*named.block, std::move(input), own);
 }
 
 LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
@@ -82,12 +83,14 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
   const auto some = [builder = builder_, blocks] {
     const std::vector<NamedBlock> all = builder();
     std::vector<NamedBlock> wanted;
+    wanted.reserve(blocks.size());
     for (const std::size_t index : blocks) wanted.push_back(all.at(index));
     return wanted;
   };
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
   model->freeze_as_in(*this);
+  model->recompute_as_in(*this);
   return model;
 }
 
@@ -95,6 +98,7 @@ std::unique_ptr<Model> Model::replicate() const {
   auto replica = std::make_unique<Model>(family_, builder_, loss_);
   replica->train_with(training_loss_);
   replica->freeze_as_in(*this);
+  replica->recompute_as_in(*this);
   replica->share_storage_of(*this);
   return replica;
 }
@@ -126,6 +130,17 @@ void Model::freeze_as_in(const Model& other) {
   freeze([&](const Parameter& parameter) {
     return std::ranges::find(other.frozen_, parameter.name, &Parameter::name) !=
            other.frozen_.end();
+  });
+}
+
+void Model::recompute(const std::function<bool(const std::string&)>& chosen) {
+  for (std::size_t b = 0; b < blocks_.size(); ++b) recomputed_[b] = chosen(blocks_[b].name);
+}
+
+void Model::recompute_as_in(const Model& other) {
+  recompute([&](const std::string& block) {
+    const auto same = std::ranges::find(other.blocks_, block, &NamedBlock::name);
+    return other.recomputes(static_cast<std::size_t>(same - other.blocks_.begin()));
   });
 }
 

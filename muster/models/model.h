@@ -80,6 +80,11 @@ class Model {
   // no gradient, and so have no part in reductions and optimizers. Before it is replicated or cut.
   void freeze(const std::function<bool(const Parameter&)>& chosen);
 
+  // Backward computes the blocks for whose name `chosen` holds again, so that of their passes only
+  // the input is kept (recompute.h). No bit changes. Before it is replicated or cut.
+  void recompute(const std::function<bool(const std::string& block)>& chosen);
+  bool recomputes(std::size_t block) const { return recomputed_.at(block); }
+
   // Initial values of all parameters, keyed by (seed, name).
   void initialize(std::uint64_t seed);
 
@@ -111,12 +116,14 @@ class Model {
   void publish(const std::string& block, const BlockParameter& parameter);
   void share_storage_of(const Model& other);
   void freeze_as_in(const Model& other);
+  void recompute_as_in(const Model& other);
 
   std::string family_;
   Builder builder_;
   Loss loss_;
   Loss training_loss_ = loss_;
   std::vector<NamedBlock> blocks_;
+  std::vector<bool> recomputed_ = std::vector<bool>(blocks_.size());
   std::vector<Parameter> parameters_;
   std::vector<Parameter> frozen_;
   std::vector<Statistic> statistics_;

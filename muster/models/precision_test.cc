@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "muster/models/create.h"
+#include "muster/models/testing/one_pass.h"
 
 namespace muster::models {
 namespace {
@@ -23,43 +24,6 @@ void PrintTo(const Case& task, std::ostream* out) {
 
 torch::ScalarType narrow(Precision precision) {
   return precision == Precision::kF16 ? torch::kHalf : torch::kBFloat16;
-}
-
-torch::Tensor inputs_of(const ModelSpec& spec) {
-  if (std::holds_alternative<GptSpec>(spec))
-    return (torch::arange(5 * 8) * 7 % 251).view({5, 8}).to(torch::kUInt8);
-  return torch::sin(torch::arange(5 * 144, torch::kFloat32) * 0.37F).view({5, 1, 12, 12});
-}
-
-torch::Tensor targets_of(const ModelSpec& spec) {
-  if (std::holds_alternative<GptSpec>(spec)) return (torch::arange(5 * 8) * 3 % 251).view({5, 8});
-  return torch::arange(5) % 10;
-}
-
-std::unique_ptr<Model> make(const ModelSpec& spec) {
-  auto model = create_model(spec).value();
-  model->initialize(1);
-  return model;
-}
-
-struct Pass {
-  torch::Tensor logits;
-  LossSum loss;
-  std::vector<torch::Tensor> gradients;
-  std::vector<torch::Tensor> statistics;
-};
-
-Pass run(Model& model, const ModelSpec& spec, Precision precision) {
-  Pass pass;
-  PassContext context{.training = true,
-                      .random = RandomStream(1, "forward"),
-                      .statistics = &pass.statistics,
-                      .compute = {.precision = precision}};
-  pass.logits = model.forward(inputs_of(spec), context);
-  pass.loss = model.loss_sum(pass.logits, targets_of(spec));
-  if (pass.loss.sum.requires_grad())
-    pass.gradients = torch::autograd::grad({pass.loss.sum}, model.parameter_tensors());
-  return pass;
 }
 
 double norm_of(const std::vector<torch::Tensor>& tensors) {
@@ -125,12 +89,17 @@ const ModelSpec kGroups = ResNetSpec{.channels = {8, 16}, .norm = NormKind::kGro
 const ModelSpec kPlain = ResNetSpec{.channels = {8, 16}, .norm = NormKind::kNone};
 const ModelSpec kGpt = GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1};
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, MixedPrecision,
-    testing::Values(Case{kMlp, Precision::kBF16}, Case{kMlp, Precision::kF16},
-                    Case{kResNet, Precision::kBF16}, Case{kResNet, Precision::kF16},
-                    Case{kGroups, Precision::kBF16}, Case{kPlain, Precision::kBF16},
-                    Case{kGpt, Precision::kBF16}, Case{kGpt, Precision::kF16}));
+const ModelSpec kLlama =
+    LlamaSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .kv_heads = 1, .dropout = 0.1};
+
+INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision,
+                         testing::Values(Case{kMlp, Precision::kBF16}, Case{kMlp, Precision::kF16},
+                                         Case{kResNet, Precision::kBF16},
+                                         Case{kResNet, Precision::kF16},
+                                         Case{kGroups, Precision::kBF16},
+                                         Case{kPlain, Precision::kBF16},
+                                         Case{kGpt, Precision::kBF16}, Case{kGpt, Precision::kF16},
+                                         Case{kLlama, Precision::kBF16}));
 
 TEST(Autocast, IsThatOfItsThreadAndEndsWithItsScope) {
   const auto product = [] {

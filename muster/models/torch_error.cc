@@ -15,7 +15,12 @@ std::string first_line(std::string_view text) {
 }
 
 Error error_from(ErrorCode code, std::string_view operation, std::string_view what) {
-  return fail(code, fmt::format("[{}] {}", operation, first_line(what)));
+  const std::string_view help =
+      code == ErrorCode::kUnavailable
+          ? "; a smaller model or micro-batch, or fewer lanes and workers "
+            "on this host, need less memory"
+          : "";
+  return fail(code, fmt::format("[{}] {}{}", operation, first_line(what), help));
 }
 
 // The CPU allocator reports exhaustion as a plain c10::Error.

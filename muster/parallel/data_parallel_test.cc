@@ -11,6 +11,7 @@
 
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
+#include "muster/parallel/lane_model.h"
 #include "muster/parallel/testing/plain_training.h"
 
 namespace muster::parallel {
@@ -34,9 +35,8 @@ TEST_P(SameBits, AtAnyNumberOfRanksAndLanes) {
 // Two steps by three ranks; in the third one of them dies before it computes. The others keep what
 // they have summed, compute what it would have, and go on by themselves.
 std::string train_through_a_death(const models::ModelSpec& spec, std::int32_t victim,
-                                  std::int32_t lanes) {
-  const SliceOptions options{
-      .lanes = lanes, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}, .elastic = true};
+                                  SliceOptions options) {
+  options.elastic = true;
   const auto before = comm::create_loopback(3);
   const auto after = comm::create_loopback(2, Generation{2});
   const comm::LeafOwners owners = comm::even_owners(kSlices, 3);
@@ -91,11 +91,12 @@ std::string train_through_a_death(const models::ModelSpec& spec, std::int32_t vi
 }
 
 TEST_P(SameBits, WhicheverRankDiesInMidStep) {
-  const SliceOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+  SliceOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
   const std::string expected = train_together(GetParam(), 1, options).front().hash;
   for (std::int32_t victim = 0; victim < 3; ++victim) {
     for (const std::int32_t lanes : {1, 2}) {
-      EXPECT_EQ(train_through_a_death(GetParam(), victim, lanes), expected)
+      options.lanes = lanes;
+      EXPECT_EQ(train_through_a_death(GetParam(), victim, options), expected)
           << "rank " << victim << ", " << lanes << " lanes";
     }
   }
@@ -216,6 +217,68 @@ TEST(DataParallel, EvaluationsTakeThePlainLoss) {
   });
   EXPECT_EQ(evaluated(), expected);
 }
+
+// Gradients that travel in 16 bits.
+class ReducePrecision : public ::testing::TestWithParam<DType> {
+ protected:
+  static SliceOptions options() {
+    return {.seed = 3, .bucket_sizes = {1 << 10, 1 << 12, false, GetParam()}};
+  }
+};
+
+TEST_P(ReducePrecision, SameBitsAtAnyNumberOfRanksAndLanes) {
+  for (const models::ModelSpec& spec : {kMlp, kResNet}) {
+    SliceOptions options{.seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+    const Outcome full = train_together(spec, 1, options).front();
+    options = ReducePrecision::options();
+    const Outcome one = train_together(spec, 1, options).front();
+    EXPECT_NE(one.hash, full.hash);
+    EXPECT_NEAR(one.loss, full.loss, 0.02 * full.loss);
+    for (const std::int32_t size : {2, 3, 5}) {
+      options.lanes = size == 5 ? 1 : 2;
+      for (const Outcome& outcome : train_together(spec, size, options))
+        EXPECT_EQ(outcome.hash, one.hash) << size << " ranks, " << models::family_of(spec);
+    }
+    for (std::int32_t victim = 0; victim < 3; ++victim)
+      EXPECT_EQ(train_through_a_death(spec, victim, options), one.hash) << "without " << victim;
+  }
+}
+
+TEST_P(ReducePrecision, FastModeComesToAboutTheSameLoss) {
+  SliceOptions narrow = ReducePrecision::options();
+  narrow.ordered = false;
+  narrow.lanes = 2;
+  SliceOptions wide = narrow;
+  wide.bucket_sizes.dtype = DType::kF32;
+  for (const std::int32_t size : {1, 3}) {
+    const double expected = train_together(kMlp, size, wide).front().loss;
+    const double loss = train_together(kMlp, size, narrow).front().loss;
+    EXPECT_NE(loss, expected) << size << " ranks";
+    EXPECT_NEAR(loss, expected, 0.02 * expected) << size << " ranks";
+  }
+}
+
+// All but the first slot, which carries losses, flags and statistics.
+TEST_P(ReducePrecision, HalvesTheBytes) {
+  const auto bytes = [](const SliceOptions& options) {
+    auto strategy = make_strategy(kMlp, comm::create_loopback(1).front(), options);
+    const Batch batch(16, comm::LeafRange{0, kSlices}, 1);
+    const auto report = strategy->step({.batch = batch.step,
+                                        .step = Step{1},
+                                        .learning_rate = 0.1,
+                                        .flags = {},
+                                        .before_update = {}});
+    return report.value().bytes_reduced;
+  };
+  SliceOptions wide = options();
+  wide.bucket_sizes.dtype = DType::kF32;
+  const auto model = models::create_model(kMlp).value();
+  const BucketLayout layout = plan_buckets(LaneModel::slot_counts(*model), options().bucket_sizes);
+  const auto first = static_cast<std::uint64_t>(layout.sizes.front()) * sizeof(float);
+  EXPECT_EQ(bytes(options()) - first, (bytes(wide) - first) / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of16Bits, ReducePrecision, ::testing::Values(DType::kBF16, DType::kF16));
 
 TEST(DataParallel, FlagsOfOneRankReachAll) {
   const auto communicators = comm::create_loopback(3);

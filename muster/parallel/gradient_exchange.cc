@@ -8,6 +8,7 @@
 
 #include "muster/base/check.h"
 #include "muster/base/checksum.h"
+#include "muster/comm/narrow.h"
 
 namespace muster::parallel {
 namespace {
@@ -32,9 +33,10 @@ Result<std::unique_ptr<GradientExchange>> GradientExchange::create(
     const ExchangeOptions& options) {
   BucketLayout layout = plan_buckets(counts, options.bucket_sizes);
   std::vector<comm::Buffer> buffers;
-  for (const std::int64_t floats : layout.sizes) {
-    const auto bytes = static_cast<std::size_t>(floats * most_rows(options)) * sizeof(float);
-    MUSTER_ASSIGN(comm::Buffer buffer, communicator->allocate(bytes));
+  for (std::size_t b = 0; b < layout.sizes.size(); ++b) {
+    const auto elements = static_cast<std::size_t>(layout.sizes[b] * most_rows(options));
+    MUSTER_ASSIGN(comm::Buffer buffer,
+                  communicator->allocate(elements * size_of(layout.dtypes[b])));
     buffers.push_back(std::move(buffer));
   }
   std::vector<comm::LeafRange> parts = parts_of(options, communicator->group().rank);
@@ -51,12 +53,14 @@ GradientExchange::GradientExchange(std::shared_ptr<comm::Communicator> communica
       listens_(parts.empty()),
       rows_(std::max(1, static_cast<std::int32_t>(parts.size()))),
       buffers_(std::move(buffers)),
+      wide_(layout.sizes.size()),
       ready_(layout.sizes.size()) {
   std::vector<std::span<float>> rows;
   rows.reserve(buffers_.size());
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
-    rows.emplace_back(reinterpret_cast<float*>(buffers_[b]->data()),
-                      static_cast<std::size_t>(layout.sizes[b] * rows_));
+    const auto floats = static_cast<std::size_t>(layout.sizes[b] * rows_);
+    if (layout.dtypes[b] != DType::kF32) wide_[b].resize(floats);
+    rows.emplace_back(rows_in(b), floats);
   }
   kept_ = {parts, std::vector<std::vector<float>>(buffers_.size())};
   accumulator_ =
@@ -101,10 +105,14 @@ void GradientExchange::seed(const KeptSums& kept) {
   }
 }
 
-std::span<float> GradientExchange::rows(std::int32_t bucket) const {
+float* GradientExchange::rows_in(std::size_t bucket) {
+  auto& wide = wide_[bucket];
+  return wide.empty() ? reinterpret_cast<float*>(buffers_[bucket]->data()) : wide.data();
+}
+
+std::span<float> GradientExchange::rows(std::int32_t bucket) {
   const auto b = static_cast<std::size_t>(bucket);
-  return {reinterpret_cast<float*>(buffers_[b]->data()),
-          static_cast<std::size_t>(accumulator_->layout().sizes[b] * rows_)};
+  return {rows_in(b), static_cast<std::size_t>(accumulator_->layout().sizes[b] * rows_)};
 }
 
 void GradientExchange::keep(std::int32_t bucket) {
@@ -129,29 +137,51 @@ std::shared_ptr<const comm::Shards> GradientExchange::shards_of(std::int32_t buc
   return options_.shards.empty() ? nullptr : options_.shards[static_cast<std::size_t>(bucket)];
 }
 
-TensorView GradientExchange::row(std::int32_t bucket) const {
+TensorView GradientExchange::row(std::int32_t bucket) {
   const std::int64_t floats = accumulator_->layout().sizes[static_cast<std::size_t>(bucket)];
   const std::span<float> first = rows(bucket).first(static_cast<std::size_t>(floats));
   return {DType::kF32, {floats}, std::as_writable_bytes(first)};
 }
 
-TensorView GradientExchange::own_shard(std::int32_t bucket) const {
-  const auto shards = shards_of(bucket);
+GradientExchange::Part GradientExchange::own_part(std::int32_t bucket) const {
   const Rank rank = communicator_->group().rank;
-  const std::int64_t count = shards->count_of(rank);
-  const std::span<float> own = rows(bucket).subspan(
-      static_cast<std::size_t>(shards->begin_of(rank)), static_cast<std::size_t>(count));
+  if (const auto shards = shards_of(bucket))
+    return {shards->begin_of(rank), shards->count_of(rank)};
+  return {0, accumulator_->layout().sizes[static_cast<std::size_t>(bucket)]};
+}
+
+// As the communicator has it: every row, of which the sum is in the first.
+TensorView GradientExchange::summands(std::int32_t bucket) const {
+  const auto b = static_cast<std::size_t>(bucket);
+  const BucketLayout& layout = accumulator_->layout();
+  const auto bytes = static_cast<std::size_t>(layout.sizes[b] * rows_) * size_of(layout.dtypes[b]);
+  return {layout.dtypes[b], {rows_, layout.sizes[b]}, buffers_[b]->first(bytes)};
+}
+
+TensorView GradientExchange::own_sum(std::int32_t bucket) const {
+  const TensorView all = summands(bucket);
+  const auto [begin, count] = own_part(bucket);
+  const std::size_t each = size_of(all.dtype);
+  return {all.dtype,
+          {count},
+          all.bytes.subspan(static_cast<std::size_t>(begin) * each,
+                            static_cast<std::size_t>(count) * each)};
+}
+
+TensorView GradientExchange::own_shard(std::int32_t bucket) {
+  const auto [begin, count] = own_part(bucket);
+  const std::span<float> own =
+      rows(bucket).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   return {DType::kF32, {count}, std::as_writable_bytes(own)};
 }
 
 void GradientExchange::submit(std::int32_t bucket) {
-  const auto b = static_cast<std::size_t>(bucket);
-  const std::int64_t floats = accumulator_->layout().sizes[b];
   comm::OpOptions op = options_.op;
   op.label = fmt::format("gradients/{}", bucket);
-  const TensorView view{DType::kF32, {rows_, floats}, std::as_writable_bytes(rows(bucket))};
+  const TensorView view = summands(bucket);
+  if (is_narrow(bucket)) comm::narrow(view.dtype, rows(bucket), view.bytes.data());
   const auto shards = shards_of(bucket);
-  works_.push_back(shards ? communicator_->submit(comm::ReduceScatter{.output = own_shard(bucket),
+  works_.push_back(shards ? communicator_->submit(comm::ReduceScatter{.output = own_sum(bucket),
                                                                       .input = view,
                                                                       .reduce = comm::Reduce::kSum,
                                                                       .shards = shards,
@@ -191,16 +221,26 @@ Status GradientExchange::finish() {
     MUSTER_CHECK(next_ == ready_.size(), "every slot of every unit was added");
     works.swap(works_);
   }
-  return comm::wait_for_all(works);  // the buffers must be at rest before they are reused
+  MUSTER_TRY(comm::wait_for_all(works));  // the buffers must be at rest before they are reused
+  for (std::size_t b = 0; b < buffers_.size(); ++b) widen_sum(static_cast<std::int32_t>(b));
+  return ok();
 }
 
-std::span<float> GradientExchange::sum(std::int32_t slot) const {
+void GradientExchange::widen_sum(std::int32_t bucket) {
+  if (!is_narrow(bucket)) return;
+  const TensorView sum = own_sum(bucket);
+  const TensorView to = own_shard(bucket);
+  comm::widen(sum.dtype, sum.bytes.data(),
+              {reinterpret_cast<float*>(to.bytes.data()), static_cast<std::size_t>(to.shape[0])});
+}
+
+std::span<float> GradientExchange::sum(std::int32_t slot) {
   const BucketSlot& place = accumulator_->layout().slots[static_cast<std::size_t>(slot)];
-  auto* begin = reinterpret_cast<float*>(buffers_[static_cast<std::size_t>(place.bucket)]->data());
-  return {begin + place.offset, static_cast<std::size_t>(place.count)};
+  return rows(place.bucket)
+      .subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.count));
 }
 
-std::uint64_t GradientExchange::checksum() const {
+std::uint64_t GradientExchange::checksum() {
   Checksum checksum;
   for (std::size_t slot = 0; slot < accumulator_->layout().slots.size(); ++slot)
     checksum.add(std::as_bytes(sum(static_cast<std::int32_t>(slot))));
@@ -208,8 +248,10 @@ std::uint64_t GradientExchange::checksum() const {
 }
 
 std::uint64_t GradientExchange::bytes() const noexcept {
-  return static_cast<std::uint64_t>(accumulator_->layout().total()) * sizeof(float) *
-         static_cast<std::uint64_t>(rows_);
+  std::uint64_t bytes = 0;
+  for (std::size_t b = 0; b < buffers_.size(); ++b)
+    bytes += summands(static_cast<std::int32_t>(b)).bytes.size();
+  return bytes;
 }
 
 }  // namespace muster::parallel

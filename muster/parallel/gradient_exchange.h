@@ -2,6 +2,8 @@
 // The gradients of one worker on their way to everybody's sum: buckets in the communicator's own
 // memory, summed over the worker's units as they are computed and over the workers as soon as a
 // bucket is full, while backward still runs. Every rank submits the buckets in the same order.
+// Those of 16 bits (BucketSizes::dtype) are summed in f32 memory of the worker's own, as numbers of
+// their type, and only travel in 16 bits.
 //
 // Threads: add() from several lanes at once, each unit by one lane; everything else by one thread.
 
@@ -59,8 +61,8 @@ class GradientExchange final : public GradientSink {
 
   // The sum of `slot` over all units of all ranks; from finish() to begin(). In a bucket with
   // shards, of this rank's shard only.
-  std::span<float> sum(std::int32_t slot) const;
-  std::uint64_t checksum() const;  // of all sums; likewise
+  std::span<float> sum(std::int32_t slot);
+  std::uint64_t checksum();  // of all sums; likewise
 
   // After finish(), in buckets with shards: everybody gets what each rank has written into its
   // shard, in the place of the sums.
@@ -75,17 +77,28 @@ class GradientExchange final : public GradientSink {
   void bucket_ready(std::int32_t bucket);
   void keep(std::int32_t bucket);
   void submit_all();
-  std::span<float> rows(std::int32_t bucket) const;  // [rows_, floats of the bucket]
+  float* rows_in(std::size_t bucket);
+  std::span<float> rows(std::int32_t bucket);  // [rows_, floats of the bucket]
+  bool is_narrow(std::int32_t bucket) const { return summands(bucket).dtype != DType::kF32; }
   void submit(std::int32_t bucket);
+  void widen_sum(std::int32_t bucket);
   std::shared_ptr<const comm::Shards> shards_of(std::int32_t bucket) const;
-  TensorView row(std::int32_t bucket) const;        // the first one, where the sum lies
-  TensorView own_shard(std::int32_t bucket) const;  // of it
+  struct Part {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+  };
+  Part own_part(std::int32_t bucket) const;  // of the first row: where this rank gets the sum
+  TensorView summands(std::int32_t bucket) const;
+  TensorView own_sum(std::int32_t bucket) const;
+  TensorView row(std::int32_t bucket);        // the first one in f32, where the sum lies
+  TensorView own_shard(std::int32_t bucket);  // of it
 
   const std::shared_ptr<comm::Communicator> communicator_;
   const ExchangeOptions options_;
   const bool listens_;       // has no units
   const std::int32_t rows_;  // of each bucket: this worker's parts, at least one for the sum
-  const std::vector<comm::Buffer> buffers_;  // by bucket: [most rows of any rank, floats]
+  const std::vector<comm::Buffer> buffers_;  // by bucket: [most rows of any rank, elements]
+  std::vector<std::vector<float>> wide_;     // rows() of buckets of 16 bits; empty: in buffers_
   std::unique_ptr<TreeAccumulator> accumulator_;
   KeptSums kept_;  // each bucket written by the lane that completed it
 

@@ -1,29 +1,14 @@
 #include "muster/parallel/lane_model.h"
 
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "muster/parallel/extras.h"
+#include "muster/parallel/gradient_hook.h"
 
 namespace muster::parallel {
-
-// Called by autograd once the gradient of one parameter is complete.
-class LaneModel::GradientHook final : public torch::autograd::PostAccumulateGradHook {
- public:
-  GradientHook(LaneModel& lane, std::size_t parameter) : lane_(lane), parameter_(parameter) {}
-  void operator()(const torch::autograd::Variable& variable) override {
-    lane_.deliver(parameter_, variable.grad());
-    variable.mutable_grad().reset();  // the next pass starts without one, so nothing is added to it
-  }
-
- private:
-  LaneModel& lane_;
-  const std::size_t parameter_;
-};
 
 LaneModel::LaneModel(std::unique_ptr<models::Model> model, models::Compute compute)
     : model_(std::move(model)), compute_(compute), delivered_(model_->parameters().size()) {
@@ -31,8 +16,8 @@ LaneModel::LaneModel(std::unique_ptr<models::Model> model, models::Compute compu
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) {
     const at::Tensor& parameter = model_->parameters()[i].tensor;
     longest = std::max(longest, parameter.numel());
-    torch::autograd::impl::set_post_acc_grad_hooks(parameter,
-                                                   std::make_unique<GradientHook>(*this, i));
+    when_gradient_is_found(parameter,
+                           [this, i](at::Tensor gradient) { deliver(i, std::move(gradient)); });
   }
   zeros_.resize(static_cast<std::size_t>(longest));
 }

@@ -61,7 +61,6 @@ class LaneModel {
   static std::vector<std::int64_t> slot_counts(const models::Model& model);
 
  private:
-  class GradientHook;
   models::LossSum forward(const Examples& examples, const LanePass& pass,
                           std::vector<at::Tensor>& statistics);
   void add_extras(const models::LossSum& loss, const std::vector<at::Tensor>& statistics,

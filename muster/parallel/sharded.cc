@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/parallel/extras.h"
+#include "muster/parallel/shard_turns.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
@@ -44,7 +46,8 @@ Result<std::unique_ptr<Sharded>> Sharded::create(std::unique_ptr<models::Model> 
 Sharded::Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_optimizer,
                  SliceOptions options, Clock& clock)
     : SliceStrategy(std::move(model), with_notes_apart(std::move(options)), clock),
-      create_(std::move(create_optimizer)) {
+      create_(std::move(create_optimizer)),
+      layout_(plan_buckets(slices().slot_counts(), slices().options().bucket_sizes)) {
   first_cell_.push_back(0);
   for (const models::Parameter& parameter : this->model().parameters()) {
     const auto sizes = parameter.tensor.sizes();
@@ -58,13 +61,9 @@ std::size_t Sharded::parameter_of(std::int32_t slot) const {
   return cells_.size() - static_cast<std::size_t>(slot);
 }
 
-BucketLayout Sharded::layout() {
-  return plan_buckets(slices().slot_counts(), slices().options().bucket_sizes);
-}
-
 ShardPlan Sharded::plan_for(std::int32_t ranks) {
   const std::vector<optim::Cells> in_slots(cells_.rbegin(), cells_.rend());
-  return plan_shards(layout(), in_slots, ranks);
+  return plan_shards(layout_, in_slots, ranks);
 }
 
 at::Tensor Sharded::rows_of(const at::Tensor& whole, const ShardPiece& piece) const {
@@ -142,7 +141,19 @@ Status Sharded::enter(std::shared_ptr<comm::Communicator> communicator,
   return ok();
 }
 
+const SliceOptions& Sharded::options() const noexcept { return slices().options(); }
+
 std::span<float> Sharded::sum_of(const ShardPiece& piece) {
+  if (options().shard_gradients) {
+    const BucketSlot& place = layout_.slots[static_cast<std::size_t>(piece.slot)];
+    const std::int64_t first =
+        plan_.shards[static_cast<std::size_t>(place.bucket)]->begin_of(rank_);
+    return slices()
+        .shard_exchange()
+        .sum(place.bucket)
+        .subspan(static_cast<std::size_t>(place.offset + piece.begin - first),
+                 static_cast<std::size_t>(piece.count));
+  }
   return slices()
       .exchange()
       .sum(piece.slot)
@@ -216,6 +227,36 @@ Status Sharded::update(double learning_rate, double divisor) {
 
 // `rows`: this rank's, of all parameters together; the model gets those of all ranks.
 Status Sharded::share(const std::vector<at::Tensor>& rows) {
+  return options().shard_gradients ? share_by_bucket(rows) : share_at_once(rows);
+}
+
+// A few buckets at a time, so that there is no need for memory for all of them.
+Status Sharded::share_by_bucket(const std::vector<at::Tensor>& rows) {
+  const auto bucket_of = [&](std::int32_t slot) {
+    return layout_.slots[static_cast<std::size_t>(slot)].bucket;
+  };
+  const auto put = [&](std::int32_t bucket, std::span<float> shard) {
+    const std::int64_t first = plan_.shards[static_cast<std::size_t>(bucket)]->begin_of(rank_);
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (bucket_of(pieces_[i].slot) != bucket) continue;
+      const std::int64_t offset = layout_.slots[static_cast<std::size_t>(pieces_[i].slot)].offset;
+      std::ranges::copy(floats_of(rows[i]), shard.begin() + offset + pieces_[i].begin - first);
+    }
+  };
+  const auto& parameters = model().parameters();
+  const auto take = [&](std::int32_t bucket, std::span<const float> whole) {
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const BucketSlot& place = layout_.slots[static_cast<std::size_t>(slices().slot_of(p))];
+      if (place.bucket == bucket)
+        std::ranges::copy(std::as_bytes(whole.subspan(static_cast<std::size_t>(place.offset),
+                                                      static_cast<std::size_t>(place.count))),
+                          view_over(parameters[p].tensor).bytes.begin());
+    }
+  };
+  return slices().shard_exchange().gather(put, take);
+}
+
+Status Sharded::share_at_once(const std::vector<at::Tensor>& rows) {
   MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
       std::ranges::copy(view_over(rows[i]).bytes, view_over(gradients_[i]).bytes.begin());
@@ -318,6 +359,20 @@ std::uint64_t Sharded::optimizer_bytes(std::int32_t ranks) {
   for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
   const auto held = static_cast<std::int32_t>(plan_.pieces.size());
   return bytes * static_cast<std::uint64_t>(held) / static_cast<std::uint64_t>(ranks);
+}
+
+std::uint64_t Sharded::gradient_bytes(std::int32_t ranks) {
+  const std::uint64_t whole = SliceStrategy::gradient_bytes(ranks);
+  if (!options().shard_gradients) return whole;
+  const std::int32_t units =
+      options().ordered ? options().virtual_workers : ranks * slices().lanes();
+  const std::int32_t sums = sums_held(units, ranks * slices().lanes());
+  return whole * static_cast<std::uint64_t>(sums) / static_cast<std::uint64_t>(ranks);
+}
+
+Sharded::GradientMemory Sharded::measured_gradients() {
+  const ShardExchange& exchange = slices().shard_exchange();
+  return {exchange.sum_bytes(), exchange.window_bytes()};
 }
 
 void Sharded::fall_behind() { MUSTER_CHECK(false, "shards are not given to newcomers"); }

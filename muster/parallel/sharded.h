@@ -1,9 +1,11 @@
 #pragma once
-// ZeRO stage 1 (Rajbhandari et al., SC 2020): data parallelism in which each rank keeps the
-// optimizer's state of its own shard of the parameters only, gets the summed gradient of that shard
-// (reduce-scatter), updates it, and gets everybody else's (all-gather): the bytes of an all-reduce.
-// In ordered mode the same bits as plain data parallelism: shards are cut at borders of cells, in
-// which norms are summed as well (optim/cells.h).
+// ZeRO (Rajbhandari et al., SC 2020): data parallelism in which each rank keeps the optimizer's
+// state of its own shard of the parameters only, gets the summed gradient of that shard, updates
+// it, and gets everybody else's (all-gather). Stage 1: ranks hold whole gradients, which are
+// reduced and scattered once a step: the bytes of an all-reduce. Stage 2
+// (SliceOptions::shard_gradients): those of every slice by themselves, bucket by bucket, and nobody
+// holds more than its shard. In ordered mode the same bits as plain data parallelism: shards are
+// cut at borders of cells, in which norms are summed as well (optim/cells.h).
 //
 // Before it has entered a generation it holds the whole optimizer state, from which enter() keeps
 // this rank's part. A rank that dies takes its shard with it, so the membership is fixed.
@@ -47,6 +49,14 @@ class Sharded final : public SliceStrategy {
   std::vector<StateSlice> replicated_state() override { return model_state(); }
   void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
+  std::uint64_t gradient_bytes(std::int32_t ranks) override;
+  // The most that a step's sums have held on this rank, and besides those the buckets on their way.
+  struct GradientMemory {
+    std::uint64_t sums = 0;
+    std::uint64_t window = 0;
+  };
+  GradientMemory measured_gradients();  // with shard_gradients, in a generation
+  bool deals_in_turns() const override { return options().shard_gradients; }
 
   // Nobody joins beside the training.
   void fall_behind() override;
@@ -57,7 +67,6 @@ class Sharded final : public SliceStrategy {
  private:
   Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_optimizer,
           SliceOptions options, Clock& clock);
-  BucketLayout layout();
   ShardPlan plan_for(std::int32_t ranks);
   std::size_t parameter_of(std::int32_t slot) const;
   at::Tensor rows_of(const at::Tensor& whole, const ShardPiece& piece) const;
@@ -71,7 +80,10 @@ class Sharded final : public SliceStrategy {
   Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
   Status update(double learning_rate, double divisor);
   Status update_pieces(double divisor);
+  const SliceOptions& options() const noexcept;
   Status share(const std::vector<at::Tensor>& rows);
+  Status share_by_bucket(const std::vector<at::Tensor>& rows);
+  Status share_at_once(const std::vector<at::Tensor>& rows);
   Status update_scaled(optim::NormScaled& optimizer, double divisor);
   comm::OpOptions op_for(std::string_view label);
   std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces,
@@ -81,6 +93,7 @@ class Sharded final : public SliceStrategy {
   std::vector<optim::Cells> cells_;      // by parameter
   std::vector<std::size_t> first_cell_;  // by parameter, among those of all; last: their number
 
+  const BucketLayout layout_;
   ShardPlan plan_;
   Rank rank_{0};
   std::vector<ShardPiece> pieces_;     // of this rank

@@ -12,7 +12,6 @@
 #include "muster/parallel/check_and_clip.h"
 #include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
-#include "muster/parallel/unit_passes.h"
 
 namespace muster::parallel {
 namespace {
@@ -64,8 +63,9 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
       .bucket_sizes = options_.bucket_sizes,
       .op = options_.op,
       .keeps = keeps_in(group),
-      .shards = std::move(shards)};
-  const std::vector<std::int64_t> counts = slot_counts();
+      .shards = options_.shard_gradients ? decltype(shards)() : shards};
+  std::vector<std::int64_t> counts = slot_counts();
+  if (options_.shard_gradients) counts.resize(1);
   MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
   if (options_.backup && options_.ordered && group.size > 1 && communicator != communicator_) {
     unit_sums_.emplace(counts);
@@ -73,8 +73,28 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
   }
   communicator_ = std::move(communicator);
   exchange_ = std::move(exchange);
-  for (const auto& lane : lanes_) lane->use(*exchange_);
+  if (options_.shard_gradients) MUSTER_TRY(share_gradients(owners, std::move(shards)));
+  for (const auto& lane : lanes_) lane->use(sink());
   return ok();
+}
+
+Status SliceGradients::share_gradients(const comm::LeafOwners& owners,
+                                       std::vector<std::shared_ptr<const comm::Shards>> shards) {
+  shard_exchange_.reset();
+  const ShardExchangeOptions options{.layout = plan_buckets(slot_counts(), options_.bucket_sizes),
+                                     .shards = std::move(shards),
+                                     .owners = owners,
+                                     .ordered = options_.ordered,
+                                     .lanes = pool_.size(),
+                                     .several_passes = options_.micro_batch_size > 0,
+                                     .op = options_.op};
+  MUSTER_ASSIGN(shard_exchange_, ShardExchange::create(communicator_, *exchange_, options, clock_));
+  return ok();
+}
+
+GradientSink& SliceGradients::sink() noexcept {
+  if (shard_exchange_) return *shard_exchange_;
+  return *exchange_;
 }
 
 std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch& batch) const {
@@ -106,9 +126,7 @@ Status SliceGradients::run_unit(LaneModel& lane, const Unit& unit, const StepInp
     lane.run_empty(unit.index, notes);
     return ok();
   }
-  const PassOptions options{options_.micro_batch_size, options_.seed};
-  for (const UnitPass& part :
-       passes_of(unit.examples, unit.index, unit.first_slice, input, options)) {
+  for (const UnitPass& part : passes(unit, input)) {
     const LaneModel::Times took = lane.run(part.examples, part.pass, notes, clock_);
     times.forward += took.forward;
     times.backward += took.backward;
@@ -116,12 +134,29 @@ Status SliceGradients::run_unit(LaneModel& lane, const Unit& unit, const StepInp
   return ok();
 }
 
+std::vector<UnitPass> SliceGradients::passes(const Unit& unit, const StepInput& input) const {
+  const PassOptions options{options_.micro_batch_size, options_.seed};
+  return passes_of(unit.examples, unit.index, unit.first_slice, input, options);
+}
+
+Status SliceGradients::begin(const std::vector<Unit>& units, const StepInput& input) {
+  if (shard_exchange_) {  // first: it is a collective, in which also those without units take part
+    std::vector<std::int64_t> counts;
+    for (const Unit& unit : units)
+      counts.push_back(
+          std::max<std::int64_t>(1, static_cast<std::int64_t>(passes(unit, input).size())));
+    MUSTER_TRY(shard_exchange_->begin(counts));
+  }
+  exchange_->begin();
+  if (input.finishes) exchange_->seed(kept_);
+  return ok();
+}
+
 Status SliceGradients::reduce(const StepInput& input, StepReport& report) {
   const std::vector<Unit> units = units_of(input.batch);
   std::vector<StepTimes> times(static_cast<std::size_t>(pool_.size()));
   std::atomic<std::size_t> next{0};
-  exchange_->begin();
-  if (input.finishes) exchange_->seed(kept_);
+  MUSTER_TRY(begin(units, input));
   offer(units, input);
   const TimePoint computing = clock_.now();
   MUSTER_TRY(pool_.run([&](std::int32_t lane) {
@@ -135,18 +170,32 @@ Status SliceGradients::reduce(const StepInput& input, StepReport& report) {
   report.times.computing = waiting - computing;
   if (backup_) report.backups = backup_->close();
   const Status helped = help(input);
-  const Status reduced = exchange_->finish();
+  Status reduced = exchange_->finish();
+  if (reduced && shard_exchange_) reduced = shard_exchange_->finish();
   if (!reduced) keep(input.step);
   MUSTER_TRY(reduced);
   MUSTER_TRY(helped);
   report.times.exposed_communication = clock_.now() - waiting;
   report.bytes_reduced = exchange_->bytes();
+  if (shard_exchange_) report.bytes_reduced += shard_exchange_->bytes();
   return ok();
 }
 
+// A lane that ends in an error leaves nothing that others would wait for.
 Status SliceGradients::run_lane(std::int32_t lane, const std::vector<Unit>& units,
                                 std::atomic<std::size_t>& next, const StepInput& input,
                                 StepTimes& times) {
+  Status outcome = ok();
+  Status ran = models::catch_torch("worker/lane",
+                                   [&] { outcome = run_units(lane, units, next, input, times); });
+  if (ran) ran = std::move(outcome);
+  if (!ran && shard_exchange_) shard_exchange_->give_up(ran.error());
+  return ran;
+}
+
+Status SliceGradients::run_units(std::int32_t lane, const std::vector<Unit>& units,
+                                 std::atomic<std::size_t>& next, const StepInput& input,
+                                 StepTimes& times) {
   LaneModel& model = *lanes_[static_cast<std::size_t>(lane)];
   for (std::size_t u = 0; (u = next++) < units.size();) {
     const auto floats = backup_ ? backup_->claim(units[u].index) : std::nullopt;
@@ -185,7 +234,7 @@ Status SliceGradients::compute_for(const Loan& loan, const StepInput& input) {
     if (lane > 0) return ok();
     lanes_.front()->use(*unit_sums_);
     Status ran = run_unit(*lanes_.front(), units.front(), input, false, times);
-    lanes_.front()->use(*exchange_);
+    lanes_.front()->use(sink());
     return ran;
   }));
   return backup_->give(loan, unit_sums_->floats());

@@ -23,8 +23,10 @@
 #include "muster/parallel/gradient_exchange.h"
 #include "muster/parallel/lane_model.h"
 #include "muster/parallel/lanes.h"
+#include "muster/parallel/shard_exchange.h"
 #include "muster/parallel/slice_backup.h"
 #include "muster/parallel/strategy.h"
+#include "muster/parallel/unit_passes.h"
 #include "muster/parallel/unit_sums.h"
 
 namespace muster::parallel {
@@ -41,6 +43,9 @@ struct SliceOptions {
   comm::OpOptions op = {};
   bool elastic = false;  // keep the sums of a step until it is committed; ordered mode only
   bool backup = false;   // who waits computes slices for others; ordered mode only
+  // Where enter() is given shards: nobody holds more of the gradients than its own
+  // (shard_exchange.h). Without `elastic` and `backup`.
+  bool shard_gradients = false;
   // What a lane computes from here on, "backward of slice 3"; empty: nothing. Each lane calls it on
   // its own thread.
   std::function<void(std::int32_t lane, std::string_view pass)> computing = [](std::int32_t,
@@ -76,6 +81,7 @@ class SliceGradients {
 
   // After compute(): what was summed, until the next step.
   GradientExchange& exchange() noexcept { return *exchange_; }
+  ShardExchange& shard_exchange() noexcept { return *shard_exchange_; }  // with shard_gradients
   std::vector<at::Tensor> summed_statistics() const;  // over the sums, in the model's order
 
   // The exchange's slot of a parameter, and the floats of all slots, in their order.
@@ -101,11 +107,18 @@ class SliceGradients {
     return options_.ordered && options_.elastic && group.size > 1;
   }
   void watch(std::int32_t lane);
+  Status share_gradients(const comm::LeafOwners& owners,
+                         std::vector<std::shared_ptr<const comm::Shards>> shards);
+  GradientSink& sink() noexcept;
+  Status begin(const std::vector<Unit>& units, const StepInput& input);
+  std::vector<UnitPass> passes(const Unit& unit, const StepInput& input) const;
   Error with_source(Error not_finite) const;
   void keep(Step step);
   Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
                   StepTimes& times);
   Status reduce(const StepInput& input, StepReport& report);
+  Status run_units(std::int32_t lane, const std::vector<Unit>& units,
+                   std::atomic<std::size_t>& next, const StepInput& input, StepTimes& times);
   Status run_lane(std::int32_t lane, const std::vector<Unit>& units, std::atomic<std::size_t>& next,
                   const StepInput& input, StepTimes& times);
   void offer(const std::vector<Unit>& units, const StepInput& input);
@@ -120,7 +133,8 @@ class SliceGradients {
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;
-  std::unique_ptr<GradientExchange> exchange_;
+  std::unique_ptr<GradientExchange> exchange_;     // with shard_gradients, of the first slot only
+  std::unique_ptr<ShardExchange> shard_exchange_;  // with shard_gradients
   std::unique_ptr<SliceBackup> backup_;
   std::optional<UnitSums> unit_sums_;  // with a backup
 

@@ -32,6 +32,7 @@ class SliceStrategy : public ModelStrategy {
       : clock_(clock), slices_(std::move(model), std::move(options), clock) {}
 
   SliceGradients& slices() noexcept { return slices_; }
+  const SliceGradients& slices() const noexcept { return slices_; }
   // Lets whoever still reads the state finish, then runs `update`; both with their times.
   Status timed_update(const StepInput& input, StepReport& report,
                       const std::function<Status()>& update);

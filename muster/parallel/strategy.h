@@ -124,6 +124,9 @@ class Strategy {
   // So many neighbouring ranks compute the same slices together: they are given to the first of
   // them (see enter()), and all of them get their data.
   virtual std::int32_t ranks_per_replica() const { return 1; }
+  // Whether ranks should be given slices in turns (comm::owners_in_turns), since neighbouring
+  // slices are best computed at the same time; else neighbours to the same rank.
+  virtual bool deals_in_turns() const { return false; }
   // What every rank holds alike, bit by bit.
   virtual std::vector<StateSlice> replicated_state();
   // After loading: how many updates the optimizer's state has seen.

@@ -4,17 +4,9 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/parallel/float_sums.h"
 
 namespace muster::parallel {
-namespace {
-
-// Plain loops over restrict-qualified floats: the compiler vectorises them, and a lone addition
-// gives the same bits with every instruction set.
-void add_into(float* __restrict to, const float* __restrict from, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
-}
-
-}  // namespace
 
 struct TreeAccumulator::Scratch {
   std::vector<float> floats;
@@ -119,8 +111,9 @@ void TreeAccumulator::add(std::int32_t unit, std::int32_t slot, std::span<const 
   const BucketSlot& place = layout_.slots[static_cast<std::size_t>(slot)];
   MUSTER_DCHECK(static_cast<std::int64_t>(values.size()) == place.count, "size of a gradient");
   LeafBucket& state = leaf.buckets[static_cast<std::size_t>(place.bucket)];
+  const DType dtype = layout_.dtypes[static_cast<std::size_t>(place.bucket)];
   const Node* left = nullptr;
-  if (leaf.parent >= 0) {
+  if (leaf.parent >= 0 && dtype == DType::kF32) {
     const Node& parent = *nodes_[static_cast<std::size_t>(leaf.parent)];
     if (parent.right == index) left = nodes_[static_cast<std::size_t>(parent.left)].get();
   }
@@ -137,7 +130,9 @@ void TreeAccumulator::add(std::int32_t unit, std::int32_t slot, std::span<const 
   } else {
     std::copy(values.begin(), values.end(), to);
   }
-  if (pass + 1 < passes || --state.slots_left > 0) return;
+  if (pass + 1 < passes) return;
+  round_as(dtype, to, values.size());
+  if (--state.slots_left > 0) return;
   climb(index, place.bucket);
 }
 
@@ -171,7 +166,9 @@ void TreeAccumulator::merge(Node& parent, std::int32_t bucket) {
   Node& right = *nodes_[static_cast<std::size_t>(parent.right)];
   if (right.buckets.empty() || !right.buckets[b].direct) {
     const std::span<float> from = memory(right, bucket);
-    add_into(memory(parent, bucket).data(), from.data(), from.size());
+    float* to = memory(parent, bucket).data();
+    add_into(to, from.data(), from.size());
+    round_as(layout_.dtypes[b], to, from.size());
   }
   Node& owner = *nodes_[static_cast<std::size_t>(right.first_leaf)];
   const bool last = owner.buckets_unmerged.fetch_sub(1, std::memory_order_acq_rel) == 1;

@@ -1,7 +1,8 @@
 #pragma once
 // Sums the gradients of a worker's units (slices of the batch) along the fixed tree of
 // comm/sum_tree.h while they are being computed, by any number of lanes and in any order of
-// arrival, with the same bits. Each inner node is summed by the lane that completes it, bucket by
+// arrival, with the same bits; in a bucket of 16 bits every unit's gradient and every sum of two is
+// rounded to that type. Each inner node is summed by the lane that completes it, bucket by
 // bucket, inside backward, while the numbers are still in the cache. A right-hand leaf whose left
 // neighbour is complete adds itself straight into it, so on one lane half of the leaves need no
 // memory.

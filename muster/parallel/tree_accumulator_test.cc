@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "muster/base/random.h"
+#include "muster/comm/narrow.h"
 
 namespace muster::parallel {
 namespace {
@@ -26,18 +27,23 @@ std::vector<float> gradient(std::int32_t unit, std::int32_t slot) {
   return values;
 }
 
-std::vector<float> naive_sum(LeafRange range, std::int32_t slot) {
-  if (range.size() == 1) return gradient(range.begin, slot);
+std::vector<float> rounded(DType dtype, std::vector<float> values) {
+  if (dtype != DType::kF32) comm::round_to(dtype, values);
+  return values;
+}
+
+std::vector<float> naive_sum(LeafRange range, std::int32_t slot, DType dtype) {
+  if (range.size() == 1) return rounded(dtype, gradient(range.begin, slot));
   const std::int32_t middle = comm::split_point(range);
-  std::vector<float> sum = naive_sum({range.begin, middle}, slot);
-  const std::vector<float> right = naive_sum({middle, range.end}, slot);
+  std::vector<float> sum = naive_sum({range.begin, middle}, slot, dtype);
+  const std::vector<float> right = naive_sum({middle, range.end}, slot, dtype);
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += right[i];
-  return sum;
+  return rounded(dtype, std::move(sum));
 }
 
 struct Fixture {
-  explicit Fixture(std::vector<LeafRange> parts)
-      : layout(plan_buckets(kCounts, {.first_bytes = 100, .bytes = 400})),
+  explicit Fixture(std::vector<LeafRange> parts, DType dtype = DType::kF32)
+      : layout(plan_buckets(kCounts, {.first_bytes = 100, .bytes = 400, .dtype = dtype})),
         parts_of(std::move(parts)) {
     for (const std::int64_t size : layout.sizes) {
       storage.emplace_back(static_cast<std::size_t>(size) * parts_of.size(), -1.0f);
@@ -57,7 +63,7 @@ struct Fixture {
         const float* sum =
             rows[b].data() + part * static_cast<std::size_t>(layout.sizes[b]) + place.offset;
         const std::vector<float> expected =
-            naive_sum(parts_of[part], static_cast<std::int32_t>(slot));
+            naive_sum(parts_of[part], static_cast<std::int32_t>(slot), layout.dtypes[b]);
         EXPECT_EQ(std::vector<float>(sum, sum + place.count), expected) << part << " " << slot;
       }
     }
@@ -108,10 +114,25 @@ TEST(TreeAccumulator, EqualsTheRecursiveSumForAnyRangeAndAnyLanes) {
 }
 
 TEST(TreeAccumulator, ReverseOrderOfArrivalChangesNothing) {
-  Fixture fixture({LeafRange{0, 8}, LeafRange{8, 12}, LeafRange{12, 13}});
-  fixture.accumulator->begin();
-  for (std::int32_t unit = 12; unit >= 0; --unit) add_unit(fixture, unit);
-  fixture.expect_sums();
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    Fixture fixture({LeafRange{0, 8}, LeafRange{8, 12}, LeafRange{12, 13}}, dtype);
+    fixture.accumulator->begin();
+    for (std::int32_t unit = 12; unit >= 0; --unit) add_unit(fixture, unit);
+    fixture.expect_sums();
+  }
+}
+
+// Every gradient and every sum of two, in all buckets but the first slot's.
+TEST(TreeAccumulator, RoundsSumsOf16Bits) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    Fixture fixture({LeafRange{0, 4}, LeafRange{4, 7}}, dtype);
+    EXPECT_EQ(fixture.layout.dtypes.front(), DType::kF32);
+    EXPECT_EQ(fixture.layout.slots_in.front(), 1);
+    EXPECT_EQ(fixture.layout.dtypes.back(), dtype);
+    fixture.accumulator->begin();
+    for (std::int32_t unit = 0; unit < 7; ++unit) add_unit(fixture, unit);
+    fixture.expect_sums();
+  }
 }
 
 TEST(TreeAccumulator, PassesOfAUnitAreSummedBeforeTheTree) {

@@ -19,6 +19,11 @@ Assignment Assignment::counted(const std::vector<std::int32_t>& counts,
   return {comm::owners_by_count(counts), std::move(workers)};
 }
 
+Assignment Assignment::in_turns(const std::vector<std::int32_t>& counts,
+                                std::vector<std::int32_t> workers) {
+  return {comm::owners_in_turns(counts), std::move(workers)};
+}
+
 Assignment Assignment::of_replicas(std::int32_t slices, std::int32_t ranks_each,
                                    std::vector<std::int32_t> workers) {
   const auto replicas = static_cast<std::int32_t>(workers.size()) / ranks_each;

@@ -16,6 +16,9 @@ struct Assignment {
   // counts[r] neighbouring slices to rank r, in the order of ranks.
   static Assignment counted(const std::vector<std::int32_t>& counts,
                             std::vector<std::int32_t> workers);
+  // The same, but one slice to each rank in turn.
+  static Assignment in_turns(const std::vector<std::int32_t>& counts,
+                             std::vector<std::int32_t> workers);
   // Evenly to replicas of so many neighbouring ranks, to the first rank of each.
   static Assignment of_replicas(std::int32_t slices, std::int32_t ranks_each,
                                 std::vector<std::int32_t> workers);

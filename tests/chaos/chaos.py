@@ -6,27 +6,38 @@ weights as undisturbed, no sample lost or repeated, every fault named, nothing l
 """
 import argparse
 import collections
+import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import pathlib
+import queue
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "elastic"))
+import guests
+import network
 import runs
 
-STEPS = {"mlp": 1000, "resnet": 120, "gpt": 120}
+STEPS = {"mlp": 800, "resnet": 100, "gpt": 100}
+LONGER = 3  # times as many steps, so that others can join
 HEARTBEAT = 1.0  # seconds until a silent worker counts as dead
 
 # What happens to a worker, or to the job; all of it ends in a complete training.
 KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
          "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
          "kill with a standby", "slow disk", "slow disk and kill")
+# The same with workers of other hosts (guests.py).
+GUESTS = ("storm of guests", "cut links", "cut links and kill")
 
 
 class Scenario:
@@ -34,14 +45,19 @@ class Scenario:
         draw = random.Random(seed)
         self.seed = seed
         self.model = draw.choices(list(STEPS), weights=(6, 2, 2))[0]
-        self.workers = draw.randint(2, 8 if self.model == "mlp" else 4)
-        self.kind = draw.choice(KINDS)
-        self.transport = draw.choices(("shm", "tcp"), weights=(3, 1))[0]
+        self.kind = draw.choice(KINDS + GUESTS)
+        self.has_guests = self.kind in GUESTS
+        self.has_links = "links" in self.kind
+        self.steps = STEPS[self.model] * (LONGER if self.has_guests else 1)
+        self.workers = draw.randint(1, 2) if self.has_guests else \
+            draw.choices(range(2, 9), weights=(6, 5, 4) + ((2, 1, 1, 1) if self.model == "mlp" else (0,) * 4))[0]
+        self.transport = "tcp" if self.has_links else draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.lanes = draw.choice((1, 1, 2))
         self.backup = draw.random() < 0.3
         self.standbys = 1 if self.kind == "kill with a standby" else 0
-        self.step = draw.randint(5, STEPS[self.model] * 2 // 3)
+        self.step = draw.randint(5, 50) if self.has_guests else draw.randint(5, self.steps * 2 // 3)
         self.draw = draw
+        self.took = 0.0  # seconds
 
     def __str__(self):
         return (f"seed {self.seed}: {self.kind}, {self.model}, {self.workers} workers × {self.lanes} over "
@@ -50,10 +66,13 @@ class Scenario:
     def flags(self):
         settings = [f"workers.heartbeat_timeout={HEARTBEAT:g}s", f"communication.transport={self.transport}",
                     f"training.lanes={self.lanes}", f"workers.standbys={self.standbys}",
-                    "stragglers.compare_every=20ms",
+                    "stragglers.compare_every=20ms", "evaluation.every=100 steps",
                     f"stragglers.backup={'true' if self.backup else 'false'}"]
-        if self.kind == "kill while saving":
-            settings.append("checkpoint.every=1 steps")
+        if self.has_guests or self.kind == "kill while saving":
+            settings.append(f"checkpoint.every={100 if self.has_guests else 1} steps")
+        if self.has_guests:
+            settings += [f"workers.max_workers={self.workers + guests.MOST}",
+                         f"workers.listen={network.HUB if self.has_links else '127.0.0.1'}:0"]
         return ["--workers", str(self.workers)] + runs.settings(*settings)
 
 
@@ -82,7 +101,7 @@ def storm(scenario, process, spared, run):
     for _ in range(4):
         workers = runs.workers_of(process)
         others = sorted(rank for rank in workers if rank != spared and workers[rank] not in hit)
-        if others and runs.rows(run)[-1]["step"] < 0.8 * STEPS[scenario.model]:
+        if others and runs.rows(run)[-1]["step"] < 0.8 * scenario.steps:
             victim = scenario.draw.choice(others)
             kill_some([victim], workers)
             hit.add(workers[victim])
@@ -141,7 +160,7 @@ def left_behind(folder):
     for command in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = command.read_bytes().decode(errors="replace")
-            if "muster-worker" in words and str(folder) in words and runs.alive(int(command.parent.name)):
+            if "muster-worker" in words and f"{folder}/" in words and runs.alive(int(command.parent.name)):
                 found.append(words)
     return found
 
@@ -152,58 +171,154 @@ def environment(scenario, slow_disk, folder):
     return dict(os.environ, LD_PRELOAD=str(slow_disk.resolve()), MUSTER_SLOW_DISK=str(folder))
 
 
-def play(muster, slow_disk, folder, scenario, expected):
-    jobs = folder / str(scenario.seed)
-    jobs.mkdir()
-    job = runs.write_job(folder, scenario.model, steps=STEPS[scenario.model], runs=jobs.name)
-    process = runs.start(muster, job, *scenario.flags(), env=environment(scenario, slow_disk, jobs))
-    run = runs.wait_for_step(process, folder, scenario.step, jobs.name)
+@contextlib.contextmanager
+def places(numbers):
+    """Hosts with links of their own, with these numbers."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(network.Place(number))) for number in numbers]
+
+
+class Stage:
+    """Where scenarios are played, some at a time: programs, data, and what each should come to."""
+
+    def __init__(self, arguments, folder, has_networks):
+        self.muster, self.slow_disk, self.folder = arguments.muster, arguments.slow_disk, folder
+        self.has_networks = has_networks
+        self.free = queue.SimpleQueue()  # numbers of hosts, for one scenario each
+        for at in range(arguments.at_once):
+            self.free.put(range(guests.MOST * at, guests.MOST * (at + 1)))
+        self.expected, self.one_at_a_time = {}, threading.Lock()
+        runs.write_data(folder)
+
+    def weights(self, model, steps):
+        with self.one_at_a_time:
+            if (model, steps) not in self.expected:
+                self.expected[model, steps] = runs.undisturbed(self.muster, self.folder, model, steps)
+            return self.expected[model, steps]
+
+    def play(self, scenario):
+        folder = self.folder / str(scenario.seed)
+        folder.mkdir()
+        job = runs.write_job(self.folder, scenario.model, scenario.steps, runs=folder.name, into=folder)
+        process = runs.start(self.muster, job, *scenario.flags(),
+                             env=environment(scenario, self.slow_disk, folder))
+        try:
+            run = runs.wait_for_step(process, self.folder, scenario.step, folder.name)
+            if scenario.has_guests:
+                output = self.play_with_guests(scenario, process, run, folder)
+            else:
+                output = play_alone(scenario, process, run)
+        finally:
+            process.kill()
+        check_run(self.muster, scenario, run, output)
+        found, expected = runs.weights(run, scenario.steps), self.weights(scenario.model, scenario.steps)
+        assert found == expected, f"other weights: {found}, {expected}\n{output}"
+        assert not left_behind(folder), left_behind(folder)
+        shutil.rmtree(folder)
+
+    def play_with_guests(self, scenario, process, run, folder):
+        party = guests.Party(self.muster, folder, scenario, process, run)
+        numbers = self.free.get()
+        with places(numbers if scenario.has_links else ()) as hosts:
+            try:
+                if scenario.has_links:
+                    guests.cut_links(party, hosts, kills="kill" in scenario.kind)
+                else:
+                    guests.storm(party)
+                output = end(process)
+                party.check_end(output)
+            finally:
+                party.close()
+                self.free.put(numbers)
+        return output
+
+
+def end(process):
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    return output
+
+
+def play_alone(scenario, process, run):
     workers = runs.workers_of(process)
     assert len(workers) == scenario.workers + scenario.standbys, workers
     lost = strike(scenario, process, workers, run)
-    code, output = runs.finish(process)
-    assert code == 0, f"exit code {code}:\n{output}"
+    output = end(process)
     assert output.count("going on") == lost, f"{lost} lost, but:\n{output}"
+    return output
+
+
+def check_run(muster, scenario, run, output):
+    """Every step was told once, and every sample is in the ledger once."""
     steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
     told = collections.Counter(steps)
-    wrong = {step: told[step] for step in range(1, STEPS[scenario.model] + 1) if told[step] != 1}
+    wrong = {step: told[step] for step in range(1, scenario.steps + 1) if told[step] != 1}
     assert not wrong and steps == sorted(steps), f"told how often: {wrong}\n{output}"
     audit = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True, text=True)
     ledger = json.loads(audit.stdout)
-    assert audit.returncode == 0 and ledger["well"] and ledger["steps"] == STEPS[scenario.model], ledger
-    found = runs.weights(run, STEPS[scenario.model])
-    assert found == expected, f"other weights: {found}, {expected}\n{output}"
-    assert not left_behind(jobs), left_behind(jobs)
+    assert audit.returncode == 0 and ledger["well"] and ledger["steps"] == scenario.steps, ledger
 
 
-def main():
+def outcome(stage, scenario):
+    """"ok", "skip" or what went wrong."""
+    if scenario.has_links and not stage.has_networks:
+        return "skip"
+    began = time.monotonic()
+    try:
+        stage.play(scenario)
+    except Exception:  # whatever it is, the others are played
+        return traceback.format_exc()
+    scenario.took = time.monotonic() - began
+    return "ok"
+
+
+def play_all(stage, scenarios, at_once):
+    """How often each kind was played, and the scenarios that failed."""
+    kinds, failures = collections.Counter(), []
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        played = {pool.submit(outcome, stage, scenario): scenario for scenario in scenarios}
+        for future in concurrent.futures.as_completed(played):
+            scenario, result = played[future], future.result()
+            if result in ("ok", "skip"):
+                kinds[scenario.kind if result == "ok" else "not allowed here"] += 1
+                print(f"{result:6}{scenario}: {scenario.took:.1f} s", flush=True)
+            else:
+                failures.append(scenario)
+                print(f"FAIL  {scenario}\n{result}", flush=True)
+    return kinds, failures
+
+
+def read_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--muster", required=True)
     parser.add_argument("--slow-disk", type=pathlib.Path, help="the library that makes a disk slow, slow_disk.so "
                         "(where it was built beside muster)")
     parser.add_argument("--seed", type=int, help="of the first scenario; the others follow it")
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--at-once", type=int, default=2, help="how many are played at a time")
+    parser.add_argument("--kind", choices=KINDS + GUESTS, help="of the seeds, those of this kind only")
     arguments = parser.parse_args()
-    first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
-    slow_disk = arguments.slow_disk or \
+    arguments.slow_disk = arguments.slow_disk or \
         pathlib.Path(arguments.muster).parent.parent / "tests/chaos/slow_disk.so"
-    if not slow_disk.exists():
-        parser.error(f"--slow-disk: {slow_disk} does not exist")
-    kinds, failures = collections.Counter(), []
+    if not arguments.slow_disk.exists():
+        parser.error(f"--slow-disk: {arguments.slow_disk} does not exist")
+    return arguments
+
+
+def scenarios_of(arguments):
+    first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
+    drawn = map(Scenario, itertools.count(first))
+    return list(itertools.islice((one for one in drawn if arguments.kind in (None, one.kind)), arguments.count))
+
+
+def main():
+    arguments = read_arguments()
+    has_networks = network.enter()
+    scenarios = scenarios_of(arguments)
     with runs.workplace() as folder:
-        runs.write_data(folder)
-        expected = {model: runs.undisturbed(arguments.muster, folder, model, steps)
-                    for model, steps in STEPS.items()}
-        for seed in range(first, first + arguments.count):
-            scenario = Scenario(seed)
-            try:
-                play(arguments.muster, slow_disk, folder, scenario, expected[scenario.model])
-                kinds[scenario.kind] += 1
-                print(f"ok    {scenario}", flush=True)
-            except AssertionError as failure:
-                failures.append(scenario)
-                print(f"FAIL  {scenario}\n{failure}", flush=True)
-    print(f"{sum(kinds.values())} of {arguments.count} scenarios passed: " +
+        stage = Stage(arguments, folder, has_networks)
+        kinds, failures = play_all(stage, scenarios, arguments.at_once)
+    print(f"{len(scenarios) - len(failures)} of {len(scenarios)} scenarios passed: " +
           ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())))
     for scenario in failures:
         print(f"again with --seed {scenario.seed} --count 1: {scenario}")

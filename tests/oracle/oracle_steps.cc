@@ -20,7 +20,7 @@
 
 namespace {
 
-using namespace muster;  // NOLINT
+using namespace muster;
 using Tensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
 constexpr std::int64_t kSteps = 20;

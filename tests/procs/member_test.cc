@@ -200,7 +200,8 @@ TEST_F(Members, LetANewcomerInOnceAllReachEachOther) {
     EXPECT_EQ(generations, 1) << "nobody was disturbed";
     of_newcomer.cut(nullptr);
     of_one.cut(nullptr);
-    EXPECT_EQ(newcomer.get()->membership().size(), 3);
+    const auto two = newcomer.get();  // stays until the others have seen it
+    EXPECT_EQ(two->membership().size(), 3);
     EXPECT_EQ(zero->wait_newer(Generation{1}, soon())->size(), 3);
     coordinator_.reset();  // before what its events refer to
   }

@@ -183,9 +183,11 @@ def dry_run_fails(muster, folder):
     """What keeps a job from training is said by a dry run as well, with the same exit code."""
     job = runs.write_job(folder, "mlp")
     faults = (("model.hidden_sizes=[1,10000000,10000000]", 3, "allocate 400000000000000 bytes"),
+              ("model.hidden_sizes=[1,10000000,10000000]", 3, "need less memory"),
               ("model.classes=5", 2, "but model.classes is 5"),
               ("training.freeze=[layer9.*]", 2, "no parameter has a name like `layer9.*`; there are layer0."),
               ('training.freeze=["*"]', 2, "leaves nothing to train"),
+              ("training.recompute=[layer7]", 2, "no block has a name like `layer7`; there are layer0, head"),
               ("optimizer.groups=[{match: bias}]", 2, "no parameter has a name like `bias`"))
     for setting, wanted, said in faults:
         for flags in (["--dry-run"], []):
@@ -236,7 +238,7 @@ def unwritable(muster, folder):
     blocked = folder / "blocked"
     blocked.write_text("a file where a folder should be")
     code, output = runs.finish(runs.start(muster, job, "--set", f"run_folder={blocked}"))
-    expect(code, 3, output, "blocked")
+    expect(code, 3, output, "run_folder", "blocked")
 
 
 def checkpoints_become_unwritable(muster, folder):

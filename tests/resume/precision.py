@@ -1,12 +1,15 @@
-"""Training in 16 bits: the same weights and the same loss scale at any size, through a death and a
-resume, where the scale skips steps; and what happens when no scale helps."""
+"""Training in 16 bits: the same weights and the same loss scale at any size, with and without
+recomputation, through a death and a resume, where the scale skips steps; and what happens when no
+scale helps."""
 import json
 
 import runs
 
 STEPS = 200
-FP16 = runs.settings("training.precision=fp16", "training.loss_scale.init_scale=1e7",
+FP16 = runs.settings("training.precision=fp16", "training.reduce_precision=fp16",
+                     "training.loss_scale.init_scale=1e7",
                      "training.loss_scale.growth_interval=7")
+RECOMPUTED = runs.settings("training.recompute=['*']")
 HOPELESS = runs.settings("training.loss_scale.init_scale=1e30", "training.loss_scale.min_scale=1e30")
 
 arguments = runs.arguments("--model")
@@ -45,7 +48,7 @@ with runs.workplace() as folder:
         assert found == expected, f"{what}: {found} instead of {expected}"
         print(f"{what}: same", flush=True)
 
-    process = runs.start(arguments.muster, job, "--workers", "3", *FP16)
+    process = runs.start(arguments.muster, job, "--workers", "3", *FP16, *RECOMPUTED)
     runs.wait_for_step(process, folder, 5)
     runs.kill(runs.workers_of(process)[1])
     code, output = runs.finish(process)
@@ -54,7 +57,7 @@ with runs.workplace() as folder:
     assert skipped(runs.latest(folder)) == steps, skipped(runs.latest(folder))
 
     runs.killed_after(arguments.muster, job, folder, 60, 3, *FP16, *runs.settings("strategy.type=sharded"))
-    train(2, "--resume")
+    train(2, "--resume", *RECOMPUTED)
     check("3 workers with shards, killed, then 2 without")
 
     code, output = runs.finish(runs.start(arguments.muster, job, "--workers", "2", *FP16, *HOPELESS))

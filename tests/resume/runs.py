@@ -85,10 +85,11 @@ def write_data(folder):
     (folder / "text.txt").write_text(text)
 
 
-def write_job(folder, model, steps=200, runs="runs"):
+def write_job(folder, model, steps=200, runs="runs", into=None):
+    """A job on the data of `folder`; its file lies in `into`, or there as well."""
     more = {"mlp": ", hidden_sizes: [24]", "resnet": ", channels: [4, 8]", "gpt": ""}[model]
     template = TEXT if model == "gpt" else IMAGES
-    job = folder / "tiny.yaml"
+    job = (into or folder) / "tiny.yaml"
     job.write_text(template.format(model=model, more=more, folder=folder, steps=steps, runs=folder / runs))
     return job
 

@@ -4,6 +4,7 @@ after a death."""
 import runs
 
 SHARDED = runs.settings("strategy.type=sharded")
+ZERO2 = runs.settings("strategy.type=sharded", "strategy.zero_stage=2")
 
 
 def pipeline(**fields):
@@ -24,7 +25,7 @@ with runs.workplace() as folder:
     expected = runs.weights(runs.latest(folder), 200)
     assert "optimizer.safetensors" in expected, expected
 
-    for workers, flags in ((3, SHARDED), (8, SHARDED), (3, pipeline()),
+    for workers, flags in ((3, SHARDED), (5, ZERO2), (3, pipeline()),
                            (4, pipeline(stages=2, schedule="interleaved"))):
         train(job, workers, *flags)
         found = runs.weights(runs.latest(folder), 200)
@@ -32,8 +33,8 @@ with runs.workplace() as folder:
         print(f"{workers} workers, {flags}: same", flush=True)
 
     fixed = runs.settings("workers.min_workers=2", "workers.max_restarts=0")
-    for before, after in (((3, *SHARDED), (2,)), ((2, *fixed), (4, *pipeline(stages=2))),
-                          ((3, *pipeline(schedule="gpipe")), (4, *SHARDED))):
+    for before, after in (((3, *ZERO2), (2, *SHARDED)), ((2, *fixed), (4, *pipeline(stages=2))),
+                          ((3, *pipeline(schedule="gpipe")), (4, *ZERO2))):
         run = runs.killed_after(arguments.muster, job, folder, 90, *before)
         train(job, *after, "--resume")
         assert runs.latest(folder) == run, "resumed into another folder"

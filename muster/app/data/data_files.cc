@@ -19,6 +19,27 @@ Status expect(Files& files, const char* field, const Path& path, std::string_vie
               fmt::format("[train] {}: there is no {}; {}", field, path.string(), hint));
 }
 
+// A file where a folder is wanted, or the other way round, would only be told by a worker, and
+// without the field's name. What cannot be looked at at all is left to the one who opens it.
+Status check_kind(Files& files, const char* field, const Path& path, job::DataType type) {
+  if (type == job::DataType::kIdx && files.size(path))
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("[train] {}: {} is a file; data.type idx takes the folder that holds the "
+                    "files of images and labels",
+                    field, path.string()));
+  if (type == job::DataType::kText && files.list(path))
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[train] {}: {} is a folder; data.type text takes one file", field,
+                            path.string()));
+  return ok();
+}
+
+Status check_place(Files& files, const char* field, const Path& path, job::DataType type) {
+  MUSTER_TRY(expect(files, field, path, "script/data fetches what the shipped jobs use"));
+  return check_kind(files, field, path, type);
+}
+
 Status check_idx(Files& files, const job::DataSpec& data) {
   const DataFiles idx = idx_files(files, data);
   for (const auto& [field, path] : {std::pair("data.train_images", &idx.train_images),
@@ -42,10 +63,9 @@ DataFiles idx_files(Files& files, const job::DataSpec& data) {
 }
 
 Status check_data_is_there(Files& files, const job::DataSpec& data) {
-  constexpr std::string_view kHint = "script/data fetches what the shipped jobs use";
-  MUSTER_TRY(expect(files, "data.path", data.path, kHint));
+  MUSTER_TRY(check_place(files, "data.path", data.path, data.type));
   if (!data.validation_path.empty())
-    MUSTER_TRY(expect(files, "data.validation_path", data.validation_path, kHint));
+    MUSTER_TRY(check_place(files, "data.validation_path", data.validation_path, data.type));
   return data.type == job::DataType::kIdx ? check_idx(files, data) : ok();
 }
 

@@ -33,12 +33,19 @@ struct LockedRun {
   std::unique_ptr<FileLock> lock;
 };
 
+Result<RunFolder> new_folder(Files& files, const job::JobSpec& job) {
+  auto folder =
+      RunFolder::create(files, job.run_folder, job.name, system_clock().wall(), system_entropy());
+  if (folder) return folder;
+  return with_context(std::move(folder).error(),
+                      fmt::format("[train] run_folder: no run can be kept in {}", job.run_folder));
+}
+
 Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
                               const Logger& log) {
   MUSTER_ASSIGN(RunFolder folder, options.resume
                                       ? folder_to_resume(files, job, *options.resume, log)
-                                      : RunFolder::create(files, job.spec.run_folder, job.spec.name,
-                                                          system_clock().wall(), system_entropy()));
+                                      : new_folder(files, job.spec));
   MUSTER_ASSIGN(auto lock, folder.lock(files));
   MUSTER_TRY(write_atomically(files, folder.job(), job.text));
   MUSTER_TRY(write_atomically(files, folder.resolved_job(), job::to_yaml(job, true)));
@@ -151,6 +158,7 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   const ExitCode code = code_of(*end, observer.stopped_early());
   const RunOutcome outcome{.code = code,
                            .saved = folder.has_checkpoint(files),
+                           .step = observer.last_step(),
                            .run = folder.root(),
                            .program = options.program,
                            .resume_command = options.resume_command,

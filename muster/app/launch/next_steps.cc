@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 namespace muster::app {
 namespace {
 
-std::string twice_as_long(const job::TrainingSpec& training) {
+// A run may be beyond what its job says by now.
+std::string twice_as_long(const job::TrainingSpec& training, Step done) {
   std::string sets;
   if (training.epochs) sets += fmt::format(" --set training.epochs={}", 2 * *training.epochs);
   if (training.max_steps) {
-    sets += fmt::format(" --set training.max_steps={}", 2 * *training.max_steps);
+    sets += fmt::format(" --set training.max_steps={}",
+                        2 * std::max<std::int64_t>(*training.max_steps, to_int(done)));
   }
   return sets;
 }
@@ -22,7 +26,7 @@ std::string after_success(const RunOutcome& outcome, const job::JobSpec& job) {
       "next: take the weights     {} checkpoint export {} --output weights\n"
       "      train twice as long  {}{}",
       outcome.program, shell_quoted(outcome.run.string()), outcome.extend_command,
-      twice_as_long(job.training));
+      twice_as_long(job.training, outcome.step));
 }
 
 std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job) {

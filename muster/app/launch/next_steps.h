@@ -6,13 +6,15 @@
 
 #include "muster/base/exit_code.h"
 #include "muster/base/files.h"
+#include "muster/base/ids.h"
 #include "muster/job/spec.h"
 
 namespace muster::app {
 
 struct RunOutcome {
   ExitCode code;
-  bool saved;  // a checkpoint is there
+  bool saved;    // a checkpoint is there
+  Step step{0};  // the last one, done now or before
   Path run;
   std::string program;         // how to call muster
   std::string resume_command;  // the command line of the run with --resume

@@ -25,6 +25,14 @@ TEST(NextSteps, AfterSuccessTakeTheWeightsOrTrainLonger) {
   EXPECT_THAT(text, HasSubstr("muster train fashion.yaml --resume --set training.epochs=16"));
 }
 
+TEST(NextSteps, LongerIsLongerThanWhatIsDone) {
+  job::JobSpec job;
+  job.training.max_steps = 400;
+  RunOutcome beyond = outcome(ExitCode::kDone, true);
+  beyond.step = Step{850};
+  EXPECT_THAT(next_steps(beyond, job), HasSubstr("--set training.max_steps=1700"));
+}
+
 TEST(NextSteps, AfterAnInterruptionGoOnOnlyWhereThereIsACheckpoint) {
   EXPECT_EQ(next_steps(outcome(ExitCode::kInterrupted, true), {}),
             "go on with: muster train fashion.yaml --set training.epochs=8 --resume");

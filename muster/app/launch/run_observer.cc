@@ -190,7 +190,7 @@ void RunObserver::fail(const std::string& reason) { notice(Severity::kError, rea
 observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   observe::RunEnded ended = ended_.value_or(observe::RunEnded{});
   if (!ended_) {  // the workers could not tell
-    ended.step = last_step_;
+    ended.step = last_step();
     ended.took = system_clock().now() - began_;
   }
   if (end.peak_memory > 0)

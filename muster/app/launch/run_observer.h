@@ -35,6 +35,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_dumps(const std::vector<cluster::WorkerState>& states, bool failure) override;
   void on_stop(int signal, cluster::StopReason reason) override;
 
+  Step last_step() const noexcept { return ended_ ? ended_->step : last_step_; }
   // The end of the run: what came of it, summary.json, and `next_steps`, lines for a person.
   void conclude(const cluster::JobEnd& end, const std::string& next_steps);
   void fail(const std::string& reason);  // nothing ever ran

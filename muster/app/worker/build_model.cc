@@ -186,19 +186,30 @@ std::vector<std::string> names_of(const std::vector<models::Parameter>& paramete
   return names;
 }
 
+std::vector<std::string> names_of(const std::vector<models::NamedBlock>& blocks) {
+  std::vector<std::string> names;
+  for (const models::NamedBlock& block : blocks) names.push_back(block.name);
+  return names;
+}
+
+struct Named {
+  std::string_view what;  // in the singular
+  std::vector<std::string> names;
+};
+
 // A pattern that matches nothing is a slip of the pen.
-Status check_patterns(std::string_view field, std::string_view what,
-                      const std::vector<std::string>& patterns,
-                      const std::vector<std::string>& names) {
+Status check_patterns(std::string_view field, const std::vector<std::string>& patterns,
+                      const Named& all) {
+  const std::vector<std::string>& names = all.names;
   for (const std::string& pattern : patterns) {
     if (std::ranges::any_of(names, [&](const auto& name) { return matches(pattern, name); }))
       continue;
     const auto shown = std::span(names).first(std::min(names.size(), kNamesShown));
     const std::size_t more = names.size() - shown.size();
-    return fail(
-        ErrorCode::kInvalid,
-        fmt::format("[job] {}: no {} has a name like `{}`; there are {}{}", field, what, pattern,
-                    fmt::join(shown, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[job] {}: no {} has a name like `{}`; there are {}{}", field, all.what,
+                            pattern, fmt::join(shown, ", "),
+                            more > 0 ? fmt::format(" and {} more", more) : ""));
   }
   return ok();
 }
@@ -206,7 +217,7 @@ Status check_patterns(std::string_view field, std::string_view what,
 // Their names are known only now that the model is there.
 Status freeze(models::Model& model, const std::vector<std::string>& patterns) {
   MUSTER_TRY(
-      check_patterns("training.freeze", "parameter", patterns, names_of(model.parameters())));
+      check_patterns("training.freeze", patterns, {"parameter", names_of(model.parameters())}));
   model.freeze(
       [&](const models::Parameter& parameter) { return matches_any(patterns, parameter.name); });
   if (!model.parameters().empty()) return ok();
@@ -216,14 +227,20 @@ Status freeze(models::Model& model, const std::vector<std::string>& patterns) {
 
 Status check_adapters(const models::Model& model, const job::LoraSpec& lora) {
   if (lora.rank == 0) return ok();
-  return check_patterns("lora.target_modules", "layer", lora.target_modules,
-                        models::adaptable_layers(model.blocks()));
+  return check_patterns("lora.target_modules", lora.target_modules,
+                        {"layer", models::adaptable_layers(model.blocks())});
+}
+
+Status recompute(models::Model& model, const std::vector<std::string>& patterns) {
+  MUSTER_TRY(check_patterns("training.recompute", patterns, {"block", names_of(model.blocks())}));
+  model.recompute([&](const std::string& block) { return matches_any(patterns, block); });
+  return ok();
 }
 
 Status check_groups(const models::Model& model, const job::OptimizerSpec& optimizer) {
   for (const job::ParameterGroup& group : optimizer.groups)
-    MUSTER_TRY(
-        check_patterns("optimizer.groups", "parameter", group.match, names_of(model.parameters())));
+    MUSTER_TRY(check_patterns("optimizer.groups", group.match,
+                              {"parameter", names_of(model.parameters())}));
   return ok();
 }
 
@@ -260,6 +277,7 @@ Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
     });
   MUSTER_TRY(check_adapters(*model, job.lora));
   MUSTER_TRY(freeze(*model, job.training.freeze));
+  MUSTER_TRY(recompute(*model, job.training.recompute));
   MUSTER_TRY(check_groups(*model, job.optimizer));
   return model;
 }

@@ -25,6 +25,24 @@ comm::Algorithm algorithm_of(job::Algorithm algorithm) {
   return comm::Algorithm::kAuto;
 }
 
+DType dtype_of(job::Precision precision) {
+  switch (precision) {
+    case job::Precision::kBF16:
+      return DType::kBF16;
+    case job::Precision::kFP16:
+      return DType::kF16;
+    case job::Precision::kF32:
+      break;
+  }
+  return DType::kF32;
+}
+
+parallel::BucketSizes bucket_sizes_of(const job::JobSpec& job) {
+  return {.first_bytes = static_cast<std::int64_t>(job.communication.first_bucket_size.count),
+          .bytes = static_cast<std::int64_t>(job.communication.bucket_size.count),
+          .dtype = dtype_of(job.training.reduce_precision)};
+}
+
 parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& place) {
   const job::TrainingSpec& training = job.training;
   return {.ordered = training.mode == job::TrainingMode::kOrdered,
@@ -34,8 +52,7 @@ parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& 
           .max_grad_norm = training.max_grad_norm,
           .compute = compute_of(training),
           .seed = job.seed,
-          .bucket_sizes = {static_cast<std::int64_t>(job.communication.first_bucket_size.count),
-                           static_cast<std::int64_t>(job.communication.bucket_size.count)},
+          .bucket_sizes = bucket_sizes_of(job),
           .op = build_op_options(job.communication),
           .elastic = job.workers.elastic(),
           .backup = job.stragglers.backup,
@@ -64,8 +81,10 @@ Built build_data_parallel(const job::JobSpec& job, std::unique_ptr<models::Model
 Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                     const StrategyPlace& place) {
   model->initialize(job.seed);
+  parallel::SliceOptions options = options_of(job, place);
+  options.shard_gradients = job.strategy.zero_stage >= 2;
   MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(std::move(model), optimizer_builder(job),
-                                                        options_of(job, place), system_clock()));
+                                                        std::move(options), system_clock()));
   return sharded;
 }
 
@@ -75,6 +94,10 @@ layout::PipelineKind kind_of(job::PipelineSchedule schedule) {
       return layout::PipelineKind::kGPipe;
     case job::PipelineSchedule::kInterleaved:
       return layout::PipelineKind::kInterleaved;
+    case job::PipelineSchedule::kZbH1:
+      return layout::PipelineKind::kZbH1;
+    case job::PipelineSchedule::kZbV:
+      return layout::PipelineKind::kZbV;
     case job::PipelineSchedule::k1F1B:
       break;
   }
@@ -122,6 +145,9 @@ Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
       return build_pipeline(job, *model, place);
     case job::StrategyType::kSharded:
       return build_sharded(job, std::move(model), place);
+    case job::StrategyType::kAuto:
+      return fail(ErrorCode::kInternal,
+                  "[worker] strategy.type auto: nobody chose one before the workers were started");
     case job::StrategyType::kData:
       break;
   }

@@ -20,7 +20,7 @@ struct StrategyPlace {
   std::int32_t lanes = 1;  // of this worker, where the job does not say
   decltype(parallel::SliceOptions::computing) computing = [](std::int32_t, std::string_view) {};
   comm::Group group;                  // only what cuts the model looks at it
-  std::vector<Duration> block_costs;  // for a pipeline that is cut by them (cut_blocks.h)
+  std::vector<Duration> block_costs;  // for a pipeline that is cut by them (block_costs.h)
 };
 
 // Whether block_costs are wanted.

@@ -7,17 +7,11 @@
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
-#include "muster/data/batch.h"
 #include "muster/job/spec.h"
 #include "muster/layout/partition.h"
 #include "muster/models/model.h"
 
 namespace muster::app {
-
-// How long forward and backward of each block of `whole`, which is not initialised, take for the
-// samples of the batch's first slice, at most a micro-batch of them. Holds one block at a time.
-Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
-                                             const data::StepBatch& batch, const job::JobSpec& job);
 
 // stage_of: by chunk. kInvalid where the job's numbers do not fit the model.
 Result<layout::Partition> cut_blocks(const job::StrategySpec& strategy, const models::Model& whole,

@@ -4,10 +4,10 @@
 
 #include <utility>
 
+#include "muster/app/worker/block_costs.h"
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/build_strategy.h"
-#include "muster/app/worker/cut_blocks.h"
 #include "muster/app/worker/memory.h"
 #include "muster/app/worker/start_weights.h"
 #include "muster/base/share.h"
@@ -30,13 +30,12 @@ std::string layout_line(const job::JobSpec& job) {
 }
 
 // As the first worker would have it.
-Result<StrategyPlace> place_without_group(const job::JobSpec& job, const DataPipelines& data,
+Result<StrategyPlace> place_without_group(const job::JobSpec& job, const data::StepBatch& batch,
                                           const models::Model& model) {
   StrategyPlace place{.lanes = 1,
                       .group = {.size = static_cast<std::int32_t>(job.workers.count)},
                       .block_costs = {}};
   if (needs_block_costs(job.strategy)) {
-    MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
     MUSTER_ASSIGN(place.block_costs, measure_blocks(model, batch, job));
   }
   return place;
@@ -47,22 +46,24 @@ Result<std::string> describe(Files& files, const job::JobSpec& job) {
   MUSTER_ASSIGN(auto model, build_model(job, data.training.fields()));
   const std::string about = model->describe();
   const std::vector<std::string> tensors = tensor_names(*model);
-  MUSTER_ASSIGN(const StrategyPlace place, place_without_group(job, data, *model));
+  MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
+  MUSTER_ASSIGN(const Activations activations, measure_activations(*model, batch, job));
+  MUSTER_ASSIGN(const StrategyPlace place, place_without_group(job, batch, *model));
   MUSTER_ASSIGN(const auto strategy, build_strategy(job, std::move(model), place));
   MUSTER_TRY(start_from_weights(files, job.model, tensors, *strategy));
   const std::int64_t samples = data.training.source().size();
   const train::TrainingLength length = training_length(job.training, samples);
-  const std::uint64_t optimizer =
-      strategy->optimizer_bytes(static_cast<std::int32_t>(job.workers.count));
-  const StateMemory memory = state_memory(strategy->model(), optimizer);
+  const StateMemory memory = state_memory(*strategy, static_cast<std::int32_t>(job.workers.count));
   return fmt::format(
       "job         {}\nmodel       {}\ndata        {} training samples, {} for evaluation\n"
       "length      {} steps, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
-      "{}\n",
+      "{}\n"
+      "activations {} kept for backward by each pass of {} samples\n",
       job.name, about, samples, data.evaluation.source().size(), length.total_steps,
       length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
-      format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer));
+      format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer),
+      format_bytes(static_cast<std::uint64_t>(activations.bytes)), activations.samples);
 }
 
 }  // namespace

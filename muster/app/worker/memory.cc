@@ -2,11 +2,11 @@
 
 namespace muster::app {
 
-StateMemory state_memory(const models::Model& model, std::uint64_t optimizer_bytes) {
+StateMemory state_memory(parallel::ModelStrategy& strategy, std::int32_t ranks) {
   StateMemory memory;
-  memory.weights = static_cast<std::uint64_t>(model.parameter_count()) * sizeof(float);
-  memory.gradients = static_cast<std::uint64_t>(model.trained_count()) * sizeof(float);
-  memory.optimizer = optimizer_bytes;
+  memory.weights = static_cast<std::uint64_t>(strategy.model().parameter_count()) * sizeof(float);
+  memory.gradients = strategy.gradient_bytes(ranks);
+  memory.optimizer = strategy.optimizer_bytes(ranks);
   return memory;
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "muster/models/model.h"
+#include "muster/parallel/model_strategy.h"
 
 namespace muster::app {
 
@@ -14,6 +14,7 @@ struct StateMemory {  // bytes
   std::uint64_t total() const noexcept { return weights + gradients + optimizer; }
 };
 
-StateMemory state_memory(const models::Model& model, std::uint64_t optimizer_bytes);
+// On each of so many ranks.
+StateMemory state_memory(parallel::ModelStrategy& strategy, std::int32_t ranks);
 
 }  // namespace muster::app

@@ -71,8 +71,9 @@ Session::~Session() {
   recorder_->on_change({});
 }
 
-Result<bool> Session::join(const job::JobSpec& job) {
+Result<bool> Session::join(const job::JobSpec& job, bool to_others) {
   job_ = &job;
+  alone_ = to_others;
   MUSTER_ASSIGN(const net::Credentials credentials,
                 net::credentials_from_text(environment_.credentials));
   loop_ = net::create_loop("muster-io", log_);
@@ -87,7 +88,11 @@ Result<bool> Session::join(const job::JobSpec& job) {
                                 .where = [this] { return whereabouts_->read(); }};
   member.info.can_lead = sees_run_;
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
-  MUSTER_ASSIGN(member_, cluster::join(*network_, member, deadline, log_));
+  MUSTER_ASSIGN(member_, cluster::ask_to_join(*network_, member, deadline, log_));
+  asked_ = member_.get();
+  if (leaving_) member_->drain();  // it was told to before it could ask
+  MUSTER_TRY(member_->wait_newer(Generation{0}, deadline));
+  joined_ = alone_ = true;
   watch_membership();
   watch_for_preemption();
   const cluster::Membership membership = member_->membership();
@@ -101,7 +106,7 @@ Result<bool> Session::join(const job::JobSpec& job) {
 }
 
 void Session::end(const Status& outcome) {
-  if (!member_ || quarantined_) return;
+  if (!joined_ || quarantined_) return;
   const Deadline deadline = Deadline::after(system_clock(), kGoodbye);
   log_->info("ends: {}", outcome ? "in good order" : outcome.error().message);
   if (outcome) {
@@ -122,7 +127,7 @@ void Session::watch_signals() {
   signals_ = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, [this](int number) {
     if (number == SIGUSR2) return dump(true);
     // SIGTERM means this worker, and the others can go on; the rest means the job.
-    if (number == SIGTERM && member_) return leave_early("SIGTERM");
+    if (number == SIGTERM && alone_) return leave_early("SIGTERM");
     log_->info("signal {}: stopping with the step", number);
     signalled_ = true;
   });
@@ -132,10 +137,10 @@ void Session::watch_signals() {
 void Session::leave_early(const std::string& why) {
   if (leaving_.exchange(true)) return;
   log_->info("{}: leaving with the step", why);
-  if (is_elastic())
-    member_->drain();
-  else
+  if (!is_elastic())
     signalled_ = true;
+  else if (cluster::Member* member = asked_)
+    member->drain();
 }
 
 void Session::watch_for_preemption() {
@@ -157,8 +162,9 @@ void Session::dump(bool stacks) const {
   if (stacks)
     log_->warn("stacks:\n{}operations in flight and before:\n{}", threads,
                recorder_->report(system_clock()));
-  if (!member_) return;
-  const cluster::Membership membership = member_->membership();
+  cluster::Member* const member = asked_;
+  if (member == nullptr) return;
+  const cluster::Membership membership = member->membership();
   // Stacks take their time: a clock read before them would put newer operations into the future.
   const auto entries = recorder_->entries();
   const TimePoint now = system_clock().now();
@@ -166,7 +172,7 @@ void Session::dump(bool stacks) const {
       encode({.record = flight_record(membership.rank, membership.size(), entries, now),
               .stacks = threads});
   const auto bytes = std::as_bytes(std::span(text));
-  member_->answer_dump({bytes.begin(), bytes.end()});
+  member->answer_dump({bytes.begin(), bytes.end()});
 }
 
 void Session::abort(const Error& why) {

@@ -32,8 +32,8 @@ class Session final : public train::Generations {
   ~Session() override;
 
   // Joins and connects to the other workers; false: the training is over, or does without this one.
-  // `job` outlives the session.
-  Result<bool> join(const job::JobSpec& job);
+  // `to_others`: to those that train already. `job` outlives the session.
+  Result<bool> join(const job::JobSpec& job, bool to_others);
 
   // Tells the coordinator how this worker ended; nothing where it never joined.
   void end(const Status& outcome);
@@ -92,6 +92,9 @@ class Session final : public train::Generations {
   std::unique_ptr<net::Network> data_network_;  // among workers
   std::string host_;                            // this one's address, as other workers reach it
   std::unique_ptr<cluster::Member> member_;
+  std::atomic<cluster::Member*> asked_{nullptr};  // member_, once it has asked to be let in
+  bool joined_ = false;                           // it was let in
+  std::atomic<bool> alone_{false};                // SIGTERM means this worker and not the job
   std::shared_ptr<comm::FlightRecorder> recorder_;
   std::atomic<bool> leaving_{false};
   std::unique_ptr<Probe> preemption_;  // calls the member

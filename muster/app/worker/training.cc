@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "muster/app/worker/block_costs.h"
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/cut_blocks.h"
@@ -34,6 +35,8 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
   const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
   const std::int64_t standbys = group.size - workers;
   const bool plain = job.strategy.type == job::StrategyType::kData;
+  const std::string zero_stage =
+      job.strategy.zero_stage > 1 ? fmt::format(" (ZeRO stage {})", job.strategy.zero_stage) : "";
   std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
   if (job.training.precision != job::Precision::kF32)
     mode += fmt::format(" · {}", job::to_string(job.training.precision));
@@ -44,9 +47,9 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
       MUSTER_VERSION, TORCH_VERSION, workers, workers == 1 ? "" : "s", strategy.lanes(),
       strategy.lanes() == 1 ? "" : "s",
       standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
-      plain ? "" : fmt::format(" · {}", job::to_string(job.strategy.type)),
+      plain ? "" : fmt::format(" · {}{}", job::to_string(job.strategy.type), zero_stage),
       format_count(static_cast<double>(strategy.parameter_count())),
-      format_bytes(state_memory(strategy.model(), strategy.optimizer_bytes(group.size)).total()));
+      format_bytes(state_memory(strategy, group.size).total()));
 }
 
 // A model of bytes may write some that a terminal would obey.
@@ -257,7 +260,7 @@ Status Training::write_sample() {
 std::string Training::reason_of(train::Ending ending) const {
   switch (ending) {
     case train::Ending::kStopRequested:
-      return "stopped on request, checkpoint written";
+      return "as asked, checkpoint written";
     case train::Ending::kEarlyStop:
       return "stopped early: no progress in the last evaluations";
     case train::Ending::kDismissed:
@@ -286,7 +289,7 @@ Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
   MUSTER_TRY(training.prepare(options.resume, options.join));
   if (options.join) {
     MUSTER_TRY(training.warm_up());
-    MUSTER_ASSIGN(const bool needed, session.join(job));
+    MUSTER_ASSIGN(const bool needed, session.join(job, true));
     if (!needed)
       return train::Outcome{.ending = train::Ending::kDismissed, .progress = {}, .results = {}};
   }

@@ -40,7 +40,7 @@ Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options
                                       const job::JobSpec& job) {
   auto data = std::async(std::launch::async, [&] { return build_data(files, job); });
   if (!options.join) {
-    if (auto joined = session.join(job); !joined) {
+    if (auto joined = session.join(job, false); !joined) {
       data.wait();
       session.end(joined.error());
       return std::move(joined).error();

@@ -16,10 +16,8 @@
 namespace muster::parallel {
 namespace {
 
-// Streams of tensors, by the chunk that they come from.
+// Streams of tensors, by the chunk that they come from; those of tied weights follow.
 constexpr std::uint32_t kEvaluation = 0x4000;
-constexpr std::uint32_t kTiedGradients = 0x8000;
-constexpr std::uint32_t kTiedWeights = 0xC000;
 
 std::uint32_t stream_of(std::size_t chunk, bool gradient) {
   return 2 * static_cast<std::uint32_t>(chunk) + (gradient ? 1 : 0);
@@ -57,8 +55,9 @@ Pipeline::Pipeline(PipelineOptions options, const comm::Group& group, Clock& clo
 Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
                        const CreateOptimizer& create) {
   MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options_.schedule));
-  stage_of_ = schedule.stage_of;
-  MUSTER_CHECK(stage_of_.size() == options_.chunks.size(), "the model is cut as the schedule says");
+  places_ = {schedule.stage_of, stages(), group_};
+  MUSTER_CHECK(places_.stage_of.size() == options_.chunks.size(),
+               "the model is cut as the schedule says");
   parameter_count_ = whole.parameter_count();
   for (const models::Parameter& parameter : whole.parameters())
     parameter_names_.push_back(parameter.name);
@@ -70,7 +69,7 @@ Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
   std::vector<std::size_t> blocks;
   layout::Partition chunks;
   for (std::size_t chunk = 0; chunk < options_.chunks.size(); ++chunk) {
-    if (!is_mine(chunk)) continue;
+    if (!places_.is_mine(chunk)) continue;
     my_chunks_.push_back(chunk);
     const auto begin = static_cast<std::int32_t>(blocks.size());
     const layout::BlockRange range = options_.chunks[chunk];
@@ -86,42 +85,9 @@ Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
     parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
   }
   MUSTER_ASSIGN(optimizer_, create(std::move(parameters)));
-  return find_ties(whole);
-}
-
-// All ranks number them alike.
-Status Pipeline::find_ties(const models::Model& whole) {
-  std::map<std::pair<std::string, layout::Stage>, Tie> found;  // by parameter and borrowing stage
-  for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
-    for (const models::BlockParameter& borrowed : whole.blocks()[b].block->borrowed()) {
-      const std::size_t borrower = chunk_of(b);
-      const auto owning =
-          std::ranges::find(whole.blocks(), borrowed.owner, &models::NamedBlock::name);
-      const std::size_t owner = chunk_of(static_cast<std::size_t>(owning - whole.blocks().begin()));
-      if (stage_of(owner) == stage_of(borrower)) continue;
-      if (owner > borrower)
-        return fail(ErrorCode::kUnsupported,
-                    fmt::format("[parallel/pipeline] block {} is tied to {}, which comes later",
-                                whole.blocks()[b].name, borrowed.owner));
-      const std::string name = borrowed.owner + "." + borrowed.name;
-      const bool trained = std::ranges::find(parameter_names_, name) != parameter_names_.end();
-      found.try_emplace(
-          {name, stage_of(borrower)},
-          Tie{.parameter = name, .owner = owner, .borrower = borrower, .trained = trained});
-    }
-  }
-  for (auto& [key, tie] : found) ties_.push_back(std::move(tie));
+  MUSTER_ASSIGN(auto tied, TiedWeights::find(whole, options_.chunks, places_));
+  tied_ = std::make_unique<const TiedWeights>(std::move(tied));
   return ok();
-}
-
-std::size_t Pipeline::chunk_of(std::size_t block) const {
-  return static_cast<std::size_t>(
-      layout::chunk_of(options_.chunks, static_cast<std::int32_t>(block)));
-}
-
-Rank Pipeline::rank_of(std::size_t chunk) const {
-  const std::int32_t replica = to_int(group_.rank) / stages();
-  return Rank{replica * stages() + static_cast<std::int32_t>(stage_of(chunk))};
 }
 
 std::size_t Pipeline::local(std::size_t chunk) const {
@@ -154,7 +120,7 @@ Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
                     {.tree = tree, .bucket_sizes = options_.bucket_sizes, .op = options_.op}));
   stage_->use(*exchange_);
   lay_over_sums();
-  return share_tied_weights();
+  return tied_->share(model(), *links_);
 }
 
 void Pipeline::lay_over_sums() {
@@ -224,23 +190,32 @@ Status Pipeline::run(std::vector<MicroBatch>& batches) {
     expected = std::max(expected, i + 1);
     const auto micro = static_cast<std::size_t>(actions[i].micro_batch);
     const auto chunk = static_cast<std::size_t>(actions[i].chunk);
-    if (actions[i].kind == layout::ActionKind::kForward)
-      MUSTER_TRY(forward(chunk, micro, batches[micro]));
-    else
-      MUSTER_TRY(backward(chunk, micro, batches[micro]));
+    switch (actions[i].kind) {
+      case layout::ActionKind::kForward:
+        MUSTER_TRY(forward(chunk, micro, batches[micro]));
+        break;
+      case layout::ActionKind::kBackwardWeight:
+        backward_weight(chunk, micro, batches[micro]);
+        break;
+      case layout::ActionKind::kBackward:
+      case layout::ActionKind::kBackwardInput:
+        MUSTER_TRY(backward(actions[i].kind, chunk, micro, batches[micro]));
+    }
   }
   return ok();
 }
 
 // Whether what the action needs is on its way, or here.
 bool Pipeline::expect(const layout::Action& action, const std::vector<MicroBatch>& batches) {
+  if (action.kind == layout::ActionKind::kBackwardWeight) return true;
   const bool gradient = action.kind != layout::ActionKind::kForward;
   const auto chunk = static_cast<std::size_t>(action.chunk);
-  if (chunk == (gradient ? last_chunk() : 0)) return true;
+  if (chunk == (gradient ? places_.last_chunk() : 0)) return true;
   const std::size_t neighbour = gradient ? chunk + 1 : chunk - 1;  // where it comes from
-  if (is_mine(neighbour)) return true;
+  if (places_.is_mine(neighbour)) return true;
   const auto& examples = batches[static_cast<std::size_t>(action.micro_batch)].unit.examples;
-  return links_->expect(rank_of(neighbour), {stream_of(neighbour, gradient), examples.samples()});
+  return links_->expect(places_.rank_of(neighbour),
+                        {stream_of(neighbour, gradient), examples.samples()});
 }
 
 Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch) {
@@ -252,7 +227,7 @@ Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch
   const TimePoint began = clock_.now();
   options_.computing(fmt::format("forward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
   at::Tensor output;
-  if (chunk == last_chunk())
+  if (chunk == places_.last_chunk())
     batch.loss =
         stage_->forward_loss(local(chunk), micro, input, examples.targets, batch.unit.pass);
   else
@@ -261,88 +236,51 @@ Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch
     stage_->add_extras(micro, batch.loss, batch.notes, batch.unit.pass);
   busy_.forward += clock_.now() - began;
   options_.computing("");
-  if (chunk < last_chunk())
+  if (chunk < places_.last_chunk())
     give(chunk + 1, {stream_of(chunk, false), examples.samples()}, micro, std::move(output));
   return ok();
 }
 
-Status Pipeline::backward(std::size_t chunk, std::size_t micro, MicroBatch& batch) {
+Status Pipeline::backward(layout::ActionKind kind, std::size_t chunk, std::size_t micro,
+                          const MicroBatch& batch) {
   const std::int64_t samples = batch.unit.examples.samples();
   at::Tensor gradient;
-  if (chunk < last_chunk()) {
+  if (chunk < places_.last_chunk()) {
     MUSTER_ASSIGN(gradient, take(chunk + 1, {stream_of(chunk + 1, true), samples}, micro));
   }
-  MUSTER_TRY(take_tied(chunk, micro));
+  MUSTER_TRY(tied_->take(chunk, micro, *stage_, *links_));
   const TimePoint began = clock_.now();
   options_.computing(fmt::format("backward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
-  at::Tensor below = stage_->backward(local(chunk), micro, gradient, batch.unit.pass);
+  at::Tensor below = kind == layout::ActionKind::kBackward
+                         ? stage_->backward(local(chunk), micro, gradient, batch.unit.pass)
+                         : stage_->backward_input(local(chunk), micro, gradient, batch.unit.pass);
   busy_.backward += clock_.now() - began;
   options_.computing("");
-  give_tied(chunk, micro);
+  tied_->give(chunk, micro, *stage_, *links_);
   if (chunk > 0) give(chunk - 1, {stream_of(chunk, true), samples}, micro, std::move(below));
   return ok();
 }
 
+void Pipeline::backward_weight(std::size_t chunk, std::size_t micro, const MicroBatch& batch) {
+  const TimePoint began = clock_.now();
+  options_.computing(
+      fmt::format("weights' backward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
+  stage_->backward_weight(local(chunk), micro, batch.unit.pass);
+  busy_.backward += clock_.now() - began;
+  options_.computing("");
+}
+
 // From a neighbouring chunk, on this rank or another.
 Result<at::Tensor> Pipeline::take(std::size_t from, TensorKind kind, std::size_t micro) {
-  if (is_mine(from)) return std::move(here_.extract({kind.stream, micro}).mapped());
-  return links_->recv(rank_of(from), kind);
+  if (places_.is_mine(from)) return std::move(here_.extract({kind.stream, micro}).mapped());
+  return links_->recv(places_.rank_of(from), kind);
 }
 
 void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tensor tensor) {
-  if (is_mine(to))
+  if (places_.is_mine(to))
     here_[{kind.stream, micro}] = std::move(tensor);
   else
-    links_->send(rank_of(to), kind, std::move(tensor));
-}
-
-// Before the backward pass in which the owner finds its own part.
-Status Pipeline::take_tied(std::size_t chunk, std::size_t micro) {
-  for (std::size_t t = 0; t < ties_.size(); ++t) {
-    if (ties_[t].owner != chunk || !ties_[t].trained) continue;
-    MUSTER_ASSIGN(at::Tensor gradient, links_->recv(rank_of(ties_[t].borrower),
-                                                    {kTiedGradients + static_cast<uint32_t>(t)}));
-    stage_->add_to_owned(micro, index_of(ties_[t].parameter), std::move(gradient));
-  }
-  return ok();
-}
-
-void Pipeline::give_tied(std::size_t chunk, std::size_t micro) {
-  for (std::size_t t = 0; t < ties_.size(); ++t)
-    if (ties_[t].borrower == chunk && ties_[t].trained)
-      links_->send(rank_of(ties_[t].owner), {kTiedGradients + static_cast<std::uint32_t>(t)},
-                   stage_->take_borrowed(micro, index_of(ties_[t].parameter)));
-}
-
-Status Pipeline::share_tied_weights() {
-  for (std::size_t t = 0; t < ties_.size(); ++t) {
-    const TensorKind kind{kTiedWeights + static_cast<std::uint32_t>(t)};
-    if (is_mine(ties_[t].owner))
-      links_->send(rank_of(ties_[t].borrower), kind, tensor_of(ties_[t].parameter).detach());
-  }
-  const at::NoGradGuard no_grad;
-  for (std::size_t t = 0; t < ties_.size(); ++t) {
-    if (!is_mine(ties_[t].borrower)) continue;
-    MUSTER_ASSIGN(
-        const at::Tensor weights,
-        links_->recv(rank_of(ties_[t].owner), {kTiedWeights + static_cast<std::uint32_t>(t)}));
-    tensor_of(ties_[t].parameter).copy_(weights);
-  }
-  return links_->finish();  // before the next update writes them
-}
-
-std::size_t Pipeline::index_of(const std::string& parameter) const {
-  const auto& parameters = model().parameters();
-  return static_cast<std::size_t>(
-      std::ranges::find(parameters, parameter, &models::Parameter::name) - parameters.begin());
-}
-
-at::Tensor Pipeline::tensor_of(const std::string& parameter) const {
-  for (const auto* parameters : {&model().parameters(), &model().frozen()})
-    for (const models::Parameter& known : *parameters)
-      if (known.name == parameter) return known.tensor;
-  MUSTER_CHECK(false, parameter + " is not in this part of the model");
-  return {};
+    links_->send(places_.rank_of(to), kind, std::move(tensor));
 }
 
 // What one stage knows all have to know. One replica speaks for all, which have the same sums; what
@@ -383,7 +321,7 @@ Status Pipeline::update(double learning_rate, double divisor) {
   optimizer_->update({0, gradients_.size()}, gradients_, divisor);
   const auto statistics = statistics_in(exchange_->sum(0), model());
   if (!statistics.empty()) model().apply_statistics(statistics);
-  return share_tied_weights();
+  return tied_->share(model(), *links_);
 }
 
 void Pipeline::swap_with_average() {
@@ -399,7 +337,7 @@ Status Pipeline::use_average(bool average) {
     return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
   swap_with_average();
   uses_average_ = average;
-  const Status shared = share_tied_weights();
+  const Status shared = tied_->share(model(), *links_);
   if (shared || !average) return shared;
   swap_with_average();
   uses_average_ = false;
@@ -430,7 +368,7 @@ Status Pipeline::evaluate(std::size_t chunk, const data::SliceBatch& slice,
     MUSTER_ASSIGN(input, take(chunk - 1, kind(chunk - 1), number));
   }
   at::Tensor output = stage_->infer(local(chunk), input);
-  if (chunk < last_chunk()) {
+  if (chunk < places_.last_chunk()) {
     give(chunk + 1, kind(chunk), number, std::move(output));
     return ok();
   }

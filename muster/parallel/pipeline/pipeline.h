@@ -1,9 +1,9 @@
 #pragma once
 // Pipeline parallelism: the model's blocks lie on stages, micro-batches run through them one behind
 // the other, in an order that a schedule says (GPipe: Huang et al. 2019; 1F1B: PipeDream-flush,
-// Narayanan et al. 2021). A slice of the global batch is a micro-batch (or several, see
-// micro_batch_size), so the sums follow the same fixed tree as everywhere and the bits are those
-// of plain data parallelism.
+// Narayanan et al. 2021; ZB-H1 and ZB-V: Qi et al. 2024). A slice of the global batch is a
+// micro-batch (or several, see micro_batch_size), so the sums follow the same fixed tree as
+// everywhere and the bits are those of plain data parallelism.
 //
 // The ranks are replicas · stages, the stages of a replica next to each other. Slices go to
 // replicas; all ranks of one are given its slices. The stages' gradients are summed over replicas.
@@ -26,8 +26,10 @@
 #include "muster/parallel/gradient_exchange.h"
 #include "muster/parallel/lanes.h"
 #include "muster/parallel/model_strategy.h"
+#include "muster/parallel/pipeline/chunk_places.h"
 #include "muster/parallel/pipeline/stage_links.h"
 #include "muster/parallel/pipeline/stage_model.h"
+#include "muster/parallel/pipeline/tied_weights.h"
 #include "muster/parallel/unit_passes.h"
 
 namespace muster::parallel {
@@ -92,37 +94,22 @@ class Pipeline final : public ModelStrategy {
     std::vector<float> notes;
     StageModel::Loss loss;
   };
-  // Weights that a block uses and a block of another stage owns.
-  struct Tie {
-    std::string parameter;
-    std::size_t owner = 0;  // both as chunks
-    std::size_t borrower = 0;
-    bool trained = true;
-  };
   Pipeline(PipelineOptions options, const comm::Group& group, Clock& clock);
   Status build(const models::Model& whole, std::uint64_t seed, const CreateOptimizer& create);
-  Status find_ties(const models::Model& whole);
-  std::size_t chunk_of(std::size_t block) const;
   std::int32_t stages() const noexcept { return options_.schedule.stages; }
-  layout::Stage stage_of(std::size_t chunk) const { return stage_of_.at(chunk); }
-  Rank rank_of(std::size_t chunk) const;  // of this replica
-  bool is_mine(std::size_t chunk) const { return rank_of(chunk) == group_.rank; }
   std::size_t local(std::size_t chunk) const;  // among this rank's
-  std::size_t last_chunk() const noexcept { return options_.chunks.size() - 1; }
-  std::size_t index_of(const std::string& parameter) const;  // in this rank's part
-  at::Tensor tensor_of(const std::string& parameter) const;  // trained or not
   void lay_over_sums();
 
   std::vector<MicroBatch> micro_batches(const StepInput& input);
   Status run(std::vector<MicroBatch>& batches);
   bool expect(const layout::Action& action, const std::vector<MicroBatch>& batches);
   Status forward(std::size_t chunk, std::size_t micro, MicroBatch& batch);
-  Status backward(std::size_t chunk, std::size_t micro, MicroBatch& batch);
+  // kBackward or kBackwardInput.
+  Status backward(layout::ActionKind kind, std::size_t chunk, std::size_t micro,
+                  const MicroBatch& batch);
+  void backward_weight(std::size_t chunk, std::size_t micro, const MicroBatch& batch);
   Result<at::Tensor> take(std::size_t from, TensorKind kind, std::size_t micro);
   void give(std::size_t to, TensorKind kind, std::size_t micro, at::Tensor tensor);
-  Status take_tied(std::size_t chunk, std::size_t micro);
-  void give_tied(std::size_t chunk, std::size_t micro);
-  Status share_tied_weights();
   void swap_with_average();
   Status evaluate(std::size_t chunk, const data::SliceBatch& slice, EvaluationTotals& totals);
 
@@ -132,7 +119,7 @@ class Pipeline final : public ModelStrategy {
   const PipelineOptions options_;
   const comm::Group group_;
   const layout::Stage own_stage_;
-  std::vector<layout::Stage> stage_of_;  // by chunk
+  ChunkPlaces places_;
   Clock& clock_;
   LanePool lane_{1};
   std::vector<std::string> parameter_names_;  // of the whole model, in its order
@@ -141,7 +128,7 @@ class Pipeline final : public ModelStrategy {
   std::int64_t parameter_count_ = 0;
   std::vector<std::size_t> my_chunks_;
   std::unique_ptr<StageModel> stage_;
-  std::vector<Tie> ties_;  // of the whole model, alike on every rank
+  std::unique_ptr<const TiedWeights> tied_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   bool uses_average_ = false;
 

@@ -36,6 +36,8 @@ struct Recipe {
   double average = 0;                    // AverageSpec::decay
   models::Compute compute = {};
   models::AdapterSpec adapters = {};
+  std::vector<std::string> recompute = {};  // patterns; in the pipeline only
+  DType reduce = DType::kF32;
 };
 std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
 void PrintTo(const Recipe& recipe, std::ostream* os) { *os << recipe.name; }
@@ -125,6 +127,10 @@ Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>
   return outcome;
 }
 
+BucketSizes bucket_sizes_of(const Recipe& recipe) {
+  return {.first_bytes = 1 << 10, .bytes = 1 << 12, .dtype = recipe.reduce};
+}
+
 Outcome train_plain(const Recipe& recipe) {
   auto model = model_of(recipe);
   model->initialize(kSeed);
@@ -136,7 +142,8 @@ Outcome train_plain(const Recipe& recipe) {
                          .micro_batch_size = recipe.micro_batch_size,
                          .max_grad_norm = 0.5,
                          .compute = recipe.compute,
-                         .seed = kSeed},
+                         .seed = kSeed,
+                         .bucket_sizes = bucket_sizes_of(recipe)},
                         system_clock());
   return train(strategy, comm::create_loopback(1).front(), recipe);
 }
@@ -150,6 +157,8 @@ std::vector<Outcome> train_pipeline(const Recipe& recipe) {
   for (std::size_t r = 0; r < outcomes.size(); ++r)
     ranks.emplace_back([&, r] {
       const auto whole = model_of(recipe);
+      whole->recompute(
+          [&](const std::string& block) { return matches_any(recipe.recompute, block); });
       PipelineOptions options;
       options.schedule.kind = recipe.schedule;
       options.schedule.stages = stages;
@@ -160,6 +169,7 @@ std::vector<Outcome> train_pipeline(const Recipe& recipe) {
       options.passes = {recipe.micro_batch_size, kSeed};
       options.max_grad_norm = 0.5;
       options.compute = recipe.compute;
+      options.bucket_sizes = bucket_sizes_of(recipe);
       auto pipeline = Pipeline::create(*whole, kSeed, adamw(recipe), options,
                                        communicators[r]->group(), system_clock());
       ASSERT_TRUE(pipeline) << pipeline.error().message;
@@ -272,13 +282,57 @@ INSTANTIATE_TEST_SUITE_P(
                .model = moe(),
                .cuts = {3, 3},
                .content = kTokenBatches,
-               .compute = kFP16},
+               .compute = kFP16,
+               .recompute = {"*"}},
         Recipe{.name = "gpt_adapters",
                .model = gpt(true),
                .cuts = {2, 1, 2},
                .replicas = 2,
                .content = kTokenBatches,
-               .adapters = {.rank = 2, .dropout = 0.2, .target_modules = {"layer1.*", "*.qkv"}}}),
+               .adapters = {.rank = 2, .dropout = 0.2, .target_modules = {"layer1.*", "*.qkv"}},
+               .recompute = {"layer1"}},
+        Recipe{"mlp_zb_h1", mlp(), {2, 1, 1}, 1, 1, 2, PipelineKind::kZbH1},
+        Recipe{"resnet_zb_h1", resnet(), {2, 2}, 2, 1, 0, PipelineKind::kZbH1},
+        Recipe{"resnet_zb_v", resnet(), {1, 1, 1, 1}, 1, 2, 0, PipelineKind::kZbV},
+        Recipe{"gpt_zb_h1", gpt(true), {2, 1, 2}, 2, 1, 3, PipelineKind::kZbH1, kTokenBatches},
+        Recipe{"gpt_zb_v", gpt(true), {1, 1, 2, 1}, 2, 2, 0, PipelineKind::kZbV, kTokenBatches},
+        Recipe{.name = "gpt_zb_h1_adapters",
+               .model = gpt(true),
+               .cuts = {2, 1, 2},
+               .schedule = PipelineKind::kZbH1,
+               .content = kTokenBatches,
+               .freeze = {"embedding.token*"},
+               .adapters = {.rank = 2, .target_modules = {"layer1.*", "*.qkv"}},
+               .recompute = {"layer1"}},
+        Recipe{.name = "moe_zb_v_fp16",
+               .model = moe(),
+               .cuts = {1, 2, 1, 2},
+               .chunks = 2,
+               .schedule = PipelineKind::kZbV,
+               .content = kTokenBatches,
+               .compute = kFP16},
+        Recipe{.name = "resnet_recomputed",
+               .model = resnet(),
+               .cuts = {1, 1, 2},
+               .replicas = 2,
+               .recompute = {"stage*"},
+               .reduce = DType::kBF16},
+        Recipe{.name = "gpt_recomputed",
+               .model = gpt(true),
+               .cuts = {1, 1, 2, 1},
+               .chunks = 2,
+               .schedule = kInterleaved,
+               .content = kTokenBatches,
+               .recompute = {"*"}},
+        Recipe{.name = "gpt_frozen_fp16_recomputed",
+               .model = gpt(true),
+               .cuts = {2, 1, 2},
+               .micro_batch_size = 3,
+               .content = kTokenBatches,
+               .freeze = {"embedding.position*", "layer1*"},
+               .compute = kFP16,
+               .recompute = {"layer*"},
+               .reduce = DType::kF16}),
     name_of);
 
 }  // namespace

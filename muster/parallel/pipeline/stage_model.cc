@@ -1,29 +1,16 @@
 #include "muster/parallel/pipeline/stage_model.h"
 
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "muster/base/check.h"
 #include "muster/parallel/extras.h"
+#include "muster/parallel/gradient_hook.h"
 
 namespace muster::parallel {
-
-// Called by autograd once a backward pass has the gradient of one parameter.
-class StageModel::GradientHook final : public torch::autograd::PostAccumulateGradHook {
- public:
-  GradientHook(StageModel& stage, std::size_t parameter) : stage_(stage), parameter_(parameter) {}
-  void operator()(const torch::autograd::Variable& variable) override {
-    stage_.found(parameter_, variable.grad());
-    variable.mutable_grad().reset();
-  }
-
- private:
-  StageModel& stage_;
-  const std::size_t parameter_;
-};
 
 StageModel::StageModel(std::unique_ptr<models::Model> part, layout::Partition chunks,
                        models::Compute compute)
@@ -31,29 +18,49 @@ StageModel::StageModel(std::unique_ptr<models::Model> part, layout::Partition ch
   const auto& parameters = model_->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].borrowed) owned_.push_back(i);
-    home_.push_back(home_of(i));
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters[i].tensor,
-                                                   std::make_unique<GradientHook>(*this, i));
+    when_gradient_is_found(parameters[i].tensor,
+                           [this, i](at::Tensor gradient) { found(i, std::move(gradient)); });
   }
   slot_.resize(parameters.size());
   for (std::size_t i = 0; i < owned_.size(); ++i)
     slot_[owned_[i]] = static_cast<std::int32_t>(owned_.size() - i);
+  find_uses();
 }
 
 StageModel::~StageModel() = default;
 
-// The first chunk that uses it: backward comes to that one last.
-std::size_t StageModel::home_of(std::size_t parameter) const {
+// A recomputed block finds all its gradients at once: in two parts it would compute twice.
+void StageModel::find_uses() {
+  uses_.resize(chunks_.size());
+  for (std::size_t p = 0; p < slot_.size(); ++p) {
+    const std::vector<std::size_t> blocks = blocks_using(p);
+    MUSTER_CHECK(!blocks.empty(), "every parameter belongs to a block");
+    std::set<std::size_t> chunks;
+    for (const std::size_t block : blocks) chunks.insert(chunk_of(block));
+    home_.push_back(*chunks.begin());  // backward comes to it last
+    const bool waits =
+        chunks.size() == 1 && !model_->parameters()[p].borrowed &&
+        std::ranges::none_of(blocks, [this](std::size_t b) { return model_->recomputes(b); });
+    for (const std::size_t chunk : chunks)
+      (waits ? uses_[chunk].later : uses_[chunk].now).push_back(p);
+  }
+}
+
+std::vector<std::size_t> StageModel::blocks_using(std::size_t parameter) const {
   const at::Tensor& tensor = model_->parameters()[parameter].tensor;
-  for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk)
-    for (std::int32_t b = chunks_[chunk].begin; b < chunks_[chunk].end; ++b) {
-      const models::Block& block = *model_->blocks()[static_cast<std::size_t>(b)].block;
-      for (const auto* list : {&block.parameters(), &block.borrowed()})
-        if (std::ranges::any_of(*list, [&](const auto& p) { return p.tensor.is_same(tensor); }))
-          return chunk;
-    }
-  MUSTER_CHECK(false, "every parameter belongs to a block");
-  return 0;
+  const auto is_it = [&](const auto& used) { return used.tensor.is_same(tensor); };
+  std::vector<std::size_t> blocks;
+  for (std::size_t b = 0; b < model_->blocks().size(); ++b) {
+    const models::Block& block = *model_->blocks()[b].block;
+    if (std::ranges::any_of(block.parameters(), is_it) ||
+        std::ranges::any_of(block.borrowed(), is_it))
+      blocks.push_back(b);
+  }
+  return blocks;
+}
+
+std::size_t StageModel::chunk_of(std::size_t block) const {
+  return static_cast<std::size_t>(layout::chunk_of(chunks_, static_cast<std::int32_t>(block)));
 }
 
 std::vector<std::int64_t> StageModel::slot_counts() const {
@@ -109,23 +116,79 @@ void StageModel::add_extras(std::size_t micro, const Loss& loss, std::span<const
 
 at::Tensor StageModel::backward(std::size_t chunk, std::size_t micro, const at::Tensor& gradient,
                                 const LanePass& pass) {
-  const auto kept = runs_.extract({chunk, micro});
-  MUSTER_CHECK(!kept.empty(), "a chunk's backward follows its forward");
-  Run& run = kept.mapped();
-  backward_ = {chunk, micro, &pass, std::vector<bool>(slot_.size())};
-  const at::Tensor seed =
-      gradient.defined() ? gradient
-                         : at::scalar_tensor(pass.weight * pass.loss_scale, run.output.options());
-  if (run.output.requires_grad()) torch::autograd::backward({run.output}, {seed});
-  for (const std::size_t p : owned_) {
-    if (home_[p] != chunk || backward_.delivered[p]) continue;
-    const auto others = partial_.extract({p, micro});  // this chunk did not use it
-    if (others.empty())
-      deliver_zeros(p, pass);
-    else
-      deliver(p, others.mapped(), pass);
-  }
+  const Run run = take_run(chunk, micro);
+  begin_backward(chunk, micro, pass);
+  if (run.output.requires_grad())
+    torch::autograd::backward({run.output}, {seed_of(run, gradient, pass)});
+  end_backward(uses_[chunk].now);
+  end_backward(uses_[chunk].later);
   return run.input.grad();
+}
+
+at::Tensor StageModel::backward_input(std::size_t chunk, std::size_t micro,
+                                      const at::Tensor& gradient, const LanePass& pass) {
+  const Run& kept = runs_.at({chunk, micro});
+  if (!kept.input.requires_grad() || !kept.output.requires_grad())
+    return backward(chunk, micro, gradient, pass);
+  const Run run = take_run(chunk, micro);
+  const Uses& uses = uses_[chunk];
+  SplitBackward split = split_backward(run.output, seed_of(run, gradient, pass), run.input,
+                                       tensors_of(uses.now), tensors_of(uses.later));
+  begin_backward(chunk, micro, pass);
+  found(uses.now, std::move(split.now));
+  end_backward(uses.now);
+  postponed_[{chunk, micro}] = std::move(split.later);
+  return split.input;
+}
+
+void StageModel::backward_weight(std::size_t chunk, std::size_t micro, const LanePass& pass) {
+  auto kept = postponed_.extract({chunk, micro});
+  if (kept.empty()) return;  // done with the first part
+  begin_backward(chunk, micro, pass);
+  found(uses_[chunk].later, kept.mapped().find());
+  end_backward(uses_[chunk].later);
+}
+
+StageModel::Run StageModel::take_run(std::size_t chunk, std::size_t micro) {
+  auto kept = runs_.extract({chunk, micro});
+  MUSTER_CHECK(!kept.empty(), "a chunk's backward follows its forward");
+  return std::move(kept.mapped());
+}
+
+// No gradient: the output is the loss.
+at::Tensor StageModel::seed_of(const Run& run, const at::Tensor& gradient, const LanePass& pass) {
+  if (gradient.defined()) return gradient;
+  return at::scalar_tensor(pass.weight * pass.loss_scale, run.output.options());
+}
+
+std::vector<at::Tensor> StageModel::tensors_of(const std::vector<std::size_t>& parameters) const {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(parameters.size());
+  for (const std::size_t p : parameters) tensors.push_back(model_->parameters()[p].tensor);
+  return tensors;
+}
+
+void StageModel::begin_backward(std::size_t chunk, std::size_t micro, const LanePass& pass) {
+  backward_ = {chunk, micro, &pass, std::vector<bool>(slot_.size())};
+}
+
+// Of these parameters, those that this pass did not use get what other chunks found, or nothing.
+void StageModel::end_backward(const std::vector<std::size_t>& parameters) {
+  for (const std::size_t p : parameters) {
+    if (home_[p] != backward_.chunk || backward_.delivered[p]) continue;
+    if (model_->parameters()[p].borrowed) continue;
+    const auto others = partial_.extract({p, backward_.micro});
+    if (others.empty())
+      deliver_zeros(p, *backward_.pass);
+    else
+      deliver(p, others.mapped(), *backward_.pass);
+  }
+}
+
+void StageModel::found(const std::vector<std::size_t>& parameters,
+                       std::vector<at::Tensor> gradients) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (gradients[i].defined()) found(parameters[i], std::move(gradients[i]));
 }
 
 // Uses of one parameter in two chunks, or on two ranks, add up before they count as one.
@@ -175,6 +238,7 @@ void StageModel::add_nothing(std::int32_t unit, std::span<const float> notes) {
 
 void StageModel::clear() {
   runs_.clear();
+  postponed_.clear();
   statistics_.clear();
   partial_.clear();
 }

@@ -15,6 +15,7 @@
 #include "muster/models/model.h"
 #include "muster/parallel/gradient_sink.h"
 #include "muster/parallel/lane_model.h"
+#include "muster/parallel/pipeline/split_backward.h"
 
 namespace muster::parallel {
 
@@ -55,6 +56,12 @@ class StageModel {
   at::Tensor backward(std::size_t chunk, std::size_t micro, const at::Tensor& gradient,
                       const LanePass& pass);
 
+  // The same in two parts: the second one adds what the first has left, which is what can wait
+  // (later_). A chunk whose input has no gradient does all in the first.
+  at::Tensor backward_input(std::size_t chunk, std::size_t micro, const at::Tensor& gradient,
+                            const LanePass& pass);
+  void backward_weight(std::size_t chunk, std::size_t micro, const LanePass& pass);
+
   // Evaluation: no graph, nothing kept.
   at::Tensor infer(std::size_t chunk, const at::Tensor& input);
 
@@ -72,7 +79,6 @@ class StageModel {
   void clear();
 
  private:
-  class GradientHook;
   struct Run {  // of one chunk over one micro-batch, between forward and backward
     at::Tensor input;
     at::Tensor output;
@@ -82,11 +88,19 @@ class StageModel {
   at::Tensor run(std::size_t chunk, at::Tensor activation, models::PassContext& context);
   at::Tensor run_training(std::size_t chunk, std::size_t micro, const at::Tensor& input,
                           const LanePass& pass, at::Tensor& leaf);
+  Run take_run(std::size_t chunk, std::size_t micro);
+  static at::Tensor seed_of(const Run& run, const at::Tensor& gradient, const LanePass& pass);
+  void begin_backward(std::size_t chunk, std::size_t micro, const LanePass& pass);
   void found(std::size_t parameter, at::Tensor gradient);
+  void found(const std::vector<std::size_t>& parameters, std::vector<at::Tensor> gradients);
+  void end_backward(const std::vector<std::size_t>& parameters);
+  std::vector<at::Tensor> tensors_of(const std::vector<std::size_t>& parameters) const;
   void add_partial(std::size_t parameter, std::size_t micro, at::Tensor gradient);
   void deliver(std::size_t parameter, const at::Tensor& gradient, const LanePass& pass);
   void deliver_zeros(std::size_t parameter, const LanePass& pass);
-  std::size_t home_of(std::size_t parameter) const;
+  std::vector<std::size_t> blocks_using(std::size_t parameter) const;
+  std::size_t chunk_of(std::size_t block) const;
+  void find_uses();
 
   std::unique_ptr<models::Model> model_;
   const layout::Partition chunks_;
@@ -94,8 +108,14 @@ class StageModel {
   std::vector<std::size_t> owned_;  // parameters
   std::vector<std::int32_t> slot_;  // by parameter; of owned ones
   std::vector<std::size_t> home_;   // by parameter: the chunk after whose backward it is whole
+  struct Uses {                     // parameters that a chunk uses
+    std::vector<std::size_t> now;   // their gradients are wanted by others, or are found in passing
+    std::vector<std::size_t> later;  // the others: those of a split backward's second part
+  };
+  std::vector<Uses> uses_;  // by chunk
   GradientSink* sink_ = nullptr;
   std::map<Key, Run> runs_;                                    // by chunk and micro-batch
+  std::map<Key, PostponedGradients> postponed_;                // the same
   std::map<std::size_t, std::vector<at::Tensor>> statistics_;  // by micro-batch
   std::map<Key, at::Tensor> partial_;  // by parameter and micro-batch: gradients of other uses
   std::vector<float> floats_;

@@ -6,9 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "muster/app/worker/describe.h"
+#include "muster/app/worker/profile.h"
 #include "muster/app/worker/worker.h"
 #include "muster/base/split_log.h"
 #include "muster/job/load.h"
@@ -24,17 +27,19 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-Result<std::string> description(const Path& path) {
+using Look = std::function<Result<std::string>(const job::JobSpec&)>;
+
+Result<std::string> look_at(const Path& path, const Look& look) {
   try {
     MUSTER_ASSIGN(const auto job, job::load_job(system_files(), path, {}));
-    return app::describe_training(system_files(), job.spec);
+    return look(job.spec);
   } catch (const std::exception& fault) {
     return fail(ErrorCode::kInternal, fault.what());
   }
 }
 
-ExitCode describe(const Path& path) {
-  const auto text = description(path);
+ExitCode tell(const Path& path, const Look& look) {
+  const auto text = look_at(path, look);
   if (!text) {
     fmt::print("{}\n", text.error().message);  // the answer, for whoever asked
     return exit_code(text.error().code);
@@ -50,6 +55,8 @@ int main(int argc, char** argv) {
   CLI::App app("A training process of muster; `muster train` starts it.", "muster-worker");
   std::string run_folder;
   std::string described;
+  std::string profiled;
+  std::vector<std::int64_t> micro_batches;
   bool resume = false;
   bool join = false;
   bool apart = false;
@@ -58,6 +65,13 @@ int main(int argc, char** argv) {
   app.add_flag("--join", join, "join a training that goes on");
   app.add_flag("--apart", apart, "the folder only stands in for the run's, on another host");
   app.add_option("--describe", described, "show what a resolved job would train")->excludes(run);
+  auto* profile =
+      app.add_option("--profile", profiled,
+                     "say in JSON what the blocks of a resolved job's model cost, for the planner")
+          ->excludes(run);
+  app.add_option("--micro-batches", micro_batches, "samples of the passes to measure besides")
+      ->delimiter(',')
+      ->needs(profile);
   app.set_version_flag(
       "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
   app.require_option(1, 4);
@@ -67,11 +81,14 @@ int main(int argc, char** argv) {
     return static_cast<int>(app.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
   const Logger log = create_split_logger();
-  const ExitCode code =
-      described.empty()
-          ? app::run_worker(
-                {.run_folder = run_folder, .resume = resume && !join, .join = join, .apart = apart},
-                log)
-          : describe(described);
-  return static_cast<int>(code);
+  if (!described.empty())
+    return static_cast<int>(tell(described, [](const job::JobSpec& job) {
+      return app::describe_training(system_files(), job);
+    }));
+  if (!profiled.empty())
+    return static_cast<int>(tell(profiled, [&](const job::JobSpec& job) {
+      return app::profile_training(system_files(), job, micro_batches);
+    }));
+  return static_cast<int>(app::run_worker(
+      {.run_folder = run_folder, .resume = resume && !join, .join = join, .apart = apart}, log));
 }

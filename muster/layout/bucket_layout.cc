@@ -1,8 +1,8 @@
-#include "muster/parallel/bucket_layout.h"
+#include "muster/layout/bucket_layout.h"
 
 #include <numeric>
 
-namespace muster::parallel {
+namespace muster::layout {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;  // floats: one cache line, so no two slots share one
@@ -19,15 +19,16 @@ std::int64_t BucketLayout::total() const noexcept {
 
 BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes sizes) {
   BucketLayout layout;
-  const std::size_t small = sizes.first_slot_alone ? 2 : 1;  // buckets
+  const bool alone = sizes.first_slot_alone || sizes.dtype != DType::kF32;
+  const std::size_t small = alone ? 2 : 1;  // buckets
+  const auto each = static_cast<std::int64_t>(size_of(sizes.dtype));
   for (const std::int64_t count : counts) {
     const std::int64_t limit = layout.sizes.size() <= small ? sizes.first_bytes : sizes.bytes;
-    const std::int64_t bytes = padded(count) * static_cast<std::int64_t>(sizeof(float));
     const bool full =
-        layout.sizes.empty() || (sizes.first_slot_alone && layout.slots.size() == 1) ||
-        (layout.sizes.back() > 0 &&
-         layout.sizes.back() * static_cast<std::int64_t>(sizeof(float)) + bytes > limit);
+        layout.sizes.empty() || (alone && layout.slots.size() == 1) ||
+        (layout.sizes.back() > 0 && (layout.sizes.back() + padded(count)) * each > limit);
     if (full) {
+      layout.dtypes.push_back(layout.slots.empty() ? DType::kF32 : sizes.dtype);
       layout.sizes.push_back(0);
       layout.slots_in.push_back(0);
     }
@@ -39,4 +40,4 @@ BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes size
   return layout;
 }
 
-}  // namespace muster::parallel
+}  // namespace muster::layout

@@ -1,0 +1,56 @@
+#include "muster/app/data/data_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/testing/temp_folder.h"
+
+namespace muster::app {
+namespace {
+
+using muster::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class DataFilesTest : public ::testing::Test {
+ protected:
+  // What is told of data of this type in that place; "" where nothing is wrong.
+  std::string told(job::DataType type, const Path& path, const Path& validation = {}) {
+    job::DataSpec data;
+    data.type = type;
+    data.path = path.string();
+    data.validation_path = validation.string();
+    const Status status = check_data_is_there(system_files(), data);
+    return status ? "" : status.error().message;
+  }
+  Path write(const std::string& name) {
+    EXPECT_TRUE(write_atomically(system_files(), folder_ / name, "text"));
+    return folder_ / name;
+  }
+  TempFolder folder_;
+};
+
+TEST_F(DataFilesTest, AFileIsNoFolderOfIdxFiles) {
+  const Path file = write("a.txt");
+  EXPECT_THAT(told(job::DataType::kIdx, file),
+              AllOf(HasSubstr("data.path: " + file.string() + " is a file"), HasSubstr("folder")));
+}
+
+TEST_F(DataFilesTest, AFolderIsNoText) {
+  const Path file = write("a.txt");
+  EXPECT_THAT(told(job::DataType::kText, folder_.path()), HasSubstr("data.path: "));
+  EXPECT_THAT(told(job::DataType::kText, file, folder_.path()),
+              AllOf(HasSubstr("data.validation_path: "), HasSubstr("is a folder"),
+                    HasSubstr("takes one file")));
+  EXPECT_EQ(told(job::DataType::kText, file), "");
+}
+
+TEST_F(DataFilesTest, WhatIsMissingIsNamedWithItsField) {
+  EXPECT_THAT(told(job::DataType::kText, folder_ / "none"),
+              AllOf(HasSubstr("data.path: there is no"), HasSubstr("script/data")));
+  EXPECT_THAT(told(job::DataType::kIdx, folder_.path()),
+              AllOf(HasSubstr("data.train_images"), HasSubstr(".gz")));
+}
+
+}  // namespace
+}  // namespace muster::app

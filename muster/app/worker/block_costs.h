@@ -1,0 +1,34 @@
+#pragma once
+// What the blocks of a model cost, found by running them. Each holds one block at a time of a model
+// that is not initialised, and takes the samples of the batch's first slice, at most a micro-batch.
+
+#include <cstdint>
+#include <vector>
+
+#include "muster/base/clock.h"
+#include "muster/base/result.h"
+#include "muster/data/batch.h"
+#include "muster/job/spec.h"
+#include "muster/models/model.h"
+#include "muster/plan/model_profile.h"
+
+namespace muster::app {
+
+// How long forward and backward of each block take.
+Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
+                                             const data::StepBatch& batch, const job::JobSpec& job);
+
+// What one pass keeps from its forward to its backward.
+struct Activations {
+  std::int64_t samples = 0;  // of the pass
+  std::int64_t bytes = 0;    // of all blocks, without the pass's own input
+};
+Result<Activations> measure_activations(const models::Model& whole, const data::StepBatch& batch,
+                                        const job::JobSpec& job);
+
+// Both by block, forward and backward apart; the loss is part of the last block.
+Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
+                                                    const data::StepBatch& batch,
+                                                    const job::JobSpec& job);
+
+}  // namespace muster::app

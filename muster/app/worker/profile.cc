@@ -1,0 +1,129 @@
+#include "muster/app/worker/profile.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "muster/app/worker/block_costs.h"
+#include "muster/app/worker/build_data.h"
+#include "muster/app/worker/build_model.h"
+#include "muster/models/torch_error.h"
+#include "muster/observe/environment.h"
+#include "muster/parallel/extras.h"
+#include "muster/parallel/state_order.h"
+#include "muster/plan/model_profile.h"
+
+namespace muster::app {
+namespace {
+
+constexpr int kRounds = 3;  // of which the fastest counts
+
+std::int64_t elements(const models::BlockParameter& parameter) { return parameter.tensor.numel(); }
+
+plan::BlockProfile look_at(const models::Model& model, std::size_t index) {
+  const models::NamedBlock& named = model.blocks()[index];
+  plan::BlockProfile block{.name = named.name, .trained = {}};
+  const auto trains = [&](const std::string& name) {
+    return std::ranges::find(model.parameters(), name, &models::Parameter::name) !=
+           model.parameters().end();
+  };
+  for (const models::BlockParameter& own : named.block->parameters()) {
+    if (trains(named.name + "." + own.name))
+      block.trained.push_back(elements(own));
+    else
+      block.frozen += elements(own);
+  }
+  for (const models::BlockStatistic& statistic : named.block->statistics())
+    block.statistics += statistic.tensor.numel();
+  for (const models::BlockParameter& borrowed : named.block->borrowed()) {
+    const auto owner = std::ranges::find(model.blocks(), borrowed.owner, &models::NamedBlock::name);
+    block.tied.push_back({.owner = static_cast<std::int32_t>(owner - model.blocks().begin()),
+                          .name = borrowed.owner + "." + borrowed.name,
+                          .elements = elements(borrowed),
+                          .trained = trains(borrowed.owner + "." + borrowed.name)});
+  }
+  return block;
+}
+
+// Of an update of all parameters, and of each block what the optimizer remembers.
+Status measure_optimizer(const job::JobSpec& job, const models::Model& model,
+                         plan::ModelProfile& profile) {
+  std::vector<optim::OptimizedParameter> parameters;
+  std::vector<at::Tensor> gradients;
+  for (const models::Parameter& parameter : model.parameters()) {
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
+    gradients.push_back(at::full_like(parameter.tensor.detach(), 1e-3));
+  }
+  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, std::move(parameters)));
+  profile.update = Duration::max();
+  for (int round = 0; round < kRounds; ++round) {
+    const TimePoint began = system_clock().now();
+    optimizer->begin_step(0);
+    optimizer->update({0, gradients.size()}, gradients, 1);
+    profile.update = std::min(profile.update, system_clock().now() - began);
+  }
+  for (const optim::StateTensor& state : optimizer->state()) {
+    const std::string owner = parallel::owner_in(state.name);
+    for (plan::BlockProfile& block : profile.blocks)
+      if (owner.starts_with(block.name + ".")) block.optimizer_bytes += state.tensor.nbytes();
+  }
+  return ok();
+}
+
+// What libtorch, its compiled kernels and the data take: the peak, less what the dearest block did.
+std::uint64_t resident_without_blocks(const plan::ModelProfile& profile, std::uint64_t before,
+                                      std::uint64_t peak) {
+  std::uint64_t most = 0;
+  for (const plan::PassProfile& pass : profile.passes)
+    for (std::size_t b = 0; b < pass.blocks.size(); ++b) {
+      const auto parameters = static_cast<std::uint64_t>(profile.blocks[b].trained_elements() +
+                                                         profile.blocks[b].frozen);
+      most = std::max(most, pass.blocks[b].activation_bytes + 2 * sizeof(float) * parameters);
+    }
+  return std::max(before, peak - std::min(most, peak));
+}
+
+Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
+                                      const std::vector<std::int64_t>& micro_batches) {
+  plan::ModelProfile profile;
+  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
+  job::JobSpec wanted = job;
+  wanted.training.recompute.clear();  // the planner adds what recomputing costs
+  MUSTER_ASSIGN(const auto model, build_model(wanted, data.training.fields()));
+  MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
+  for (std::size_t b = 0; b < model->blocks().size(); ++b)
+    profile.blocks.push_back(look_at(*model, b));
+  profile.notes = static_cast<std::int64_t>(parallel::extra_count(*model));
+  for (const plan::BlockProfile& block : profile.blocks) profile.notes -= block.statistics;
+  const std::uint64_t before = observe::peak_memory(files);
+  for (const std::int64_t samples : micro_batches) {
+    wanted.training.micro_batch_size = samples;
+    MUSTER_ASSIGN(auto blocks, measure_passes(*model, batch, wanted));
+    profile.passes.push_back({.samples = samples, .blocks = std::move(blocks)});
+  }
+  profile.process_bytes = resident_without_blocks(profile, before, observe::peak_memory(files));
+  model->initialize(job.seed);
+  MUSTER_TRY(measure_optimizer(job, *model, profile));
+  return profile;
+}
+
+}  // namespace
+
+Result<std::string> profile_training(Files& files, const job::JobSpec& job,
+                                     const std::vector<std::int64_t>& micro_batches) {
+  at::set_num_threads(1);  // as lanes have it
+  std::vector<std::int64_t> sizes = micro_batches;
+  if (std::ranges::find(sizes, job.training.micro_batch_size) == sizes.end())
+    sizes.push_back(job.training.micro_batch_size);
+  Result<std::string> text = fail(ErrorCode::kInternal, "[worker/profile] nothing was measured");
+  MUSTER_TRY(models::catch_torch("worker/profile", [&] {
+    const auto profile = profile_of(files, job, sizes);
+    text = profile ? Result<std::string>(plan::to_json(*profile).dump() + "\n")
+                   : Result<std::string>(tl::unexpected(profile.error()));
+  }));
+  return text;
+}
+
+}  // namespace muster::app

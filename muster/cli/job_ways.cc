@@ -1,0 +1,174 @@
+#include "muster/cli/job_ways.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "muster/base/glob.h"
+#include "muster/job/enum_names.h"
+
+namespace muster::cli {
+namespace {
+
+using Values = std::vector<std::pair<std::string, std::string>>;  // fields and what they become
+
+struct Spread {
+  std::string name;
+  Values values;
+};
+
+job::FlagValue flag(const std::string& field, const std::string& value) {
+  return {.flag = "the planner's", .field = field, .value = value};
+}
+
+// Of a replica; all numbers of stages that divide the workers.
+void add_pipelines(const job::JobSpec& job, std::vector<Spread>& spreads) {
+  const auto& strategy = job.strategy;
+  const bool written = strategy.type == job::StrategyType::kPipeline;
+  for (std::int64_t stages = 2; stages <= job.workers.count; ++stages) {
+    if (job.workers.count % stages != 0) continue;
+    for (const auto schedule : {job::PipelineSchedule::k1F1B, job::PipelineSchedule::kInterleaved,
+                                job::PipelineSchedule::kZbH1, job::PipelineSchedule::kZbV,
+                                job::PipelineSchedule::kGPipe}) {
+      const std::string word(job::to_string(schedule));
+      Values values = {{"strategy.type", "pipeline"},
+                       {"strategy.stages", std::to_string(stages)},
+                       {"strategy.schedule", word}};
+      if (written && strategy.stages == stages && strategy.schedule == schedule) {
+        values.emplace_back("strategy.chunks_per_stage", std::to_string(strategy.chunks_per_stage));
+        if (!strategy.blocks.empty())
+          values.emplace_back("strategy.blocks",
+                              fmt::format("[{}]", fmt::join(strategy.blocks, ", ")));
+      }
+      spreads.push_back({fmt::format("{}, {} stages", word, stages), std::move(values)});
+    }
+  }
+}
+
+std::vector<Spread> spreads_of(const job::JobSpec& job) {
+  std::vector<Spread> spreads = {{"data", {{"strategy.type", "data"}}}};
+  if (job.workers.count == 1) return spreads;
+  spreads.push_back({"sharded", {{"strategy.type", "sharded"}}});
+  add_pipelines(job, spreads);
+  return spreads;
+}
+
+// All blocks but the first and the last, whose backward comes last and first: as one pattern where
+// there is one for just these.
+std::string inner_blocks(const std::vector<std::string>& blocks) {
+  if (blocks.size() < 3) return {};
+  const std::vector<std::string> inner(blocks.begin() + 1, blocks.end() - 1);
+  std::string prefix = inner.front();
+  for (const std::string& name : inner) {
+    const auto [end, unused] = std::ranges::mismatch(prefix, name);
+    prefix.erase(end, prefix.end());
+  }
+  while (!prefix.empty() && prefix.back() >= '0' && prefix.back() <= '9') prefix.pop_back();
+  const std::string pattern = prefix + "*";
+  const bool just_these = std::ranges::count_if(blocks, [&](const std::string& name) {
+                            return matches(pattern, name);
+                          }) == std::ssize(inner);
+  return just_these ? fmt::format("['{}']", pattern) : fmt::format("[{}]", fmt::join(inner, ", "));
+}
+
+std::vector<std::string> recomputes_of(const job::JobSpec& job,
+                                       const std::vector<std::string>& blocks) {
+  std::vector<std::string> values = {""};
+  if (!job.training.recompute.empty()) return values;  // the job has decided
+  if (std::string inner = inner_blocks(blocks); !inner.empty()) values.push_back(std::move(inner));
+  return values;
+}
+
+std::int64_t slice_samples(const job::JobSpec& job) {
+  const auto& training = job.training;
+  return (training.global_batch_size + training.virtual_workers - 1) / training.virtual_workers;
+}
+
+JobWay way(const job::JobSpec& job, const Spread& spread, std::int64_t micro_batch,
+           const std::string& recompute) {
+  JobWay way{spread.name, micro_batch, recompute, {{}, {"strategy."}}};
+  for (const auto& [field, value] : spread.values) way.changes.flags.push_back(flag(field, value));
+  if (micro_batch != job.training.micro_batch_size) {
+    way.changes.flags_only.emplace_back("training.gradient_accumulation_steps");
+    way.changes.flags.push_back(
+        flag("training.global_batch_size", std::to_string(job.training.global_batch_size)));
+    way.changes.flags.push_back(flag("training.micro_batch_size", std::to_string(micro_batch)));
+  }
+  if (!recompute.empty()) way.changes.flags.push_back(flag("training.recompute", recompute));
+  return way;
+}
+
+DType dtype_of(job::Precision precision) {
+  if (precision == job::Precision::kBF16) return DType::kBF16;
+  return precision == job::Precision::kFP16 ? DType::kF16 : DType::kF32;
+}
+
+layout::PipelineKind kind_of(job::PipelineSchedule schedule) {
+  if (schedule == job::PipelineSchedule::kGPipe) return layout::PipelineKind::kGPipe;
+  if (schedule == job::PipelineSchedule::kInterleaved) return layout::PipelineKind::kInterleaved;
+  if (schedule == job::PipelineSchedule::kZbH1) return layout::PipelineKind::kZbH1;
+  if (schedule == job::PipelineSchedule::kZbV) return layout::PipelineKind::kZbV;
+  return layout::PipelineKind::k1F1B;
+}
+
+plan::Spread spread_of(job::StrategyType type) {
+  if (type == job::StrategyType::kSharded) return plan::Spread::kSharded;
+  return type == job::StrategyType::kPipeline ? plan::Spread::kPipeline : plan::Spread::kData;
+}
+
+}  // namespace
+
+void apply(const WayChanges& changes, job::LoadOptions& options) {
+  options.flags.insert(options.flags.end(), changes.flags.begin(), changes.flags.end());
+  options.flags_only.insert(options.flags_only.end(), changes.flags_only.begin(),
+                            changes.flags_only.end());
+}
+
+std::vector<std::int64_t> micro_batches_of(const job::JobSpec& job) {
+  std::vector<std::int64_t> sizes = {job.training.micro_batch_size};
+  for (const std::int64_t parts : {1, 2, 4}) {
+    const std::int64_t samples = slice_samples(job) / parts;
+    if (samples > 0 && slice_samples(job) % parts == 0 &&
+        std::ranges::find(sizes, samples) == sizes.end())
+      sizes.push_back(samples);
+  }
+  return sizes;
+}
+
+std::vector<JobWay> ways_of(const job::JobSpec& job, const std::vector<std::string>& blocks) {
+  std::vector<JobWay> ways;
+  for (const Spread& spread : spreads_of(job))
+    for (const std::int64_t micro_batch : micro_batches_of(job))
+      for (const std::string& recompute : recomputes_of(job, blocks))
+        ways.push_back(way(job, spread, micro_batch, recompute));
+  return ways;
+}
+
+plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks, double cores) {
+  const std::int64_t local = std::max<std::int64_t>(1, job.workers.processes());
+  const auto share = static_cast<std::int64_t>(std::floor(cores)) / local;
+  plan::Way way{.spread = spread_of(job.strategy.type),
+                .workers = static_cast<std::int32_t>(job.workers.count),
+                .lanes = static_cast<std::int32_t>(
+                    job.training.lanes.value_or(std::max<std::int64_t>(1, share))),
+                .slices = static_cast<std::int32_t>(job.training.virtual_workers),
+                .slice_samples = slice_samples(job),
+                .micro_batch = job.training.micro_batch_size,
+                .ordered = job.training.mode == job::TrainingMode::kOrdered,
+                .elastic = job.workers.elastic()};
+  for (const std::string& block : blocks)
+    way.recomputed.push_back(matches_any(job.training.recompute, block));
+  way.buckets = {
+      .first_bytes = static_cast<std::int64_t>(job.communication.first_bucket_size.count),
+      .bytes = static_cast<std::int64_t>(job.communication.bucket_size.count),
+      .dtype = dtype_of(job.training.reduce_precision)};
+  way.stages = static_cast<std::int32_t>(job.strategy.stages);
+  way.schedule = kind_of(job.strategy.schedule);
+  way.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);
+  way.block_counts.assign(job.strategy.blocks.begin(), job.strategy.blocks.end());
+  return way;
+}
+
+}  // namespace muster::cli

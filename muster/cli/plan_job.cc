@@ -1,0 +1,97 @@
+#include "muster/cli/plan_job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "muster/app/launch/launch.h"
+#include "muster/base/random.h"
+#include "muster/cli/machine.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::chrono::minutes kProfileLimit{3};
+
+// Where nobody has measured them: inside a host, and between hosts on 10 Gbit/s Ethernet. Both as
+// one worker sees it, with TLS on the second.
+struct LinkDefault {
+  Duration latency;
+  double bytes_per_second;
+};
+constexpr LinkDefault kMemory{std::chrono::microseconds(20), 4e9};
+constexpr LinkDefault kNetwork{std::chrono::microseconds(100), 1e9};
+
+bool over_network(const job::JobSpec& job) {
+  return job.communication.transport == job::TransportKind::kTcp || !job.workers.listen.empty();
+}
+
+plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job, Context& context) {
+  const bool network = over_network(job);
+  const LinkDefault& usual = network ? kNetwork : kMemory;
+  plan::Hardware hardware;
+  hardware.cores = std::max(1.0, context.machine.cores());
+  hardware.link = {request.latency.value_or(usual.latency),
+                   request.bytes_per_second.value_or(usual.bytes_per_second)};
+  hardware.wire = network ? comm::Wire::kTcp : comm::Wire::kMemory;
+  const auto local = static_cast<std::uint64_t>(std::max<std::int64_t>(1, job.workers.processes()));
+  hardware.memory = request.memory.value_or(context.machine.memory().available / local);
+  return hardware;
+}
+
+Result<plan::ModelProfile> measure(const job::Job& job, Context& context) {
+  MUSTER_ASSIGN(const Path worker, worker_program(context));
+  const Path folder = context.machine.temporary_folder() /
+                      fmt::format("muster-plan-{:016x}", system_entropy().next());
+  const Path resolved = folder / "resolved.yaml";
+  MUSTER_TRY(context.files.create_folders(folder));
+  const Status written = write_atomically(context.files, resolved, job::to_yaml(job, false));
+  const auto answer = written
+                          ? context.machine.output_of(
+                                {worker.string(), "--profile", resolved.string(), "--micro-batches",
+                                 fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","))},
+                                kProfileLimit)
+                          : Result<std::string>(written.error());
+  static_cast<void>(context.files.remove_all(folder));
+  MUSTER_TRY(answer);
+  return plan::profile_from_json(*answer);
+}
+
+// Errors as one line: what is wrong, without the place in a file that does not say it.
+Error refusal(const std::vector<job::Diagnostic>& errors) {
+  const job::Diagnostic& first = errors.front();
+  return fail(ErrorCode::kInvalid, first.help.empty()
+                                       ? first.message
+                                       : fmt::format("{}: {}", first.message, first.help));
+}
+
+Result<plan::Way> resolve(const PlanRequest& request, const std::string& text, const JobWay& way,
+                          const std::vector<std::string>& blocks, double cores) {
+  job::LoadOptions options = request.options;
+  apply(way.changes, options);
+  const auto checked = check_job(text, request.job, options);
+  if (!checked.job) return refusal(checked.errors);
+  return way_of(checked.job->spec, blocks, cores);
+}
+
+}  // namespace
+
+Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context) {
+  MUSTER_TRY(app::check_startable(context.files, job.spec));
+  JobPlan plan{.job = job.spec, .hardware = hardware_for(request, job.spec, context)};
+  MUSTER_ASSIGN(plan.profile, measure(job, context));
+  std::vector<std::string> blocks;
+  blocks.reserve(plan.profile.blocks.size());
+  for (const plan::BlockProfile& block : plan.profile.blocks) blocks.push_back(block.name);
+  plan.ways = ways_of(job.spec, blocks);
+  for (const JobWay& way : plan.ways)
+    plan.candidates.push_back({.name = way.spread,
+                               .way = resolve(request, job.text, way, blocks, plan.hardware.cores),
+                               .same_bits = way.micro_batch == job.spec.training.micro_batch_size,
+                               .plain = way.spread == "data"});
+  plan.ranking = plan::rank_ways(plan.profile, plan.candidates, plan.hardware);
+  return plan;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,46 @@
+#pragma once
+// Which way to train a job is best on this machine: a worker measures the model's blocks, the
+// planner (muster/plan) prices every way that the job allows.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/cli/context.h"
+#include "muster/cli/job_ways.h"
+#include "muster/job/load.h"
+#include "muster/plan/ranking.h"
+
+namespace muster::cli {
+
+struct PlanRequest {
+  Path job;
+  job::LoadOptions options;  // as they would be to train it
+  std::optional<std::uint64_t> memory =
+      {};                                // that a worker may take; none: its share of what is free
+  std::optional<Duration> latency = {};  // of a message between workers; none: as usual
+  std::optional<double> bytes_per_second = {};  // between workers; none: as usual
+};
+
+struct JobPlan {
+  job::JobSpec job;  // as it is written
+  plan::Hardware hardware;
+  plan::ModelProfile profile = {};
+  std::vector<JobWay> ways = {};
+  std::vector<plan::Candidate> candidates = {};  // one a way
+  std::vector<plan::RankedWay> ranking = {};
+
+  const plan::RankedWay* best() const noexcept { return plan::best_of(ranking, candidates); }
+};
+
+// `job`: what `request` loads to. Starts muster-worker, which takes some seconds.
+Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context);
+
+// A table, the best way first. `all`: every combination, else the best of each spread that leaves
+// the bits as they are.
+std::string plan_text(const JobPlan& plan, bool all);
+// How to train in that way: "--set strategy.type=sharded".
+std::string sets_text(const JobPlan& plan, const plan::RankedWay& way);
+std::string plan_json(const JobPlan& plan);
+
+}  // namespace muster::cli

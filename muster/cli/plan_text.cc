@@ -1,0 +1,202 @@
+// How a plan is shown: as a table and as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "muster/base/units.h"
+#include "muster/cli/plan_job.h"
+#include "muster/job/enum_names.h"
+#include "muster/plan/timeline.h"
+
+namespace muster::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using plan::RankedWay;
+
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+double rate(const JobPlan& plan, const RankedWay& way) {
+  return static_cast<double>(plan.job.training.global_batch_size) /
+         seconds(way.estimate->time.total());
+}
+
+std::vector<const RankedWay*> shown(const JobPlan& plan, bool all) {
+  std::vector<const RankedWay*> rows;
+  std::set<std::string> spreads;
+  for (const RankedWay& way : plan.ranking) {
+    const plan::Candidate& candidate = plan.candidates[way.candidate];
+    if (all || (candidate.same_bits && spreads.insert(candidate.name).second)) rows.push_back(&way);
+  }
+  return rows;
+}
+
+using Cells = std::vector<std::string>;
+
+// The micro-batch only where it differs from line to line.
+Cells times_of(const JobPlan& plan, const RankedWay& way, bool all) {
+  const JobWay& job = plan.ways[way.candidate];
+  Cells cells = {job.spread, job.recompute.empty() ? "-" : job.recompute};
+  if (all)
+    cells.push_back(
+        fmt::format("{}{}", job.micro_batch, plan.candidates[way.candidate].same_bits ? "" : "*"));
+  if (!way.estimate) {
+    cells.insert(cells.end(), 4, "-");
+    return cells;
+  }
+  cells.push_back(plan::time_text(way.estimate->time.total()));
+  cells.push_back(fmt::format("{:.4g}", rate(plan, way)));
+  cells.push_back(format_bytes(way.estimate->memory.total()));
+  cells.push_back(format_bytes(way.estimate->sent));
+  return cells;
+}
+
+Cells memory_of(const JobPlan& plan, const RankedWay& way) {
+  const JobWay& job = plan.ways[way.candidate];
+  Cells cells = {job.spread, job.recompute.empty() ? "-" : job.recompute};
+  const plan::MemoryUse& memory = way.estimate->memory;
+  for (const std::uint64_t bytes :
+       {memory.weights, memory.gradients, memory.optimizer, memory.activations, memory.buffers})
+    cells.push_back(format_bytes(bytes));
+  return cells;
+}
+
+// In characters, not bytes.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](unsigned char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string aligned(const std::vector<Cells>& lines) {
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const Cells& line : lines)
+    for (std::size_t i = 0; i < line.size(); ++i)
+      widths[i] = std::max(widths[i], width_of(line[i]));
+  std::string text;
+  for (const Cells& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string blanks(widths[i] - width_of(line[i]), ' ');
+      const bool word = i < 2;
+      text += (i == 0 ? "" : "  ") + (word ? line[i] + blanks : blanks + line[i]);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string head(const JobPlan& plan) {
+  const plan::Hardware& hardware = plan.hardware;
+  const auto workers = plan.job.workers.count;
+  return fmt::format(
+      "{} on {} worker{}, {:g} core{}, {} memory a worker; between workers {} a message, {}/s\n\n",
+      plan.job.name, workers, workers == 1 ? "" : "s", hardware.cores,
+      hardware.cores == 1 ? "" : "s", format_bytes(hardware.memory),
+      plan::time_text(hardware.link.latency),
+      format_bytes(static_cast<std::uint64_t>(hardware.link.bytes_per_second)));
+}
+
+// Where other bits would be faster than the best.
+std::string hint(const JobPlan& plan, const RankedWay& best) {
+  const RankedWay* faster = nullptr;
+  for (const RankedWay& way : plan.ranking) {
+    if (!way.possible() || plan.candidates[way.candidate].same_bits) continue;
+    if (!faster || way.estimate->time.total() < faster->estimate->time.total()) faster = &way;
+  }
+  const double ratio =
+      faster ? seconds(best.estimate->time.total()) / seconds(faster->estimate->time.total()) : 1;
+  if (ratio < 1 + plan::kNearly) return {};
+  return fmt::format("with other bits, {:.2f} times as fast: {}\n", ratio,
+                     sets_text(plan, *faster));
+}
+
+std::string reasons(const std::vector<const RankedWay*>& rows, const JobPlan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    text += fmt::format("{:>3}. {}: {}\n", i + 1, plan.candidates[rows[i]->candidate].name,
+                        rows[i]->reason);
+  return text;
+}
+
+Json memory_json(const plan::MemoryUse& memory) {
+  return {{"weights", memory.weights},     {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer}, {"activations", memory.activations},
+          {"buffers", memory.buffers},     {"process", memory.process},
+          {"total", memory.total()}};
+}
+
+Json way_json(const JobPlan& plan, const RankedWay& way) {
+  const JobWay& job = plan.ways[way.candidate];
+  Json json = {{"way", job.spread},
+               {"micro_batch_size", job.micro_batch},
+               {"possible", way.possible()},
+               {"same_bits", plan.candidates[way.candidate].same_bits},
+               {"reason", way.reason}};
+  for (const job::FlagValue& flag : job.changes.flags) json["set"][flag.field] = flag.value;
+  if (!way.estimate) return json;
+  const plan::Estimate& estimate = *way.estimate;
+  json["step_s"] = seconds(estimate.time.total());
+  json["samples_per_s"] = rate(plan, way);
+  json["time"] = {{"computing_s", seconds(estimate.time.computing)},
+                  {"waiting_s", seconds(estimate.time.waiting)},
+                  {"communication_s", seconds(estimate.time.communication)},
+                  {"update_s", seconds(estimate.time.update)}};
+  json["memory"] = memory_json(estimate.memory);
+  json["bytes_on_wire"] = estimate.bytes_on_wire;
+  json["sent_bytes"] = estimate.sent;
+  for (const layout::BlockRange& blocks : estimate.partition)
+    json["blocks"].push_back(blocks.size());
+  return json;
+}
+
+}  // namespace
+
+std::string sets_text(const JobPlan& plan, const RankedWay& way) {
+  std::string text;
+  for (const job::FlagValue& flag : plan.ways[way.candidate].changes.flags) {
+    const bool plain = flag.value.find_first_of("[]' ") == std::string::npos;
+    const std::string set = flag.field + "=" + flag.value;
+    text += fmt::format("{}--set {}", text.empty() ? "" : " ",
+                        plain ? set : fmt::format("\"{}\"", set));
+  }
+  return text;
+}
+
+std::string plan_text(const JobPlan& plan, bool all) {
+  const auto rows = shown(plan, all);
+  std::vector<Cells> times = {{"way", "recompute", "step", "samples/s", "memory", "sent/step"}};
+  if (all) times.front().insert(times.front().begin() + 2, "micro-batch");
+  std::vector<Cells> memory = {
+      {fmt::format("besides libtorch ({})", format_bytes(plan.profile.process_bytes)), "",
+       "weights", "gradients", "optimizer", "activations", "buffers"}};
+  for (const RankedWay* way : rows) {
+    times.push_back(times_of(plan, *way, all));
+    if (way->estimate) memory.push_back(memory_of(plan, *way));
+  }
+  std::string text =
+      head(plan) + aligned(times) + "\n" + reasons(rows, plan) + "\n" + aligned(memory);
+  const bool other_bits = std::ranges::any_of(
+      rows, [&](const RankedWay* way) { return !plan.candidates[way->candidate].same_bits; });
+  if (other_bits) text += "* another micro-batch than the job's: other bits\n";
+  const RankedWay* best = plan.best();
+  if (!best) return text + "\nnone of them fits in memory\n";
+  return text + fmt::format("\ntrain so: {}\n{}", sets_text(plan, *best), hint(plan, *best));
+}
+
+std::string plan_json(const JobPlan& plan) {
+  Json json = {{"job", plan.job.name},
+               {"workers", plan.job.workers.count},
+               {"hardware",
+                {{"cores", plan.hardware.cores},
+                 {"memory_bytes", plan.hardware.memory},
+                 {"latency_s", seconds(plan.hardware.link.latency)},
+                 {"bytes_per_second", plan.hardware.link.bytes_per_second}}},
+               {"ranking", Json::array()}};
+  for (const RankedWay& way : plan.ranking) json["ranking"].push_back(way_json(plan, way));
+  const RankedWay* best = plan.best();
+  json["best"] = best ? Json(best - plan.ranking.data()) : Json();
+  return json.dump();
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,98 @@
+#include "muster/parallel/shard_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "muster/base/random.h"
+#include "muster/comm/narrow.h"
+#include "muster/parallel/shard_turns.h"
+
+namespace muster::parallel {
+namespace {
+
+const std::vector<std::int64_t> kSizes = {0, 5, 40, 0, 33};
+
+std::vector<float> gradient(std::int32_t unit, std::size_t bucket, std::int32_t pass) {
+  const RandomStream random =
+      RandomStream(7, "gradient", static_cast<std::uint64_t>(unit)).fork(bucket * 10 + pass);
+  std::vector<float> values(static_cast<std::size_t>(kSizes[bucket]));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = random.normal(i) * (unit % 3 == 0 ? 1e4F : 1.0F);
+  return values;
+}
+
+std::vector<float> plus(std::vector<float> left, const std::vector<float>& right) {
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
+  return left;
+}
+
+std::vector<float> rounded(DType dtype, std::vector<float> values) {
+  if (dtype != DType::kF32) comm::round_to(dtype, values);
+  return values;
+}
+
+std::int32_t passes_of(std::int32_t unit) { return unit % 4 == 1 ? 3 : 1; }
+
+std::vector<float> naive_sum(comm::LeafRange range, std::size_t bucket, DType dtype) {
+  if (range.size() > 1) {
+    const std::int32_t middle = comm::split_point(range);
+    return rounded(dtype, plus(naive_sum({range.begin, middle}, bucket, dtype),
+                               naive_sum({middle, range.end}, bucket, dtype)));
+  }
+  std::vector<float> sum = gradient(range.begin, bucket, 0);
+  for (std::int32_t pass = 1; pass < passes_of(range.begin); ++pass)
+    sum = plus(std::move(sum), gradient(range.begin, bucket, pass));
+  return rounded(dtype, std::move(sum));
+}
+
+void add_all(ShardSums& sums, std::int32_t units, std::uint64_t order) {
+  std::vector<std::int32_t> sequence(static_cast<std::size_t>(units));
+  std::iota(sequence.begin(), sequence.end(), 0);
+  const RandomStream random(order, "order");
+  if (order > 0)
+    for (std::size_t i = sequence.size(); i > 1; --i)
+      std::swap(sequence[i - 1], sequence[random.below(i, i)]);
+  for (const std::int32_t unit : sequence)
+    for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket)
+      for (std::int32_t pass = 0; pass < passes_of(unit); ++pass)
+        sums.add(unit, bucket, gradient(unit, bucket, pass), pass, passes_of(unit));
+}
+
+TEST(ShardSums, AreThoseOfTheTreeInWhateverOrderUnitsCome) {
+  for (const DType dtype : {DType::kF32, DType::kBF16})
+    for (const std::int32_t units : {1, 2, 3, 5, 8, 13}) {
+      ShardSums sums(units, kSizes, std::vector<DType>(kSizes.size(), dtype));
+      for (std::uint64_t order = 0; order < 5; ++order) {
+        sums.begin();
+        add_all(sums, units, order);
+        for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
+          const auto sum = sums.sum(bucket);
+          EXPECT_EQ(std::vector<float>(sum.begin(), sum.end()),
+                    naive_sum({0, units}, bucket, dtype))
+              << units << " units, order " << order << ", bucket " << bucket;
+        }
+      }
+    }
+}
+
+TEST(ShardTurns, AreOfUnitsThatAreComputedTogether) {
+  const std::vector<std::int64_t> passes = {1, 2, 1, 1, 1};
+  const auto turns = plan_turns(comm::owners_in_turns({3, 2}), 1, passes);
+  EXPECT_EQ(turns, (std::vector<ShardTurn>{{0, {0, 1}}, {1, {1}}, {0, {2, 3}}, {0, {4}}}));
+  EXPECT_EQ(plan_turns(comm::owners_by_count({3, 2}), 2, passes),
+            (std::vector<ShardTurn>{{0, {0, 1, 3, 4}}, {1, {1}}, {0, {2}}}));
+}
+
+TEST(ShardTurns, SumsAreAsManyAsOnesInBinary) {
+  EXPECT_EQ(sums_held(8, 8), 1);
+  EXPECT_EQ(sums_held(8, 4), 1);
+  EXPECT_EQ(sums_held(8, 2), 2);
+  EXPECT_EQ(sums_held(8, 3), 2);
+  EXPECT_EQ(sums_held(8, 1), 3);
+  EXPECT_EQ(sums_held(1, 1), 1);
+}
+
+}  // namespace
+}  // namespace muster::parallel

@@ -1,0 +1,334 @@
+#include "muster/plan/estimate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "muster/base/share.h"
+#include "muster/layout/pipeline/make.h"
+#include "muster/plan/exchange.h"
+
+namespace muster::plan {
+namespace {
+
+constexpr std::uint64_t kFloat = sizeof(float);
+
+Duration scaled(Duration time, double by) {
+  return Duration(std::llround(static_cast<double>(time.count()) * by));
+}
+
+Error invalid(std::string why) {
+  return fail(ErrorCode::kInvalid, "[plan/estimate] " + std::move(why));
+}
+
+// A run of blocks, as one worker has them.
+class Part {
+ public:
+  Part(const ModelProfile& profile, const PassProfile& pass, const Way& way)
+      : profile_(profile), pass_(pass), way_(way) {}
+
+  void add(layout::BlockRange blocks) { ranges_.push_back(blocks); }
+
+  // Floats of each slot: what goes with the gradients, then the parameters, the last first.
+  std::vector<std::int64_t> slot_counts() const {
+    std::int64_t notes = profile_.notes;
+    std::vector<std::int64_t> counts{0};
+    each([&](const BlockProfile& block, std::size_t) { notes += block.statistics; });
+    for (auto range = ranges_.rbegin(); range != ranges_.rend(); ++range)
+      for (std::int32_t b = range->end; b-- > range->begin;) {
+        const auto& own = profile_.blocks[static_cast<std::size_t>(b)].trained;
+        counts.insert(counts.end(), own.rbegin(), own.rend());
+      }
+    counts.front() = notes;
+    return counts;
+  }
+
+  std::uint64_t weights() const {
+    std::int64_t elements = 0;
+    each([&](const BlockProfile& block, std::size_t) {
+      elements += block.trained_elements() + block.frozen + block.statistics;
+      for (const TiedParameter& tied : block.tied)
+        if (!has(tied.owner)) elements += tied.elements;
+    });
+    return static_cast<std::uint64_t>(elements) * kFloat;
+  }
+  std::uint64_t optimizer() const {
+    std::uint64_t bytes = 0;
+    each([&](const BlockProfile& block, std::size_t) { bytes += block.optimizer_bytes; });
+    return bytes;
+  }
+  std::int64_t trained() const {
+    std::int64_t elements = 0;
+    each([&](const BlockProfile& block, std::size_t) { elements += block.trained_elements(); });
+    return elements;
+  }
+
+  layout::ChunkCost cost() const {  // of one pass
+    Duration forward{}, backward{};
+    std::uint64_t output = 0;
+    each([&](const BlockProfile&, std::size_t b) {
+      const BlockPass& block = pass_.blocks[b];
+      forward += block.forward;
+      backward += block.backward + (recomputed(b) ? block.forward : Duration{});
+      output = block.output_bytes;
+    });
+    return {forward, backward - backward / 2, backward / 2, output};
+  }
+  std::uint64_t kept() const {  // of one pass, from forward to backward
+    std::uint64_t bytes = 0;
+    each([&](const BlockProfile&, std::size_t b) {
+      bytes += recomputed(b) ? pass_.blocks[b].output_bytes : pass_.blocks[b].activation_bytes;
+    });
+    return bytes;
+  }
+  std::uint64_t recomputing() const {  // besides, while backward runs
+    std::uint64_t most = 0;
+    each([&](const BlockProfile&, std::size_t b) {
+      if (recomputed(b)) most = std::max(most, pass_.blocks[b].activation_bytes);
+    });
+    return most;
+  }
+  // Tied weights of other workers' blocks.
+  template <class Body>
+  void each_borrowed(const Body& body) const {
+    each([&](const BlockProfile& block, std::size_t) {
+      for (const TiedParameter& tied : block.tied)
+        if (!has(tied.owner)) body(tied);
+    });
+  }
+  bool has(std::int32_t block) const {
+    return std::ranges::any_of(
+        ranges_, [&](const auto& range) { return block >= range.begin && block < range.end; });
+  }
+
+ private:
+  template <class Body>
+  void each(const Body& body) const {
+    for (const layout::BlockRange& range : ranges_)
+      for (std::int32_t b = range.begin; b < range.end; ++b)
+        body(profile_.blocks[static_cast<std::size_t>(b)], static_cast<std::size_t>(b));
+  }
+  bool recomputed(std::size_t block) const {
+    return block < way_.recomputed.size() && way_.recomputed[block];
+  }
+
+  const ModelProfile& profile_;
+  const PassProfile& pass_;
+  const Way& way_;
+  std::vector<layout::BlockRange> ranges_;
+};
+
+// Where more threads compute than there are cores, each gets its share of them.
+double stretch(double threads, const Hardware& hardware) {
+  return std::max(1.0, threads / hardware.cores);
+}
+
+Duration update_of(const ModelProfile& profile, std::int64_t trained, std::int32_t lanes) {
+  std::int64_t all = 0;
+  for (const BlockProfile& block : profile.blocks) all += block.trained_elements();
+  if (all == 0) return {};
+  return scaled(profile.update, static_cast<double>(trained) / static_cast<double>(all) /
+                                    static_cast<double>(lanes));
+}
+
+// What of the reduction is left when backward has ended: buckets are reduced as the last pass fills
+// them, but for the last bucket.
+Duration exposed(const ExchangeCost& exchange, Duration last_backward) {
+  return std::max(exchange.last, exchange.reduce - last_backward);
+}
+
+// data and sharded: every worker runs its slices through the whole model, on its lanes.
+Estimate replicated(const ModelProfile& profile, const PassProfile& pass, const Way& way,
+                    const Hardware& hardware) {
+  Part whole(profile, pass, way);
+  whole.add({0, static_cast<std::int32_t>(profile.blocks.size())});
+  const layout::ChunkCost cost = whole.cost();
+  const auto most = static_cast<std::int32_t>(even_share(way.slices, way.workers, 0).size());
+  const std::int32_t lanes = std::min(way.lanes, most);
+  const double slower = stretch(static_cast<double>(lanes) * way.workers, hardware);
+  const std::int32_t rounds = (most + lanes - 1) / lanes;
+  const Duration backward = cost.backward_input + cost.backward_weight;
+  const ExchangeCost exchange = exchange_cost(way, whole.slot_counts(), way.workers, hardware);
+  const bool sharded = way.spread == Spread::kSharded;
+  const auto shares = static_cast<std::uint64_t>(sharded ? way.workers : 1);
+
+  Estimate result;
+  result.time.computing = scaled((cost.forward + backward) * (rounds * way.passes()), slower);
+  if (way.workers > 1)
+    result.time.communication = exposed(exchange, scaled(backward, slower)) + exchange.gather;
+  result.time.update = scaled(
+      update_of(profile, whole.trained(), lanes) / static_cast<std::int64_t>(shares), slower);
+  result.memory = {
+      .weights = whole.weights(),
+      .gradients = exchange.held - exchange.kept,
+      .optimizer = (whole.optimizer() + shares - 1) / shares,
+      .activations = (whole.kept() + whole.recomputing()) * static_cast<std::uint64_t>(lanes),
+      .buffers = exchange.kept,
+      .process = profile.process_bytes};
+  result.bytes_on_wire = exchange.bytes;
+  result.sent = exchange.sent;
+  return result;
+}
+
+struct CutModel {
+  layout::PipelineSchedule schedule;
+  layout::Partition partition;
+};
+
+Result<CutModel> cut(const ModelProfile& profile, const PassProfile& pass, const Way& way) {
+  if (way.stages < 1 || way.workers % way.stages != 0)
+    return invalid(fmt::format("{} workers are no whole number of replicas of {} stages",
+                               way.workers, way.stages));
+  layout::PipelineOptions options{.kind = way.schedule, .stages = way.stages};
+  options.micro_batches =
+      static_cast<std::int32_t>(even_share(way.slices, way.replicas(), 0).size()) * way.passes();
+  if (way.schedule == layout::PipelineKind::kInterleaved)
+    options.chunks_per_stage = way.chunks_per_stage;
+  CutModel model;
+  MUSTER_ASSIGN(model.schedule, layout::make_schedule(options));
+  const auto blocks = static_cast<std::int32_t>(profile.blocks.size());
+  if (blocks < model.schedule.chunks())
+    return invalid(fmt::format("the model has {} blocks, too few for {} chunks on {} stages",
+                               blocks, model.schedule.chunks(), way.stages));
+  if (!way.block_counts.empty()) {
+    MUSTER_ASSIGN(model.partition,
+                  layout::partition_by_hand(way.block_counts, {blocks, model.schedule.chunks()}));
+    return model;
+  }
+  std::vector<Duration> costs;
+  for (std::int32_t b = 0; b < blocks; ++b) {
+    Part block(profile, pass, way);
+    block.add({b, b + 1});
+    const layout::ChunkCost cost = block.cost();
+    costs.push_back(cost.forward + cost.backward_input + cost.backward_weight);
+  }
+  MUSTER_ASSIGN(model.partition, layout::partition_by_cost(costs, model.schedule.stage_of));
+  return model;
+}
+
+// The stages of one replica, one after the other.
+class Pipelined {
+ public:
+  Pipelined(const ModelProfile& profile, const PassProfile& pass, const Way& way,
+            const Hardware& hardware, CutModel model)
+      : profile_(profile), way_(way), hardware_(hardware), model_(std::move(model)) {
+    for (std::int32_t stage = 0; stage < way.stages; ++stage) {
+      stages_.emplace_back(profile, pass, way);
+      for (const auto chunk : model_.schedule.chunks_of(layout::Stage{stage}))
+        stages_.back().add(model_.partition[static_cast<std::size_t>(chunk)]);
+      exchanges_.push_back(
+          exchange_cost(way, stages_.back().slot_counts(), way.replicas(), hardware));
+    }
+    for (const layout::BlockRange& blocks : model_.partition) {
+      Part chunk(profile, pass, way);
+      chunk.add(blocks);
+      costs_.chunks.push_back(chunk.cost());
+      // Where the backward is split, all of it is kept until the weights' part is done.
+      memory_.push_back({.activations = chunk.kept(), .weight_inputs = chunk.kept()});
+    }
+    costs_.link = hardware.link;
+  }
+
+  Result<Estimate> price() {
+    Estimate result;
+    MUSTER_ASSIGN(result.pipeline, simulate(model_.schedule, costs_, memory_));
+    result.partition = model_.partition;
+    result.bytes_on_wire = exchanges_.front().bytes;
+    set_times(result);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      const MemoryUse memory = memory_of(*result.pipeline, stage);
+      if (memory.total() > result.memory.total()) result.memory = memory;
+      result.sent = std::max(result.sent, sent_by(*result.pipeline, stage));
+    }
+    return result;
+  }
+
+ private:
+  // Cores that several stages share are never idle while one of them has something to compute.
+  void set_times(Estimate& result) const {
+    const PipelineSimulation& run = *result.pipeline;
+    Duration busy{}, busiest{};
+    for (const StageSummary& stage : run.stages) {
+      busy += stage.busy;
+      busiest = std::max(busiest, stage.busy);
+    }
+    const Duration shared = scaled(busy, static_cast<double>(way_.replicas()) / hardware_.cores);
+    const Duration length = std::max(run.makespan, shared);
+    result.time.computing = busiest;
+    result.time.waiting = length - busiest;
+    Duration tied{};
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      if (way_.replicas() > 1) {
+        const layout::ChunkCost& last = costs_.chunks[stage];  // its first chunk ends last
+        result.time.communication =
+            std::max(result.time.communication,
+                     exposed(exchanges_[stage], last.backward_input + last.backward_weight));
+      }
+      const double slower = stretch(way_.workers, hardware_);
+      result.time.update = std::max(
+          result.time.update, scaled(update_of(profile_, stages_[stage].trained(), 1), slower));
+      stages_[stage].each_borrowed([&](const TiedParameter& parameter) {
+        tied += hardware_.link.latency +
+                hardware_.link.transfer(static_cast<std::uint64_t>(parameter.elements) * kFloat);
+      });
+    }
+    result.time.communication += tied;  // the owners' new weights, before the next step
+  }
+
+  MemoryUse memory_of(const PipelineSimulation& run, std::size_t stage) const {
+    const Part& part = stages_[stage];
+    return {.weights = part.weights(),
+            .gradients = exchanges_[stage].held - exchanges_[stage].kept,
+            .optimizer = part.optimizer(),
+            .activations = run.stages[stage].peak_bytes + part.recomputing(),
+            .buffers = exchanges_[stage].kept + largest_message(),
+            .process = profile_.process_bytes};
+  }
+  std::uint64_t largest_message() const {
+    std::uint64_t most = 0;
+    for (const layout::ChunkCost& chunk : costs_.chunks) most = std::max(most, chunk.output_bytes);
+    return 2 * most;  // one that comes, one that goes
+  }
+
+  // Activations and their gradients; gradients of weights that another stage owns, for every
+  // micro-batch; the owner's new weights; the reduction between replicas.
+  std::uint64_t sent_by(const PipelineSimulation& run, std::size_t stage) const {
+    std::uint64_t bytes = run.stages[stage].sent_bytes + exchanges_[stage].sent;
+    stages_[stage].each_borrowed([&](const TiedParameter& tied) {
+      if (tied.trained)
+        bytes += static_cast<std::uint64_t>(tied.elements) * kFloat *
+                 static_cast<std::uint64_t>(run.schedule.micro_batches);
+    });
+    for (const Part& other : stages_)
+      other.each_borrowed([&](const TiedParameter& tied) {
+        if (stages_[stage].has(tied.owner))
+          bytes += static_cast<std::uint64_t>(tied.elements) * kFloat;
+      });
+    return bytes;
+  }
+
+  const ModelProfile& profile_;
+  const Way& way_;
+  const Hardware& hardware_;
+  const CutModel model_;
+  std::vector<Part> stages_;
+  std::vector<ExchangeCost> exchanges_;
+  layout::PipelineCosts costs_;
+  std::vector<ChunkMemory> memory_;
+};
+
+}  // namespace
+
+Result<Estimate> estimate(const ModelProfile& profile, const Way& way, const Hardware& hardware) {
+  const PassProfile* pass = profile.pass_of(way.micro_batch);
+  if (!pass) return invalid(fmt::format("passes of {} samples were not measured", way.micro_batch));
+  if (way.replicas() > way.slices)
+    return invalid(fmt::format("{} workers need a slice of the batch each, and there are {}",
+                               way.replicas(), way.slices));
+  if (way.spread != Spread::kPipeline) return replicated(profile, *pass, way, hardware);
+  MUSTER_ASSIGN(CutModel model, cut(profile, *pass, way));
+  return Pipelined(profile, *pass, way, hardware, std::move(model)).price();
+}
+
+}  // namespace muster::plan

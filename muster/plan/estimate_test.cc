@@ -1,0 +1,184 @@
+#include "muster/plan/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "muster/plan/testing/profiles.h"
+
+namespace muster::plan {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::blocks_alike;
+using testing::free_hardware;
+using testing::way;
+
+constexpr std::uint64_t kFloat = sizeof(float);
+
+Way pipeline(std::int32_t workers, std::int32_t stages) {
+  Way way = testing::way(workers);
+  way.spread = Spread::kPipeline;
+  way.stages = stages;
+  return way;
+}
+
+Way sharded(std::int32_t workers) {
+  Way way = testing::way(workers);
+  way.spread = Spread::kSharded;
+  return way;
+}
+
+Estimate price(const Way& way, const ModelProfile& profile = blocks_alike(4)) {
+  return estimate(profile, way, free_hardware()).value();
+}
+
+TEST(Profile, ComesBackFromItsJson) {
+  ModelProfile profile = blocks_alike(3);
+  profile.blocks[2].tied.push_back({.owner = 0, .name = "b0.weight", .elements = 64});
+  const ModelProfile back = profile_from_json(to_json(profile).dump()).value();
+  EXPECT_EQ(to_json(back), to_json(profile));
+  EXPECT_EQ(back.blocks[2].tied.front().elements, 64);
+}
+
+TEST(Profile, OfNoModelIsRefused) {
+  for (const char* text : {"", "{}", "[1]", R"({"blocks": [], "passes": []})"})
+    EXPECT_FALSE(profile_from_json(text)) << text;
+  ModelProfile profile = blocks_alike(2);
+  profile.blocks[0].tied.push_back({.owner = 1, .name = "b1.weight", .elements = 1});
+  EXPECT_FALSE(profile_from_json(to_json(profile).dump()));
+}
+
+// A block takes 1 ms forward and 2 ms backward: 12 ms a slice.
+TEST(Estimated, TimeIsThatOfTheWorkerWithMostSlices) {
+  EXPECT_EQ(price(way(1)).time.total(), 8 * milliseconds(12));
+  EXPECT_EQ(price(way(2)).time.total(), 4 * milliseconds(12));
+  EXPECT_EQ(price(way(3)).time.total(), 3 * milliseconds(12));
+  EXPECT_EQ(price(sharded(3)).time.total(), 3 * milliseconds(12));
+  Way lanes = way(2);
+  lanes.lanes = 3;
+  EXPECT_EQ(price(lanes).time.total(), 2 * milliseconds(12));
+}
+
+TEST(Estimated, TooManyWorkersShareTheCores) {
+  Hardware hardware = free_hardware();
+  hardware.cores = 2;
+  EXPECT_EQ(estimate(blocks_alike(4), way(4), hardware).value().time.total(), 4 * milliseconds(12));
+  EXPECT_EQ(estimate(blocks_alike(4), pipeline(4, 4), hardware).value().time.total(),
+            4 * milliseconds(12));
+}
+
+TEST(Estimated, PipelineIsTheSimulationOfItsSchedule) {
+  const Estimate found = price(pipeline(2, 2));
+  EXPECT_EQ(found.time.total(), (8 + 1) * milliseconds(6));
+  EXPECT_EQ(found.time.waiting, milliseconds(6));
+  EXPECT_EQ(found.partition, (layout::Partition{{0, 2}, {2, 4}}));
+  EXPECT_EQ(found.pipeline->schedule.kind, layout::PipelineKind::k1F1B);
+  EXPECT_EQ(price(pipeline(4, 2)).time.total(), (4 + 1) * milliseconds(6));
+}
+
+// Two replicas of what the strategies count: docs/strategies.md.
+TEST(Estimated, SendsWhatTheFormulasSay) {
+  ModelProfile profile = blocks_alike(4);
+  for (BlockProfile& block : profile.blocks) block.trained = {16 * 1024};
+  profile.notes = 16;
+  const std::uint64_t all = (4 * 16 * 1024 + 16) * kFloat;
+  for (const std::int32_t n : {2, 4, 8}) {
+    const auto workers = static_cast<std::uint64_t>(n);
+    EXPECT_EQ(price(way(n), profile).sent, 2 * (workers - 1) * all / workers) << n;
+    EXPECT_EQ(price(sharded(n), profile).sent, 2 * (workers - 1) * all / workers) << n;
+    EXPECT_EQ(price(way(n), profile).bytes_on_wire, all) << n;
+  }
+  // Of 8 slices the first of 3 workers has 3: sums of two and of one.
+  EXPECT_EQ(price(way(3), profile).bytes_on_wire, 2 * all);
+  Way narrow = way(2);
+  narrow.buckets.dtype = DType::kBF16;
+  EXPECT_EQ(price(narrow, profile).bytes_on_wire, (all - 16 * kFloat) / 2 + 16 * kFloat);
+  Way fast = way(3);
+  fast.ordered = false;
+  EXPECT_EQ(price(fast, profile).bytes_on_wire, all);
+}
+
+TEST(Estimated, PipelineSendsActivationsAndTiedGradients) {
+  ModelProfile profile = blocks_alike(4);
+  const std::uint64_t plain = price(pipeline(2, 2), profile).sent;
+  EXPECT_EQ(plain, 8 * testing::kOutputBytes);
+  profile.blocks[3].tied.push_back({.owner = 0, .name = "b0.weight", .elements = 100});
+  const Estimate tied = price(pipeline(2, 2), profile);
+  EXPECT_EQ(tied.sent, 8 * (testing::kOutputBytes + 100 * kFloat));
+  EXPECT_EQ(price(pipeline(4, 2), blocks_alike(4)).bytes_on_wire,
+            price(pipeline(2, 2), blocks_alike(4)).bytes_on_wire);
+}
+
+TEST(Estimated, MemoryByKind) {
+  const ModelProfile profile = blocks_alike(4);
+  const MemoryUse data = price(way(2)).memory;
+  EXPECT_EQ(data.weights, 4 * testing::kElements * kFloat);
+  EXPECT_EQ(data.optimizer, 8 * testing::kElements * kFloat);
+  EXPECT_EQ(data.activations, 4 * testing::kActivationBytes);
+  EXPECT_EQ(data.buffers, 0u);
+  EXPECT_EQ(price(sharded(4)).memory.optimizer, data.optimizer / 4);
+  const MemoryUse stage = price(pipeline(4, 4)).memory;
+  EXPECT_EQ(stage.weights, data.weights / 4);
+  EXPECT_EQ(stage.optimizer, data.optimizer / 4);
+  EXPECT_EQ(stage.activations, 4 * testing::kActivationBytes);  // of one block, 4 on their way
+  Way split = pipeline(4, 4);
+  split.schedule = layout::PipelineKind::kZbH1;
+  EXPECT_GE(price(split).memory.activations, stage.activations);
+  EXPECT_LT(price(split).time.total(), price(pipeline(4, 4)).time.total());
+  Way gpipe = pipeline(4, 4);
+  gpipe.schedule = layout::PipelineKind::kGPipe;
+  EXPECT_EQ(price(gpipe).memory.activations, 8 * testing::kActivationBytes);
+  Way elastic = way(2);
+  elastic.elastic = true;
+  EXPECT_EQ(price(elastic).memory.buffers, price(elastic).bytes_on_wire);
+}
+
+TEST(Estimated, RecomputingKeepsOutputsAndTakesAForwardMore) {
+  Way saves = way(1);
+  saves.recomputed = {false, true, true, false};
+  const Estimate found = price(saves);
+  EXPECT_EQ(found.time.total(), 8 * milliseconds(12 + 2));
+  EXPECT_EQ(found.memory.activations,
+            (2 + 1) * testing::kActivationBytes + 2 * testing::kOutputBytes);
+}
+
+TEST(Estimated, SmallerPassesHoldLess) {
+  ModelProfile profile = blocks_alike(4);
+  profile.passes.push_back(profile.passes.front());
+  profile.passes.back().samples = 2;
+  for (BlockPass& block : profile.passes.back().blocks) block.activation_bytes /= 2;
+  Way half = way(1);
+  half.micro_batch = 2;
+  EXPECT_EQ(price(half, profile).memory.activations, 2 * testing::kActivationBytes);
+  EXPECT_EQ(price(half, profile).time.total(), 2 * price(way(1), profile).time.total());
+}
+
+TEST(Estimated, LinksTakeTheirTimeAfterBackward) {
+  Hardware slow = free_hardware();
+  slow.link = {milliseconds(1), 1e6};
+  const Estimate found = estimate(blocks_alike(4), way(2), slow).value();
+  EXPECT_GT(found.time.communication, milliseconds(2));
+  EXPECT_EQ(estimate(blocks_alike(4), way(1), slow).value().time.communication, Duration{});
+  EXPECT_GT(estimate(blocks_alike(4), pipeline(2, 2), slow).value().time.total(),
+            price(pipeline(2, 2)).time.total());
+}
+
+TEST(Estimated, WhatCannotBeSaysWhy) {
+  const auto why = [](const Way& way) {
+    const auto found = estimate(blocks_alike(4), way, free_hardware());
+    return found ? std::string("it can") : found.error().message;
+  };
+  EXPECT_NE(why(pipeline(5, 5)).find("4 blocks, too few for 5 chunks"), std::string::npos);
+  EXPECT_NE(why(pipeline(3, 2)).find("3 workers are no whole number"), std::string::npos);
+  EXPECT_NE(why(way(9)).find("9 workers need a slice"), std::string::npos);
+  Way other = way(1);
+  other.micro_batch = 3;
+  EXPECT_NE(why(other).find("passes of 3 samples"), std::string::npos);
+  Way by_hand = pipeline(2, 2);
+  by_hand.block_counts = {1, 2};
+  EXPECT_NE(why(by_hand), "it can");
+}
+
+}  // namespace
+}  // namespace muster::plan

@@ -1,0 +1,134 @@
+#include "muster/plan/exchange.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace muster::plan {
+namespace {
+
+using comm::ScheduleStep;
+
+// What one rank moves in one collective.
+struct Traffic {
+  std::int64_t sent = 0;      // elements
+  std::int64_t received = 0;  // elements
+  std::int64_t messages = 0;  // received
+};
+
+Traffic traffic_of(const comm::Schedule& schedule) {
+  Traffic traffic;
+  for (const ScheduleStep& step : schedule.steps) {
+    if (step.kind == ScheduleStep::Kind::kSend) traffic.sent += step.from.count;
+    if (step.kind != ScheduleStep::Kind::kRecv) continue;
+    traffic.received += step.to.count;
+    ++traffic.messages;
+  }
+  return traffic;
+}
+
+Duration time_of(const Traffic& traffic, std::size_t element, const layout::LinkCost& link) {
+  const auto bytes = static_cast<std::uint64_t>(std::max(traffic.sent, traffic.received)) * element;
+  return traffic.messages * link.latency + link.transfer(bytes);
+}
+
+comm::Shards even_shards(std::int64_t count, std::int32_t ranks) {
+  comm::Shards shards{{0}};
+  for (std::int32_t r = 0; r < ranks; ++r) {
+    const comm::Slice slice = comm::even_slice(comm::Space::kOutput, count, ranks, r);
+    shards.begin.push_back(slice.begin + slice.count);
+  }
+  return shards;
+}
+
+// The first rank's part in the collectives of buckets; without a tree any order will do.
+class Collectives {
+ public:
+  Collectives(const comm::SumTree* tree, std::int32_t ranks, comm::Wire wire)
+      : tree_(tree), me_{Rank{0}, ranks}, wire_(wire) {}
+
+  Traffic all_reduce(std::int64_t count, std::size_t element) const {
+    if (tree_) return traffic_of(comm::ordered_all_reduce_schedule(*tree_, me_.rank, count));
+    const auto algorithm = choose(comm::AllReduce{}, count * static_cast<std::int64_t>(element));
+    return traffic_of(comm::all_reduce_schedule(algorithm, me_, count));
+  }
+  Traffic reduce_scatter(std::int64_t count, std::size_t element) const {
+    const comm::Shards shards = even_shards(count, me_.size);
+    if (tree_) return traffic_of(comm::ordered_reduce_scatter_schedule(*tree_, me_.rank, shards));
+    const auto bytes = count * static_cast<std::int64_t>(element) / me_.size;
+    return traffic_of(
+        comm::reduce_scatter_schedule(choose(comm::ReduceScatter{}, bytes), me_, shards));
+  }
+  Traffic all_gather(std::int64_t count) const {
+    const auto bytes = count * static_cast<std::int64_t>(sizeof(float));
+    return traffic_of(comm::all_gather_schedule(choose(comm::AllGather{}, bytes), me_,
+                                                even_shards(count, me_.size)));
+  }
+
+ private:
+  comm::Algorithm choose(const comm::Op& op, std::int64_t bytes) const {
+    return comm::choose_algorithm(op, comm::Algorithm::kAuto, bytes, me_.size, wire_);
+  }
+
+  const comm::SumTree* tree_;
+  const comm::Position me_;
+  const comm::Wire wire_;
+};
+
+// Blocks of memory as large as all gradients in which sums wait for their neighbours
+// (parallel/tree_accumulator.h): a lane of its own has one for each level of the tree but the last.
+std::int64_t scratch_blocks(const Way& way, const comm::SumTree& tree) {
+  std::int32_t largest = 1;
+  for (const comm::LeafRange& part : tree.parts(Rank{0})) largest = std::max(largest, part.size());
+  const int levels = std::bit_width(static_cast<std::uint32_t>(largest - 1));
+  const int free = way.passes() == 1 ? 1 : 0;  // a right-hand leaf adds itself to its neighbour
+  return std::max(0, levels - free) + (std::min(way.lanes, largest) - 1);
+}
+
+struct Rows {
+  std::int64_t own = 1;
+  std::int64_t scratch = 0;
+};
+Rows rows_of(const Way& way, const comm::SumTree& tree) {
+  if (way.ordered) return {tree.rows(Rank{0}), scratch_blocks(way, tree)};
+  return {1, std::max<std::int64_t>(0, way.lanes - 1)};
+}
+
+}  // namespace
+
+ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
+                           const Hardware& hardware) {
+  const bool sharded = way.spread == Spread::kSharded;
+  layout::BucketSizes sizes = way.buckets;
+  sizes.first_slot_alone = sharded;
+  const layout::BucketLayout layout = layout::plan_buckets(counts, sizes);
+  const comm::SumTree tree(way.slices, ranks);
+  const Collectives collectives(way.ordered ? &tree : nullptr, ranks, hardware.wire);
+  const Rows rows = rows_of(way, tree);
+  ExchangeCost cost;
+  for (std::size_t b = 0; b < layout.sizes.size(); ++b) {
+    const std::int64_t count = layout.sizes[b];
+    const std::size_t element = size_of(layout.dtypes[b]);
+    const auto bytes = static_cast<std::uint64_t>(count * rows.own) * element;
+    const auto floats = static_cast<std::uint64_t>(count) * sizeof(float);
+    const std::uint64_t own = floats * static_cast<std::uint64_t>(rows.own);
+    cost.bytes += bytes;
+    cost.held += bytes + floats * static_cast<std::uint64_t>(rows.scratch);
+    if (element != sizeof(float)) cost.held += own;  // summed up in f32
+    if (way.elastic && way.ordered && ranks > 1) cost.kept += own;
+    if (ranks == 1) continue;
+    const bool gathers = sharded && b > 0;
+    const Traffic reduced = gathers ? collectives.reduce_scatter(count, element)
+                                    : collectives.all_reduce(count, element);
+    cost.sent += static_cast<std::uint64_t>(reduced.sent) * element;
+    cost.last = time_of(reduced, element, hardware.link);
+    cost.reduce += cost.last;
+    if (!gathers) continue;
+    const Traffic gathered = collectives.all_gather(count);
+    cost.sent += static_cast<std::uint64_t>(gathered.sent) * sizeof(float);
+    cost.gather += time_of(gathered, sizeof(float), hardware.link);
+  }
+  cost.held += cost.kept;
+  return cost;
+}
+
+}  // namespace muster::plan

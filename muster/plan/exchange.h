@@ -1,0 +1,27 @@
+#pragma once
+// What the reduction of gradients moves and holds: the buckets that the strategies reduce
+// (layout/bucket_layout.h), in the schedules that they are reduced with (comm/schedule.h). Pure.
+
+#include <cstdint>
+#include <span>
+
+#include "muster/plan/way.h"
+
+namespace muster::plan {
+
+struct ExchangeCost {
+  // Of the first worker, whose rows are the most:
+  std::uint64_t bytes = 0;  // handed to the communicator: perf/bytes_on_wire
+  std::uint64_t sent = 0;   // of its own to others, as the schedules have it
+  std::uint64_t held = 0;   // the buckets, what is summed up on the way, what is kept for a retry
+  std::uint64_t kept = 0;   // of this, what is kept for a retry
+  Duration reduce{};        // of all buckets
+  Duration last{};          // of the last one, which nothing hides
+  Duration gather{};        // sharded: everybody gets the updated weights
+};
+
+// `counts`: floats of each slot, as parallel/slice_gradients.h has them. `ranks`: among whom.
+ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
+                           const Hardware& hardware);
+
+}  // namespace muster::plan

@@ -1,0 +1,54 @@
+#pragma once
+// A way to train a job – who holds what, in which order it is computed – and the machine it would
+// run on: what the planner prices. Plain values.
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "muster/comm/schedule.h"
+#include "muster/layout/bucket_layout.h"
+#include "muster/layout/pipeline/schedule.h"
+#include "muster/layout/pipeline/times.h"
+
+namespace muster::plan {
+
+enum class Spread : std::uint8_t {
+  kData,      // everybody holds everything
+  kSharded,   // each worker keeps the optimizer's state of its share of the parameters (ZeRO 1)
+  kPipeline,  // each worker holds some of the blocks
+};
+
+struct Way {
+  Spread spread = Spread::kData;
+  std::int32_t workers = 1;
+  std::int32_t lanes = 1;  // of each worker
+  std::int32_t slices = 8;
+  std::int64_t slice_samples = 1;  // of the largest slice
+  std::int64_t micro_batch = 1;    // samples of a pass, at most
+  bool ordered = true;
+  bool elastic = false;               // workers keep their sums of a step until it is committed
+  std::vector<bool> recomputed = {};  // by block; empty: none
+  layout::BucketSizes buckets{256 << 10, 1 << 20};
+  // pipeline:
+  std::int32_t stages = 1;
+  layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
+  std::int32_t chunks_per_stage = 1;
+  std::vector<std::int32_t> block_counts = {};  // of each chunk, by hand; empty: by cost
+
+  std::int32_t replicas() const noexcept {
+    return spread == Spread::kPipeline ? workers / stages : workers;
+  }
+  std::int32_t passes() const noexcept {  // of a slice
+    return static_cast<std::int32_t>((slice_samples + micro_batch - 1) / micro_batch);
+  }
+};
+
+struct Hardware {
+  double cores = 1;                                                  // for all workers together
+  layout::LinkCost link = {};                                        // between two workers
+  comm::Wire wire = comm::Wire::kMemory;                             // what that is
+  std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();  // that a worker may take
+};
+
+}  // namespace muster::plan

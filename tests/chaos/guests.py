@@ -1,0 +1,228 @@
+"""What happens to a job with workers of other hosts (`muster worker --join`): they come and go in storms, or,
+each in a network namespace of its own, lose their links for a while."""
+import contextlib
+import pathlib
+import re
+import signal
+import sys
+import time
+import types
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "elastic"))
+import runs
+from join import Host
+from network import HUB, Place
+
+MOST = 3  # guests at a time
+ROOM = 0.7  # of the steps: nothing is done to a job that has gone so far, for it may end
+
+
+class Guest(Host):
+    """A worker of another host: `muster worker` and the process that it starts."""
+
+    def __init__(self, party, place):
+        self.party, self.place = party, place
+        self.before = len(runs.records(party.run, "notice"))
+        self.told = False  # to leave, or struck
+        self.may_end_with = {0}
+        self.at_risk = False  # a link of it was cut: the others may go on without it
+        super().__init__(party.muster, party.folder, party.run / "join.key",
+                         before=place.inside if place else (), flags=("--lanes", "1"))
+
+    def here(self):
+        return self.process.poll() is None
+
+    def said(self, pattern):
+        """Whether the launcher has said so of this worker, whose number stands for %."""
+        number = re.search(r"worker (\d+) of the job", self.output())
+        said = number and re.compile(pattern.replace("%", number[1]))
+        return bool(said) and any(said.match(row["text"])
+                                  for row in runs.records(self.party.run, "notice")[self.before:])
+
+    def trains(self):
+        """Whether it has got the state: from then on the others miss it."""
+        return self.said(r"workers? ([0-9, ]*\b)?%\b[0-9, ]* got the state")
+
+    def is_missed(self):
+        return self.said(r"worker %\b.* left, going on")
+
+    def leave(self):
+        self.told = True
+        if not self.trains():  # then it may die of it
+            self.may_end_with |= {128 + signal.SIGTERM, -signal.SIGTERM}
+        self.process.send_signal(signal.SIGTERM)
+
+    def kill(self, host):
+        """Its worker, or `muster worker` with it; not whom nobody would miss yet."""
+        workers = list(runs.workers_of(self.process).values())
+        if not workers:
+            return
+        self.told = True
+        self.party.may_be_lost += 1
+        self.party.are_lost += self.trains()
+        self.may_end_with = {-signal.SIGKILL if host else 128 + signal.SIGKILL}
+        with contextlib.suppress(ProcessLookupError):
+            runs.kill(self.process.pid if host else workers[0])
+
+    def check_end(self):
+        code = self.wait()
+        full = code == 2 and "(workers.max_workers) are taken" in self.output()
+        missed = self.at_risk and not self.told and self.is_missed()
+        assert full or code in self.may_end_with or self.at_risk and self.is_missed(), \
+            f"a guest ended with {code}:\n{self.output()}"
+        return missed
+
+
+class Party:
+    """The guests of one job, and how many of its workers are lost to what was done."""
+
+    def __init__(self, muster, folder, scenario, process, run):
+        self.muster, self.folder, self.process, self.run = muster, folder, process, run
+        self.draw, self.last = scenario.draw, scenario.steps
+        self.guests = []
+        self.are_lost = self.may_be_lost = 0
+
+    def join(self, place=None):
+        self.guests.append(Guest(self, place))
+        return self.guests[-1]
+
+    def has_room(self):
+        return self.process.poll() is None and runs.rows(self.run)[-1]["step"] < ROOM * self.last
+
+    def wait_for(self, what, name):
+        runs.wait_for(lambda: what() or self.process.poll() is not None, name)
+
+    def pick(self, number):
+        """One that has not been told to leave, by a number drawn from [0, 1)."""
+        here = [guest for guest in self.guests if guest.here() and not guest.told]
+        return here[int(number * len(here))] if here else None
+
+    def kill_own(self, spared, number):
+        """One of the launcher's workers; the launcher starts another one."""
+        workers = runs.workers_of(self.process)
+        others = [rank for rank in sorted(workers) if rank != spared]
+        if others:
+            runs.kill(workers[others[int(number * len(others))]])
+            self.are_lost += 1
+            self.may_be_lost += 1
+        return bool(others)
+
+    def close(self):
+        for guest in self.guests:  # those that a failure has left running
+            guest.process.kill()
+
+    def check_end(self, output):
+        """After the job: all guests have ended as they should, and whoever was lost was told of once."""
+        missed = sum(guest.check_end() for guest in self.guests)
+        least, most, told = self.are_lost + missed, self.may_be_lost + missed, output.count("going on")
+        assert least <= told <= most, f"{least} to {most} lost, but:\n{output}"
+        assert not (self.run / "join.key").exists(), "the key outlived the job"
+
+
+def storm(party):
+    """Guests come, leave and die, several at once, some of them before they have joined; one of the
+    launcher's workers is spared, another one may die, once."""
+    draw = party.draw
+    spared = draw.choice(sorted(runs.workers_of(party.process)))
+    own_died = False
+    acts = ["join"] * draw.randint(1, MOST)
+    acts += draw.choices(("join", "leave", "all leave", "kill", "kill the host", "kill one of the launcher's"),
+                         weights=(6, 2, 1, 3, 2, 1), k=draw.randint(3, 6))
+    for at, act in enumerate(acts):
+        number, pause = draw.random(), draw.random()
+        if not party.has_room():
+            return
+        guest = party.pick(number)
+        match act:
+            case "join":
+                party.join()
+            case "all leave":
+                for one in [one for one in party.guests if one.here() and not one.told]:
+                    one.leave()
+            case "kill one of the launcher's":
+                own_died = own_died or party.kill_own(spared, number)
+            case "leave" if guest:
+                guest.leave()
+            case _ if guest:
+                guest.kill(act == "kill the host")
+        if at >= MOST:
+            time.sleep(pause * 0.5)
+
+
+LAUNCHER = types.SimpleNamespace(address=HUB)
+
+
+class Cut:
+    """A link that is cut, drawn: of a host to everybody, to the launcher's host, or to another host."""
+
+    def __init__(self, party, places):
+        draw = party.draw
+        self.party = party
+        self.kind = draw.choice(("off", "to the launcher", "to another"))
+        self.place, self.other = draw.sample(places, 2)
+        if self.kind == "to the launcher":
+            self.other = LAUNCHER
+        self.until_noticed = draw.random() < (0.3 if self.kind == "to another" else 0.5)
+        self.length = draw.random() * (2 if self.until_noticed else 0.8)
+
+    def begin(self):
+        self.notices = len(runs.records(self.party.run, "notice"))
+        self.fails = self.failures()
+        for guest in self.party.guests:
+            guest.at_risk |= guest.place in (self.place, self.other)
+        if self.kind == "off":
+            self.place.cut_off()
+        else:
+            self.place.cut_to(self.other)
+
+    def failures(self):
+        return sum(guest.output().count("fails: ") for guest in self.party.guests)
+
+    def noticed(self):
+        missed = any("going on" in row["text"]
+                     for row in runs.records(self.party.run, "notice")[self.notices:])
+        return missed or self.failures() > self.fails
+
+    def hold(self):
+        if self.until_noticed:
+            self.party.wait_for(self.noticed, "that the cut is noticed")
+        time.sleep(self.length)
+
+    def heal(self):
+        if self.kind == "off":
+            self.place.bring_back()
+        else:
+            self.place.heal_to(self.other)
+
+
+def fill(party, places):
+    """A guest in each place that has none."""
+    for guest in party.guests:
+        if guest.told or guest.is_missed():
+            party.wait_for(lambda: not guest.here(), "the end of one that is missed")
+    for place in places:
+        if party.has_room() and not any(guest.here() and guest.place is place for guest in party.guests):
+            party.join(place)
+    for guest in party.guests:
+        party.wait_for(lambda: guest.trains() or not guest.here(), "a guest")
+
+
+def cut_links(party, places, kills):
+    """One or two cuts that heal, with a death beside them where `kills`."""
+    draw = party.draw
+    for _ in range(draw.randint(1, 2)):
+        cut, number, own, pause = Cut(party, places), draw.random(), draw.random() < 0.3, draw.random()
+        fill(party, places)
+        if not party.has_room():
+            return
+        cut.begin()
+        if kills:
+            time.sleep(pause * 0.3)
+            guest = party.pick(number)
+            if own or guest is None:
+                party.kill_own(None, number)
+            else:
+                guest.kill(host=False)
+        cut.hold()
+        cut.heal()
+    fill(party, places)

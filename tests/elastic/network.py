@@ -1,0 +1,70 @@
+"""Real network stacks for a test: network namespaces, each with one interface on a bridge that they share.
+The test itself goes into a namespace first, so it needs no rights, and nothing it does is seen outside."""
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import runs
+
+HUB = "10.77.0.1"  # the address of the test's own end of the bridge
+NOBODY = "02:00:00:00:00:99"  # no such interface: what is sent there is lost in silence
+INSIDE = "MUSTER_TEST_INSIDE"
+NEEDS = "ip link add hub type bridge && tc qdisc add dev lo root tbf rate 10mbit burst 16kb latency 2s"
+
+
+def run(*words):
+    subprocess.run([str(word) for word in words], check=True)
+
+
+def enter():
+    """Starts this program again in a namespace of its own, with the bridge; False where the system forbids it."""
+    if INSIDE not in os.environ:
+        if not runs.allowed("unshare", "-Urn", "sh", "-c", NEEDS):
+            return False
+        os.environ[INSIDE] = "yes"
+        os.execvp("unshare", ["unshare", "-Urn", sys.executable, *sys.argv])
+    run("ip", "link", "add", "hub", "type", "bridge")
+    run("ip", "address", "add", f"{HUB}/24", "dev", "hub")
+    for name in ("hub", "lo"):
+        run("ip", "link", "set", name, "up")
+    return True
+
+
+class Place:
+    """A network namespace with one interface, eth0, on the bridge. No two have the same number at a time."""
+
+    def __init__(self, number):
+        self.address = f"10.77.0.{10 + number}"
+        self.port = f"port{number}"
+        self.holder = subprocess.Popen(["unshare", "-n", "sleep", "1000"])
+        runs.wait_for(lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") !=
+                      os.readlink("/proc/self/ns/net"), "the namespace")
+        self.inside = ("nsenter", "-t", str(self.holder.pid), "-n")
+        run("ip", "link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns",
+            self.holder.pid)
+        run("ip", "link", "set", self.port, "master", "hub", "up")
+        run(*self.inside, "ip", "address", "add", f"{self.address}/24", "dev", "eth0")
+        run(*self.inside, "ip", "link", "set", "eth0", "up")
+        run(*self.inside, "ip", "link", "set", "lo", "up")
+
+    def cut_off(self):
+        run("ip", "link", "set", self.port, "down")
+
+    def bring_back(self):
+        run("ip", "link", "set", self.port, "up")
+        run(*self.inside, "ip", "neighbour", "flush", "dev", "eth0")  # those that it looked for in vain
+
+    def cut_to(self, other):
+        """Nothing gets from here to there any more; both still reach everybody else."""
+        run(*self.inside, "ip", "neighbour", "replace", other.address, "lladdr", NOBODY, "dev", "eth0",
+            "nud", "permanent")
+
+    def heal_to(self, other):
+        run(*self.inside, "ip", "neighbour", "delete", other.address, "dev", "eth0")
+
+    def close(self):
+        run("ip", "link", "delete", self.port)
+        self.holder.kill()
+        self.holder.wait()
