@@ -31,7 +31,9 @@ Status DataParallel::enter(std::shared_ptr<comm::Communicator> communicator,
 
 Result<StepReport> DataParallel::step(const StepInput& input) {
   StepReport report;
-  MUSTER_TRY(slices().compute(input, report));
+  StepInput own = input;
+  if (behind_) own.load_slice = nullptr;  // what it computed for others would be of old weights
+  MUSTER_TRY(slices().compute(own, report));
   MUSTER_ASSIGN(const std::vector<double> squares, squared_norms());
   MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
   if (!divisor) return report;

@@ -191,6 +191,50 @@ TEST_P(SameBits, WhoeverComputesTheSlicesOfALateRank) {
   EXPECT_GE(backups[1], 1);
 }
 
+// Rank 1 joins without slices, and would have all the time to compute those of rank 0.
+TEST_P(SameBits, WhileWhoIsBehindComputesForNobody) {
+  const std::string expected =
+      train_together(GetParam(), 1, {.virtual_workers = kSlices}).front().hash;
+  const auto ranks = comm::create_loopback(2, Generation{1});
+  std::vector<std::string> hashes(2);
+  const auto train_rank = [&](std::int32_t rank) {
+    const bool slow = rank == 0;
+    const SliceOptions options{.virtual_workers = kSlices,
+                               .backup = true,
+                               .computing = [&](std::int32_t, std::string_view) {
+                                 if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                               }};
+    const comm::LeafOwners owners(kSlices, Rank{0});
+    auto strategy =
+        make_strategy(GetParam(), ranks[static_cast<std::size_t>(rank)], options, owners);
+    if (rank == 1) strategy->fall_behind();
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      const Batch batch(step == 4 ? 5 : 21, slices_of(owners, Rank{rank}),
+                        static_cast<std::uint64_t>(step), content_of(GetParam()));
+      const auto load = [&](SliceIndex slice) -> Result<data::StepBatch> {
+        ADD_FAILURE() << "rank " << rank << " computes slice " << to_int(slice);
+        return fail(ErrorCode::kInternal, "not wanted");
+      };
+      ASSERT_TRUE(strategy->step({.batch = batch.step,
+                                  .step = Step{step},
+                                  .learning_rate = 0.05,
+                                  .flags = {},
+                                  .before_update = {},
+                                  .patience = {},
+                                  .load_slice = load}));
+    }
+    if (rank == 1) {
+      ASSERT_TRUE(strategy->catch_up());
+    }
+    hashes[static_cast<std::size_t>(rank)] = hash_of(*strategy);
+  };
+  {
+    const std::jthread other([&] { train_rank(1); });
+    train_rank(0);
+  }
+  EXPECT_EQ(hashes, (std::vector{expected, expected}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, SameBits, ::testing::Values(kMlp, kResNet, kMoe),
                          [](const auto& model) {
                            return std::string(models::family_of(model.param));

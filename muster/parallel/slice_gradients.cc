@@ -67,9 +67,13 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
   std::vector<std::int64_t> counts = slot_counts();
   if (options_.shard_gradients) counts.resize(1);
   MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
-  if (options_.backup && options_.ordered && group.size > 1 && communicator != communicator_) {
-    unit_sums_.emplace(counts);
-    backup_ = std::make_unique<SliceBackup>(communicator, unit_sums_->floats().size(), options_.op);
+  if (communicator != communicator_) {
+    backup_.reset();
+    if (options_.backup && options_.ordered && group.size > 1) {
+      unit_sums_.emplace(counts);
+      backup_ =
+          std::make_unique<SliceBackup>(communicator, unit_sums_->floats().size(), options_.op);
+    }
   }
   communicator_ = std::move(communicator);
   exchange_ = std::move(exchange);
