@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "muster/app/join/join.h"
+#include "muster/base/units.h"
 #include "muster/cli/application.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
@@ -16,30 +17,37 @@
 namespace muster::cli {
 namespace {
 
+constexpr Duration kLongestTimeout = std::chrono::hours(24);
+
 struct WorkerArguments {
   std::string join;
   std::string credentials;
   std::int32_t lanes = 0;
+  std::string join_timeout = "1 min";
 };
 
-struct Invitation {
+struct InvitationText {
   std::string address;  // empty: not said
   std::string credentials;
 };
 
 // "host:port credentials", as the launcher writes it, or the credentials alone.
-Invitation read_invitation(const std::string& text) {
+InvitationText read_invitation(const std::string& text) {
   std::istringstream words(text);
-  Invitation invitation;
+  InvitationText invitation;
   words >> invitation.address >> invitation.credentials;
   if (invitation.credentials.empty()) std::swap(invitation.address, invitation.credentials);
   return invitation;
 }
 
-Result<Invitation> invitation(const WorkerArguments& arguments, Context& context) {
+Result<InvitationText> invitation_text(const WorkerArguments& arguments, Context& context) {
   if (!arguments.credentials.empty()) {
-    MUSTER_ASSIGN(const std::string text, context.files.read(arguments.credentials));
-    return read_invitation(text);
+    auto text = context.files.read(arguments.credentials);
+    if (!text)
+      return with_context(text.error(),
+                          "[worker] --credentials: the launcher keeps it as join.key "
+                          "in the run's folder while it runs");
+    return read_invitation(*text);
   }
   const auto variable = context.environment.find(net::kCredentialsVariable);
   if (variable != context.environment.end()) return read_invitation(variable->second);
@@ -47,6 +55,25 @@ Result<Invitation> invitation(const WorkerArguments& arguments, Context& context
               fmt::format("[worker] --credentials FILE is missing: the launcher keeps it as "
                           "join.key in the run's folder; {} may hold its text as well",
                           net::kCredentialsVariable));
+}
+
+Result<app::Invitation> invitation(const WorkerArguments& arguments, Context& context) {
+  MUSTER_ASSIGN(InvitationText text, invitation_text(arguments, context));
+  if (!arguments.join.empty()) text.address = arguments.join;
+  if (text.address.empty())
+    return fail(ErrorCode::kInvalid,
+                "[worker] --join HOST:PORT is missing, and the credentials do not say it either");
+  MUSTER_ASSIGN(auto coordinator, net::parse_address(text.address));
+  return app::Invitation{std::move(coordinator), std::move(text.credentials)};
+}
+
+Result<Duration> join_timeout(const WorkerArguments& arguments) {
+  auto timeout = parse_duration(arguments.join_timeout);
+  if (timeout && *timeout >= Duration{0} && *timeout <= kLongestTimeout) return timeout;
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[worker] --join-timeout: expected a duration such as `30s` or `5 min`, "
+                          "at most 24 h, found `{}`",
+                          arguments.join_timeout));
 }
 
 void tell(std::string_view line, Context& context) {
@@ -57,19 +84,14 @@ void tell(std::string_view line, Context& context) {
 }
 
 Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
-  MUSTER_ASSIGN(Invitation invited, invitation(arguments, context));
-  if (!arguments.join.empty()) invited.address = arguments.join;
-  if (invited.address.empty())
-    return fail(ErrorCode::kInvalid,
-                "[worker] --join HOST:PORT is missing, and the credentials do not say it either");
-  MUSTER_ASSIGN(auto coordinator, net::parse_address(invited.address));
+  MUSTER_ASSIGN(const Duration timeout, join_timeout(arguments));
   MUSTER_ASSIGN(auto program, worker_program(context));
   const app::JoinOptions options{
-      .coordinator = std::move(coordinator),
-      .credentials = std::move(invited.credentials),
+      .invitation = [&] { return invitation(arguments, context); },
       .scratch = context.machine.temporary_folder(),
       .worker_program = std::move(program),
       .lanes = arguments.lanes,
+      .join_timeout = timeout,
       .tell = [&context](std::string_view line) { tell(line, context); }};
   return app::join_job(options, system_processes(), context.files,
                        create_stderr_logger(context.log));
@@ -94,6 +116,11 @@ void add_worker_command(CLI::App& app, Context& context) {
   command.add_option("--lanes", arguments->lanes, "Threads that compute; by default one a core")
       ->check(CLI::Range(1, 65536))
       ->type_name("N");
+  command
+      .add_option("--join-timeout", arguments->join_timeout,
+                  "How long to look for a launcher that is not there yet")
+      ->capture_default_str()
+      ->type_name("DURATION");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
       const auto code = work(*arguments, context);

@@ -46,11 +46,15 @@ struct StopAtEnd {
 struct CredentialsFile {
   Files& files;
   Path path;  // empty: none
+  // Workers may wait for it: they find none, that of a launcher that was killed, or all of it.
   Status write(const std::string& text) const {
-    MUSTER_TRY(files.remove_all(path));  // of a launcher that was killed
-    MUSTER_ASSIGN(const auto file, files.open(path, Files::Open::kSecret));
+    Path fresh = path;
+    fresh += ".new";
+    MUSTER_TRY(files.remove_all(fresh));
+    MUSTER_ASSIGN(const auto file, files.open(fresh, Files::Open::kSecret));
     MUSTER_TRY(file->append(std::as_bytes(std::span(text))));
-    return file->close();
+    MUSTER_TRY(file->close());
+    return files.rename(fresh, path);
   }
   ~CredentialsFile() {
     if (!path.empty()) static_cast<void>(files.remove_all(path));

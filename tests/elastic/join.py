@@ -1,10 +1,13 @@
 """Workers that other hosts start: they join while the job trains, leave, die, and are refused with a
 reason; the weights stay the same."""
+import contextlib
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
@@ -118,15 +121,74 @@ def strangers(muster, folder, expected):
     other, _, other_key = start(muster, folder, "others")
     wrong = Host(muster, folder, other_key, flags=("--join", address))
     assert wrong.wait() != 0, wrong.output()
-    nobody = Host(muster, folder, key, flags=("--join", "127.0.0.1:1"))
-    assert nobody.wait() != 0 and "127.0.0.1:1" in nobody.output(), nobody.output()
+    started = time.monotonic()
+    nobody = Host(muster, folder, key, flags=("--join", "127.0.0.1:1", "--join-timeout", "1s"))
+    assert nobody.wait() == 3 and "no launcher was found within 1.0 s" in nobody.output(), nobody.output()
+    assert nobody.output().count("127.0.0.1:1: Connection refused") == 2, nobody.output()
+    assert time.monotonic() - started < 10
     assert oct(key.stat().st_mode & 0o777) == "0o600"
     check_end(process, run, expected)
     runs.finish(other)
-    late = Host(muster, folder, folder / "nowhere.key")
-    assert late.wait() != 0 and "nowhere.key" in late.output(), late.output()
+    late = Host(muster, folder, folder / "nowhere.key", flags=("--join-timeout", "0s"))
+    assert late.wait() == 3 and "nowhere.key" in late.output(), late.output()
+
+
+def relay(listener, port):
+    """What arrives at `listener` goes on to the port, and back, until the listener is closed."""
+    def copy(source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def serve():
+        while True:
+            try:
+                here, _ = listener.accept()
+            except OSError:
+                return
+            there = socket.create_connection(("127.0.0.1", port))
+            for ends in ((here, there), (there, here)):
+                threading.Thread(target=copy, args=ends, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def before_the_launcher(muster, folder, expected):
+    """A worker finds a launcher that comes up after it, be it that its key is not there yet or that nobody
+    answers; one that does not let it in is not asked twice."""
+    early = Host(muster, folder, folder / "early/tiny/latest/join.key")
+    runs.wait_for(lambda: "join.key: No such file" in early.output() and "trying again" in early.output(),
+                  "that it waits for the key")
+    process, run, key = start(muster, folder, "early", "workers.max_workers=4")
+    wait_for_members(run, 2)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        before_it = Host(muster, folder, key, flags=("--join", address))
+        runs.wait_for(lambda: "Connection refused" in before_it.output(), "that it waits for the launcher")
+        listener.listen()
+        relay(listener, int(key.read_text().split()[0].rsplit(":", 1)[1]))
+        wait_for_members(run, 3)
+        old = folder / "old.key"
+        old.write_text(f"127.0.0.1:{free_port()} {key.read_text().split()[1]}\n")
+        waits = Host(muster, folder, old, flags=("--join-timeout", "5 min"))
+        runs.wait_for(lambda: "Connection refused" in waits.output(), "that it waits for another launcher")
+        check_end(process, run, expected)
+    assert early.wait() == 0 and before_it.wait() == 0, early.output() + before_it.output()
+    other, _, other_key = start(muster, folder, "another", f"workers.listen={old.read_text().split()[0]}")
+    assert waits.wait() == 2 and "not let in" in waits.output(), waits.output()
+    runs.finish(other)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":
-    runs.play((join_and_leave, die_and_come_again, without_the_folder, strangers),
+    runs.play((join_and_leave, die_and_come_again, without_the_folder, strangers, before_the_launcher),
               runs.arguments().muster, "mlp", STEPS)

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <csignal>
-#include <mutex>
 
+#include "muster/base/pause.h"
 #include "muster/base/process.h"
 
 namespace muster::app {
@@ -14,15 +13,6 @@ namespace {
 // The launcher waits 3 s for its workers.
 constexpr Duration kPatience = std::chrono::seconds(6);
 constexpr Duration kLookEvery = std::chrono::milliseconds(20);
-
-void pause(Clock& clock) {
-  std::mutex mutex;
-  std::condition_variable never;
-  std::unique_lock lock(mutex);
-  const TimePoint until = clock.now() + kLookEvery;
-  while (clock.wait_until(lock, never, until)) {
-  }
-}
 
 std::string text_of(Files& files, const Path& path) { return files.read(path).value_or(""); }
 
@@ -40,7 +30,7 @@ Result<DebugReport> ask_where(const observe::RunFolder& folder, Files& files, Cl
   MUSTER_TRY(send_signal(*launcher, SIGUSR2));
   const Deadline deadline = Deadline::after(clock, kPatience);
   while (!deadline.passed(clock)) {
-    pause(clock);
+    pause(clock, kLookEvery);
     const std::string now = text_of(files, folder.debug());
     if (!now.empty() && now != before) return debug_report_from_json(now);
   }

@@ -5,7 +5,9 @@
 #include <csignal>
 #include <future>
 
+#include "muster/base/pause.h"
 #include "muster/base/random.h"
+#include "muster/base/units.h"
 #include "muster/cluster/enlist.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
@@ -14,6 +16,58 @@
 
 namespace muster::app {
 namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(100);
+constexpr Duration kLongestPause = std::chrono::seconds(2);
+// What one try may take: a connection whose first packets are lost is better begun anew.
+constexpr Duration kTry = std::chrono::seconds(5);
+
+struct Found {
+  Invitation invitation;
+  std::unique_ptr<net::Network> network;
+  std::unique_ptr<cluster::Place> place;  // in the network
+};
+
+Result<Found> knock(Invitation invitation, net::SystemLoop& loop, Deadline deadline,
+                    const Logger& log) {
+  Found found{.invitation = std::move(invitation), .network = nullptr, .place = nullptr};
+  MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(found.invitation.credentials));
+  MUSTER_ASSIGN(found.network, net::create_network(loop, credentials, {}, log));
+  const cluster::WorkerInfo here = cluster::describe_this_process(-1);
+  MUSTER_ASSIGN(found.place, cluster::enlist(*found.network, found.invitation.coordinator,
+                                             {here.host, here.pid}, deadline));
+  return found;
+}
+
+// A launcher that is there and refuses does so again.
+bool may_come(const Error& why) {
+  return why.code == ErrorCode::kUnavailable || why.code == ErrorCode::kTimeout ||
+         why.code == ErrorCode::kPeerLost;
+}
+
+// A launcher may come up later than its workers, and so may the file that tells of it.
+Result<Found> find_launcher(const JoinOptions& options, net::SystemLoop& loop, const Logger& log) {
+  Clock& clock = system_clock();
+  const Deadline deadline = Deadline::after(clock, options.join_timeout);
+  std::string told;
+  for (Duration wait = kFirstPause;; wait = std::min(2 * wait, kLongestPause)) {
+    const Deadline soon(std::min(deadline.at(), Deadline::after(clock, kTry).at()));
+    auto invited = options.invitation();
+    if (!invited && invited.error().code != ErrorCode::kNotFound) return invited.error();
+    auto found = invited ? knock(std::move(*invited), loop, soon, log)
+                         : Result<Found>(fail(ErrorCode::kUnavailable, invited.error().message));
+    if (found || !may_come(found.error())) return found;
+    const std::string& why = found.error().message;
+    if (deadline.left(clock) <= wait)
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("{}; no launcher was found within {} (--join-timeout)", why,
+                              format_duration(options.join_timeout)));
+    if (std::exchange(told, why) != why)
+      options.tell(
+          fmt::format("{}; trying again for {}", why, format_duration(deadline.left(clock))));
+    pause(clock, wait);
+  }
+}
 
 // The run's own folder where this host sees it, else one that stands in for it and goes at the end.
 class WorkFolder {
@@ -47,14 +101,14 @@ class WorkFolder {
   bool stands_in_;
 };
 
-ProcessSpec process_of(const JoinOptions& options, const cluster::Enlisted& enlisted,
-                       const WorkFolder& folder) {
+ProcessSpec process_of(const JoinOptions& options, const Found& found, const WorkFolder& folder) {
+  const cluster::Enlisted& enlisted = found.place->enlisted();
   const auto cores = static_cast<std::int32_t>(cluster::available_cores().size());
-  const cluster::WorkerEnvironment environment{.coordinator = options.coordinator,
+  const cluster::WorkerEnvironment environment{.coordinator = found.invitation.coordinator,
                                                .worker = enlisted.worker,
                                                .workers = enlisted.workers,
                                                .lanes = options.lanes > 0 ? options.lanes : cores,
-                                               .credentials = options.credentials};
+                                               .credentials = found.invitation.credentials};
   ProcessSpec spec{
       .command = {options.worker_program.string(), "--run", folder.root().string(), "--join"},
       .environment = to_variables(environment),
@@ -108,20 +162,15 @@ Result<ProcessEnd> run_worker(const JoinOptions& options, const ProcessSpec& spe
 
 Result<ExitCode> join_job(const JoinOptions& options, Processes& processes, Files& files,
                           const Logger& log) {
-  MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(options.credentials));
   const auto loop = net::create_loop("join", log);
-  MUSTER_ASSIGN(const auto network, net::create_network(*loop, credentials, {}, log));
-  const cluster::WorkerInfo here = cluster::describe_this_process(-1);
-  const Deadline deadline = Deadline::after(system_clock(), options.join_timeout);
-  MUSTER_ASSIGN(const auto place,
-                cluster::enlist(*network, options.coordinator, {here.host, here.pid}, deadline));
-  const cluster::Enlisted& enlisted = place->enlisted();
+  MUSTER_ASSIGN(const Found found, find_launcher(options, *loop, log));
+  const cluster::Enlisted& enlisted = found.place->enlisted();
   MUSTER_ASSIGN(const WorkFolder folder, WorkFolder::find(files, enlisted, options.scratch));
   options.tell(fmt::format(
-      "worker {} of the job at {}{}", enlisted.worker, to_string(options.coordinator),
+      "worker {} of the job at {}{}", enlisted.worker, to_string(found.invitation.coordinator),
       folder.stands_in() ? "; its run folder is out of sight here, so this worker never saves"
                          : ""));
-  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, process_of(options, enlisted, folder),
+  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, process_of(options, found, folder),
                                                  Rank{enlisted.worker}, processes, *loop, log));
   options.tell(end.exit_status == 0 ? "done" : describe(end));
   return code_of(end);

@@ -13,18 +13,27 @@
 
 namespace muster::app {
 
+// What the launcher of a job gives to those who may join it.
+struct Invitation {
+  net::Address coordinator;
+  std::string credentials;  // as its launcher wrote them
+};
+
 struct JoinOptions {
-  net::Address coordinator;  // of the job's launcher
-  std::string credentials;   // as its launcher wrote them
-  Path scratch;              // where a folder may be made that goes with the worker
-  Path worker_program;       // muster-worker
-  std::int32_t lanes = 0;    // threads that compute; 0: one for each core
-  Duration join_timeout = std::chrono::seconds(60);
-  std::function<void(std::string_view line)> tell;  // a person, on the loop's thread
+  // Asked before every try, for a launcher may come up, or be started again, later than its
+  // workers. kNotFound: there is none yet.
+  std::function<Result<Invitation>()> invitation;
+  Path scratch;            // where a folder may be made that goes with the worker
+  Path worker_program;     // muster-worker
+  std::int32_t lanes = 0;  // threads that compute; 0: one for each core
+  Duration join_timeout = std::chrono::seconds(60);  // how long a launcher is looked for
+  std::function<void(std::string_view line)> tell;   // a person, on the loop's thread
 };
 
 // Blocks until the worker has ended: the training is over, or does without it. SIGINT and SIGTERM
-// let it leave with the step; a second one kills it. An Error: it never came to be a worker.
+// let it leave with the step; a second one kills it. An Error: it never came to be a worker:
+// kUnavailable where no launcher was found in time; at once kInvalid where there is one that does
+// not let it in.
 Result<ExitCode> join_job(const JoinOptions& options, Processes& processes, Files& files,
                           const Logger& log);
 
