@@ -193,6 +193,13 @@ std::string describe_process(int pid, Files& files) {
   }
 }
 
+void release_signals(const std::vector<int>& numbers) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : numbers) ::sigaddset(&set, number);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
 Status send_signal(int pid, int number) {
   if (pid > 0 && ::kill(pid, number) == 0) return ok();
   return system_error("process/kill", fmt::format("pid {}", pid), pid > 0 ? errno : ESRCH);

@@ -19,7 +19,13 @@ struct ProcessSpec {
   std::map<std::string, std::string> environment;  // added to the parent's
   Path folder;                                     // empty: the parent's
   std::vector<int> cores;                          // pinned to these; empty: free
+  // Signals that wait until the program releases them, so that none comes before it listens.
+  std::vector<int> held_signals = {};
 };
+
+// What this process was started with as held arrives from now on, what has waited at once. In the
+// calling thread.
+void release_signals(const std::vector<int>& numbers);
 
 struct ProcessEnd {
   std::optional<int> exit_status;  // of exit()

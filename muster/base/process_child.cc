@@ -45,6 +45,7 @@ ChildPlan::ChildPlan(const ProcessSpec& spec, std::vector<std::string> environme
       folder_(spec.folder.native()),
       cores_{},
       pinned_(!spec.cores.empty()),
+      held_{},
       output_(output),
       error_(error),
       report_(report),
@@ -53,6 +54,8 @@ ChildPlan::ChildPlan(const ProcessSpec& spec, std::vector<std::string> environme
   for (const int core : spec.cores) {
     if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &cores_);
   }
+  ::sigemptyset(&held_);
+  for (const int number : spec.held_signals) ::sigaddset(&held_, number);
 }
 
 void ChildPlan::become() const noexcept {
@@ -78,14 +81,12 @@ void ChildPlan::die_with_parent() const noexcept {
   if (::getppid() != parent_) ::_exit(127);  // it died before the call above
 }
 
-// Ignored and blocked signals survive exec: the program starts with neither.
+// Ignored and blocked signals survive exec: the program starts with those blocked that it releases.
 void ChildPlan::take_signals() const noexcept {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGCHLD}) {
     ::signal(number, SIG_DFL);
   }
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::sigprocmask(SIG_SETMASK, &held_, nullptr);
 }
 
 void ChildPlan::take_cores() const noexcept {

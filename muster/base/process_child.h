@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,6 +45,7 @@ class ChildPlan {
   std::string folder_;
   cpu_set_t cores_;
   bool pinned_;
+  sigset_t held_;
   int output_, error_, report_;
   int parent_;
 };

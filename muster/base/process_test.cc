@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <thread>
 
@@ -97,6 +98,27 @@ TEST(Process, SignalsTheWholeGroup) {
   EXPECT_EQ(describe(wait_for(*process)), "killed by SIGTERM");
   EXPECT_TRUE(vanishes(std::stoi(line)));
   EXPECT_TRUE(process->signal(SIGTERM)) << "nobody is left, which is fine";
+}
+
+TEST(Process, HoldsSignalsUntilTheProgramReleasesThem) {
+  ProcessSpec spec;
+  spec.held_signals = {SIGTERM};
+  const auto held = shell("kill -TERM $$; echo alive; read -r line; kill -HUP $$", spec);
+  EXPECT_EQ(read_all(held->output_fd()), "alive\n");
+  EXPECT_EQ(describe(wait_for(*held)), "killed by SIGHUP");
+  // As the program sees it: what has waited arrives.
+  sigset_t term, before;
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGUSR1);
+  static std::atomic<int> arrived = 0;
+  const auto old = std::signal(SIGUSR1, [](int) { ++arrived; });
+  ::pthread_sigmask(SIG_BLOCK, &term, &before);
+  ASSERT_EQ(::pthread_kill(::pthread_self(), SIGUSR1), 0);
+  EXPECT_EQ(arrived, 0);
+  release_signals({SIGUSR1});
+  EXPECT_EQ(arrived, 1);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::signal(SIGUSR1, old);
 }
 
 TEST(Process, LeavesNothingOfItsGroupBehind) {

@@ -1,17 +1,23 @@
 #pragma once
 // What a launcher tells its workers through their environment, and how they read it.
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/files.h"
 #include "muster/cluster/member.h"
 #include "muster/net/credentials.h"
 
 namespace muster::cluster {
+
+// What a worker is told by signals. Whoever starts one holds them until it listens: its libraries
+// alone take a while to load.
+inline std::vector<int> worker_signals() { return {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}; }
 
 struct WorkerEnvironment {
   net::Address coordinator;        // MUSTER_COORDINATOR, and MASTER_ADDR, MASTER_PORT

@@ -30,6 +30,7 @@ struct LaunchSpec {
   std::int32_t min_workers = 1;   // with so many the job goes on; with fewer it waits for new ones
   std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died
   std::string join_flag;          // what the command of a new one has besides
+  std::vector<int> held_signals;  // that a worker releases once it listens (base/process.h)
   std::vector<int> cores;         // shared out among the workers; empty: all this process may use
   bool pin = true;                // each worker to its share, where there is a core for each
   Path log_folder;                // rank-N.log are written here; empty: nowhere

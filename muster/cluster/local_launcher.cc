@@ -145,7 +145,11 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
                                       .lanes = static_cast<std::int32_t>(share.size()),
                                       .credentials = credentials,
                                       .whereabouts = whereabouts->address()};
-  ProcessSpec process{spec.command, to_variables(environment), {}, {}};
+  ProcessSpec process{.command = spec.command,
+                      .environment = to_variables(environment),
+                      .folder = {},
+                      .cores = {},
+                      .held_signals = spec.held_signals};
   process.environment.insert(spec.environment.begin(), spec.environment.end());
   if (joins && !spec.join_flag.empty()) process.command.push_back(spec.join_flag);
   if (spec.pin && cores.size() >= static_cast<std::size_t>(own)) process.cores = share;

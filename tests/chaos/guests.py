@@ -48,8 +48,8 @@ class Guest(Host):
 
     def leave(self):
         self.told = True
-        if not self.trains():  # then it may die of it
-            self.may_end_with |= {128 + signal.SIGTERM, -signal.SIGTERM}
+        if not self.trains():  # `muster worker` itself may die of it
+            self.may_end_with.add(-signal.SIGTERM)
         self.process.send_signal(signal.SIGTERM)
 
     def kill(self, host):

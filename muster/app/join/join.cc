@@ -113,7 +113,8 @@ ProcessSpec process_of(const JoinOptions& options, const Found& found, const Wor
       .command = {options.worker_program.string(), "--run", folder.root().string(), "--join"},
       .environment = to_variables(environment),
       .folder = {},
-      .cores = {}};
+      .cores = {},
+      .held_signals = cluster::worker_signals()};
   if (folder.stands_in()) spec.command.emplace_back("--apart");
   return spec;
 }

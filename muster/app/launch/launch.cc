@@ -10,6 +10,7 @@
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
 #include "muster/app/launch/scale_rule.h"
+#include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
 #include "muster/observe/environment.h"
 #include "muster/observe/report.h"
@@ -69,6 +70,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.max_workers = static_cast<std::int32_t>(job.workers.max_workers);
   spec.max_restarts = static_cast<std::int32_t>(job.workers.max_restarts);
   spec.join_flag = "--join";
+  spec.held_signals = cluster::worker_signals();
   spec.scale = create_scale_rule(job.autoscaling, system_clock(), system_processes(), files, log);
   spec.scale_every = job.autoscaling.every;
   spec.min_workers = static_cast<std::int32_t>(job.workers.min_workers);

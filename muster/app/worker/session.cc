@@ -8,6 +8,7 @@
 
 #include "muster/app/debug/worker_dump.h"
 #include "muster/app/worker/control_sink.h"
+#include "muster/base/process.h"
 #include "muster/base/stacks.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/native/native.h"
@@ -71,13 +72,20 @@ Session::~Session() {
   recorder_->on_change({});
 }
 
-Result<bool> Session::join(const job::JobSpec& job, bool to_others) {
+void Session::listen(const job::JobSpec& job, bool to_others) {
   job_ = &job;
   alone_ = to_others;
+  loop_ = net::create_loop("muster-io", log_);
+  signals_ =
+      loop_->on_signals(cluster::worker_signals(), [this](int number) { on_signal(number); });
+  release_signals(cluster::worker_signals());
+}
+
+Result<bool> Session::join() {
+  if (leaving_ && alone_) return false;
+  const job::JobSpec& job = *job_;
   MUSTER_ASSIGN(const net::Credentials credentials,
                 net::credentials_from_text(environment_.credentials));
-  loop_ = net::create_loop("muster-io", log_);
-  watch_signals();
   MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, {}, log_));
   const net::NetworkOptions options{.insecure_plaintext = !job.communication.encrypt};
   MUSTER_ASSIGN(data_network_, net::create_network(*loop_, credentials, options, log_));
@@ -90,9 +98,10 @@ Result<bool> Session::join(const job::JobSpec& job, bool to_others) {
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::ask_to_join(*network_, member, deadline, log_));
   asked_ = member_.get();
-  if (leaving_) member_->drain();  // it was told to before it could ask
+  if (leaving_ && alone_) member_->drain();  // it was told to while it asked
   MUSTER_TRY(member_->wait_newer(Generation{0}, deadline));
   joined_ = alone_ = true;
+  if (leaving_ && is_elastic()) member_->drain();  // likewise, while the others waited for it
   watch_membership();
   watch_for_preemption();
   const cluster::Membership membership = member_->membership();
@@ -123,23 +132,22 @@ void Session::quarantine(const Error& why) {
   member_->quarantine(why, Deadline::after(system_clock(), kGoodbye));
 }
 
-void Session::watch_signals() {
-  signals_ = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, [this](int number) {
-    if (number == SIGUSR2) return dump(true);
-    // SIGTERM means this worker, and the others can go on; the rest means the job.
-    if (number == SIGTERM && alone_) return leave_early("SIGTERM");
-    log_->info("signal {}: stopping with the step", number);
-    signalled_ = true;
-  });
+void Session::on_signal(int number) {
+  if (number == SIGUSR2) return dump(true);
+  // SIGTERM means this worker, and the others can go on; the rest means the job.
+  if (number == SIGTERM) return leave_early("SIGTERM");
+  log_->info("signal {}: stopping with the step", number);
+  signalled_ = true;
 }
 
-// Where the others cannot go on without this worker all stop with the step.
+// Where the others cannot go on without this worker all stop with the step. Those who wait for it
+// to begin go on without it once they have begun.
 void Session::leave_early(const std::string& why) {
   if (leaving_.exchange(true)) return;
   log_->info("{}: leaving with the step", why);
   if (!is_elastic())
     signalled_ = true;
-  else if (cluster::Member* member = asked_)
+  else if (cluster::Member* member = alone_ ? asked_.load() : nullptr)
     member->drain();
 }
 

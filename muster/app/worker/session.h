@@ -31,9 +31,12 @@ class Session final : public train::Generations {
                                                  Logger log);
   ~Session() override;
 
+  // From here on signals are heard. `to_others`: it will join those that train already. Call it
+  // first; `job` outlives the session.
+  void listen(const job::JobSpec& job, bool to_others);
+
   // Joins and connects to the other workers; false: the training is over, or does without this one.
-  // `to_others`: to those that train already. `job` outlives the session.
-  Result<bool> join(const job::JobSpec& job, bool to_others);
+  Result<bool> join();
 
   // Tells the coordinator how this worker ended; nothing where it never joined.
   void end(const Status& outcome);
@@ -43,6 +46,7 @@ class Session final : public train::Generations {
   // By the launcher, or by a signal to this process: whoever signals a whole group of processes
   // means the job.
   bool stop_requested() const noexcept { return signalled_ || member_->stop_requested(); }
+  bool leaving() const noexcept { return leaving_; }  // this worker alone was told to go
   const std::shared_ptr<comm::Communicator>& communicator() const noexcept {
     return current_.communicator;
   }
@@ -65,7 +69,7 @@ class Session final : public train::Generations {
   Session(cluster::WorkerEnvironment environment, std::unique_ptr<cluster::Whereabouts> whereabouts,
           observe::RunFolder folder, bool sees_run, Logger log);
   bool is_elastic() const noexcept;
-  void watch_signals();
+  void on_signal(int number);
   void watch_for_preemption();
   void leave_early(const std::string& why);
   void dump(bool stacks) const;
@@ -94,7 +98,7 @@ class Session final : public train::Generations {
   std::unique_ptr<cluster::Member> member_;
   std::atomic<cluster::Member*> asked_{nullptr};  // member_, once it has asked to be let in
   bool joined_ = false;                           // it was let in
-  std::atomic<bool> alone_{false};                // SIGTERM means this worker and not the job
+  std::atomic<bool> alone_{false};                // the others do not wait for it to begin
   std::shared_ptr<comm::FlightRecorder> recorder_;
   std::atomic<bool> leaving_{false};
   std::unique_ptr<Probe> preemption_;  // calls the member

@@ -289,7 +289,7 @@ Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
   MUSTER_TRY(training.prepare(options.resume, options.join));
   if (options.join) {
     MUSTER_TRY(training.warm_up());
-    MUSTER_ASSIGN(const bool needed, session.join(job, true));
+    MUSTER_ASSIGN(const bool needed, session.join());
     if (!needed)
       return train::Outcome{.ending = train::Ending::kDismissed, .progress = {}, .results = {}};
   }

@@ -33,20 +33,28 @@ Result<train::Outcome> prepare_and_train(Session& session, const job::JobSpec& j
   return outcome;
 }
 
+train::Outcome not_needed() {
+  return {.ending = train::Ending::kDismissed, .progress = {}, .results = {}};
+}
+
 // Everything that takes time at the start happens side by side: joining, opening the data, and
 // (in the calling thread) libtorch's first steps. Who joins others that train is ready first, so
 // that they need not wait.
 Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options, Session& session,
                                       const job::JobSpec& job) {
+  session.listen(job, options.join);
   auto data = std::async(std::launch::async, [&] { return build_data(files, job); });
   if (!options.join) {
-    if (auto joined = session.join(job, false); !joined) {
+    const auto joined = session.join();
+    if (!joined || !*joined) {
       data.wait();
-      session.end(joined.error());
-      return std::move(joined).error();
+      session.end(joined ? ok() : Status(joined.error()));
+      if (!joined) return joined.error();
+      return not_needed();
     }
   }
   Result<DataPipelines> pipelines = data.get();
+  if (options.join && session.leaving()) return not_needed();
   Result<train::Outcome> outcome =
       pipelines ? prepare_and_train(session, job, options, std::move(*pipelines))
                 : std::move(pipelines).error();
