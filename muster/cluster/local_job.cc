@@ -16,8 +16,6 @@ namespace {
 constexpr Duration kSettle = std::chrono::milliseconds(150);
 // How long output is read after the last process has ended: only a stray grandchild needs it.
 constexpr Duration kDrain = std::chrono::milliseconds(500);
-// How long an answer to "where are you" may take; the stacks of many threads need a while.
-constexpr Duration kDumps = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -286,56 +284,6 @@ bool LocalJob::start(std::int32_t worker) {
   return true;
 }
 
-// ---- as many as are wanted
-
-void LocalJob::scale_later() {
-  scale_timer_ = loop_.call_at(loop_.clock().now() + spec_.scale_every, [this] { scale(); });
-}
-
-Step LocalJob::newest_step() const {
-  Step newest{0};
-  for (const auto& [number, worker] : workers_) newest = std::max(newest, worker->progress.step);
-  return newest;
-}
-
-// Nobody is sent away, or started, before those who are on the way have come, or gone.
-void LocalJob::scale() {
-  scale_later();
-  if (state_ != State::kRunning || signal_ || !published_ || is_done()) return;
-  const Step step = newest_step();
-  const double seconds = std::chrono::duration<double>(spec_.scale_every).count();
-  const auto now = static_cast<std::int32_t>(members_.size());
-  const ScaleView view{.workers = now,
-                       .rate = static_cast<double>(to_int(step) - to_int(scaled_step_)) / seconds,
-                       .steady = scaled_generation_ == generation_,
-                       .least = spec_.min_workers,
-                       .most = spec_.max_workers};
-  scaled_step_ = step;
-  scaled_generation_ = generation_;
-  const bool changing = std::ranges::any_of(workers_, [](const auto& entry) {
-    const WorkerProcess& worker = *entry.second;
-    return !worker.ended() && (!worker.evidence.joined || worker.drained);
-  });
-  ScaleWish wish = spec_.scale(view);
-  wish.workers = std::clamp(wish.workers, view.least, view.most);
-  if (changing || wish.workers == now) return;
-  observer_.on_scale(now, wish);
-  wish.workers > now ? grow_to(wish.workers) : shrink_to(wish.workers);
-}
-
-void LocalJob::grow_to(std::int32_t wanted) {
-  auto missing = wanted - static_cast<std::int32_t>(members_.size());
-  for (std::int32_t number = 0; number < spec_.max_workers && missing > 0; ++number) {
-    const WorkerProcess* there = find(number);
-    if ((there == nullptr || there->ended()) && start(number)) --missing;
-  }
-}
-
-void LocalJob::shrink_to(std::int32_t wanted) {
-  for (auto i = static_cast<std::size_t>(wanted); i < members_.size(); ++i)
-    if (auto* worker = find(members_[i])) worker->ask_to_leave();
-}
-
 // What the culprit said, what others saw of it, or how it ended.
 Error LocalJob::error_of(const WorkerProcess& culprit) const {
   const Rank rank = culprit.evidence.rank;
@@ -441,53 +389,14 @@ JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
           .action = verdict_action_};
 }
 
-// ---- where everybody is
-
-// With a failure there is no time for stacks, and who failed has told already: what is told is what
-// has come until the end.
-void LocalJob::ask_for_dumps(bool failure) {
-  if (!failure) dumps_.clear();
-  for (const auto& [number, worker] : workers_)
-    processes_[number] = worker->is_elsewhere() ? "" : describe_process(worker->pid());
-  asked_ = failure ? Asked::kByFailure : Asked::kByUser;
-  coordinator_->broadcast(Dump{.stacks = !failure});
-  if (!failure) dump_timer_ = loop_.call_at(loop_.clock().now() + kDumps, [this] { tell_dumps(); });
-}
-
-void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
-  dumps_[worker] = content;
-  if (asked_ != Asked::kByUser) return;
-  const bool complete = std::ranges::all_of(workers_, [&](const auto& entry) {
-    const auto& [number, each] = entry;
-    return each->ended() || each->written_off || dumps_.contains(number);
-  });
-  if (complete) tell_dumps();
-}
-
-void LocalJob::tell_dumps() {
-  const Asked asked = std::exchange(asked_, Asked::kNo);
-  dump_timer_ = nullptr;
-  if (asked == Asked::kNo) return;
-  std::vector<WorkerState> states;
-  for (const auto& [number, worker] : workers_) {
-    if (asked == Asked::kByUser && (worker->ended() || worker->written_off)) continue;
-    const auto dump = dumps_.find(number);
-    states.push_back({.worker = worker->evidence.rank,
-                      .host = worker->host,
-                      .pid = worker->pid(),
-                      .progress = worker->where(),
-                      .process = processes_[number],
-                      .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second)});
-  }
-  observer_.on_dumps(states, asked == Asked::kByFailure);
-}
-
 // ---- signals
 
 void LocalJob::on_signal(int number) {
   if (state_ == State::kOver) return;
   if (number == SIGUSR2) return ask_for_dumps(false);
-  const bool at_once = signal_.has_value() || !published_;
+  const StopWishes::Wish wish = wishes_.hear(number, loop_.clock().now());
+  if (wish == StopWishes::Wish::kEcho) return;
+  const bool at_once = wish == StopWishes::Wish::kAtOnce || !published_;
   signal_ = signal_.value_or(number);
   observer_.on_stop(number, at_once ? StopReason::kAtOnce : StopReason::kCheckpointAndExit);
   if (!at_once) return coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});

@@ -11,6 +11,7 @@
 #include "muster/base/files.h"
 #include "muster/cluster/coordinator.h"
 #include "muster/cluster/launcher.h"
+#include "muster/cluster/stop_wishes.h"
 #include "muster/cluster/worker_process.h"
 
 namespace muster::cluster {
@@ -78,6 +79,7 @@ class LocalJob {
   const std::uint64_t memory_kills_;  // before the job
   State state_ = State::kRunning;
   bool published_ = false;
+  StopWishes wishes_;
   std::optional<int> signal_;
   std::optional<Rank> last_loss_;
   std::optional<Verdict> verdict_;

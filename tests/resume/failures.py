@@ -102,6 +102,16 @@ def interrupted_twice(muster, folder):
     gone(workers)
 
 
+def timed_out(muster, folder):
+    """timeout(1) signals the process and then its group, so a signal comes twice; that is one wish."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    for _ in range(3):
+        process = subprocess.run(["timeout", "5", muster, "train", str(job), "--workers", "2"], capture_output=True,
+                                 text=True)
+        expect(process.returncode, 124, process.stdout + process.stderr, "checkpoint written", "--resume")
+        assert "again" not in process.stdout, process.stdout
+
+
 def numbers_run_away(muster, folder):
     job = runs.write_job(folder, "mlp", steps=400)
     code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set",
@@ -313,7 +323,7 @@ def left_in_shared_memory():
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          loss_runs_away, full_disk, another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed,
-         interrupted, all_signalled, nobody_reads_along, interrupted_twice]
+         interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out]
 
 parser = runs.arguments("--only")
 for case in CASES:

@@ -11,6 +11,7 @@
 #include "muster/cluster/enlist.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
+#include "muster/cluster/stop_wishes.h"
 #include "muster/cluster/worker_process.h"
 #include "muster/observe/run_folder.h"
 
@@ -137,15 +138,17 @@ Result<ProcessEnd> run_worker(const JoinOptions& options, const ProcessSpec& spe
   Process& child = *process;
   cluster::WorkerProcess worker(rank, std::move(process), nullptr, {}, log);
   std::promise<void> over;
-  bool is_over = false;  // the loop's thread
-  bool told = false;
+  bool is_over = false;        // the loop's thread
+  cluster::StopWishes wishes;  // likewise
   const auto consider = [&] {
     const bool ends = worker.ended() && worker.output_ended();
     if (ends && !std::exchange(is_over, true)) over.set_value();
   };
   const StopAtEnd stop_first{loop};
-  const auto signals = loop.on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
-    const bool again = std::exchange(told, true);
+  const auto signals = loop.on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int number) {
+    const auto wish = wishes.hear(number, loop.clock().now());
+    if (wish == cluster::StopWishes::Wish::kEcho) return;
+    const bool again = wish == cluster::StopWishes::Wish::kAtOnce;
     options.tell(again ? "again: leaving at once"
                        : "leaving with the step; once more to leave at once");
     if (const auto sent = child.signal(again ? SIGKILL : SIGTERM); !sent)
