@@ -279,6 +279,13 @@ class SystemFiles final : public Files {
   static constexpr std::size_t kBlock = 4096;
 };
 
+Status write_whole(Files& files, const Path& path, std::string_view text) {
+  MUSTER_ASSIGN(const auto file, files.open(path, Files::Open::kTruncate));
+  MUSTER_TRY(file->append(std::as_bytes(std::span(text))));
+  MUSTER_TRY(file->sync());
+  return file->close();
+}
+
 }  // namespace
 
 Files& system_files() noexcept {
@@ -289,13 +296,12 @@ Files& system_files() noexcept {
 Status write_atomically(Files& files, const Path& path, std::string_view text) {
   Path fresh = path;
   fresh += ".new";
-  {
-    MUSTER_ASSIGN(const auto file, files.open(fresh, Files::Open::kTruncate));
-    MUSTER_TRY(file->append(std::as_bytes(std::span(text))));
-    MUSTER_TRY(file->sync());
-    MUSTER_TRY(file->close());
+  Status written = write_whole(files, fresh, text);
+  if (written) written = files.rename(fresh, path);
+  if (!written) {
+    static_cast<void>(files.remove_all(fresh));  // a full disk wants its room back
+    return written;
   }
-  MUSTER_TRY(files.rename(fresh, path));
   const Path folder = path.parent_path();
   return files.sync_folder(folder.empty() ? Path(".") : folder);
 }

@@ -8,6 +8,7 @@
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
 #include "muster/cli/plan_command.h"
+#include "muster/cli/report_command.h"
 #include "muster/cli/train_command.h"
 #include "muster/cli/validate_command.h"
 #include "muster/cli/worker_command.h"
@@ -23,6 +24,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_checkpoint_command(app, context);
   add_data_command(app, context);
   add_debug_command(app, context);
+  add_report_command(app, context);
   add_doctor_command(app, context);
   add_help_command(app, context);
   add_completion_command(app, context);

@@ -15,6 +15,13 @@ Result<Record> from_json_line(std::string_view line);
 
 // All records of a metrics.jsonl in order. A last line without an end is left out. Where a run was
 // resumed, rows of steps that were taken again are replaced by the later ones.
+struct ReadLines {
+  std::vector<Record> records;
+  std::vector<Error> damaged;  // lines that are none, in order: left out
+};
+ReadLines read_whole_json_lines(std::string_view text);
+
+// The same where no line may be damaged: the first that is.
 Result<std::vector<Record>> read_json_lines(std::string_view text);
 
 }  // namespace muster::observe

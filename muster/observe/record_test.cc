@@ -176,5 +176,18 @@ TEST(RecordJson, NamesTheBrokenLine) {
   EXPECT_THAT(records.error().message, HasSubstr("line 2"));
 }
 
+TEST(RecordJson, GoesOnAfterABrokenLine) {
+  const ReadLines read = read_whole_json_lines(
+      file_of({row(1, "train/loss", 1)}) + std::string("{\"type\": \0\x1b[31m", 15) +
+      std::string(100, 'x') + "\n{}\n" + file_of({row(2, "train/loss", 2)}));
+  EXPECT_EQ(read.records.size(), 2u);
+  ASSERT_EQ(read.damaged.size(), 2u);
+  EXPECT_EQ(read.damaged[0].code, ErrorCode::kCorrupt);
+  EXPECT_EQ(
+      read.damaged[0].message,
+      "line 2: [observe/record] not a JSON object: {\"type\": ??[31m" + std::string(45, 'x') + "…");
+  EXPECT_THAT(read.damaged[1].message, HasSubstr("line 3: [observe/record] not a record"));
+}
+
 }  // namespace
 }  // namespace muster::observe

@@ -19,15 +19,16 @@ struct ReportInput {
   std::vector<CheckpointWritten> checkpoints;
   RunEnded ended;
   Environment environment;
-  std::string resolved_job;  // YAML
+  std::string resolved_job;           // YAML
+  std::vector<std::string> left_out;  // what could not be read of the run's files, and why
 };
 
 std::string render_report(const ReportInput& input);  // pure
 
-// A run's files, as far as they are there.
+// A run's files, as far as they are there and whole. kNotFound: nothing was ever recorded.
 Result<ReportInput> read_run(Files& files, const RunFolder& folder);
 
-// Reads a run's files and writes its report.html.
-Status write_report(Files& files, const RunFolder& folder);
+// At any time, also while the run trains or after its launcher was killed.
+Status write_report(Files& files, const ReportInput& input, const Path& page);
 
 }  // namespace muster::observe

@@ -1,11 +1,30 @@
+#include <fmt/format.h>
+
 #include "muster/observe/record_json.h"
 #include "muster/observe/report.h"
 
 namespace muster::observe {
 namespace {
 
+RunEnded no_end() {
+  RunEnded ended;
+  ended.completed = false;
+  ended.reason = "no end was recorded";
+  return ended;
+}
+
+// As far as its steps tell: it may be under way, or its launcher was killed.
+void end_with_the_last_row(ReportInput& input) {
+  if (input.rows.empty() || input.ended.reason != no_end().reason) return;
+  input.ended.step = input.rows.back().step;
+  input.ended.took = input.rows.back().time - input.rows.front().time;
+}
+
 void add(ReportInput& input, Record&& record) {
-  if (auto* started = std::get_if<RunStarted>(&record)) input.started = std::move(*started);
+  if (auto* started = std::get_if<RunStarted>(&record)) {
+    input.started = std::move(*started);
+    input.ended = no_end();  // of the run before it went on
+  }
   if (auto* row = std::get_if<Metrics>(&record)) input.rows.push_back(std::move(*row));
   if (auto* ended = std::get_if<RunEnded>(&record)) input.ended = std::move(*ended);
   if (auto* checkpoint = std::get_if<CheckpointWritten>(&record)) {
@@ -17,21 +36,27 @@ void add(ReportInput& input, Record&& record) {
 
 Result<ReportInput> read_run(Files& files, const RunFolder& folder) {
   MUSTER_ASSIGN(const std::string metrics, files.read(folder.metrics()));
-  MUSTER_ASSIGN(std::vector<Record> records, read_json_lines(metrics));
+  ReadLines lines = read_whole_json_lines(metrics);
   ReportInput input;
-  input.ended.completed = false;
-  input.ended.reason = "no end was recorded";
-  for (Record& record : records) add(input, std::move(record));
+  input.ended = no_end();
+  for (Record& record : lines.records) add(input, std::move(record));
+  end_with_the_last_row(input);
+  for (const Error& damaged : lines.damaged)
+    input.left_out.push_back(fmt::format("{}: {}", folder.metrics().native(), damaged.message));
   if (const auto text = files.read(folder.environment())) {
-    MUSTER_ASSIGN(input.environment, environment_from_json(*text));
+    auto environment = environment_from_json(*text);
+    if (environment)
+      input.environment = std::move(*environment);
+    else
+      input.left_out.push_back(
+          fmt::format("{}: {}", folder.environment().native(), environment.error().message));
   }
   if (auto job = files.read(folder.resolved_job())) input.resolved_job = std::move(*job);
   return input;
 }
 
-Status write_report(Files& files, const RunFolder& folder) {
-  MUSTER_ASSIGN(const ReportInput input, read_run(files, folder));
-  return write_atomically(files, folder.report(), render_report(input));
+Status write_report(Files& files, const ReportInput& input, const Path& page) {
+  return write_atomically(files, page, render_report(input));
 }
 
 }  // namespace muster::observe

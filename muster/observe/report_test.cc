@@ -86,18 +86,59 @@ TEST(Report, IsWrittenFromTheRunsFiles) {
   ASSERT_TRUE(files.create_folders("/runs/x"));
   const auto folder = RunFolder::open(files, "/runs/x");
   ASSERT_TRUE(folder);
-  EXPECT_FALSE(write_report(files, *folder));  // no metrics
+  EXPECT_EQ(read_run(files, *folder).error().code, ErrorCode::kNotFound);  // no metrics
   RunStarted started;
   started.name = "told";
   const std::string lines =
       to_json_line(started) + "\n" + to_json_line(row(1, {{"train/loss", 2}})) + "\n" + "{\"cut";
   ASSERT_TRUE(write_atomically(files, folder->metrics(), lines));
-  const Status written = write_report(files, *folder);
+  const auto input = read_run(files, *folder);
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_TRUE(input->left_out.empty());
+  const Status written = write_report(files, *input, folder->report());
   ASSERT_TRUE(written) << written.error().message;
   const auto html = files.read(folder->report());
   ASSERT_TRUE(html);
   EXPECT_THAT(*html, HasSubstr("told"));
   EXPECT_THAT(*html, HasSubstr("no end was recorded"));
+}
+
+TEST(Report, TellsWhatItLeavesOut) {
+  testing::MemoryFiles files;
+  ASSERT_TRUE(files.create_folders("/runs/x"));
+  const auto folder = RunFolder::open(files, "/runs/x");
+  ASSERT_TRUE(folder);
+  const std::string lines = to_json_line(row(1, {{"train/loss", 2}})) + "\nrubbish\n" +
+                            to_json_line(row(3, {{"train/loss", 1}})) + "\n";
+  ASSERT_TRUE(write_atomically(files, folder->metrics(), lines));
+  ASSERT_TRUE(write_atomically(files, folder->environment(), "{"));
+  const auto input = read_run(files, *folder);
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_EQ(input->rows.size(), 2u);
+  ASSERT_EQ(input->left_out.size(), 2u);
+  EXPECT_THAT(input->left_out[0], HasSubstr("/runs/x/metrics.jsonl: line 2: "));
+  EXPECT_THAT(input->left_out[1], HasSubstr("/runs/x/env.json: "));
+}
+
+TEST(Report, OfARunThatWentOnForgetsTheEndBefore) {
+  testing::MemoryFiles files;
+  ASSERT_TRUE(files.create_folders("/runs/x"));
+  const auto folder = RunFolder::open(files, "/runs/x");
+  ASSERT_TRUE(folder);
+  RunEnded stopped;
+  stopped.completed = false;
+  stopped.reason = "as asked";
+  RunStarted again;
+  again.first_step = Step{1};
+  std::string lines;
+  for (const Record& record : std::vector<Record>{RunStarted{}, row(1, {{"train/loss", 2}}),
+                                                  stopped, again, row(2, {{"train/loss", 1}})})
+    lines += to_json_line(record) + "\n";
+  ASSERT_TRUE(write_atomically(files, folder->metrics(), lines));
+  const auto input = read_run(files, *folder);
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_EQ(input->ended.reason, "no end was recorded");
+  EXPECT_EQ(input->ended.step, Step{2});
 }
 
 TEST(Ticks, AreRoundAndCoverTheRange) {

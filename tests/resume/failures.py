@@ -42,6 +42,11 @@ def launcher_killed(muster, folder):
     process.kill()
     runs.finish(process)
     gone(workers)
+    run = runs.latest(folder)
+    assert not (run / "report.html").exists()
+    made = subprocess.run([muster, "report", str(run)], capture_output=True, text=True)
+    expect(made.returncode, 0, made.stdout + made.stderr, f"{run}/report.html")
+    assert "no end was recorded" in (run / "report.html").read_text()
 
 
 def interrupted(muster, folder):
@@ -234,13 +239,19 @@ def full_disk(muster, folder):
     small.mkdir()
     script = (f"mount -t tmpfs -o size=1m none {small} && {muster} train {job} --workers 2 --set run_folder={small}"
               f" --set checkpoint.keep=100000; code=$?; {muster} checkpoint verify {small}/tiny/latest || code=77; "
+              f"find {small} -name '*.new'; {muster} report {small}/tiny/latest -o {folder}/page.html || code=78; "
               "exit $code")
     # Root may mount by itself, and in a chroot only so; everybody else in a user namespace.
     direct = subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
     space = ["--mount"] if direct else ["--user", "--map-root-user", "--mount"]
     done = subprocess.run(["unshare", *space, "sh", "-c", script], capture_output=True, text=True,
                           timeout=runs.DEADLINE)
-    expect(done.returncode, 3, done.stdout + done.stderr, "No space left on device")
+    output = done.stdout + done.stderr
+    expect(done.returncode, 3, output, "No space left on device", f"{folder}/page.html")
+    # Whether the page found room after the last checkpoint was given up.
+    told = "  report  " in output
+    assert told != (f"muster report {small}" in output), output
+    assert ".new" not in done.stdout, "half a file was left behind"
 
 
 def unwritable(muster, folder):

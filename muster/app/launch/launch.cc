@@ -118,6 +118,23 @@ void record_environment(Files& files, const RunFolder& folder, const std::string
   }
 }
 
+// Of a run that failed before anything was recorded there is nothing to show.
+void report_on(Files& files, const RunFolder& folder, const std::string& program,
+               RunObserver& observer) {
+  const auto run = observe::read_run(files, folder);
+  if (!run && run.error().code == ErrorCode::kNotFound) return;
+  const Status written =
+      run ? observe::write_report(files, *run, folder.report()) : Status(run.error());
+  for (const std::string& line : run ? run->left_out : std::vector<std::string>())
+    observer.tell(observe::Severity::kWarning, "not in the report: " + line);
+  if (written && !run->started.run_folder.empty()) observer.tell_report();
+  if (written) return;
+  observer.tell(observe::Severity::kWarning,
+                fmt::format("there is no report: {}; once that is mended: {} report {}",
+                            written.error().message, program.empty() ? "muster" : program,
+                            shell_quoted(folder.root().string())));
+}
+
 }  // namespace
 
 // What the job file may ask for and this build cannot give is refused, never quietly replaced. A
@@ -165,11 +182,11 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
                            .program = options.program,
                            .resume_command = options.resume_command,
                            .extend_command = options.extend_command};
-  observer.conclude(*end, options.program.empty() ? "" : next_steps(outcome, job.spec));
+  observer.conclude(*end);
   record_environment(files, folder, observer.libtorch(), log);
-  if (auto status = observe::write_report(files, folder); !status) {
-    log->warn("{}", status.error().message);
-  }
+  report_on(files, folder, options.program, observer);
+  const std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);
+  if (!next.empty()) observer.tell(observe::Severity::kNote, next);
   return code;
 }
 

@@ -9,6 +9,7 @@
 #include "muster/observe/gib.h"
 #include "muster/observe/queued_sink.h"
 #include "muster/observe/record_codec.h"
+#include "muster/observe/sinks/console/lines.h"
 #include "muster/observe/sinks/jsonl/jsonl.h"
 #include "muster/observe/sinks/ledger/ledger.h"
 
@@ -48,8 +49,7 @@ RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOption
       terminal_(observe::open_terminal(1)),
       began_(system_clock().now()) {
   auto console_sink = observe::create_console_sink(*terminal_, system_clock(), console);
-  subscriptions_.push_back(
-      hub_.subscribe(observe::create_queued_sink(std::move(console_sink), system_clock())));
+  shown_ = hub_.subscribe(observe::create_queued_sink(std::move(console_sink), system_clock()));
   subscribe_files(files);
 }
 
@@ -59,22 +59,21 @@ void RunObserver::subscribe_files(Files& files) {
   const auto on_error = [log = log_](const Error& error) { log->warn("{}", error.message); };
   const auto subscribe = [&](Result<std::shared_ptr<observe::Sink>> sink) {
     if (!sink) return on_error(sink.error());
-    subscriptions_.push_back(
-        hub_.subscribe(observe::create_queued_sink(std::move(*sink), system_clock())));
+    kept_.push_back(hub_.subscribe(observe::create_queued_sink(std::move(*sink), system_clock())));
   };
   subscribe(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
   subscribe(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
 }
 
-void RunObserver::notice(Severity severity, std::string text) {
+void RunObserver::tell(Severity severity, std::string text) {
   hub_.publish(Notice{severity, std::move(text)});
 }
 
 void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
   auto records = observe::decode(content);
   if (!records) {
-    return notice(Severity::kWarning, fmt::format("rank {} sent a report that cannot be read: {}",
-                                                  to_int(rank), records.error().message));
+    return tell(Severity::kWarning, fmt::format("rank {} sent a report that cannot be read: {}",
+                                                to_int(rank), records.error().message));
   }
   for (observe::Record& record : *records) {
     if (is_told_already(record)) continue;
@@ -108,50 +107,47 @@ void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left, st
       wanted > 0 ? fmt::format("waiting until {} more {} joined (workers.min_workers)", wanted,
                                wanted == 1 ? "has" : "have")
                  : "going on";
-  notice(Severity::kWarning,
-         fmt::format("worker {}{} {} {}{}; {} worker{} left, {}", to_int(loss.rank), place_of(loss),
-                     loss.reason, loss.last_heard ? "after it was last heard of " : "",
-                     describe(loss.progress), left, left == 1 ? " is" : "s are", next));
+  tell(Severity::kWarning,
+       fmt::format("worker {}{} {} {}{}; {} worker{} left, {}", to_int(loss.rank), place_of(loss),
+                   loss.reason, loss.last_heard ? "after it was last heard of " : "",
+                   describe(loss.progress), left, left == 1 ? " is" : "s are", next));
 }
 
 void RunObserver::on_restart(Rank rank, int pid) {
-  notice(Severity::kNote,
-         fmt::format("worker {} is started anew (pid {}) and joins when it is ready", to_int(rank),
-                     pid));
+  tell(Severity::kNote, fmt::format("worker {} is started anew (pid {}) and joins when it is ready",
+                                    to_int(rank), pid));
 }
 
 void RunObserver::on_listening(const net::Address& address) {
-  notice(Severity::kNote, fmt::format("others join with: muster worker --join {} --credentials {}",
-                                      to_string(address), folder_.join_key().native()));
+  tell(Severity::kNote, fmt::format("others join with: muster worker --join {} --credentials {}",
+                                    to_string(address), folder_.join_key().native()));
 }
 
 void RunObserver::on_scale(std::int32_t from, const cluster::ScaleWish& to) {
-  notice(Severity::kNote, fmt::format("from {} to {} workers: {}", from, to.workers, to.reason));
+  tell(Severity::kNote, fmt::format("from {} to {} workers: {}", from, to.workers, to.reason));
 }
 
 void RunObserver::on_arrival(const cluster::WorkerInfo& elsewhere) {
-  notice(
-      Severity::kNote,
-      fmt::format("worker {} of {} (pid {}) joins{}", elsewhere.worker, elsewhere.host,
-                  elsewhere.pid, elsewhere.can_lead ? "" : "; it does not see the run's folder"));
+  tell(Severity::kNote,
+       fmt::format("worker {} of {} (pid {}) joins{}", elsewhere.worker, elsewhere.host,
+                   elsewhere.pid, elsewhere.can_lead ? "" : "; it does not see the run's folder"));
 }
 
 void RunObserver::on_unreached(const cluster::WorkerInfo& newcomer,
                                const cluster::WorkerInfo& other, const std::string& why) {
-  notice(
-      Severity::kWarning,
-      fmt::format("worker {} of {} (pid {}) is not let in yet: it and worker {} of {} ({}) do not "
-                  "reach each other: {}",
-                  newcomer.worker, newcomer.host, newcomer.pid, other.worker, other.host,
-                  other.door, why));
+  tell(Severity::kWarning,
+       fmt::format("worker {} of {} (pid {}) is not let in yet: it and worker {} of {} ({}) do not "
+                   "reach each other: {}",
+                   newcomer.worker, newcomer.host, newcomer.pid, other.worker, other.host,
+                   other.door, why));
 }
 
 void RunObserver::on_drain(Rank rank, bool stays) {
-  notice(Severity::kNote,
-         stays ? fmt::format("worker {} was told to go, but too few would be left: all stop with a "
-                             "checkpoint",
-                             to_int(rank))
-               : fmt::format("worker {} was told to go and leaves with the step", to_int(rank)));
+  tell(Severity::kNote,
+       stays ? fmt::format("worker {} was told to go, but too few would be left: all stop with a "
+                           "checkpoint",
+                           to_int(rank))
+             : fmt::format("worker {} was told to go and leaves with the step", to_int(rank)));
 }
 
 void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states, bool failure) {
@@ -164,16 +160,16 @@ void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states, bool
     held_up_ = lines;
     return;
   }
-  for (const std::string& line : lines) notice(Severity::kNote, line);
-  notice(Severity::kNote, fmt::format("where every worker is: {}{}", folder_.debug().native(),
-                                      lines.empty() ? "; no operation is held up" : ""));
+  for (const std::string& line : lines) tell(Severity::kNote, line);
+  tell(Severity::kNote, fmt::format("where every worker is: {}{}", folder_.debug().native(),
+                                    lines.empty() ? "; no operation is held up" : ""));
 }
 
 // Workers' own lines are in their log files; what they write to standard error concerns people. The
 // error they end with is told once, as the job's, not by every rank that fell over it.
 void RunObserver::on_line(Rank rank, bool is_error, std::string_view line) {
   if (!is_error || line.empty() || line.starts_with("[ERROR] ")) return;
-  notice(Severity::kNote, fmt::format("[rank{}] {}", to_int(rank), line));
+  tell(Severity::kNote, fmt::format("[rank{}] {}", to_int(rank), line));
 }
 
 void RunObserver::on_stop(int signal, cluster::StopReason reason) {
@@ -182,10 +178,10 @@ void RunObserver::on_stop(int signal, cluster::StopReason reason) {
   if (reason == cluster::StopReason::kAtOnce)
     what = stops_ > 0 ? " again: leaving at once" : ": nothing has begun yet; leaving at once";
   ++stops_;
-  notice(Severity::kNote, fmt::format("{}{}", name, what));
+  tell(Severity::kNote, fmt::format("{}{}", name, what));
 }
 
-void RunObserver::fail(const std::string& reason) { notice(Severity::kError, reason); }
+void RunObserver::fail(const std::string& reason) { tell(Severity::kError, reason); }
 
 observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   observe::RunEnded ended = ended_.value_or(observe::RunEnded{});
@@ -210,20 +206,25 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   return ended;
 }
 
-void RunObserver::conclude(const cluster::JobEnd& end, const std::string& next_steps) {
+void RunObserver::conclude(const cluster::JobEnd& end) {
   const observe::RunEnded ended = end_of(end);
-  if (end.failure) notice(Severity::kError, cluster::describe(*end.failure));
+  if (end.failure) tell(Severity::kError, cluster::describe(*end.failure));
   if (end.failure && end.failure->error.code == ErrorCode::kTimeout) {
-    for (const std::string& line : held_up_) notice(Severity::kError, line);
-    notice(Severity::kNote,
-           fmt::format("where every worker was: muster debug {}", folder_.root().native()));
+    for (const std::string& line : held_up_) tell(Severity::kError, line);
+    tell(Severity::kNote,
+         fmt::format("where every worker was: muster debug {}", folder_.root().native()));
   }
   hub_.publish(ended);
-  if (!next_steps.empty()) notice(Severity::kNote, next_steps);
   if (auto status = folder_.write_summary(files_, ended); !status) {
     log_->warn("{}", status.error().message);
   }
-  subscriptions_.clear();  // everything is on the screen and on the disk from here
+  kept_.clear();
+}
+
+void RunObserver::tell_report() {
+  std::string line = observe::result_line("report", folder_.report().native());
+  line.pop_back();
+  tell(Severity::kNote, std::move(line));
 }
 
 }  // namespace muster::app

@@ -36,8 +36,11 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_stop(int signal, cluster::StopReason reason) override;
 
   Step last_step() const noexcept { return ended_ ? ended_->step : last_step_; }
-  // The end of the run: what came of it, summary.json, and `next_steps`, lines for a person.
-  void conclude(const cluster::JobEnd& end, const std::string& next_steps);
+  // The end of the run: what came of it, and summary.json. The run's files are complete from here;
+  // what a person is told later is only shown.
+  void conclude(const cluster::JobEnd& end);
+  void tell(observe::Severity severity, std::string text);
+  void tell_report();                    // where it lies
   void fail(const std::string& reason);  // nothing ever ran
 
   // Its version, as the workers told; empty where none came so far.
@@ -46,7 +49,6 @@ class RunObserver final : public cluster::LaunchObserver {
   bool stopped_early() const noexcept { return ended_ && !ended_->completed; }
 
  private:
-  void notice(observe::Severity severity, std::string text);
   bool is_told_already(const observe::Record& record);
   void subscribe_files(Files& files);
   observe::RunEnded end_of(const cluster::JobEnd& end) const;
@@ -56,8 +58,9 @@ class RunObserver final : public cluster::LaunchObserver {
   const Logger log_;
   const std::unique_ptr<observe::Terminal> terminal_;
   observe::Hub hub_;
-  std::vector<observe::Hub::Subscription> subscriptions_;
-  std::optional<observe::RunEnded> ended_;  // as the first rank told it
+  observe::Hub::Subscription shown_;
+  std::vector<observe::Hub::Subscription> kept_;  // in files
+  std::optional<observe::RunEnded> ended_;        // as the first rank told it
   Step last_step_{0};
   std::optional<Step> told_step_;
   std::optional<Step> told_commit_;

@@ -77,7 +77,8 @@ TEST_F(ConsoleTest, APipeGetsPlainLinesEveryLoggingSteps) {
   sink->take(RunEnded{});
   const std::string text = terminal_.take();
   EXPECT_THAT(text, StartsWith("muster 0.1.0 · 2 workers\nrun runs/fashion/x\nstep 1/1,000"));
-  EXPECT_THAT(text, HasSubstr("\n  report                   runs/fashion/x/report.html\n"));
+  EXPECT_THAT(text, EndsWith("\n  run                      runs/fashion/x\n"));
+  EXPECT_EQ(result_line("report", "a/b"), "  report                   a/b\n");
   EXPECT_THAT(text, HasSubstr("step 10/1,000  epoch 0.0/4  loss 0.6131  lr 1.00e-03  100 samples/s"
                               "  fwd 25 bwd 50 comm 20 %  16:30 left\n"));
   EXPECT_THAT(text, HasSubstr("step 20/"));

@@ -242,6 +242,10 @@ std::string brief(std::string_view reason) {
   return text.substr(0, end) + " …";
 }
 
+std::string result_line(std::string_view name, std::string_view value) {
+  return fmt::format("  {:<24} {}\n", name, value);
+}
+
 std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style) {
   std::string text = ended.completed ? paint(style, kGreen, "done") : paint(style, kRed, "stopped");
   text += to_int(ended.step) > 0 ? " after step " + grouped(to_int(ended.step))
@@ -251,12 +255,9 @@ std::string end_lines(const RunEnded& ended, const RunStarted& started, const Li
   text += "\n";
   for (const Metric& metric : ended.results) {
     const auto [name, value] = result_text(metric);
-    text += fmt::format("  {:<24} {}\n", name, paint(style, kBold, value));
+    text += result_line(name, paint(style, kBold, value));
   }
-  if (!started.run_folder.empty()) {
-    text += fmt::format("  {:<24} {}\n", "run", started.run_folder);
-    text += fmt::format("  {:<24} {}/report.html\n", "report", started.run_folder);
-  }
+  if (!started.run_folder.empty()) text += result_line("run", started.run_folder);
   return text;
 }
 
