@@ -24,6 +24,10 @@ Result<std::span<std::byte>> map(const UniqueFd& descriptor, std::size_t bytes) 
   return std::span(static_cast<std::byte*>(start), bytes);
 }
 
+std::string file_of(int process, int descriptor) {
+  return fmt::format("/proc/{}/fd/{}", process, descriptor);
+}
+
 // "4711:12" as where this process finds it.
 Result<std::string> path_of(std::string_view address) {
   int numbers[2] = {-1, -1};
@@ -38,7 +42,7 @@ Result<std::string> path_of(std::string_view address) {
       return fail(ErrorCode::kInvalid,
                   fmt::format("[shared page] \"{}\" is not the address of one", address));
   }
-  return fmt::format("/proc/{}/fd/{}", numbers[0], numbers[1]);
+  return file_of(numbers[0], numbers[1]);
 }
 
 }  // namespace
@@ -71,5 +75,7 @@ SharedPage::~SharedPage() {
 }
 
 std::string SharedPage::address() const { return fmt::format("{}:{}", ::getpid(), descriptor_); }
+
+std::string SharedPage::path() const { return file_of(::getpid(), descriptor_); }
 
 }  // namespace muster

@@ -25,6 +25,7 @@ class SharedPage {
 
   std::span<std::byte> bytes() const noexcept { return bytes_; }
   std::string address() const;  // "4711:12": process and descriptor
+  std::string path() const;     // as a file, for other programs of this user
 
  private:
   SharedPage(int descriptor, std::span<std::byte> bytes) : descriptor_(descriptor), bytes_(bytes) {}

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "muster/base/files.h"
+
 namespace muster {
 namespace {
 
@@ -18,6 +22,14 @@ TEST(SharedPage, IsTheSameForBothAndOutlivesTheOther) {
     (*other)->bytes()[kBytes - 1] = std::byte{7};
   }
   EXPECT_EQ((*page)->bytes()[kBytes - 1], std::byte{7});
+}
+
+TEST(SharedPage, IsAFileForOtherPrograms) {
+  const std::string text = "a: 1\n";
+  const auto page = SharedPage::create(text.size());
+  ASSERT_TRUE(page) << page.error().message;
+  std::ranges::copy(std::as_bytes(std::span(text)), (*page)->bytes().begin());
+  EXPECT_EQ(system_files().read((*page)->path()).value_or("nothing"), text);
 }
 
 TEST(SharedPage, WhatIsNoneIsRefused) {

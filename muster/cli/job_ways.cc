@@ -8,6 +8,7 @@
 
 #include "muster/base/glob.h"
 #include "muster/job/enum_names.h"
+#include "muster/layout/pipeline/schedule.h"
 
 namespace muster::cli {
 namespace {
@@ -105,14 +106,6 @@ DType dtype_of(job::Precision precision) {
   return precision == job::Precision::kFP16 ? DType::kF16 : DType::kF32;
 }
 
-layout::PipelineKind kind_of(job::PipelineSchedule schedule) {
-  if (schedule == job::PipelineSchedule::kGPipe) return layout::PipelineKind::kGPipe;
-  if (schedule == job::PipelineSchedule::kInterleaved) return layout::PipelineKind::kInterleaved;
-  if (schedule == job::PipelineSchedule::kZbH1) return layout::PipelineKind::kZbH1;
-  if (schedule == job::PipelineSchedule::kZbV) return layout::PipelineKind::kZbV;
-  return layout::PipelineKind::k1F1B;
-}
-
 plan::Spread spread_of(job::StrategyType type) {
   if (type == job::StrategyType::kSharded) return plan::Spread::kSharded;
   return type == job::StrategyType::kPipeline ? plan::Spread::kPipeline : plan::Spread::kData;
@@ -165,7 +158,7 @@ plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks
       .bytes = static_cast<std::int64_t>(job.communication.bucket_size.count),
       .dtype = dtype_of(job.training.reduce_precision)};
   way.stages = static_cast<std::int32_t>(job.strategy.stages);
-  way.schedule = kind_of(job.strategy.schedule);
+  way.schedule = layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)).value();
   way.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);
   way.block_counts.assign(job.strategy.blocks.begin(), job.strategy.blocks.end());
   return way;

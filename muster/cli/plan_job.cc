@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "muster/app/launch/launch.h"
-#include "muster/base/random.h"
+#include "muster/cli/ask_worker.h"
 #include "muster/cli/machine.h"
 
 namespace muster::cli {
@@ -42,20 +42,11 @@ plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job,
 
 Result<plan::ModelProfile> measure(const job::Job& job, Context& context) {
   MUSTER_ASSIGN(const Path worker, worker_program(context));
-  const Path folder = context.machine.temporary_folder() /
-                      fmt::format("muster-plan-{:016x}", system_entropy().next());
-  const Path resolved = folder / "resolved.yaml";
-  MUSTER_TRY(context.files.create_folders(folder));
-  const Status written = write_atomically(context.files, resolved, job::to_yaml(job, false));
-  const auto answer = written
-                          ? context.machine.output_of(
-                                {worker.string(), "--profile", resolved.string(), "--micro-batches",
-                                 fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","))},
-                                kProfileLimit)
-                          : Result<std::string>(written.error());
-  static_cast<void>(context.files.remove_all(folder));
-  MUSTER_TRY(answer);
-  return plan::profile_from_json(*answer);
+  const std::string sizes = fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","));
+  MUSTER_ASSIGN(
+      const std::string answer,
+      ask_worker(worker, "--profile", job, {"--micro-batches", sizes}, kProfileLimit, context));
+  return plan::profile_from_json(answer);
 }
 
 // Errors as one line: what is wrong, without the place in a file that does not say it.

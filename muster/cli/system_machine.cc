@@ -5,24 +5,23 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <sys/timex.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "muster/base/exit_code.h"
+#include "muster/base/process.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 #include "muster/cli/machine.h"
@@ -57,15 +56,14 @@ std::uint64_t available_memory() {
   return 0;
 }
 
-// Of a program that ended with `status`, as waitpid() has it, after it said `text`.
-Error bad_end(const std::string& program, int status, const std::string& text) {
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
+// Of a program that ended so after it said `text`.
+Error bad_end(const std::string& program, const ProcessEnd& end, const std::string& text) {
+  if (end.signal) {
     return fail(ErrorCode::kUnavailable,
-                fmt::format("{} was ended by {}{}", program, ::strsignal(signal),
-                            signal == SIGKILL ? ": had it too little memory?" : ""));
+                fmt::format("{} was ended by {}{}", program, ::strsignal(*end.signal),
+                            end.signal == SIGKILL ? ": had it too little memory?" : ""));
   }
-  const int code = WEXITSTATUS(status);
+  const int code = end.exit_status.value_or(0);
   const std::string said = text.substr(0, text.find_last_not_of('\n') + 1);
   return fail(error_code(code),
               said.empty()
@@ -170,54 +168,49 @@ class SystemMachine final : public Machine {
 
   Result<std::string> output_of(const std::vector<std::string>& command,
                                 std::chrono::milliseconds limit) override {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return call_failed("pipe");
-    const UniqueFd from(ends[0]);
-    UniqueFd to(ends[1]);
-    MUSTER_ASSIGN(const pid_t child, start(command, to.get()));
-    to.reset();
-    auto text = read_all(from.get(), limit);
-    if (!text) ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    if (text && status != 0) return bad_end(command.front(), status, *text);
-    return text;
+    MUSTER_ASSIGN(const auto child,
+                  system_processes().spawn(
+                      {.command = command, .environment = {}, .folder = {}, .cores = {}}));
+    MUSTER_ASSIGN(const std::string text, read_all(*child, limit));
+    const ProcessEnd end = child->poll().value_or(ProcessEnd{});
+    if (end.exit_status == 0) return text;
+    return bad_end(command.front(), end, text);
   }
 
  private:
-  static Result<pid_t> start(const std::vector<std::string>& command, int output) {
-    std::vector<char*> words;
-    words.reserve(command.size() + 1);
-    for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    pid_t child = -1;
-    const int error = ::posix_spawn(&child, words[0], &actions, nullptr, words.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    if (error == 0) return child;
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("start {}: {}", command.front(), std::strerror(error)));
-  }
-
-  static Result<std::string> read_all(int fd, std::chrono::milliseconds limit) {
+  // What it writes until it has ended; errors it writes are for nobody.
+  static Result<std::string> read_all(Process& child, std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
     std::string text;
-    char buffer[4096];
-    for (;;) {
+    pollfd wanted[] = {
+        {child.output_fd(), POLLIN, 0}, {child.error_fd(), POLLIN, 0}, {child.end_fd(), POLLIN, 0}};
+    auto& [output, error, over] = wanted;
+    while (output.fd >= 0 || over.fd >= 0) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
           end - std::chrono::steady_clock::now());
-      pollfd wanted{fd, POLLIN, 0};
-      if (left.count() <= 0 || ::poll(&wanted, 1, static_cast<int>(left.count())) == 0) {
-        return fail(ErrorCode::kTimeout, "it did not answer in time");
+      const int ready = left.count() <= 0 ? 0 : ::poll(wanted, 3, static_cast<int>(left.count()));
+      if (ready == 0) return fail(ErrorCode::kTimeout, "it did not answer in time");
+      if (ready < 0) continue;
+      for (pollfd* stream : {&output, &error}) {
+        if (stream->fd < 0 || stream->revents == 0) continue;
+        const std::string bytes = read_some(stream->fd);
+        if (bytes.empty()) stream->fd = -1;
+        if (stream == &output) text += bytes;
       }
-      const auto count = ::read(fd, buffer, sizeof buffer);
-      if (count == 0) return text;
-      if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
-      if (count < 0 && errno != EINTR) return call_failed("read");
+      // Whatever it left running goes with it, and lets go of its output.
+      if (over.revents != 0 && child.poll()) over.fd = -1;
     }
+    return text;
+  }
+
+  static std::string read_some(int fd) {  // empty: the end
+    std::string bytes(4096, '\0');
+    ssize_t count = 0;
+    do {
+      count = ::read(fd, bytes.data(), bytes.size());
+    } while (count < 0 && errno == EINTR);
+    bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return bytes;
   }
 };
 

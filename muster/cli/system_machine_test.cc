@@ -31,5 +31,23 @@ TEST(SystemMachine, OfAProgramWithoutAWordItSaysHowItEnded) {
       << killed.message;
 }
 
+TEST(SystemMachine, AProgramMayWriteAsManyErrorsAsItLikes) {
+  EXPECT_EQ(output_of("head -c 1000000 /dev/zero >&2; echo yes").value(), "yes\n");
+}
+
+TEST(SystemMachine, NothingIsLeftOfAProgramThatDoesNotAnswer) {
+  const auto late = system_machine().output_of({"/bin/sh", "-c", "echo $$; sleep 1000 & wait"},
+                                               std::chrono::milliseconds(300));
+  EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(output_of("echo yes; sleep 1000 &").value(), "yes\n");
+}
+
+TEST(SystemMachine, WhatCannotBeStartedIsNamed) {
+  const auto none = system_machine().output_of({"/etc/passwd"}, std::chrono::seconds(60));
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("/etc/passwd: Permission denied"), std::string::npos)
+      << none.error().message;
+}
+
 }  // namespace
 }  // namespace muster::cli

@@ -14,12 +14,11 @@
 
 #include "muster/app/launch/launch.h"
 #include "muster/app/launch/next_steps.h"
-#include "muster/base/random.h"
 #include "muster/cli/application.h"
+#include "muster/cli/ask_worker.h"
 #include "muster/cli/auto_strategy.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
-#include "muster/cli/machine.h"
 #include "muster/cli/run_options.h"
 #include "muster/observe/run_folder.h"
 
@@ -135,17 +134,9 @@ nlohmann::ordered_json as_json(const std::string& description) {
   return object;
 }
 
-// The worker knows models; it is asked with the job as it would be trained.
+// The worker knows models.
 ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
-  const Path folder = context.machine.temporary_folder() /
-                      fmt::format("muster-dry-run-{:016x}", system_entropy().next());
-  const Path resolved = folder / "resolved.yaml";
-  Status written = context.files.create_folders(folder);
-  if (written) written = write_atomically(context.files, resolved, job::to_yaml(job, false));
-  if (!written) return report(context, written.error());
-  const auto answer =
-      context.machine.output_of({worker.string(), "--describe", resolved.string()}, kDescribeLimit);
-  static_cast<void>(context.files.remove_all(folder));
+  const auto answer = ask_worker(worker, "--describe", job, {}, kDescribeLimit, context);
   if (!answer) return report(context, answer.error());
   context.out << (context.log == LogFormat::kJson ? json_line(as_json(*answer)) : *answer);
   return ExitCode::kDone;

@@ -4,6 +4,8 @@
 
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/cut_blocks.h"
+#include "muster/job/enum_names.h"
+#include "muster/layout/pipeline/schedule.h"
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/pipeline/pipeline.h"
 #include "muster/parallel/sharded.h"
@@ -88,27 +90,12 @@ Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> mode
   return sharded;
 }
 
-layout::PipelineKind kind_of(job::PipelineSchedule schedule) {
-  switch (schedule) {
-    case job::PipelineSchedule::kGPipe:
-      return layout::PipelineKind::kGPipe;
-    case job::PipelineSchedule::kInterleaved:
-      return layout::PipelineKind::kInterleaved;
-    case job::PipelineSchedule::kZbH1:
-      return layout::PipelineKind::kZbH1;
-    case job::PipelineSchedule::kZbV:
-      return layout::PipelineKind::kZbV;
-    case job::PipelineSchedule::k1F1B:
-      break;
-  }
-  return layout::PipelineKind::k1F1B;
-}
-
 Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
                      const StrategyPlace& place) {
   const parallel::SliceOptions slices = options_of(job, place);
   parallel::PipelineOptions options;
-  options.schedule.kind = kind_of(job.strategy.schedule);
+  MUSTER_ASSIGN(options.schedule.kind,
+                layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)));
   options.schedule.stages = static_cast<std::int32_t>(job.strategy.stages);
   options.schedule.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);
   MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options.schedule));

@@ -1,0 +1,20 @@
+#pragma once
+// Questions about a job that only muster-worker can answer, for it links libtorch.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "muster/cli/context.h"
+#include "muster/job/load.h"
+
+namespace muster::cli {
+
+// What `program QUESTION RESOLVED_JOB MORE…` prints, asked with the job as it would be trained.
+// Blocks for seconds; kTimeout after `limit`. However this process ends, nothing is left behind:
+// the job is handed over in memory, and the worker does not outlive it.
+Result<std::string> ask_worker(const Path& program, const std::string& question,
+                               const job::Job& job, const std::vector<std::string>& more,
+                               std::chrono::milliseconds limit, Context& context);
+
+}  // namespace muster::cli
