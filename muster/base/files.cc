@@ -229,9 +229,17 @@ class SystemFiles final : public Files {
   Status link(const Path& target, const Path& at) override {
     Path fresh = at;
     fresh += ".new";
-    if (::unlink(fresh.c_str()) != 0 && errno != ENOENT) return file_error("unlink", fresh);
-    if (::symlink(target.c_str(), fresh.c_str()) != 0) return file_error("symlink", fresh);
-    return rename(fresh, at);
+    // Others may link there at the same time, by the same name: whoever finds his own taken away,
+    // or theirs in his way, tries again, so that nothing is ever left lying about.
+    constexpr int kMost = 1000;
+    for (int attempt = 1;; ++attempt) {
+      const bool made = ::symlink(target.c_str(), fresh.c_str()) == 0;
+      if (made && ::rename(fresh.c_str(), at.c_str()) == 0) return ok();
+      const int why = errno;
+      const bool met = why == (made ? ENOENT : EEXIST);
+      if (!met || attempt == kMost) return file_error(made ? "rename" : "symlink", fresh, why);
+      if (!made) ::unlink(fresh.c_str());
+    }
   }
 
   Status remove_all(const Path& path) override {

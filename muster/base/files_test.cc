@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "muster/testing/temp_folder.h"
 
 namespace muster {
@@ -23,6 +26,26 @@ class FilesTest : public ::testing::Test {
   testing::TempFolder folder_;
   Files& files_ = system_files();
 };
+
+TEST_F(FilesTest, ManyMayLinkAtTheSameTime) {
+  constexpr int kThreads = 8;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([&, i] {
+      for (int turn = 0; turn < 200; ++turn)
+        if (!files_.link(std::to_string(i), folder_ / "latest")) ++failed;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(files_.list(folder_.path()).value(), std::vector<std::string>{"latest"});
+}
+
+TEST_F(FilesTest, AFileThatCannotBeWrittenLeavesNoHalf) {
+  ASSERT_TRUE(files_.create_folders(folder_ / "there/inside"));  // so that nothing replaces it
+  EXPECT_FALSE(write_atomically(files_, folder_ / "there", "text"));
+  EXPECT_EQ(files_.list(folder_.path()).value(), std::vector<std::string>{"there"});
+}
 
 TEST_F(FilesTest, WritesAppendsAndTruncates) {
   const Path path = folder_ / "a";
