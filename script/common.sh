@@ -18,6 +18,18 @@ fail() {
   printf '%s\n' "$@" >&2
   exit "$code"
 }
+# need_writable FOLDER…: those below the project that a script makes or fills.
+need_writable() {
+  local name folder
+  for name in "$@"; do
+    folder=$PWD
+    if [ -e "$name" ]; then folder=$PWD/$name; fi
+    if [ -w "$folder" ] && [ -x "$folder" ]; then continue; fi
+    fail 3 "$folder cannot be written by $(id -un); it belongs to $(stat -c %U "$folder")" \
+      "either take it over:           sudo chown -R $(id -un) '$PWD'" \
+      "or go on in a copy of yours:   cp -r '$PWD' ~/muster && ~/muster/script/quickstart"
+  done
+}
 # quietly LOG COMMAND…: runs it with its output in LOG; shows the end of LOG when it fails.
 quietly() {
   local log=$1 status=0
