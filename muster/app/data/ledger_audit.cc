@@ -32,6 +32,9 @@ Segment segment_of(const Json& line) {
           positions.at(0),       positions.at(1), line.at("roll")};
 }
 
+// A damaged number must not cost the time that so many slices or steps would take.
+constexpr std::int32_t kMostSlices = 1 << 20;
+
 class Auditor {
  public:
   Result<LedgerAudit> run(std::string_view text);
@@ -39,6 +42,7 @@ class Auditor {
  private:
   void read_line(std::string_view line);
   void start(const Json& line);
+  bool can_be(const Segment& segment) const;
   void add(const Segment& segment);
   std::uint64_t expected_roll(const Segment& segment) const;
   void fault(std::string text) {
@@ -52,6 +56,7 @@ class Auditor {
   std::set<std::uint64_t> generations_;
   std::string hash_;
   std::int64_t number_ = 0;
+  std::int64_t torn_ = -1;  // the last line that is none
 };
 
 Result<LedgerAudit> Auditor::run(std::string_view text) {
@@ -83,6 +88,7 @@ void Auditor::read_line(std::string_view line) {
   // A line that a crash cut short is followed by the start that came after it.
   if (!json.is_object() || cut == line.npos) {
     if (plan_) fault("cut short");
+    torn_ = number_;
     return;
   }
   try {
@@ -102,14 +108,14 @@ void Auditor::start(const Json& line) {
   const std::int64_t after = line.at("started_after");
   const data::StepPlanOptions options{
       .epoch_size = line.at("epoch_size"), .batch = line.at("batch"), .slices = line.at("slices")};
-  if (options.epoch_size < 1 || options.batch < 1 || options.slices < 1 || after < 0)
+  if (options.epoch_size < 1 || options.batch < 1 || options.slices < 1 ||
+      options.slices > kMostSlices || after < 0)
     return fault("a start with numbers that no run has");
   plan_.emplace(options);
   audit_.epoch_size = options.epoch_size;
   ++audit_.starts;
   // What was torn when the run before ended is of no account: the checkpoint counts.
-  if (!audit_.faults.empty() && audit_.faults.back().ends_with("cut short"))
-    audit_.faults.pop_back();
+  if (torn_ == number_ - 1 && !audit_.faults.empty()) audit_.faults.pop_back();
   audit_.superseded += std::max<std::int64_t>(step_ - after, 0);
   audit_.unrecorded += std::max<std::int64_t>(after - step_, 0);
   step_ = after;
@@ -119,9 +125,7 @@ void Auditor::start(const Json& line) {
 void Auditor::add(const Segment& segment) {
   if (segment.first_step != step_ + 1)
     fault(fmt::format("step {} follows step {}", segment.first_step, step_));
-  if (segment.last_step < segment.first_step || segment.end <= segment.begin ||
-      segment.end > plan_->options().epoch_size)
-    return fault("a range that no step consumes");
+  if (!can_be(segment)) return fault("a range that no step consumes");
   const std::int64_t size = plan_->options().epoch_size;
   const std::int64_t gap =
       (segment.epoch - cursor_.epoch) * size + segment.begin - cursor_.position;
@@ -133,6 +137,14 @@ void Auditor::add(const Segment& segment) {
   step_ = segment.last_step;
   cursor_ = {segment.epoch + (segment.end == size ? 1 : 0), segment.end == size ? 0 : segment.end,
              segment.epoch * size + segment.end};
+}
+
+// Each of its steps consumes a sample at least.
+bool Auditor::can_be(const Segment& segment) const {
+  return segment.first_step >= 1 && segment.last_step >= segment.first_step && segment.epoch >= 0 &&
+         segment.epoch < (std::int64_t{1} << 31) && segment.begin >= 0 &&
+         segment.end > segment.begin && segment.end <= plan_->options().epoch_size &&
+         segment.last_step - segment.first_step < segment.end - segment.begin;
 }
 
 std::uint64_t Auditor::expected_roll(const Segment& segment) const {

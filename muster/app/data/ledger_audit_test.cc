@@ -104,6 +104,24 @@ TEST_F(LedgerAuditTest, ALostAndARepeatedStepAreCountedInSamples) {
   EXPECT_FALSE(found.well());
 }
 
+TEST_F(LedgerAuditTest, ADamagedNumberCostsNoTime) {
+  start(0);
+  commit(1, 4);
+  const std::string whole = text();
+  const auto damage = [&](const std::string& from, const std::string& to) {
+    std::string damaged = whole;
+    const std::size_t at = damaged.find(from);
+    ASSERT_NE(at, std::string::npos) << damaged;
+    damaged.replace(at, from.size(), to);
+    const auto found = audit_ledger(damaged);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_FALSE(found->well()) << damaged;
+  };
+  damage("\"steps\":[1,4]", "\"steps\":[1,9000000000000000000]");
+  damage("\"steps\":[1,4]", "\"steps\":[-9000000000000000000,4]");
+  damage("\"epoch\":0", "\"epoch\":9000000000000000000");
+}
+
 TEST_F(LedgerAuditTest, AnyChangedLineIsFound) {
   start(0);
   commit(1, 4);

@@ -42,11 +42,23 @@ bool listed(std::string_view field, const std::string_view (&names)[N]) {
   return false;
 }
 
+// Muster wrote it, so whatever is wrong with it is none of the job's mistakes.
+Error damaged(const observe::RunFolder& folder, const Error& why) {
+  return fail(
+      ErrorCode::kCorrupt,
+      fmt::format("[train/resume] {} does not say any more how the run was begun, so it cannot "
+                  "go on; restore the file, or take the weights into a new run (muster "
+                  "checkpoint export, model.weights): {}",
+                  folder.resolved_job().string(), why.message));
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> check_resumable(Files& files, const observe::RunFolder& folder,
                                                  const job::Job& job) {
-  MUSTER_ASSIGN(const job::Job before, job::load_job(files, folder.resolved_job(), {}));
+  const auto loaded = job::load_job(files, folder.resolved_job(), {});
+  if (!loaded) return damaged(folder, loaded.error());
+  const job::Job& before = *loaded;
   const json was = json::parse(job::to_json(before));
   const json is = json::parse(job::to_json(job));
   std::vector<std::string> broken;
