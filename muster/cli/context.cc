@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <system_error>
 
 #include "muster/cli/json_line.h"
 
@@ -18,6 +20,15 @@ bool is_set(const std::map<std::string, std::string>& environment, const std::st
 bool is_dumb(const std::map<std::string, std::string>& environment) {
   const auto term = environment.find("TERM");
   return term != environment.end() && term->second == "dumb";
+}
+
+bool can_be_started(const Path& program) {
+  using std::filesystem::perms;
+  std::error_code error;
+  const auto status = std::filesystem::status(program, error);
+  const perms any = perms::owner_exec | perms::group_exec | perms::others_exec;
+  return status.type() == std::filesystem::file_type::regular &&
+         (status.permissions() & any) != perms::none;
 }
 
 }  // namespace
@@ -58,7 +69,14 @@ void warn(Context& context, const std::string& message) {
 
 Result<Path> worker_program(const Context& context) {
   Path worker = context.program.parent_path() / "muster-worker";
-  if (context.files.exists(worker)) return worker;
+  if (can_be_started(worker)) return worker;
+  if (context.files.exists(worker)) {
+    return fail(
+        ErrorCode::kUnavailable,
+        fmt::format("[muster] {} is no program that can be started; chmod +x it, or build it "
+                    "again: script/quickstart, or cmake --build --preset release",
+                    worker.string()));
+  }
   return fail(
       ErrorCode::kUnavailable,
       fmt::format("[muster] {} is missing: it lies beside muster where both were built with "

@@ -27,6 +27,7 @@ class TrainCommandTest : public ::testing::Test {
  protected:
   TrainCommandTest() {
     std::ofstream(folder_ / "muster-worker") << "";
+    std::filesystem::permissions(folder_ / "muster-worker", std::filesystem::perms::owner_all);
     std::ofstream(folder_ / "text.txt") << "some text";
     std::ofstream(folder_ / "job.yaml")
         << "model: {type: gpt}\ndata: {type: text, path: " << (folder_ / "text.txt").native()
@@ -74,6 +75,17 @@ TEST_F(TrainCommandTest, ADryRunAnswersInJsonWhenAsked) {
   EXPECT_EQ(out_.str(), "job         tiny\nmodel       a gpt\n");
   EXPECT_EQ(dry_run({"--log", "json"}), ExitCode::kDone);
   EXPECT_EQ(out_.str(), "{\"job\":\"tiny\",\"model\":\"a gpt\"}\n");
+}
+
+TEST_F(TrainCommandTest, AWorkerThatCannotBeStartedIsSaidAtOnce) {
+  std::filesystem::permissions(folder_ / "muster-worker", std::filesystem::perms::owner_read);
+  EXPECT_EQ(dry_run({}), ExitCode::kEnvironment);
+  EXPECT_NE(err_.str().find("muster-worker is no program that can be started; chmod +x it"),
+            std::string::npos)
+      << err_.str();
+  std::filesystem::remove(folder_ / "muster-worker");
+  EXPECT_EQ(dry_run({}), ExitCode::kEnvironment);
+  EXPECT_NE(err_.str().find("muster-worker is missing"), std::string::npos) << err_.str();
 }
 
 }  // namespace

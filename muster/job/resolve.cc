@@ -43,8 +43,12 @@ void check_only_with(Draft& draft) {
   }
 }
 
+// File systems take 255 bytes; what muster puts behind a name (".compare", ".new") needs some.
+constexpr std::size_t kLongestName = 200;
+
 bool is_folder_name(std::string_view name) {
-  return !name.empty() && name.front() != '.' && name.find('/') == std::string_view::npos &&
+  return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
+         name.find('/') == std::string_view::npos &&
          std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
 }
 
@@ -54,9 +58,9 @@ void resolve_name(Draft& draft, const Path& path) {
     draft.derive("name", "from the job file's name");
   }
   if (!is_folder_name(draft.spec.name)) {
-    draft.complain({"name"},
-                   fmt::format("name: `{}` cannot be the name of a folder", draft.spec.name),
-                   "use letters, digits, `-`, `_`, `.`");
+    draft.complain(
+        {"name"}, fmt::format("name: `{}` cannot be the name of a folder", draft.spec.name),
+        fmt::format("use letters, digits, `-`, `_`, `.`; at most {} bytes", kLongestName));
   }
 }
 
