@@ -117,6 +117,82 @@ def timed_out(muster, folder):
         assert "again" not in process.stdout, process.stdout
 
 
+def interrupted_early(muster, folder):
+    """Whenever in its first moments: it leaves at once, or with a checkpoint, and nothing stays behind."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    for tenths in (0, 1, 2, 3, 4, 6, 8, 10, 13, 16):
+        process = runs.start(muster, job, "--workers", "2")
+        time.sleep(tenths / 10)
+        workers = runs.workers_of(process)
+        process.send_signal(signal.SIGINT)
+        asked = time.monotonic()
+        code, output = runs.finish(process)
+        assert code in (130, -signal.SIGINT), f"exit code {code}:\n{output}"
+        assert "[ERROR]" not in output and "rank" not in output.replace("a rank without", ""), output
+        assert time.monotonic() - asked < 20, output
+        gone(workers)
+    runs.train(muster, job, "--workers", "2", "--set", "training.max_steps=20")
+
+
+def two_begin_at_once(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=20)
+    for _ in range(3):
+        both = [runs.start(muster, job, "--workers", "1") for _ in range(4)]
+        for process in both:
+            code, output = runs.finish(process)
+            expect(code, 0, output)
+    names = sorted(path.name for path in (folder / "runs/tiny").iterdir())
+    assert len(names) == 13 and names[-1] == "latest", names
+    assert all(len(runs.rows(folder / "runs/tiny" / name)) >= 20 for name in names), names
+
+
+def damaged_run(muster, folder):
+    """Files of a run that a bad disk has changed: each command says what is wrong, and none of them hangs."""
+    job = runs.write_job(folder, "mlp", steps=40)
+    runs.train(muster, job, "--workers", "2")
+    run = runs.latest(folder)
+    rubbish = b"\x00\xff{rubbish\n"
+
+    def ask(*words):
+        done = subprocess.run([muster, *map(str, words)], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def damage(name, change):
+        path = run / name
+        before = path.read_bytes()
+        path.write_bytes(change(before))
+        return lambda: path.write_bytes(before)
+
+    def torn(before):
+        lines = before.splitlines(keepends=True)
+        return b"".join([*lines[:1], rubbish, *lines[1:]])
+
+    mend = damage("metrics.jsonl", torn)
+    expect(*with_code(ask("report", run), 0), "metrics.jsonl: line 2: ", "report.html")
+    expect(*with_code(ask("train", job, "--resume", "--set", "training.max_steps=60"), 0), "not in the report")
+    mend()
+    mend = damage("ledger.jsonl", torn)
+    expect(*with_code(ask("data", "audit", run), 1), "line 2")
+    mend()
+    mend = damage("ledger.jsonl", lambda before: rubbish)
+    expect(*with_code(ask("data", "audit", run), 3), "not a ledger")
+    mend()
+    for change in (lambda before: rubbish, lambda before: before[:100], lambda before: b""):
+        mend = damage("resolved.yaml", change)
+        expect(*with_code(ask("train", job, "--resume"), 3), "resolved.yaml does not say any more")
+        mend()
+    (run / "debug.json").write_bytes(rubbish)
+    expect(*with_code(ask("debug", run), 3), "debug.json")
+    for manifest in run.glob("checkpoints/*/manifest.json"):
+        manifest.write_bytes(rubbish)
+    expect(*with_code(ask("checkpoint", "list", run), 0), "damaged")
+    expect(*with_code(ask("train", job, "--resume", "--set", "training.max_steps=80"), 3), "checkpoint")
+
+
+def with_code(asked, wanted):
+    return asked[0], wanted, asked[1]
+
+
 def numbers_run_away(muster, folder):
     job = runs.write_job(folder, "mlp", steps=400)
     code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set",
@@ -239,7 +315,8 @@ def full_disk(muster, folder):
     small.mkdir()
     script = (f"mount -t tmpfs -o size=1m none {small} && {muster} train {job} --workers 2 --set run_folder={small}"
               f" --set checkpoint.keep=100000; code=$?; {muster} checkpoint verify {small}/tiny/latest || code=77; "
-              f"find {small} -name '*.new'; {muster} report {small}/tiny/latest -o {folder}/page.html || code=78; "
+              f"find {small} -name '*.new' -printf 'LEFT %p\\n'; "
+              f"{muster} report {small}/tiny/latest -o {folder}/page.html || code=78; "
               "exit $code")
     # Root may mount by itself, and in a chroot only so; everybody else in a user namespace.
     direct = subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
@@ -251,7 +328,7 @@ def full_disk(muster, folder):
     # Whether the page found room after the last checkpoint was given up.
     told = "  report  " in output
     assert told != (f"muster report {small}" in output), output
-    assert ".new" not in done.stdout, "half a file was left behind"
+    assert "LEFT" not in done.stdout, f"half a file was left behind:\n{output}"
 
 
 def unwritable(muster, folder):
@@ -334,7 +411,8 @@ def left_in_shared_memory():
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          loss_runs_away, full_disk, another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed,
-         interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out]
+         interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out, interrupted_early,
+         two_begin_at_once, damaged_run]
 
 parser = runs.arguments("--only")
 for case in CASES:
