@@ -152,6 +152,33 @@ TEST_F(CheckpointerTest, LoadsAnyPartOfATensor) {
   }
 }
 
+// As a rank has them that holds rows of each of the matrices that lie one above the other.
+TEST_F(CheckpointerTest, LoadsSeveralPartsOfATensor) {
+  const Shape shape{900, 1000};
+  std::vector<std::int64_t> whole(static_cast<std::size_t>(element_count(shape)));
+  std::iota(whole.begin(), whole.end(), 0);
+  const TensorView view{DType::kI64, shape, std::as_writable_bytes(std::span(whole))};
+  ASSERT_TRUE(checkpointer().save({.step = Step{1}, .model = {{"cut", view}}}));
+  std::vector<std::vector<std::int64_t>> loaded;
+  LoadTarget target{.model = {}, .optimizer = {}, .some = true};
+  for (const std::int64_t row : {700, 100, 400}) {
+    loaded.emplace_back(50 * 1000);
+    target.model.push_back(
+        {"cut",
+         {DType::kI64, {50, 1000}, std::as_writable_bytes(std::span(loaded.back()))},
+         shape,
+         {row, 0}});
+  }
+  ASSERT_TRUE(checkpointer().load(Step{1}, target));
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const std::int64_t first = target.model[i].offset[0] * 1000;
+    EXPECT_EQ(loaded[i].front(), first);
+    EXPECT_EQ(loaded[i].back(), first + 50 * 1000 - 1);
+  }
+  target.model[1].global_shape = {900, 1001};
+  EXPECT_EQ(checkpointer().load(Step{1}, target).error().code, ErrorCode::kInvalid);
+}
+
 TEST_F(CheckpointerTest, RefusesAnotherModelAndLeavesItAlone) {
   save(1);
   SampleState state(9);

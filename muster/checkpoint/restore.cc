@@ -15,11 +15,14 @@ namespace {
 
 constexpr std::size_t kShownDifferences = 5;
 
-using ByName = std::map<std::string_view, const TensorSlice*>;
+// Of one tensor there may be several slices; in the order in which they lie in it.
+using ByName = std::map<std::string_view, std::vector<const TensorSlice*>>;
 
 ByName by_name(const std::vector<TensorSlice>& tensors) {
   ByName map;
-  for (const TensorSlice& slice : tensors) map[slice.name] = &slice;
+  for (const TensorSlice& slice : tensors) map[slice.name].push_back(&slice);
+  for (auto& [name, slices] : map)
+    std::ranges::sort(slices, {}, [](const TensorSlice* slice) { return slice->offset; });
   return map;
 }
 
@@ -36,6 +39,12 @@ std::string describe_record(const TensorRecord& record) {
 
 std::string describe_whole(const TensorSlice& slice) {
   return fmt::format("{} [{}]", to_string(slice.tensor.dtype), fmt::join(slice.global_shape, ", "));
+}
+
+auto unlike(const TensorRecord& record) {
+  return [&record](const TensorSlice* slice) {
+    return slice->tensor.dtype != record.dtype || slice->global_shape != record.shape;
+  };
 }
 
 // Where the bytes of a file go: `from` counts from the file's begin.
@@ -79,9 +88,11 @@ Result<std::vector<Piece>> plan_file(Files& files, const Path& path,
     }
     const auto wanted = target.find(entry.name);
     if (wanted == target.end()) continue;
-    ByteRuns from = runs_of(*wanted->second);
-    from.first += entry.begin;
-    pieces.push_back({from, wanted->second->tensor.bytes});
+    for (const TensorSlice* slice : wanted->second) {
+      ByteRuns from = runs_of(*slice);
+      from.first += entry.begin;
+      pieces.push_back({from, slice->tensor.bytes});
+    }
   }
   return pieces;
 }
@@ -113,14 +124,14 @@ Status check_same_tensors(std::string_view group, const std::vector<TensorRecord
     const auto found = wanted.find(record.name);
     if (found == wanted.end()) {
       if (!some) differences.push_back(fmt::format("`{}` is in the checkpoint only", record.name));
-    } else if (found->second->tensor.dtype != record.dtype ||
-               found->second->global_shape != record.shape) {
+    } else if (const auto other = std::ranges::find_if(found->second, unlike(record));
+               other != found->second.end()) {
       differences.push_back(fmt::format("`{}` is {} in the checkpoint, {} here", record.name,
-                                        describe_record(record), describe_whole(*found->second)));
+                                        describe_record(record), describe_whole(**other)));
     }
     if (found != wanted.end()) wanted.erase(found);
   }
-  for (const auto& [name, tensor] : wanted) {
+  for (const auto& [name, slices] : wanted) {
     differences.push_back(fmt::format("`{}` is not in the checkpoint", name));
   }
   if (differences.empty()) return ok();

@@ -12,7 +12,7 @@
 namespace muster::checkpoint {
 
 // kInvalid with the first differences when `target` is not exactly the tensors of `records`, or
-// parts of them; with `some`: not of all. Pure.
+// parts of them, of one tensor one or several; with `some`: not of all. Pure.
 Status check_same_tensors(std::string_view group, const std::vector<TensorRecord>& records,
                           const std::vector<TensorSlice>& target, bool some = false);
 

@@ -1,13 +1,14 @@
 #include "muster/models/attention.h"
 
 #include "muster/base/check.h"
+#include "muster/models/tensor_ops.h"
 
 namespace muster::models {
 namespace {
 
-// `heads` heads of all that comes out of `input` [n, positions, …]: [n, heads, positions, …].
-torch::Tensor split_heads(const torch::Tensor& output, std::int64_t heads) {
-  return output.unflatten(-1, {heads, output.size(-1) / heads}).transpose(1, 2);
+// `output` [n, positions, …] by heads: [n, heads, positions, head_width].
+torch::Tensor split_heads(const torch::Tensor& output, std::int64_t head_width) {
+  return output.unflatten(-1, {output.size(-1) / head_width, head_width}).transpose(1, 2);
 }
 
 std::vector<Linear> input_layers(Block& owner, const AttentionOptions& options) {
@@ -19,6 +20,7 @@ std::vector<Linear> input_layers(Block& owner, const AttentionOptions& options) 
                    .init = options.init,
                    .split = Split::kColumn,
                    .split_units = options.joint ? heads : options.kv_heads,
+                   .stacked = options.joint ? 3 : 1,
                    .bias = options.bias});
   };
   if (options.joint) return {layer("qkv", 3 * options.heads)};
@@ -31,6 +33,7 @@ std::vector<Linear> input_layers(Block& owner, const AttentionOptions& options) 
 Attention::Attention(Block& owner, const AttentionOptions& options)
     : heads_(options.heads),
       kv_heads_(options.kv_heads),
+      head_width_(options.width / options.heads),
       inputs_(input_layers(owner, options)),
       projection_(owner, "projection",
                   {.in = options.width,
@@ -46,22 +49,23 @@ Attention::Attention(Block& owner, const AttentionOptions& options)
 
 Attention::Heads Attention::joint_heads(const torch::Tensor& input,
                                         const PassContext& context) const {
-  const auto n = input.size(0), positions = input.size(1), width = input.size(2);
-  const auto joint = inputs_[0](input, context).view({n, positions, 3, heads_, width / heads_});
+  const auto n = input.size(0), positions = input.size(1);
+  const auto joint = inputs_[0](input, context).view({n, positions, 3, -1, head_width_});
   const auto part = [&](std::int64_t i) { return joint.select(2, i).transpose(1, 2); };
   return {part(0), part(1), part(2)};
 }
 
 Attention::Heads Attention::separate_heads(const torch::Tensor& input,
                                            const PassContext& context) const {
-  const auto part = [&](std::size_t i, std::int64_t heads) {
-    return split_heads(inputs_[i](input, context), heads);
+  const auto part = [&](std::size_t i) {
+    return split_heads(inputs_[i](input, context), head_width_);
   };
-  return {part(0, heads_), part(1, kv_heads_), part(2, kv_heads_)};
+  return {part(0), part(1), part(2)};
 }
 
 torch::Tensor Attention::operator()(const torch::Tensor& input, const PassContext& context) const {
-  Heads part = inputs_.size() == 1 ? joint_heads(input, context) : separate_heads(input, context);
+  const auto shared = enter_cut(input, context.group);
+  Heads part = inputs_.size() == 1 ? joint_heads(shared, context) : separate_heads(shared, context);
   if (rotary_) {
     part.query = rotary_->rotate(part.query);
     part.key = rotary_->rotate(part.key);

@@ -28,7 +28,7 @@ struct AttentionOptions {
 };
 
 // [n, positions, width] to the same. Its tensors may be cut between key heads; the query heads that
-// one of them serves stay with it.
+// one of them serves stay with it. A rank that has some heads computes these; the projection sums.
 class Attention {
  public:
   Attention(Block& owner, const AttentionOptions& options);
@@ -36,8 +36,8 @@ class Attention {
 
  private:
   struct Heads {
-    torch::Tensor query;  // [n, heads, positions, width / heads]
-    torch::Tensor key;    // [n, kv_heads, positions, width / heads]
+    torch::Tensor query;  // [n, heads here, positions, head width]
+    torch::Tensor key;    // [n, key heads here, positions, head width]
     torch::Tensor value;
   };
   Heads joint_heads(const torch::Tensor& input, const PassContext& context) const;
@@ -45,6 +45,7 @@ class Attention {
 
   std::int64_t heads_;
   std::int64_t kv_heads_;
+  std::int64_t head_width_;
   std::vector<Linear> inputs_;  // "qkv", or "query", "key", "value"
   Linear projection_;
   std::shared_ptr<const RotaryTable> rotary_;

@@ -18,6 +18,8 @@
 
 namespace muster::models {
 
+class TensorGroup;
+
 // How passes compute, the same for a whole training.
 struct Compute {
   // Of the blocks' products; what one block hands to the next may then be of 16 bits.
@@ -38,6 +40,9 @@ struct PassContext {
   // backward starts from. 0: nothing.
   double auxiliary_weight = 0;
   Compute compute = {};
+  // The ranks that hold the cut tensors between them (tensor_group.h), of which this is one; Model
+  // sets it. Null: nothing is cut.
+  const TensorGroup* group = nullptr;
 };
 
 struct BlockParameter {
@@ -46,6 +51,7 @@ struct BlockParameter {
   Init init = {};
   Split split = Split::kNone;
   std::int64_t split_units = 0;  // TensorPartition::units
+  std::int64_t stacked = 1;      // TensorPartition::stacked
   std::int64_t expert = -1;      // TensorPartition::expert
   bool decays = true;            // weight decay applies (not to norms and biases)
   std::string owner = {};        // the block it is borrowed from; empty: this one

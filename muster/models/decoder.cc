@@ -11,6 +11,7 @@
 #include "muster/models/experts.h"
 #include "muster/models/feed_forward.h"
 #include "muster/models/layers.h"
+#include "muster/models/tensor_ops.h"
 
 namespace muster::models {
 namespace {
@@ -58,7 +59,8 @@ class Norm {
 class Embedding final : public Block {
  public:
   explicit Embedding(const DecoderOptions& options)
-      : token_(
+      : vocabulary_(options.vocabulary),
+        token_(
             add_parameter({.name = "token.weight", .init = kWeights, .split = Split::kVocabulary},
                           {options.vocabulary, options.width})),
         dropout_("dropout", options.dropout) {
@@ -68,13 +70,15 @@ class Embedding final : public Block {
   }
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    auto tokens = torch::embedding(token_, input.to(torch::kLong));
-    if (position_.defined()) tokens = tokens + position_.narrow(0, 0, input.size(1));
-    return dropout_(tokens, context);
+    auto tokens = embed_over_ranks(token_, input.to(torch::kLong), vocabulary_, context.group);
+    const Share here = positions_of(input.size(1), context.group);
+    if (position_.defined()) tokens = tokens + position_.narrow(0, here.begin, here.size());
+    return dropout_.of_positions(tokens, context);
   }
 
  private:
-  torch::Tensor token_;     // [vocabulary, width]
+  std::int64_t vocabulary_;
+  torch::Tensor token_;     // [vocabulary, width], or this rank's entries of it
   torch::Tensor position_;  // [context, width]; undefined: none
   Dropout dropout_;
 };
@@ -96,10 +100,10 @@ class Layer final : public Block {
   }
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    input = input + dropout1_(attention_(norm1_(input), context), context);
+    input = input + dropout1_.of_positions(attention_(norm1_(input), context), context);
     const auto normed = norm2_(input);
     const auto output = experts_ ? (*experts_)(normed, context) : (*feed_forward_)(normed, context);
-    return input + dropout2_(output, context);
+    return input + dropout2_.of_positions(output, context);
   }
 
   std::vector<BlockMetric> tell(std::span<const torch::Tensor> merged) const override {
@@ -127,13 +131,13 @@ class Head final : public Block {
                 : add_parameter({.name = "weight", .init = kWeights, .split = Split::kVocabulary},
                                 {options.vocabulary, options.width})) {}
 
-  torch::Tensor forward(torch::Tensor input, PassContext&) override {
-    return torch::linear(norm_(input), weight_);
+  torch::Tensor forward(torch::Tensor input, PassContext& context) override {
+    return torch::linear(enter_cut(norm_(input), context.group), weight_);
   }
 
  private:
   Norm norm_;
-  torch::Tensor weight_;  // [vocabulary, width]
+  torch::Tensor weight_;  // [vocabulary, width], or this rank's entries of it
 };
 
 std::vector<NamedBlock> build(const DecoderOptions& options) {

@@ -1,5 +1,7 @@
 #include "muster/models/feed_forward.h"
 
+#include "muster/models/tensor_ops.h"
+
 namespace muster::models {
 namespace {
 
@@ -32,8 +34,9 @@ FeedForward::FeedForward(Block& owner, const FeedForwardOptions& options)
 
 torch::Tensor FeedForward::operator()(const torch::Tensor& input,
                                       const PassContext& context) const {
-  const auto expanded = expand_(input, context);
-  if (gate_) return contract_(torch::silu((*gate_)(input, context)) * expanded, context);
+  const auto shared = enter_cut(input, context.group);
+  const auto expanded = expand_(shared, context);
+  if (gate_) return contract_(torch::silu((*gate_)(shared, context)) * expanded, context);
   return contract_(torch::gelu(expanded), context);
 }
 

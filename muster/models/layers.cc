@@ -5,6 +5,7 @@
 
 #include "muster/models/dropout.h"
 #include "muster/models/precision.h"
+#include "muster/models/tensor_ops.h"
 
 namespace muster::models {
 namespace {
@@ -31,8 +32,10 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
                                    .init = options.init,
                                    .split = options.split,
                                    .split_units = options.split_units,
+                                   .stacked = options.stacked,
                                    .expert = options.expert},
                                   {options.out, options.in})),
+      row_(options.split == Split::kRow),
       adapter_(owner.add_layer(name)) {
   if (!options.bias) return;
   // The bias of a row-split layer is added once, after the sum over ranks: every rank holds it.
@@ -41,11 +44,16 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
                    {.name = name + ".bias",
                     .split = column ? Split::kColumn : Split::kNone,
                     .split_units = column ? options.split_units : 0,
+                    .stacked = column ? options.stacked : 1,
                     .expert = options.expert},
                    options.out);
 }
 
 torch::Tensor Linear::operator()(const torch::Tensor& input, const PassContext& context) const {
+  if (row_ && context.group != nullptr) {
+    const auto sum = leave_cut(torch::linear(input, weight_), context.group);
+    return bias_.defined() ? sum + bias_.to(sum.scalar_type()) : sum;
+  }
   const auto output = torch::linear(input, weight_, bias_);
   return adapter_->attached() ? output + (*adapter_)(input, context) : output;
 }
@@ -133,6 +141,22 @@ torch::Tensor RmsNorm::operator()(const torch::Tensor& input) const {
 torch::Tensor Dropout::operator()(const torch::Tensor& input, const PassContext& context) const {
   if (!context.training || probability_ == 0) return input;
   return dropout(input, probability_, context.random.fork(name_));
+}
+
+torch::Tensor Dropout::of_part(const torch::Tensor& input, const Part& part,
+                               const PassContext& context) const {
+  if (!context.training || probability_ == 0) return input;
+  auto shape = input.sizes().vec();
+  shape.at(static_cast<std::size_t>(part.axis)) = part.whole;
+  const auto mask = dropout_mask(shape, probability_, context.random.fork(name_));
+  return input * mask.narrow(part.axis, part.own.begin, part.own.size()).to(input.options());
+}
+
+torch::Tensor Dropout::of_positions(const torch::Tensor& input, const PassContext& context) const {
+  if (context.group == nullptr || !context.group->cuts_sequence()) return (*this)(input, context);
+  const std::int64_t whole = input.size(1) * context.group->share().size;
+  return of_part(input, {.axis = 1, .own = positions_of(whole, context.group), .whole = whole},
+                 context);
 }
 
 }  // namespace muster::models

@@ -14,13 +14,16 @@
 
 namespace muster::models {
 
-// y = x · weightᵀ + bias, and what an adapter adds; weight [out, in], bias [out].
+// y = x · weightᵀ + bias, and what an adapter adds; weight [out, in], bias [out]. Where the model
+// is cut over ranks (Model::split): with Split::kColumn x is whole, has gone through enter_cut(),
+// and y is this rank's part of the outputs; with kRow x is a part, and y what leave_cut() makes.
 struct LinearOptions {
   std::int64_t in = 0;
   std::int64_t out = 0;
   Init init = {};
   Split split = Split::kNone;
   std::int64_t split_units = 0;
+  std::int64_t stacked = 1;  // TensorPartition::stacked
   bool bias = true;
   std::int64_t expert = -1;  // TensorPartition::expert
 };
@@ -33,6 +36,7 @@ class Linear {
  private:
   torch::Tensor weight_;
   torch::Tensor bias_;  // undefined: none
+  bool row_;
   std::shared_ptr<const Adapter> adapter_;
 };
 
@@ -125,6 +129,17 @@ class Dropout {
   Dropout(std::string name, double probability)
       : name_(std::move(name)), probability_(probability) {}
   torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
+  // Of a tensor that is cut along an axis, of which this rank has `own` of `whole`: as the whole
+  // would be dropped.
+  struct Part {
+    std::int64_t axis;
+    Share own;
+    std::int64_t whole;
+  };
+  torch::Tensor of_part(const torch::Tensor& input, const Part& part,
+                        const PassContext& context) const;
+  // Of [n, positions here, …]; see positions_of().
+  torch::Tensor of_positions(const torch::Tensor& input, const PassContext& context) const;
 
  private:
   std::string name_;

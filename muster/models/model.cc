@@ -7,9 +7,44 @@
 #include <set>
 
 #include "muster/base/check.h"
+#include "muster/models/adapter.h"
 #include "muster/models/recompute.h"
+#include "muster/models/tensor_ops.h"
 
 namespace muster::models {
+namespace {
+
+torch::Tensor part_of(const torch::Tensor& whole, const TensorCut& cut) {
+  std::vector<torch::Tensor> runs;
+  for (const Share run : cut.runs) runs.push_back(whole.narrow(cut.axis, run.begin, run.size()));
+  return runs.size() == 1 ? runs.front().contiguous() : torch::cat(runs, cut.axis);
+}
+
+// A part has the values that the whole would have there.
+void initialize_parameter(const Parameter& parameter, std::uint64_t seed) {
+  if (!parameter.cut.is_part())
+    return initialize(parameter.tensor, parameter.init, seed, parameter.name);
+  if (parameter.init.kind == InitKind::kKeep) return;
+  const at::NoGradGuard no_grad;
+  const torch::Tensor whole = torch::empty(parameter.cut.whole, parameter.tensor.options());
+  initialize(whole, parameter.init, seed, parameter.name);
+  parameter.tensor.copy_(part_of(whole, parameter.cut));
+}
+
+Error cannot_split(const std::string& family, std::string_view why) {
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("[models/split] {}: {}; strategy.type sharded or pipeline spreads it over "
+                  "ranks as well",
+                  family, why));
+}
+
+bool has_adapter(const NamedBlock& named) {
+  return std::ranges::any_of(named.block->layers(),
+                             [](const AdaptableLayer& layer) { return layer.adapter->attached(); });
+}
+
+}  // namespace
 
 LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& target,
                           double label_smoothing) {
@@ -26,9 +61,7 @@ LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& targ
 Model::Model(std::string family, Builder builder, Loss loss)
     : family_(std::move(family)),
       builder_(std::move(builder)),
-      loss_(loss ? std::move(loss)
-                 : [](const torch::Tensor& logits,
-                      const torch::Tensor& target) { return cross_entropy_sum(logits, target); }),
+      loss_(std::move(loss)),
       blocks_(builder_()) {
   for (const auto& named : blocks_) publish(named);
   std::set<std::string> names;
@@ -49,12 +82,13 @@ void Model::publish(const NamedBlock& named) {
 void Model::publish(const std::string& block, const BlockParameter& parameter) {
   const std::string name = block + "." + parameter.name;
   MUSTER_CHECK(parameter.tensor.is_contiguous(), name + " is not contiguous");
-  parameters_.push_back({name,
-                         parameter.tensor,
-                         {name, parameter.split, parameter.split_units, parameter.expert},
-                         parameter.init,
-                         parameter.decays,
-                         !parameter.owner.empty()});
+  parameters_.push_back(
+      {name,
+       parameter.tensor,
+       {name, parameter.split, parameter.split_units, parameter.stacked, parameter.expert},
+       parameter.init,
+       parameter.decays,
+       !parameter.owner.empty()});
 }
 
 torch::Tensor Model::forward(torch::Tensor inputs, PassContext& context) {
@@ -67,16 +101,95 @@ torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassC
   const auto& named = blocks_.at(index);
   PassContext own = context;
   own.random = context.random.fork(named.name);
+  own.group = group_.get();
   if (recomputes(index)) return run_recomputed(named.block, input, own);
   return run_block(*named.block, std::move(input), own);
 }
 
 LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
-  return training_loss_(widened(logits), target);
+  return loss_sum(widened(logits), target, training_loss_, label_smoothing_);
 }
 
 LossSum Model::evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
-  return loss_(widened(logits), target);
+  return loss_sum(widened(logits), target, loss_, 0);
+}
+
+LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
+                        double label_smoothing) const {
+  if (loss) return loss(logits, target);
+  const std::int64_t classes = cut_classes();
+  if (classes == 0) return cross_entropy_sum(logits, target, label_smoothing);
+  const auto wanted = target.to(torch::kLong).flatten();
+  CrossEntropy found =
+      cross_entropy_over_ranks(logits.flatten(0, -2), wanted, classes, label_smoothing, *group_);
+  return {std::move(found.sum), std::move(found.correct), wanted.numel()};
+}
+
+const Parameter* Model::head_of_vocabulary() const {
+  const Block& last = *blocks_.back().block;
+  const auto is_head = [&](const Parameter& known) {
+    const auto uses = [&](const BlockParameter& used) {
+      return used.split == Split::kVocabulary && used.tensor.is_same(known.tensor);
+    };
+    return std::ranges::any_of(last.parameters(), uses) ||
+           std::ranges::any_of(last.borrowed(), uses);
+  };
+  for (const auto* parameters : {&parameters_, &frozen_}) {
+    const auto found = std::ranges::find_if(*parameters, is_head);
+    if (found != parameters->end()) return &*found;
+  }
+  return nullptr;
+}
+
+std::int64_t Model::cut_classes() const {
+  if (!group_) return 0;
+  const Parameter* head = head_of_vocabulary();
+  return head == nullptr ? 0 : head->cut.whole.front();
+}
+
+Status Model::check_split(const TensorGroup& group) const {
+  const TensorShare share = group.share();
+  if (loss_ || training_loss_)
+    return cannot_split(family_, "it has a loss of its own, which may need all of its outputs");
+  if (std::ranges::any_of(blocks_, has_adapter))
+    return cannot_split(family_, "it has adapters, which are not cut over ranks");
+  bool any = false;
+  for (const auto* list : {&parameters_, &frozen_}) {
+    for (const Parameter& parameter : *list) {
+      const TensorPartition& spec = parameter.partition;
+      if (spec.expert >= 0) return cannot_split(family_, "it has experts, which are not cut");
+      if (spec.axis() < 0) continue;
+      any = true;
+      const std::int64_t units =
+          spec.units > 0 ? spec.units / spec.stacked : parameter.tensor.size(spec.axis());
+      if (units >= share.size) continue;
+      return cannot_split(family_, fmt::format("{} can be cut into {} parts at most, not into {}",
+                                               parameter.name, units, share.size));
+    }
+  }
+  if (!statistics_.empty())
+    return cannot_split(family_, "it has running statistics, which are not cut over ranks");
+  if (any && group.cuts_sequence() && head_of_vocabulary() == nullptr)
+    return cannot_split(family_, "it has no sequence that could be cut");
+  return any ? ok() : cannot_split(family_, "none of its tensors can be cut");
+}
+
+void Model::keep_part(Parameter& parameter, TensorShare share) {
+  const auto sizes = parameter.tensor.sizes();
+  parameter.cut = cut_of(parameter.partition, sizes, share);
+  if (!parameter.cut.is_part()) return;
+  parameter.tensor.set_data(part_of(parameter.tensor.detach(), parameter.cut).clone());
+}
+
+Status Model::split(std::shared_ptr<const TensorGroup> group) {
+  const TensorShare share = group->share();
+  MUSTER_CHECK(!group_, "a model is cut once");
+  if (share.size == 1) return ok();  // the plain operations, with their bits
+  MUSTER_TRY(check_split(*group));
+  group_ = std::move(group);
+  for (auto* parameters : {&parameters_, &frozen_})
+    for (Parameter& parameter : *parameters) keep_part(parameter, share);
+  return ok();
 }
 
 std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const {
@@ -87,8 +200,10 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
     for (const std::size_t index : blocks) wanted.push_back(all.at(index));
     return wanted;
   };
+  MUSTER_CHECK(!group_, "a model that is cut over ranks has no parts");
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
+  model->smooth_labels(label_smoothing_);
   model->freeze_as_in(*this);
   model->recompute_as_in(*this);
   return model;
@@ -97,8 +212,10 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
 std::unique_ptr<Model> Model::replicate() const {
   auto replica = std::make_unique<Model>(family_, builder_, loss_);
   replica->train_with(training_loss_);
+  replica->smooth_labels(label_smoothing_);
   replica->freeze_as_in(*this);
   replica->recompute_as_in(*this);
+  replica->group_ = group_;
   replica->share_storage_of(*this);
   return replica;
 }
@@ -108,10 +225,14 @@ void Model::share_storage_of(const Model& other) {
                    frozen_.size() == other.frozen_.size() &&
                    statistics_.size() == other.statistics_.size(),
                "the builder made another model of " + family_);
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    parameters_[i].tensor.set_data(other.parameters_[i].tensor.detach());
-  for (std::size_t i = 0; i < frozen_.size(); ++i)
-    frozen_[i].tensor.set_data(other.frozen_[i].tensor.detach());
+  const auto share = [](std::vector<Parameter>& own, const std::vector<Parameter>& theirs) {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i].tensor.set_data(theirs[i].tensor.detach());
+      own[i].cut = theirs[i].cut;
+    }
+  };
+  share(parameters_, other.parameters_);
+  share(frozen_, other.frozen_);
   for (std::size_t i = 0; i < statistics_.size(); ++i)
     statistics_[i].tensor.set_data(other.statistics_[i].tensor);
 }
@@ -146,8 +267,7 @@ void Model::recompute_as_in(const Model& other) {
 
 void Model::initialize(std::uint64_t seed) {
   for (const auto* parameters : {&parameters_, &frozen_})
-    for (const auto& parameter : *parameters)
-      models::initialize(parameter.tensor, parameter.init, seed, parameter.name);
+    for (const auto& parameter : *parameters) initialize_parameter(parameter, seed);
 }
 
 std::vector<torch::Tensor> Model::parameter_tensors() const {

@@ -17,8 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/result.h"
 #include "muster/models/block.h"
 #include "muster/models/partition.h"
+#include "muster/models/tensor_group.h"
 
 namespace muster::models {
 
@@ -29,6 +31,7 @@ struct Parameter {
   Init init;
   bool decays = true;
   bool borrowed = false;  // another part of the model owns and updates it; see Model::part
+  TensorCut cut = {};     // what of it is here; see Model::split
 };
 
 struct Statistic {
@@ -59,6 +62,9 @@ class Model {
 
   // Training steps take this loss, evaluations the one the model was made with.
   void train_with(Loss loss) { training_loss_ = std::move(loss); }
+  // Training steps of a model without a loss of its own smooth the targets; see
+  // cross_entropy_sum().
+  void smooth_labels(double share) { label_smoothing_ = share; }
 
   // inputs: as the first block wants them; slices of any size >= 1 along axis 0.
   torch::Tensor forward(torch::Tensor inputs, PassContext& context);
@@ -75,6 +81,13 @@ class Model {
   // yet initialised: for ranks that hold a part. One tied to a block that is not among them is
   // there as well, `borrowed`, after the parameters of the first block that uses it.
   std::unique_ptr<Model> part(const std::vector<std::size_t>& blocks) const;
+
+  // Tensor parallelism: keeps of each tensor that its partition spec cuts this rank's part, with
+  // the values that it has, and computes from here on together with the other ranks of the group,
+  // in every pass. What is not cut is alike on all of them, as are its gradients (but see
+  // TensorGroup::cuts_sequence). After freeze() and recompute(), once, before it is replicated; not
+  // of a part(). kUnsupported says why such a model cannot be cut; it is as it was then.
+  Status split(std::shared_ptr<const TensorGroup> group);
 
   // Takes the parameters for which `chosen` holds out of parameters(): they keep their values, get
   // no gradient, and so have no part in reductions and optimizers. Before it is replicated or cut.
@@ -114,6 +127,13 @@ class Model {
  private:
   void publish(const NamedBlock& named);
   void publish(const std::string& block, const BlockParameter& parameter);
+  Status check_split(const TensorGroup& group) const;
+  const Parameter* head_of_vocabulary() const;  // the output layer that is one; null: none
+  void keep_part(Parameter& parameter, TensorShare share);
+  // Of the whole model, where ranks have a part of each sample's logits; else 0.
+  std::int64_t cut_classes() const;
+  LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
+                   double label_smoothing) const;
   void share_storage_of(const Model& other);
   void freeze_as_in(const Model& other);
   void recompute_as_in(const Model& other);
@@ -121,7 +141,9 @@ class Model {
   std::string family_;
   Builder builder_;
   Loss loss_;
-  Loss training_loss_ = loss_;
+  Loss training_loss_ = loss_;  // as loss_, empty: cross entropy
+  double label_smoothing_ = 0;
+  std::shared_ptr<const TensorGroup> group_;
   std::vector<NamedBlock> blocks_;
   std::vector<bool> recomputed_ = std::vector<bool>(blocks_.size());
   std::vector<Parameter> parameters_;

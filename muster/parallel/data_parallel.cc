@@ -17,15 +17,7 @@ DataParallel::DataParallel(std::unique_ptr<models::Model> model,
 Status DataParallel::enter(std::shared_ptr<comm::Communicator> communicator,
                            const comm::LeafOwners& owners) {
   MUSTER_TRY(slices().enter(std::move(communicator), owners));
-  gradients_.clear();
-  const auto& parameters = model().parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::span<float> sum = slices().exchange().sum(slices().slot_of(i));
-    const at::Tensor& tensor = parameters[i].tensor;
-    gradients_.push_back(
-        tensor_over({DType::kF32, Shape(tensor.sizes().begin(), tensor.sizes().end()),
-                     std::as_writable_bytes(sum)}));
-  }
+  gradients_ = gradients_over_sums();
   return ok();
 }
 

@@ -33,6 +33,18 @@ void SliceStrategy::apply_statistics(const std::vector<at::Tensor>& statistics) 
   if (!statistics.empty()) model().apply_statistics(statistics, kStatisticsMomentum);
 }
 
+std::vector<at::Tensor> SliceStrategy::gradients_over_sums() {
+  std::vector<at::Tensor> gradients;
+  const auto& parameters = model().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::span<float> sum = slices().exchange().sum(slices().slot_of(i));
+    const auto sizes = parameters[i].tensor.sizes();
+    gradients.push_back(
+        tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()), std::as_writable_bytes(sum)}));
+  }
+  return gradients;
+}
+
 StateSlice SliceStrategy::whole_slice(const std::string& name, const at::Tensor& tensor) {
   const TensorView view = view_over(tensor);
   return {name, view, view.shape, Shape(view.shape.size(), 0)};

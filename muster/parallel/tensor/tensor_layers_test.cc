@@ -1,0 +1,303 @@
+// Models whose tensors lie on several ranks against the whole ones, in f64: what comes out, every
+// gradient, and these against differences. With the rounding of f64 only the order of sums differs.
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/models/create.h"
+#include "muster/models/tensor_ops.h"
+#include "muster/models/testing/gradient_check.h"
+#include "muster/parallel/tensor/tensor_ranks.h"
+
+namespace muster::parallel {
+namespace {
+
+using models::Model;
+
+constexpr double kRounding = 1e-11;
+constexpr std::int64_t kSamples = 3;
+constexpr std::int64_t kPositions = 12;
+
+struct Case {
+  std::string name;
+  models::ModelSpec model;
+  double smoothing = 0;
+  std::vector<std::string> frozen = {};
+  bool sequence = false;
+};
+std::string name_of(const testing::TestParamInfo<std::tuple<Case, int>>& info) {
+  return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param));
+}
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+bool reads_text(const models::ModelSpec& spec) { return models::family_of(spec) != "mlp"; }
+
+at::Tensor inputs_of(const models::ModelSpec& spec) {
+  if (!reads_text(spec)) return models::wavy({kSamples, 6});
+  return (torch::arange(kSamples * kPositions) * 5 % 11)
+      .view({kSamples, kPositions})
+      .to(torch::kUInt8);
+}
+
+at::Tensor targets_of(const models::ModelSpec& spec) {
+  if (!reads_text(spec)) return torch::arange(kSamples) % 5;
+  return (torch::arange(kSamples * kPositions) * 7 % 11)
+      .view({kSamples, kPositions})
+      .to(torch::kUInt8);
+}
+
+std::unique_ptr<Model> make(const Case& one) {
+  at::set_num_threads(1);
+  auto model = *models::create_model(one.model);
+  for (const models::NamedBlock& named : model->blocks()) models::fill_in_double(*named.block);
+  model->smooth_labels(one.smoothing);
+  model->freeze([&](const models::Parameter& parameter) {
+    return std::ranges::find(one.frozen, parameter.name) != one.frozen.end();
+  });
+  return model;
+}
+
+struct Pass {
+  at::Tensor sum, correct;
+};
+
+Pass run(Model& model, const Case& one) {
+  models::PassContext context{.random = RandomStream(1, "pass")};
+  const auto loss =
+      model.loss_sum(model.forward(inputs_of(one.model), context), targets_of(one.model));
+  return {loss.sum, loss.correct};
+}
+
+std::vector<at::Tensor> gradients_of(Model& model, const Case& one) {
+  return torch::autograd::grad({run(model, one).sum}, model.parameter_tensors(), {}, std::nullopt,
+                               false, /*allow_unused=*/true);
+}
+
+at::Tensor part_of(const at::Tensor& whole, const models::TensorCut& cut) {
+  if (!cut.is_part()) return whole;
+  std::vector<at::Tensor> runs;
+  for (const Share run : cut.runs) runs.push_back(whole.narrow(cut.axis, run.begin, run.size()));
+  return torch::cat(runs, cut.axis);
+}
+
+void expect_close(const at::Tensor& found, const at::Tensor& wanted, const std::string& what) {
+  ASSERT_EQ(found.sizes(), wanted.sizes()) << what;
+  const double apart = (found - wanted).abs().max().item<double>();
+  EXPECT_LT(apart, kRounding * (1 + wanted.abs().max().item<double>())) << what;
+}
+
+// Each rank of the group on a thread of its own.
+void on_ranks(std::int32_t size,
+              const std::function<void(const std::shared_ptr<TensorRanks>&)>& body,
+              bool sequence = false) {
+  const auto communicators = comm::create_loopback(size);
+  std::vector<std::jthread> threads;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      at::set_num_threads(1);
+      const auto ranks = std::make_shared<TensorRanks>(models::TensorShare{rank, size},
+                                                       comm::OpOptions{}, sequence);
+      ranks->use(communicators[static_cast<std::size_t>(rank)]);
+      body(ranks);
+    });
+}
+
+// Each rank's own, or where sequences are cut and the tensor is not, of all of them.
+std::vector<at::Tensor> gradients_of(Model& model, const Case& one, const TensorRanks& ranks) {
+  std::vector<at::Tensor> gradients = gradients_of(model, one);
+  for (std::size_t p = 0; p < gradients.size(); ++p)
+    if (ranks.cuts_sequence() && ranks.share().size > 1 && !model.parameters()[p].cut.is_part() &&
+        gradients[p].defined())
+      gradients[p] = ranks.sum(gradients[p], "gradients");
+  return gradients;
+}
+
+class CutModel : public testing::TestWithParam<std::tuple<Case, int>> {};
+
+TEST_P(CutModel, ComputesWhatTheWholeDoes) {
+  const auto& [one, size] = GetParam();
+  const auto whole = make(one);
+  const Pass expected = run(*whole, one);
+  const std::vector<at::Tensor> gradients = gradients_of(*whole, one);
+  on_ranks(
+      size,
+      [&](const std::shared_ptr<TensorRanks>& ranks) {
+        const auto model = make(one);
+        ASSERT_TRUE(model->split(ranks));
+        const Pass pass = run(*model, one);
+        expect_close(pass.sum.detach(), expected.sum.detach(), "loss");
+        EXPECT_TRUE(torch::equal(pass.correct, expected.correct));
+        const std::vector<at::Tensor> own = gradients_of(*model, one, *ranks);
+        for (std::size_t p = 0; p < own.size(); ++p) {
+          const models::Parameter& parameter = model->parameters()[p];
+          EXPECT_EQ(parameter.cut.is_part(), size > 1 && parameter.partition.axis() >= 0);
+          ASSERT_EQ(own[p].defined(), gradients[p].defined()) << parameter.name;
+          if (own[p].defined())
+            expect_close(own[p], part_of(gradients[p], parameter.cut), parameter.name);
+        }
+      },
+      one.sequence);
+}
+
+// Of the first and the last element that a rank has of each parameter. Of one that is cut only its
+// owner changes it; all compute.
+TEST_P(CutModel, HasTheGradientsOfDifferences) {
+  const auto& [one, size] = GetParam();
+  on_ranks(
+      size,
+      [&](const std::shared_ptr<TensorRanks>& ranks) {
+        constexpr double kStep = 1e-6;
+        const auto model = make(one);
+        ASSERT_TRUE(model->split(ranks));
+        const std::vector<at::Tensor> gradients = gradients_of(*model, one, *ranks);
+        const std::int32_t me = ranks->share().rank;
+        const at::NoGradGuard no_grad;
+        for (std::int32_t owner = 0; owner < ranks->share().size; ++owner) {
+          for (std::size_t p = 0; p < gradients.size(); ++p) {
+            const models::Parameter& parameter = model->parameters()[p];
+            const bool changes = owner == me || !parameter.cut.is_part();
+            for (const bool last : {false, true}) {
+              const std::int64_t at = last ? parameter.tensor.numel() - 1 : 0;
+              double& value = parameter.tensor.data_ptr<double>()[at];
+              const double middle = value;
+              const auto loss_at = [&](double offset) {
+                if (changes) value = middle + offset;
+                return run(*model, one).sum.item<double>();
+              };
+              const double slope = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
+              value = middle;
+              if (owner != me || !gradients[p].defined()) continue;
+              EXPECT_NEAR(gradients[p].contiguous().data_ptr<double>()[at], slope,
+                          1e-6 * (1 + std::abs(slope)))
+                  << parameter.name << " " << at << " on rank " << me;
+            }
+          }
+        }
+      },
+      one.sequence);
+}
+
+models::GptSpec gpt(bool tied) {
+  return {.vocabulary = 11,
+          .context = kPositions,
+          .width = 12,
+          .layers = 2,
+          .heads = 4,
+          .hidden = 7,
+          .dropout = 0.2,
+          .tied_head = tied};
+}
+
+models::LlamaSpec llama(std::int64_t kv_heads) {
+  return {.vocabulary = 11,
+          .context = kPositions,
+          .width = 16,
+          .layers = 2,
+          .heads = 8,
+          .kv_heads = kv_heads,
+          .hidden = 9,
+          .dropout = 0.2};
+}
+
+models::MlpSpec mlp(std::vector<std::int64_t> hidden) {
+  return {.inputs = 6, .hidden = std::move(hidden), .classes = 5, .dropout = 0.2};
+}
+
+// Shares of unequal size where the number of ranks does not divide them.
+INSTANTIATE_TEST_SUITE_P(
+    Models, CutModel,
+    testing::Combine(testing::Values(Case{"gpt", gpt(false)}, Case{"gpt_tied", gpt(true), 0.3},
+                                     Case{"gpt_frozen", gpt(true), 0, {"embedding.token.weight"}},
+                                     Case{"llama", llama(8)}, Case{"llama_grouped", llama(4), 0.1},
+                                     Case{"gpt_sequence", gpt(true), 0, {}, true},
+                                     Case{"llama_sequence", llama(4), 0.1, {}, true},
+                                     Case{"mlp", mlp({7})}, Case{"mlp_two", mlp({7, 8}), 0.1},
+                                     Case{"mlp_three", mlp({5, 8, 9})}),
+                     testing::Values(1, 2, 3, 4)),
+    name_of);
+
+TEST(CutTensors, SumsSixteenBitsInF32) {
+  on_ranks(3, [](const std::shared_ptr<TensorRanks>& ranks) {
+    const float own[] = {256.0F, 0.6F, 0.6F};  // in bf16 256 + 0.6 is 256
+    const auto partial = torch::full({2}, own[ranks->share().rank], torch::kBFloat16);
+    const auto sum = models::sum_over_ranks(partial, ranks.get());
+    EXPECT_EQ(sum.scalar_type(), torch::kBFloat16);
+    EXPECT_EQ(sum[0].item<float>(), 258.0F);
+  });
+}
+
+TEST(CutTensors, KeepsLogitsThatAreFarApartFinite) {
+  on_ranks(2, [](const std::shared_ptr<TensorRanks>& ranks) {
+    const auto whole = torch::tensor({{1e4F, -1e4F, 0.0F}, {-1e4F, 9e3F, 1e4F}});
+    const Share own = models::share_of(3, 0, ranks->share());
+    const auto logits = whole.narrow(1, own.begin, own.size()).clone().requires_grad_();
+    const auto loss = models::cross_entropy_over_ranks(logits, torch::tensor({0, 1}), 3, 0, *ranks);
+    EXPECT_EQ(loss.sum.item<float>(), 1e3F);
+    EXPECT_EQ(loss.correct.item<std::int64_t>(), 1);
+    EXPECT_TRUE(torch::autograd::grad({loss.sum}, {logits})[0].isfinite().all().item<bool>());
+  });
+}
+
+TEST(CutTensors, RefusesTargetsAndTokensThatAreNone) {
+  on_ranks(2, [](const std::shared_ptr<TensorRanks>& ranks) {
+    EXPECT_THROW(
+        models::cross_entropy_over_ranks(torch::zeros({1, 2}), torch::tensor({4}), 4, 0, *ranks),
+        c10::Error);
+    EXPECT_THROW(models::embed_over_ranks(torch::zeros({2, 3}), torch::tensor({4}), 4, ranks.get()),
+                 c10::Error);
+  });
+}
+
+TEST(CutTensors, SaysWhatCannotBeCut) {
+  const auto why = [](const models::ModelSpec& spec, std::int32_t size,
+                      const models::AdapterSpec& adapters = {}) {
+    const auto ranks =
+        std::make_shared<TensorRanks>(models::TensorShare{0, size}, comm::OpOptions{});
+    const auto outcome = (*models::create_model(spec, adapters))->split(ranks);
+    return outcome ? std::string("can be") : outcome.error().message;
+  };
+  EXPECT_EQ(why(models::ResNetSpec{}, 1), "can be");
+  EXPECT_NE(why(models::ResNetSpec{}, 2).find("running statistics"), std::string::npos);
+  EXPECT_NE(why(models::ResNetSpec{.norm = models::NormKind::kGroup}, 2).find("none of its"),
+            std::string::npos);
+  EXPECT_NE(why(mlp({}), 2).find("none of its tensors can be cut"), std::string::npos);
+  EXPECT_NE(why(mlp({2}), 3).find("layer0.linear.weight can be cut into 2 parts"),
+            std::string::npos);
+  EXPECT_NE(why(llama(2), 4).find("can be cut into 2 parts at most, not into 4"),
+            std::string::npos);
+  EXPECT_NE(why(gpt(true), 2, {.rank = 2}).find("adapters"), std::string::npos);
+  EXPECT_NE(why(models::MoeSpec{}, 2).find("experts"), std::string::npos);
+}
+
+// A part starts with the numbers that the whole would have there.
+TEST(CutTensors, StartsAsTheWhole) {
+  const auto whole = *models::create_model(gpt(true));
+  whole->initialize(7);
+  for (std::int32_t rank = 0; rank < 3; ++rank) {
+    const auto ranks =
+        std::make_shared<TensorRanks>(models::TensorShare{rank, 3}, comm::OpOptions{});
+    const auto model = *models::create_model(gpt(true));
+    ASSERT_TRUE(model->split(ranks));
+    model->initialize(7);
+    for (std::size_t p = 0; p < model->parameters().size(); ++p) {
+      const models::Parameter& parameter = model->parameters()[p];
+      EXPECT_TRUE(
+          torch::equal(parameter.tensor, part_of(whole->parameters()[p].tensor, parameter.cut)))
+          << parameter.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::parallel

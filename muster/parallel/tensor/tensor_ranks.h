@@ -1,0 +1,48 @@
+#pragma once
+// A model's tensor group over a communicator: what layers ask for in the middle of forward and
+// backward, as operations with a deadline. One thread.
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "muster/base/result.h"
+#include "muster/comm/communicator.h"
+#include "muster/models/tensor_group.h"
+
+namespace muster::parallel {
+
+class TensorRanks final : public models::TensorGroup {
+ public:
+  TensorRanks(models::TensorShare share, comm::OpOptions op, bool cuts_sequence = false)
+      : share_(share), op_(std::move(op)), cuts_sequence_(cuts_sequence) {}
+
+  // Of those ranks, in their order; from then on it can be computed with.
+  void use(std::shared_ptr<comm::Communicator> communicator);
+
+  models::TensorShare share() const noexcept override { return share_; }
+  // In the order of the fixed tree over ranks (comm/sum_tree.h).
+  at::Tensor sum(const at::Tensor& addend, std::string_view what) const override;
+  at::Tensor sum_own(const at::Tensor& addends, std::string_view what) const override;
+  at::Tensor gather(const at::Tensor& own, std::string_view what) const override;
+
+  bool cuts_sequence() const noexcept override { return cuts_sequence_; }
+
+  // What made an operation throw, since the last call: libtorch passes on no more than its text.
+  std::optional<Error> take_failure() { return std::exchange(failure_, {}); }
+
+ private:
+  void run(comm::Op op, std::string_view what) const;
+
+  const models::TensorShare share_;
+  const comm::OpOptions op_;
+  const bool cuts_sequence_;
+  std::shared_ptr<comm::Communicator> communicator_;
+  std::shared_ptr<const comm::SumTree> tree_;
+  mutable std::optional<Error> failure_;
+};
+
+}  // namespace muster::parallel
