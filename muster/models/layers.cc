@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "muster/models/dropout.h"
+#include "muster/models/norm_relu.h"
 #include "muster/models/precision.h"
 #include "muster/models/tensor_ops.h"
 
@@ -23,6 +24,12 @@ torch::Tensor add_bias(Block& owner, BlockParameter bias, std::int64_t width) {
   bias.init = {InitKind::kZeros};
   bias.decays = false;
   return owner.add_parameter(std::move(bias), {width});
+}
+
+// A new tensor is given up for it.
+torch::Tensor added_relu(torch::Tensor normalised, const torch::Tensor& skip) {
+  if (skip.defined()) normalised.add_(skip);
+  return normalised.relu_();
 }
 
 }  // namespace
@@ -86,6 +93,12 @@ BatchNorm::BatchNorm(Block& owner, const std::string& name, std::int64_t channel
       running_mean_(owner.add_statistic(name + ".running_mean", channels, 0)),
       running_variance_(owner.add_statistic(name + ".running_var", channels, 1)) {}
 
+void BatchNorm::report(torch::Tensor mean, torch::Tensor variance, PassContext& context) {
+  if (context.statistics == nullptr) return;
+  context.statistics->push_back(std::move(mean));
+  context.statistics->push_back(std::move(variance));
+}
+
 torch::Tensor BatchNorm::operator()(const torch::Tensor& input, PassContext& context) const {
   if (!context.training)
     return torch::batch_norm(input, weight_, bias_, running_mean_, running_variance_, false, 0.1,
@@ -95,10 +108,22 @@ torch::Tensor BatchNorm::operator()(const torch::Tensor& input, PassContext& con
   auto variance = torch::zeros_like(running_variance_);
   auto output =
       torch::batch_norm(input, weight_, bias_, mean, variance, true, 1.0, kNormEpsilon, true);
-  if (context.statistics != nullptr) {
-    context.statistics->push_back(std::move(mean));
-    context.statistics->push_back(std::move(variance));
-  }
+  report(std::move(mean), std::move(variance), context);
+  return output;
+}
+
+torch::Tensor BatchNorm::relu(const torch::Tensor& input, const torch::Tensor& skip,
+                              PassContext& context) const {
+  const NormRelu fused{.input = input,
+                       .weight = weight_,
+                       .bias = bias_,
+                       .skip = skip,
+                       .epsilon = kNormEpsilon,
+                       .mean = torch::empty_like(running_mean_),
+                       .variance = torch::empty_like(running_variance_)};
+  if (!context.training || !can_fuse(fused)) return added_relu((*this)(input, context), skip);
+  auto output = norm_relu(fused);
+  report(fused.mean, fused.variance, context);
   return output;
 }
 
@@ -121,6 +146,12 @@ torch::Tensor ImageNorm::operator()(const torch::Tensor& input, PassContext& con
   if (batch_) return (*batch_)(input, context);
   if (group_) return (*group_)(input);
   return input + bias_.view({1, -1, 1, 1});
+}
+
+torch::Tensor ImageNorm::relu(const torch::Tensor& input, const torch::Tensor& skip,
+                              PassContext& context) const {
+  if (batch_) return batch_->relu(input, skip, context);
+  return added_relu((*this)(input, context), skip);
 }
 
 LayerNorm::LayerNorm(Block& owner, const std::string& name, std::int64_t width)

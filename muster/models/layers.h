@@ -66,8 +66,13 @@ class BatchNorm {
  public:
   BatchNorm(Block& owner, const std::string& name, std::int64_t channels);
   torch::Tensor operator()(const torch::Tensor& input, PassContext& context) const;
+  // relu(norm(input) + skip); `skip` undefined: nothing is added.
+  torch::Tensor relu(const torch::Tensor& input, const torch::Tensor& skip,
+                     PassContext& context) const;
 
  private:
+  static void report(torch::Tensor mean, torch::Tensor variance, PassContext& context);
+
   torch::Tensor weight_;
   torch::Tensor bias_;
   torch::Tensor running_mean_;
@@ -94,6 +99,8 @@ class ImageNorm {
  public:
   ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind);
   torch::Tensor operator()(const torch::Tensor& input, PassContext& context) const;
+  torch::Tensor relu(const torch::Tensor& input, const torch::Tensor& skip,
+                     PassContext& context) const;  // as BatchNorm's
 
  private:
   std::optional<BatchNorm> batch_;

@@ -158,18 +158,18 @@ TEST(Model, NamesAreStableAndInForwardOrder) {
   std::vector<std::string> names;
   auto model = *create_model(ResNetSpec{.channels = {4, 8}});
   for (const auto& parameter : model->parameters()) names.push_back(parameter.name);
-  EXPECT_THAT(
-      names,
-      testing::ElementsAre(
-          "stem.conv.weight", "stem.norm.weight", "stem.norm.bias", "stage0_block0.conv1.weight",
-          "stage0_block0.norm1.weight", "stage0_block0.norm1.bias", "stage0_block0.conv2.weight",
-          "stage0_block0.norm2.weight", "stage0_block0.norm2.bias", "stage1_block0.conv1.weight",
-          "stage1_block0.norm1.weight", "stage1_block0.norm1.bias", "stage1_block0.conv2.weight",
-          "stage1_block0.norm2.weight", "stage1_block0.norm2.bias",
-          "stage1_block0.shortcut.conv.weight", "stage1_block0.shortcut.norm.weight",
-          "stage1_block0.shortcut.norm.bias", "head.linear.weight", "head.linear.bias"));
+  EXPECT_THAT(names, testing::ElementsAre(
+                         "stem.conv.weight", "stem.norm.weight", "stem.norm.bias",
+                         "stage0_block0.conv1.weight", "stage0_block0.norm1.weight",
+                         "stage0_block0.norm1.bias", "stage0_block0.conv2.weight",
+                         "stage0_block0.norm2.weight", "stage0_block0.norm2.bias",
+                         "stage1_block0.conv1.weight", "stage1_block0.norm1.weight",
+                         "stage1_block0.norm1.bias", "stage1_block0.shortcut.conv.weight",
+                         "stage1_block0.shortcut.norm.weight", "stage1_block0.shortcut.norm.bias",
+                         "stage1_block0.conv2.weight", "stage1_block0.norm2.weight",
+                         "stage1_block0.norm2.bias", "head.linear.weight", "head.linear.bias"));
   EXPECT_EQ(model->statistics().front().name, "stem.norm.running_mean");
-  EXPECT_EQ(model->statistics().back().name, "stage1_block0.shortcut.norm.running_var");
+  EXPECT_EQ(model->statistics().back().name, "stage1_block0.norm2.running_var");
 }
 
 TEST(Model, GroupNormAndNoNormKeepNoStatistics) {

@@ -20,7 +20,7 @@ class Stem final : public Block {
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
     // Everything after it follows this tensor's memory format.
-    return norm_(convolution_(input).contiguous(format_), context).relu_();
+    return norm_.relu(convolution_(input).contiguous(format_), {}, context);
   }
 
  private:
@@ -36,36 +36,51 @@ struct BasicOptions {
   NormKind norm = NormKind::kBatch;
 };
 
+// Around a block: its input, through a 1×1 convolution where the extent or the channels change.
+class Shortcut {
+ public:
+  Shortcut(Block& owner, const BasicOptions& options) {
+    if (options.stride == 1 && options.in == options.out) return;
+    convolution_.emplace(
+        owner, "shortcut.conv",
+        ConvolutionOptions{
+            .in = options.in, .out = options.out, .kernel = 1, .stride = options.stride});
+    norm_.emplace(owner, "shortcut.norm", options.out, options.norm);
+  }
+
+  torch::Tensor operator()(const torch::Tensor& input, PassContext& context) const {
+    return convolution_ ? (*norm_)((*convolution_)(input), context) : input;
+  }
+
+ private:
+  std::optional<Convolution> convolution_;
+  std::optional<ImageNorm> norm_;
+};
+
+// What is registered first also speaks first of its statistics: the shortcut comes before the norm
+// that adds it.
 class Basic final : public Block {
  public:
   explicit Basic(const BasicOptions& options)
       : convolution1_(*this, "conv1",
                       {.in = options.in, .out = options.out, .stride = options.stride}),
         norm1_(*this, "norm1", options.out, options.norm),
+        shortcut_(*this, options),
         convolution2_(*this, "conv2", {.in = options.out, .out = options.out}),
-        norm2_(*this, "norm2", options.out, options.norm) {
-    if (options.stride == 1 && options.in == options.out) return;
-    shortcut_.emplace(
-        *this, "shortcut.conv",
-        ConvolutionOptions{
-            .in = options.in, .out = options.out, .kernel = 1, .stride = options.stride});
-    shortcut_norm_.emplace(*this, "shortcut.norm", options.out, options.norm);
-  }
+        norm2_(*this, "norm2", options.out, options.norm) {}
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    auto output = norm1_(convolution1_(input), context).relu_();
-    output = norm2_(convolution2_(output), context);
-    const auto skip = shortcut_ ? (*shortcut_norm_)((*shortcut_)(input), context) : input;
-    return output.add_(skip).relu_();
+    const auto output = norm1_.relu(convolution1_(input), {}, context);
+    const auto skip = shortcut_(input, context);
+    return norm2_.relu(convolution2_(output), skip, context);
   }
 
  private:
   Convolution convolution1_;
   ImageNorm norm1_;
+  Shortcut shortcut_;
   Convolution convolution2_;
   ImageNorm norm2_;
-  std::optional<Convolution> shortcut_;  // 1×1, where the extent or the channels change
-  std::optional<ImageNorm> shortcut_norm_;
 };
 
 class Head final : public Block {

@@ -202,7 +202,8 @@ TEST_P(SameBits, WhileWhoIsBehindComputesForNobody) {
     const SliceOptions options{.virtual_workers = kSlices,
                                .backup = true,
                                .computing = [&](std::int32_t, std::string_view) {
-                                 if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                 if (slow)
+                                   std::this_thread::sleep_for(std::chrono::milliseconds(2));
                                }};
     const comm::LeafOwners owners(kSlices, Rank{0});
     auto strategy =
