@@ -126,9 +126,11 @@ std::vector<Field> strategy_fields() {
       bind("strategy.zero_stage", in(&StrategySpec::zero_stage),
            {.doc = "What each worker holds a share of only. 1: the optimizer's state; 2: the "
                    "gradients as well, of which every slice's are sent by themselves: less memory, "
-                   "more traffic.",
+                   "more traffic; 3: the weights as well, of which each block's are gathered for "
+                   "every slice, forward and back, and forgotten behind it: least memory, most "
+                   "traffic.",
             .min = 1,
-            .max = 2,
+            .max = 3,
             .only_with = {"strategy.type", {"sharded"}}}),
       bind("strategy.stages", in(&StrategySpec::stages),
            {.doc = "Workers that hold the model together; the others are further replicas.",

@@ -117,10 +117,16 @@ void check_gradients(Draft& draft) {
 
 // Who computes a slice for another would hold all of its gradients.
 void fix_shards(Draft& draft) {
-  if (draft.spec.strategy.zero_stage < 2) return;
-  fix(draft, "stragglers.backup", draft.spec.stragglers.backup, false,
-      "with zero_stage 2 has nobody hold all gradients of a slice",
+  const std::int64_t stage = draft.spec.strategy.zero_stage;
+  if (stage < 2) return;
+  const std::string backup =
+      fmt::format("with zero_stage {} has nobody hold all gradients of a slice", stage);
+  fix(draft, "stragglers.backup", draft.spec.stragglers.backup, false, backup,
       "leave it out, or use strategy.zero_stage: 1");
+  if (stage < 3) return;
+  fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(),
+      "with zero_stage 3 has workers that hold different parts of the weights",
+      "use replicas.compare_every: never, or strategy.zero_stage: 2");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "muster/layout/bucket_layout.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace muster::layout {
@@ -17,7 +18,8 @@ std::int64_t BucketLayout::total() const noexcept {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
 }
 
-BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes sizes) {
+BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes sizes,
+                          std::span<const std::int32_t> begins) {
   BucketLayout layout;
   const bool alone = sizes.first_slot_alone || sizes.dtype != DType::kF32;
   const std::size_t small = alone ? 2 : 1;  // buckets
@@ -26,6 +28,7 @@ BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes size
     const std::int64_t limit = layout.sizes.size() <= small ? sizes.first_bytes : sizes.bytes;
     const bool full =
         layout.sizes.empty() || (alone && layout.slots.size() == 1) ||
+        std::ranges::binary_search(begins, static_cast<std::int32_t>(layout.slots.size())) ||
         (layout.sizes.back() > 0 && (layout.sizes.back() + padded(count)) * each > limit);
     if (full) {
       layout.dtypes.push_back(layout.slots.empty() ? DType::kF32 : sizes.dtype);

@@ -34,7 +34,9 @@ struct BucketSizes {
 };
 
 // `counts`: floats of each slot, in the order in which they become ready. A slot larger than a
-// bucket gets one of its own; so does the first slot where the others are not f32.
-BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes sizes);
+// bucket gets one of its own; so does the first slot where the others are not f32. `begins`: slots
+// that begin a bucket whatever there is room for, ascending.
+BucketLayout plan_buckets(std::span<const std::int64_t> counts, BucketSizes sizes,
+                          std::span<const std::int32_t> begins = {});
 
 }  // namespace muster::layout

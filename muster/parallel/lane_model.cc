@@ -42,15 +42,15 @@ models::LossSum LaneModel::forward(const Examples& examples, const LanePass& pas
   return model_->loss_sum(model_->forward(examples.inputs, context), examples.targets);
 }
 
-LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
-                                std::span<const float> notes, const Clock& clock) {
+Result<Lane::Times> LaneModel::run(const Examples& examples, const LanePass& pass,
+                                   std::span<const float> notes, const Clock& clock) {
   const TimePoint begin = clock.now();
-  watch_("forward", pass.unit);
+  tell("forward", pass.unit);
   std::vector<at::Tensor> statistics;
   const models::LossSum loss = forward(examples, pass, statistics);
   add_extras(loss, statistics, pass, notes);
   const TimePoint middle = clock.now();
-  watch_("backward", pass.unit);
+  tell("backward", pass.unit);
   current_ = &pass;
   std::fill(delivered_.begin(), delivered_.end(), false);
   // A loss that no trained parameter takes part in has nothing to go back to.
@@ -58,8 +58,8 @@ LaneModel::Times LaneModel::run(const Examples& examples, const LanePass& pass,
     loss.sum.backward(at::scalar_tensor(pass.weight * pass.loss_scale, loss.sum.options()));
   add_missing(pass);
   current_ = nullptr;
-  watch_("", pass.unit);
-  return {middle - begin, clock.now() - middle};
+  tell("", pass.unit);
+  return Times{middle - begin, clock.now() - middle};
 }
 
 // Gradients asked for in this way do not pass through the hooks.

@@ -18,6 +18,10 @@ class ModelStrategy : public Strategy {
   }  // of the whole
   // Of the optimizer's state, on each of so many ranks.
   virtual std::uint64_t optimizer_bytes(std::int32_t ranks) = 0;
+  // Of the weights, likewise: at most.
+  virtual std::uint64_t weight_bytes(std::int32_t) {
+    return static_cast<std::uint64_t>(model().parameter_count()) * sizeof(float);
+  }
   // Of gradients, likewise: at least, since ordered mode may hold a few partial sums besides.
   virtual std::uint64_t gradient_bytes(std::int32_t) {
     return static_cast<std::uint64_t>(model().trained_count()) * sizeof(float);

@@ -46,7 +46,7 @@ Result<std::unique_ptr<ShardExchange>> ShardExchange::create(
   const auto longest =
       static_cast<std::size_t>(*std::ranges::max_element(options.layout.sizes)) * sizeof(float);
   std::vector<comm::Buffer> rows;
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; options.gathers && row < kRows; ++row) {
     MUSTER_ASSIGN(rows.emplace_back(), communicator->allocate(longest));
   }
   auto traffic =

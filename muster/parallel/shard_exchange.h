@@ -41,11 +41,18 @@ class ShardExchange final : public GradientSink {
   // Waits for the sums of this rank's shards, and until what it has sent has left.
   Status finish();
 
+  // Of the step that has begun: how many units this rank has in each turn (shard_turns.h), and the
+  // turn of one of them. Any thread.
+  std::vector<std::int32_t> own_by_turn() const { return traffic_->own_by_turn(); }
+  std::size_t turn_of(std::int32_t unit, std::int32_t pass) const {
+    return traffic_->turn_of(unit, pass);
+  }
+
   // This rank's shard of the sum in `bucket`; from finish() to begin(), in the same place always.
   std::span<float> sum(std::int32_t bucket);
 
   // Makes whole buckets of what ranks hold in shards, a few at a time: `put` writes this rank's
-  // shard of a bucket, `take` reads the whole. Collective.
+  // shard of a bucket, `take` reads the whole. Collective. With options.gathers.
   using Put = std::function<void(std::int32_t bucket, std::span<float> shard)>;
   using Take = std::function<void(std::int32_t bucket, std::span<const float> whole)>;
   Status gather(const Put& put, const Take& take);

@@ -104,7 +104,7 @@ Status ShardTraffic::begin(std::span<const std::int64_t> passes) {
 void ShardTraffic::add(std::int32_t unit, std::int32_t slot, std::span<const float> values,
                        std::int32_t pass, std::int32_t passes) {
   const BucketSlot& place = options_.layout.slots[static_cast<std::size_t>(slot)];
-  const std::int32_t index = options_.ordered ? unit : own_[static_cast<std::size_t>(unit)];
+  const std::int32_t index = number_of(unit);
   MUSTER_DCHECK(passes == passes_of(index), "as begin() was told");
   (void)passes;
   Staged& staged = stage({index, pass, place.bucket});
@@ -344,6 +344,23 @@ Status ShardTraffic::finish() {
   if (failure_) return *failure_;
   MUSTER_CHECK(staged_.empty(), "every slot of every unit was added");
   return ok();
+}
+
+std::vector<std::int32_t> ShardTraffic::own_by_turn() const {
+  std::vector<std::int32_t> counts;
+  counts.reserve(turns_.size());
+  for (const ShardTurn& turn : turns_)
+    counts.push_back(static_cast<std::int32_t>(std::ranges::count_if(
+        turn.units, [&](std::int32_t unit) { return owner(unit) == group_.rank; })));
+  return counts;
+}
+
+std::size_t ShardTraffic::turn_of(std::int32_t unit, std::int32_t pass) const {
+  const auto turn = std::ranges::find_if(turns_, [&](const ShardTurn& t) {
+    return t.pass == pass && std::ranges::count(t.units, number_of(unit)) > 0;
+  });
+  MUSTER_CHECK(turn != turns_.end(), "a pass that begin() was told");
+  return static_cast<std::size_t>(turn - turns_.begin());
 }
 
 std::uint64_t ShardTraffic::bytes() const {

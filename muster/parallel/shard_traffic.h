@@ -28,6 +28,7 @@ struct ShardExchangeOptions {
   std::vector<std::shared_ptr<const comm::Shards>> shards;  // by bucket; of the first: none
   comm::LeafOwners owners;  // of units; in fast mode those of slices, of which a lane makes one
   bool ordered = true;
+  bool gathers = true;  // ShardExchange::gather() is wanted
   std::int32_t lanes = 1;
   bool several_passes = false;  // units may have more than one
   comm::OpOptions op = {};
@@ -48,6 +49,8 @@ class ShardTraffic : public std::enable_shared_from_this<ShardTraffic> {
   Status finish();
 
   const ShardExchangeOptions& options() const noexcept { return options_; }
+  std::vector<std::int32_t> own_by_turn() const;
+  std::size_t turn_of(std::int32_t unit, std::int32_t pass) const;
   std::span<float> sum(std::size_t bucket) { return sums_.sum(bucket); }
   std::uint64_t bytes() const;
   std::uint64_t sum_bytes() const;
@@ -82,6 +85,9 @@ class ShardTraffic : public std::enable_shared_from_this<ShardTraffic> {
     const std::int64_t each = buckets() - 1;
     return {turns_[static_cast<std::size_t>(index / each)],
             static_cast<std::int32_t>(index % each) + 1};
+  }
+  std::int32_t number_of(std::int32_t unit) const {  // of a lane's among all
+    return options_.ordered ? unit : own_[static_cast<std::size_t>(unit)];
   }
   Rank owner(std::int32_t unit) const { return owners_[static_cast<std::size_t>(unit)]; }
   std::int64_t passes_of(std::int32_t unit) const {

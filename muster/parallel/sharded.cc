@@ -26,6 +26,10 @@ std::vector<ShardPiece> in_model_order(const ShardPlan& plan, Rank rank) {
   return {pieces.rbegin(), pieces.rend()};
 }
 
+void copy_bytes(const at::Tensor& from, const at::Tensor& to) {
+  std::ranges::copy(view_over(from).bytes, view_over(to).bytes.begin());
+}
+
 std::vector<optim::StateTensor> sorted_state(optim::Optimizer& optimizer) {
   std::vector<optim::StateTensor> state = optimizer.state();
   std::ranges::sort(state, {}, &optim::StateTensor::name);
@@ -47,7 +51,7 @@ Sharded::Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_op
                  SliceOptions options, Clock& clock)
     : SliceStrategy(std::move(model), with_notes_apart(std::move(options)), clock),
       create_(std::move(create_optimizer)),
-      layout_(plan_buckets(slices().slot_counts(), slices().options().bucket_sizes)) {
+      layout_(slices().bucket_layout()) {
   first_cell_.push_back(0);
   for (const models::Parameter& parameter : this->model().parameters()) {
     const auto sizes = parameter.tensor.sizes();
@@ -72,12 +76,20 @@ at::Tensor Sharded::rows_of(const at::Tensor& whole, const ShardPiece& piece) co
   return whole.detach().narrow(0, piece.begin / row, piece.count / row);
 }
 
+std::vector<at::Tensor> Sharded::rows_in_model(const std::vector<ShardPiece>& pieces) const {
+  std::vector<at::Tensor> rows;
+  rows.reserve(pieces.size());
+  for (const ShardPiece& piece : pieces)
+    rows.push_back(rows_of(model().parameters()[parameter_of(piece.slot)].tensor, piece));
+  return rows;
+}
+
 Result<std::unique_ptr<optim::Optimizer>> Sharded::optimizer_of(
-    const std::vector<ShardPiece>& pieces) {
+    const std::vector<ShardPiece>& pieces, const std::vector<at::Tensor>& rows) {
   std::vector<optim::OptimizedParameter> parameters;
-  for (const ShardPiece& piece : pieces) {
-    const models::Parameter& whole = model().parameters()[parameter_of(piece.slot)];
-    parameters.push_back({whole.name, rows_of(whole.tensor, piece), whole.decays});
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const models::Parameter& whole = model().parameters()[parameter_of(pieces[i].slot)];
+    parameters.push_back({whole.name, rows[i], whole.decays});
   }
   return create_(std::move(parameters));
 }
@@ -104,7 +116,8 @@ std::vector<at::Tensor> Sharded::state_of(const std::vector<ShardPiece>& pieces,
 
 Status Sharded::hold(ShardPlan plan, Rank rank) {
   std::vector<ShardPiece> pieces = in_model_order(plan, rank);
-  MUSTER_ASSIGN(auto optimizer, optimizer_of(pieces));
+  std::vector<at::Tensor> rows = trained_shards_ ? trained_shards_->rows() : rows_in_model(pieces);
+  MUSTER_ASSIGN(auto optimizer, optimizer_of(pieces, rows));
   if (optimizer_) {
     const std::vector<at::Tensor> before = state_of(pieces, *optimizer_);
     const std::vector<optim::StateTensor> now = sorted_state(*optimizer);
@@ -112,31 +125,56 @@ Status Sharded::hold(ShardPlan plan, Rank rank) {
     for (std::size_t i = 0; i < now.size(); ++i) at::Tensor(now[i].tensor).copy_(before[i]);
     optimizer->set_steps(optimizer_->steps());
   }
-  rows_.clear();
-  for (const ShardPiece& piece : pieces)
-    rows_.push_back(rows_of(model().parameters()[parameter_of(piece.slot)].tensor, piece));
   plan_ = std::move(plan);
   rank_ = rank;
   pieces_ = std::move(pieces);
+  rows_ = std::move(rows);
   optimizer_ = std::move(optimizer);
   return ok();
+}
+
+// Frozen parameters have buckets of their own, in which nothing but weights ever travels.
+void Sharded::cut_weights(const ShardPlan& plan, Rank rank) {
+  const std::vector<models::Parameter>& frozen = model().frozen();
+  BucketSizes sizes = options().bucket_sizes;
+  sizes.dtype = DType::kF32;
+  const BucketLayout layout = plan_block_buckets(model(), frozen, 0, sizes);
+  const auto ranks = static_cast<std::int32_t>(plan.pieces.size());
+  frozen_shards_ = std::make_unique<const WeightShards>(
+      frozen, layout, plan_shards(layout, cells_by_slot(frozen), ranks), rank);
+  trained_shards_ = std::make_unique<const WeightShards>(model().parameters(), layout_, plan, rank);
+}
+
+Result<std::unique_ptr<WeightGathers>> Sharded::make_gathers(
+    comm::Communicator& communicator) const {
+  if (!options().shard_weights) return std::unique_ptr<WeightGathers>();
+  std::vector<WeightBucket> buckets;
+  trained_shards_->append_to(buckets);
+  frozen_shards_->append_to(buckets);
+  auto needed = buckets_needed(model(), buckets);
+  return WeightGathers::create(communicator, std::move(buckets), std::move(needed), options().op);
 }
 
 Status Sharded::enter(std::shared_ptr<comm::Communicator> communicator,
                       const comm::LeafOwners& owners) {
   const comm::Group group = communicator->group();
   const auto before = static_cast<std::int32_t>(plan_.pieces.size());
-  if (group.size != before || group.rank != rank_) {
-    if (before != 1)
-      return fail(ErrorCode::kUnavailable,
-                  fmt::format("[parallel/sharded] the optimizer's state is cut for {} ranks and "
-                              "rank {}, generation {} has this as rank {} of {}; go on from a "
-                              "checkpoint: muster train JOB --resume",
-                              before, to_int(rank_), to_int(group.generation), to_int(group.rank),
-                              group.size));
-    MUSTER_TRY(hold(plan_for(group.size), group.rank));
+  const bool cut = before != 1 || trained_shards_;
+  const bool same = group.size == before && group.rank == rank_;
+  if (cut && !same)
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[parallel/sharded] the optimizer's state is cut for {} ranks and "
+                            "rank {}, generation {} has this as rank {} of {}; go on from a "
+                            "checkpoint: muster train JOB --resume",
+                            before, to_int(rank_), to_int(group.generation), to_int(group.rank),
+                            group.size));
+  if (!cut && (!same || options().shard_weights)) {
+    ShardPlan plan = plan_for(group.size);
+    if (options().shard_weights) cut_weights(plan, group.rank);
+    MUSTER_TRY(hold(std::move(plan), group.rank));
   }
-  MUSTER_TRY(slices().enter(std::move(communicator), owners, plan_.shards));
+  MUSTER_ASSIGN(auto gathers, make_gathers(*communicator));
+  MUSTER_TRY(slices().enter(std::move(communicator), owners, plan_.shards, std::move(gathers)));
   lay_over_sums();
   return ok();
 }
@@ -217,12 +255,13 @@ Result<std::vector<double>> Sharded::sum_by_parameter(std::vector<double> by_cel
 }
 
 Status Sharded::update(double learning_rate, double divisor) {
-  gathered_.forget();  // whoever read it has finished
+  gathered_model_.forget();  // whoever read it has finished
+  gathered_optimizer_.forget();
   optimizer_->begin_step(learning_rate);
   optim::NormScaled* const scaled = optimizer_->norm_scaled();
   MUSTER_TRY(scaled ? update_scaled(*scaled, divisor) : update_pieces(divisor));
   apply_statistics(slices().summed_statistics());
-  return share(rows_);
+  return trained_shards_ ? ok() : share(rows_);
 }
 
 // `rows`: this rank's, of all parameters together; the model gets those of all ranks.
@@ -271,22 +310,32 @@ Status Sharded::share_at_once(const std::vector<at::Tensor>& rows) {
 }
 
 Status Sharded::use_average(bool average) {
-  const auto& parameters = model().parameters();
+  std::vector<at::Tensor> held = rows_;  // what this rank has of the parameters
+  if (!trained_shards_) {
+    held.clear();
+    for (const models::Parameter& parameter : model().parameters())
+      held.push_back(parameter.tensor.detach());
+  }
   if (!average) {
-    for (std::size_t p = 0; p < trained_.size(); ++p)
-      std::ranges::copy(view_over(trained_[p]).bytes,
-                        view_over(parameters[p].tensor).bytes.begin());
+    for (std::size_t p = 0; p < trained_.size(); ++p) copy_bytes(trained_[p], held[p]);
     trained_.clear();
     return ok();
   }
   if (!trained_.empty()) return ok();
   if (optimizer_->average().size() != pieces_.size())
     return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
-  for (const models::Parameter& parameter : parameters)
-    trained_.push_back(parameter.tensor.detach().clone());
-  const Status shared = share(optimizer_->average());
-  if (!shared) trained_.clear();
-  return shared;
+  for (const at::Tensor& tensor : held) trained_.push_back(tensor.clone());
+  const Status used = use_average_of_all();
+  if (!used) trained_.clear();
+  return used;
+}
+
+// Where nobody holds more than its shard, it comes with the next gathers.
+Status Sharded::use_average_of_all() {
+  const std::vector<at::Tensor> averages = optimizer_->average();
+  if (!trained_shards_) return share(averages);
+  for (std::size_t i = 0; i < rows_.size(); ++i) copy_bytes(averages[i], rows_[i]);
+  return ok();
 }
 
 Status Sharded::update_pieces(double divisor) {
@@ -330,22 +379,55 @@ std::vector<StateSlice> Sharded::optimizer_state() {
     StateSlice slice = whole_slice(tensor.name, tensor.tensor);
     const ShardPiece& piece = *of_name.at(owner_in(tensor.name));
     const std::size_t parameter = parameter_of(piece.slot);
-    slice.global_shape = view_over(model().parameters()[parameter].tensor).shape;
+    const auto sizes = model().parameters()[parameter].tensor.sizes();
+    slice.global_shape.assign(sizes.begin(), sizes.end());
     if (!slice.offset.empty()) slice.offset[0] = piece.begin / cells_[parameter].row;
     state.push_back(std::move(slice));
   }
   return state;
 }
 
+std::vector<StateSlice> Sharded::model_state() {
+  if (!trained_shards_) return SliceStrategy::model_state();
+  std::vector<StateSlice> state = trained_shards_->state();
+  std::ranges::move(frozen_shards_->state(), std::back_inserter(state));
+  std::ranges::move(replicated_state(), std::back_inserter(state));
+  return state;
+}
+
+std::vector<StateSlice> Sharded::replicated_state() {
+  if (!trained_shards_) return model_state();
+  std::vector<StateSlice> state;
+  for (const models::Statistic& statistic : model().statistics())
+    state.push_back(whole_slice(statistic.name, statistic.tensor));
+  return state;
+}
+
+// In the order of model_state().
+std::vector<std::string> Sharded::state_names() const {
+  std::vector<std::string> names;
+  for (const auto* parameters : {&model().parameters(), &model().frozen()})
+    for (const models::Parameter& parameter : *parameters) names.push_back(parameter.name);
+  for (const models::Statistic& statistic : model().statistics()) names.push_back(statistic.name);
+  return names;
+}
+
 Result<State> Sharded::gather_state(Rank to) {
   if (plan_.pieces.size() == 1) return State{model_state(), optimizer_state()};
-  const std::vector<StateSlice> own = optimizer_state();
-  MUSTER_ASSIGN(auto optimizer,
-                gathered_.gather(slices().communicator(), own, to, op_for("optimizer state")));
-  std::vector<std::string> names;
-  for (const models::Parameter& parameter : model().parameters()) names.push_back(parameter.name);
-  sort_by_owner(names, optimizer);
-  return State{model_state(), std::move(optimizer)};
+  comm::Communicator& communicator = slices().communicator();
+  const std::vector<std::string> names = state_names();
+  State state;
+  MUSTER_ASSIGN(state.optimizer, gathered_optimizer_.gather(communicator, optimizer_state(), to,
+                                                            op_for("optimizer state")));
+  sort_by_owner(names, state.optimizer);
+  if (!trained_shards_) {
+    state.model = model_state();
+    return state;
+  }
+  MUSTER_ASSIGN(state.model,
+                gathered_model_.gather(communicator, model_state(), to, op_for("weights")));
+  sort_by_owner(names, state.model);
+  return state;
 }
 
 comm::OpOptions Sharded::op_for(std::string_view label) {
@@ -368,6 +450,18 @@ std::uint64_t Sharded::gradient_bytes(std::int32_t ranks) {
       options().ordered ? options().virtual_workers : ranks * slices().lanes();
   const std::int32_t sums = sums_held(units, ranks * slices().lanes());
   return whole * static_cast<std::uint64_t>(sums) / static_cast<std::uint64_t>(ranks);
+}
+
+std::uint64_t Sharded::weight_bytes(std::int32_t ranks) {
+  const std::uint64_t whole = SliceStrategy::weight_bytes(ranks);
+  if (!options().shard_weights) return whole;
+  return whole / static_cast<std::uint64_t>(ranks) + widest_two_blocks(model());
+}
+
+Sharded::WeightMemory Sharded::measured_weights() const {
+  return {.shards = trained_shards_->bytes() + frozen_shards_->bytes(),
+          .whole = slices().gathers().most_bytes(),
+          .whole_now = slices().gathers().bytes_here()};
 }
 
 Sharded::GradientMemory Sharded::measured_gradients() {

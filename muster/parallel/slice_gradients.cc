@@ -9,9 +9,12 @@
 
 #include "muster/base/check.h"
 #include "muster/models/torch_error.h"
+#include "muster/parallel/block_lane.h"
 #include "muster/parallel/check_and_clip.h"
 #include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
+#include "muster/parallel/lane_model.h"
+#include "muster/parallel/weight_shards.h"
 
 namespace muster::parallel {
 namespace {
@@ -26,11 +29,17 @@ SliceGradients::SliceGradients(std::unique_ptr<models::Model> model, SliceOption
       clock_(clock),
       pool_(std::min(options_.lanes, options_.virtual_workers)) {
   for (std::int32_t lane = 1; lane < pool_.size(); ++lane) {
-    lanes_.push_back(std::make_unique<LaneModel>(model->replicate(), options_.compute));
+    lanes_.push_back(make_lane(model->replicate()));
   }
   for (const models::Parameter& parameter : model->parameters()) names_.push_back(parameter.name);
-  lanes_.insert(lanes_.begin(), std::make_unique<LaneModel>(std::move(model), options_.compute));
+  lanes_.insert(lanes_.begin(), make_lane(std::move(model)));
   for (std::int32_t lane = 0; lane < pool_.size(); ++lane) watch(lane);
+}
+
+std::unique_ptr<Lane> SliceGradients::make_lane(std::unique_ptr<models::Model> model) const {
+  if (options_.shard_weights)
+    return std::make_unique<BlockLane>(std::move(model), options_.compute);
+  return std::make_unique<LaneModel>(std::move(model), options_.compute);
 }
 
 // In fast mode a lane's only unit is all that it computes.
@@ -50,9 +59,17 @@ std::vector<std::int64_t> SliceGradients::slot_counts() const {
   return LaneModel::slot_counts(model());
 }
 
+BucketLayout SliceGradients::bucket_layout() const {
+  const std::vector<std::int64_t> counts = slot_counts();
+  if (options_.shard_weights)
+    return plan_block_buckets(model(), model().parameters(), counts.front(), options_.bucket_sizes);
+  return plan_buckets(counts, options_.bucket_sizes);
+}
+
 Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
                              const comm::LeafOwners& owners,
-                             std::vector<std::shared_ptr<const comm::Shards>> shards) {
+                             std::vector<std::shared_ptr<const comm::Shards>> shards,
+                             std::unique_ptr<WeightGathers> gathers) {
   const comm::Group group = communicator->group();
   const auto slices =
       static_cast<std::int32_t>(std::count(owners.begin(), owners.end(), group.rank));
@@ -78,17 +95,28 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
   communicator_ = std::move(communicator);
   exchange_ = std::move(exchange);
   if (options_.shard_gradients) MUSTER_TRY(share_gradients(owners, std::move(shards)));
+  if (gathers) gather_weights(std::move(gathers));
   for (const auto& lane : lanes_) lane->use(sink());
   return ok();
+}
+
+void SliceGradients::gather_weights(std::unique_ptr<WeightGathers> gathers) {
+  gathers_ = std::move(gathers);
+  const auto first_use = [this](std::int32_t unit, std::int32_t pass) {
+    return shard_exchange_->turn_of(unit, pass) * 2 * model().blocks().size();
+  };
+  for (const auto& lane : lanes_)
+    static_cast<BlockLane&>(*lane).gather_by(*gathers_, first_use);  // see make_lane()
 }
 
 Status SliceGradients::share_gradients(const comm::LeafOwners& owners,
                                        std::vector<std::shared_ptr<const comm::Shards>> shards) {
   shard_exchange_.reset();
-  const ShardExchangeOptions options{.layout = plan_buckets(slot_counts(), options_.bucket_sizes),
+  const ShardExchangeOptions options{.layout = bucket_layout(),
                                      .shards = std::move(shards),
                                      .owners = owners,
                                      .ordered = options_.ordered,
+                                     .gathers = !options_.shard_weights,
                                      .lanes = pool_.size(),
                                      .several_passes = options_.micro_batch_size > 0,
                                      .op = options_.op};
@@ -123,15 +151,15 @@ std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch
   return units;
 }
 
-Status SliceGradients::run_unit(LaneModel& lane, const Unit& unit, const StepInput& input,
-                                bool first, StepTimes& times) {
+Status SliceGradients::run_unit(Lane& lane, const Unit& unit, const StepInput& input, bool first,
+                                StepTimes& times) {
   const std::vector<float> notes = notes_of(first ? input.flags : Flags{}, unit.roll);
   if (!unit.examples.inputs.defined()) {
     lane.run_empty(unit.index, notes);
     return ok();
   }
   for (const UnitPass& part : passes(unit, input)) {
-    const LaneModel::Times took = lane.run(part.examples, part.pass, notes, clock_);
+    MUSTER_ASSIGN(const Lane::Times took, lane.run(part.examples, part.pass, notes, clock_));
     times.forward += took.forward;
     times.backward += took.backward;
   }
@@ -151,6 +179,9 @@ Status SliceGradients::begin(const std::vector<Unit>& units, const StepInput& in
           std::max<std::int64_t>(1, static_cast<std::int64_t>(passes(unit, input).size())));
     MUSTER_TRY(shard_exchange_->begin(counts));
   }
+  if (gathers_)
+    MUSTER_TRY(
+        gathers_->begin(uses_of_step(shard_exchange_->own_by_turn(), model().blocks().size())));
   exchange_->begin();
   if (input.finishes) exchange_->seed(kept_);
   return ok();
@@ -174,8 +205,7 @@ Status SliceGradients::reduce(const StepInput& input, StepReport& report) {
   report.times.computing = waiting - computing;
   if (backup_) report.backups = backup_->close();
   const Status helped = help(input);
-  Status reduced = exchange_->finish();
-  if (reduced && shard_exchange_) reduced = shard_exchange_->finish();
+  const Status reduced = finish();
   if (!reduced) keep(input.step);
   MUSTER_TRY(reduced);
   MUSTER_TRY(helped);
@@ -183,6 +213,17 @@ Status SliceGradients::reduce(const StepInput& input, StepReport& report) {
   report.bytes_reduced = exchange_->bytes();
   if (shard_exchange_) report.bytes_reduced += shard_exchange_->bytes();
   return ok();
+}
+
+Status SliceGradients::finish() {
+  MUSTER_TRY(exchange_->finish());
+  if (shard_exchange_) MUSTER_TRY(shard_exchange_->finish());
+  return gathers_ ? gathers_->finish() : ok();
+}
+
+void SliceGradients::give_up(const Error& why) {
+  if (shard_exchange_) shard_exchange_->give_up(why);
+  if (gathers_) gathers_->give_up(why);
 }
 
 // A lane that ends in an error leaves nothing that others would wait for.
@@ -193,14 +234,14 @@ Status SliceGradients::run_lane(std::int32_t lane, const std::vector<Unit>& unit
   Status ran = models::catch_torch("worker/lane",
                                    [&] { outcome = run_units(lane, units, next, input, times); });
   if (ran) ran = std::move(outcome);
-  if (!ran && shard_exchange_) shard_exchange_->give_up(ran.error());
+  if (!ran) give_up(ran.error());
   return ran;
 }
 
 Status SliceGradients::run_units(std::int32_t lane, const std::vector<Unit>& units,
                                  std::atomic<std::size_t>& next, const StepInput& input,
                                  StepTimes& times) {
-  LaneModel& model = *lanes_[static_cast<std::size_t>(lane)];
+  Lane& model = *lanes_[static_cast<std::size_t>(lane)];
   for (std::size_t u = 0; (u = next++) < units.size();) {
     const auto floats = backup_ ? backup_->claim(units[u].index) : std::nullopt;
     if (floats)
@@ -327,6 +368,7 @@ Status SliceGradients::on_lanes(std::size_t count,
 
 Status SliceGradients::evaluate(const data::StepBatch& batch,
                                 std::span<EvaluationTotals> by_slice) {
+  if (gathers_) return evaluate_by_block(batch, by_slice);
   std::atomic<std::size_t> next{0};
   return pool_.run([&](std::int32_t lane) -> Status {
     const at::NoGradGuard no_grad;
@@ -336,15 +378,59 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
       if (slice.samples == 0) continue;
       options_.computing(lane, fmt::format("evaluation of slice {}", to_int(slice.slice)));
       const Examples examples = examples_of(slice);
-      models::PassContext context{.training = false,
-                                  .random = RandomStream(options_.seed, "none"),
-                                  .compute = options_.compute};
-      const models::LossSum loss =
-          model.evaluation_loss_sum(model.forward(examples.inputs, context), examples.targets);
-      EvaluationTotals& totals = by_slice[static_cast<std::size_t>(to_int(slice.slice))];
-      totals.loss += loss.sum.item<double>();
-      totals.correct += loss.correct.item<double>();
-      totals.targets += static_cast<double>(loss.targets);
+      models::PassContext context = evaluation_context();
+      add_to(by_slice[static_cast<std::size_t>(to_int(slice.slice))],
+             model.evaluation_loss_sum(model.forward(examples.inputs, context), examples.targets));
+    }
+    options_.computing(lane, "");
+    return ok();
+  });
+}
+
+models::PassContext SliceGradients::evaluation_context() const {
+  return {.training = false,
+          .random = RandomStream(options_.seed, "none"),
+          .compute = options_.compute};
+}
+
+void SliceGradients::add_to(EvaluationTotals& totals, const models::LossSum& loss) {
+  totals.loss += loss.sum.item<double>();
+  totals.correct += loss.correct.item<double>();
+  totals.targets += static_cast<double>(loss.targets);
+}
+
+// All slices through one block, then through the next: each block's weights come once.
+Status SliceGradients::evaluate_by_block(const data::StepBatch& batch,
+                                         std::span<EvaluationTotals> by_slice) {
+  std::vector<Evaluated> slices;
+  for (const data::SliceBatch& slice : batch.slices)
+    if (slice.samples > 0)
+      slices.push_back({slice.slice, examples_of(slice),
+                        &by_slice[static_cast<std::size_t>(to_int(slice.slice))]});
+  const std::size_t blocks = model().blocks().size();
+  MUSTER_TRY(gathers_->begin(uses_of_evaluation(blocks)));
+  for (std::size_t block = 0; block < blocks; ++block) {
+    MUSTER_TRY(gathers_->enter(block));
+    const Status ran = evaluate_block(block, slices);
+    if (!ran) give_up(ran.error());
+    MUSTER_TRY(ran);
+    gathers_->leave(block);
+  }
+  return gathers_->finish();
+}
+
+Status SliceGradients::evaluate_block(std::size_t block, std::vector<Evaluated>& slices) {
+  std::atomic<std::size_t> next{0};
+  return pool_.run([&](std::int32_t lane) -> Status {
+    const at::NoGradGuard no_grad;
+    models::Model& model = lanes_[static_cast<std::size_t>(lane)]->model();
+    for (std::size_t s = 0; (s = next++) < slices.size();) {
+      auto& [slice, examples, totals] = slices[s];
+      options_.computing(lane, fmt::format("evaluation of slice {}", to_int(slice)));
+      models::PassContext context = evaluation_context();
+      examples.inputs = model.forward_block(block, std::move(examples.inputs), context);
+      if (block + 1 == model.blocks().size())
+        add_to(*totals, model.evaluation_loss_sum(examples.inputs, examples.targets));
     }
     options_.computing(lane, "");
     return ok();

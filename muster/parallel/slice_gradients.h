@@ -21,13 +21,14 @@
 #include "muster/comm/communicator.h"
 #include "muster/models/model.h"
 #include "muster/parallel/gradient_exchange.h"
-#include "muster/parallel/lane_model.h"
+#include "muster/parallel/lane.h"
 #include "muster/parallel/lanes.h"
 #include "muster/parallel/shard_exchange.h"
 #include "muster/parallel/slice_backup.h"
 #include "muster/parallel/strategy.h"
 #include "muster/parallel/unit_passes.h"
 #include "muster/parallel/unit_sums.h"
+#include "muster/parallel/weight_gathers.h"
 
 namespace muster::parallel {
 
@@ -46,6 +47,9 @@ struct SliceOptions {
   // Where enter() is given shards: nobody holds more of the gradients than its own
   // (shard_exchange.h). Without `elastic` and `backup`.
   bool shard_gradients = false;
+  // Where enter() is given gathers: nobody holds more of the weights than its own and, while it
+  // computes, two blocks' (weight_gathers.h). With shard_gradients.
+  bool shard_weights = false;
   // What a lane computes from here on, "backward of slice 3"; empty: nothing. Each lane calls it on
   // its own thread.
   std::function<void(std::int32_t lane, std::string_view pass)> computing = [](std::int32_t,
@@ -57,9 +61,10 @@ class SliceGradients {
   // `model` is initialised alike on every rank.
   SliceGradients(std::unique_ptr<models::Model> model, SliceOptions options, Clock& clock);
 
-  // As Strategy::enter. `shards`: as ExchangeOptions has them.
+  // As Strategy::enter. `shards`: as ExchangeOptions has them. `gathers`: with shard_weights.
   Status enter(std::shared_ptr<comm::Communicator> communicator, const comm::LeafOwners& owners,
-               std::vector<std::shared_ptr<const comm::Shards>> shards = {});
+               std::vector<std::shared_ptr<const comm::Shards>> shards = {},
+               std::unique_ptr<WeightGathers> gathers = {});
   std::optional<Step> kept() const noexcept { return kept_step_; }
 
   // All of a step but the update: the sums are there, and every sample is in them once.
@@ -71,7 +76,7 @@ class SliceGradients {
                                                std::span<const double> squares,
                                                StepReport& report) const;
 
-  // As Strategy has them.
+  // As Strategy has them. With shard_weights collective.
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice);
   Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice);
 
@@ -82,11 +87,14 @@ class SliceGradients {
   // After compute(): what was summed, until the next step.
   GradientExchange& exchange() noexcept { return *exchange_; }
   ShardExchange& shard_exchange() noexcept { return *shard_exchange_; }  // with shard_gradients
+  const WeightGathers& gathers() const noexcept { return *gathers_; }    // with shard_weights
   std::vector<at::Tensor> summed_statistics() const;  // over the sums, in the model's order
 
   // The exchange's slot of a parameter, and the floats of all slots, in their order.
   std::int32_t slot_of(std::size_t parameter) const noexcept;
   std::vector<std::int64_t> slot_counts() const;
+  // The buckets, where enter() is given shards.
+  BucketLayout bucket_layout() const;
 
   const SliceOptions& options() const noexcept { return options_; }
   models::Model& model() const noexcept { return lanes_.front()->model(); }
@@ -106,15 +114,19 @@ class SliceGradients {
   bool keeps_in(const comm::Group& group) const noexcept {
     return options_.ordered && options_.elastic && group.size > 1;
   }
+  std::unique_ptr<Lane> make_lane(std::unique_ptr<models::Model> model) const;
   void watch(std::int32_t lane);
   Status share_gradients(const comm::LeafOwners& owners,
                          std::vector<std::shared_ptr<const comm::Shards>> shards);
   GradientSink& sink() noexcept;
+  void gather_weights(std::unique_ptr<WeightGathers> gathers);
+  void give_up(const Error& why);
+  Status finish();
   Status begin(const std::vector<Unit>& units, const StepInput& input);
   std::vector<UnitPass> passes(const Unit& unit, const StepInput& input) const;
   Error with_source(Error not_finite) const;
   void keep(Step step);
-  Status run_unit(LaneModel& lane, const Unit& unit, const StepInput& input, bool first,
+  Status run_unit(Lane& lane, const Unit& unit, const StepInput& input, bool first,
                   StepTimes& times);
   Status reduce(const StepInput& input, StepReport& report);
   Status run_units(std::int32_t lane, const std::vector<Unit>& units,
@@ -124,17 +136,27 @@ class SliceGradients {
   void offer(const std::vector<Unit>& units, const StepInput& input);
   Status help(const StepInput& input);
   Status compute_for(const Loan& loan, const StepInput& input);
+  struct Evaluated {  // a slice on its way through the blocks
+    SliceIndex slice;
+    Examples examples;  // inputs: what the last block made of them
+    EvaluationTotals* totals;
+  };
+  Status evaluate_by_block(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice);
+  Status evaluate_block(std::size_t block, std::vector<Evaluated>& slices);
+  models::PassContext evaluation_context() const;
+  static void add_to(EvaluationTotals& totals, const models::LossSum& loss);
 
   const SliceOptions options_;
   Clock& clock_;
   LanePool pool_;
-  std::vector<std::unique_ptr<LaneModel>> lanes_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::string> names_;  // of parameters, in the model's order
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;
   std::unique_ptr<GradientExchange> exchange_;     // with shard_gradients, of the first slot only
   std::unique_ptr<ShardExchange> shard_exchange_;  // with shard_gradients
+  std::unique_ptr<WeightGathers> gathers_;         // with shard_weights
   std::unique_ptr<SliceBackup> backup_;
   std::optional<UnitSums> unit_sums_;  // with a backup
 

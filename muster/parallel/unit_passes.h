@@ -7,7 +7,7 @@
 
 #include "muster/base/ids.h"
 #include "muster/parallel/examples.h"
-#include "muster/parallel/lane_model.h"
+#include "muster/parallel/lane.h"
 #include "muster/parallel/strategy.h"
 
 namespace muster::parallel {

@@ -5,6 +5,7 @@ import runs
 
 SHARDED = runs.settings("strategy.type=sharded")
 ZERO2 = runs.settings("strategy.type=sharded", "strategy.zero_stage=2")
+ZERO3 = runs.settings("strategy.type=sharded", "strategy.zero_stage=3")
 
 
 def pipeline(**fields):
@@ -25,8 +26,8 @@ with runs.workplace() as folder:
     expected = runs.weights(runs.latest(folder), 200)
     assert "optimizer.safetensors" in expected, expected
 
-    for workers, flags in ((3, SHARDED), (5, ZERO2), (3, pipeline()),
-                           (4, pipeline(stages=2, schedule="interleaved"))):
+    for workers, flags in ((3, SHARDED), (5, ZERO2), (3, ZERO3), (2, ZERO3 + runs.settings("training.lanes=2")),
+                           (3, pipeline()), (4, pipeline(stages=2, schedule="interleaved"))):
         train(job, workers, *flags)
         found = runs.weights(runs.latest(folder), 200)
         assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
@@ -34,7 +35,9 @@ with runs.workplace() as folder:
 
     fixed = runs.settings("workers.min_workers=2", "workers.max_restarts=0")
     for before, after in (((3, *ZERO2), (2, *SHARDED)), ((2, *fixed), (4, *pipeline(stages=2))),
-                          ((3, *pipeline(schedule="gpipe")), (4, *ZERO2))):
+                          ((3, *pipeline(schedule="gpipe")), (4, *ZERO2)),
+                          ((3, *ZERO3), (2, *ZERO2)), ((2, *SHARDED), (5, *ZERO3)), ((2, *ZERO3), (3, *pipeline())),
+                          ((2, *ZERO3), (1,))):
         run = runs.killed_after(arguments.muster, job, folder, 90, *before)
         train(job, *after, "--resume")
         assert runs.latest(folder) == run, "resumed into another folder"

@@ -85,6 +85,7 @@ Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> mode
   model->initialize(job.seed);
   parallel::SliceOptions options = options_of(job, place);
   options.shard_gradients = job.strategy.zero_stage >= 2;
+  options.shard_weights = job.strategy.zero_stage >= 3;
   MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(std::move(model), optimizer_builder(job),
                                                         std::move(options), system_clock()));
   return sharded;

@@ -14,7 +14,7 @@
 #include "muster/layout/partition.h"
 #include "muster/models/model.h"
 #include "muster/parallel/gradient_sink.h"
-#include "muster/parallel/lane_model.h"
+#include "muster/parallel/lane.h"
 #include "muster/parallel/pipeline/split_backward.h"
 
 namespace muster::parallel {

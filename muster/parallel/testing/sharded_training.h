@@ -91,25 +91,31 @@ inline std::string hash_of(std::vector<StateSlice> state) {
 }
 
 struct Outcome {
-  std::string model;
+  std::string model;      // where ranks hold parts of it: gathered on the first rank, else empty
   std::string optimizer;  // gathered on the first rank
   double grad_norm = 0;
   std::uint64_t held = 0;  // bytes of optimizer state
   double average_loss = 0;
 };
 
+inline Batch::Content content_for(const SliceStrategy& strategy) {
+  const std::string& family = strategy.model().family();
+  return family == "moe" || family == "gpt" ? Batch::Content::kTokens : Batch::Content::kImages;
+}
+
 // Of the averaged weights; the trained ones are back afterwards.
 inline double average_loss_of(SliceStrategy& strategy, const std::vector<std::int32_t>& mine) {
   const std::string trained = hash_of(strategy.model_state());
   const auto evaluated = [&] {
-    const Batch batch(21, mine, 9);
+    const Batch batch(21, mine, 9, content_for(strategy));
     std::vector<EvaluationTotals> by_slice(kSlices);
     EXPECT_TRUE(strategy.evaluate(batch.step, by_slice));
     return strategy.combine(by_slice).value().loss;
   };
   const double plain = evaluated();
   EXPECT_TRUE(strategy.use_average(true));
-  EXPECT_NE(hash_of(strategy.model_state()), trained);
+  const bool has_some = strategy.holds_all() || !strategy.optimizer_state().empty();
+  EXPECT_EQ(hash_of(strategy.model_state()) != trained, has_some);
   const double loss = evaluated();
   EXPECT_NE(loss, plain);
   EXPECT_TRUE(strategy.use_average(false));
@@ -127,9 +133,8 @@ inline Conduct conduct_of(const Recipe& recipe, const SliceOptions& options) {
 
 inline StepReport one_step(SliceStrategy& strategy, const std::vector<std::int32_t>& mine,
                            std::int64_t step, bool scales = false) {
-  const auto kind =
-      strategy.model().family() == "moe" ? Batch::Content::kTokens : Batch::Content::kImages;
-  const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step), kind);
+  const Batch batch(step == 4 ? 5 : 21, mine, static_cast<std::uint64_t>(step),
+                    content_for(strategy));
   const double scale = step == 2 ? 1e30 : 1024;
   auto report = strategy.step({.batch = batch.step,
                                .step = Step{step},
@@ -164,12 +169,16 @@ inline Outcome train(SliceStrategy& strategy,
   }
   if (conduct.averages)
     outcome.average_loss = average_loss_of(strategy, slices_of(owners, group.rank));
-  outcome.model = hash_of(strategy.model_state());
   for (const StateSlice& slice : strategy.optimizer_state())
     outcome.held += slice.tensor.bytes.size();
   auto gathered = strategy.gather_state(Rank{0});
   EXPECT_TRUE(gathered) << (gathered ? "" : gathered.error().message);
-  if (gathered) outcome.optimizer = hash_of(gathered->optimizer);
+  if (!gathered) return outcome;
+  outcome.optimizer = hash_of(gathered->optimizer);
+  if (strategy.holds_all())
+    outcome.model = hash_of(strategy.model_state());
+  else if (group.rank == Rank{0})
+    outcome.model = hash_of(gathered->model);
   return outcome;
 }
 

@@ -1,0 +1,256 @@
+// Weights in shards: ZeRO stage 3.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "muster/parallel/testing/sharded_training.h"
+
+namespace muster::parallel::shards {
+namespace {
+
+SliceOptions stage_three(SliceOptions options) {
+  options.shard_gradients = true;
+  options.shard_weights = true;
+  return options;
+}
+
+void expect_same(const std::vector<Outcome>& outcomes, const Outcome& expected,
+                 const std::string& where) {
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.grad_norm, expected.grad_norm) << where;
+    EXPECT_EQ(outcome.average_loss, expected.average_loss) << where;
+  }
+  EXPECT_EQ(outcomes.front().model, expected.model) << where;
+  EXPECT_EQ(outcomes.front().optimizer, expected.optimizer) << where;
+}
+
+Outcome train_plain(const Recipe& recipe, const SliceOptions& options) {
+  const auto plain = plain_of(recipe, options);
+  return train(*plain, comm::create_loopback(1).front(), conduct_of(recipe, options));
+}
+
+// The head has the weights of the embedding, two blocks away.
+const models::ModelSpec kGpt = models::GptSpec{
+    .context = kContext, .width = 16, .layers = 3, .heads = 2, .hidden = 24, .dropout = 0.1};
+
+class ZeroThree : public testing::TestWithParam<Recipe> {};
+
+TEST_P(ZeroThree, HasTheBitsOfPlainDataParallelism) {
+  const Outcome expected = train_plain(GetParam(), options_of(1));
+  for (const auto& [size, lanes] : {std::pair{1, 2}, {2, 1}, {3, 2}, {5, 1}, {7, 1}})
+    expect_same(train_sharded(GetParam(), size, stage_three(options_of(lanes))), expected,
+                fmt::format("{} ranks, {} lanes", size, lanes));
+}
+
+// The last of three samples of a slice by itself.
+TEST_P(ZeroThree, HasThemInMicroBatchesOf16BitsAsWell) {
+  for (const std::int64_t micro_batch_size : {0, 2}) {
+    SliceOptions options = options_of(1);
+    options.compute.precision = models::Precision::kBF16;
+    options.bucket_sizes.dtype = DType::kBF16;
+    options.micro_batch_size = micro_batch_size;
+    const Outcome expected = train_plain(GetParam(), options);
+    expect_same(train_sharded(GetParam(), 3, stage_three(options)), expected,
+                fmt::format("micro-batches of {}", micro_batch_size));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, ZeroThree, kRecipes);
+INSTANTIATE_TEST_SUITE_P(Tied, ZeroThree,
+                         testing::Values(Recipe{kGpt, optim::AdamWSpec{}},
+                                         Recipe{kGpt, optim::SgdSpec{}, {}, 0.9, {}, true},
+                                         Recipe{
+                                             kGpt, optim::AdamWSpec{}, {"embedding*", "layer0*"}},
+                                         Recipe{kGpt, optim::AdamWSpec{}, {}, 0, {.rank = 2}}));
+
+// Ranks with more slices than others, or none; lanes with more than the slowest rank has.
+TEST(ShardedWeights, HaveTheSameBitsHoweverSlicesAreDealt) {
+  for (const models::ModelSpec& model : {kMlp, kMoe}) {
+    const Recipe recipe{model, optim::AdamWSpec{}};
+    SliceOptions options = options_of(2);
+    options.micro_batch_size = 2;
+    const Outcome expected = train_plain(recipe, options);
+    for (const std::vector<std::int32_t>& counts :
+         {std::vector{5, 3, 0}, {1, 0, 7}, {0, 0, 8}, {2, 5, 1}})
+      for (const auto& owners : {comm::owners_by_count(counts), comm::owners_in_turns(counts)})
+        expect_same(train_sharded(recipe, 3, stage_three(options), owners), expected,
+                    testing::PrintToString(counts));
+  }
+}
+
+TEST(ShardedWeights, InFastModeAreNearlyThoseOfOrderedMode) {
+  const Recipe recipe{models::MlpSpec{.inputs = kImage * kImage, .hidden = {70}}, optim::SgdSpec{}};
+  SliceOptions options = stage_three(options_of(2));
+  const double expected = train_plain(recipe, options_of(2)).grad_norm;
+  options.ordered = false;
+  for (const auto& counts : {std::vector{3, 3, 2}, {5, 0, 3}})
+    for (const Outcome& outcome : train_sharded(recipe, 3, options, comm::owners_in_turns(counts)))
+      EXPECT_NEAR(outcome.grad_norm, expected, 1e-5 * expected);
+}
+
+struct Figures {
+  Sharded::WeightMemory after;
+  std::uint64_t formula = 0;
+  bool has_memory = false;  // a parameter of the model, between steps
+};
+
+std::vector<Figures> figures_of(const Recipe& recipe, std::int32_t size) {
+  const auto communicators = comm::create_loopback(size);
+  std::vector<Figures> figures(static_cast<std::size_t>(size));
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < figures.size(); ++r)
+    ranks.emplace_back([&, r] {
+      const auto strategy = sharded_of(recipe, stage_three(options_of(1)));
+      const comm::LeafOwners owners = owners_for(*strategy, size);
+      Figures& found = figures[r];
+      found.formula = strategy->weight_bytes(size);
+      EXPECT_TRUE(strategy->enter(communicators[r], owners));
+      for (std::int64_t step = 1; step <= 2; ++step)
+        one_step(*strategy, slices_of(owners, Rank{static_cast<std::int32_t>(r)}), step);
+      found.after = strategy->measured_weights();
+      for (const auto* all : {&strategy->model().parameters(), &strategy->model().frozen()})
+        for (const models::Parameter& parameter : *all)
+          found.has_memory |= parameter.tensor.storage().data() != nullptr;
+    });
+  ranks.clear();
+  return figures;
+}
+
+std::uint64_t bytes_of(const std::vector<std::int64_t>& counts) {
+  return sizeof(float) *
+         static_cast<std::uint64_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+}
+
+// A wide layer between narrow ones: it and its wider neighbour are the most that is whole.
+TEST(ShardedWeights, AreWholeTwoBlocksAtATime) {
+  const Recipe recipe{models::MlpSpec{.inputs = kImage * kImage, .hidden = {64, 320, 96, 96}},
+                      optim::SgdSpec{}};
+  const std::vector<std::int64_t> layers = {64 * 64 + 64, 64 * 320 + 320, 320 * 96 + 96,
+                                            96 * 96 + 96, 96 * 10 + 16};  // as padded in buckets
+  for (const std::int32_t size : {1, 2, 5}) {
+    std::uint64_t shards = 0;
+    for (const Figures& rank : figures_of(recipe, size)) {
+      EXPECT_EQ(rank.after.whole, bytes_of({layers[1], layers[2]})) << size << " ranks";
+      EXPECT_EQ(rank.after.whole_now, 0u);
+      EXPECT_FALSE(rank.has_memory);
+      const std::uint64_t found = rank.after.shards + rank.after.whole;
+      const std::uint64_t cell = 4 * 2048;  // shards are cut at their borders
+      EXPECT_LE(found, rank.formula + cell * layers.size());
+      EXPECT_GE(found + cell * layers.size(), rank.formula);
+      shards += rank.after.shards;
+    }
+    EXPECT_EQ(shards, bytes_of(layers)) << size << " ranks";
+  }
+}
+
+// Of a model whose adapters alone are trained: what is frozen is most of it.
+TEST(ShardedWeights, FrozenOnesAreCutAsWell) {
+  const Recipe recipe{kGpt, optim::AdamWSpec{}, {}, 0, {.rank = 2}};
+  const auto whole = static_cast<std::uint64_t>(model_of(recipe)->parameter_count()) * 4;
+  std::uint64_t shards = 0;
+  for (const Figures& rank : figures_of(recipe, 3)) {
+    EXPECT_LT(rank.after.shards, whole / 2);
+    EXPECT_FALSE(rank.has_memory);
+    shards += rank.after.shards;
+  }
+  EXPECT_GE(shards, whole);
+  EXPECT_LE(shards, whole * 11 / 10);  // padding of many small tensors
+}
+
+// Every rank is told; nobody waits for gathers that will not come.
+TEST(ShardedWeights, ALaneThatFailsEndsTheStep) {
+  struct Failing final : models::Block {
+    at::Tensor weight = add_parameter({.name = "weight"}, {kImage * kImage, kImage* kImage});
+    at::Tensor forward(at::Tensor input, models::PassContext& context) override {
+      TORCH_CHECK(context.random.below(0, 2) == 0, "this slice does not work");
+      return at::matmul(input.flatten(1), weight);
+    }
+  };
+  auto model = std::make_unique<models::Model>("failing", [] {
+    return std::vector<models::NamedBlock>{{"one", std::make_shared<Failing>()},
+                                           {"two", std::make_shared<Failing>()},
+                                           {"three", std::make_shared<Failing>()}};
+  });
+  const auto create = [](std::vector<optim::OptimizedParameter> parts) {
+    return optim::create_optimizer(optim::SgdSpec{}, std::move(parts));
+  };
+  const auto strategy =
+      Sharded::create(std::move(model), create, stage_three(options_of(2)), system_clock()).value();
+  const comm::LeafOwners owners = comm::even_owners(kSlices, 1);
+  ASSERT_TRUE(strategy->enter(comm::create_loopback(1).front(), owners));
+  const Batch batch(21, slices_of(owners, Rank{0}), 1);
+  const auto report = strategy->step({.batch = batch.step,
+                                      .step = Step{1},
+                                      .learning_rate = 0.05,
+                                      .flags = {},
+                                      .before_update = {}});
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, testing::HasSubstr("this slice does not work"));
+}
+
+// As when slices are shared out by speed: the same ranks, other slices.
+TEST(ShardedWeights, GoOnWhereSlicesAreDealtAnew) {
+  const Recipe recipe{kGpt, optim::AdamWSpec{}};
+  const auto run = [](SliceStrategy& strategy,
+                      const std::shared_ptr<comm::Communicator>& communicator,
+                      const std::vector<comm::LeafOwners>& deals) {
+    std::int64_t step = 0;
+    for (const comm::LeafOwners& owners : deals) {
+      EXPECT_TRUE(strategy.enter(communicator, owners));
+      one_step(strategy, slices_of(owners, communicator->group().rank), ++step);
+    }
+    const auto gathered = strategy.gather_state(Rank{0});
+    EXPECT_TRUE(gathered);
+    return gathered ? hash_of(gathered->model) : std::string();
+  };
+  const auto plain = plain_of(recipe, options_of(1));
+  const comm::LeafOwners all = comm::even_owners(kSlices, 1);
+  const std::string expected = run(*plain, comm::create_loopback(1).front(), {all, all});
+  const std::vector<comm::LeafOwners> deals = {comm::owners_in_turns(std::vector{4, 4}),
+                                               comm::owners_by_count(std::vector{1, 7})};
+  const auto communicators = comm::create_loopback(2);
+  std::vector<std::string> found(2);
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < 2; ++r)
+    ranks.emplace_back([&, r] {
+      const auto strategy = sharded_of(recipe, stage_three(options_of(1)));
+      found[r] = run(*strategy, communicators[r], deals);
+    });
+  ranks.clear();
+  EXPECT_EQ(found[0], expected);
+}
+
+// What is read from a checkpoint, or a checkpoint of another strategy, is whole: it is cut after.
+TEST(ShardedWeights, TakeAndGiveWholeTensors) {
+  const Recipe recipe{kGpt, optim::AdamWSpec{}, {"layer1.norm*"}};
+  const auto communicators = comm::create_loopback(2);
+  std::vector<std::string> before(2), after(2);
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < 2; ++r)
+    ranks.emplace_back([&, r] {
+      const auto strategy = sharded_of(recipe, stage_three(options_of(1)));
+      EXPECT_TRUE(strategy->holds_all());
+      std::vector<StateSlice> whole = strategy->model_state();
+      for (const StateSlice& slice : whole) slice.tensor.as<float>()[0] = 0.25;
+      before[r] = hash_of(whole);
+      EXPECT_TRUE(strategy->enter(communicators[r], owners_for(*strategy, 2)));
+      EXPECT_FALSE(strategy->holds_all());
+      const auto gathered = strategy->gather_state(Rank{1});
+      ASSERT_TRUE(gathered);
+      if (r == 1) after[r] = hash_of(gathered->model);
+      std::vector<std::string> names;
+      for (const StateSlice& slice : gathered->model) names.push_back(slice.name);
+      EXPECT_EQ(names.size(), r == 1 ? whole.size() : 0);
+      for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i], whole[i].name);
+    });
+  ranks.clear();
+  EXPECT_EQ(after[1], before[1]);
+  EXPECT_EQ(before[0], before[1]);
+}
+
+}  // namespace
+}  // namespace muster::parallel::shards

@@ -1,0 +1,182 @@
+#include "muster/parallel/weight_shards.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+bool uses(const std::vector<models::BlockParameter>& parameters, const at::Tensor& tensor) {
+  return std::ranges::any_of(
+      parameters, [&](const models::BlockParameter& p) { return p.tensor.is_same(tensor); });
+}
+
+bool uses(const models::Block& block, const at::Tensor& tensor) {
+  return uses(block.parameters(), tensor) || uses(block.borrowed(), tensor);
+}
+
+struct Home {
+  std::size_t block = 0;
+  bool lent = false;
+  friend bool operator==(const Home&, const Home&) = default;
+};
+
+Home home_of(const models::Model& model, const at::Tensor& parameter) {
+  Home home{.block = model.blocks().size()};
+  for (std::size_t b = 0; b < model.blocks().size(); ++b) {
+    const models::Block& block = *model.blocks()[b].block;
+    if (uses(block.parameters(), parameter)) home.block = b;
+    if (uses(block.borrowed(), parameter)) home.lent = true;
+  }
+  MUSTER_CHECK(home.block < model.blocks().size(), "every parameter belongs to a block");
+  return home;
+}
+
+Shape shape_of(const at::Tensor& tensor) {
+  const auto sizes = tensor.sizes();
+  return {sizes.begin(), sizes.end()};
+}
+
+optim::Cells cells_of(const models::Parameter& parameter) {
+  const auto sizes = parameter.tensor.sizes();
+  return optim::cells_of({sizes.data(), sizes.size()});
+}
+
+// Of the rows of a tensor.
+Shape shape_of(const at::Tensor& whole, const ShardPiece& piece, std::int64_t row) {
+  Shape shape = shape_of(whole);
+  if (piece.count < whole.numel()) shape.front() = piece.count / row;
+  return shape;
+}
+
+std::uint64_t bytes_of(const std::vector<const models::Block*>& blocks) {
+  std::vector<at::Tensor> counted;
+  std::uint64_t bytes = 0;
+  for (const models::Block* block : blocks)
+    for (const auto* list : {&block->parameters(), &block->borrowed()})
+      for (const models::BlockParameter& parameter : *list) {
+        const auto same = [&](const at::Tensor& t) { return t.is_same(parameter.tensor); };
+        if (std::ranges::any_of(counted, same)) continue;
+        counted.push_back(parameter.tensor);
+        bytes += static_cast<std::uint64_t>(parameter.tensor.numel()) * sizeof(float);
+      }
+  return bytes;
+}
+
+}  // namespace
+
+BucketLayout plan_block_buckets(const models::Model& model,
+                                const std::vector<models::Parameter>& parameters,
+                                std::int64_t first, BucketSizes sizes) {
+  std::vector<std::int64_t> counts{first};
+  std::vector<std::int32_t> begins;
+  Home last;
+  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
+    const Home home = home_of(model, parameter->tensor);
+    if (home != last || counts.size() == 1)
+      begins.push_back(static_cast<std::int32_t>(counts.size()));
+    counts.push_back(parameter->tensor.numel());
+    last = home;
+  }
+  sizes.first_slot_alone = true;
+  return plan_buckets(counts, sizes, begins);
+}
+
+std::vector<optim::Cells> cells_by_slot(const std::vector<models::Parameter>& parameters) {
+  std::vector<optim::Cells> cells;
+  cells.reserve(parameters.size());
+  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter)
+    cells.push_back(cells_of(*parameter));
+  return cells;
+}
+
+std::uint64_t widest_two_blocks(const models::Model& model) {
+  const auto& blocks = model.blocks();
+  std::uint64_t most = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const std::size_t next = std::min(b + 1, blocks.size() - 1);
+    most = std::max(most, bytes_of({blocks[b].block.get(), blocks[next].block.get()}));
+  }
+  return most;
+}
+
+WeightShards::WeightShards(const std::vector<models::Parameter>& parameters, BucketLayout layout,
+                           const ShardPlan& plan, Rank rank)
+    : parameters_(parameters), layout_(std::move(layout)), shards_(plan.shards), rank_(rank) {
+  for (const auto& shards : shards_)
+    own_.push_back(std::make_shared<std::vector<float>>(
+        shards ? static_cast<std::size_t>(shards->count_of(rank)) : 0));
+  const auto& pieces = plan.pieces[static_cast<std::size_t>(to_int(rank))];
+  pieces_.assign(pieces.rbegin(), pieces.rend());
+  for (const ShardPiece& piece : pieces_) {
+    const models::Parameter& whole = parameters_[parameter_of(piece.slot)];
+    const std::span<float> place = place_of(piece);
+    const auto values =
+        view_over(whole.tensor)
+            .as<float>()
+            .subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.count));
+    std::ranges::copy(values, place.begin());
+    rows_.push_back(tensor_over({DType::kF32, shape_of(whole.tensor, piece, cells_of(whole).row),
+                                 std::as_writable_bytes(place)}));
+  }
+}
+
+std::span<float> WeightShards::place_of(const ShardPiece& piece) {
+  const BucketSlot& slot = layout_.slots[static_cast<std::size_t>(piece.slot)];
+  const auto bucket = static_cast<std::size_t>(slot.bucket);
+  const std::int64_t first = shards_[bucket]->begin_of(rank_);
+  return std::span(*own_[bucket])
+      .subspan(static_cast<std::size_t>(slot.offset + piece.begin - first),
+               static_cast<std::size_t>(piece.count));
+}
+
+std::vector<TensorSlice> WeightShards::state() const {
+  std::vector<TensorSlice> state;
+  state.reserve(pieces_.size());
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const models::Parameter& whole = parameters_[parameter_of(pieces_[i].slot)];
+    Shape shape = shape_of(whole.tensor);
+    Shape offset(shape.size());
+    if (!offset.empty()) offset.front() = pieces_[i].begin / cells_of(whole).row;
+    state.push_back({whole.name, view_over(rows_[i]), std::move(shape), std::move(offset)});
+  }
+  return state;
+}
+
+std::uint64_t WeightShards::bytes() const noexcept {
+  return std::accumulate(
+      own_.begin(), own_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const auto& own) { return sum + own->size() * sizeof(float); });
+}
+
+void WeightShards::append_to(std::vector<WeightBucket>& buckets) const {
+  const std::size_t before = buckets.size();
+  for (std::size_t bucket = 1; bucket < own_.size(); ++bucket)
+    buckets.push_back({.shards = shards_[bucket], .own = own_[bucket], .places = {}});
+  for (std::size_t slot = 1; slot < layout_.slots.size(); ++slot) {
+    const BucketSlot& place = layout_.slots[slot];
+    buckets[before + static_cast<std::size_t>(place.bucket) - 1].places.push_back(
+        {parameters_[parameter_of(static_cast<std::int32_t>(slot))].tensor, place.offset});
+  }
+}
+
+std::vector<std::vector<std::size_t>> buckets_needed(const models::Model& model,
+                                                     std::span<const WeightBucket> buckets) {
+  std::vector<std::vector<std::size_t>> needed;
+  for (const models::NamedBlock& named : model.blocks()) {
+    std::vector<std::size_t>& of_block = needed.emplace_back();
+    for (std::size_t b = 0; b < buckets.size(); ++b)
+      if (std::ranges::any_of(buckets[b].places, [&](const WeightBucket::Place& place) {
+            return uses(*named.block, place.parameter);
+          }))
+        of_block.push_back(b);
+  }
+  return needed;
+}
+
+}  // namespace muster::parallel
