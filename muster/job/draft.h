@@ -55,6 +55,9 @@ void resolve_model(Draft& draft);
 // strategy: what it asks of the membership. Part of resolve(), before the workers are checked.
 void resolve_strategy(Draft& draft);
 
+// What strategy.type tensor asks of the model. Part of resolve_strategy().
+void check_tensor(Draft& draft);
+
 // How many times the workers hold the model. After resolve_strategy().
 std::int64_t replicas(const Draft& draft) noexcept;
 

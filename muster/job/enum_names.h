@@ -104,6 +104,7 @@ struct EnumNames<StrategyType> {
   static constexpr EnumName<StrategyType> kAll[] = {{StrategyType::kData, "data"},
                                                     {StrategyType::kSharded, "sharded"},
                                                     {StrategyType::kPipeline, "pipeline"},
+                                                    {StrategyType::kTensor, "tensor"},
                                                     {StrategyType::kAuto, "auto"}};
 };
 template <>

@@ -121,8 +121,10 @@ std::vector<Field> strategy_fields() {
       bind("strategy.type", in(&StrategySpec::type),
            {.doc = "data: every worker holds everything; sharded (ZeRO): each worker keeps and "
                    "updates its share of the optimizer's state only; pipeline: each worker holds "
-                   "some of the model's blocks. All with the same result, but only with data may "
-                   "workers die. auto: what `muster plan` finds best when the training begins."}),
+                   "some of the model's blocks; tensor: each worker holds a part of every large "
+                   "tensor, and all compute each slice together. All with the same result (tensor: "
+                   "but for rounding), and only with data may workers die. auto: what `muster "
+                   "plan` finds best when the training begins."}),
       bind("strategy.zero_stage", in(&StrategySpec::zero_stage),
            {.doc = "What each worker holds a share of only. 1: the optimizer's state; 2: the "
                    "gradients as well, of which every slice's are sent by themselves: less memory, "
@@ -157,6 +159,19 @@ std::vector<Field> strategy_fields() {
                    "by the blocks' measured costs.",
             .min = 1,
             .only_with = pipeline}),
+      bind("strategy.tensor", in(&StrategySpec::tensor),
+           {.doc = "Workers that hold the model together, each a part of its attention heads, MLPs "
+                   "and vocabulary; the others are further replicas. A divisor of workers.count, "
+                   "model.n_head and model.n_kv_head.",
+            .min = 1,
+            .max = 65536,
+            .default_text = "workers.count",
+            .only_with = {"strategy.type", {"tensor"}}}),
+      bind("strategy.sequence_parallel", in(&StrategySpec::sequence_parallel),
+           {.doc = "Each worker of a replica computes norms and dropout for its part of every "
+                   "sequence only, and keeps only that of the activations between attention and "
+                   "MLP. data.context_length is a multiple of strategy.tensor.",
+            .only_with = {"strategy.type", {"tensor"}}}),
   };
 }
 

@@ -27,11 +27,20 @@ void fix(Draft& draft, std::string_view field, T& value, const T& needed, std::s
   draft.derive(field, "strategy.type");
 }
 
+// Why none of the workers may come or go.
+std::string_view held_alone(StrategyType type) {
+  switch (type) {
+    case StrategyType::kSharded:
+      return "keeps each part of the optimizer's state on one worker, so that none may come or go";
+    case StrategyType::kTensor:
+      return "keeps each part of the model's tensors on one worker, so that none may come or go";
+    default:
+      return "keeps each block of the model on one worker, so that none may come or go";
+  }
+}
+
 void fix_membership(Draft& draft) {
-  const std::string_view why =
-      draft.spec.strategy.type == StrategyType::kSharded
-          ? "keeps each part of the optimizer's state on one worker, so that none may come or go"
-          : "keeps each block of the model on one worker, so that none may come or go";
+  const std::string_view why = held_alone(draft.spec.strategy.type);
   const std::string help =
       "leave it out: after a death `muster train JOB --resume` goes on from the last checkpoint, "
       "with any number of workers; or use strategy.type: data";
@@ -44,9 +53,22 @@ void fix_membership(Draft& draft) {
   if (draft.spec.stragglers.evict_factor > 0) refuse(draft, "stragglers.evict_factor", why, help);
 }
 
-// All slices pass through all stages.
-void fix_slices(Draft& draft) {
-  const std::string_view why = "has every slice computed by all stages of a replica, one at a time";
+// What a strategy says of workers that compute each slice together.
+struct Together {
+  std::string_view slices;      // how they do
+  std::string_view more_cores;  // what these are for
+  std::string_view alike;       // why nothing of two workers can be compared
+};
+constexpr Together kStages = {"has every slice computed by all stages of a replica, one at a time",
+                              "leave it out: more cores serve more stages",
+                              "has workers that hold different blocks"};
+constexpr Together kTensors = {
+    "has every slice computed by all workers of a replica, one at a time",
+    "leave it out: more cores serve more workers",
+    "has workers that hold different parts of tensors"};
+
+void fix_slices(Draft& draft, const Together& together) {
+  const std::string_view why = together.slices;
   StragglersSpec& stragglers = draft.spec.stragglers;
   fix(draft, "stragglers.rebalance", stragglers.rebalance, false, why,
       "leave it out: slices are shared out evenly");
@@ -54,27 +76,27 @@ void fix_slices(Draft& draft) {
   fix(draft, "training.mode", draft.spec.training.mode, TrainingMode::kOrdered, why,
       "use training.mode: ordered");
   if (draft.spec.training.lanes.value_or(1) > 1)
-    refuse(draft, "training.lanes", why, "leave it out: more cores serve more stages");
+    refuse(draft, "training.lanes", why, std::string(together.more_cores));
   draft.spec.training.lanes = 1;
   fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(),
-      "has workers that hold different blocks", "use replicas.compare_every: never");
+      together.alike, "use replicas.compare_every: never");
 }
 
-void check_stages(Draft& draft) {
-  StrategySpec& strategy = draft.spec.strategy;
+// How many workers hold the model together: all, unless somebody says.
+void resolve_replica(Draft& draft, const std::string& field, std::int64_t& size,
+                     std::string_view help) {
   const std::int64_t workers = draft.spec.workers.count;
-  if (!draft.given("strategy.stages")) {
-    strategy.stages = workers;
-    draft.derive("strategy.stages", "workers.count");
+  if (!draft.given(field)) {
+    size = workers;
+    draft.derive(field, "workers.count");
   }
-  if (workers % strategy.stages == 0) return;
-  const std::int64_t fewer = workers / strategy.stages * strategy.stages;
-  draft.complain(
-      {"strategy.stages", "workers.count"},
-      fmt::format("workers.count {} is no multiple of strategy.stages {}",
-                  draft.shown("workers.count"), draft.shown("strategy.stages")),
-      fmt::format("each replica has all stages: {}{} workers",
-                  fewer > 0 ? fmt::format("use {} or ", fewer) : "use ", fewer + strategy.stages));
+  if (workers % size == 0) return;
+  const std::int64_t fewer = workers / size * size;
+  draft.complain({field, "workers.count"},
+                 fmt::format("workers.count {} is no multiple of {} {}",
+                             draft.shown("workers.count"), field, draft.shown(field)),
+                 fmt::format("{}: {}{} workers", help,
+                             fewer > 0 ? fmt::format("use {} or ", fewer) : "use ", fewer + size));
 }
 
 void check_chunks(Draft& draft) {
@@ -132,9 +154,20 @@ void fix_shards(Draft& draft) {
 }  // namespace
 
 std::int64_t replicas(const Draft& draft) noexcept {
-  if (draft.spec.strategy.type == StrategyType::kAuto) return 1;  // at least, as it may turn out
-  const bool pipeline = draft.spec.strategy.type == StrategyType::kPipeline;
-  return draft.spec.workers.count / (pipeline ? draft.spec.strategy.stages : 1);
+  const StrategySpec& strategy = draft.spec.strategy;
+  const std::int64_t workers = draft.spec.workers.count;
+  switch (strategy.type) {
+    case StrategyType::kAuto:
+      return 1;  // at least, as it may turn out
+    case StrategyType::kPipeline:
+      return workers / strategy.stages;
+    case StrategyType::kTensor:
+      return workers / strategy.tensor;
+    case StrategyType::kData:
+    case StrategyType::kSharded:
+      break;
+  }
+  return workers;
 }
 
 void resolve_strategy(Draft& draft) {
@@ -143,10 +176,18 @@ void resolve_strategy(Draft& draft) {
   fix_membership(draft);
   check_gradients(draft);
   if (type == StrategyType::kSharded) fix_shards(draft);
-  if (type != StrategyType::kPipeline) return;
-  fix_slices(draft);
-  check_stages(draft);
-  check_chunks(draft);
+  StrategySpec& strategy = draft.spec.strategy;
+  if (type == StrategyType::kPipeline) {
+    fix_slices(draft, kStages);
+    resolve_replica(draft, "strategy.stages", strategy.stages, "each replica has all stages");
+    check_chunks(draft);
+  }
+  if (type == StrategyType::kTensor) {
+    fix_slices(draft, kTensors);
+    resolve_replica(draft, "strategy.tensor", strategy.tensor,
+                    "each replica has all parts of the tensors");
+    check_tensor(draft);
+  }
 }
 
 }  // namespace muster::job

@@ -23,7 +23,13 @@ enum class DataType : std::uint8_t { kIdx, kText };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Precision : std::uint8_t { kF32, kBF16, kFP16 };
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
-enum class StrategyType : std::uint8_t { kData, kSharded, kPipeline, kAuto };  // auto: planned
+enum class StrategyType : std::uint8_t {
+  kData,
+  kSharded,
+  kPipeline,
+  kTensor,
+  kAuto,  // planned
+};
 enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved, kZbH1, kZbV };
 enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
@@ -152,6 +158,9 @@ struct StrategySpec {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   std::int64_t chunks_per_stage = 1;
   std::vector<std::int64_t> blocks;  // of each chunk, in order; empty: by measured cost
+  // tensor:
+  std::int64_t tensor = 1;  // workers of a replica; where a job does not say, all
+  bool sequence_parallel = false;
 };
 
 // Parameters with a rate or a decay of their own: the first group that matches a name has it.

@@ -1,6 +1,12 @@
 """Strategies that spread the model or the optimizer's state over the workers: the same weights and state as
 when every worker holds everything, and a checkpoint of the one goes on as the other, at another size, also
-after a death."""
+after a death. Tensors that are cut over workers sum in another order: there the numbers are close, and the
+bits those of the same number of workers to a replica."""
+import array
+import json
+import shutil
+import struct
+
 import runs
 
 SHARDED = runs.settings("strategy.type=sharded")
@@ -12,7 +18,33 @@ def pipeline(**fields):
     return runs.settings("strategy.type=pipeline", *(f"strategy.{name}={value}" for name, value in fields.items()))
 
 
+TENSOR = runs.settings("strategy.type=tensor", "strategy.tensor=2")
+APART = 2e-3  # for the largest number of a tensor, after 10 steps
+
 arguments = runs.arguments("--model")
+
+
+def tensors(run, step):
+    """By name, the numbers of a checkpoint's tensors."""
+    found = {}
+    for file in sorted((run / "checkpoints" / f"step-{step:08}").glob("*.safetensors")):
+        data = file.read_bytes()
+        begin = 8 + struct.unpack("<Q", data[:8])[0]
+        for name, entry in json.loads(data[8:begin]).items():
+            if name == "__metadata__":
+                continue
+            first, end = entry["data_offsets"]
+            found[name] = array.array({"F32": "f", "I64": "q"}[entry["dtype"]], data[begin + first:begin + end])
+    return found
+
+
+def expect_close(run, step, expected):
+    found = tensors(run, step)
+    assert found.keys() == expected.keys(), found.keys() ^ expected.keys()
+    for name, wanted in expected.items():
+        largest = max(max(map(abs, wanted)), 1e-3)
+        apart = max(abs(a - b) for a, b in zip(found[name], wanted, strict=True)) / largest
+        assert apart < APART, f"{name} is {apart:.2g} apart"
 
 
 def train(job, workers, *flags):
@@ -44,3 +76,34 @@ with runs.workplace() as folder:
         found = runs.weights(run, 200)
         assert found == expected, f"{before}, then {after}: {found} instead of {expected}"
         print(f"{before}, then {after}: same", flush=True)
+
+    if arguments.model != "gpt":
+        raise SystemExit  # the others' tensors are not cut
+
+    # From a checkpoint of any strategy on 10 steps with cut tensors, and the other way round.
+    def steps(number):
+        return runs.settings(f"training.max_steps={number}", "schedule.type=constant", "schedule.warmup=0 steps",
+                             "optimizer.epsilon=1e-3")
+
+    def go_on(base, workers, *flags):
+        """The folder of the run that was copied to and trained on."""
+        run = runs.latest(folder)
+        shutil.rmtree(run)
+        shutil.copytree(base, run)
+        train(job, workers, *flags, *steps(20), "--resume")
+        return run
+
+    bases = {}
+    for name, workers, flags in (("data", 1, ()), ("tensor", 2, TENSOR)):
+        train(job, workers, *flags, *steps(10))
+        bases[name] = folder / f"base-{name}"
+        shutil.copytree(runs.latest(folder), bases[name])
+    expect_close(bases["tensor"], 10, tensors(bases["data"], 10))
+    for base, path in bases.items():
+        plain = tensors(go_on(path, 1), 20)
+        for workers, flags in ((2, ZERO2), (3, pipeline())):
+            assert tensors(go_on(path, workers, *flags), 20) == plain, f"{base}, then {flags}"
+        expect_close(go_on(path, 2, *TENSOR), 20, plain)
+        cut = tensors(runs.latest(folder), 20)
+        assert tensors(go_on(path, 4, *TENSOR), 20) == cut, "two replicas have other bits"
+        print(f"from {base} on: as one worker", flush=True)

@@ -271,10 +271,7 @@ models::Compute compute_of(const job::TrainingSpec& training) {
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
                                                    const std::vector<data::FieldSpec>& fields) {
   MUSTER_ASSIGN(auto model, models::create_model(model_spec(job, fields), adapter_spec(job.lora)));
-  if (const double smoothing = job.training.label_smoothing; smoothing > 0)
-    model->train_with([smoothing](const torch::Tensor& logits, const torch::Tensor& target) {
-      return models::cross_entropy_sum(logits, target, smoothing);
-    });
+  model->smooth_labels(job.training.label_smoothing);
   MUSTER_TRY(check_adapters(*model, job.lora));
   MUSTER_TRY(freeze(*model, job.training.freeze));
   MUSTER_TRY(recompute(*model, job.training.recompute));

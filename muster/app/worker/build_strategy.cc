@@ -9,6 +9,7 @@
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/pipeline/pipeline.h"
 #include "muster/parallel/sharded.h"
+#include "muster/parallel/tensor/tensor_parallel.h"
 
 namespace muster::app {
 namespace {
@@ -114,6 +115,17 @@ Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
   return pipeline;
 }
 
+Built build_tensor(const job::JobSpec& job, std::unique_ptr<models::Model> model,
+                   const StrategyPlace& place) {
+  MUSTER_ASSIGN(auto strategy,
+                parallel::TensorParallel::create(
+                    std::move(model),
+                    {.ranks = static_cast<std::int32_t>(job.strategy.tensor),
+                     .sequence = job.strategy.sequence_parallel},
+                    optimizer_builder(job), options_of(job, place), place.group, system_clock()));
+  return strategy;
+}
+
 }  // namespace
 
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication) {
@@ -133,6 +145,8 @@ Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
       return build_pipeline(job, *model, place);
     case job::StrategyType::kSharded:
       return build_sharded(job, std::move(model), place);
+    case job::StrategyType::kTensor:
+      return build_tensor(job, std::move(model), place);
     case job::StrategyType::kAuto:
       return fail(ErrorCode::kInternal,
                   "[worker] strategy.type auto: nobody chose one before the workers were started");

@@ -1,0 +1,135 @@
+// What strategy.type tensor asks of the model: what can be cut, and into how many parts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "muster/job/draft.h"
+#include "muster/job/enum_names.h"
+
+namespace muster::job {
+namespace {
+
+constexpr std::string_view kOthers = "use strategy.type: pipeline or sharded";
+
+void refuse_model(Draft& draft, std::string_view why) {
+  draft.complain({"strategy.type", "model.type"},
+                 fmt::format("strategy.type {} cannot cut a model of type {}: {}",
+                             draft.shown("strategy.type"), to_string(draft.spec.model.type), why),
+                 fmt::format("{}; gpt, llama and mlp can be cut", kOthers));
+}
+
+// Largest number of parts, of the divisors of workers.count, into which `units` can be dealt.
+std::int64_t nearest_size(const Draft& draft, std::int64_t units, bool evenly) {
+  for (std::int64_t size = draft.spec.strategy.tensor; size > 1; --size)
+    if (draft.spec.workers.count % size == 0 && (evenly ? units % size == 0 : units >= size))
+      return size;
+  return 1;
+}
+
+std::string advice(const Draft& draft, std::int64_t units, bool evenly) {
+  const std::int64_t size = nearest_size(draft, units, evenly);
+  if (size == 1) return std::string(kOthers);
+  return fmt::format("use strategy.tensor: {}, whose other workers are replicas, or {}", size,
+                     kOthers.substr(4));
+}
+
+// Heads go to workers whole, and as many to each: all wait for the one that has most.
+void check_heads(Draft& draft, std::string_view field, std::int64_t heads) {
+  const std::int64_t size = draft.spec.strategy.tensor;
+  if (heads % size == 0) return;
+  draft.complain({field, "strategy.tensor", "model.type", "strategy.type"},
+                 fmt::format("{} {} is no multiple of strategy.tensor {}: each worker has as many "
+                             "whole heads",
+                             field, draft.shown(field), draft.shown("strategy.tensor")),
+                 advice(draft, heads, true));
+}
+
+// What is cut anywhere: shares differ by one at most.
+void check_extent(Draft& draft, std::string_view field, std::int64_t extent) {
+  if (extent >= draft.spec.strategy.tensor) return;
+  draft.complain(
+      {field, "strategy.tensor", "model.type", "strategy.type"},
+      fmt::format("{} {} is less than strategy.tensor {}: a worker would have none of it", field,
+                  extent, draft.shown("strategy.tensor")),
+      advice(draft, extent, false));
+}
+
+void check_decoder(Draft& draft) {
+  const ModelSpec& model = draft.spec.model;
+  check_heads(draft, "model.n_head", model.transformer.n_head);
+  if (model.type == ModelType::kLlama && model.llama.n_kv_head != model.transformer.n_head)
+    check_heads(draft, "model.n_kv_head", model.llama.n_kv_head);
+  check_extent(draft, "model.vocab_size", model.transformer.vocab_size);
+  if (model.transformer.intermediate_size)
+    check_extent(draft, "model.intermediate_size", *model.transformer.intermediate_size);
+}
+
+// Every second layer is cut along its inputs, which are the outputs of the one before.
+void check_mlp(Draft& draft) {
+  const auto& widths = draft.spec.model.mlp.hidden_sizes;
+  if (widths.empty()) return refuse_model(draft, "without hidden layers there is nothing to cut");
+  for (std::size_t i = 0; i < widths.size(); i += 2)
+    check_extent(draft, "model.hidden_sizes", widths[i]);
+}
+
+void check_model(Draft& draft) {
+  switch (draft.spec.model.type) {
+    case ModelType::kResnet:
+      return refuse_model(draft, "its convolutions are not cut over workers");
+    case ModelType::kMoe:
+      return refuse_model(draft, "its experts are not cut over workers");
+    case ModelType::kMlp:
+      return check_mlp(draft);
+    case ModelType::kGpt:
+    case ModelType::kLlama:
+      return check_decoder(draft);
+  }
+}
+
+// Their rate for a tensor follows from norms of the whole tensor.
+void check_optimizer(Draft& draft) {
+  const OptimizerType type = draft.spec.optimizer.type;
+  if (type != OptimizerType::kLars && type != OptimizerType::kLamb) return;
+  draft.complain({"optimizer.type", "strategy.type"},
+                 fmt::format("optimizer.type {} takes norms of whole tensors, of which with "
+                             "strategy.type {} each worker has a part",
+                             draft.shown("optimizer.type"), draft.shown("strategy.type")),
+                 fmt::format("use optimizer.type: {}, or {}",
+                             type == OptimizerType::kLars ? "sgd" : "adamw", kOthers.substr(4)));
+}
+
+void check_adapters(Draft& draft) {
+  if (draft.spec.lora.rank == 0) return;
+  draft.complain({"lora.rank", "strategy.type"},
+                 fmt::format("strategy.type {} cannot cut adapters; lora.rank is {}",
+                             draft.shown("strategy.type"), draft.shown("lora.rank")),
+                 std::string(kOthers));
+}
+
+void check_sequence(Draft& draft) {
+  const JobSpec& job = draft.spec;
+  if (!job.strategy.sequence_parallel) return;
+  if (job.model.type == ModelType::kMlp)
+    draft.complain({"strategy.sequence_parallel", "model.type", "strategy.type"},
+                   "strategy.sequence_parallel: a model of type mlp has no sequences", "remove it");
+  else if (job.data.context_length % job.strategy.tensor != 0)
+    draft.complain({"data.context_length", "strategy.tensor", "strategy.type", "data.type"},
+                   fmt::format("strategy.sequence_parallel: data.context_length {} is no multiple "
+                               "of strategy.tensor {}",
+                               draft.shown("data.context_length"), draft.shown("strategy.tensor")),
+                   "each worker has as many positions of a sequence");
+}
+
+}  // namespace
+
+void check_tensor(Draft& draft) {
+  if (draft.spec.strategy.tensor == 1) return;
+  check_model(draft);
+  check_optimizer(draft);
+  check_adapters(draft);
+  check_sequence(draft);
+}
+
+}  // namespace muster::job
