@@ -1,6 +1,5 @@
 #include "muster/parallel/data_parallel.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "muster/optim/clip.h"
@@ -51,14 +50,10 @@ Status DataParallel::catch_up() {
   return ok();
 }
 
-// They change places. Where the state is still to come nobody is evaluated either.
+// Where the state is still to come nobody is evaluated either.
 Status DataParallel::use_average(bool average) {
   if (behind_ || average == uses_average_) return ok();
-  const std::vector<at::Tensor>& averages = optimizer_->average();
-  if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
-  const auto& parameters = model().parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    std::ranges::swap_ranges(view_over(parameters[i].tensor).bytes, view_over(averages[i]).bytes);
+  MUSTER_TRY(swap_parameters(optimizer_->average()));
   uses_average_ = average;
   return ok();
 }

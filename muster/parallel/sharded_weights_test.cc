@@ -18,21 +18,6 @@ SliceOptions stage_three(SliceOptions options) {
   return options;
 }
 
-void expect_same(const std::vector<Outcome>& outcomes, const Outcome& expected,
-                 const std::string& where) {
-  for (const Outcome& outcome : outcomes) {
-    EXPECT_EQ(outcome.grad_norm, expected.grad_norm) << where;
-    EXPECT_EQ(outcome.average_loss, expected.average_loss) << where;
-  }
-  EXPECT_EQ(outcomes.front().model, expected.model) << where;
-  EXPECT_EQ(outcomes.front().optimizer, expected.optimizer) << where;
-}
-
-Outcome train_plain(const Recipe& recipe, const SliceOptions& options) {
-  const auto plain = plain_of(recipe, options);
-  return train(*plain, comm::create_loopback(1).front(), conduct_of(recipe, options));
-}
-
 // The head has the weights of the embedding, two blocks away.
 const models::ModelSpec kGpt = models::GptSpec{
     .context = kContext, .width = 16, .layers = 3, .heads = 2, .hidden = 24, .dropout = 0.1};

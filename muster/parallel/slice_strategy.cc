@@ -1,5 +1,7 @@
 #include "muster/parallel/slice_strategy.h"
 
+#include <algorithm>
+
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -31,6 +33,14 @@ Status SliceStrategy::timed_update(const StepInput& input, StepReport& report,
 
 void SliceStrategy::apply_statistics(const std::vector<at::Tensor>& statistics) {
   if (!statistics.empty()) model().apply_statistics(statistics, kStatisticsMomentum);
+}
+
+Status SliceStrategy::swap_parameters(const std::vector<at::Tensor>& averages) {
+  if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
+  const auto& parameters = model().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    std::ranges::swap_ranges(view_over(parameters[i].tensor).bytes, view_over(averages[i]).bytes);
+  return ok();
 }
 
 std::vector<at::Tensor> SliceStrategy::gradients_over_sums() {

@@ -172,11 +172,7 @@ Status TensorParallel::update(double learning_rate, double divisor) {
 
 Status TensorParallel::use_average(bool average) {
   if (average == uses_average_) return ok();
-  const std::vector<at::Tensor>& averages = optimizer_->average();
-  if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
-  const auto& parameters = model().parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    std::ranges::swap_ranges(view_over(parameters[i].tensor).bytes, view_over(averages[i]).bytes);
+  MUSTER_TRY(swap_parameters(optimizer_->average()));
   uses_average_ = average;
   return ok();
 }

@@ -182,6 +182,12 @@ inline Outcome train(SliceStrategy& strategy,
   return outcome;
 }
 
+// One rank, which holds everything.
+inline Outcome train_plain(const Recipe& recipe, const SliceOptions& options) {
+  const auto plain = plain_of(recipe, options);
+  return train(*plain, comm::create_loopback(1).front(), conduct_of(recipe, options));
+}
+
 inline std::vector<Outcome> train_sharded(const Recipe& recipe, std::int32_t size,
                                           const SliceOptions& options,
                                           const comm::LeafOwners& owners = {}) {
@@ -195,6 +201,20 @@ inline std::vector<Outcome> train_sharded(const Recipe& recipe, std::int32_t siz
     });
   ranks.clear();
   return outcomes;
+}
+
+// Where ranks hold the whole model, each of them has the same; what is gathered is on the first.
+inline void expect_same(const std::vector<Outcome>& outcomes, const Outcome& expected,
+                        const std::string& where) {
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.model.empty()) {
+      EXPECT_EQ(outcome.model, expected.model) << where;
+    }
+    EXPECT_EQ(outcome.grad_norm, expected.grad_norm) << where;
+    EXPECT_EQ(outcome.average_loss, expected.average_loss) << where;
+  }
+  EXPECT_EQ(outcomes.front().model, expected.model) << where;
+  EXPECT_EQ(outcomes.front().optimizer, expected.optimizer) << where;
 }
 
 inline const auto kRecipes = testing::Values(
