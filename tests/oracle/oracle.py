@@ -2,9 +2,11 @@
 training written here in plain PyTorch, from the same weights and data, and compares every step's
 loss and gradient norm and the final weights and running statistics.
 
-In f64 rounding cannot hide or cause a difference, so the limits are tight for every model. In f32,
-which is what muster trains in, a ReLU whose input is rounding noise may be on in one run and off in
-the other (about three of the resnet's 40 million are); that bends its gradient by 1e-4 or so.
+In f64 rounding cannot hide or cause a difference, so the limits are tight for every model. f32,
+which is what muster trains in, is measured against PyTorch's f64: two right f32 runs of a network
+with batch norm are further from each other than either need be from the truth. There a ReLU whose
+input is rounding noise may be on in one run and off in the other (about three of the resnet's 40
+million are); that bends its gradient by 1e-4 or so.
 
 bf16 is mixed precision: muster's on the one side, torch.autocast on the other. There a product has
 eight bits, and where both round differently (in another kernel) they are a few of these apart."""
@@ -28,7 +30,7 @@ LIMITS = {
     "f64": {"losses": 1e-14, "norms": 1e-13, "weights": 1e-14},
     "f32": {"losses": 1e-6, "norms": 5e-6, "weights": 2e-6},
     "bf16": {"losses": 2e-3, "norms": 2e-2, "weights": 5e-3},
-    "f32 resnet": {"losses": 1e-4, "norms": 1e-2, "weights": 1e-2},
+    "f32 resnet": {"losses": 1e-4, "norms": 3e-3, "weights": 3e-3},
 }
 
 
@@ -434,7 +436,9 @@ def apart(state, other):
 def main(steps, name, optimizer_name, dtype):
     torch.set_num_threads(1)
     initial, data, final = run_steps(steps, name, optimizer_name, dtype)
-    model = create_model(name).to(torch.float64 if dtype == "f64" else torch.float32)
+    exact = torch.float32 if dtype == "bf16" else torch.float64
+    data = {k: v.to(exact) if v.is_floating_point() else v for k, v in data.items()}
+    model = create_model(name).to(exact)
     keys = model.load_state_dict(initial, strict=False)
     assert not keys.unexpected_keys, keys
     assert all(k.endswith("num_batches_tracked") for k in keys.missing_keys), keys
