@@ -54,7 +54,8 @@ GradientExchange::GradientExchange(std::shared_ptr<comm::Communicator> communica
       rows_(std::max(1, static_cast<std::int32_t>(parts.size()))),
       buffers_(std::move(buffers)),
       wide_(layout.sizes.size()),
-      ready_(layout.sizes.size()) {
+      ready_(layout.sizes.size()),
+      timeout_(options_.op.timeout) {
   std::vector<std::span<float>> rows;
   rows.reserve(buffers_.size());
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
@@ -70,8 +71,9 @@ GradientExchange::GradientExchange(std::shared_ptr<comm::Communicator> communica
 
 GradientExchange::~GradientExchange() = default;
 
-void GradientExchange::begin() {
+void GradientExchange::begin(std::optional<Duration> timeout) {
   const std::lock_guard lock(mutex_);
+  timeout_ = timeout.value_or(options_.op.timeout);
   std::fill(ready_.begin(), ready_.end(), false);
   next_ = 0;
   works_.clear();
@@ -178,6 +180,7 @@ TensorView GradientExchange::own_shard(std::int32_t bucket) {
 void GradientExchange::submit(std::int32_t bucket) {
   comm::OpOptions op = options_.op;
   op.label = fmt::format("gradients/{}", bucket);
+  op.timeout = timeout_;
   const TensorView view = summands(bucket);
   if (is_narrow(bucket)) comm::narrow(view.dtype, rows(bucket), view.bytes.data());
   const auto shards = shards_of(bucket);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,7 +47,9 @@ class GradientExchange final : public GradientSink {
       const ExchangeOptions& options);
   ~GradientExchange() override;
 
-  void begin();  // a new step; a worker without units only gets the sums
+  // A new step; a worker without units only gets the sums. `timeout`: of each bucket's reduction
+  // between workers; none: as the options have it.
+  void begin(std::optional<Duration> timeout = {});
   void add(std::int32_t unit, std::int32_t slot, std::span<const float> values, std::int32_t pass,
            std::int32_t passes) override;
   bool wait_until(Clock& clock, TimePoint until);  // for the same; whether they are there
@@ -105,6 +108,7 @@ class GradientExchange final : public GradientSink {
   std::mutex mutex_;
   std::vector<bool> ready_;        // by bucket; guarded by mutex_
   std::size_t next_ = 0;           // first bucket not yet submitted; guarded by mutex_
+  Duration timeout_;               // of this step; guarded by mutex_
   std::vector<comm::Work> works_;  // guarded by mutex_
 };
 

@@ -182,7 +182,7 @@ Status SliceGradients::begin(const std::vector<Unit>& units, const StepInput& in
   if (gathers_)
     MUSTER_TRY(
         gathers_->begin(uses_of_step(shard_exchange_->own_by_turn(), model().blocks().size())));
-  exchange_->begin();
+  exchange_->begin(input.timeout);
   if (input.finishes) exchange_->seed(kept_);
   return ok();
 }

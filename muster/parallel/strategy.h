@@ -44,6 +44,8 @@ struct StepInput {
   // Where wanted, called with a checksum of the summed gradients, which should be the same on every
   // rank; an error ends the step before anything is changed.
   std::function<Status(std::uint64_t checksum)> check_sums = {};
+  // How long to wait for the others' sums; none: as long as for anything.
+  std::optional<Duration> timeout = {};
 };
 
 struct StepTimes {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
 
@@ -33,8 +34,9 @@ class Generations {
 
   // Waits until the next generation has formed and is connected; nothing: it does without this
   // worker. `why`: the operation of the present one that failed, and that it outlives; none: it is
-  // over as planned. An error: no next generation came in time.
-  virtual Result<std::optional<Entry>> next(const std::optional<Error>& why) = 0;
+  // over as planned. `patience`: how long members of it that live may take to come. An error: no
+  // next generation came in time.
+  virtual Result<std::optional<Entry>> next(const std::optional<Error>& why, Duration patience) = 0;
 
   // This worker wants to go; the others are better off without it.
   virtual void resign() = 0;

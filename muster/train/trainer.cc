@@ -55,6 +55,7 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
       replicas_due_(options_.replicas.compare_every, options_.length, parts_.clock.now()),
       gradients_due_(options_.replicas.compare_gradients, options_.length, parts_.clock.now()),
       stragglers_(options_.stragglers.tell_factor, options_.stragglers.evict_factor),
+      waits_(options_.op.timeout),
       guard_(parts_.strategy),
       whole_(!options_.newcomer),
       was_first_(false) {
@@ -125,6 +126,7 @@ Status Trainer::one_step() {
   std::function<Status(std::uint64_t)> check_sums;
   if (compares_gradients(step))
     check_sums = [&](std::uint64_t checksum) { return compare_gradients(step, checksum); };
+  waits_ = step_limit();
   const auto stepped = parts_.strategy.step({.batch = *batch,
                                              .finishes = finishing_,
                                              .step = step,
@@ -139,7 +141,8 @@ Status Trainer::one_step() {
                                              .patience = backup ? patience() : Duration{},
                                              .load_slice = backup,
                                              .loss_scale = loss_scale,
-                                             .check_sums = check_sums});
+                                             .check_sums = check_sums,
+                                             .timeout = waits_});
   if (!stepped) return takes_again() ? take_again() : Status(stepped.error());
   const parallel::StepReport& report = *stepped;
   progress_.committed = step;
@@ -160,6 +163,8 @@ Status Trainer::one_step() {
                               .begin = batch->before.position,
                               .end = batch->before.position + batch->samples,
                               .roll = batch->roll});
+  waits_ = options_.op.timeout;
+  step_patience_.took(parts_.clock.now() - began);
   measure_pace(*batch, report, parts_.clock.now() - began);
   publish_step(*batch, report, rate, began);
   MUSTER_TRY(parts_.checkpoints.check());
@@ -213,6 +218,7 @@ Status Trainer::settle() {
     // A training that runs away must not replace the checkpoints from before.
     owes_save_ = due && divergence_.doubtful();
     if ((due || best) && !divergence_.doubtful()) MUSTER_TRY(save(best));
+    if (evaluates || due || best) step_patience_.disturb();
   }
   position_.settled = true;
   const bool regroups = position_.next == Next::kGoOn && due_by_flag(parallel::Flag::kRegroup);

@@ -33,6 +33,7 @@
 #include "muster/train/replica_guard.h"
 #include "muster/train/replicas.h"
 #include "muster/train/state_transfer.h"
+#include "muster/train/step_patience.h"
 #include "muster/train/stragglers.h"
 
 namespace muster::train {
@@ -116,6 +117,7 @@ class Trainer {
   Status recover(const Error& why);
   Status regroup();  // as planned
   Status follow(std::optional<Error> why);
+  Duration step_limit() const;
   Status enter(const Entry& entry);
   Status open_stream();
   void take_roles(bool copied);
@@ -183,6 +185,8 @@ class Trainer {
   std::map<std::int32_t, std::uint32_t> backups_;  // by worker: its slices that others computed
   std::int32_t changes_in_a_row_ = 0;              // comparisons by which slices changed hands
   TimePoint paces_due_{};                          // by the first rank's clock
+  StepPatience step_patience_;
+  Duration waits_;  // for whoever should come to the next generation
   ReplicaGuard guard_;
   GradientDispute gradients_;
   std::optional<observe::Notice> owed_;  // whoever is first in the next generation tells it

@@ -60,11 +60,20 @@ Status Trainer::regroup() {
   return follow(std::nullopt);
 }
 
+// Where nobody can be done without, whoever is late is waited for as long as for anything; so are
+// steps that are not like others.
+Duration Trainer::step_limit() const {
+  static const Error stuck = fail(ErrorCode::kTimeout, "somebody is stuck");
+  const bool usual = !transfer_ && !finishing_ && parts_.generations.outlives(stuck);
+  return usual ? step_patience_.limit(options_.op.timeout) : options_.op.timeout;
+}
+
 Status Trainer::follow(std::optional<Error> why) {
   const TimePoint began = parts_.clock.now();
   for (;;) {
     const Assignment before = assignment_;
-    MUSTER_ASSIGN(const std::optional<Entry> entry, parts_.generations.next(why));
+    MUSTER_ASSIGN(const std::optional<Entry> entry,
+                  parts_.generations.next(why, std::exchange(waits_, options_.op.timeout)));
     if (!entry) {
       position_.next = Next::kLeave;
       return ok();
@@ -83,6 +92,7 @@ Status Trainer::enter(const Entry& entry) {
   comm::Communicator& communicator = *entry.communicator;
   const comm::OpOptions op = op_for("entering a generation");
   transfer_.reset();
+  step_patience_ = {};
   const Standing mine{.committed = progress_.committed,
                       .settled = position_.settled,
                       .whole = whole_ && !parts_.strategy.behind(),

@@ -110,7 +110,7 @@ Result<bool> Session::join() {
   if (connected) return true;
   if (!outlives(connected.error())) return connected.error();
   // Somebody may have died, or left, while the others waited for this one.
-  MUSTER_ASSIGN(const auto entry, next(connected.error()));
+  MUSTER_ASSIGN(const auto entry, next(connected.error(), job.communication.timeout));
   return entry.has_value();
 }
 
@@ -254,7 +254,8 @@ bool Session::changing() const { return member_->generation() != tried_; }
 
 bool Session::outlives(const Error& why) const { return is_elastic() && comes_from_a_peer(why); }
 
-Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& why) {
+Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& why,
+                                                  Duration patience) {
   if (why) {
     log_->info("generation {} fails: {}", to_int(tried_), why->message);
     abort(*why);  // whoever waits for this rank learns of it
@@ -273,7 +274,7 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
     }
     if (membership->members.empty()) return std::optional<train::Entry>();
     // All of its members live and know of it; whoever does not come hangs.
-    const Duration limit = std::max<Duration>(kConnecting, job_->communication.timeout);
+    const Duration limit = std::max(kConnecting, patience);
     Status connected = connect(*membership, std::min(deadline.left(system_clock()), limit));
     if (connected) return std::optional(current_);
     last = std::move(connected).error();

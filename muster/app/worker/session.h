@@ -55,7 +55,8 @@ class Session final : public train::Generations {
   const train::Entry& current() const noexcept override { return current_; }
   bool changing() const override;
   bool outlives(const Error& why) const override;
-  Result<std::optional<train::Entry>> next(const std::optional<Error>& why) override;
+  Result<std::optional<train::Entry>> next(const std::optional<Error>& why,
+                                           Duration patience) override;
   void resign() override { member_->drain(); }
   void quarantine(const Error& why) override;
 

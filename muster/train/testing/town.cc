@@ -45,7 +45,7 @@ class Inhabitant final : public Generations {
     return town_.generation() > entry_.communicator->group().generation;
   }
   bool outlives(const Error& why) const override { return why.code == ErrorCode::kPeerLost; }
-  Result<std::optional<Entry>> next(const std::optional<Error>&) override {
+  Result<std::optional<Entry>> next(const std::optional<Error>&, Duration) override {
     MUSTER_ASSIGN(entry_, town_.wait(worker_, entry_.communicator->group().generation));
     return std::optional(entry_);
   }
