@@ -34,12 +34,24 @@ PLACES = {
     "update": r"updating$",
     "evaluation": r"evaluating, in evaluation of slice \d+$",
     "checkpoint": r"saving a checkpoint$",
+    # Long after an evaluation, a checkpoint or the beginning: how long to wait is learnt from such steps.
+    "usual step": r"^at step \d*[5-9]\d, " + COMPUTING + r"forward of slice \d+$",
+}
+
+# The same of a change of members, in the middle of which somebody dies as well.
+CHANGES = {
+    "in recovery": r"waiting for the next generation$",
+    "the newcomer catches up": r"catching up$",
+    "others take the newcomer in": r"waiting for newcomers$",
 }
 
 # Faults that the job outlives: what is told of the worker, and how long its peers may wait for it. A hang, or
 # a link that is cut, costs two rounds of waiting, each with a second for a better explanation: the first, in an
 # operation, is taken for an accident of the way; then all try to connect, for 15 s.
 CUT = WAIT + 1 + 15 + 1
+# What is learnt from steps that take milliseconds is a sixth of the longest wait; a machine that stalls for two
+# seconds in one of them has the others wait for all of LEARNS.
+LONG, LEARNS = 60, 40 + 1 + 40 + 1
 SURVIVED = {
     "SIGKILL": ("killed by SIGKILL", 0),  # as the system does it when memory runs out
     "segfault": ("killed by SIGSEGV", 0),
@@ -51,21 +63,30 @@ SURVIVED = {
     "bit": ("held other bits than the others", 0),
 }
 
+WHO = ("first", "middle", "last")
+
+
+def at_every_place(act, first=0):
+    """One after the other, each time on the next rank."""
+    places = list(PLACES)[:-1]
+    return [(WHO[(first + at) % len(WHO)], act, place) for at, place in enumerate(places)]
+
+
 # Of one job after the other: who is struck (by rank), by what, and where.
 SCENES = {
-    "deaths": [("first", "SIGKILL", "forward"), ("middle", "segfault", "backward"),
-               ("last", "abort", "all-reduce"), ("first", "bus", "data"), ("middle", "SIGKILL", "update"),
-               ("last", "segfault", "evaluation"), ("first", "abort", "checkpoint"),
-               ("middle", "bus", "forward"), ("last", "SIGKILL", "all-reduce"),
-               ("first", "segfault", "all-reduce"), ("middle", "abort", "evaluation"),
-               ("last", "bus", "backward")],
+    "SIGKILL": at_every_place("SIGKILL"),
+    "segfault": at_every_place("segfault", 1),
+    "abort": at_every_place("abort", 2),
+    "bus": at_every_place("bus"),
+    "SIGSTOP": at_every_place("SIGSTOP", 1),
     "hang": [("last", "hang", "forward"), ("first", "hang", "backward")],
+    "learnt": [("middle", "hang", "usual step")],
     "links": [("middle", "cut", "backward"), ("first", "cut", "all-reduce")],
-    "silence": [("middle", "SIGSTOP", "backward"), ("first", "SIGSTOP", "all-reduce"),
-                ("last", "SIGSTOP", "evaluation"), ("middle", "hang", "data")],
+    "silence": [("middle", "hang", "data"), ("last", "hang", "evaluation")],
     "bits": [("middle", "bit", "update"), ("last", "bit", "update"), ("first", "bit", "update")],
 }
-TCP = {"links"}
+FLAGS = {"links": ["communication.transport=tcp"], "learnt": [f"communication.timeout={LONG}s"]}
+PATIENCE = {"learnt": LEARNS}  # where it is not the fault's own
 
 
 class Job:
@@ -115,13 +136,16 @@ class Job:
         self.ranks = [0, 1, 2]  # their workers
 
     def arm(self, worker, act, place):
-        """What the worker itself wrote down when it was struck: when, and where."""
+        """The worker of that number, or whoever is started in its place, will be struck there."""
         path = self.faults / f"worker-{worker}"
-        struck = path.with_suffix(".struck")
-        struck.unlink(missing_ok=True)
+        path.with_suffix(".struck").unlink(missing_ok=True)
         path.with_suffix(".new").write_text(f"{act} {place}")
         path.with_suffix(".new").rename(path)
-        when, where = runs.wait_for(lambda: struck.read_text(), f"{act} at {place}").split(" ", 1)
+
+    def struck(self, worker):
+        """What the worker itself wrote down when it was struck: when, and where."""
+        path = self.faults / f"worker-{worker}.struck"
+        when, where = runs.wait_for(path.read_text, f"a fault of worker {worker}").split(" ", 1)
         return float(when), where.strip()
 
     def end(self):
@@ -149,7 +173,9 @@ def strike(job, who, act, place):
     pid = runs.workers_of(job.process)[worker]
     begin = len(job.lines)
     told, patience = SURVIVED[act]
-    struck, where = job.arm(worker, act, PLACES[place])
+    patience = PATIENCE.get(job.name, patience)
+    job.arm(worker, act, PLACES[place])
+    struck, where = job.struck(worker)
     # Wrong bits and a cut link show when the worker has gone on for a while.
     check_loss(job, worker, pid, told, where if act not in ("cut", "bit") else None, begin)
     _, stands, at = job.wait_for(r"generation \d+ of 2 workers stands after", begin)
@@ -159,23 +185,56 @@ def strike(job, who, act, place):
     print(f"ok  {act}, {who} rank, {place}: {stands - struck:.2f} s", flush=True)
 
 
-def play_scene(muster, folder, name):
-    flags = ["communication.transport=tcp"] if name in TCP else []
-    job = Job(muster, folder, name, *flags)
+def strike_in_change(job, other, what):
+    """Worker 1 is killed; what follows from that kills `other` as well, or the one that comes for worker 1."""
+    begin = len(job.lines)
+    pids = runs.workers_of(job.process)
+    job.arm(other, "SIGKILL", CHANGES[what])
+    runs.kill(pids[1])
+    struck, where = job.struck(other)
+    told = r"\[WARN\] worker {} \(pid {} on " + HOST + r"\) killed by SIGKILL {}; (1 worker is|2 workers are) left, going on$"
+    _, _, at = job.wait_for(told.format(1, pids[1], "at step .*"), begin)
+    later = at + 1 if other == 1 else begin
+    pid = r"\d+" if other == 1 else pids[other]
+    _, _, at = job.wait_for(told.format(other, pid, re.escape(where)), later)
+    _, stands, at = job.wait_for(r"generation \d+ of [12] workers? stands after", at)
+    assert stands - struck < BUSY, f"{what}: {stands - struck} s\n{job.output()}"
+    _, _, at = job.wait_for(r"generation \d+ of 3 workers stands after", at)
+    step = runs.rows(job.run)[-1]["step"]
+    # No newcomer lacks more steps than it keeps updates of: by then all have the state.
+    runs.wait_for(lambda: runs.rows(job.run)[-1]["step"] > step + 200, "the newcomers")
+    print(f"ok  SIGKILL, {what}, worker {other}: {stands - struck:.2f} s", flush=True)
+
+
+def play_changes(muster, folder):
+    job = Job(muster, folder, "changes", "evaluation.every=never")
     job.begin(folder)
-    pids = set()
+    strikes = [(other, what) for what in CHANGES for other in ((1,) if what == "the newcomer catches up" else (0, 2))]
+    for other, what in strikes:
+        strike_in_change(job, other, what)
+    return end_scene(job, 2 * len(strikes))
+
+
+def play_scene(muster, folder, name):
+    job = Job(muster, folder, name, *FLAGS.get(name, []))
+    job.begin(folder)
     for who, act, place in SCENES[name]:
-        pids |= set(runs.workers_of(job.process).values())
         strike(job, who, act, place)
+    return end_scene(job, len(SCENES[name]))
+
+
+def end_scene(job, losses):
+    """Nothing more than these was lost, and nobody is left; a step that was saved, and its weights."""
     newest = runs.rows(job.run)[-1]["step"]
     wanted = (newest // SAVED + 1) * SAVED
     runs.wait_for(lambda: list(job.run.glob(f"checkpoints/step-{wanted:08d}/manifest.json")), "a checkpoint")
+    pids = {int(pid) for pid in re.findall(r"\(pid (\d+)", job.output())}
     pids |= set(runs.workers_of(job.process).values())
     job.process.send_signal(signal.SIGINT)
     code = job.end()
     assert code == 130, f"exit code {code}:\n{job.output()}"
     warned = [line for _, line in job.lines if line.startswith("[WARN] worker ") and " left, " in line]
-    assert len(warned) == len(SCENES[name]), job.output()
+    assert len(warned) == losses, job.output()
     assert not any(runs.alive(pid) for pid in pids), "a worker outlived its job"
     return wanted, runs.weights(job.run, wanted)
 
@@ -226,7 +285,8 @@ def play_ending(muster, folder, ending):
     struck, where = time.time(), ""
     if act:
         job.begin(folder)
-        struck, where = job.arm(rank, act, place)
+        job.arm(rank, act, place)
+        struck, where = job.struck(rank)
     code = job.end()
     ended = time.time()
     output = job.output()
@@ -246,7 +306,8 @@ def play_slow_link(muster, folder):
     job = Job(muster, folder, "slow", "communication.transport=tcp", "stragglers.compare_every=100ms")
     job.begin(folder)
     begin = len(job.lines)
-    struck, _ = job.arm(1, "slow", PLACES["backward"])
+    job.arm(1, "slow", PLACES["backward"])
+    struck, _ = job.struck(1)
     told = rf"\[WARN\] worker (\d) \(pid \d+ on {HOST}\) hears worker (\d) over a slow link: 64 KiB take"
     found, when, _ = job.wait_for(told, begin)
     assert found.groups() == ("2", "1"), job.output()
@@ -278,6 +339,7 @@ def main():
         runs.write_data(folder)
         muster = install(folder, arguments.muster, arguments.worker)
         scenes = [pool.submit(play_scene, muster, folder, name) for name in SCENES]
+        scenes.append(pool.submit(play_changes, muster, folder))
         slow = pool.submit(play_slow_link, muster, folder)
         endings = [pool.submit(play_ending, muster, folder, ending) for ending in ENDINGS]
         try:

@@ -153,6 +153,12 @@ def weights(run, step):
     return {file["name"]: file["sha256"] for file in manifest["files"]}
 
 
+def trainer_state(run, step):
+    """What the checkpoint of `step` holds besides tensors: position in the data, counters, the best metric."""
+    folders = sorted(run.glob(f"checkpoints/step-{step:08d}*"))
+    return json.loads((folders[-1] / "manifest.json").read_text())["manifest"]["state"]
+
+
 def undisturbed(muster, folder, model, steps, *flags, runs="runs"):
     """The weights that one worker comes to, left alone."""
     train(muster, write_job(folder, model, steps=steps, runs=runs), "--workers", "1", *flags)
