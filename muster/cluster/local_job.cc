@@ -68,7 +68,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
       worker->evidence.left = true;
       worker->gone();
     }
-    if (coordinator_ != nullptr) drop_latecomers();
+    if (coordinator_ != nullptr && is_done()) drop_latecomers();
     check_over();
   };
   events.on_failure = [this](std::int32_t number, const Error& error, const Progress& progress) {

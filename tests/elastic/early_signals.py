@@ -52,6 +52,20 @@ def in_place_of_another(muster, folder, _):
     assert code == 0 and output.count("going on") == 1, output
 
 
+def beside_a_newcomer(muster, folder, _):
+    """Whoever leaves takes nobody along who is still on the way into the training."""
+    job = runs.write_job(folder, "mlp", steps=3 * STEPS, runs="beside")
+    process = runs.start(muster, job, "--workers", "3")
+    run = runs.wait_for_step(process, folder, 1, "beside")
+    before = runs.workers_of(process)
+    runs.kill(before[1])
+    runs.wait_for(lambda: runs.workers_of(process).get(1) not in (None, before[1]), "a new one")
+    runs.kill(before[2], signal.SIGTERM)
+    runs.wait_for_newcomer(run, 1)
+    code, output = runs.finish(process)
+    assert code == 0 and "worker 2 was told to go" in output, output
+
+
 def of_another_host(muster, folder, _):
     process, run, key = start(muster, folder, "way")
     host = Host(muster, folder, key)
@@ -62,4 +76,5 @@ def of_another_host(muster, folder, _):
 
 
 if __name__ == "__main__":
-    runs.play((at_the_start, all_at_the_start, in_place_of_another, of_another_host), runs.arguments().muster, "mlp", STEPS)
+    runs.play((at_the_start, all_at_the_start, in_place_of_another, beside_a_newcomer, of_another_host),
+              runs.arguments().muster, "mlp", STEPS)
