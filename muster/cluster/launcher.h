@@ -46,7 +46,7 @@ struct LaunchSpec {
 
 // A worker that failed, and with it the job or not: the first culprit, not those who fell over it.
 struct JobFailure {
-  Rank rank = kNoRank;
+  Rank rank = kNoRank;  // kNoRank: nobody's fault
   std::string host;
   int pid = 0;
   std::string reason;                   // "killed by SIGKILL", "exit status 3", "silent for 10.0 s"
@@ -75,6 +75,8 @@ class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
   virtual void on_generation(const Welcome& /*generation*/) {}
+  // The job begins once so many workers of other hosts have joined.
+  virtual void on_waiting(std::int32_t /*others*/) {}
   // The job goes on with `left` workers without this one, once `wanted` new ones have joined.
   virtual void on_loss(const JobFailure& /*loss*/, std::int32_t /*left*/, std::int32_t /*wanted*/) {
   }

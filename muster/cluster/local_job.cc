@@ -90,8 +90,13 @@ CoordinatorEvents LocalJob::coordinator_events() {
   };
   events.on_lost = lose;
   events.on_join_timeout = [this, lose](const Error& why) {
-    for (const auto& [number, worker] : workers_)
-      if (!worker->evidence.joined && !worker->here) lose(number, why);
+    bool is_here = true;
+    for (const auto& [number, worker] : workers_) {
+      if (worker->evidence.joined || worker->here || worker->written_off) continue;
+      is_here = false;
+      lose(number, why);
+    }
+    if (is_here) give_up_waiting();
   };
   events.on_drain = [this](std::int32_t number, bool stays) {
     if (auto* worker = find(number)) worker->drained = !stays;
@@ -128,6 +133,7 @@ void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<Worke
     workers_[to_int(worker->evidence.rank)] = std::move(worker);
   }
   if (spec_.scale) scale_later();
+  if (spec_.min_workers > spec_.workers) observer_.on_waiting(spec_.min_workers - spec_.workers);
 }
 
 // The training is over before they were ready for it.
@@ -194,10 +200,11 @@ bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
                                                             : evidence.lost.has_value();
   // One that never got in has taken nothing with it, whatever went wrong.
   const bool harmless = (died && !evidence.reported) || !evidence.joined;
+  if (!published_) return culprit.is_elsewhere();  // somebody else may come
   const std::int32_t left = left_without(culprit);
-  const bool enough = left >= spec_.min_workers ||
+  const bool enough = left >= spec_.min_workers || (left > 0 && others_may_join(left)) ||
                       (left > 0 && left + coming_without(culprit) >= spec_.min_workers);
-  return published_ && harmless && (is_done() || enough);
+  return harmless && (is_done() || enough);
 }
 
 // A worker that was not told to go leaves when all have finished and the last checkpoint is
@@ -211,9 +218,14 @@ bool LocalJob::is_done() const {
 std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
   return static_cast<std::int32_t>(std::ranges::count_if(workers_, [&](const auto& entry) {
     const auto& worker = entry.second;
-    return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
-           worker->evidence.joined && !worker->evidence.left;
+    const bool is_in = published_ ? worker->evidence.joined : worker->here;
+    return worker.get() != &culprit && !worker->written_off && !worker->ended() && is_in &&
+           !worker->evidence.left;
   }));
+}
+
+bool LocalJob::others_may_join(std::int32_t left) const {
+  return spec_.listen.has_value() && left < spec_.max_workers;
 }
 
 // Those that have been started and not joined yet, and the one that will be for `culprit`.
@@ -230,14 +242,24 @@ std::int32_t LocalJob::coming_without(const WorkerProcess& culprit) const {
 void LocalJob::give_up_waiting() {
   if (state_ != State::kRunning && state_ != State::kSettling) return;
   state_ = State::kEnding;
-  verdict_ = Verdict{*last_loss_, "was not replaced in time", true};
-  verdict_error_ =
-      fail(ErrorCode::kTimeout,
-           fmt::format("[cluster/launcher] fewer than {} workers (workers.min_workers) "
-                       "were left, and no new one has joined within {} "
-                       "(workers.join_timeout); go on with --resume",
-                       spec_.min_workers, format_duration(spec_.join_timeout)),
-           *last_loss_);
+  const std::string patience = format_duration(spec_.join_timeout) + " (workers.join_timeout)";
+  if (published_) {
+    verdict_ = Verdict{*last_loss_, "was not replaced in time", true};
+    verdict_error_ = fail(ErrorCode::kTimeout,
+                          fmt::format("[cluster/launcher] fewer than {} workers "
+                                      "(workers.min_workers) were left, and no new one has joined "
+                                      "within {}; go on with --resume",
+                                      spec_.min_workers, patience),
+                          *last_loss_);
+  } else {
+    verdict_ = Verdict{kNoRank, "too few workers have joined", true};
+    verdict_error_ = fail(
+        ErrorCode::kTimeout,
+        fmt::format("[cluster/launcher] fewer than {} workers (workers.min_workers) have joined "
+                    "within {}; start the others with `muster worker --join`, and raise it if they "
+                    "take longer to come",
+                    spec_.min_workers, patience));
+  }
   verdict_action_ = "the job ends";
   end_all(*verdict_error_);
 }
@@ -372,6 +394,7 @@ JobEnd LocalJob::result() const {
     end.failure->reason = verdict_->reason;
     end.failure->error = *verdict_error_;
     end.failure->progress = verdict_progress_;
+    end.failure->action = verdict_action_;
   }
   return end;
 }

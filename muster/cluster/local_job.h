@@ -42,6 +42,7 @@ class LocalJob {
   bool is_done() const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
   std::int32_t coming_without(const WorkerProcess& culprit) const;
+  bool others_may_join(std::int32_t left) const;
   void give_up_waiting();
   void write_off(WorkerProcess& culprit);
   void replace(std::int32_t worker);

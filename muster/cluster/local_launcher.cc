@@ -177,6 +177,8 @@ std::string describe(const JobFailure& failure) {
   // A job that asks for what cannot be: every worker says so, and none is to blame.
   if (failure.error.code == ErrorCode::kInvalid && to_int(failure.progress.step) == 0)
     return failure.error.message;
+  if (failure.rank == kNoRank)
+    return failure.error.message + (failure.action.empty() ? "" : "\n  " + failure.action);
   std::string text = fmt::format(
       "rank {}{}{}: {}", to_int(failure.rank), failure.host.empty() ? "" : " on " + failure.host,
       failure.pid > 0 ? fmt::format(" (pid {})", failure.pid) : "", failure.reason);

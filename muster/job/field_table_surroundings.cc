@@ -60,9 +60,9 @@ std::vector<Field> workers_fields() {
            .min = 0,
            .max = 65536}),
       bind("workers.min_workers", in(&WorkersSpec::min_workers),
-           {.doc =
-                "While so many workers are left, the job outlives the others; with fewer it waits "
-                "for those that are started anew. At most count + standbys.",
+           {.doc = "The job begins with so many workers, and goes on while so many are left; with "
+                   "fewer it waits for those that are started anew, or join. At most count + "
+                   "standbys, or max_workers where others may join.",
             .min = 1,
             .max = 65536}),
       bind("workers.max_workers", in(&WorkersSpec::max_workers),

@@ -186,9 +186,18 @@ void resolve_max_workers(Draft& draft) {
   }
 }
 
+// Where others may join it begins with them.
 void check_least(Draft& draft) {
   const auto& workers = draft.spec.workers;
   if (workers.min_workers <= workers.processes()) return;
+  if (!workers.listen.empty() && workers.max_workers > workers.processes()) {
+    if (workers.min_workers <= workers.max_workers) return;
+    return draft.complain(
+        {"workers.min_workers", "workers.max_workers"},
+        fmt::format("workers.min_workers {} is more than workers.max_workers {}",
+                    draft.shown("workers.min_workers"), draft.shown("workers.max_workers")),
+        "the job could not begin: raise max_workers, or lower min_workers");
+  }
   const std::string standbys =
       workers.standbys > 0 ? " + workers.standbys " + draft.shown("workers.standbys") : "";
   draft.complain(

@@ -133,6 +133,64 @@ def strangers(muster, folder, expected):
     assert late.wait() == 3 and "nowhere.key" in late.output(), late.output()
 
 
+def notices(run):
+    return [row["text"] for row in runs.records(run, "notice")]
+
+
+def begin_alone(muster, folder, name, least, *settings):
+    """A job of one worker that waits for others to begin; its run and key."""
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    process = runs.start(muster, job, *runs.settings(
+        f"run_folder={folder / name}", "workers.max_workers=3", f"workers.min_workers={least}",
+        "workers.listen=127.0.0.1:0", *settings))
+    link = folder / name / "tiny/latest"
+    runs.wait_for((link / "join.key").exists, "the key")
+    run = link.resolve()
+    wait_for_notices(run, "waiting until ", 1)
+    return process, run, run / "join.key"
+
+
+def wait_for_notices(run, text, count):
+    runs.wait_for(lambda: sum(text in row["text"] for row in runs.records(run, "notice")) >= count, text)
+
+
+def begin_with_others(muster, folder, expected):
+    """One that dies or leaves before the beginning is no loss: another one may come."""
+    process, run, key = begin_alone(muster, folder, "begin", 3, "workers.join_timeout=2 min")
+    for count, (number, code) in enumerate(((signal.SIGKILL, 128 + signal.SIGKILL), (signal.SIGTERM, 0)), start=1):
+        host = Host(muster, folder, key)
+        wait_for_notices(run, " joins", count)
+        runs.kill(host.worker(), number)
+        assert host.wait() == code, host.output()
+    hosts = [Host(muster, folder, key), Host(muster, folder, key)]
+    output = check_end(process, run, expected)
+    assert "waiting until 2 more have joined" in output, output
+    assert members(run)[0] == 3, members(run)
+    assert "workers 1, 2 got the state" in output, output
+    for host in hosts:
+        assert host.wait() == 0, host.output()
+
+
+def begin_in_vain(muster, folder, _):
+    process, run, _ = begin_alone(muster, folder, "vain", 3, "workers.join_timeout=3s")
+    code, output = runs.finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert "[ERROR] [cluster/launcher] fewer than 3 workers (workers.min_workers) have joined" in output, output
+
+
+def wait_for_another(muster, folder, expected):
+    """Too few are left when one of another host dies: the others wait for the next one."""
+    process, run, key = begin_alone(muster, folder, "next", 2, "workers.join_timeout=2 min")
+    first = Host(muster, folder, key)
+    runs.wait_for_newcomer(run, 1)
+    runs.kill(first.worker())
+    wait_for_notices(run, "1 worker is left, waiting until 1 more has joined", 1)
+    second = Host(muster, folder, key)
+    check_end(process, run, expected)
+    assert second.wait() == 0, second.output()
+    assert members(run) == [2, 2], members(run)
+
+
 def relay(listener, port):
     """What arrives at `listener` goes on to the port, and back, until the listener is closed."""
     def copy(source, sink):
@@ -190,5 +248,5 @@ def free_port():
 
 
 if __name__ == "__main__":
-    runs.play((join_and_leave, die_and_come_again, without_the_folder, strangers, before_the_launcher),
-              runs.arguments().muster, "mlp", STEPS)
+    runs.play((join_and_leave, die_and_come_again, without_the_folder, begin_with_others, begin_in_vain,
+               wait_for_another, strangers, before_the_launcher), runs.arguments().muster, "mlp", STEPS)

@@ -113,6 +113,11 @@ void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left, st
                    describe(loss.progress), left, left == 1 ? " is" : "s are", next));
 }
 
+void RunObserver::on_waiting(std::int32_t others) {
+  tell(Severity::kNote, fmt::format("waiting until {} more {} joined (workers.min_workers)", others,
+                                    others == 1 ? "has" : "have"));
+}
+
 void RunObserver::on_restart(Rank rank, int pid) {
   tell(Severity::kNote, fmt::format("worker {} is started anew (pid {}) and joins when it is ready",
                                     to_int(rank), pid));
@@ -195,9 +200,10 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   if (end.failure) {
     ended.completed = false;
     const std::string& message = end.failure->error.message;
-    ended.reason = fmt::format(
-        "rank {}: {}", to_int(end.failure->rank),
-        message.empty() || message.ends_with(end.failure->reason) ? end.failure->reason : message);
+    ended.reason =
+        message.empty() || message.ends_with(end.failure->reason) ? end.failure->reason : message;
+    if (end.failure->rank != kNoRank)
+      ended.reason = fmt::format("rank {}: {}", to_int(end.failure->rank), ended.reason);
   } else if (end.signal && !ended_) {
     ended.completed = false;
     ended.reason = fmt::format("{}{}, left without a last checkpoint", signal_name(*end.signal),

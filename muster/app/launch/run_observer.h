@@ -23,6 +23,7 @@ class RunObserver final : public cluster::LaunchObserver {
   ~RunObserver() override;
 
   void on_report(Rank rank, const cluster::Bytes& content) override;
+  void on_waiting(std::int32_t others) override;
   void on_loss(const cluster::JobFailure& loss, std::int32_t left, std::int32_t wanted) override;
   void on_restart(Rank rank, int pid) override;
   void on_listening(const net::Address& address) override;
