@@ -40,6 +40,42 @@ def by_a_file(muster, folder, expected):
     assert 'answers "many"; expected a number' in output, output
 
 
+class Queue(http.server.BaseHTTPRequestHandler):
+    """Says how many workers its length is worth."""
+    workers = 3
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"{self.workers}\n".encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def by_a_command(muster, folder, expected):
+    price = folder / "price"
+    price.write_text("3")
+    process, run = start(muster, folder, "command", 1, *SCALING, "autoscaling.policy=probe",
+                         f"autoscaling.command=cat {price}")
+    wait_for_members(run, 3)
+    price.write_text("1")
+    wait_for_members(run, 1)
+    assert "from 3 to 1 workers" in check_end(process, run, expected)
+
+
+def by_an_address(muster, folder, expected):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Queue)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    process, run = start(muster, folder, "address", 1, *SCALING, "autoscaling.policy=probe",
+                         f"autoscaling.url=http://127.0.0.1:{server.server_address[1]}/queue")
+    wait_for_members(run, 3)
+    Queue.workers = 2
+    wait_for_members(run, 2)
+    assert "from 3 to 2 workers" in check_end(process, run, expected)
+    server.shutdown()
+
+
 def by_the_time_of_day(muster, folder, expected):
     process, run = start(muster, folder, "daily", 1, *SCALING, "autoscaling.policy=schedule",
                          "autoscaling.schedule=00:00=2")
@@ -100,5 +136,5 @@ def when_all_must_go(muster, folder, expected):
 
 
 if __name__ == "__main__":
-    runs.play((by_a_file, by_the_time_of_day, by_throughput, by_a_notice, when_all_must_go),
-              runs.arguments().muster, "mlp", STEPS)
+    runs.play((by_a_file, by_a_command, by_an_address, by_the_time_of_day, by_throughput, by_a_notice,
+               when_all_must_go), runs.arguments().muster, "mlp", STEPS)

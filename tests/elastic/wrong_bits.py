@@ -82,7 +82,7 @@ def main():
     with runs.workplace() as folder:
         runs.write_data(folder)
         expected = runs.undisturbed(muster, folder, "mlp", STEPS, *STILL)
-        for workers, victim in ((3, 0), (3, 1), (2, 1)):
+        for workers, victim in ((3, 0), (3, 1), (2, 0), (2, 1)):
             play(muster, folder, expected, workers, victim)
             print(f"ok  worker {victim} of {workers}", flush=True)
 

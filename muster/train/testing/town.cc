@@ -19,12 +19,15 @@ namespace {
 constexpr std::int64_t kBatch = 16;
 constexpr std::int32_t kSlices = 8;
 constexpr std::int64_t kWidth = 12;
+constexpr double kFarSlower = 20;  // than threads that share a core seem to be by chance
 
 class Numbers final : public data::Source {
  public:
+  explicit Numbers(Duration wait) : wait_(wait) {}
   std::int64_t size() const noexcept override { return 200; }
   const std::vector<data::FieldSpec>& fields() const noexcept override { return fields_; }
   Status read(std::int64_t index, std::span<const TensorView> into) const override {
+    if (wait_ > Duration{}) std::this_thread::sleep_for(wait_);
     std::int64_t place = index;
     for (float& value : into[0].as<float>()) value = static_cast<float>(place++ % 13) - 6.0F;
     into[1].as<std::int64_t>()[0] = index % 10;
@@ -34,6 +37,7 @@ class Numbers final : public data::Source {
  private:
   const std::vector<data::FieldSpec> fields_{{"image", DType::kF32, {kWidth}},
                                              {"label", DType::kI64, {}}};
+  const Duration wait_;
 };
 
 class Inhabitant final : public Generations {
@@ -220,7 +224,9 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   const auto subscription = hub.subscribe(rows);
   Checkpoints checkpoints({.folder = {}, .job = "test", .writes = false}, system_files(), hub,
                           system_clock());
-  const auto pipeline = data::Pipeline::create(std::make_shared<Numbers>(), {}).value();
+  const bool slow = faults.slow_data && faults.slow_data->worker == worker;
+  const auto numbers = std::make_shared<Numbers>(slow ? faults.slow_data->sample : Duration{});
+  const auto pipeline = data::Pipeline::create(numbers, {}).value();
   TrainerOptions options;
   options.length = {.total_steps = kSteps, .steps_per_epoch = 13};
   options.schedule = {.kind = optim::ScheduleKind::kConstant, .learning_rate = 0.05};
@@ -229,6 +235,10 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   options.checkpoint.at_end = false;
   options.replicas.compare_every = job::Interval::of_steps(5);
   if (faults.compares_gradients) options.replicas.compare_gradients = job::Interval::of_steps(1);
+  if (faults.slow_data) {
+    options.stragglers = {
+        .compare_every = Duration{}, .rebalance = false, .tell_factor = kFarSlower};
+  }
   options.slices = kSlices;
   options.active = 100;
   options.newcomer = newcomer;

@@ -140,11 +140,19 @@ struct Join {
   std::vector<std::int32_t> workers;
 };
 
+// A worker whose samples take so long to read.
+struct SlowData {
+  std::int32_t worker = 0;
+  Duration sample{};
+};
+
 struct Faults {
   std::vector<Flip> flips = {};
   std::optional<Break> breaks = {};
   std::optional<Death> death = {};
   std::optional<Join> join = {};
+  std::optional<SlowData> slow_data =
+      {};  // with it workers compare their paces as often as they can
   std::optional<optim::LossScaleSpec> loss_scale = {};  // none: in f32; else in fp16
   bool compares_gradients = false;
 };

@@ -1,0 +1,97 @@
+// What is left of an old generation, or belongs to another group, is turned away at the door of a
+// new one, and nobody is taken for it.
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "muster/cluster/store.h"
+#include "muster/comm/backend/native/native.h"
+#include "muster/net/credentials.h"
+#include "muster/net/network.h"
+
+namespace muster::comm {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(10);
+constexpr Generation kNow{5};
+
+class Door final : public net::Receiver {
+ public:
+  Result<std::optional<std::span<std::byte>>> on_header(const net::FrameHeader&) override {
+    return fail(ErrorCode::kInvalid, "nobody should answer");
+  }
+  void on_frame(const net::FrameHeader&) override {}
+  void on_close(const Error&) override { closed_.set_value(); }
+  bool is_shut() { return closed_.get_future().wait_for(kPatience) == std::future_status::ready; }
+
+ private:
+  std::promise<void> closed_;
+};
+
+// Says hello to rank 0 as rank 1 would; whether it is turned away. `first`: what rank 0 told the
+// others, "host:port context".
+bool is_refused(net::Network& network, const std::string& first, Generation generation,
+                std::uint32_t other_context) {
+  const auto space = first.find(' ');
+  const auto address = net::parse_address(first.substr(0, space)).value();
+  const auto connection =
+      net::connect_and_wait(network, address, Deadline::after(system_clock(), kPatience));
+  if (!connection) return false;
+  const auto door = std::make_shared<Door>();
+  (*connection)->start(door);
+  net::FrameHeader hello;
+  hello.kind = net::kFirstCommFrame;
+  hello.generation = generation;
+  hello.sender = Rank{1};
+  hello.context = static_cast<std::uint32_t>(std::stoul(first.substr(space + 1))) + other_context;
+  (*connection)->send(hello, {});
+  return door->is_shut();
+}
+
+struct Stranger {
+  Generation generation;
+  std::uint32_t other_context;
+};
+
+// Two ranks meet; the second one comes after a stranger.
+void meet(const Stranger& stranger) {
+  const auto credentials = net::create_credentials(system_clock().wall()).value();
+  const auto loop = net::create_loop("stale", create_null_logger());
+  const auto network = net::create_network(*loop, credentials, {}, create_null_logger()).value();
+  const auto store = cluster::create_memory_store();
+  bool refused = false;
+  const auto rank = [&](std::int32_t number) {
+    NativeOptions options;
+    options.group = {Rank{number}, 2, kNow};
+    options.transport = NativeTransport::kTcp;
+    options.network = network.get();
+    const Exchange told = exchange_through(*store, options.group, "meeting");
+    int times = 0;
+    options.exchange = [&, told, number](const std::string& mine, Deadline deadline) {
+      auto all = told(mine, deadline);
+      const bool has_addresses = ++times == 2;  // before that they agree on the transport
+      if (number == 1 && has_addresses && all)
+        refused = is_refused(*network, (*all)[0], stranger.generation, stranger.other_context);
+      return all;
+    };
+    const auto world = create_native(options);
+    ASSERT_TRUE(world) << world.error().message;
+    std::int32_t sum = number + 1;
+    const Status status = (*world)->submit(AllReduce{view_of(std::span(&sum, 1))}, {}).wait();
+    EXPECT_TRUE(status) << status.error().message;
+    EXPECT_EQ(sum, 3);
+  };
+  std::thread second(rank, 1);
+  rank(0);
+  second.join();
+  EXPECT_TRUE(refused);
+  loop->stop();
+}
+
+TEST(StaleFrames, OfAnOldGenerationAreRefused) { meet({Generation{4}, 0}); }
+TEST(StaleFrames, OfAnotherGroupAreRefused) { meet({kNow, 1}); }
+
+}  // namespace
+}  // namespace muster::comm
