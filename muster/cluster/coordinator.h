@@ -26,6 +26,9 @@ struct CoordinatorOptions {
   Duration join_timeout = std::chrono::seconds(60);  // for the first generation
   std::int32_t own = 1;  // numbers below are those of workers that the launcher starts
   Enlisted enlistment;   // what a host that offers a worker is told, but for the number
+  // See Suspicions. Longer than members may take to connect: until then nobody knows whether a
+  // generation works.
+  Duration calm = std::chrono::seconds(30);
 };
 
 using PeerId = std::uint64_t;  // one control connection; never reused

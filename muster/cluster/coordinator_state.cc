@@ -8,6 +8,9 @@
 namespace muster::cluster {
 namespace {
 
+// How long a death is waited for that explains whom others miss.
+constexpr Duration kExplained = std::chrono::seconds(1);
+
 Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
   const auto found = std::find(members.begin(), members.end(), worker);
   return found == members.end() ? kNoRank : Rank(found - members.begin());
@@ -28,7 +31,10 @@ bool have_one_host(const WorkerInfo& a, const WorkerInfo& b) {
 }  // namespace
 
 CoordinatorState::CoordinatorState(CoordinatorOptions options, TimePoint now, Logger log)
-    : options_(std::move(options)), started_(now), log_(std::move(log)) {}
+    : options_(std::move(options)),
+      started_(now),
+      log_(std::move(log)),
+      suspicions_(kExplained, options_.calm) {}
 
 std::vector<Action> CoordinatorState::take_actions() { return std::exchange(actions_, {}); }
 

@@ -36,6 +36,7 @@ struct LaunchSpec {
   Path log_folder;                // rank-N.log are written here; empty: nowhere
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
+  Duration calm = std::chrono::seconds(30);         // see CoordinatorOptions
   Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
   std::optional<net::Address> listen;               // for workers of other hosts; none: this host's
   Path credentials;     // file in which those find "host:port credentials"

@@ -76,6 +76,7 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   // Otherwise a mistake would end the job.
   options.policy.learns = spec.min_workers < spec.workers || spec.max_restarts > 0;
   options.join_timeout = spec.join_timeout;
+  options.calm = spec.calm;
   options.enlistment = spec.enlistment;
   return options;
 }

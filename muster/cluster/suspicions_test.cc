@@ -48,6 +48,13 @@ TEST_F(SuspicionsTest, NobodyAccusesHimselfOrAStranger) {
   EXPECT_EQ(complain({{0, 0}, {1, 9}, {3, std::nullopt}}), std::nullopt);
 }
 
+// That members could not connect is known late, and is no sign that their generation was sound.
+TEST_F(SuspicionsTest, AComplaintThatComesLateButNotAfterTheCalmIsTheSecond) {
+  complain({{0, 1}});
+  now_ += seconds(28);
+  EXPECT_EQ(complain({{0, 1}}), 1);
+}
+
 TEST_F(SuspicionsTest, AfterALongCalmLinksMayHealAgain) {
   complain({{0, 1}});
   now_ += seconds(31);

@@ -52,6 +52,7 @@ CUT = WAIT + 1 + 15 + 1
 # What is learnt from steps that take milliseconds is a sixth of the longest wait; a machine that stalls for two
 # seconds in one of them has the others wait for all of LEARNS.
 LONG, LEARNS = 60, 40 + 1 + 40 + 1
+LONGER = 35  # than a generation is usually given before it counts as sound
 SURVIVED = {
     "SIGKILL": ("killed by SIGKILL", 0),  # as the system does it when memory runs out
     "segfault": ("killed by SIGSEGV", 0),
@@ -81,12 +82,14 @@ SCENES = {
     "SIGSTOP": at_every_place("SIGSTOP", 1),
     "hang": [("last", "hang", "forward"), ("first", "hang", "backward")],
     "learnt": [("middle", "hang", "usual step")],
+    "patient": [("last", "hang", "evaluation")],
     "links": [("middle", "cut", "backward"), ("first", "cut", "all-reduce")],
     "silence": [("middle", "hang", "data"), ("last", "hang", "evaluation")],
     "bits": [("middle", "bit", "update"), ("last", "bit", "update"), ("first", "bit", "update")],
 }
-FLAGS = {"links": ["communication.transport=tcp"], "learnt": [f"communication.timeout={LONG}s"]}
-PATIENCE = {"learnt": LEARNS}  # where it is not the fault's own
+FLAGS = {"links": ["communication.transport=tcp"], "learnt": [f"communication.timeout={LONG}s"],
+         "patient": [f"communication.timeout={LONGER}s"]}
+PATIENCE = {"learnt": LEARNS, "patient": LONGER + 1 + LONGER + 1}  # where it is not the fault's own
 
 
 class Job:

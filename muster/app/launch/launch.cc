@@ -77,6 +77,8 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;
+  // Members may take so long to connect.
+  spec.calm = std::max(spec.calm, 2 * job.communication.timeout);
   if (job.training.isa == job::Isa::kAvx2) {
     spec.environment = {{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}};
   } else if (job.training.isa == job::Isa::kAvx512) {

@@ -264,18 +264,16 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
   // Who is silent is noticed after the heartbeat's time-out; the rest takes milliseconds, but where
   // too few are left new ones have to come, and the launcher says when it gives up.
   const job::WorkersSpec& workers = job_->workers;
-  const Deadline deadline =
-      Deadline::after(system_clock(), workers.heartbeat_timeout + workers.join_timeout + kDecision);
+  const Duration decision = workers.heartbeat_timeout + workers.join_timeout + kDecision;
   for (std::optional<Error> last = why;;) {
-    auto membership = member_->wait_newer(tried_, deadline);
+    auto membership = member_->wait_newer(tried_, Deadline::after(system_clock(), decision));
     if (!membership) {
       const bool nothing_new = membership.error().code == ErrorCode::kTimeout;
       return nothing_new && last ? *last : std::move(membership).error();
     }
     if (membership->members.empty()) return std::optional<train::Entry>();
     // All of its members live and know of it; whoever does not come hangs.
-    const Duration limit = std::max(kConnecting, patience);
-    Status connected = connect(*membership, std::min(deadline.left(system_clock()), limit));
+    Status connected = connect(*membership, std::max(kConnecting, patience));
     if (connected) return std::optional(current_);
     last = std::move(connected).error();
     suspect(*last);
