@@ -13,17 +13,18 @@ constexpr std::int64_t kPatience = 50;  // steps
 
 Status DivergenceGuard::observe(Step step, double loss, double learning_rate) {
   if (!first_) first_ = loss;
-  smoothed_ = smoothed_ ? *smoothed_ + kSmoothing * (loss - *smoothed_) : loss;
+  auto& [smoothed, steps_above, doubtful] = trend_;
+  smoothed = smoothed ? *smoothed + kSmoothing * (loss - *smoothed) : loss;
   const double limit = kTolerated * *first_;
-  steps_above_ = *smoothed_ > limit ? steps_above_ + 1 : 0;
-  doubtful_ = steps_above_ > 0 || loss > limit;
-  if (steps_above_ < kPatience) return ok();
+  steps_above = *smoothed > limit ? steps_above + 1 : 0;
+  doubtful = steps_above > 0 || loss > limit;
+  if (steps_above < kPatience) return ok();
   return fail(
       ErrorCode::kNumeric,
       fmt::format("[train/divergence] step {}: the loss is {:.4g} on average, more than {} times "
                   "the run's first ({:.4g}), at learning rate {:g}; lower optimizer.learning_rate, "
                   "lengthen schedule.warmup or set training.max_grad_norm",
-                  to_int(step), *smoothed_, kTolerated, *first_, learning_rate));
+                  to_int(step), *smoothed, kTolerated, *first_, learning_rate));
 }
 
 }  // namespace muster::train

@@ -34,6 +34,9 @@ TEST(Joining, NewcomersGetTheStateWhileTheOthersTrain) {
     for (const auto& [worker, end] : ends) expect_well(end, expected);
     EXPECT_NE(ends.at(0).told.find("got the state"), std::string::npos) << ends.at(0).told;
     EXPECT_EQ(ends.at(0).told.find("while 0 steps"), std::string::npos) << ends.at(0).told;
+    const Progress& known = ends.at(0).outcome->progress;
+    for (const auto& [worker, end] : ends)
+      EXPECT_EQ(to_json(end.outcome->progress), to_json(known)) << "worker " << worker;
   }
 }
 

@@ -30,7 +30,11 @@ json to_json_of(const Position& position) {
                  {"next", static_cast<int>(position.next)},
                  {"last_evaluation", std::move(metrics)},
                  {"rollbacks", position.rollbacks},
-                 {"paces", std::move(paces)}};
+                 {"paces", std::move(paces)},
+                 {"steps_above", position.losses.steps_above},
+                 {"doubtful", position.losses.doubtful},
+                 {"owes_save", position.owes_save}};
+  if (position.losses.smoothed) object["smoothed"] = *position.losses.smoothed;
   if (position.evaluated) object["evaluated"] = to_int(*position.evaluated);
   return object;
 }
@@ -48,6 +52,10 @@ Result<Position> position_of(const json& object) {
   position.rollbacks = object.at("rollbacks");
   for (const json& pace : object.at("paces"))
     position.paces.push_back(Pace::unpack(pace.get<std::array<double, Pace::kWords>>().data()));
+  position.losses.steps_above = object.at("steps_above");
+  position.losses.doubtful = object.at("doubtful");
+  position.owes_save = object.at("owes_save");
+  if (object.contains("smoothed")) position.losses.smoothed = object.at("smoothed").get<double>();
   if (object.contains("evaluated"))
     position.evaluated = Step{object.at("evaluated").get<std::int64_t>()};
   return position;

@@ -13,6 +13,7 @@
 #include "muster/base/result.h"
 #include "muster/observe/event.h"
 #include "muster/parallel/flags.h"
+#include "muster/train/divergence.h"
 #include "muster/train/pace.h"
 #include "muster/train/progress.h"
 
@@ -29,6 +30,8 @@ struct Position {
   std::vector<observe::Metric> last_evaluation;
   std::int64_t rollbacks = 0;  // to a step where all ranks were the same
   std::vector<Pace> paces;     // when they were last compared
+  LossTrend losses;
+  bool owes_save = false;  // one was due in a doubtful state
   // What was told last, oldest first: the first rank may die before it has told it.
   std::deque<observe::Record> rows;
   static constexpr std::size_t kMostRows = 128;

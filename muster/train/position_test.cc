@@ -14,6 +14,8 @@ Position sample() {
   position.flags.set(parallel::Flag::kEvaluate);
   position.next = Next::kStopEarly;
   position.evaluated = Step{40};
+  position.losses = {.smoothed = 0.1 + 0.2, .steps_above = 3, .doubtful = true};
+  position.owes_save = true;
   position.last_evaluation = {{"eval/loss", 1.0 / 3}};
   position.rows = {observe::Metrics{.step = Step{41},
                                     .epoch = 0.5,
@@ -33,6 +35,8 @@ TEST(Position, TravelsWhole) {
   EXPECT_FALSE(position.flags.has(parallel::Flag::kStop));
   EXPECT_EQ(position.next, Next::kStopEarly);
   EXPECT_EQ(position.evaluated, Step{40});
+  EXPECT_EQ(position.losses, sample().losses);
+  EXPECT_TRUE(position.owes_save);
   EXPECT_EQ(position.last_evaluation, sample().last_evaluation);
   EXPECT_EQ(position.rows, sample().rows);
 }

@@ -177,6 +177,7 @@ Status Trainer::judge(Step step, const parallel::StepReport& report, double rate
   if (report.overflow) return ok();
   MUSTER_TRY(divergence_.observe(step, report.loss, rate));
   progress_.first_loss = divergence_.first_loss();
+  position_.losses = divergence_.trend();
   return ok();
 }
 
@@ -211,12 +212,14 @@ Status Trainer::settle() {
     // After going back steps come again that were evaluated and saved already.
     const bool evaluates = evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate);
     if (evaluates && (!position_.evaluated || *position_.evaluated < step)) MUSTER_TRY(evaluate());
-    const bool saves =
-        owes_save_ || checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
+    const bool saves = position_.owes_save || checkpoint_due_.due(step) ||
+                       due_by_flag(parallel::Flag::kCheckpoint);
     const bool due = saves && (!saved_ || *saved_ < step);
-    const bool best = improved_ && position_.evaluated == step && options_.evaluation.keep_best;
+    const bool improved =
+        position_.evaluated == step && progress_.best && progress_.best->step == step;
+    const bool best = improved && options_.evaluation.keep_best;
     // A training that runs away must not replace the checkpoints from before.
-    owes_save_ = due && divergence_.doubtful();
+    position_.owes_save = due && divergence_.doubtful();
     if ((due || best) && !divergence_.doubtful()) MUSTER_TRY(save(best));
     if (evaluates || due || best) step_patience_.disturb();
   }
@@ -351,9 +354,10 @@ Status Trainer::evaluate() {
 }
 
 void Trainer::note_evaluation(double value) {
-  improved_ = !progress_.best || better(options_.evaluation.metric, value, progress_.best->value);
-  if (improved_) progress_.best = Best{value, progress_.committed};
-  progress_.evaluations_without_gain = improved_ ? 0 : progress_.evaluations_without_gain + 1;
+  const bool improved =
+      !progress_.best || better(options_.evaluation.metric, value, progress_.best->value);
+  if (improved) progress_.best = Best{value, progress_.committed};
+  progress_.evaluations_without_gain = improved ? 0 : progress_.evaluations_without_gain + 1;
   const std::int64_t patience = options_.evaluation.early_stop_patience;
   if (patience > 0 && progress_.evaluations_without_gain >= patience)
     position_.next = Next::kStopEarly;

@@ -117,6 +117,7 @@ class Trainer {
   Status recover(const Error& why);
   Status regroup();  // as planned
   Status follow(std::optional<Error> why);
+  void take_over();
   Duration step_limit() const;
   Status enter(const Entry& entry);
   Status open_stream();
@@ -198,9 +199,7 @@ class Trainer {
   Step joined_at_{0};                      // and after which step
   bool was_first_;                         // in the generation before
   std::optional<Step> saved_;
-  bool owes_save_ = false;  // one was due in a doubtful state
-  Between between_;         // not yet told with a step
-  bool improved_ = false;   // by the last evaluation
+  Between between_;  // not yet told with a step
   std::vector<observe::Metric> last_step_;
   std::int64_t epoch_size_ = 1;
 };

@@ -108,6 +108,7 @@ Status Trainer::enter(const Entry& entry) {
     whole_ = rank == course.leader && whole_;
     MUSTER_TRY(copy_state(communicator, course.leader, parts_.strategy, position_, op));
     whole_ = true;
+    take_over();
     if (parts_.strategy.behind()) {
       parts_.strategy.fall_behind();  // what it missed is in the copy
       MUSTER_TRY(parts_.strategy.catch_up());
@@ -134,6 +135,9 @@ Status Trainer::enter(const Entry& entry) {
   return ok();
 }
 
+// What is made of the position, which may be another rank's now.
+void Trainer::take_over() { divergence_ = DivergenceGuard(progress_.first_loss, position_.losses); }
+
 Status Trainer::begin_transfer(const Course& course, const comm::OpOptions& op) {
   const auto& communicator = parts_.generations.current().communicator;
   const std::int32_t givers = group().size - course.newcomers;
@@ -141,6 +145,7 @@ Status Trainer::begin_transfer(const Course& course, const comm::OpOptions& op) 
   Position known;
   Position& position = newcomer || group().rank == course.leader ? position_ : known;
   MUSTER_TRY(copy_position(*communicator, course.leader, parts_.strategy, position, op));
+  take_over();
   guard_.forget_update();
   if (newcomer) {
     parts_.strategy.fall_behind();
