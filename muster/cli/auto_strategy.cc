@@ -41,6 +41,10 @@ Result<WayChanges> stored_choice(const job::Job& job, const Path& root, Context&
   if (before.spec.strategy.type == job::StrategyType::kPipeline)
     fields.insert(fields.end(), {"strategy.stages", "strategy.schedule",
                                  "strategy.chunks_per_stage", "strategy.blocks"});
+  if (before.spec.strategy.type == job::StrategyType::kSharded)
+    fields.emplace_back("strategy.zero_stage");
+  if (before.spec.strategy.type == job::StrategyType::kTensor)
+    fields.insert(fields.end(), {"strategy.tensor", "strategy.sequence_parallel"});
   if (!is_given(job, "training.recompute")) fields.emplace_back("training.recompute");
   for (const std::string& field : fields) {
     const auto& value = values.at(field).at("value");
@@ -78,7 +82,8 @@ Error nothing_fits(const JobPlan& plan) {
   std::set<std::string> told;
   for (const plan::RankedWay& way : plan.ranking) {
     const JobWay& one = plan.ways[way.candidate];
-    if (plan.candidates[way.candidate].same_bits && told.insert(one.spread).second)
+    const plan::Candidate& candidate = plan.candidates[way.candidate];
+    if ((candidate.same_bits || candidate.last_resort) && told.insert(one.spread).second)
       reasons += fmt::format("\n  {}: {}", described(one), way.reason);
   }
   return fail(

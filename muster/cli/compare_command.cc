@@ -66,11 +66,19 @@ Result<Variant> read_variant(const std::string& text) {
                   text));
 }
 
+// strategy.type, or a stage of ZeRO as zero1, zero2, zero3.
+Variant variant_of(const std::string& strategy) {
+  constexpr std::string_view kZero = "zero";
+  const std::string stage = strategy.starts_with(kZero) ? strategy.substr(kZero.size()) : "";
+  if (stage == "1" || stage == "2" || stage == "3")
+    return {strategy, {"strategy.type=sharded", "strategy.zero_stage=" + stage}};
+  return {strategy, {"strategy.type=" + strategy}};
+}
+
 Result<std::vector<Variant>> read_variants(const CompareArguments& arguments) {
   std::vector<Variant> variants;
   variants.reserve(arguments.strategies.size() + arguments.variants.size());
-  for (const std::string& strategy : arguments.strategies)
-    variants.push_back({strategy, {"strategy.type=" + strategy}});
+  for (const std::string& strategy : arguments.strategies) variants.push_back(variant_of(strategy));
   for (const std::string& text : arguments.variants) {
     MUSTER_ASSIGN(Variant variant, read_variant(text));
     variants.push_back(std::move(variant));
@@ -232,7 +240,7 @@ void add_compare_command(CLI::App& app, Context& context) {
   add_workers_option(command, arguments->workers);
   command
       .add_option("--strategies", arguments->strategies,
-                  "Values of strategy.type; several with commas")
+                  "Values of strategy.type, or zero1, zero2, zero3; several with commas")
       ->delimiter(',')
       ->type_name("TYPE")
       ->allow_extra_args(false);

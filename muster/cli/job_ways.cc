@@ -48,11 +48,32 @@ void add_pipelines(const job::JobSpec& job, std::vector<Spread>& spreads) {
   }
 }
 
+// ZeRO's stages: each shares more out, and sends more.
+void add_shards(std::vector<Spread>& spreads) {
+  spreads.push_back({"sharded", {{"strategy.type", "sharded"}}});
+  for (const std::string stage : {"2", "3"})
+    spreads.push_back({fmt::format("sharded, stage {}", stage),
+                       {{"strategy.type", "sharded"}, {"strategy.zero_stage", stage}}});
+}
+
+// All numbers of parts that divide the workers.
+void add_tensors(const job::JobSpec& job, std::vector<Spread>& spreads) {
+  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks) {
+    if (job.workers.count % ranks != 0) continue;
+    const Values values = {{"strategy.type", "tensor"}, {"strategy.tensor", std::to_string(ranks)}};
+    spreads.push_back({fmt::format("tensor, {} parts", ranks), values});
+    if (job.model.type == job::ModelType::kMlp) continue;
+    spreads.push_back({fmt::format("tensor, {} parts, sequences", ranks), values});
+    spreads.back().values.emplace_back("strategy.sequence_parallel", "true");
+  }
+}
+
 std::vector<Spread> spreads_of(const job::JobSpec& job) {
   std::vector<Spread> spreads = {{"data", {{"strategy.type", "data"}}}};
   if (job.workers.count == 1) return spreads;
-  spreads.push_back({"sharded", {{"strategy.type", "sharded"}}});
+  add_shards(spreads);
   add_pipelines(job, spreads);
+  add_tensors(job, spreads);
   return spreads;
 }
 
@@ -87,9 +108,19 @@ std::int64_t slice_samples(const job::JobSpec& job) {
   return (training.global_batch_size + training.virtual_workers - 1) / training.virtual_workers;
 }
 
+// Cut tensors are measured with the job's passes only.
+std::vector<std::int64_t> sizes_for(const Spread& spread, const job::JobSpec& job) {
+  if (spread.name.starts_with("tensor")) return {job.training.micro_batch_size};
+  return micro_batches_of(job);
+}
+
 JobWay way(const job::JobSpec& job, const Spread& spread, std::int64_t micro_batch,
            const std::string& recompute) {
-  JobWay way{spread.name, micro_batch, recompute, {{}, {"strategy."}}};
+  JobWay way{.spread = spread.name,
+             .micro_batch = micro_batch,
+             .recompute = recompute,
+             .rounds_alike = !spread.name.starts_with("tensor"),
+             .changes = {{}, {"strategy."}}};
   for (const auto& [field, value] : spread.values) way.changes.flags.push_back(flag(field, value));
   if (micro_batch != job.training.micro_batch_size) {
     way.changes.flags_only.emplace_back("training.gradient_accumulation_steps");
@@ -108,6 +139,7 @@ DType dtype_of(job::Precision precision) {
 
 plan::Spread spread_of(job::StrategyType type) {
   if (type == job::StrategyType::kSharded) return plan::Spread::kSharded;
+  if (type == job::StrategyType::kTensor) return plan::Spread::kTensor;
   return type == job::StrategyType::kPipeline ? plan::Spread::kPipeline : plan::Spread::kData;
 }
 
@@ -133,7 +165,7 @@ std::vector<std::int64_t> micro_batches_of(const job::JobSpec& job) {
 std::vector<JobWay> ways_of(const job::JobSpec& job, const std::vector<std::string>& blocks) {
   std::vector<JobWay> ways;
   for (const Spread& spread : spreads_of(job))
-    for (const std::int64_t micro_batch : micro_batches_of(job))
+    for (const std::int64_t micro_batch : sizes_for(spread, job))
       for (const std::string& recompute : recomputes_of(job, blocks))
         ways.push_back(way(job, spread, micro_batch, recompute));
   return ways;
@@ -149,6 +181,7 @@ plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks
                 .slices = static_cast<std::int32_t>(job.training.virtual_workers),
                 .slice_samples = slice_samples(job),
                 .micro_batch = job.training.micro_batch_size,
+                .samples = job.training.global_batch_size,
                 .ordered = job.training.mode == job::TrainingMode::kOrdered,
                 .elastic = job.workers.elastic()};
   for (const std::string& block : blocks)
@@ -157,6 +190,9 @@ plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks
       .first_bytes = static_cast<std::int64_t>(job.communication.first_bucket_size.count),
       .bytes = static_cast<std::int64_t>(job.communication.bucket_size.count),
       .dtype = dtype_of(job.training.reduce_precision)};
+  way.zero_stage = static_cast<std::int32_t>(job.strategy.zero_stage);
+  way.tensor = static_cast<std::int32_t>(job.strategy.tensor);
+  way.sequence_parallel = job.strategy.sequence_parallel;
   way.stages = static_cast<std::int32_t>(job.strategy.stages);
   way.schedule = layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)).value();
   way.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);

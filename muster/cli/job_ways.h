@@ -20,7 +20,8 @@ void apply(const WayChanges& changes, job::LoadOptions& options);
 struct JobWay {
   std::string spread;  // "data", "1f1b, 2 stages": what it is called without the next two
   std::int64_t micro_batch = 1;
-  std::string recompute;  // value of training.recompute: "[layer*]"; empty: the job's
+  std::string recompute;     // value of training.recompute: "[layer*]"; empty: the job's
+  bool rounds_alike = true;  // sums are made in the order of the job as it is written
   WayChanges changes;
 };
 

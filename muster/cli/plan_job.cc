@@ -76,11 +76,14 @@ Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Contex
   blocks.reserve(plan.profile.blocks.size());
   for (const plan::BlockProfile& block : plan.profile.blocks) blocks.push_back(block.name);
   plan.ways = ways_of(job.spec, blocks);
-  for (const JobWay& way : plan.ways)
+  for (const JobWay& way : plan.ways) {
+    const bool same_passes = way.micro_batch == job.spec.training.micro_batch_size;
     plan.candidates.push_back({.name = way.spread,
                                .way = resolve(request, job.text, way, blocks, plan.hardware.cores),
-                               .same_bits = way.micro_batch == job.spec.training.micro_batch_size,
-                               .plain = way.spread == "data"});
+                               .same_bits = same_passes && way.rounds_alike,
+                               .plain = way.spread == "data",
+                               .last_resort = same_passes && !way.rounds_alike});
+  }
   plan.ranking = plan::rank_ways(plan.profile, plan.candidates, plan.hardware);
   return plan;
 }

@@ -28,7 +28,8 @@ std::vector<const RankedWay*> shown(const JobPlan& plan, bool all) {
   std::set<std::string> spreads;
   for (const RankedWay& way : plan.ranking) {
     const plan::Candidate& candidate = plan.candidates[way.candidate];
-    if (all || (candidate.same_bits && spreads.insert(candidate.name).second)) rows.push_back(&way);
+    const bool usual = candidate.same_bits || candidate.last_resort;
+    if (all || (usual && spreads.insert(candidate.name).second)) rows.push_back(&way);
   }
   return rows;
 }
@@ -40,8 +41,8 @@ Cells times_of(const JobPlan& plan, const RankedWay& way, bool all) {
   const JobWay& job = plan.ways[way.candidate];
   Cells cells = {job.spread, job.recompute.empty() ? "-" : job.recompute};
   if (all)
-    cells.push_back(
-        fmt::format("{}{}", job.micro_batch, plan.candidates[way.candidate].same_bits ? "" : "*"));
+    cells.push_back(fmt::format("{}{}", job.micro_batch,
+                                job.micro_batch == plan.job.training.micro_batch_size ? "" : "*"));
   if (!way.estimate) {
     cells.insert(cells.end(), 4, "-");
     return cells;
@@ -176,8 +177,9 @@ std::string plan_text(const JobPlan& plan, bool all) {
   }
   std::string text =
       head(plan) + aligned(times) + "\n" + reasons(rows, plan) + "\n" + aligned(memory);
-  const bool other_bits = std::ranges::any_of(
-      rows, [&](const RankedWay* way) { return !plan.candidates[way->candidate].same_bits; });
+  const bool other_bits = std::ranges::any_of(rows, [&](const RankedWay* way) {
+    return plan.ways[way->candidate].micro_batch != plan.job.training.micro_batch_size;
+  });
   if (other_bits) text += "* another micro-batch than the job's: other bits\n";
   const RankedWay* best = plan.best();
   if (!best) return text + "\nnone of them fits in memory\n";

@@ -7,7 +7,7 @@
 
 #include "muster/base/random.h"
 #include "muster/comm/narrow.h"
-#include "muster/parallel/shard_turns.h"
+#include "muster/layout/shard_turns.h"
 
 namespace muster::parallel {
 namespace {
@@ -79,19 +79,19 @@ TEST(ShardSums, AreThoseOfTheTreeInWhateverOrderUnitsCome) {
 
 TEST(ShardTurns, AreOfUnitsThatAreComputedTogether) {
   const std::vector<std::int64_t> passes = {1, 2, 1, 1, 1};
-  const auto turns = plan_turns(comm::owners_in_turns({3, 2}), 1, passes);
-  EXPECT_EQ(turns, (std::vector<ShardTurn>{{0, {0, 1}}, {1, {1}}, {0, {2, 3}}, {0, {4}}}));
-  EXPECT_EQ(plan_turns(comm::owners_by_count({3, 2}), 2, passes),
-            (std::vector<ShardTurn>{{0, {0, 1, 3, 4}}, {1, {1}}, {0, {2}}}));
+  const auto turns = layout::plan_turns(comm::owners_in_turns({3, 2}), 1, passes);
+  EXPECT_EQ(turns, (std::vector<layout::ShardTurn>{{0, {0, 1}}, {1, {1}}, {0, {2, 3}}, {0, {4}}}));
+  EXPECT_EQ(layout::plan_turns(comm::owners_by_count({3, 2}), 2, passes),
+            (std::vector<layout::ShardTurn>{{0, {0, 1, 3, 4}}, {1, {1}}, {0, {2}}}));
 }
 
 TEST(ShardTurns, SumsAreAsManyAsOnesInBinary) {
-  EXPECT_EQ(sums_held(8, 8), 1);
-  EXPECT_EQ(sums_held(8, 4), 1);
-  EXPECT_EQ(sums_held(8, 2), 2);
-  EXPECT_EQ(sums_held(8, 3), 2);
-  EXPECT_EQ(sums_held(8, 1), 3);
-  EXPECT_EQ(sums_held(1, 1), 1);
+  EXPECT_EQ(layout::sums_held(8, 8), 1);
+  EXPECT_EQ(layout::sums_held(8, 4), 1);
+  EXPECT_EQ(layout::sums_held(8, 2), 2);
+  EXPECT_EQ(layout::sums_held(8, 3), 2);
+  EXPECT_EQ(layout::sums_held(8, 1), 3);
+  EXPECT_EQ(layout::sums_held(1, 1), 1);
 }
 
 }  // namespace

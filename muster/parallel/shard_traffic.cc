@@ -68,7 +68,7 @@ Status ShardTraffic::exchange_passes(std::span<const std::int64_t> own) {
 }
 
 void ShardTraffic::plan() {
-  turns_ = plan_turns(owners_, width_, passes_);
+  turns_ = layout::plan_turns(owners_, width_, passes_);
   missing_.clear();
   for (const ShardTurn& turn : turns_) {
     const auto pieces = std::ranges::count_if(
@@ -347,12 +347,7 @@ Status ShardTraffic::finish() {
 }
 
 std::vector<std::int32_t> ShardTraffic::own_by_turn() const {
-  std::vector<std::int32_t> counts;
-  counts.reserve(turns_.size());
-  for (const ShardTurn& turn : turns_)
-    counts.push_back(static_cast<std::int32_t>(std::ranges::count_if(
-        turn.units, [&](std::int32_t unit) { return owner(unit) == group_.rank; })));
-  return counts;
+  return layout::own_by_turn(turns_, owners_, group_.rank);
 }
 
 std::size_t ShardTraffic::turn_of(std::int32_t unit, std::int32_t pass) const {

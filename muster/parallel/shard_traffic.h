@@ -17,11 +17,13 @@
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
+#include "muster/layout/shard_turns.h"
 #include "muster/parallel/bucket_layout.h"
 #include "muster/parallel/shard_sums.h"
-#include "muster/parallel/shard_turns.h"
 
 namespace muster::parallel {
+
+using layout::ShardTurn;
 
 struct ShardExchangeOptions {
   BucketLayout layout;  // its first slot, alone in the first bucket, is somebody else's business

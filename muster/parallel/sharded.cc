@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/layout/shard_turns.h"
 #include "muster/parallel/extras.h"
-#include "muster/parallel/shard_turns.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
@@ -215,7 +215,16 @@ Result<StepReport> Sharded::step(const StepInput& input) {
   if (!divisor) return report;
   const auto apply = [&] { return update(input.learning_rate, *divisor); };
   MUSTER_TRY(timed_update(input, report, apply));
+  if (options().shard_gradients && !trained_shards_) report.bytes_reduced += shared_bytes();
   return report;
+}
+
+// Its shard of the updated weights, to each of the others.
+std::uint64_t Sharded::shared_bytes() const {
+  std::int64_t own = 0;
+  for (const auto& shards : plan_.shards)
+    if (shards) own += shards->count_of(rank_);
+  return static_cast<std::uint64_t>(own) * sizeof(float) * (plan_.pieces.size() - 1);
 }
 
 Result<std::vector<double>> Sharded::squared_norms() {
@@ -448,7 +457,7 @@ std::uint64_t Sharded::gradient_bytes(std::int32_t ranks) {
   if (!options().shard_gradients) return whole;
   const std::int32_t units =
       options().ordered ? options().virtual_workers : ranks * slices().lanes();
-  const std::int32_t sums = sums_held(units, ranks * slices().lanes());
+  const std::int32_t sums = layout::sums_held(units, ranks * slices().lanes());
   return whole * static_cast<std::uint64_t>(sums) / static_cast<std::uint64_t>(ranks);
 }
 

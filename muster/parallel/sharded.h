@@ -102,6 +102,7 @@ class Sharded final : public SliceStrategy {
   std::vector<std::string> state_names() const;
   Status use_average_of_all();
   Status share(const std::vector<at::Tensor>& rows);
+  std::uint64_t shared_bytes() const;
   Status share_by_bucket(const std::vector<at::Tensor>& rows);
   Status share_at_once(const std::vector<at::Tensor>& rows);
   Status update_scaled(optim::NormScaled& optimizer, double divisor);

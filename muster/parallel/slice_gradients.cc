@@ -180,8 +180,8 @@ Status SliceGradients::begin(const std::vector<Unit>& units, const StepInput& in
     MUSTER_TRY(shard_exchange_->begin(counts));
   }
   if (gathers_)
-    MUSTER_TRY(
-        gathers_->begin(uses_of_step(shard_exchange_->own_by_turn(), model().blocks().size())));
+    MUSTER_TRY(gathers_->begin(
+        layout::uses_of_step(shard_exchange_->own_by_turn(), model().blocks().size())));
   exchange_->begin(input.timeout);
   if (input.finishes) exchange_->seed(kept_);
   return ok();
@@ -212,6 +212,7 @@ Status SliceGradients::reduce(const StepInput& input, StepReport& report) {
   report.times.exposed_communication = clock_.now() - waiting;
   report.bytes_reduced = exchange_->bytes();
   if (shard_exchange_) report.bytes_reduced += shard_exchange_->bytes();
+  if (gathers_) report.bytes_reduced += gathers_->sent_bytes();
   return ok();
 }
 
@@ -408,7 +409,7 @@ Status SliceGradients::evaluate_by_block(const data::StepBatch& batch,
       slices.push_back({slice.slice, examples_of(slice),
                         &by_slice[static_cast<std::size_t>(to_int(slice.slice))]});
   const std::size_t blocks = model().blocks().size();
-  MUSTER_TRY(gathers_->begin(uses_of_evaluation(blocks)));
+  MUSTER_TRY(gathers_->begin(layout::uses_of_evaluation(blocks)));
   for (std::size_t block = 0; block < blocks; ++block) {
     MUSTER_TRY(gathers_->enter(block));
     const Status ran = evaluate_block(block, slices);

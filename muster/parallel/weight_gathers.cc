@@ -76,6 +76,7 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
       uses_ = std::move(uses);
       left_.assign(uses_.size(), 0);
       front_ = begun_ = 0;
+      sent_ = 0;
       advance(later);
       return ok();
     });
@@ -115,6 +116,10 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
     for (std::size_t bucket = 0; bucket < here_.size(); ++bucket) forget(bucket);
   }
 
+  std::uint64_t sent_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return sent_;
+  }
   std::uint64_t most_bytes() const {
     const std::lock_guard lock(mutex_);
     return most_bytes_;
@@ -178,6 +183,8 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
     most_bytes_ = std::max(most_bytes_, bytes_);
     const auto communicator = communicator_.lock();
     if (!communicator) return;
+    const auto others = static_cast<std::uint64_t>(communicator->group().size - 1);
+    sent_ += cut.own->size() * sizeof(float) * others;
     comm::OpOptions options = op_;
     options.label = fmt::format("weights/{}", bucket);
     const auto work = communicator->submit(comm::AllGather{.output = view_of(floats->all()),
@@ -233,7 +240,7 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
   std::size_t front_ = 0;
   std::size_t begun_ = 0;  // uses whose gathers have begun
   std::optional<Error> failure_;
-  std::uint64_t bytes_ = 0, most_bytes_ = 0;
+  std::uint64_t bytes_ = 0, most_bytes_ = 0, sent_ = 0;
 };
 
 Result<std::unique_ptr<WeightGathers>> WeightGathers::create(
@@ -255,6 +262,7 @@ Status WeightGathers::enter(std::size_t use) { return state_->enter(use); }
 void WeightGathers::leave(std::size_t use) { state_->leave(use); }
 void WeightGathers::give_up(const Error& why) { state_->give_up(why); }
 Status WeightGathers::finish() { return state_->finish(); }
+std::uint64_t WeightGathers::sent_bytes() const { return state_->sent_bytes(); }
 std::uint64_t WeightGathers::most_bytes() const { return state_->most_bytes(); }
 std::uint64_t WeightGathers::bytes_here() const { return state_->bytes_here(); }
 

@@ -5,9 +5,9 @@
 // their storage, whose memory comes and goes; what a graph keeps of them (views of weights) follows
 // it.
 //
-// Gathers begin in one order on every rank, that of the uses (weight_uses.h): a rank is never more
-// than one block ahead of the slowest one. They have a communicator of their own, since what else
-// ranks tell each other in a step begins whenever it is ready.
+// Gathers begin in one order on every rank, that of the uses (layout/weight_uses.h): a rank is
+// never more than one block ahead of the slowest one. They have a communicator of their own, since
+// what else ranks tell each other in a step begins whenever it is ready.
 //
 // Threads: enter(), leave() and give_up() from several lanes at once; everything else by one thread
 // while no lane is in a step.
@@ -21,9 +21,11 @@
 
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
-#include "muster/parallel/weight_uses.h"
+#include "muster/layout/weight_uses.h"
 
 namespace muster::parallel {
+
+using layout::WeightUse;
 
 // What is gathered at a time.
 struct WeightBucket {
@@ -55,6 +57,9 @@ class WeightGathers {
   void give_up(const Error& why);  // nobody waits any more
   Status finish();                 // until all ranks have what they need of this one
 
+  // That this rank has sent since begin(): its shard of all that was gathered, to each of the
+  // others.
+  std::uint64_t sent_bytes() const;
   std::uint64_t most_bytes() const;  // of whole weights at a time, since it was made
   std::uint64_t bytes_here() const;  // now
 

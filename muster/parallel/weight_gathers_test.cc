@@ -13,6 +13,9 @@
 namespace muster::parallel {
 namespace {
 
+using layout::uses_of_evaluation;
+using layout::uses_of_step;
+
 // Block b is one parameter of 16 floats, all b + 1, half of it on each of two ranks.
 struct Town {
   explicit Town(std::size_t blocks) {
@@ -58,6 +61,18 @@ TEST(WeightUses, GoForwardAndBackTurnByTurn) {
   EXPECT_EQ(uses_of_evaluation(2), (std::vector<WeightUse>{{0, 1}, {1, 1}}));
 }
 
+// The first and the last block stay from one way through the model to the next.
+TEST(WeightUses, SayWhatIsGatheredHowOften) {
+  const std::vector<std::vector<std::size_t>> needed = {{0}, {1, 2}, {3}, {0, 4}};  // 0 is tied
+  const std::vector<std::int64_t> sizes = {10, 20, 30, 40, 50};
+  const std::vector<std::int32_t> one = {1}, two = {1, 0};
+  const auto once = layout::traffic_of(uses_of_step(one, 4), needed, sizes);
+  EXPECT_EQ(once.gathers, (std::vector<std::int32_t>{3, 2, 2, 2, 1}));
+  EXPECT_EQ(once.most, 100);
+  const auto twice = layout::traffic_of(uses_of_step(two, 4), needed, sizes);
+  EXPECT_EQ(twice.gathers, (std::vector<std::int32_t>{5, 4, 4, 4, 2}));
+}
+
 // A rank without users of its own goes on as the other one does.
 TEST(WeightGathers, AreThereForTheirUseAndTheNext) {
   Town town(4);
@@ -77,6 +92,7 @@ TEST(WeightGathers, AreThereForTheirUseAndTheNext) {
     EXPECT_TRUE(gathers->finish());
     EXPECT_EQ(gathers->bytes_here(), 0u);
     EXPECT_EQ(gathers->most_bytes(), 2 * 16 * sizeof(float));
+    EXPECT_EQ(gathers->sent_bytes(), (4 + 3) * 8 * sizeof(float));  // the last block once
   }
   for (std::size_t block = 0; block < 4; ++block) EXPECT_FALSE(town.has(0, block));
 }

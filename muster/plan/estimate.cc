@@ -8,6 +8,8 @@
 #include "muster/base/share.h"
 #include "muster/layout/pipeline/make.h"
 #include "muster/plan/exchange.h"
+#include "muster/plan/rank_messages.h"
+#include "muster/plan/shard_cost.h"
 
 namespace muster::plan {
 namespace {
@@ -57,6 +59,11 @@ class Part {
     std::uint64_t bytes = 0;
     each([&](const BlockProfile& block, std::size_t) { bytes += block.optimizer_bytes; });
     return bytes;
+  }
+  std::uint64_t statistics() const {
+    std::int64_t elements = 0;
+    each([&](const BlockProfile& block, std::size_t) { elements += block.statistics; });
+    return static_cast<std::uint64_t>(elements) * kFloat;
   }
   std::int64_t trained() const {
     std::int64_t elements = 0;
@@ -138,36 +145,110 @@ Duration exposed(const ExchangeCost& exchange, Duration last_backward) {
   return std::max(exchange.last, exchange.reduce - last_backward);
 }
 
-// data and sharded: every worker runs its slices through the whole model, on its lanes.
-Estimate replicated(const ModelProfile& profile, const PassProfile& pass, const Way& way,
-                    const Hardware& hardware) {
-  Part whole(profile, pass, way);
-  whole.add({0, static_cast<std::int32_t>(profile.blocks.size())});
-  const layout::ChunkCost cost = whole.cost();
-  const auto most = static_cast<std::int32_t>(even_share(way.slices, way.workers, 0).size());
-  const std::int32_t lanes = std::min(way.lanes, most);
-  const double slower = stretch(static_cast<double>(lanes) * way.workers, hardware);
-  const std::int32_t rounds = (most + lanes - 1) / lanes;
-  const Duration backward = cost.backward_input + cost.backward_weight;
-  const ExchangeCost exchange = exchange_cost(way, whole.slot_counts(), way.workers, hardware);
-  const bool sharded = way.spread == Spread::kSharded;
-  const auto shares = static_cast<std::uint64_t>(sharded ? way.workers : 1);
+// Every worker runs its slices through all blocks, on its lanes; with cut tensors through its part
+// of them.
+class Replicated {
+ public:
+  Replicated(const ModelProfile& profile, const PassProfile& pass, const Way& way,
+             const Hardware& hardware)
+      : profile_(profile), way_(way), hardware_(hardware), whole_(profile, pass, way) {
+    whole_.add({0, static_cast<std::int32_t>(profile.blocks.size())});
+    const auto most = static_cast<std::int32_t>(even_share(way.slices, way.replicas(), 0).size());
+    lanes_ = std::min(way.lanes, most);
+    slower_ = stretch(static_cast<double>(lanes_) * way.workers, hardware);
+    rounds_ = (most + lanes_ - 1) / lanes_;
+  }
 
-  Estimate result;
-  result.time.computing = scaled((cost.forward + backward) * (rounds * way.passes()), slower);
-  if (way.workers > 1)
-    result.time.communication = exposed(exchange, scaled(backward, slower)) + exchange.gather;
-  result.time.update = scaled(
-      update_of(profile, whole.trained(), lanes) / static_cast<std::int64_t>(shares), slower);
-  result.memory = {
-      .weights = whole.weights(),
-      .gradients = exchange.held - exchange.kept,
-      .optimizer = (whole.optimizer() + shares - 1) / shares,
-      .activations = (whole.kept() + whole.recomputing()) * static_cast<std::uint64_t>(lanes),
-      .buffers = exchange.kept,
-      .process = profile.process_bytes};
-  result.bytes_on_wire = exchange.bytes;
-  result.sent = exchange.sent;
+  Estimate price() const {
+    Estimate result;
+    const layout::ChunkCost cost = whole_.cost();
+    const Duration pass = cost.forward + backward();
+    result.time.computing = scaled(pass * (rounds_ * way_.passes()), slower_);
+    result.time.update =
+        scaled(update_of(profile_, whole_.trained(), lanes_) / static_cast<std::int64_t>(shares()),
+               slower_);
+    result.memory = {
+        .weights = whole_.weights(),
+        .optimizer = (whole_.optimizer() + shares() - 1) / shares(),
+        .activations = (whole_.kept() + whole_.recomputing()) * static_cast<std::uint64_t>(lanes_),
+        .process = profile_.process_bytes};
+    if (way_.spread == Spread::kSharded && way_.zero_stage > 1)
+      add_shards(shard_cost(profile_, way_, hardware_), result);
+    else
+      add_exchange(exchange_cost(way_, whole_.slot_counts(), way_.replicas(), hardware_), result);
+    return result;
+  }
+
+ private:
+  Duration backward() const {
+    const layout::ChunkCost cost = whole_.cost();
+    return cost.backward_input + cost.backward_weight;
+  }
+  std::uint64_t shares() const {
+    return static_cast<std::uint64_t>(way_.spread == Spread::kSharded ? way_.workers : 1);
+  }
+
+  static void count(const ExchangeCost& exchange, Estimate& result) {
+    result.memory.gradients = exchange.held - exchange.kept;
+    result.memory.buffers = exchange.kept;
+    result.bytes_on_wire = exchange.bytes;
+    result.sent = exchange.sent;
+  }
+
+  void add_exchange(const ExchangeCost& exchange, Estimate& result) const {
+    count(exchange, result);
+    if (way_.replicas() > 1)
+      result.time.communication = exposed(exchange, scaled(backward(), slower_)) + exchange.gather;
+  }
+
+  // Every pass hides what it has to tell behind the next ones, and a block the next one's weights.
+  void add_shards(const ShardCost& cost, Estimate& result) const {
+    count(cost.gradients, result);
+    result.memory.buffers += cost.window;
+    if (way_.zero_stage > 2) result.memory.weights = cost.weights + whole_.statistics();
+    if (way_.workers == 1) return;
+    const Duration all = scaled(backward() * (rounds_ * way_.passes()), slower_);
+    result.time.communication =
+        exposed(cost.gradients, all) + cost.gradients.gather + cost.first_fetch +
+        std::max(Duration{}, cost.fetch - cost.first_fetch - result.time.computing);
+  }
+
+  const ModelProfile& profile_;
+  const Way& way_;
+  const Hardware& hardware_;
+  Part whole_;
+  std::int32_t lanes_ = 1;
+  double slower_ = 1;
+  std::int32_t rounds_ = 1;
+};
+
+// As data parallelism of replicas, each of whose workers has a part of the model and meets the
+// others in the middle of every pass.
+Result<Estimate> with_cut_tensors(const ModelProfile& profile, const Way& way,
+                                  const Hardware& hardware) {
+  if (way.tensor < 1 || way.workers % way.tensor != 0)
+    return invalid(
+        fmt::format("{} workers are no whole number of replicas of {}", way.workers, way.tensor));
+  const auto cut = std::ranges::find_if(profile.cuts, [&](const CutProfile& known) {
+    return known.ranks == way.tensor && known.sequence == way.sequence_parallel;
+  });
+  if (cut == profile.cuts.end() || cut->pass.samples != way.micro_batch)
+    return invalid(fmt::format("passes of {} samples were not measured with tensors in {} parts",
+                               way.micro_batch, way.tensor));
+  ModelProfile part = profile;
+  part.blocks = cut->blocks;
+  const auto trained = [](const std::vector<BlockProfile>& blocks) {
+    std::int64_t elements = 0;
+    for (const BlockProfile& block : blocks) elements += block.trained_elements();
+    return static_cast<double>(std::max<std::int64_t>(1, elements));
+  };
+  part.update = scaled(profile.update, trained(cut->blocks) / trained(profile.blocks));
+  Estimate result = Replicated(part, cut->pass, way, hardware).price();
+  const MessageCost messages = message_cost(*cut, way, hardware);
+  result.time.communication += messages.time;
+  result.memory.buffers += messages.largest;
+  result.bytes_on_wire += messages.bytes;
+  result.sent += messages.sent;
   return result;
 }
 
@@ -326,7 +407,11 @@ Result<Estimate> estimate(const ModelProfile& profile, const Way& way, const Har
   if (way.replicas() > way.slices)
     return invalid(fmt::format("{} workers need a slice of the batch each, and there are {}",
                                way.replicas(), way.slices));
-  if (way.spread != Spread::kPipeline) return replicated(profile, *pass, way, hardware);
+  if (way.spread == Spread::kTensor) return with_cut_tensors(profile, way, hardware);
+  if (way.spread == Spread::kSharded && way.zero_stage > 1 && profile.shards.workers != way.workers)
+    return invalid(fmt::format("the shards are those of {} workers, not of {}",
+                               profile.shards.workers, way.workers));
+  if (way.spread != Spread::kPipeline) return Replicated(profile, *pass, way, hardware).price();
   MUSTER_ASSIGN(CutModel model, cut(profile, *pass, way));
   return Pipelined(profile, *pass, way, hardware, std::move(model)).price();
 }

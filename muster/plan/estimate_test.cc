@@ -36,9 +36,24 @@ Estimate price(const Way& way, const ModelProfile& profile = blocks_alike(4)) {
 TEST(Profile, ComesBackFromItsJson) {
   ModelProfile profile = blocks_alike(3);
   profile.blocks[2].tied.push_back({.owner = 0, .name = "b0.weight", .elements = 64});
+  profile.shards = {.workers = 2,
+                    .gradients = {{10}, {4}},
+                    .by_block = {{8, 2}, {4, 1}},
+                    .weights = {{8, 2}, {4, 1}},
+                    .needed = {{0}, {0, 1}, {1}}};
+  CutProfile cut{.ranks = 2,
+                 .sequence = true,
+                 .blocks = profile.blocks,
+                 .whole = 3,
+                 .pass = profile.passes.front()};
+  cut.pass.loss_messages = {{RankMessage::Kind::kGather, 8}};
+  cut.pass.blocks[1].forward_messages = {{RankMessage::Kind::kSumOwn, 16}};
+  profile.cuts = {cut};
   const ModelProfile back = profile_from_json(to_json(profile).dump()).value();
   EXPECT_EQ(to_json(back), to_json(profile));
   EXPECT_EQ(back.blocks[2].tied.front().elements, 64);
+  EXPECT_EQ(back.shards.needed, profile.shards.needed);
+  EXPECT_EQ(back.cuts.front().pass.blocks[1].forward_messages.front().bytes, 16u);
 }
 
 TEST(Profile, OfNoModelIsRefused) {
@@ -134,6 +149,113 @@ TEST(Estimated, MemoryByKind) {
   EXPECT_EQ(price(elastic).memory.buffers, price(elastic).bytes_on_wire);
 }
 
+// Four blocks of 1024 floats, each in a bucket of its own, a quarter of it each of four workers'.
+ModelProfile in_shards(std::int32_t workers) {
+  ModelProfile profile = blocks_alike(4);
+  const std::int64_t own = testing::kElements / workers;
+  const ShardedBuckets buckets{.sizes = std::vector(4, testing::kElements),
+                               .own = std::vector(4, own)};
+  profile.shards = {.workers = workers,
+                    .gradients = buckets,
+                    .by_block = buckets,
+                    .weights = buckets,
+                    .needed = {{0}, {1}, {2}, {3}}};
+  return profile;
+}
+
+Way in_stage(std::int32_t stage, std::int32_t workers) {
+  Way way = sharded(workers);
+  way.zero_stage = stage;
+  return way;
+}
+
+// docs/strategies.md: with V slices and n workers (V/n + 1) · (n-1)/n · P at stage 2; at stage 3
+// for each of V/n turns a gather of the blocks at the ends of the model and two of the others.
+TEST(Estimated, ShardsOfGradientsAndWeights) {
+  const std::uint64_t whole = 4 * testing::kElements * kFloat;
+  for (const std::uint64_t n : {2, 4, 8}) {
+    const std::uint64_t notes = 8 / n * 16 * kFloat;  // of slices that are no neighbours
+    const auto workers = static_cast<std::int32_t>(n);
+    const ModelProfile profile = in_shards(workers);
+    const Estimate two = price(in_stage(2, workers), profile);
+    EXPECT_EQ(two.bytes_on_wire - notes, (8 / n + 1) * (n - 1) * whole / n) << n;
+    EXPECT_EQ(two.memory.optimizer, price(sharded(workers)).memory.optimizer);
+    EXPECT_EQ(two.memory.weights, whole);
+    const std::uint64_t sums = n == 2 ? 2 : 1;
+    EXPECT_GE(two.memory.gradients, sums * whole / n) << n;
+    EXPECT_LE(two.memory.gradients, sums * whole / n + 4 * notes) << n;
+    const Estimate three = price(in_stage(3, workers), profile);
+    // The last block's once a turn, the first one's stay from one turn to the next.
+    const std::uint64_t turns = 8 / n, gathers = turns * (1 + 2 + 2) + turns + 1;
+    EXPECT_EQ(three.bytes_on_wire - notes,
+              turns * (n - 1) * whole / n + gathers * (n - 1) * whole / n / 4)
+        << n;
+    EXPECT_EQ(three.memory.weights, whole / n + 2 * testing::kElements * kFloat) << n;
+  }
+  const auto none = estimate(blocks_alike(4), in_stage(2, 2), free_hardware());
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("shards are those of 1 workers"), std::string::npos);
+}
+
+TEST(Estimated, WeightsThatComeTooSlowlyAreWaitedFor) {
+  Hardware slow = free_hardware();
+  slow.link = {milliseconds(5), 1e9};
+  const Estimate two = estimate(in_shards(2), in_stage(2, 2), slow).value();
+  const Estimate three = estimate(in_shards(2), in_stage(3, 2), slow).value();
+  EXPECT_GT(three.time.communication, two.time.communication);
+  EXPECT_EQ(price(in_stage(3, 2), in_shards(2)).time.total(), price(way(2)).time.total());
+}
+
+// Half of each block on each of two ranks, with a sum of 4000 bytes forward and one back.
+ModelProfile in_parts() {
+  ModelProfile profile = blocks_alike(4);
+  CutProfile cut{.ranks = 2, .blocks = profile.blocks, .whole = 8, .pass = profile.passes.front()};
+  for (std::size_t b = 0; b < 4; ++b) {
+    cut.blocks[b].trained = {testing::kElements / 2};
+    cut.blocks[b].optimizer_bytes /= 2;
+    BlockPass& pass = cut.pass.blocks[b];
+    pass.forward /= 2, pass.backward /= 2, pass.activation_bytes /= 2;
+    pass.forward_messages = pass.backward_messages = {{RankMessage::Kind::kSum, 4000}};
+  }
+  cut.pass.loss_messages = {{RankMessage::Kind::kGather, 64}};
+  profile.cuts.push_back(cut);
+  cut.sequence = true;
+  profile.cuts.push_back(cut);
+  return profile;
+}
+
+Way tensor(std::int32_t workers) {
+  Way way = testing::way(workers);
+  way.spread = Spread::kTensor;
+  way.tensor = 2;
+  return way;
+}
+
+TEST(Estimated, CutTensorsTakeTheirPartAndMeet) {
+  const ModelProfile profile = in_parts();
+  const Estimate found = price(tensor(2), profile);
+  EXPECT_EQ(found.time.total(), 8 * milliseconds(6));
+  const Estimate whole = price(way(1), profile);
+  EXPECT_EQ(found.memory.weights, whole.memory.weights / 2);
+  EXPECT_EQ(found.memory.optimizer, whole.memory.optimizer / 2);
+  EXPECT_EQ(found.memory.activations, whole.memory.activations / 2);
+  const std::uint64_t sums = 8 * (8 * 4000 + 64);  // 8 slices
+  EXPECT_EQ(found.bytes_on_wire, sums + 4 * testing::kElements / 2 * kFloat + 16 * kFloat);
+  EXPECT_EQ(found.sent, sums);  // of two ranks each sends as much as it hands over
+  const Estimate replicas = price(tensor(4), profile);
+  EXPECT_EQ(replicas.time.total(), 4 * milliseconds(6));
+  EXPECT_EQ(replicas.bytes_on_wire, found.bytes_on_wire - sums / 2);
+  Way sequences = tensor(2);
+  sequences.sequence_parallel = true;
+  EXPECT_EQ(price(sequences, profile).bytes_on_wire, found.bytes_on_wire + 8 * kFloat);
+  Way saves = tensor(2);
+  saves.recomputed = {false, true, true, false};
+  EXPECT_EQ(price(saves, profile).bytes_on_wire, found.bytes_on_wire + 8 * 2 * 4000);
+  Way uneven = tensor(2);
+  uneven.samples = 24;  // slices of three
+  EXPECT_EQ(price(uneven, profile).bytes_on_wire, found.bytes_on_wire - sums / 4);
+}
+
 TEST(Estimated, RecomputingKeepsOutputsAndTakesAForwardMore) {
   Way saves = way(1);
   saves.recomputed = {false, true, true, false};
@@ -177,6 +299,9 @@ TEST(Estimated, WhatCannotBeSaysWhy) {
   EXPECT_NE(why(other).find("passes of 3 samples"), std::string::npos);
   Way by_hand = pipeline(2, 2);
   by_hand.block_counts = {1, 2};
+  EXPECT_NE(why(tensor(2)).find("not measured with tensors in 2 parts"), std::string::npos);
+  EXPECT_NE(why(tensor(3)).find("3 workers are no whole number of replicas of 2"),
+            std::string::npos);
   EXPECT_NE(why(by_hand), "it can");
 }
 

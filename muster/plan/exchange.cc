@@ -3,42 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "muster/plan/traffic.h"
+
 namespace muster::plan {
 namespace {
-
-using comm::ScheduleStep;
-
-// What one rank moves in one collective.
-struct Traffic {
-  std::int64_t sent = 0;      // elements
-  std::int64_t received = 0;  // elements
-  std::int64_t messages = 0;  // received
-};
-
-Traffic traffic_of(const comm::Schedule& schedule) {
-  Traffic traffic;
-  for (const ScheduleStep& step : schedule.steps) {
-    if (step.kind == ScheduleStep::Kind::kSend) traffic.sent += step.from.count;
-    if (step.kind != ScheduleStep::Kind::kRecv) continue;
-    traffic.received += step.to.count;
-    ++traffic.messages;
-  }
-  return traffic;
-}
-
-Duration time_of(const Traffic& traffic, std::size_t element, const layout::LinkCost& link) {
-  const auto bytes = static_cast<std::uint64_t>(std::max(traffic.sent, traffic.received)) * element;
-  return traffic.messages * link.latency + link.transfer(bytes);
-}
-
-comm::Shards even_shards(std::int64_t count, std::int32_t ranks) {
-  comm::Shards shards{{0}};
-  for (std::int32_t r = 0; r < ranks; ++r) {
-    const comm::Slice slice = comm::even_slice(comm::Space::kOutput, count, ranks, r);
-    shards.begin.push_back(slice.begin + slice.count);
-  }
-  return shards;
-}
 
 // The first rank's part in the collectives of buckets; without a tree any order will do.
 class Collectives {
@@ -97,11 +65,16 @@ Rows rows_of(const Way& way, const comm::SumTree& tree) {
 
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
                            const Hardware& hardware) {
+  return exchange_cost(way, counts, comm::SumTree(way.slices, ranks), hardware);
+}
+
+ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,
+                           const comm::SumTree& tree, const Hardware& hardware) {
+  const std::int32_t ranks = tree.size();
   const bool sharded = way.spread == Spread::kSharded;
   layout::BucketSizes sizes = way.buckets;
   sizes.first_slot_alone = sharded;
   const layout::BucketLayout layout = layout::plan_buckets(counts, sizes);
-  const comm::SumTree tree(way.slices, ranks);
   const Collectives collectives(way.ordered ? &tree : nullptr, ranks, hardware.wire);
   const Rows rows = rows_of(way, tree);
   ExchangeCost cost;

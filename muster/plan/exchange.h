@@ -23,5 +23,8 @@ struct ExchangeCost {
 // `counts`: floats of each slot, as parallel/slice_gradients.h has them. `ranks`: among whom.
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
                            const Hardware& hardware);
+// The same where slices are dealt otherwise than in even runs.
+ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,
+                           const comm::SumTree& tree, const Hardware& hardware);
 
 }  // namespace muster::plan

@@ -26,14 +26,47 @@ Json json_of(const BlockProfile& block) {
   return json;
 }
 
+Json json_of(const std::vector<RankMessage>& messages) {
+  Json json = Json::array();
+  for (const RankMessage& message : messages)
+    json.push_back({static_cast<int>(message.kind), message.bytes});
+  return json;
+}
+
 Json json_of(const PassProfile& pass) {
-  Json json = {{"samples", pass.samples}, {"blocks", Json::array()}};
+  Json json = {{"samples", pass.samples},
+               {"blocks", Json::array()},
+               {"loss_messages", json_of(pass.loss_messages)}};
   for (const BlockPass& block : pass.blocks)
     json["blocks"].push_back({{"forward_ns", block.forward.count()},
                               {"backward_ns", block.backward.count()},
                               {"activation_bytes", block.activation_bytes},
-                              {"output_bytes", block.output_bytes}});
+                              {"output_bytes", block.output_bytes},
+                              {"forward_messages", json_of(block.forward_messages)},
+                              {"backward_messages", json_of(block.backward_messages)}});
   return json;
+}
+
+Json json_of(const CutProfile& cut) {
+  Json json = {{"ranks", cut.ranks},
+               {"sequence", cut.sequence},
+               {"blocks", Json::array()},
+               {"whole", cut.whole},
+               {"pass", json_of(cut.pass)}};
+  for (const BlockProfile& block : cut.blocks) json["blocks"].push_back(json_of(block));
+  return json;
+}
+
+Json json_of(const ShardedBuckets& buckets) {
+  return {{"sizes", buckets.sizes}, {"own", buckets.own}};
+}
+
+Json json_of(const ShardProfile& shards) {
+  return {{"workers", shards.workers},
+          {"gradients", json_of(shards.gradients)},
+          {"by_block", json_of(shards.by_block)},
+          {"weights", json_of(shards.weights)},
+          {"needed", shards.needed}};
 }
 
 BlockProfile block_of(const Json& json) {
@@ -48,18 +81,64 @@ BlockProfile block_of(const Json& json) {
   return block;
 }
 
+std::vector<RankMessage> messages_of(const Json& json) {
+  std::vector<RankMessage> messages;
+  for (const Json& message : json)
+    messages.push_back({static_cast<RankMessage::Kind>(message.at(0).get<int>()), message.at(1)});
+  return messages;
+}
+
 PassProfile pass_of(const Json& json) {
-  PassProfile pass{.samples = json.at("samples"), .blocks = {}};
+  PassProfile pass{.samples = json.at("samples"),
+                   .blocks = {},
+                   .loss_messages = messages_of(json.at("loss_messages"))};
   for (const Json& block : json.at("blocks"))
     pass.blocks.push_back({Duration(block.at("forward_ns").get<std::int64_t>()),
                            Duration(block.at("backward_ns").get<std::int64_t>()),
-                           block.at("activation_bytes"), block.at("output_bytes")});
+                           block.at("activation_bytes"), block.at("output_bytes"),
+                           messages_of(block.at("forward_messages")),
+                           messages_of(block.at("backward_messages"))});
   return pass;
+}
+
+CutProfile cut_of(const Json& json) {
+  CutProfile cut{.ranks = json.at("ranks"),
+                 .sequence = json.at("sequence"),
+                 .blocks = {},
+                 .whole = json.at("whole"),
+                 .pass = pass_of(json.at("pass"))};
+  for (const Json& block : json.at("blocks")) cut.blocks.push_back(block_of(block));
+  return cut;
+}
+
+ShardedBuckets buckets_of(const Json& json) { return {json.at("sizes"), json.at("own")}; }
+
+ShardProfile shards_of(const Json& json) {
+  return {.workers = json.at("workers"),
+          .gradients = buckets_of(json.at("gradients")),
+          .by_block = buckets_of(json.at("by_block")),
+          .weights = buckets_of(json.at("weights")),
+          .needed = json.at("needed")};
 }
 
 Error not_one(std::string_view why) {
   return fail(ErrorCode::kInvalid,
               fmt::format("[plan/profile] not what a worker says of its model: {}", why));
+}
+
+Status check_parts(const ModelProfile& profile) {
+  const std::size_t blocks = profile.blocks.size();
+  for (const CutProfile& cut : profile.cuts)
+    if (cut.blocks.size() != blocks || cut.pass.blocks.size() != blocks || cut.ranks < 2 ||
+        cut.pass.samples < 1)
+      return not_one("a cut model has other blocks");
+  const ShardProfile& shards = profile.shards;
+  for (const ShardedBuckets* buckets : {&shards.gradients, &shards.by_block, &shards.weights})
+    if (buckets->sizes.size() != buckets->own.size()) return not_one("a bucket has no own part");
+  for (const std::vector<std::size_t>& needed : shards.needed)
+    for (const std::size_t bucket : needed)
+      if (bucket >= shards.weights.sizes.size()) return not_one("a block needs no known bucket");
+  return ok();
 }
 
 Status check(const ModelProfile& profile) {
@@ -71,13 +150,23 @@ Status check(const ModelProfile& profile) {
   for (std::int32_t b = 0; b < blocks; ++b)
     for (const TiedParameter& tied : profile.blocks[static_cast<std::size_t>(b)].tied)
       if (tied.owner < 0 || tied.owner >= b) return not_one("a parameter is tied to a later block");
-  return ok();
+  return check_parts(profile);
 }
 
 }  // namespace
 
 std::int64_t BlockProfile::trained_elements() const noexcept {
   return std::accumulate(trained.begin(), trained.end(), std::int64_t{0});
+}
+
+std::int64_t ShardedBuckets::longest() const noexcept {
+  return sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+}
+std::int64_t ShardedBuckets::elements() const noexcept {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+}
+std::int64_t ShardedBuckets::own_elements() const noexcept {
+  return std::accumulate(own.begin(), own.end(), std::int64_t{0});
 }
 
 const PassProfile* ModelProfile::pass_of(std::int64_t samples) const noexcept {
@@ -90,9 +179,12 @@ Json to_json(const ModelProfile& profile) {
                {"passes", Json::array()},
                {"notes", profile.notes},
                {"update_ns", profile.update.count()},
-               {"process_bytes", profile.process_bytes}};
+               {"process_bytes", profile.process_bytes},
+               {"shards", json_of(profile.shards)},
+               {"cuts", Json::array()}};
   for (const BlockProfile& block : profile.blocks) json["blocks"].push_back(json_of(block));
   for (const PassProfile& pass : profile.passes) json["passes"].push_back(json_of(pass));
+  for (const CutProfile& cut : profile.cuts) json["cuts"].push_back(json_of(cut));
   return json;
 }
 
@@ -105,6 +197,8 @@ Result<ModelProfile> profile_from_json(const std::string& text) {
     profile.notes = json.at("notes");
     profile.update = Duration(json.at("update_ns").get<std::int64_t>());
     profile.process_bytes = json.at("process_bytes");
+    profile.shards = shards_of(json.at("shards"));
+    for (const Json& cut : json.at("cuts")) profile.cuts.push_back(cut_of(cut));
     MUSTER_TRY(check(profile));
     return profile;
   } catch (const nlohmann::json::exception& fault) {

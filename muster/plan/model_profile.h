@@ -2,6 +2,7 @@
 // What a model is and what its blocks cost, as a worker has measured it (app/worker/profile.h): all
 // that the planner needs to know of it, without libtorch. Plain values; pure.
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -30,16 +31,53 @@ struct BlockProfile {
   std::int64_t trained_elements() const noexcept;
 };
 
+// What the ranks of a replica tell each other in the middle of a pass, where tensors are cut over
+// them (models/tensor_group.h).
+struct RankMessage {
+  enum class Kind : std::uint8_t { kSum, kSumOwn, kGather };
+  Kind kind = Kind::kSum;
+  std::uint64_t bytes = 0;  // that each of them puts in
+};
+
 struct BlockPass {  // of one block, for one pass on one core
   Duration forward{};
   Duration backward{};
   std::uint64_t activation_bytes = 0;  // held from forward to backward, the output among them
   std::uint64_t output_bytes = 0;      // what the next block gets
+  std::vector<RankMessage> forward_messages = {}, backward_messages = {};
 };
 
 struct PassProfile {
   std::int64_t samples = 0;  // of a pass: a micro-batch
   std::vector<BlockPass> blocks;
+  std::vector<RankMessage> loss_messages = {};
+};
+
+// The first rank's part of a model whose tensors are cut over ranks.
+struct CutProfile {
+  std::int32_t ranks = 2;
+  bool sequence = false;             // activations between cut layers as well
+  std::vector<BlockProfile> blocks;  // what of them is here
+  std::int64_t whole = 0;            // elements of trained parameters that are not cut
+  PassProfile pass;
+};
+
+// Buckets of parameters, and how much of each the first rank keeps (parallel/shard_plan.h).
+struct ShardedBuckets {
+  std::vector<std::int64_t> sizes;  // elements
+  std::vector<std::int64_t> own;
+  std::int64_t longest() const noexcept;
+  std::int64_t elements() const noexcept;
+  std::int64_t own_elements() const noexcept;
+};
+
+// What ZeRO cuts, among so many workers.
+struct ShardProfile {
+  std::int32_t workers = 1;
+  ShardedBuckets gradients = {};                      // stage 2, without the first slot's
+  ShardedBuckets by_block = {};                       // stage 3, likewise: of one block each
+  ShardedBuckets weights = {};                        // by_block, and those of frozen parameters
+  std::vector<std::vector<std::size_t>> needed = {};  // by block, which of `weights` it uses
 };
 
 struct ModelProfile {
@@ -48,6 +86,8 @@ struct ModelProfile {
   std::int64_t notes = 0;           // floats that go with a unit's gradients, besides statistics
   Duration update{};                // of all parameters, on one core
   std::uint64_t process_bytes = 0;  // resident before there is a model: libtorch itself
+  ShardProfile shards = {};
+  std::vector<CutProfile> cuts = {};  // those that were measured
 
   const PassProfile* pass_of(std::int64_t samples) const noexcept;  // null: not measured
 };

@@ -77,6 +77,8 @@ std::string against(const StepTime& time, const StepTime& best) {
 
 std::string why_best(const RankedWay& best, const std::vector<RankedWay>& ranking,
                      const std::vector<Candidate>& candidates) {
+  if (!candidates[best.candidate].same_bits)
+    return "nothing that leaves the bits as they are fits in memory; this rounds differently";
   const bool overtaken = std::ranges::any_of(ranking, [&](const RankedWay& other) {
     return other.possible() && candidates[other.candidate].same_bits &&
            other.estimate->time.total() < best.estimate->time.total();
@@ -105,6 +107,8 @@ void give_reasons(std::vector<RankedWay>& ranking, const std::vector<Candidate>&
       way.reason = why_best(way, ranking, candidates);
     else
       way.reason = against(way.estimate->time, best->estimate->time);
+    if (way.possible() && &way != best && candidates[way.candidate].last_resort)
+      way.reason += "; rounds differently";
   }
 }
 
@@ -133,6 +137,8 @@ const RankedWay* best_of(const std::vector<RankedWay>& ranking,
                          const std::vector<Candidate>& candidates) noexcept {
   for (const RankedWay& way : ranking)
     if (way.possible() && candidates[way.candidate].same_bits) return &way;
+  for (const RankedWay& way : ranking)
+    if (way.possible() && candidates[way.candidate].last_resort) return &way;
   return nullptr;
 }
 

@@ -13,6 +13,7 @@ struct Candidate {
   Result<Way> way;        // or why the job does not allow it
   bool same_bits = true;  // as the job as it is written
   bool plain = false;     // needs no more of the job than it says; wins where it is nearly as fast
+  bool last_resort = false;  // with other bits, where nothing that leaves them is possible
 };
 
 struct RankedWay {
@@ -31,7 +32,8 @@ std::vector<RankedWay> rank_ways(const ModelProfile& profile,
                                  const std::vector<Candidate>& candidates,
                                  const Hardware& hardware);
 
-// The first possible one that leaves the bits as they are; null: there is none.
+// The first possible one that leaves the bits as they are, or else the first last resort; null:
+// there is none.
 const RankedWay* best_of(const std::vector<RankedWay>& ranking,
                          const std::vector<Candidate>& candidates) noexcept;
 

@@ -115,5 +115,31 @@ TEST(Ranking, OtherBitsAreShownAndNotChosen) {
   EXPECT_EQ(ranking.front().reason, "0.73× the time of the best");
 }
 
+// What rounds differently is chosen only where nothing else fits.
+TEST(Ranking, TheLastResortIsTheLast) {
+  Way small = spread(Spread::kSharded);
+  small.zero_stage = 1;
+  Way large = spread(Spread::kData);
+  large.lanes = 2;
+  const auto best_within = [&](std::uint64_t memory) {
+    const std::vector<Candidate> candidates = {
+        {.name = "same", .way = large, .plain = true},
+        {.name = "other", .way = small, .same_bits = false, .last_resort = true},
+        {.name = "never", .way = small, .same_bits = false}};
+    Hardware hardware = free_hardware();
+    hardware.memory = memory;
+    const auto ranking = rank_ways(blocks_alike(8), candidates, hardware);
+    const RankedWay* best = best_of(ranking, candidates);
+    return best ? candidates[best->candidate].name + ": " + best->reason : std::string("none");
+  };
+  const auto need = [&](const Way& way) {
+    return estimate(blocks_alike(8), way, free_hardware()).value().memory.total();
+  };
+  ASSERT_LT(need(small), need(large));
+  EXPECT_EQ(best_within(need(large)), "same: the fastest that fits in memory");
+  EXPECT_TRUE(best_within(need(large) - 1).starts_with("other: nothing that leaves the bits"));
+  EXPECT_EQ(best_within(need(small) - 1), "none");
+}
+
 }  // namespace
 }  // namespace muster::plan

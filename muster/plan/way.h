@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "muster/base/share.h"
 #include "muster/comm/schedule.h"
 #include "muster/layout/bucket_layout.h"
 #include "muster/layout/pipeline/schedule.h"
@@ -15,8 +16,9 @@ namespace muster::plan {
 
 enum class Spread : std::uint8_t {
   kData,      // everybody holds everything
-  kSharded,   // each worker keeps the optimizer's state of its share of the parameters (ZeRO 1)
+  kSharded,   // each worker keeps the optimizer's state of its share of the parameters (ZeRO)
   kPipeline,  // each worker holds some of the blocks
+  kTensor,    // each worker of a replica holds a part of each tensor
 };
 
 struct Way {
@@ -26,10 +28,15 @@ struct Way {
   std::int32_t slices = 8;
   std::int64_t slice_samples = 1;  // of the largest slice
   std::int64_t micro_batch = 1;    // samples of a pass, at most
+  std::int64_t samples = 0;        // of a step; 0: all slices are of the largest size
   bool ordered = true;
   bool elastic = false;               // workers keep their sums of a step until it is committed
   std::vector<bool> recomputed = {};  // by block; empty: none
   layout::BucketSizes buckets{256 << 10, 1 << 20};
+  std::int32_t zero_stage = 1;  // sharded: 2: of the gradients too; 3: and of the weights
+  // tensor:
+  std::int32_t tensor = 1;         // workers of a replica
+  bool sequence_parallel = false;  // activations between cut layers by position
   // pipeline:
   std::int32_t stages = 1;
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
@@ -37,7 +44,11 @@ struct Way {
   std::vector<std::int32_t> block_counts = {};  // of each chunk, by hand; empty: by cost
 
   std::int32_t replicas() const noexcept {
+    if (spread == Spread::kTensor) return workers / tensor;
     return spread == Spread::kPipeline ? workers / stages : workers;
+  }
+  std::int64_t samples_of(std::int32_t slice) const noexcept {
+    return samples > 0 ? even_share(samples, slices, slice).size() : slice_samples;
   }
   std::int32_t passes() const noexcept {  // of a slice
     return static_cast<std::int32_t>((slice_samples + micro_batch - 1) / micro_batch);

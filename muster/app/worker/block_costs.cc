@@ -21,29 +21,87 @@ parallel::Examples first_pass(const data::StepBatch& batch, const job::JobSpec& 
   return parallel::narrow(slice, 0, most > 0 ? std::min(most, slice.samples()) : slice.samples());
 }
 
-at::Tensor run_forward(models::Model& block, const at::Tensor& input, const job::JobSpec& job) {
+// A block among others: of a model of its own, or of one that is cut over ranks.
+struct Placed {
+  models::Model& model;
+  std::size_t index = 0;
+};
+
+// `input` wants a gradient where something before the block does.
+at::Tensor run_forward(const Placed& block, const at::Tensor& input, const job::JobSpec& job) {
   const at::Tensor leaf = input.detach();
-  if (leaf.is_floating_point()) leaf.set_requires_grad(true);
+  leaf.set_requires_grad(input.requires_grad());
   std::vector<at::Tensor> statistics;
   models::PassContext context{.training = true,
                               .random = RandomStream(job.seed, "costs"),
                               .statistics = &statistics,
                               .compute = compute_of(job.training)};
-  return block.forward(leaf, context);
+  return block.model.forward_block(block.index, leaf, context);
+}
+
+// What the next block gets.
+at::Tensor handed_on(const at::Tensor& output) {
+  at::Tensor input = output.detach();
+  return input.set_requires_grad(output.requires_grad());
 }
 
 // `look` sees each block with its input and returns its output.
-using Look = std::function<at::Tensor(models::Model& block, const at::Tensor& input)>;
+using Look = std::function<at::Tensor(const Placed& block, const at::Tensor& input)>;
 Status each_block(const models::Model& whole, at::Tensor input, std::uint64_t seed,
                   const Look& look) {
   return models::catch_torch("worker/block_costs", [&] {
     for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
       const auto block = whole.part({b});
       block->initialize(seed);
-      input = look(*block, input).detach();
+      input = handed_on(look({*block}, input));
     }
   });
 }
+
+// Passes of all blocks, one by one.
+class PassMeter {
+ public:
+  PassMeter(const parallel::Examples& examples, const job::JobSpec& job,
+            const CountedRanks* ranks = nullptr)
+      : examples_(examples), job_(job), ranks_(ranks) {
+    profile_.samples = examples.samples();
+  }
+
+  at::Tensor measure(const Placed& block, const at::Tensor& input, bool last) {
+    plan::BlockPass pass{.forward = Duration::max(), .backward = Duration::max()};
+    at::Tensor output;
+    for (int round = 0; round < kRounds; ++round) {
+      output.reset();
+      const models::MemoryMeter meter;
+      const TimePoint began = system_clock().now();
+      output = run_forward(block, input, job_);
+      pass.forward_messages = told();
+      at::Tensor end = last ? block.model.loss_sum(output, examples_.targets).sum : output;
+      const TimePoint turned = system_clock().now();
+      if (last) profile_.loss_messages = told();
+      pass.activation_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, meter.held()));
+      if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
+      pass.forward = std::min(pass.forward, turned - began);
+      pass.backward = std::min(pass.backward, system_clock().now() - turned);
+      pass.backward_messages = told();
+    }
+    pass.output_bytes = output.nbytes();
+    profile_.blocks.push_back(std::move(pass));
+    return output;
+  }
+
+  plan::PassProfile take() { return std::move(profile_); }
+
+ private:
+  std::vector<plan::RankMessage> told() const {
+    return ranks_ ? ranks_->take() : std::vector<plan::RankMessage>();
+  }
+
+  const parallel::Examples& examples_;
+  const job::JobSpec& job_;
+  const CountedRanks* const ranks_;
+  plan::PassProfile profile_;
+};
 
 }  // namespace
 
@@ -51,7 +109,7 @@ Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
                                              const data::StepBatch& batch,
                                              const job::JobSpec& job) {
   std::vector<Duration> costs;
-  const auto time = [&](models::Model& block, const at::Tensor& input) {
+  const auto time = [&](const Placed& block, const at::Tensor& input) {
     Duration best = Duration::max();
     at::Tensor output;
     for (int round = 0; round < kRounds; ++round) {
@@ -71,7 +129,7 @@ Result<Activations> measure_activations(const models::Model& whole, const data::
                                         const job::JobSpec& job) {
   const parallel::Examples examples = first_pass(batch, job);
   Activations activations{.samples = examples.samples()};
-  const auto weigh = [&](models::Model& block, const at::Tensor& input) {
+  const auto weigh = [&](const Placed& block, const at::Tensor& input) {
     const models::MemoryMeter meter;
     at::Tensor output = run_forward(block, input, job);
     activations.bytes += meter.held();
@@ -85,29 +143,26 @@ Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
                                                     const data::StepBatch& batch,
                                                     const job::JobSpec& job) {
   const parallel::Examples examples = first_pass(batch, job);
-  std::vector<plan::BlockPass> passes;
-  const auto look = [&](models::Model& block, const at::Tensor& input) {
-    const bool last = passes.size() + 1 == whole.blocks().size();
-    plan::BlockPass pass{.forward = Duration::max(), .backward = Duration::max()};
-    at::Tensor output;
-    for (int round = 0; round < kRounds; ++round) {
-      output.reset();
-      const models::MemoryMeter meter;
-      const TimePoint began = system_clock().now();
-      output = run_forward(block, input, job);
-      at::Tensor end = last ? block.loss_sum(output, examples.targets).sum : output;
-      const TimePoint turned = system_clock().now();
-      pass.activation_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, meter.held()));
-      if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
-      pass.forward = std::min(pass.forward, turned - began);
-      pass.backward = std::min(pass.backward, system_clock().now() - turned);
-    }
-    pass.output_bytes = output.nbytes();
-    passes.push_back(pass);
-    return output;
+  PassMeter meter(examples, job);
+  std::size_t seen = 0;
+  const auto look = [&](const Placed& block, const at::Tensor& input) {
+    return meter.measure(block, input, ++seen == whole.blocks().size());
   };
   MUSTER_TRY(each_block(whole, examples.inputs, job.seed, look));
-  return passes;
+  return meter.take().blocks;
+}
+
+Result<plan::PassProfile> measure_cut_passes(models::Model& part, const CountedRanks& ranks,
+                                             const data::StepBatch& batch,
+                                             const job::JobSpec& job) {
+  const parallel::Examples examples = first_pass(batch, job);
+  PassMeter meter(examples, job, &ranks);
+  MUSTER_TRY(models::catch_torch("worker/block_costs", [&] {
+    at::Tensor input = examples.inputs;
+    for (std::size_t b = 0; b < part.blocks().size(); ++b)
+      input = handed_on(meter.measure({part, b}, input, b + 1 == part.blocks().size()));
+  }));
+  return meter.take();
 }
 
 }  // namespace muster::app

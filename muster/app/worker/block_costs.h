@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "muster/app/worker/counted_ranks.h"
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/data/batch.h"
@@ -30,5 +31,10 @@ Result<Activations> measure_activations(const models::Model& whole, const data::
 Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
                                                     const data::StepBatch& batch,
                                                     const job::JobSpec& job);
+
+// The same of the first rank's part of a model that was split over `ranks` and initialised, and
+// what it would tell the others.
+Result<plan::PassProfile> measure_cut_passes(models::Model& part, const CountedRanks& ranks,
+                                             const data::StepBatch& batch, const job::JobSpec& job);
 
 }  // namespace muster::app

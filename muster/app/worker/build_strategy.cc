@@ -40,12 +40,6 @@ DType dtype_of(job::Precision precision) {
   return DType::kF32;
 }
 
-parallel::BucketSizes bucket_sizes_of(const job::JobSpec& job) {
-  return {.first_bytes = static_cast<std::int64_t>(job.communication.first_bucket_size.count),
-          .bytes = static_cast<std::int64_t>(job.communication.bucket_size.count),
-          .dtype = dtype_of(job.training.reduce_precision)};
-}
-
 parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& place) {
   const job::TrainingSpec& training = job.training;
   return {.ordered = training.mode == job::TrainingMode::kOrdered,
@@ -127,6 +121,12 @@ Built build_tensor(const job::JobSpec& job, std::unique_ptr<models::Model> model
 }
 
 }  // namespace
+
+parallel::BucketSizes bucket_sizes_of(const job::JobSpec& job) {
+  return {.first_bytes = static_cast<std::int64_t>(job.communication.first_bucket_size.count),
+          .bytes = static_cast<std::int64_t>(job.communication.bucket_size.count),
+          .dtype = dtype_of(job.training.reduce_precision)};
+}
 
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication) {
   return {.timeout = communication.timeout,

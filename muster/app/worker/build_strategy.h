@@ -16,6 +16,8 @@ namespace muster::app {
 // How its operations go: time-out, algorithm.
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication);
 
+parallel::BucketSizes bucket_sizes_of(const job::JobSpec& job);
+
 struct StrategyPlace {
   std::int32_t lanes = 1;  // of this worker, where the job does not say
   decltype(parallel::SliceOptions::computing) computing = [](std::int32_t, std::string_view) {};

@@ -9,6 +9,7 @@
 #include "muster/app/worker/block_costs.h"
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
+#include "muster/app/worker/profile_parts.h"
 #include "muster/models/torch_error.h"
 #include "muster/observe/environment.h"
 #include "muster/parallel/extras.h"
@@ -19,33 +20,6 @@ namespace muster::app {
 namespace {
 
 constexpr int kRounds = 3;  // of which the fastest counts
-
-std::int64_t elements(const models::BlockParameter& parameter) { return parameter.tensor.numel(); }
-
-plan::BlockProfile look_at(const models::Model& model, std::size_t index) {
-  const models::NamedBlock& named = model.blocks()[index];
-  plan::BlockProfile block{.name = named.name, .trained = {}};
-  const auto trains = [&](const std::string& name) {
-    return std::ranges::find(model.parameters(), name, &models::Parameter::name) !=
-           model.parameters().end();
-  };
-  for (const models::BlockParameter& own : named.block->parameters()) {
-    if (trains(named.name + "." + own.name))
-      block.trained.push_back(elements(own));
-    else
-      block.frozen += elements(own);
-  }
-  for (const models::BlockStatistic& statistic : named.block->statistics())
-    block.statistics += statistic.tensor.numel();
-  for (const models::BlockParameter& borrowed : named.block->borrowed()) {
-    const auto owner = std::ranges::find(model.blocks(), borrowed.owner, &models::NamedBlock::name);
-    block.tied.push_back({.owner = static_cast<std::int32_t>(owner - model.blocks().begin()),
-                          .name = borrowed.owner + "." + borrowed.name,
-                          .elements = elements(borrowed),
-                          .trained = trains(borrowed.owner + "." + borrowed.name)});
-  }
-  return block;
-}
 
 // Of an update of all parameters, and of each block what the optimizer remembers.
 Status measure_optimizer(const job::JobSpec& job, const models::Model& model,
@@ -106,6 +80,10 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
   profile.process_bytes = resident_without_blocks(profile, before, observe::peak_memory(files));
   model->initialize(job.seed);
   MUSTER_TRY(measure_optimizer(job, *model, profile));
+  profile.shards = shards_of(*model, job);
+  wanted.training.micro_batch_size = job.training.micro_batch_size;
+  const auto build = [&] { return build_model(wanted, data.training.fields()); };
+  MUSTER_ASSIGN(profile.cuts, cuts_of(profile, build, batch, wanted));
   return profile;
 }
 

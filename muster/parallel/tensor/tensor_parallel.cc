@@ -93,8 +93,10 @@ Status TensorParallel::enter(std::shared_ptr<comm::Communicator> communicator,
 
 Result<StepReport> TensorParallel::step(const StepInput& input) {
   StepReport report;
+  ranks_->take_bytes();  // of evaluations
   MUSTER_TRY(compute(input, report));
   if (ranks_->cuts_sequence()) MUSTER_TRY(sum_what_is_whole());
+  report.bytes_reduced += ranks_->take_bytes();
   MUSTER_ASSIGN(const std::vector<double> squares, agree(report));
   MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
   if (!divisor) return report;

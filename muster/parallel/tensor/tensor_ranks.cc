@@ -19,8 +19,9 @@ void TensorRanks::use(std::shared_ptr<comm::Communicator> communicator) {
   tree_ = std::make_shared<const comm::SumTree>(share_.size, share_.size);
 }
 
-void TensorRanks::run(comm::Op operation, std::string_view what) const {
+void TensorRanks::run(comm::Op operation, std::uint64_t bytes, std::string_view what) const {
   MUSTER_CHECK(communicator_ != nullptr, "ranks compute together once they are connected");
+  bytes_ += bytes;
   comm::OpOptions op = op_;
   op.label = fmt::format("tensor/{}", what);
   Status done = communicator_->submit(std::move(operation), op).wait();
@@ -33,7 +34,7 @@ at::Tensor TensorRanks::sum(const at::Tensor& addend, std::string_view what) con
   at::Tensor total = addend.detach().contiguous().clone();
   TensorView row = view_over(total);
   row.shape = {1, total.numel()};
-  run(comm::AllReduce{.buffer = row, .tree = tree_}, what);
+  run(comm::AllReduce{.buffer = row, .tree = tree_}, total.nbytes(), what);
   return total;
 }
 
@@ -47,7 +48,8 @@ at::Tensor TensorRanks::sum_own(const at::Tensor& addends, std::string_view what
   TensorView from = view_over(all), into = view_over(own);
   from.shape = {1, all.numel()};
   into.shape = {own.numel()};
-  run(comm::ReduceScatter{.output = into, .input = from, .shards = shards, .tree = tree_}, what);
+  run(comm::ReduceScatter{.output = into, .input = from, .shards = shards, .tree = tree_},
+      all.nbytes(), what);
   return own;
 }
 
@@ -59,7 +61,7 @@ at::Tensor TensorRanks::gather(const at::Tensor& own, std::string_view what) con
   TensorView into = view_over(all), from = view_over(mine);
   into.shape = {all.numel()};
   from.shape = {mine.numel()};
-  run(comm::AllGather{.output = into, .input = from}, what);
+  run(comm::AllGather{.output = into, .input = from}, mine.nbytes(), what);
   return all;
 }
 

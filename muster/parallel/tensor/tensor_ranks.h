@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -31,11 +32,14 @@ class TensorRanks final : public models::TensorGroup {
 
   bool cuts_sequence() const noexcept override { return cuts_sequence_; }
 
+  // Handed to the communicator since the last call.
+  std::uint64_t take_bytes() { return std::exchange(bytes_, 0); }
+
   // What made an operation throw, since the last call: libtorch passes on no more than its text.
   std::optional<Error> take_failure() { return std::exchange(failure_, {}); }
 
  private:
-  void run(comm::Op op, std::string_view what) const;
+  void run(comm::Op op, std::uint64_t bytes, std::string_view what) const;
 
   const models::TensorShare share_;
   const comm::OpOptions op_;
@@ -43,6 +47,7 @@ class TensorRanks final : public models::TensorGroup {
   std::shared_ptr<comm::Communicator> communicator_;
   std::shared_ptr<const comm::SumTree> tree_;
   mutable std::optional<Error> failure_;
+  mutable std::uint64_t bytes_ = 0;
 };
 
 }  // namespace muster::parallel

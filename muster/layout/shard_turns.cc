@@ -1,12 +1,12 @@
-#include "muster/parallel/shard_turns.h"
+#include "muster/layout/shard_turns.h"
 
 #include <algorithm>
 #include <bit>
 #include <map>
 
-namespace muster::parallel {
+namespace muster::layout {
 
-std::vector<ShardTurn> plan_turns(const comm::LeafOwners& owners, std::int32_t width,
+std::vector<ShardTurn> plan_turns(std::span<const Rank> owners, std::int32_t width,
                                   std::span<const std::int64_t> passes) {
   std::vector<std::vector<std::int32_t>> rounds;
   std::map<Rank, std::size_t> units_of;
@@ -28,6 +28,18 @@ std::vector<ShardTurn> plan_turns(const comm::LeafOwners& owners, std::int32_t w
   return turns;
 }
 
+std::vector<std::int32_t> own_by_turn(std::span<const ShardTurn> turns,
+                                      std::span<const Rank> owners, Rank rank) {
+  std::vector<std::int32_t> counts;
+  counts.reserve(turns.size());
+  for (const ShardTurn& turn : turns)
+    counts.push_back(
+        static_cast<std::int32_t>(std::ranges::count_if(turn.units, [&](std::int32_t unit) {
+          return owners[static_cast<std::size_t>(unit)] == rank;
+        })));
+  return counts;
+}
+
 std::int32_t sums_held(std::int32_t units, std::int32_t together) noexcept {
   std::int32_t most = 1;
   for (std::int32_t done = together; done < units; done += together)
@@ -35,4 +47,4 @@ std::int32_t sums_held(std::int32_t units, std::int32_t together) noexcept {
   return most;
 }
 
-}  // namespace muster::parallel
+}  // namespace muster::layout

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "muster/comm/sum_tree.h"
+#include "muster/base/ids.h"
 
-namespace muster::parallel {
+namespace muster::layout {
 
 struct ShardTurn {
   std::int32_t pass = 0;
@@ -16,11 +16,16 @@ struct ShardTurn {
   friend bool operator==(const ShardTurn&, const ShardTurn&) = default;
 };
 
-// Each rank's units, in their order, `width` of them a turn, pass after pass. `passes`: by unit.
-std::vector<ShardTurn> plan_turns(const comm::LeafOwners& owners, std::int32_t width,
+// Each rank's units, in their order, `width` of them a turn, pass after pass. `owners`, `passes`:
+// by unit.
+std::vector<ShardTurn> plan_turns(std::span<const Rank> owners, std::int32_t width,
                                   std::span<const std::int64_t> passes);
+
+// How many units of a rank are in each turn.
+std::vector<std::int32_t> own_by_turn(std::span<const ShardTurn> turns,
+                                      std::span<const Rank> owners, Rank rank);
 
 // The most sums that an owner of a shard holds between two turns of `together` neighbouring units.
 std::int32_t sums_held(std::int32_t units, std::int32_t together) noexcept;
 
-}  // namespace muster::parallel
+}  // namespace muster::layout

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace muster::parallel {
+namespace muster::layout {
 
 struct WeightUse {
   std::size_t block = 0;
@@ -22,4 +22,15 @@ std::vector<WeightUse> uses_of_step(std::span<const std::int32_t> own, std::size
 // Forward only, by one user.
 std::vector<WeightUse> uses_of_evaluation(std::size_t blocks);
 
-}  // namespace muster::parallel
+// What comes of it where weights are gathered for a use and the next, and forgotten when neither
+// needs them any more.
+struct WeightTraffic {
+  std::vector<std::int32_t> gathers;  // by bucket
+  std::int64_t most = 0;              // elements that are here at a time
+};
+// needed[b]: the buckets that block b uses. `sizes`: their elements.
+WeightTraffic traffic_of(std::span<const WeightUse> uses,
+                         std::span<const std::vector<std::size_t>> needed,
+                         std::span<const std::int64_t> sizes);
+
+}  // namespace muster::layout

@@ -1,0 +1,142 @@
+#include "muster/app/worker/profile_parts.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "muster/app/worker/block_costs.h"
+#include "muster/app/worker/build_strategy.h"
+#include "muster/parallel/lane_model.h"
+#include "muster/parallel/weight_shards.h"
+
+namespace muster::app {
+namespace {
+
+using parallel::BucketLayout;
+using parallel::WeightBucket;
+using parallel::WeightShards;
+
+constexpr Rank kFirst{0};
+
+std::int64_t elements(const models::BlockParameter& parameter) { return parameter.tensor.numel(); }
+
+bool trains(const models::Model& model, const std::string& name) {
+  return std::ranges::find(model.parameters(), name, &models::Parameter::name) !=
+         model.parameters().end();
+}
+
+// In buckets laid out so, cut among the job's workers.
+std::vector<WeightBucket> cut(const std::vector<models::Parameter>& parameters,
+                              const BucketLayout& layout, const job::JobSpec& job) {
+  const auto plan = parallel::plan_shards(layout, parallel::cells_by_slot(parameters),
+                                          static_cast<std::int32_t>(job.workers.count));
+  std::vector<WeightBucket> buckets;
+  WeightShards(parameters, layout, plan, kFirst).append_to(buckets);
+  return buckets;
+}
+
+plan::ShardedBuckets numbers_of(const std::vector<WeightBucket>& buckets) {
+  plan::ShardedBuckets numbers;
+  for (const WeightBucket& bucket : buckets) {
+    numbers.sizes.push_back(bucket.shards->count());
+    numbers.own.push_back(bucket.shards->count_of(kFirst));
+  }
+  return numbers;
+}
+
+std::int64_t whole_elements(const models::Model& part) {
+  std::int64_t whole = 0;
+  for (const models::Parameter& parameter : part.parameters())
+    if (!parameter.cut.is_part()) whole += parameter.tensor.numel();
+  return whole;
+}
+
+// The optimizer remembers as much of each element as of others of its block.
+std::uint64_t optimizer_share(const plan::BlockProfile& part, const plan::BlockProfile& whole) {
+  const auto all = static_cast<std::uint64_t>(whole.trained_elements());
+  if (all == 0) return 0;
+  return whole.optimizer_bytes * static_cast<std::uint64_t>(part.trained_elements()) / all;
+}
+
+// None: the model cannot be cut so.
+Result<std::optional<plan::CutProfile>> measure_cut(const CountedRanks::Cut& cut,
+                                                    const plan::ModelProfile& profile,
+                                                    const BuildModel& build,
+                                                    const data::StepBatch& batch,
+                                                    const job::JobSpec& job) {
+  MUSTER_ASSIGN(const auto part, build());
+  const auto ranks = std::make_shared<const CountedRanks>(cut);
+  if (!part->split(ranks)) return std::optional<plan::CutProfile>();
+  part->initialize(job.seed);
+  auto pass = measure_cut_passes(*part, *ranks, batch, job);
+  if (!pass) return std::optional<plan::CutProfile>();  // heads or positions that are no multiple
+  plan::CutProfile found{.ranks = cut.ranks,
+                         .sequence = cut.sequence,
+                         .blocks = {},
+                         .whole = whole_elements(*part),
+                         .pass = std::move(*pass)};
+  for (std::size_t b = 0; b < part->blocks().size(); ++b) {
+    found.blocks.push_back(look_at(*part, b));
+    found.blocks[b].optimizer_bytes = optimizer_share(found.blocks[b], profile.blocks[b]);
+  }
+  return std::optional(std::move(found));
+}
+
+}  // namespace
+
+plan::BlockProfile look_at(const models::Model& model, std::size_t index) {
+  const models::NamedBlock& named = model.blocks()[index];
+  plan::BlockProfile block{.name = named.name, .trained = {}};
+  for (const models::BlockParameter& own : named.block->parameters()) {
+    if (trains(model, named.name + "." + own.name))
+      block.trained.push_back(elements(own));
+    else
+      block.frozen += elements(own);
+  }
+  for (const models::BlockStatistic& statistic : named.block->statistics())
+    block.statistics += statistic.tensor.numel();
+  for (const models::BlockParameter& borrowed : named.block->borrowed()) {
+    const auto owner = std::ranges::find(model.blocks(), borrowed.owner, &models::NamedBlock::name);
+    block.tied.push_back({.owner = static_cast<std::int32_t>(owner - model.blocks().begin()),
+                          .name = borrowed.owner + "." + borrowed.name,
+                          .elements = elements(borrowed),
+                          .trained = trains(model, borrowed.owner + "." + borrowed.name)});
+  }
+  return block;
+}
+
+plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job) {
+  parallel::BucketSizes sizes = bucket_sizes_of(job);
+  sizes.first_slot_alone = true;
+  const auto counts = parallel::LaneModel::slot_counts(model);
+  const auto& trained = model.parameters();
+  plan::ShardProfile shards{.workers = static_cast<std::int32_t>(job.workers.count)};
+  shards.gradients = numbers_of(cut(trained, parallel::plan_buckets(counts, sizes), job));
+  std::vector<WeightBucket> buckets =
+      cut(trained, parallel::plan_block_buckets(model, trained, counts.front(), sizes), job);
+  shards.by_block = numbers_of(buckets);
+  sizes.dtype = DType::kF32;
+  std::ranges::move(
+      cut(model.frozen(), parallel::plan_block_buckets(model, model.frozen(), 0, sizes), job),
+      std::back_inserter(buckets));
+  shards.weights = numbers_of(buckets);
+  shards.needed = parallel::buckets_needed(model, buckets);
+  return shards;
+}
+
+Result<std::vector<plan::CutProfile>> cuts_of(const plan::ModelProfile& profile,
+                                              const BuildModel& build, const data::StepBatch& batch,
+                                              const job::JobSpec& job) {
+  std::vector<plan::CutProfile> cuts;
+  for (std::int32_t ranks = 2; ranks <= job.workers.count; ++ranks) {
+    if (job.workers.count % ranks != 0) continue;
+    for (const bool sequence : {false, true}) {
+      MUSTER_ASSIGN(auto found, measure_cut({ranks, sequence}, profile, build, batch, job));
+      if (found) cuts.push_back(std::move(*found));
+    }
+  }
+  return cuts;
+}
+
+}  // namespace muster::app
