@@ -1,6 +1,5 @@
 // Weights in shards: ZeRO stage 3.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,71 +10,6 @@
 
 namespace muster::parallel::shards {
 namespace {
-
-SliceOptions stage_three(SliceOptions options) {
-  options.shard_gradients = true;
-  options.shard_weights = true;
-  return options;
-}
-
-// The head has the weights of the embedding, two blocks away.
-const models::ModelSpec kGpt = models::GptSpec{
-    .context = kContext, .width = 16, .layers = 3, .heads = 2, .hidden = 24, .dropout = 0.1};
-
-class ZeroThree : public testing::TestWithParam<Recipe> {};
-
-TEST_P(ZeroThree, HasTheBitsOfPlainDataParallelism) {
-  const Outcome expected = train_plain(GetParam(), options_of(1));
-  for (const auto& [size, lanes] : {std::pair{1, 2}, {2, 1}, {3, 2}, {5, 1}, {7, 1}})
-    expect_same(train_sharded(GetParam(), size, stage_three(options_of(lanes))), expected,
-                fmt::format("{} ranks, {} lanes", size, lanes));
-}
-
-// The last of three samples of a slice by itself.
-TEST_P(ZeroThree, HasThemInMicroBatchesOf16BitsAsWell) {
-  for (const std::int64_t micro_batch_size : {0, 2}) {
-    SliceOptions options = options_of(1);
-    options.compute.precision = models::Precision::kBF16;
-    options.bucket_sizes.dtype = DType::kBF16;
-    options.micro_batch_size = micro_batch_size;
-    const Outcome expected = train_plain(GetParam(), options);
-    expect_same(train_sharded(GetParam(), 3, stage_three(options)), expected,
-                fmt::format("micro-batches of {}", micro_batch_size));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Recipes, ZeroThree, kRecipes);
-INSTANTIATE_TEST_SUITE_P(Tied, ZeroThree,
-                         testing::Values(Recipe{kGpt, optim::AdamWSpec{}},
-                                         Recipe{kGpt, optim::SgdSpec{}, {}, 0.9, {}, true},
-                                         Recipe{
-                                             kGpt, optim::AdamWSpec{}, {"embedding*", "layer0*"}},
-                                         Recipe{kGpt, optim::AdamWSpec{}, {}, 0, {.rank = 2}}));
-
-// Ranks with more slices than others, or none; lanes with more than the slowest rank has.
-TEST(ShardedWeights, HaveTheSameBitsHoweverSlicesAreDealt) {
-  for (const models::ModelSpec& model : {kMlp, kMoe}) {
-    const Recipe recipe{model, optim::AdamWSpec{}};
-    SliceOptions options = options_of(2);
-    options.micro_batch_size = 2;
-    const Outcome expected = train_plain(recipe, options);
-    for (const std::vector<std::int32_t>& counts :
-         {std::vector{5, 3, 0}, {1, 0, 7}, {0, 0, 8}, {2, 5, 1}})
-      for (const auto& owners : {comm::owners_by_count(counts), comm::owners_in_turns(counts)})
-        expect_same(train_sharded(recipe, 3, stage_three(options), owners), expected,
-                    testing::PrintToString(counts));
-  }
-}
-
-TEST(ShardedWeights, InFastModeAreNearlyThoseOfOrderedMode) {
-  const Recipe recipe{models::MlpSpec{.inputs = kImage * kImage, .hidden = {70}}, optim::SgdSpec{}};
-  SliceOptions options = stage_three(options_of(2));
-  const double expected = train_plain(recipe, options_of(2)).grad_norm;
-  options.ordered = false;
-  for (const auto& counts : {std::vector{3, 3, 2}, {5, 0, 3}})
-    for (const Outcome& outcome : train_sharded(recipe, 3, options, comm::owners_in_turns(counts)))
-      EXPECT_NEAR(outcome.grad_norm, expected, 1e-5 * expected);
-}
 
 struct Figures {
   Sharded::WeightMemory after;
@@ -89,7 +23,7 @@ std::vector<Figures> figures_of(const Recipe& recipe, std::int32_t size) {
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < figures.size(); ++r)
     ranks.emplace_back([&, r] {
-      const auto strategy = sharded_of(recipe, stage_three(options_of(1)));
+      const auto strategy = sharded_of(recipe, in_stage(3, options_of(1)));
       const comm::LeafOwners owners = owners_for(*strategy, size);
       Figures& found = figures[r];
       found.formula = strategy->weight_bytes(size);
@@ -146,37 +80,6 @@ TEST(ShardedWeights, FrozenOnesAreCutAsWell) {
   EXPECT_LE(shards, whole * 11 / 10);  // padding of many small tensors
 }
 
-// Every rank is told; nobody waits for gathers that will not come.
-TEST(ShardedWeights, ALaneThatFailsEndsTheStep) {
-  struct Failing final : models::Block {
-    at::Tensor weight = add_parameter({.name = "weight"}, {kImage * kImage, kImage* kImage});
-    at::Tensor forward(at::Tensor input, models::PassContext& context) override {
-      TORCH_CHECK(context.random.below(0, 2) == 0, "this slice does not work");
-      return at::matmul(input.flatten(1), weight);
-    }
-  };
-  auto model = std::make_unique<models::Model>("failing", [] {
-    return std::vector<models::NamedBlock>{{"one", std::make_shared<Failing>()},
-                                           {"two", std::make_shared<Failing>()},
-                                           {"three", std::make_shared<Failing>()}};
-  });
-  const auto create = [](std::vector<optim::OptimizedParameter> parts) {
-    return optim::create_optimizer(optim::SgdSpec{}, std::move(parts));
-  };
-  const auto strategy =
-      Sharded::create(std::move(model), create, stage_three(options_of(2)), system_clock()).value();
-  const comm::LeafOwners owners = comm::even_owners(kSlices, 1);
-  ASSERT_TRUE(strategy->enter(comm::create_loopback(1).front(), owners));
-  const Batch batch(21, slices_of(owners, Rank{0}), 1);
-  const auto report = strategy->step({.batch = batch.step,
-                                      .step = Step{1},
-                                      .learning_rate = 0.05,
-                                      .flags = {},
-                                      .before_update = {}});
-  ASSERT_FALSE(report);
-  EXPECT_THAT(report.error().message, testing::HasSubstr("this slice does not work"));
-}
-
 // As when slices are shared out by speed: the same ranks, other slices.
 TEST(ShardedWeights, GoOnWhereSlicesAreDealtAnew) {
   const Recipe recipe{kGpt, optim::AdamWSpec{}};
@@ -202,7 +105,7 @@ TEST(ShardedWeights, GoOnWhereSlicesAreDealtAnew) {
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < 2; ++r)
     ranks.emplace_back([&, r] {
-      const auto strategy = sharded_of(recipe, stage_three(options_of(1)));
+      const auto strategy = sharded_of(recipe, in_stage(3, options_of(1)));
       found[r] = run(*strategy, communicators[r], deals);
     });
   ranks.clear();
@@ -217,7 +120,7 @@ TEST(ShardedWeights, TakeAndGiveWholeTensors) {
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < 2; ++r)
     ranks.emplace_back([&, r] {
-      const auto strategy = sharded_of(recipe, stage_three(options_of(1)));
+      const auto strategy = sharded_of(recipe, in_stage(3, options_of(1)));
       EXPECT_TRUE(strategy->holds_all());
       std::vector<StateSlice> whole = strategy->model_state();
       for (const StateSlice& slice : whole) slice.tensor.as<float>()[0] = 0.25;

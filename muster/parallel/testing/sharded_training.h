@@ -47,8 +47,21 @@ inline const models::ModelSpec kMoe = models::MoeSpec{
     .experts_per_token = 1,
     .sparse_step = 2};
 
+// The head has the weights of the embedding, two blocks away.
+inline const models::ModelSpec kGpt = models::GptSpec{
+    .context = kContext, .width = 16, .layers = 3, .heads = 2, .hidden = 24, .dropout = 0.1};
+inline const models::ModelSpec kLlama = models::LlamaSpec{
+    .context = kContext, .width = 16, .layers = 2, .heads = 4, .kv_heads = 2, .hidden = 24};
+
 inline SliceOptions options_of(std::int32_t lanes) {
   return {.lanes = lanes, .max_grad_norm = 0.5, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
+}
+
+// Of ZeRO.
+inline SliceOptions in_stage(int stage, SliceOptions options) {
+  options.shard_gradients = stage >= 2;
+  options.shard_weights = stage >= 3;
+  return options;
 }
 
 inline std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
@@ -100,7 +113,8 @@ struct Outcome {
 
 inline Batch::Content content_for(const SliceStrategy& strategy) {
   const std::string& family = strategy.model().family();
-  return family == "moe" || family == "gpt" ? Batch::Content::kTokens : Batch::Content::kImages;
+  const bool images = family == "mlp" || family == "resnet";
+  return images ? Batch::Content::kImages : Batch::Content::kTokens;
 }
 
 // Of the averaged weights; the trained ones are back afterwards.
