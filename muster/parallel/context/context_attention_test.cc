@@ -1,0 +1,155 @@
+// Attention over sequences of which each rank has some positions against that of one process, in
+// f64: what comes out, and the gradients of queries, keys and values.
+#include "muster/models/context_attention.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/comm/wrap/wrappers.h"
+#include "muster/models/testing/gradient_check.h"
+#include "muster/parallel/context/context_ranks.h"
+
+namespace muster::parallel {
+namespace {
+
+using models::AttentionHeads;
+
+enum class Way { kUlysses, kRing };
+
+void on_ranks(std::int32_t size, const std::function<void(const ContextRanks&)>& body) {
+  const auto communicators = comm::create_loopback(size);
+  std::vector<std::jthread> threads;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      at::set_num_threads(1);
+      ContextRanks ranks({rank, size}, {});
+      ranks.use(communicators[static_cast<std::size_t>(rank)]);
+      body(ranks);
+    });
+}
+
+at::Tensor positions_of(const at::Tensor& whole, const std::vector<Share>& runs) {
+  std::vector<at::Tensor> parts;
+  for (const Share run : runs) parts.push_back(whole.narrow(2, run.begin, run.size()));
+  return at::cat(parts, 2);
+}
+
+void expect_close(const at::Tensor& found, const at::Tensor& wanted, const std::string& what) {
+  ASSERT_EQ(found.sizes(), wanted.sizes()) << what;
+  EXPECT_LT((found - wanted).abs().max().item<double>(), 1e-12) << what;
+}
+
+class ContextAttentionIn : public testing::TestWithParam<std::tuple<Way, int, int>> {};
+
+TEST_P(ContextAttentionIn, IsThatOfOneProcess) {
+  const auto [way, size, group_of_heads] = GetParam();
+  at::set_num_threads(1);
+  const std::int64_t heads = 2 * size * group_of_heads, positions = 6 * size, width = 5;
+  const auto make = [&](std::int64_t count, double phase) {
+    return models::wavy({2, count, positions, width}, phase).mul_(3).requires_grad_();
+  };
+  const std::vector<at::Tensor> whole{make(heads, 0.1), make(heads / group_of_heads, 0.9),
+                                      make(heads / group_of_heads, 1.7)};
+  const at::Tensor weights = models::wavy({2, heads, positions, width}, 2.3);
+  const at::Tensor expected = at::scaled_dot_product_attention(
+      whole[0], whole[1], whole[2], {}, 0.0, true, std::nullopt, group_of_heads > 1);
+  const auto gradients = torch::autograd::grad({(expected * weights).sum()}, whole);
+  on_ranks(size, [&](const ContextRanks& ranks) {
+    const auto runs = way == Way::kRing ? models::zigzag_positions(positions, ranks.share())
+                                        : models::neighbouring_positions(positions, ranks.share());
+    std::vector<at::Tensor> own;
+    for (const at::Tensor& tensor : whole)
+      own.push_back(positions_of(tensor.detach(), runs).requires_grad_());
+    const AttentionHeads part{own[0], own[1], own[2]};
+    const at::Tensor found = way == Way::kRing ? models::ring_attention(part, ranks)
+                                               : models::ulysses_attention(part, ranks);
+    expect_close(found.detach(), positions_of(expected.detach(), runs), "output");
+    const auto own_gradients =
+        torch::autograd::grad({(found * positions_of(weights, runs)).sum()}, own);
+    const char* names[] = {"query", "key", "value"};
+    for (std::size_t i = 0; i < own.size(); ++i)
+      expect_close(own_gradients[i], positions_of(gradients[i], runs), names[i]);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, ContextAttentionIn,
+                         testing::Combine(testing::Values(Way::kUlysses, Way::kRing),
+                                          testing::Range(1, 9), testing::Values(1, 2)));
+
+// What leaves a rank, counted where operations are submitted.
+std::int64_t bytes_sent(const comm::Op& op, std::int64_t ranks) {
+  if (const auto* all = std::get_if<comm::AllToAll>(&op))
+    return static_cast<std::int64_t>(all->input.bytes.size()) / ranks * (ranks - 1);
+  if (const auto* send = std::get_if<comm::Send>(&op))
+    return static_cast<std::int64_t>(send->tensor.bytes.size());
+  return 0;
+}
+
+TEST(ContextAttention, SendsWhatTheFormulaSays) {
+  constexpr std::int64_t kRanks = 4, kSamples = 2, kHeads = 8, kKeys = 4, kHere = 6, kWidth = 5;
+  for (const Way way : {Way::kUlysses, Way::kRing}) {
+    const auto communicators = comm::create_loopback(kRanks);
+    std::vector<std::jthread> threads;
+    for (std::int32_t rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back([&, rank] {
+        at::set_num_threads(1);
+        std::int64_t sent = 0;
+        ContextRanks ranks({rank, kRanks}, {});
+        ranks.use(comm::with_faults(communicators[static_cast<std::size_t>(rank)],
+                                    [&](const comm::Op& op, const comm::OpOptions&) {
+                                      sent += bytes_sent(op, kRanks);
+                                      return std::optional<Error>();
+                                    }));
+        const auto part = [](std::int64_t heads) {
+          return models::wavy({kSamples, heads, kHere, kWidth}).requires_grad_();
+        };
+        const AttentionHeads heads{part(kHeads), part(kKeys), part(kKeys)};
+        const auto output = way == Way::kRing ? models::ring_attention(heads, ranks)
+                                              : models::ulysses_attention(heads, ranks);
+        output.sum().backward();
+        const std::int64_t row = kSamples * kHere * kWidth * 8;  // of one head
+        const std::int64_t formula = way == Way::kRing
+                                         ? 3 * (kRanks - 1) * 2 * kKeys * row
+                                         : 4 * (kHeads + kKeys) * row / kRanks * (kRanks - 1);
+        EXPECT_EQ(sent, formula);
+      });
+  }
+}
+
+// Pairs of a query and a key in its past or present.
+TEST(ContextAttention, HasTheSameWorkOnAllRanksOfARing) {
+  for (std::int32_t size = 1; size <= 8; ++size) {
+    const std::int64_t positions = 6 * size;
+    std::vector<bool> seen(static_cast<std::size_t>(positions));
+    std::int64_t all = 0, largest = 0, smallest = positions * positions;
+    for (std::int32_t rank = 0; rank < size; ++rank) {
+      std::int64_t work = 0;
+      for (const Share run : models::zigzag_positions(positions, {rank, size}))
+        for (std::int64_t p = run.begin; p < run.end; ++p) {
+          seen[static_cast<std::size_t>(p)] = true;
+          work += p + 1;
+        }
+      all += work;
+      largest = std::max(largest, work);
+      smallest = std::min(smallest, work);
+    }
+    EXPECT_EQ(largest, smallest) << size;
+    EXPECT_EQ(all, positions * (positions + 1) / 2);
+    EXPECT_EQ(std::ranges::count(seen, true), positions);
+  }
+}
+
+}  // namespace
+}  // namespace muster::parallel
