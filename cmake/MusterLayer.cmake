@@ -1,14 +1,17 @@
-# muster_layer(NAME [TORCH] [DEPENDS target…])
+# muster_layer(NAME [TORCH] [COLD] [DEPENDS target…])
 #   Folder = layer = target = namespace. Takes every .cc of the folder tree (not of subfolders that
 #   have a CMakeLists.txt of their own) into the library muster_NAME, and every *_test.cc beside the
 #   sources into one test program, muster_NAME_test. A new file needs no edit anywhere.
+#   COLD: nothing in it runs while a step computes or communicates; see muster_cold().
 # muster_leaf(NAME …) is the same for a leaf (backend, format, sink, store, launcher):
 #   only app and tests link it.
 
 # GCC 12 sees overflows inside its own std::string that are not there (bugs 105329, 105651), at -O3
-# more of them. A warning stops whoever works on muster, not whoever only builds it to use it.
+# more of them. Where it compiles several files as one, it takes their anonymous namespaces for a
+# header's. A warning stops whoever works on muster, not whoever only builds it to use it.
 set(MUSTER_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-    $<$<NOT:$<CONFIG:Release>>:-Werror> -Wno-restrict -Wno-stringop-overflow)
+    $<$<NOT:$<CONFIG:Release>>:-Werror> -Wno-restrict -Wno-stringop-overflow
+    $<$<BOOL:${CMAKE_UNITY_BUILD}>:-Wno-subobject-linkage>)
 
 function(muster_common target)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
@@ -20,6 +23,11 @@ function(muster_common target)
     target_compile_options(${target} PUBLIC -fsanitize=${MUSTER_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${MUSTER_SANITIZE})
   endif()
+endfunction()
+
+# Half of what it takes to build a release is optimising code that runs once a second at most.
+function(muster_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 set(MUSTER_PRECOMPILED <algorithm> <chrono> <cstdint> <functional> <map> <memory> <mutex> <optional>
@@ -73,13 +81,16 @@ function(muster_collect out_sources out_tests)
 endfunction()
 
 function(muster_layer name)
-  cmake_parse_arguments(arg "TORCH" "" "DEPENDS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;COLD" "" "DEPENDS;TEST_DEPENDS" ${ARGN})
   muster_collect(sources tests)
   set(target muster_${name})
   if(sources)
     add_library(${target} STATIC ${sources})
     muster_common(${target})
     muster_precompile(${target} "${arg_TORCH}" FALSE)
+    if(arg_COLD)
+      muster_cold(${target})
+    endif()
     target_link_libraries(${target} PUBLIC ${arg_DEPENDS})
     if(arg_TORCH)
       target_link_libraries(${target} PUBLIC torch)

@@ -7,8 +7,8 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kLanes = 64;  // counters in flight; a few vector registers of any width
-using Lanes = std::uint32_t[kLanes];
+constexpr std::size_t kCounters = 64;  // counters in flight; a few vector registers of any width
+using Lanes = std::uint32_t[kCounters];
 
 struct Words {
   Lanes x0, x1, x2, x3;
@@ -20,7 +20,7 @@ __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 void philox_lanes(Words& words, std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
-    for (std::size_t i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kCounters; ++i) {
       const std::uint64_t a = std::uint64_t{0xD2511F53u} * words.x0[i];
       const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * words.x2[i];
       const std::uint32_t y0 = static_cast<std::uint32_t>(b >> 32) ^ words.x1[i] ^ key0;
@@ -38,9 +38,9 @@ void philox_lanes(Words& words, std::uint32_t key0, std::uint32_t key1) {
 }  // namespace
 
 void RandomStream::fill(std::span<std::uint32_t> elements) const noexcept {
-  for (std::size_t begin = 0; begin < elements.size(); begin += 4 * kLanes) {
+  for (std::size_t begin = 0; begin < elements.size(); begin += 4 * kCounters) {
     Words words;
-    for (std::size_t i = 0; i < kLanes; ++i) {
+    for (std::size_t i = 0; i < kCounters; ++i) {
       const std::uint64_t index = begin / 4 + i;
       words.x0[i] = static_cast<std::uint32_t>(index);
       words.x1[i] = static_cast<std::uint32_t>(index >> 32);
@@ -48,7 +48,7 @@ void RandomStream::fill(std::span<std::uint32_t> elements) const noexcept {
       words.x3[i] = static_cast<std::uint32_t>(salt_ >> 32);
     }
     philox_lanes(words, static_cast<std::uint32_t>(key_), static_cast<std::uint32_t>(key_ >> 32));
-    const std::size_t count = std::min(4 * kLanes, elements.size() - begin);
+    const std::size_t count = std::min(4 * kCounters, elements.size() - begin);
     const Lanes* of[] = {&words.x0, &words.x1, &words.x2, &words.x3};
     for (std::size_t i = 0; i < count; ++i) elements[begin + i] = (*of[i % 4])[i / 4];
   }

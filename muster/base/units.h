@@ -16,6 +16,10 @@ Result<Duration> parse_duration(std::string_view text);    // "30s", "1.5 min", 
 Result<std::uint64_t> parse_bytes(std::string_view text);  // "64 MiB", "1GB", "512", "4 KiB"
 Result<double> parse_fraction(std::string_view text);      // "5%", "0.05"
 
+inline double to_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 std::string format_duration(Duration duration);  // "1.2 s", "3 min 20 s", "850 µs"
 std::string format_bytes(std::uint64_t bytes);   // "64.0 MiB"
 std::string format_count(double count);          // "78.0 k", "1.25 M"

@@ -20,7 +20,7 @@ constexpr std::string_view kAfterBody = "}\n";
 constexpr std::size_t kDigestDigits = 64;
 constexpr std::size_t kHead = kBeforeDigest.size() + kDigestDigits + kAfterDigest.size();
 
-Error corrupt(std::string_view what) {
+Error bad_manifest(std::string_view what) {
   return fail(ErrorCode::kCorrupt, fmt::format("[checkpoint/manifest] {}", what));
 }
 
@@ -101,10 +101,10 @@ Manifest read_body(const Json& body) {
 // Everything but the JSON itself: the first line is exactly what it has to be for what follows.
 Status check_digest(std::string_view text) {
   if (text.size() < kHead || !text.starts_with(kBeforeDigest))
-    return corrupt("its first line, the digest, is damaged");
+    return bad_manifest("its first line, the digest, is damaged");
   const std::string_view rest = text.substr(kHead);
   const std::string head = fmt::format("{}{}{}", kBeforeDigest, digest_of(rest), kAfterDigest);
-  if (text.substr(0, kHead) != head) return corrupt("its content is not what its digest says");
+  if (text.substr(0, kHead) != head) return bad_manifest("its content is not what its digest says");
   return ok();
 }
 
@@ -137,7 +137,8 @@ Result<std::string> encode_manifest(const Manifest& manifest) {
 Result<Manifest> decode_manifest(std::string_view text) {
   MUSTER_TRY(check_digest(text));
   const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object() || !document.contains("manifest")) return corrupt("no JSON object");
+  if (!document.is_object() || !document.contains("manifest"))
+    return bad_manifest("no JSON object");
   try {
     const Json& body = document.at("manifest");
     const int format = body.at("format").get<int>();
@@ -149,7 +150,7 @@ Result<Manifest> decode_manifest(std::string_view text) {
     }
     return read_body(body);
   } catch (const std::exception& error) {  // the JSON library's way to say: not that type
-    return corrupt(error.what());
+    return bad_manifest(error.what());
   }
 }
 

@@ -17,11 +17,11 @@ using nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kHeaderAlignment = 8;
 constexpr int kMaxDepth = 3;  // {name: {"shape": [ ]}}
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-Error corrupt(std::string_view what) {
+Error bad_header(std::string_view what) {
   return fail(ErrorCode::kCorrupt, fmt::format("[checkpoint/safetensors] {}", what));
 }
 
@@ -68,17 +68,18 @@ class KeyWatch {
 Result<json> parse_header(std::string_view text) {
   KeyWatch watch;
   json header = json::parse(text, std::ref(watch), /*allow_exceptions=*/false);
-  if (watch.too_deep()) return corrupt("the header is nested too deeply");
-  if (header.is_discarded() || !header.is_object()) return corrupt("the header is no JSON object");
-  if (watch.twice()) return corrupt(fmt::format("the header names `{}` twice", *watch.twice()));
+  if (watch.too_deep()) return bad_header("the header is nested too deeply");
+  if (header.is_discarded() || !header.is_object())
+    return bad_header("the header is no JSON object");
+  if (watch.twice()) return bad_header(fmt::format("the header names `{}` twice", *watch.twice()));
   return header;
 }
 
 Result<Metadata> read_metadata(const json& node) {
-  if (!node.is_object()) return corrupt("__metadata__ is no object");
+  if (!node.is_object()) return bad_header("__metadata__ is no object");
   Metadata metadata;
   for (const auto& [key, value] : node.items()) {
-    if (!value.is_string()) return corrupt(fmt::format("__metadata__.{} is no text", key));
+    if (!value.is_string()) return bad_header(fmt::format("__metadata__.{} is no text", key));
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -120,11 +121,11 @@ Result<DType> read_dtype(const std::string& name, const json& node) {
   constexpr std::string_view kOthers[] = {"BOOL", "I8",      "I16",     "U16",     "U32",
                                           "U64",  "F8_E4M3", "F8_E5M2", "F8_E8M0", "C64",
                                           "F4",   "F6_E2M3", "F6_E3M2"};
-  if (!node.is_string()) return corrupt(fmt::format("tensor `{}` has no dtype", name));
+  if (!node.is_string()) return bad_header(fmt::format("tensor `{}` has no dtype", name));
   const auto text = node.get<std::string>();
   if (const auto dtype = dtype_from_string(text)) return *dtype;
   if (std::find(std::begin(kOthers), std::end(kOthers), text) == std::end(kOthers)) {
-    return corrupt(fmt::format("tensor `{}` has the unknown dtype `{}`", name, text));
+    return bad_header(fmt::format("tensor `{}` has the unknown dtype `{}`", name, text));
   }
   return fail(ErrorCode::kUnsupported,
               fmt::format("[checkpoint/safetensors] tensor `{}` is {}, which muster cannot hold; "
@@ -136,26 +137,27 @@ Result<SafetensorsEntry> read_entry(const std::string& name, const json& node) {
   constexpr std::size_t kFields = 3;
   if (!node.is_object() || node.size() != kFields || !node.contains("dtype") ||
       !node.contains("shape") || !node.contains("data_offsets")) {
-    return corrupt(fmt::format("tensor `{}` is not {{dtype, shape, data_offsets}}", name));
+    return bad_header(fmt::format("tensor `{}` is not {{dtype, shape, data_offsets}}", name));
   }
   SafetensorsEntry entry{name, {}, {}, 0, 0};
   MUSTER_ASSIGN(entry.dtype, read_dtype(name, node["dtype"]));
   auto shape = read_shape(node["shape"]);
-  if (!shape) return corrupt(fmt::format("tensor `{}` has a malformed shape", name));
+  if (!shape) return bad_header(fmt::format("tensor `{}` has a malformed shape", name));
   entry.shape = std::move(*shape);
   const json& offsets = node["data_offsets"];
   const bool pair = offsets.is_array() && offsets.size() == 2;
   const auto begin = pair ? read_count(offsets[0]) : std::nullopt;
   const auto end = pair ? read_count(offsets[1]) : std::nullopt;
   if (!begin || !end) {
-    return corrupt(fmt::format("tensor `{}` has malformed data_offsets", name));
+    return bad_header(fmt::format("tensor `{}` has malformed data_offsets", name));
   }
   entry.begin = *begin;
   entry.end = *end;
   const auto bytes = byte_count(entry.dtype, entry.shape);
   if (!bytes || entry.end < entry.begin || entry.end - entry.begin != *bytes) {
-    return corrupt(fmt::format("tensor `{}`: data_offsets {} to {} are not the size of its shape",
-                               name, entry.begin, entry.end));
+    return bad_header(
+        fmt::format("tensor `{}`: data_offsets {} to {} are not the size of its shape", name,
+                    entry.begin, entry.end));
   }
   return entry;
 }
@@ -165,13 +167,14 @@ Status check_tiling(const SafetensorsHeader& header, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const SafetensorsEntry& entry : header.entries) {
     if (entry.begin != at) {
-      return corrupt(fmt::format("{} before tensor `{}` at byte {} of the data",
-                                 entry.begin > at ? "hole" : "overlap", entry.name, entry.begin));
+      return bad_header(fmt::format("{} before tensor `{}` at byte {} of the data",
+                                    entry.begin > at ? "hole" : "overlap", entry.name,
+                                    entry.begin));
     }
     at = entry.end;
   }
   if (at != data_bytes) {
-    return corrupt(fmt::format("the tensors take {} bytes, the file holds {}", at, data_bytes));
+    return bad_header(fmt::format("the tensors take {} bytes, the file holds {}", at, data_bytes));
   }
   return ok();
 }
@@ -191,7 +194,7 @@ std::string encode_safetensors_header(std::span<const NamedTensor> tensors,
     at = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
   return little_endian(text.size()) + text;
 }
 
@@ -200,7 +203,7 @@ Result<SafetensorsHeader> decode_safetensors_header(std::string_view text,
   MUSTER_ASSIGN(const json parsed, parse_header(text));
   SafetensorsHeader header;
   header.data_begin = kLengthBytes + text.size();
-  if (header.data_begin > file_size) return corrupt("the header is longer than the file");
+  if (header.data_begin > file_size) return bad_header("the header is longer than the file");
   for (const auto& [name, node] : parsed.items()) {
     if (name == kMetadataKey) {
       MUSTER_ASSIGN(header.metadata, read_metadata(node));
@@ -226,13 +229,13 @@ Result<SafetensorsHeader> read_safetensors_header(Files& files, const Path& path
   MUSTER_ASSIGN(const std::size_t got, files.read_at(path, 0, prefix));
   const std::uint64_t length = from_little_endian(prefix);
   if (got < kLengthBytes || length > kMaxSafetensorsHeader || length > size - kLengthBytes) {
-    return with_context(corrupt("no header: too short, or its length is out of range"),
+    return with_context(bad_header("no header: too short, or its length is out of range"),
                         path.native());
   }
   std::string text(length, '\0');
   MUSTER_ASSIGN(const std::size_t read,
                 files.read_at(path, kLengthBytes, std::as_writable_bytes(std::span(text))));
-  if (read != length) return with_context(corrupt("the header is cut off"), path.native());
+  if (read != length) return with_context(bad_header("the header is cut off"), path.native());
   auto header = decode_safetensors_header(text, size);
   if (!header) return with_context(std::move(header).error(), path.native());
   return header;

@@ -8,20 +8,23 @@ namespace muster::checkpoint {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kBufferAlignment = 64;
 
-std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t padded(std::size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 }  // namespace
 
 void SnapshotMemory::Free::operator()(std::byte* bytes) const {
-  ::operator delete[](bytes, std::align_val_t{kAlignment});
+  ::operator delete[](bytes, std::align_val_t{kBufferAlignment});
 }
 
 std::span<std::byte> SnapshotMemory::take(std::size_t bytes) {
   if (bytes > capacity_) {
     bytes_.reset();  // before the new one, or there would be two
-    bytes_.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment})));
+    bytes_.reset(
+        static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kBufferAlignment})));
     capacity_ = bytes;
   }
   return {bytes_.get(), bytes};

@@ -32,13 +32,11 @@ std::string row(const PipelineSimulation& simulation) {
                      held(simulation), format_bytes(simulation.peak_bytes()));
 }
 
-double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
-
 Json stage_json(const PipelineAnswer& answer, std::size_t stage) {
   const auto& summary = answer.simulation.stages[stage];
-  Json json = {{"busy_s", seconds(summary.busy)},  {"begin_s", seconds(summary.begin)},
-               {"end_s", seconds(summary.end)},    {"peak_activations", summary.peak_activations},
-               {"peak_bytes", summary.peak_bytes}, {"sent_messages", summary.sent_messages},
+  Json json = {{"busy_s", to_seconds(summary.busy)}, {"begin_s", to_seconds(summary.begin)},
+               {"end_s", to_seconds(summary.end)},   {"peak_activations", summary.peak_activations},
+               {"peak_bytes", summary.peak_bytes},   {"sent_messages", summary.sent_messages},
                {"sent_bytes", summary.sent_bytes}};
   for (std::size_t chunk = 0; chunk < answer.partition.size(); ++chunk) {
     if (static_cast<std::size_t>(answer.simulation.schedule.stage_of[chunk]) != stage) continue;
@@ -55,9 +53,9 @@ Json answer_json(layout::PipelineKind kind, const Result<PipelineAnswer>& answer
   }
   const PipelineSimulation& simulation = answer->simulation;
   json["chunks_per_stage"] = turns(simulation);
-  json["step_s"] = seconds(simulation.makespan);
+  json["step_s"] = to_seconds(simulation.makespan);
   json["bubble"] = simulation.bubble();
-  json["step_without_barrier_s"] = seconds(simulation.period);
+  json["step_without_barrier_s"] = to_seconds(simulation.period);
   json["bubble_without_barrier"] = simulation.bubble_without_barrier();
   json["peak_micro_batches"] = held(simulation);
   json["peak_bytes"] = simulation.peak_bytes();

@@ -16,11 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using plan::RankedWay;
 
-double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
-
 double rate(const JobPlan& plan, const RankedWay& way) {
   return static_cast<double>(plan.job.training.global_batch_size) /
-         seconds(way.estimate->time.total());
+         to_seconds(way.estimate->time.total());
 }
 
 std::vector<const RankedWay*> shown(const JobPlan& plan, bool all) {
@@ -106,7 +104,8 @@ std::string hint(const JobPlan& plan, const RankedWay& best) {
     if (!faster || way.estimate->time.total() < faster->estimate->time.total()) faster = &way;
   }
   const double ratio =
-      faster ? seconds(best.estimate->time.total()) / seconds(faster->estimate->time.total()) : 1;
+      faster ? to_seconds(best.estimate->time.total()) / to_seconds(faster->estimate->time.total())
+             : 1;
   if (ratio < 1 + plan::kNearly) return {};
   return fmt::format("with other bits, {:.2f} times as fast: {}\n", ratio,
                      sets_text(plan, *faster));
@@ -137,12 +136,12 @@ Json way_json(const JobPlan& plan, const RankedWay& way) {
   for (const job::FlagValue& flag : job.changes.flags) json["set"][flag.field] = flag.value;
   if (!way.estimate) return json;
   const plan::Estimate& estimate = *way.estimate;
-  json["step_s"] = seconds(estimate.time.total());
+  json["step_s"] = to_seconds(estimate.time.total());
   json["samples_per_s"] = rate(plan, way);
-  json["time"] = {{"computing_s", seconds(estimate.time.computing)},
-                  {"waiting_s", seconds(estimate.time.waiting)},
-                  {"communication_s", seconds(estimate.time.communication)},
-                  {"update_s", seconds(estimate.time.update)}};
+  json["time"] = {{"computing_s", to_seconds(estimate.time.computing)},
+                  {"waiting_s", to_seconds(estimate.time.waiting)},
+                  {"communication_s", to_seconds(estimate.time.communication)},
+                  {"update_s", to_seconds(estimate.time.update)}};
   json["memory"] = memory_json(estimate.memory);
   json["bytes_on_wire"] = estimate.bytes_on_wire;
   json["sent_bytes"] = estimate.sent;
@@ -192,7 +191,7 @@ std::string plan_json(const JobPlan& plan) {
                {"hardware",
                 {{"cores", plan.hardware.cores},
                  {"memory_bytes", plan.hardware.memory},
-                 {"latency_s", seconds(plan.hardware.link.latency)},
+                 {"latency_s", to_seconds(plan.hardware.link.latency)},
                  {"bytes_per_second", plan.hardware.link.bytes_per_second}}},
                {"ranking", Json::array()}};
   for (const RankedWay& way : plan.ranking) json["ranking"].push_back(way_json(plan, way));

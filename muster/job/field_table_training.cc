@@ -4,6 +4,8 @@
 namespace muster::job {
 namespace {
 
+using Unit = Interval::Unit;
+
 std::vector<Field> batch_fields() {
   const auto in = [](auto member) { return at(&JobSpec::training, member); };
   return {
@@ -245,7 +247,6 @@ std::vector<Field> ema_fields() {
 }
 
 std::vector<Field> schedule_fields() {
-  using Unit = Interval::Unit;
   const auto in = [](auto member) { return at(&JobSpec::schedule, member); };
   return {
       bind("schedule.type", in(&ScheduleSpec::type),

@@ -16,7 +16,7 @@ namespace {
 
 using Borders = std::vector<std::size_t>;  // chunk c has blocks [borders[c], borders[c + 1])
 
-Error invalid(const std::string& why) {
+Error bad_partition(const std::string& why) {
   return fail(ErrorCode::kInvalid, "[layout/partition] " + why);
 }
 
@@ -225,7 +225,7 @@ Partition ranges(const Borders& borders) {
 
 Status check_enough(PartitionSize size) {
   if (size.blocks >= size.chunks) return ok();
-  return invalid(fmt::format(
+  return bad_partition(fmt::format(
       "{} blocks cannot fill {} chunks of a pipeline; take fewer stages, fewer chunks a stage, or "
       "a model of more blocks",
       size.blocks, size.chunks));
@@ -248,21 +248,21 @@ Result<Partition> partition_by_cost(std::span<const Duration> costs,
 Result<Partition> partition_by_hand(std::span<const std::int32_t> counts, PartitionSize size) {
   MUSTER_TRY(check_enough(size));
   if (std::ssize(counts) != size.chunks)
-    return invalid(fmt::format("{} counts of blocks for {} chunks; write one for each",
-                               counts.size(), size.chunks));
+    return bad_partition(fmt::format("{} counts of blocks for {} chunks; write one for each",
+                                     counts.size(), size.chunks));
   Partition partition;
   std::int64_t sum = 0;
   for (const std::int32_t count : counts) {
     if (count < 1)
-      return invalid(
+      return bad_partition(
           fmt::format("chunk {} has {} blocks; expected at least 1", partition.size(), count));
     partition.push_back({static_cast<std::int32_t>(sum), static_cast<std::int32_t>(sum + count)});
     sum += count;
     if (sum > size.blocks) break;
   }
   if (sum == size.blocks) return partition;
-  return invalid(fmt::format("chunks of {} blocks{}, and the model has {}", sum,
-                             sum > size.blocks ? " or more" : "", size.blocks));
+  return bad_partition(fmt::format("chunks of {} blocks{}, and the model has {}", sum,
+                                   sum > size.blocks ? " or more" : "", size.blocks));
 }
 
 std::vector<Duration> stage_costs(const Partition& partition, std::span<const Duration> costs,

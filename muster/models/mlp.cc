@@ -53,9 +53,9 @@ class HiddenLayer final : public Block {
   Dropout dropout_;
 };
 
-class Head final : public Block {
+class MlpHead final : public Block {
  public:
-  Head(std::int64_t in, std::int64_t classes, Split split)
+  MlpHead(std::int64_t in, std::int64_t classes, Split split)
       : linear_(*this, "linear",
                 {.in = in, .out = classes, .init = {InitKind::kKaiming}, .split = split}) {}
 
@@ -82,7 +82,7 @@ std::vector<NamedBlock> build_mlp(const MlpSpec& spec) {
     in = spec.hidden[i];
   }
   const Split last = split_of(spec.hidden.size(), layers);
-  blocks.push_back({"head", std::make_shared<Head>(in, spec.classes, last)});
+  blocks.push_back({"head", std::make_shared<MlpHead>(in, spec.classes, last)});
   return blocks;
 }
 

@@ -83,9 +83,9 @@ class Basic final : public Block {
   ImageNorm norm2_;
 };
 
-class Head final : public Block {
+class ResNetHead final : public Block {
  public:
-  Head(std::int64_t in, std::int64_t classes, double dropout)
+  ResNetHead(std::int64_t in, std::int64_t classes, double dropout)
       : linear_(*this, "linear", {.in = in, .out = classes, .init = {InitKind::kKaiming}}),
         dropout_("dropout", dropout) {}
 
@@ -113,7 +113,7 @@ std::vector<NamedBlock> build_resnet(const ResNetSpec& spec) {
       in = out;
     }
   }
-  blocks.push_back({"head", std::make_shared<Head>(in, spec.classes, spec.dropout)});
+  blocks.push_back({"head", std::make_shared<ResNetHead>(in, spec.classes, spec.dropout)});
   return blocks;
 }
 

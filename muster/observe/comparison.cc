@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostWarmUp = 10;  // steps
-constexpr std::size_t kMostPoints = 600;
+constexpr std::size_t kPicturePoints = 600;
 constexpr int kColours = 6;
 constexpr std::string_view kNone = "–";
 
@@ -140,7 +140,7 @@ std::vector<Point> loss_against_time(const std::vector<Metrics>& rows) {
     const std::chrono::duration<double> since = step->time - steps.front()->time;
     if (loss) points.push_back({first + since.count(), *loss});
   }
-  return smoothed(thinned(points, kMostPoints), kMostPoints / 60);
+  return smoothed(thinned(points, kPicturePoints), kPicturePoints / 60);
 }
 
 std::string loss_chart(const std::vector<ComparedRun>& runs) {

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "muster/base/units.h"
+
 namespace muster::observe {
 namespace {
 
@@ -16,8 +18,6 @@ constexpr std::array<PhaseName, kPhaseCount> kNames{{{"data wait", metric::kData
                                                      {"communication", metric::kExposedComm},
                                                      {"update", metric::kUpdate},
                                                      {"checkpoint", metric::kCheckpointStall}}};
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -34,13 +34,13 @@ void PhaseTimes::append_to(Metrics& metrics) const {
     metrics.values.push_back({std::string(name), value});
   };
   const auto fraction = [this](Phase phase) {
-    return step > Duration{0} ? seconds((*this)[phase]) / seconds(step) : 0.0;
+    return step > Duration{0} ? to_seconds((*this)[phase]) / to_seconds(step) : 0.0;
   };
-  add(metric::kStepTime, seconds(step));
+  add(metric::kStepTime, to_seconds(step));
   add(metric::kCommFraction, fraction(Phase::kExposedComm));
   add(metric::kDataWaitFraction, fraction(Phase::kDataWait));
   add(metric::kBytesOnWire, static_cast<double>(bytes_on_wire));
-  for (std::size_t i = 0; i < kPhaseCount; ++i) add(kNames[i].metric, seconds(phases[i]));
+  for (std::size_t i = 0; i < kPhaseCount; ++i) add(kNames[i].metric, to_seconds(phases[i]));
 }
 
 void PhaseTimer::add(Phase phase, Duration duration) noexcept {

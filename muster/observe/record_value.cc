@@ -7,12 +7,12 @@
 #include <limits>
 #include <stdexcept>
 
+#include "muster/base/units.h"
+
 namespace muster::observe {
 namespace {
 
 constexpr double kMicro = 1e6;
-
-double to_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // Throws std::out_of_range where nanoseconds cannot hold them.
 Duration from_seconds(double seconds) {

@@ -14,8 +14,8 @@
 namespace muster::observe {
 namespace {
 
-constexpr std::size_t kMostPoints = 1200;  // more than the chart has pixels help nobody
-constexpr std::size_t kMostPointsSmall = 300;
+constexpr std::size_t kChartPoints = 1200;  // more than the chart has pixels help nobody
+constexpr std::size_t kSmallChartPoints = 300;
 constexpr int kOtherColour = 7;
 
 std::vector<Point> points_of(const std::vector<Metrics>& rows, std::string_view metric) {
@@ -37,7 +37,7 @@ double mean_of(const std::vector<Metrics>& rows, std::string_view metric) {
 
 std::string loss_chart(const ReportInput& input) {
   const std::vector<Point> raw = points_of(input.rows, metric::kTrainLoss);
-  const std::vector<Point> shown = thinned(raw, kMostPoints);
+  const std::vector<Point> shown = thinned(raw, kChartPoints);
   Chart chart{"loss over steps", "step", "loss", {}, 1000, 340};
   const bool noisy = shown.size() > 40;
   chart.series.push_back({noisy ? "training, each step" : "training", shown, 1, false, noisy});
@@ -51,14 +51,14 @@ std::string loss_chart(const ReportInput& input) {
 
 std::string single_chart(const ReportInput& input, std::string_view metric, std::string_view label,
                          int colour, bool dots) {
-  Series series{std::string(label), thinned(points_of(input.rows, metric), kMostPointsSmall),
+  Series series{std::string(label), thinned(points_of(input.rows, metric), kSmallChartPoints),
                 colour, dots};
   return render_line_chart({std::string(label), "step", std::string(label), {std::move(series)}});
 }
 
 std::string throughput_chart(const ReportInput& input) {
   std::vector<Point> points =
-      thinned(points_of(input.rows, metric::kSamplesPerSecond), kMostPoints);
+      thinned(points_of(input.rows, metric::kSamplesPerSecond), kChartPoints);
   if (points.size() > 40) points = smoothed(points, points.size() / 80);
   return render_line_chart(
       {"samples per second", "step", "samples / s", {{"samples / s", std::move(points), 3}}});

@@ -11,18 +11,18 @@ namespace {
 
 using Created = Result<std::unique_ptr<Optimizer>>;
 
-Error invalid(std::string_view field, double value, std::string_view wanted) {
+Error bad_field(std::string_view field, double value, std::string_view wanted) {
   return fail(ErrorCode::kInvalid,
               fmt::format("[optim/create] {} is {}; it must be {}", field, value, wanted));
 }
 
 Status check_share(std::string_view field, double value) {
-  if (!(value >= 0 && value < 1)) return invalid(field, value, "in [0, 1)");
+  if (!(value >= 0 && value < 1)) return bad_field(field, value, "in [0, 1)");
   return ok();
 }
 
 Status check_decay(double value) {
-  if (!(value >= 0)) return invalid("weight_decay", value, "0 or more");
+  if (!(value >= 0)) return bad_field("weight_decay", value, "0 or more");
   return ok();
 }
 
@@ -30,7 +30,7 @@ Created create(const SgdSpec& spec, std::vector<OptimizedParameter> parameters) 
   MUSTER_TRY(check_share("momentum", spec.momentum));
   MUSTER_TRY(check_decay(spec.weight_decay));
   if (spec.nesterov && spec.momentum == 0)
-    return invalid("momentum", spec.momentum, "above 0 with nesterov");
+    return bad_field("momentum", spec.momentum, "above 0 with nesterov");
   return std::make_unique<Sgd>(spec, std::move(parameters));
 }
 
@@ -38,7 +38,7 @@ Created create(const SgdSpec& spec, std::vector<OptimizedParameter> parameters) 
 Status check_moments(const auto& spec) {
   MUSTER_TRY(check_share("beta1", spec.beta1));
   MUSTER_TRY(check_share("beta2", spec.beta2));
-  if (!(spec.epsilon > 0)) return invalid("epsilon", spec.epsilon, "above 0");
+  if (!(spec.epsilon > 0)) return bad_field("epsilon", spec.epsilon, "above 0");
   return check_decay(spec.weight_decay);
 }
 
@@ -51,7 +51,7 @@ Created create(const LarsSpec& spec, std::vector<OptimizedParameter> parameters)
   MUSTER_TRY(check_share("momentum", spec.momentum));
   MUSTER_TRY(check_decay(spec.weight_decay));
   if (!(spec.trust_coefficient > 0))
-    return invalid("trust_coefficient", spec.trust_coefficient, "above 0");
+    return bad_field("trust_coefficient", spec.trust_coefficient, "above 0");
   return std::make_unique<Lars>(spec, std::move(parameters));
 }
 

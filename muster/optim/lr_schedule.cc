@@ -45,7 +45,7 @@ double decayed(const ScheduleSpec& spec, double position) {
   }
 }
 
-Error invalid(std::string_view field, double value, std::string_view wanted) {
+Error bad_schedule(std::string_view field, double value, std::string_view wanted) {
   return fail(ErrorCode::kInvalid,
               fmt::format("[optim/lr_schedule] {} is {}; it must be {}", field, value, wanted));
 }
@@ -65,21 +65,22 @@ double learning_rate_at(const ScheduleSpec& spec, std::int64_t samples_seen,
 
 Status validate(const ScheduleSpec& spec) {
   if (!(spec.learning_rate >= 0) || !std::isfinite(spec.learning_rate))
-    return invalid("learning_rate", spec.learning_rate, "finite and not negative");
+    return bad_schedule("learning_rate", spec.learning_rate, "finite and not negative");
   if (spec.kind != ScheduleKind::kConstant && spec.total_samples < 1)
-    return invalid("total_samples", static_cast<double>(spec.total_samples), "at least 1");
+    return bad_schedule("total_samples", static_cast<double>(spec.total_samples), "at least 1");
   if (spec.warmup_samples < 0 ||
       (spec.kind != ScheduleKind::kConstant && spec.warmup_samples > spec.total_samples))
-    return invalid("warmup_samples", static_cast<double>(spec.warmup_samples),
-                   "between 0 and total_samples");
+    return bad_schedule("warmup_samples", static_cast<double>(spec.warmup_samples),
+                        "between 0 and total_samples");
   if (spec.kind == ScheduleKind::kOneCycle && spec.warmup_samples > 0)
-    return invalid("warmup_samples", static_cast<double>(spec.warmup_samples),
-                   "0 with one_cycle, which warms up by itself");
+    return bad_schedule("warmup_samples", static_cast<double>(spec.warmup_samples),
+                        "0 with one_cycle, which warms up by itself");
   if (!(spec.final_ratio >= 0 && spec.final_ratio <= 1))
-    return invalid("final_ratio", spec.final_ratio, "in [0, 1]");
-  if (!(spec.start_divisor >= 1)) return invalid("start_divisor", spec.start_divisor, "at least 1");
+    return bad_schedule("final_ratio", spec.final_ratio, "in [0, 1]");
+  if (!(spec.start_divisor >= 1))
+    return bad_schedule("start_divisor", spec.start_divisor, "at least 1");
   if (!(spec.rise_fraction >= 0 && spec.rise_fraction <= 1))
-    return invalid("rise_fraction", spec.rise_fraction, "in [0, 1]");
+    return bad_schedule("rise_fraction", spec.rise_fraction, "in [0, 1]");
   return ok();
 }
 

@@ -15,7 +15,7 @@
 namespace muster::parallel {
 namespace {
 
-constexpr std::uint32_t kTag = 0x57A7E;
+constexpr std::uint32_t kStateTag = 0x57A7E;
 
 using Held = TensorSlice;  // what a rank says of a slice: without its bytes
 
@@ -117,7 +117,7 @@ class Collection {
       slice.tensor.bytes = buffers_.emplace_back(bytes);
       detours_.push_back({slice.tensor.bytes, runs, place});
     }
-    works_.push_back(communicator.submit(comm::Recv{slice.tensor, from, kTag}, options));
+    works_.push_back(communicator.submit(comm::Recv{slice.tensor, from, kStateTag}, options));
   }
 
   Result<std::vector<TensorSlice>> finish() {
@@ -158,7 +158,7 @@ Status send(comm::Communicator& communicator, const std::vector<TensorSlice>& ow
             const std::vector<std::size_t>& chosen, Rank to, const comm::OpOptions& options) {
   std::vector<comm::Work> works;
   for (const std::size_t i : chosen)
-    works.push_back(communicator.submit(comm::Send{own[i].tensor, to, kTag}, options));
+    works.push_back(communicator.submit(comm::Send{own[i].tensor, to, kStateTag}, options));
   return comm::wait_for_all(works);
 }
 

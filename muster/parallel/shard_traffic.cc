@@ -16,7 +16,7 @@ constexpr std::uint32_t kTag = 32;
 // Buckets that a rank may send before it has those of everybody that come first.
 constexpr std::int64_t kAhead = 2;
 // Pieces are waited for as long as it takes; how long is decided where their lack is felt.
-constexpr Duration kForLong = std::chrono::hours(1);
+constexpr Duration kAsLongAsItTakes = std::chrono::hours(1);
 
 std::vector<std::int64_t> own_sizes(const ShardExchangeOptions& options, Rank rank) {
   std::vector<std::int64_t> sizes;
@@ -256,7 +256,7 @@ void ShardTraffic::listen(Rank from, Later& later) {
                         {shards(item.bucket).count_of(group_.rank)},
                         std::span(stream.bytes)};
   const auto work = communicator->submit(comm::Recv{.tensor = view, .from = from, .tag = kTag},
-                                         op(kForLong, unit, item.bucket));
+                                         op(kAsLongAsItTakes, unit, item.bucket));
   later.emplace_back([self = shared_from_this(), from, work] {
     work.on_done([self, from](const Status& status) { self->arrived(from, status); });
   });

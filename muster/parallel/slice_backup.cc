@@ -12,7 +12,7 @@ enum Tag : std::uint32_t { kAsk = 16, kAnswer, kGradients };
 
 constexpr std::int64_t kNothing = -1;
 // Questions are waited for as long as the generation lasts; one that ends sooner is begun anew.
-constexpr Duration kForLong = std::chrono::hours(1);
+constexpr Duration kWhileGenerationLasts = std::chrono::hours(1);
 
 template <class T>
 TensorView one(T& value) {
@@ -78,7 +78,7 @@ void SliceBackup::State::listen_to(Rank rank) {
   std::int64_t& round = asked_[static_cast<std::size_t>(to_int(rank))];
   communicator
       ->submit(comm::Recv{.tensor = one(round), .from = rank, .tag = kAsk},
-               op_for("questions for slices", kForLong))
+               op_for("questions for slices", kWhileGenerationLasts))
       .on_done([self = shared_from_this(), rank](const Status& status) {
         if (!status && status.error().code != ErrorCode::kTimeout) return;
         if (status) self->answer(rank);
@@ -103,7 +103,7 @@ void SliceBackup::State::expect(Rank rank, std::int64_t round, std::int64_t unit
   const auto floats = std::make_shared<std::vector<float>>(floats_);
   communicator
       ->submit(comm::Recv{.tensor = view_of(std::span(*floats)), .from = rank, .tag = kGradients},
-               op_for("slices computed by others", kForLong))
+               op_for("slices computed by others", kWhileGenerationLasts))
       .on_done([self = shared_from_this(), floats, round, unit](const Status& status) {
         if (status) self->arrived(round, unit, std::move(*floats));
       });

@@ -14,8 +14,6 @@
 namespace muster::plan {
 namespace {
 
-constexpr std::uint64_t kFloat = sizeof(float);
-
 Duration scaled(Duration time, double by) {
   return Duration(std::llround(static_cast<double>(time.count()) * by));
 }

@@ -14,8 +14,6 @@ using testing::blocks_alike;
 using testing::free_hardware;
 using testing::way;
 
-constexpr std::uint64_t kFloat = sizeof(float);
-
 Way pipeline(std::int32_t workers, std::int32_t stages) {
   Way way = testing::way(workers);
   way.spread = Spread::kPipeline;

@@ -13,6 +13,8 @@
 
 namespace muster::plan {
 
+constexpr std::uint64_t kFloat = sizeof(float);  // bytes of a weight
+
 struct TiedParameter {  // that a block uses and an earlier one owns
   std::int32_t owner = 0;
   std::string name;

@@ -26,7 +26,7 @@ std::vector<layout::Stage> placement_of(PipelineKind kind, std::int32_t stages,
                                     : layout::round_robin_placement(stages, chunks / stages);
 }
 
-Error invalid(std::string_view why) {
+Error bad_question(std::string_view why) {
   return fail(ErrorCode::kInvalid, fmt::format("[plan/pipeline] {}", why));
 }
 
@@ -89,13 +89,13 @@ std::vector<double> parts_of(const PipelineQuestion& question, const layout::Par
 Status check_blocks(const PipelineQuestion& question) {
   double sum = 0;
   for (const double block : question.blocks) {
-    if (!(block >= 0) || !std::isfinite(block)) return invalid("a block costs 0 or more");
+    if (!(block >= 0) || !std::isfinite(block)) return bad_question("a block costs 0 or more");
     sum += block;
   }
   if (question.blocks.empty() && !question.block_counts.empty())
-    return invalid("a partition by hand needs to know what the blocks cost");
+    return bad_question("a partition by hand needs to know what the blocks cost");
   if (!question.blocks.empty() && !(sum > 0 && std::isfinite(sum)))
-    return invalid("some block costs more than 0");
+    return bad_question("some block costs more than 0");
   return ok();
 }
 

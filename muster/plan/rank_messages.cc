@@ -8,8 +8,6 @@ namespace muster::plan {
 namespace {
 
 using Kind = RankMessage::Kind;
-constexpr std::uint64_t kFloat = sizeof(float);
-
 // As parallel/tensor/tensor_ranks.cc asks for it.
 Traffic traffic_for(const RankMessage& message, const Way& way, comm::Wire wire) {
   const auto count = static_cast<std::int64_t>(message.bytes / kFloat);

@@ -8,7 +8,6 @@
 namespace muster::plan {
 namespace {
 
-constexpr std::uint64_t kFloat = sizeof(float);
 constexpr Rank kFirst{0};
 constexpr std::uint64_t kAhead =
     2;  // buckets that a lane fills or sends (parallel/shard_traffic.cc)

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Rank kWriter{0};
 // A disk that takes longer than this for one checkpoint is as good as gone.
-constexpr Duration kPatience = std::chrono::minutes(10);
+constexpr Duration kSavePatience = std::chrono::minutes(10);
 
 std::vector<NamedTensor> named(const std::vector<parallel::StateSlice>& state) {
   std::vector<NamedTensor> tensors;
@@ -49,7 +49,7 @@ class Checkpoints::Impl {
     if (progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
     MUSTER_TRY(check());
-    MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, kPatience)));
+    MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, kSavePatience)));
     return options_.asynchronous ? ok() : finish();
   }
 
@@ -65,7 +65,7 @@ class Checkpoints::Impl {
   }
 
   Status finish() {
-    MUSTER_ASSIGN(auto saved, saver_.finish(Deadline::after(clock_, kPatience)));
+    MUSTER_ASSIGN(auto saved, saver_.finish(Deadline::after(clock_, kSavePatience)));
     return saved ? announce(std::move(*saved)) : ok();
   }
 

@@ -5,9 +5,9 @@
 namespace muster::train {
 namespace {
 
-constexpr double kSmoothing = 0.02;     // an average over about 50 steps
-constexpr double kTolerated = 10;       // times the first loss
-constexpr std::int64_t kPatience = 50;  // steps
+constexpr double kSmoothing = 0.02;         // an average over about 50 steps
+constexpr double kTolerated = 10;           // times the first loss
+constexpr std::int64_t kPatientSteps = 50;  // steps
 
 }  // namespace
 
@@ -18,7 +18,7 @@ Status DivergenceGuard::observe(Step step, double loss, double learning_rate) {
   const double limit = kTolerated * *first_;
   steps_above = *smoothed > limit ? steps_above + 1 : 0;
   doubtful = steps_above > 0 || loss > limit;
-  if (steps_above < kPatience) return ok();
+  if (steps_above < kPatientSteps) return ok();
   return fail(
       ErrorCode::kNumeric,
       fmt::format("[train/divergence] step {}: the loss is {:.4g} on average, more than {} times "

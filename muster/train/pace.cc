@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/random.h"
+#include "muster/base/units.h"
 
 namespace muster::train {
 namespace {
@@ -17,8 +18,6 @@ constexpr int kLinkTries = 3;
 constexpr double kWaitingShare = 0.1;  // of a step
 
 constexpr std::size_t kMostSteps = 1000;  // that a median is taken of
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // Lanes take one slice each at a time.
 double seconds_for(std::int32_t slices, const Pace& pace) {
@@ -72,10 +71,10 @@ Pace PaceMeter::take(std::int32_t worker, std::int32_t lanes) {
   for (const Step& step : std::exchange(steps_, {})) {
     const std::int32_t rounds = (step.slices - step.backups + lanes - 1) / lanes;
     backups += step.backups;
-    if (rounds > 0) slice.push_back(seconds(step.computing) / rounds);
-    input.push_back(seconds(step.input));
-    waiting.push_back(seconds(step.waiting));
-    whole.push_back(seconds(step.whole));
+    if (rounds > 0) slice.push_back(to_seconds(step.computing) / rounds);
+    input.push_back(to_seconds(step.input));
+    waiting.push_back(to_seconds(step.waiting));
+    whole.push_back(to_seconds(step.whole));
   }
   return {.worker = worker,
           .lanes = lanes,
@@ -111,7 +110,7 @@ Result<double> measure_link(comm::Communicator& communicator, Clock& clock,
     best = std::min(best, clock.now() - began);
     MUSTER_TRY(sending.wait());
   }
-  return seconds(best);
+  return to_seconds(best);
 }
 
 Result<std::vector<Pace>> exchange_paces(comm::Communicator& communicator, const Pace& mine,

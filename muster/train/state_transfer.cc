@@ -16,7 +16,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 enum Tag : std::uint32_t { kState = 1, kCaughtUp };
 
 // A newcomer has taken the state by then, and every step since.
-constexpr Duration kPatience = std::chrono::minutes(15);
+constexpr Duration kTransferPatience = std::chrono::minutes(15);
 
 std::vector<NamedTensor> cut(const std::vector<parallel::StateSlice>& state) {
   std::vector<NamedTensor> pieces;
@@ -109,7 +109,7 @@ Status StateTransfer::take() {
 
 Status StateTransfer::hear_of_takers() {
   comm::OpOptions op = op_;
-  op.timeout = kPatience;
+  op.timeout = kTransferPatience;
   std::vector<std::uint8_t> said(static_cast<std::size_t>(takers()));
   std::vector<comm::Work> works;
   for (std::int32_t taker = 0; taker < takers(); ++taker) {

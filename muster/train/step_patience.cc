@@ -5,9 +5,9 @@
 namespace muster::train {
 namespace {
 
-constexpr std::int32_t kEnough = 20;  // steps; the first ones compile kernels and fill caches
-constexpr int kTimes = 20;            // a worker ten times slower is a straggler, not stuck
-constexpr double kFading = 0.99;      // a step
+constexpr std::int32_t kEnough = 20;   // steps; the first ones compile kernels and fill caches
+constexpr int kTimes = 20;             // a worker ten times slower is a straggler, not stuck
+constexpr double kFadingAStep = 0.99;  // a step
 constexpr Duration kLeast = std::chrono::seconds(5);
 // So that who raises the limit, for a machine on which anything may take long, also raises this.
 constexpr int kShare = 6;
@@ -19,7 +19,7 @@ void StepPatience::took(Duration step) noexcept {
     --disturbed_;
     return;
   }
-  const auto faded = std::chrono::duration_cast<Duration>(longest_ * kFading);
+  const auto faded = std::chrono::duration_cast<Duration>(longest_ * kFadingAStep);
   longest_ = std::max(faded, step);
   count_ = std::min(count_ + 1, kEnough);
 }

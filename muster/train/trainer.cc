@@ -7,6 +7,7 @@
 #include <numbers>
 #include <utility>
 
+#include "muster/base/units.h"
 #include "muster/observe/gib.h"
 #include "muster/observe/phase_timer.h"
 
@@ -19,8 +20,6 @@ namespace metric = observe::metric;
 constexpr std::int64_t kStepsPerMemoryReading = 20;
 // The last checkpoint may take its writer this long while the others wait.
 constexpr Duration kPatienceAtTheEnd = std::chrono::minutes(15);
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // `between`: what has come since the step before costs this one.
 observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::StepReport& report,
@@ -291,7 +290,7 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
                        .samples_seen = progress_.cursor.samples_seen,
                        .time = parts_.clock.wall(),
                        .values = {}};
-  const double per_second = static_cast<double>(batch.samples) / seconds(took);
+  const double per_second = static_cast<double>(batch.samples) / to_seconds(took);
   row.values = results_of(report);
   if (!report.overflow) last_step_ = {row.values.front()};
   row.values.push_back({std::string(metric::kLearningRate), rate});

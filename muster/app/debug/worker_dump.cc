@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/units.h"
+
 namespace muster::app {
 namespace {
 
 using nlohmann::json;
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 Duration duration_of(const json& value) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value.get<double>()));
@@ -20,9 +20,9 @@ json to_json(const comm::FlightCall& call) {
   json object = {{"number", call.number},
                  {"op", call.op},
                  {"label", call.label},
-                 {"age", seconds(call.age)},
+                 {"age", to_seconds(call.age)},
                  {"failed", call.failed}};
-  if (call.took) object["took"] = seconds(*call.took);
+  if (call.took) object["took"] = to_seconds(*call.took);
   return object;
 }
 

@@ -19,7 +19,7 @@
 namespace muster::app {
 namespace {
 
-constexpr int kRounds = 3;  // of which the fastest counts
+constexpr int kProfileRounds = 3;  // of which the fastest counts
 
 // Of an update of all parameters, and of each block what the optimizer remembers.
 Status measure_optimizer(const job::JobSpec& job, const models::Model& model,
@@ -32,7 +32,7 @@ Status measure_optimizer(const job::JobSpec& job, const models::Model& model,
   }
   MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, std::move(parameters)));
   profile.update = Duration::max();
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kProfileRounds; ++round) {
     const TimePoint began = system_clock().now();
     optimizer->begin_step(0);
     optimizer->update({0, gradients.size()}, gradients, 1);

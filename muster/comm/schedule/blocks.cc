@@ -6,10 +6,6 @@
 namespace muster::comm {
 namespace {
 
-std::int32_t wrap(std::int32_t rank, std::int32_t size) noexcept {
-  return ((rank % size) + size) % size;
-}
-
 // Blocks [first, first + count), wrapping round, as one or two contiguous slices.
 std::vector<Slice> join(const Blocks& blocks, std::int32_t first, std::int32_t count) {
   const auto size = static_cast<std::int32_t>(blocks.size());

@@ -8,6 +8,11 @@
 
 namespace muster::comm {
 
+// The rank, counted round a ring of so many.
+inline std::int32_t wrap(std::int32_t rank, std::int32_t size) noexcept {
+  return ((rank % size) + size) % size;
+}
+
 class Plan {
  public:
   void send(std::int32_t to, Slice from) {

@@ -8,10 +8,6 @@
 namespace muster::comm {
 namespace {
 
-std::int32_t wrap(std::int32_t rank, std::int32_t size) noexcept {
-  return ((rank % size) + size) % size;
-}
-
 // Ranks counted from the root of a binomial tree; the parent of v is v without its lowest bit.
 void binomial_reduce(Plan& plan, Position me, Slice all) {
   const std::int32_t v = to_int(me.rank);

@@ -12,13 +12,13 @@ constexpr std::int32_t kMostStages = 4096;
 constexpr std::int32_t kMostMicroBatches = 65536;
 constexpr std::int64_t kMostActions = 1 << 26;
 
-Error invalid(const std::string& why) {
+Error bad_pipeline(const std::string& why) {
   return fail(ErrorCode::kInvalid, "[layout/pipeline] " + why);
 }
 
 Status check_range(std::string_view what, std::int32_t value, std::int32_t most) {
   if (value >= 1 && value <= most) return ok();
-  return invalid(fmt::format("{} {}; expected 1 to {}", value, what, most));
+  return bad_pipeline(fmt::format("{} {}; expected 1 to {}", value, what, most));
 }
 
 bool has_several_chunks(PipelineKind kind) {
@@ -28,9 +28,9 @@ bool has_several_chunks(PipelineKind kind) {
 Status check_chunks(const PipelineOptions& options, std::int32_t chunks) {
   MUSTER_TRY(check_range("chunks a stage", chunks, kMostStages));
   if (options.kind == PipelineKind::kZbV && chunks != 2)
-    return invalid(fmt::format("zb_v places 2 chunks on each stage, not {}", chunks));
+    return bad_pipeline(fmt::format("zb_v places 2 chunks on each stage, not {}", chunks));
   if (!has_several_chunks(options.kind) && chunks != 1)
-    return invalid(
+    return bad_pipeline(
         fmt::format("{} has one chunk a stage, not {}; the schedule with more is "
                     "interleaved",
                     to_string(options.kind), chunks));
@@ -40,16 +40,18 @@ Status check_chunks(const PipelineOptions& options, std::int32_t chunks) {
 Status check_size(const PipelineOptions& options, std::int32_t chunks) {
   const std::int64_t actions = std::int64_t{3} * options.stages * chunks * options.micro_batches;
   if (actions <= kMostActions) return ok();
-  return invalid(fmt::format("{} stages x {} chunks x {} micro-batches are too many for a schedule",
-                             options.stages, chunks, options.micro_batches));
+  return bad_pipeline(
+      fmt::format("{} stages x {} chunks x {} micro-batches are too many for a schedule",
+                  options.stages, chunks, options.micro_batches));
 }
 
 Result<std::int32_t> memory_limit_of(const PipelineOptions& options) {
   const std::int32_t limit = options.memory_limit.value_or(2 * options.stages);
   if (options.memory_limit && options.kind != PipelineKind::kZbV)
-    return invalid(fmt::format("{} takes no memory limit; zb_v does", to_string(options.kind)));
+    return bad_pipeline(
+        fmt::format("{} takes no memory limit; zb_v does", to_string(options.kind)));
   if (limit >= 2) return limit;
-  return invalid(
+  return bad_pipeline(
       fmt::format("a memory limit of {}; zb_v needs to hold at least 2 activations, one "
                   "of each chunk",
                   limit));
@@ -62,8 +64,8 @@ Result<PipelineCosts> costs_of(const PipelineOptions& options) {
     return PipelineCosts{
         std::vector<ChunkCost>(chunks, {microseconds(1), microseconds(1), microseconds(1)}), {}};
   if (options.costs->chunks.size() == chunks) return *options.costs;
-  return invalid(fmt::format("costs of {} chunks; zb_v on {} stages has {}",
-                             options.costs->chunks.size(), options.stages, chunks));
+  return bad_pipeline(fmt::format("costs of {} chunks; zb_v on {} stages has {}",
+                                  options.costs->chunks.size(), options.stages, chunks));
 }
 
 Result<PipelineSchedule> make_zb_v(const PipelineOptions& options, PipelineSize size) {
@@ -100,7 +102,7 @@ Result<PipelineSchedule> make_schedule(const PipelineOptions& options) {
     case PipelineKind::kZbV:
       return make_zb_v(options, size);
   }
-  return invalid("no such kind of schedule");
+  return bad_pipeline("no such kind of schedule");
 }
 
 }  // namespace muster::layout

@@ -32,7 +32,7 @@ std::vector<std::string> metric_names_of(const models::Model& whole) {
 }
 
 // Actions whose tensors are on their way while another is being computed.
-constexpr std::size_t kAhead = 3;
+constexpr std::size_t kActionsAhead = 3;
 
 }  // namespace
 
@@ -185,7 +185,8 @@ Status Pipeline::run(std::vector<MicroBatch>& batches) {
   const auto& actions = schedule.actions[static_cast<std::size_t>(own_stage_)];
   std::size_t expected = 0;  // of the actions
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    while (expected < std::min(i + kAhead, actions.size()) && expect(actions[expected], batches))
+    while (expected < std::min(i + kActionsAhead, actions.size()) &&
+           expect(actions[expected], batches))
       ++expected;
     expected = std::max(expected, i + 1);
     const auto micro = static_cast<std::size_t>(actions[i].micro_batch);

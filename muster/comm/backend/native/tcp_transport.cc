@@ -131,7 +131,7 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
 }
 
 // How often a rank that waits for others to connect asks whether it still should.
-constexpr Duration kLook = std::chrono::milliseconds(20);
+constexpr Duration kAskEvery = std::chrono::milliseconds(20);
 
 // How long a rank that is known to be there may take to connect: then the link is cut.
 constexpr Duration kLink = std::chrono::seconds(10);
@@ -217,7 +217,7 @@ Status Meeting::await_others(Deadline deadline) {
     if (options_.cancelled && options_.cancelled())
       return with_rank(fail(ErrorCode::kStale, "the generation has ended"), *rank);
     shared_->clock.wait_until(lock, shared_->changed,
-                              std::min(deadline.at(), shared_->clock.now() + kLook));
+                              std::min(deadline.at(), shared_->clock.now() + kAskEvery));
   }
   return ok();
 }

@@ -38,7 +38,7 @@ struct Trailer {
   std::size_t size;  // modulo 2^32
 };
 
-Error corrupt(const Path& path, std::string_view what) {
+Error bad_gzip(const Path& path, std::string_view what) {
   return fail(ErrorCode::kCorrupt,
               fmt::format("[data/gzip] {}: {}; fetch the file again", path.string(), what));
 }
@@ -58,7 +58,7 @@ std::string_view describe(libdeflate_result result) noexcept {
 
 Result<Content> inflate(const Path& path, Bytes packed, std::size_t size) {
   if (size > packed.size() * kLargestRatio) {
-    return corrupt(path, describe(LIBDEFLATE_INSUFFICIENT_SPACE));
+    return bad_gzip(path, describe(LIBDEFLATE_INSUFFICIENT_SPACE));
   }
   // Not zeroed: 47 MB would take as long to clear as a tenth of inflating them.
   const std::shared_ptr<std::byte[]> inflated(new std::byte[size]);
@@ -68,8 +68,8 @@ Result<Content> inflate(const Path& path, Bytes packed, std::size_t size) {
   std::size_t consumed = 0;
   const libdeflate_result result = libdeflate_gzip_decompress_ex(
       decompressor.get(), packed.data(), packed.size(), inflated.get(), size, &consumed, nullptr);
-  if (result != LIBDEFLATE_SUCCESS) return corrupt(path, describe(result));
-  if (consumed != packed.size()) return corrupt(path, "more bytes follow the compressed data");
+  if (result != LIBDEFLATE_SUCCESS) return bad_gzip(path, describe(result));
+  if (consumed != packed.size()) return bad_gzip(path, "more bytes follow the compressed data");
   return Content{{inflated.get(), size}, inflated};
 }
 
@@ -125,7 +125,7 @@ Result<Content> read_maybe_gzip(Files& files, const Path& path, const Path& cach
   MUSTER_ASSIGN(std::shared_ptr<const MappedFile> file, files.map(path));
   const Bytes bytes = file->bytes();
   if (!is_gzip(bytes)) return Content{bytes, std::move(file)};
-  if (bytes.size() < kSmallestMember) return corrupt(path, "it ends within the gzip header");
+  if (bytes.size() < kSmallestMember) return bad_gzip(path, "it ends within the gzip header");
   const Trailer trailer(bytes);
   if (cache.empty() || trailer.size < kWorthCaching) return inflate(path, bytes, trailer.size);
   const CachedCopy copy(files, cache, path, trailer);

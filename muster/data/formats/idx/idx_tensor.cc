@@ -22,7 +22,7 @@ struct Header {
   std::size_t bytes;
 };
 
-Error corrupt(const Path& path, const std::string& what) {
+Error bad_idx(const Path& path, const std::string& what) {
   return fail(ErrorCode::kCorrupt, fmt::format("[data/idx] {}: {}", path.string(), what));
 }
 
@@ -51,11 +51,11 @@ std::optional<DType> element_type(std::byte code) noexcept {
 
 Result<Header> parse_header(const Path& path, Bytes bytes) {
   if (bytes.size() < kMagicBytes) {
-    return corrupt(path, fmt::format("{} bytes are too few for an IDX header", bytes.size()));
+    return bad_idx(path, fmt::format("{} bytes are too few for an IDX header", bytes.size()));
   }
   const std::uint32_t magic = big_endian(bytes);
   if (magic >> 16 != 0) {
-    return corrupt(path,
+    return bad_idx(path,
                    fmt::format("starts with {:#010x}, an IDX file with two zero bytes", magic));
   }
   const std::optional<DType> dtype = element_type(bytes[2]);
@@ -66,10 +66,10 @@ Result<Header> parse_header(const Path& path, Bytes bytes) {
                             path.string(), std::to_integer<int>(bytes[2])));
   }
   const auto rank = std::to_integer<std::size_t>(bytes[3]);
-  if (rank == 0) return corrupt(path, "a rank of 0 at byte 3; samples need a first axis");
+  if (rank == 0) return bad_idx(path, "a rank of 0 at byte 3; samples need a first axis");
   Header header{*dtype, {}, kMagicBytes + rank * kExtentBytes};
   if (bytes.size() < header.bytes) {
-    return corrupt(path, fmt::format("ends within its header of {} bytes", header.bytes));
+    return bad_idx(path, fmt::format("ends within its header of {} bytes", header.bytes));
   }
   for (std::size_t axis = 0; axis < rank; ++axis) {
     header.shape.push_back(big_endian(bytes.subspan(kMagicBytes + axis * kExtentBytes)));
@@ -93,7 +93,7 @@ Status check_length(const Path& path, const Header& header, std::size_t actual) 
   if (expected == actual) return ok();
   const std::string_view trouble =
       expected && *expected < actual ? "more bytes follow" : "it is truncated";
-  return corrupt(path,
+  return bad_idx(path,
                  fmt::format("its header says {} [{}], {} bytes, but {} are there: {}",
                              to_string(header.dtype), fmt::join(header.shape, ", "),
                              expected ? std::to_string(*expected) : "too many", actual, trouble));
