@@ -93,7 +93,7 @@ class OneGeneration final : public train::Generations {
   const train::Entry& current() const noexcept override { return entry_; }
   bool changing() const override { return false; }
   bool outlives(const Error&) const override { return false; }
-  Result<std::optional<train::Entry>> next(const std::optional<Error>& why) override {
+  Result<std::optional<train::Entry>> next(const std::optional<Error>& why, Duration) override {
     return *why;
   }
   void resign() override {}
