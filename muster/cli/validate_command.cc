@@ -15,6 +15,8 @@
 namespace muster::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct ValidateArguments {
   JobArguments job;
   bool print_config = false;
@@ -50,7 +52,6 @@ std::string summary(const job::Job& job) {
 }
 
 void tell_json(const job::CheckedJob& checked, Context& context) {
-  using Json = nlohmann::ordered_json;
   Json answer = {{"valid", checked.job.has_value()},
                  {"errors", Json::parse(to_json(checked.errors))}};
   if (checked.job) answer["job"] = Json::parse(to_json(*checked.job));

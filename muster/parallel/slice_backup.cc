@@ -8,7 +8,7 @@
 namespace muster::parallel {
 namespace {
 
-enum Tag : std::uint32_t { kAsk = 16, kAnswer, kGradients };
+enum Tag : std::uint32_t { kAsk = 16, kAnswer, kSliceGradients };
 
 constexpr std::int64_t kNothing = -1;
 // Questions are waited for as long as the generation lasts; one that ends sooner is begun anew.
@@ -102,8 +102,9 @@ void SliceBackup::State::expect(Rank rank, std::int64_t round, std::int64_t unit
   if (!communicator) return;
   const auto floats = std::make_shared<std::vector<float>>(floats_);
   communicator
-      ->submit(comm::Recv{.tensor = view_of(std::span(*floats)), .from = rank, .tag = kGradients},
-               op_for("slices computed by others", kWhileGenerationLasts))
+      ->submit(
+          comm::Recv{.tensor = view_of(std::span(*floats)), .from = rank, .tag = kSliceGradients},
+          op_for("slices computed by others", kWhileGenerationLasts))
       .on_done([self = shared_from_this(), floats, round, unit](const Status& status) {
         if (status) self->arrived(round, unit, std::move(*floats));
       });
@@ -177,7 +178,7 @@ Status SliceBackup::State::give(const Loan& loan, std::span<float> floats) {
   const auto communicator = communicator_.lock();
   if (!communicator) return ok();
   return communicator
-      ->submit(comm::Send{.tensor = view_of(floats), .to = loan.owner, .tag = kGradients},
+      ->submit(comm::Send{.tensor = view_of(floats), .to = loan.owner, .tag = kSliceGradients},
                op_for("slices computed for others"))
       .wait();
 }

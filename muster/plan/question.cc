@@ -31,7 +31,7 @@ Error bad_question(std::string_view why) {
 }
 
 // So much of a whole.
-struct Share {
+struct StageShare {
   double part;
   Duration operator()(Duration whole) const {
     return Duration(std::llround(part * static_cast<double>(whole.count())));
@@ -42,18 +42,18 @@ struct Share {
 };
 
 // The whole model is `stages` average stages.
-Share share_of_stage(const PipelineQuestion& question, double part_of_model) {
+StageShare share_of_stage(const PipelineQuestion& question, double part_of_model) {
   return {part_of_model * question.stages};
 }
 
 ChunkCost cost_of(const PipelineQuestion& question, double part_of_model) {
-  const Share share = share_of_stage(question, part_of_model);
+  const StageShare share = share_of_stage(question, part_of_model);
   return {share(question.stage.forward), share(question.stage.backward_input),
           share(question.stage.backward_weight), question.stage.output_bytes};
 }
 
 ChunkMemory memory_of(const PipelineQuestion& question, double part_of_model) {
-  const Share share = share_of_stage(question, part_of_model);
+  const StageShare share = share_of_stage(question, part_of_model);
   return {share(question.stage_memory.activations), share(question.stage_memory.weight_inputs),
           share(question.stage_memory.state)};
 }
