@@ -96,7 +96,7 @@ TEST(Sharded, FrozenParametersCostNothing) {
 // Where the loss depends on frozen parameters only, the others are unused: their gradient is zero.
 TEST(Sharded, UnusedParametersHaveNoGradient) {
   const auto unused = [] {
-    auto model = std::make_unique<models::Model>("unused", [] {
+    auto model = std::make_unique<models::Model>("mlp", [] {
       struct Idle final : models::Block {
         at::Tensor weight = add_parameter({.name = "used"}, {kImage * kImage, 10});
         at::Tensor idle = add_parameter({.name = "idle"}, {3, 4});
