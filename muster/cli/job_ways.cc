@@ -18,6 +18,7 @@ using Values = std::vector<std::pair<std::string, std::string>>;  // fields and 
 struct Spread {
   std::string name;
   Values values;
+  bool cuts_tensors = false;
 };
 
 job::FlagValue flag(const std::string& field, const std::string& value) {
@@ -61,9 +62,9 @@ void add_tensors(const job::JobSpec& job, std::vector<Spread>& spreads) {
   for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks) {
     if (job.workers.count % ranks != 0) continue;
     const Values values = {{"strategy.type", "tensor"}, {"strategy.tensor", std::to_string(ranks)}};
-    spreads.push_back({fmt::format("tensor, {} parts", ranks), values});
+    spreads.push_back({fmt::format("tensor, {} parts", ranks), values, true});
     if (job.model.type == job::ModelType::kMlp) continue;
-    spreads.push_back({fmt::format("tensor, {} parts, sequences", ranks), values});
+    spreads.push_back({fmt::format("tensor, {} parts, sequences", ranks), values, true});
     spreads.back().values.emplace_back("strategy.sequence_parallel", "true");
   }
 }
@@ -110,7 +111,7 @@ std::int64_t slice_samples(const job::JobSpec& job) {
 
 // Cut tensors are measured with the job's passes only.
 std::vector<std::int64_t> sizes_for(const Spread& spread, const job::JobSpec& job) {
-  if (spread.name.starts_with("tensor")) return {job.training.micro_batch_size};
+  if (spread.cuts_tensors) return {job.training.micro_batch_size};
   return micro_batches_of(job);
 }
 
@@ -119,7 +120,7 @@ JobWay way(const job::JobSpec& job, const Spread& spread, std::int64_t micro_bat
   JobWay way{.spread = spread.name,
              .micro_batch = micro_batch,
              .recompute = recompute,
-             .rounds_alike = !spread.name.starts_with("tensor"),
+             .rounds_alike = !spread.cuts_tensors,
              .changes = {{}, {"strategy."}}};
   for (const auto& [field, value] : spread.values) way.changes.flags.push_back(flag(field, value));
   if (micro_batch != job.training.micro_batch_size) {

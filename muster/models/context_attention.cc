@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/models/custom_node.h"
 #include "muster/models/precision.h"
 
 namespace muster::models {
@@ -36,11 +37,8 @@ class ExchangeBack final : public torch::autograd::Node {
 
 Tensor exchange(const Tensor& blocks, const ContextGroup& group) {
   Tensor output = group.exchange(blocks.detach(), "heads");
-  if (!at::GradMode::is_enabled() || !blocks.requires_grad()) return output;
-  const auto node = std::make_shared<ExchangeBack>(group);
-  node->set_next_edges(torch::autograd::collect_next_edges(blocks));
-  torch::autograd::set_history(output, node);
-  return output;
+  if (!has_graph(blocks)) return output;
+  return with_history(std::move(output), blocks, std::make_shared<ExchangeBack>(group));
 }
 
 // [n, heads, t, d] as [ranks, n, heads of each, t, d].
@@ -239,10 +237,7 @@ torch::Tensor ring_attention(const AttentionHeads& heads, const ContextGroup& gr
   const AttentionHeads values{heads.query.detach(), heads.key.detach(), heads.value.detach()};
   const Partial whole = ring_forward(values, group);
   Tensor output = whole.output.to(heads.query.scalar_type());
-  const auto wants = [](const Tensor& tensor) { return tensor.requires_grad(); };
-  if (!at::GradMode::is_enabled() ||
-      !(wants(heads.query) || wants(heads.key) || wants(heads.value)))
-    return output;
+  if (!has_graph(heads.query) && !has_graph(heads.key) && !has_graph(heads.value)) return output;
   const auto node = std::make_shared<RingBack>(heads, whole.log_sum, group);
   torch::autograd::set_history(output, node);
   node->save_output(output);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "muster/models/custom_node.h"
 #include "muster/models/precision.h"
 
 namespace muster::models {
@@ -16,19 +17,6 @@ namespace {
 using torch::autograd::variable_list;
 
 bool cuts(const TensorGroup* group) { return group != nullptr && group->share().size > 1; }
-
-bool has_graph(const torch::Tensor& tensor) {
-  return at::GradMode::is_enabled() && tensor.requires_grad();
-}
-
-// Follows `input` in the graph.
-template <class Node>
-torch::Tensor with_history(torch::Tensor output, const torch::Tensor& input,
-                           std::shared_ptr<Node> node) {
-  node->set_next_edges(torch::autograd::collect_next_edges(input));
-  torch::autograd::set_history(output, node);
-  return output;
-}
 
 torch::Tensor sum_of(const torch::Tensor& addend, const TensorGroup& group, std::string_view what) {
   return group.sum(widened(addend), what).to(addend.scalar_type());

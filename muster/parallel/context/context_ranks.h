@@ -13,33 +13,32 @@
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
 #include "muster/models/context_group.h"
+#include "muster/parallel/rank_calls.h"
 
 namespace muster::parallel {
 
 class ContextRanks final : public models::ContextGroup {
  public:
-  ContextRanks(models::TensorShare share, comm::OpOptions op) : share_(share), op_(std::move(op)) {}
+  ContextRanks(models::TensorShare share, comm::OpOptions op)
+      : calls_("context", share, std::move(op)) {}
 
   // Of those ranks, in their order; from then on it can be computed with.
-  void use(std::shared_ptr<comm::Communicator> communicator);
+  void use(std::shared_ptr<comm::Communicator> communicator) {
+    calls_.use(std::move(communicator));
+  }
 
-  models::TensorShare share() const noexcept override { return share_; }
+  models::TensorShare share() const noexcept override { return calls_.share(); }
   at::Tensor exchange(const at::Tensor& blocks, std::string_view what) const override;
   std::unique_ptr<Arriving> pass_on(const at::Tensor& tensor, std::uint32_t stream,
                                     std::string_view what) const override;
 
   // What made an operation throw, since the last call: libtorch passes on no more than its text.
-  std::optional<Error> take_failure() { return std::exchange(failure_, {}); }
+  std::optional<Error> take_failure() { return calls_.take_failure(); }
 
  private:
   class Passing;
-  void finish(const Status& done) const;
-  comm::OpOptions op_for(std::string_view what) const;
 
-  const models::TensorShare share_;
-  const comm::OpOptions op_;
-  std::shared_ptr<comm::Communicator> communicator_;
-  mutable std::optional<Error> failure_;
+  RankCalls calls_;
 };
 
 }  // namespace muster::parallel

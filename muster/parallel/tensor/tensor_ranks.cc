@@ -1,9 +1,5 @@
 #include "muster/parallel/tensor/tensor_ranks.h"
 
-#include <fmt/format.h>
-
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "muster/base/check.h"
@@ -12,22 +8,14 @@
 namespace muster::parallel {
 
 void TensorRanks::use(std::shared_ptr<comm::Communicator> communicator) {
-  MUSTER_CHECK(communicator->group().size == share_.size &&
-                   to_int(communicator->group().rank) == share_.rank,
-               "the communicator is of the ranks that hold the parts");
-  communicator_ = std::move(communicator);
-  tree_ = std::make_shared<const comm::SumTree>(share_.size, share_.size);
+  calls_.use(std::move(communicator));
+  tree_ = std::make_shared<const comm::SumTree>(share().size, share().size);
 }
 
 void TensorRanks::run(comm::Op operation, std::uint64_t bytes, std::string_view what) const {
-  MUSTER_CHECK(communicator_ != nullptr, "ranks compute together once they are connected");
+  const comm::Work work = calls_.submit(std::move(operation), what);
   bytes_ += bytes;
-  comm::OpOptions op = op_;
-  op.label = fmt::format("tensor/{}", what);
-  Status done = communicator_->submit(std::move(operation), op).wait();
-  if (done) return;
-  if (!failure_) failure_ = done.error();
-  throw std::runtime_error(done.error().message);
+  calls_.finish(work.wait());
 }
 
 at::Tensor TensorRanks::sum(const at::Tensor& addend, std::string_view what) const {
@@ -39,11 +27,11 @@ at::Tensor TensorRanks::sum(const at::Tensor& addend, std::string_view what) con
 }
 
 at::Tensor TensorRanks::sum_own(const at::Tensor& addends, std::string_view what) const {
-  MUSTER_CHECK(addends.size(0) == share_.size, "addends for each rank");
+  MUSTER_CHECK(addends.size(0) == share().size, "addends for each rank");
   const at::Tensor all = addends.detach().contiguous();
   const at::Tensor own = at::empty(all.sizes().slice(1), all.options());
   const auto shards = std::make_shared<comm::Shards>();
-  for (std::int64_t rank = 0; rank <= share_.size; ++rank)
+  for (std::int64_t rank = 0; rank <= share().size; ++rank)
     shards->begin.push_back(rank * own.numel());
   TensorView from = view_over(all), into = view_over(own);
   from.shape = {1, all.numel()};
@@ -56,7 +44,7 @@ at::Tensor TensorRanks::sum_own(const at::Tensor& addends, std::string_view what
 at::Tensor TensorRanks::gather(const at::Tensor& own, std::string_view what) const {
   const at::Tensor mine = own.detach().contiguous();
   auto sizes = mine.sizes().vec();
-  sizes.insert(sizes.begin(), share_.size);
+  sizes.insert(sizes.begin(), share().size);
   const at::Tensor all = at::empty(sizes, mine.options());
   TensorView into = view_over(all), from = view_over(mine);
   into.shape = {all.numel()};
