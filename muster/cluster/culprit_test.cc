@@ -8,7 +8,7 @@
 namespace muster::cluster {
 namespace {
 
-TimePoint at(int milliseconds) { return TimePoint(std::chrono::milliseconds(milliseconds)); }
+TimePoint at(int ms) { return TimePoint(std::chrono::milliseconds(ms)); }
 
 std::vector<Evidence> healthy(int size) {
   std::vector<Evidence> workers;

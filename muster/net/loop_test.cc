@@ -7,13 +7,13 @@
 #include <future>
 
 #include "muster/base/check.h"
+#include "muster/net/testing/recorder.h"
 
 namespace muster::net {
 namespace {
 
 using std::chrono::milliseconds;
-
-Deadline soon() { return Deadline::after(system_clock(), std::chrono::seconds(20)); }
+using testing::soon;
 
 TEST(Loop, RunsTasksInOrderOnItsThread) {
   const auto loop = create_loop("test", create_null_logger());
