@@ -8,6 +8,7 @@
 #include "muster/checkpoint/safetensors.h"
 #include "muster/checkpoint/sample_state.h"
 #include "muster/checkpoint/survey.h"
+#include "muster/checkpoint/testing/run_folder.h"
 #include "muster/checkpoint/verify.h"
 #include "muster/testing/fake_clock.h"
 #include "muster/testing/faulty_files.h"
@@ -16,15 +17,9 @@
 namespace muster::checkpoint {
 namespace {
 
-Path checkpoints() { return "/run/checkpoints"; }
-
 void overwrite(Files& files, const Path& path, std::string_view text) {
   auto file = files.open(path, Files::Open::kTruncate);
   ASSERT_TRUE(file && (*file)->append(std::as_bytes(std::span(text))));
-}
-
-void make_run(testing::MemoryFiles& disk) {
-  ASSERT_TRUE(disk.create_folders("/run") && disk.sync_folder("/"));
 }
 
 class CheckpointerTest : public ::testing::Test {

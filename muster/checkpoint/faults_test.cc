@@ -6,6 +6,7 @@
 #include "muster/checkpoint/checkpointer.h"
 #include "muster/checkpoint/sample_state.h"
 #include "muster/checkpoint/survey.h"
+#include "muster/checkpoint/testing/run_folder.h"
 #include "muster/checkpoint/verify.h"
 #include "muster/testing/fake_clock.h"
 #include "muster/testing/faulty_files.h"
@@ -16,8 +17,6 @@ namespace {
 
 using testing::Fault;
 using Crash = testing::MemoryFiles::Crash;
-
-Path checkpoints() { return "/run/checkpoints"; }
 
 struct FaultCase {
   const char* name;
@@ -45,7 +44,7 @@ class SaveFaultTest : public ::testing::TestWithParam<FaultCase> {
 
   // A disk with steps 1 and 2 on it, so that a save of step 3 also removes one.
   void prepare(testing::MemoryFiles& disk) {
-    ASSERT_TRUE(disk.create_folders("/run") && disk.sync_folder("/"));
+    make_run(disk);
     Checkpointer before(disk, clock_, checkpoints(), options());
     for (const int step : {1, 2}) {
       SampleState state(step);

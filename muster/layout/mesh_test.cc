@@ -101,7 +101,7 @@ TEST(Mesh, FillsTheRest) {
   EXPECT_EQ(mesh.extent(Axis::kShard), 1);
 }
 
-std::string why(const MeshExtents& wanted, std::int32_t workers) {
+std::string why_no_mesh(const MeshExtents& wanted, std::int32_t workers) {
   const auto mesh = Mesh::create(wanted, workers);
   EXPECT_FALSE(mesh);
   if (mesh) return "";
@@ -110,28 +110,29 @@ std::string why(const MeshExtents& wanted, std::int32_t workers) {
 }
 
 TEST(Mesh, SaysWhatDoesNotFit) {
-  EXPECT_EQ(why(extents({{Axis::kPipeline, 3}, {Axis::kTensor, 2}, {Axis::kReplicate, kRest}}), 8),
+  EXPECT_EQ(why_no_mesh(
+                extents({{Axis::kPipeline, 3}, {Axis::kTensor, 2}, {Axis::kReplicate, kRest}}), 8),
             "[layout/mesh] mesh {replicate: -1, pipeline: 3, tensor: 2}: needs a multiple of 6 "
             "workers, and there are 8; take 6 or 12 workers");
-  EXPECT_EQ(why(extents({{Axis::kPipeline, 3}, {Axis::kShard, kRest}}), 2),
+  EXPECT_EQ(why_no_mesh(extents({{Axis::kPipeline, 3}, {Axis::kShard, kRest}}), 2),
             "[layout/mesh] mesh {pipeline: 3, shard: -1}: needs a multiple of 3 workers, and there "
             "are 2; take 3 workers");
-  EXPECT_EQ(why(extents({{Axis::kPipeline, 4}}), 8),
+  EXPECT_EQ(why_no_mesh(extents({{Axis::kPipeline, 4}}), 8),
             "[layout/mesh] mesh {pipeline: 4}: is for 4 workers, and there are 8; write "
             "`replicate: -1` to fill them with replicas");
-  EXPECT_EQ(why(extents({{Axis::kReplicate, 3}}), 4),
+  EXPECT_EQ(why_no_mesh(extents({{Axis::kReplicate, 3}}), 4),
             "[layout/mesh] mesh {replicate: 3}: is for 3 workers, and there are 4; write -1 for "
             "the axis that is to take the rest");
-  EXPECT_EQ(why(extents({{Axis::kReplicate, 0}}), 4),
+  EXPECT_EQ(why_no_mesh(extents({{Axis::kReplicate, 0}}), 4),
             "[layout/mesh] mesh {replicate: 0}: replicate is 0; expected 1 or more, or -1 for the "
             "rest");
-  EXPECT_EQ(why(extents({{Axis::kReplicate, kRest}, {Axis::kShard, kRest}}), 4),
+  EXPECT_EQ(why_no_mesh(extents({{Axis::kReplicate, kRest}, {Axis::kShard, kRest}}), 4),
             "[layout/mesh] mesh {replicate: -1, shard: -1}: more than one axis is -1; only one can "
             "be the rest");
-  EXPECT_NE(why(extents({{Axis::kReplicate, INT32_MAX},
-                         {Axis::kShard, INT32_MAX},
-                         {Axis::kTensor, INT32_MAX}}),
-                4)
+  EXPECT_NE(why_no_mesh(extents({{Axis::kReplicate, INT32_MAX},
+                                 {Axis::kShard, INT32_MAX},
+                                 {Axis::kTensor, INT32_MAX}}),
+                        4)
                 .find("and there are 4"),
             std::string::npos);
 }

@@ -8,7 +8,7 @@ namespace {
 using layout::PipelineKind;
 using std::chrono::milliseconds;
 
-PipelineQuestion usual() {
+PipelineQuestion usual_question() {
   PipelineQuestion question;
   question.stage = {milliseconds(10), milliseconds(10), milliseconds(10)};
   question.stage_memory = {.activations = 100, .weight_inputs = 100, .state = 1000};
@@ -16,15 +16,16 @@ PipelineQuestion usual() {
 }
 
 TEST(PipelineAnswer, IsTheSimulationOfEqualChunks) {
-  const auto plain = answer(usual(), PipelineKind::k1F1B).value();
+  const auto plain = answer(usual_question(), PipelineKind::k1F1B).value();
   EXPECT_EQ(plain.simulation.makespan, 11 * milliseconds(30));
   EXPECT_EQ(plain.simulation.peak_bytes(), 1400u);
   EXPECT_TRUE(plain.partition.empty());
-  EXPECT_EQ(answer(usual(), PipelineKind::kZbV).value().simulation.period, 8 * milliseconds(30));
+  EXPECT_EQ(answer(usual_question(), PipelineKind::kZbV).value().simulation.period,
+            8 * milliseconds(30));
 }
 
 TEST(PipelineAnswer, PassesOverWhatIsForOtherKinds) {
-  auto question = usual();
+  auto question = usual_question();
   question.chunks_per_stage = 3;
   question.memory_limit = 4;
   EXPECT_EQ(chunk_count(question, PipelineKind::kGPipe).value(), 4);
@@ -36,7 +37,7 @@ TEST(PipelineAnswer, PassesOverWhatIsForOtherKinds) {
 
 // 8 blocks, the first and the last dear: 24 in all on 4 stages, so that an average stage has 6.
 TEST(PipelineAnswer, SharesTimeAndMemoryOutByBlock) {
-  auto question = usual();
+  auto question = usual_question();
   question.blocks = {6, 2, 2, 2, 2, 2, 2, 6};
   const auto even = answer(question, PipelineKind::k1F1B).value();
   EXPECT_EQ(even.partition, (layout::Partition{{0, 1}, {1, 4}, {4, 7}, {7, 8}}));
@@ -51,7 +52,7 @@ TEST(PipelineAnswer, SharesTimeAndMemoryOutByBlock) {
 }
 
 TEST(PipelineAnswer, SaysWhatDoesNotFit) {
-  auto question = usual();
+  auto question = usual_question();
   question.blocks = {1, 1, 1, 1, 1};
   EXPECT_NE(answer(question, PipelineKind::kZbV).error().message.find("5 blocks cannot fill 8"),
             std::string::npos);
@@ -66,7 +67,7 @@ TEST(PipelineAnswer, SaysWhatDoesNotFit) {
   question.blocks = {0, 0, 0, 0};
   EXPECT_EQ(answer(question, PipelineKind::k1F1B).error().message,
             "[plan/pipeline] some block costs more than 0");
-  question = usual();
+  question = usual_question();
   question.stages = 0;
   EXPECT_FALSE(answer(question, PipelineKind::k1F1B));
 }

@@ -20,7 +20,7 @@ Way spread(Spread spread, std::int32_t workers = 4) {
 }
 
 // One worker's optimizer state, activations and gradients are all that the ways differ in.
-std::vector<Candidate> usual() {
+std::vector<Candidate> usual_candidates() {
   Way saves = spread(Spread::kData);
   saves.recomputed = std::vector<bool>(8, true);
   return {{.name = "data", .way = spread(Spread::kData), .plain = true},
@@ -33,11 +33,11 @@ std::vector<Candidate> usual() {
 std::vector<RankedWay> rank_with(std::uint64_t memory) {
   Hardware hardware = free_hardware();
   hardware.memory = memory;
-  return rank_ways(blocks_alike(8), usual(), hardware);
+  return rank_ways(blocks_alike(8), usual_candidates(), hardware);
 }
 
 std::string best_with(std::uint64_t memory) {
-  const auto candidates = usual();
+  const auto candidates = usual_candidates();
   const auto ranking = rank_with(memory);
   const RankedWay* best = best_of(ranking, candidates);
   return best ? candidates[best->candidate].name : "none";
@@ -47,7 +47,7 @@ TEST(Ranking, TheFastestThatFitsIsFirst) {
   EXPECT_EQ(best_with(std::numeric_limits<std::uint64_t>::max()), "data");
   std::vector<std::string> order;
   for (const RankedWay& way : rank_with(std::numeric_limits<std::uint64_t>::max()))
-    order.push_back(usual()[way.candidate].name);
+    order.push_back(usual_candidates()[way.candidate].name);
   EXPECT_EQ(order,
             (std::vector<std::string>{"data", "sharded", "data, recomputed", "pipeline", "no"}));
 }
@@ -105,7 +105,7 @@ TEST(Ranking, APlainWayThatIsNearlyAsFastWins) {
 }
 
 TEST(Ranking, OtherBitsAreShownAndNotChosen) {
-  auto candidates = usual();
+  auto candidates = usual_candidates();
   for (Candidate& candidate : candidates) candidate.same_bits = candidate.name == "pipeline";
   const auto ranking = rank_ways(blocks_alike(8), candidates, free_hardware());
   EXPECT_EQ(candidates[ranking.front().candidate].name, "sharded");

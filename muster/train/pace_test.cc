@@ -8,22 +8,13 @@
 #include <thread>
 
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/train/testing/paces.h"
 
 namespace muster::train {
 namespace {
 
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
-
-std::vector<Pace> paces_of(const std::vector<double>& seconds_a_slice, std::int32_t lanes = 1) {
-  std::vector<Pace> paces;
-  for (const double slice : seconds_a_slice)
-    paces.push_back({.worker = static_cast<std::int32_t>(paces.size()),
-                     .lanes = lanes,
-                     .slice = slice,
-                     .step = 10 * slice});
-  return paces;
-}
 
 // The best of all ways to share slices out, tried one by one.
 double best_of_all(std::int32_t slices, const std::vector<Pace>& paces, std::size_t rank,

@@ -3,19 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/train/testing/paces.h"
+
 namespace muster::train {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-std::vector<Pace> paces_of(const std::vector<double>& seconds_a_slice) {
-  std::vector<Pace> paces;
-  for (const double slice : seconds_a_slice)
-    paces.push_back(
-        {.worker = static_cast<std::int32_t>(paces.size()), .slice = slice, .step = 10 * slice});
-  return paces;
-}
 
 TEST(Stragglers, AreNamedWithTheirCause) {
   std::vector<Pace> paces = paces_of({0.01, 0.01, 0.041, 0.01});

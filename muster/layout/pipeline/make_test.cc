@@ -10,6 +10,7 @@
 
 #include "muster/base/ids.h"
 #include "muster/layout/pipeline/check.h"
+#include "muster/layout/testing/pipeline_sizes.h"
 
 namespace muster::layout {
 namespace {
@@ -78,15 +79,6 @@ TEST(ZbV, GoesDownAndBackUp) {
   EXPECT_EQ(text(schedule, 1),
             "F0a F0b F1a F1b I0b W0b F2a I0a W0a F2b I1b W1b F3a I1a W1a F3b I2b I2a I3b I3a W2b "
             "W2a W3b W3a");
-}
-
-// Sizes as they come: odd ones, one stage, fewer micro-batches than stages, none of them a
-// multiple.
-template <class Visit>
-void for_many_sizes(Visit visit) {
-  for (const std::int32_t stages : {1, 2, 3, 4, 5, 7, 8})
-    for (const std::int32_t micro_batches : {1, 2, 3, 4, 5, 7, 8, 13, 16, 19, 32})
-      visit(stages, micro_batches);
 }
 
 // Every schedule of those sizes, with 1 to 5 chunks a stage where it may have several.
@@ -169,7 +161,7 @@ TEST(ZbV, KeepsToAnyLimit) {
   }
 }
 
-std::string why(const PipelineOptions& options) {
+std::string why_not_made(const PipelineOptions& options) {
   const auto schedule = make_schedule(options);
   EXPECT_FALSE(schedule);
   if (schedule) return "";
@@ -178,25 +170,28 @@ std::string why(const PipelineOptions& options) {
 }
 
 TEST(MakeSchedule, SaysWhatDoesNotFit) {
-  EXPECT_EQ(why({PipelineKind::k1F1B, 0, 4}), "[layout/pipeline] 0 stages; expected 1 to 4096");
-  EXPECT_EQ(why({PipelineKind::k1F1B, 4, 0}),
+  EXPECT_EQ(why_not_made({PipelineKind::k1F1B, 0, 4}),
+            "[layout/pipeline] 0 stages; expected 1 to 4096");
+  EXPECT_EQ(why_not_made({PipelineKind::k1F1B, 4, 0}),
             "[layout/pipeline] 0 micro-batches; expected 1 to 65536");
-  EXPECT_EQ(why({PipelineKind::k1F1B, 4, 4, 2}),
+  EXPECT_EQ(why_not_made({PipelineKind::k1F1B, 4, 4, 2}),
             "[layout/pipeline] 1f1b has one chunk a stage, not 2; the schedule with more is "
             "interleaved");
-  EXPECT_EQ(why({PipelineKind::kZbV, 4, 4, 3}),
+  EXPECT_EQ(why_not_made({PipelineKind::kZbV, 4, 4, 3}),
             "[layout/pipeline] zb_v places 2 chunks on each stage, not 3");
-  EXPECT_EQ(why({PipelineKind::kInterleaved, 4096, 65536, 1000}),
+  EXPECT_EQ(why_not_made({PipelineKind::kInterleaved, 4096, 65536, 1000}),
             "[layout/pipeline] 4096 stages x 1000 chunks x 65536 micro-batches are too many for a "
             "schedule");
-  EXPECT_EQ(why({.kind = PipelineKind::kZbV, .stages = 4, .micro_batches = 4, .memory_limit = 1}),
+  EXPECT_EQ(why_not_made(
+                {.kind = PipelineKind::kZbV, .stages = 4, .micro_batches = 4, .memory_limit = 1}),
             "[layout/pipeline] a memory limit of 1; zb_v needs to hold at least 2 activations, one "
             "of each chunk");
-  EXPECT_EQ(why({.kind = PipelineKind::kZbH1, .stages = 4, .micro_batches = 4, .memory_limit = 5}),
+  EXPECT_EQ(why_not_made(
+                {.kind = PipelineKind::kZbH1, .stages = 4, .micro_batches = 4, .memory_limit = 5}),
             "[layout/pipeline] zb_h1 takes no memory limit; zb_v does");
   PipelineOptions options{PipelineKind::kZbV, 4, 4};
   options.costs = equal_costs({}, 4);
-  EXPECT_EQ(why(options), "[layout/pipeline] costs of 4 chunks; zb_v on 4 stages has 8");
+  EXPECT_EQ(why_not_made(options), "[layout/pipeline] costs of 4 chunks; zb_v on 4 stages has 8");
 }
 
 }  // namespace

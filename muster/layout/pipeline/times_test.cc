@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "muster/layout/pipeline/make.h"
+#include "muster/layout/testing/pipeline_sizes.h"
 
 namespace muster::layout {
 namespace {
@@ -30,13 +31,6 @@ Played played(PipelineOptions options, const ChunkCost& model, LinkCost link = {
 ChunkCost model_of(std::int32_t stages, int forward, int input, int weight) {
   return {stages * milliseconds(forward), stages * milliseconds(input),
           stages * milliseconds(weight)};
-}
-
-template <class Visit>
-void for_many_sizes(Visit visit) {
-  for (const std::int32_t stages : {1, 2, 3, 4, 5, 6, 7, 8})
-    for (const std::int32_t micro_batches : {1, 2, 3, 5, 7, 8, 9, 12, 16, 19, 33})
-      visit(stages, micro_batches);
 }
 
 TEST(PipelineTheory, GPipeAnd1F1BWaitForOneStageLessThanThereAre) {
