@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
-const LlamaSpec kLlama{.context = 8, .width = 16, .layers = 2, .heads = 2, .hidden = 8};
+const LlamaSpec kBase{.context = 8, .width = 16, .layers = 2, .heads = 2, .hidden = 8};
 
 std::unique_ptr<Model> made(const ModelSpec& spec, const AdapterSpec& adapters) {
   auto model = *create_model(spec, adapters);
@@ -37,7 +37,7 @@ torch::Tensor answer(Model& model, bool training = false) {
 }
 
 TEST(Adapter, OnlyAdaptersAreTrained) {
-  const auto model = made(kLlama, {.rank = 3, .target_modules = {"layer1.query", "*.gate"}});
+  const auto model = made(kBase, {.rank = 3, .target_modules = {"layer1.query", "*.gate"}});
   std::vector<std::string> trained;
   for (const Parameter& parameter : model->parameters()) trained.push_back(parameter.name);
   EXPECT_THAT(trained,
@@ -61,7 +61,7 @@ TEST(Adapter, NamesTheLayersThatCanHaveOne) {
 // So that training goes on from the base model, bit by bit.
 TEST(Adapter, BeginsAsTheBaseModel) {
   for (const ModelSpec& spec :
-       {ModelSpec(kLlama), ModelSpec(MoeSpec{.body = kLlama, .experts = 3})}) {
+       {ModelSpec(kBase), ModelSpec(MoeSpec{.body = kBase, .experts = 3})}) {
     const auto plain = made(spec, {}), adapted = made(spec, {.rank = 2});
     EXPECT_TRUE(torch::equal(answer(*plain), answer(*adapted))) << family_of(spec);
     const auto base = tensors_of(*plain);
@@ -72,9 +72,9 @@ TEST(Adapter, BeginsAsTheBaseModel) {
 
 // Whichever other layers have one.
 TEST(Adapter, InitialValuesAreThoseOfTheName) {
-  const auto all = tensors_of(*made(kLlama, {.rank = 2}));
+  const auto all = tensors_of(*made(kBase, {.rank = 2}));
   for (const auto& [name, tensor] :
-       tensors_of(*made(kLlama, {.rank = 2, .target_modules = {"layer1.value"}})))
+       tensors_of(*made(kBase, {.rank = 2, .target_modules = {"layer1.value"}})))
     EXPECT_TRUE(torch::equal(tensor, all.at(name))) << name;
   const torch::Tensor& down = all.at("layer1.value.lora_A.weight");
   EXPECT_GT(down.abs().max().item<float>(), 0.1F);
@@ -117,8 +117,8 @@ TEST(Adapter, HasTheGradientsOfDifferences) {
 
 // Of the adapter's input alone, by a mask that the slice's random numbers decide.
 TEST(Adapter, DropsInTrainingOnly) {
-  const auto model = made(kLlama, {.rank = 2, .dropout = 0.5});
-  EXPECT_TRUE(torch::equal(answer(*model, true), answer(*made(kLlama, {}), true)))
+  const auto model = made(kBase, {.rank = 2, .dropout = 0.5});
+  EXPECT_TRUE(torch::equal(answer(*model, true), answer(*made(kBase, {}), true)))
       << "B is zero still";
   const at::NoGradGuard no_grad;
   for (const Parameter& parameter : model->parameters()) parameter.tensor.fill_(0.3);
@@ -141,9 +141,9 @@ TEST(Adapter, IsCutAsItsLayerIs) {
 }
 
 TEST(Adapter, RefusesWhatCannotBe) {
-  EXPECT_FALSE(create_model(kLlama, {.rank = -1}));
-  EXPECT_FALSE(create_model(kLlama, {.rank = 1, .alpha = 0}));
-  EXPECT_FALSE(create_model(kLlama, {.rank = 1, .dropout = 1}));
+  EXPECT_FALSE(create_model(kBase, {.rank = -1}));
+  EXPECT_FALSE(create_model(kBase, {.rank = 1, .alpha = 0}));
+  EXPECT_FALSE(create_model(kBase, {.rank = 1, .dropout = 1}));
 }
 
 }  // namespace

@@ -28,13 +28,13 @@ ExpertsOptions options_of(std::int64_t per_token, std::optional<double> capacity
           .z_loss = 0.1};
 }
 
-struct Pass {
+struct BlockPass {
   torch::Tensor output;
   std::vector<torch::Tensor> statistics;
 };
 
-Pass run(Block& block, const torch::Tensor& input, bool training = true) {
-  Pass pass;
+BlockPass run(Block& block, const torch::Tensor& input, bool training = true) {
+  BlockPass pass;
   PassContext context{
       .training = training, .random = RandomStream(1, "test"), .statistics = &pass.statistics};
   pass.output = block.forward(input, context);

@@ -1,9 +1,12 @@
 #pragma once
-// One pass of a small model of any family, and all that comes of it.
+// One pass of a small model of any family, and all that comes of it. For tests.
 
 #include <torch/csrc/autograd/autograd.h>
 
 #include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -31,6 +34,33 @@ inline std::unique_ptr<Model> make(const ModelSpec& spec) {
   model->initialize(1);
   return model;
 }
+
+// Which pass: of what model, in what precision, with what of the model frozen.
+struct PassCase {
+  ModelSpec model;
+  Precision precision = Precision::kF32;
+  std::string frozen = {};  // the block whose parameters are
+};
+inline void PrintTo(const PassCase& task, std::ostream* out) {
+  constexpr std::string_view kNames[] = {"", " bf16", " fp16"};
+  *out << family_of(task.model) << kNames[static_cast<int>(task.precision)] << " " << task.frozen;
+}
+
+inline std::unique_ptr<Model> make(const PassCase& task) {
+  auto model = make(task.model);
+  model->freeze([&](const Parameter& parameter) {
+    return !task.frozen.empty() && parameter.name.starts_with(task.frozen + ".");
+  });
+  return model;
+}
+
+inline const ModelSpec kMlp = MlpSpec{.inputs = 144, .hidden = {32, 16, 16}, .dropout = 0.1};
+inline const ModelSpec kResNet =
+    ResNetSpec{.channels = {8, 16}, .dropout = 0.1, .channels_last = true};
+inline const ModelSpec kGpt =
+    GptSpec{.context = 8, .width = 32, .layers = 3, .heads = 2, .dropout = 0.1};
+inline const ModelSpec kLlama =
+    LlamaSpec{.context = 8, .width = 32, .layers = 3, .heads = 2, .kv_heads = 1, .dropout = 0.1};
 
 struct Pass {
   torch::Tensor logits;
