@@ -16,8 +16,8 @@ const Shapes kShapes = {{10},     {10, 64},     {0, 5},     {64, 64, 3, 3}, {64}
                         {33, 77}, {1, 9001},    {257, 129}, {5000},         {128, 512},
                         {512},    {3, 1, 3, 3}, {384, 128}};
 
-struct Case {
-  explicit Case(std::int32_t n, std::int64_t bucket_bytes = 64 << 10) : ranks(n) {
+struct Planned {
+  explicit Planned(std::int32_t n, std::int64_t bucket_bytes = 64 << 10) : ranks(n) {
     std::vector<std::int64_t> counts{17};
     for (const Shape& shape : kShapes) {
       cells.push_back(optim::cells_of(shape));
@@ -39,7 +39,7 @@ struct Case {
 
 TEST(ShardPlan, EveryElementHasOneHolder) {
   for (std::int32_t ranks = 1; ranks <= 9; ++ranks) {
-    const Case c(ranks);
+    const Planned c(ranks);
     std::map<std::int32_t, std::vector<ShardPiece>> by_slot;
     for (const auto& pieces : c.plan.pieces)
       for (const ShardPiece& piece : pieces) by_slot[piece.slot].push_back(piece);
@@ -58,7 +58,7 @@ TEST(ShardPlan, EveryElementHasOneHolder) {
 
 TEST(ShardPlan, PiecesAreWholeCellsInsideTheirRanksShard) {
   for (std::int32_t ranks = 1; ranks <= 9; ++ranks) {
-    const Case c(ranks);
+    const Planned c(ranks);
     for (std::int32_t rank = 0; rank < ranks; ++rank)
       for (const ShardPiece& piece : c.plan.pieces[static_cast<std::size_t>(rank)]) {
         const optim::Cells& cells = c.cells[static_cast<std::size_t>(piece.slot) - 1];
@@ -75,7 +75,7 @@ TEST(ShardPlan, PiecesAreWholeCellsInsideTheirRanksShard) {
 }
 
 TEST(ShardPlan, ShardsCoverTheirBucketAndTheFirstHasNone) {
-  const Case c(5);
+  const Planned c(5);
   ASSERT_EQ(c.plan.shards.size(), c.layout.sizes.size());
   EXPECT_EQ(c.plan.shards.front(), nullptr);
   for (std::size_t b = 1; b < c.plan.shards.size(); ++b) {
@@ -93,7 +93,7 @@ TEST(ShardPlan, AllHoldTheSameWithinTheLargestCell) {
     all += element_count(shape);
   }
   for (std::int32_t ranks = 2; ranks <= 9; ++ranks) {
-    const Case c(ranks);
+    const Planned c(ranks);
     for (std::int32_t rank = 0; rank < ranks; ++rank)
       EXPECT_LE(std::abs(c.held(rank) - all / ranks), largest) << rank << " of " << ranks;
   }

@@ -6,45 +6,25 @@
 #include <numeric>
 
 #include "muster/base/random.h"
-#include "muster/comm/narrow.h"
 #include "muster/layout/shard_turns.h"
+#include "muster/parallel/testing/tree_sums.h"
 
 namespace muster::parallel {
 namespace {
 
 const std::vector<std::int64_t> kSizes = {0, 5, 40, 0, 33};
 
-std::vector<float> gradient(std::int32_t unit, std::size_t bucket, std::int32_t pass) {
-  const RandomStream random =
-      RandomStream(7, "gradient", static_cast<std::uint64_t>(unit)).fork(bucket * 10 + pass);
-  std::vector<float> values(static_cast<std::size_t>(kSizes[bucket]));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = random.normal(i) * (unit % 3 == 0 ? 1e4F : 1.0F);
-  return values;
+std::vector<float> pass_gradient(std::int32_t unit, std::size_t bucket, std::int32_t pass) {
+  return random_gradient(unit, bucket * 10 + static_cast<std::uint64_t>(pass), kSizes[bucket]);
 }
 
-std::vector<float> plus(std::vector<float> left, const std::vector<float>& right) {
-  for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
-  return left;
-}
+std::int32_t pass_count(std::int32_t unit) { return unit % 4 == 1 ? 3 : 1; }
 
-std::vector<float> rounded(DType dtype, std::vector<float> values) {
-  if (dtype != DType::kF32) comm::round_to(dtype, values);
-  return values;
-}
-
-std::int32_t passes_of(std::int32_t unit) { return unit % 4 == 1 ? 3 : 1; }
-
-std::vector<float> naive_sum(comm::LeafRange range, std::size_t bucket, DType dtype) {
-  if (range.size() > 1) {
-    const std::int32_t middle = comm::split_point(range);
-    return rounded(dtype, plus(naive_sum({range.begin, middle}, bucket, dtype),
-                               naive_sum({middle, range.end}, bucket, dtype)));
-  }
-  std::vector<float> sum = gradient(range.begin, bucket, 0);
-  for (std::int32_t pass = 1; pass < passes_of(range.begin); ++pass)
-    sum = plus(std::move(sum), gradient(range.begin, bucket, pass));
-  return rounded(dtype, std::move(sum));
+std::vector<float> unit_gradient(std::int32_t unit, std::size_t bucket) {
+  std::vector<float> sum = pass_gradient(unit, bucket, 0);
+  for (std::int32_t pass = 1; pass < pass_count(unit); ++pass)
+    sum = plus(std::move(sum), pass_gradient(unit, bucket, pass));
+  return sum;
 }
 
 void add_all(ShardSums& sums, std::int32_t units, std::uint64_t order) {
@@ -56,8 +36,8 @@ void add_all(ShardSums& sums, std::int32_t units, std::uint64_t order) {
       std::swap(sequence[i - 1], sequence[random.below(i, i)]);
   for (const std::int32_t unit : sequence)
     for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket)
-      for (std::int32_t pass = 0; pass < passes_of(unit); ++pass)
-        sums.add(unit, bucket, gradient(unit, bucket, pass), pass, passes_of(unit));
+      for (std::int32_t pass = 0; pass < pass_count(unit); ++pass)
+        sums.add(unit, bucket, pass_gradient(unit, bucket, pass), pass, pass_count(unit));
 }
 
 TEST(ShardSums, AreThoseOfTheTreeInWhateverOrderUnitsCome) {
@@ -69,8 +49,9 @@ TEST(ShardSums, AreThoseOfTheTreeInWhateverOrderUnitsCome) {
         add_all(sums, units, order);
         for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
           const auto sum = sums.sum(bucket);
-          EXPECT_EQ(std::vector<float>(sum.begin(), sum.end()),
-                    naive_sum({0, units}, bucket, dtype))
+          const auto expected = naive_sum(
+              {0, units}, dtype, [&](std::int32_t unit) { return unit_gradient(unit, bucket); });
+          EXPECT_EQ(std::vector<float>(sum.begin(), sum.end()), expected)
               << units << " units, order " << order << ", bucket " << bucket;
         }
       }

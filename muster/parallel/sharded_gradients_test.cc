@@ -7,23 +7,23 @@
 namespace muster::parallel::shards {
 namespace {
 
-struct Figures {
+struct GradientFigures {
   std::uint64_t formula = 0;
   std::uint64_t optimizer = 0, optimizer_formula = 0;
   Sharded::GradientMemory measured;
   std::uint64_t sent = 0;
 };
 
-std::vector<Figures> figures_of(const Recipe& recipe, std::int32_t size,
-                                const SliceOptions& options) {
+std::vector<GradientFigures> gradient_figures_of(const Recipe& recipe, std::int32_t size,
+                                                 const SliceOptions& options) {
   const auto communicators = comm::create_loopback(size);
-  std::vector<Figures> figures(static_cast<std::size_t>(size));
+  std::vector<GradientFigures> figures(static_cast<std::size_t>(size));
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < figures.size(); ++r)
     ranks.emplace_back([&, r] {
       const auto strategy = sharded_of(recipe, options);
       const comm::LeafOwners owners = owners_for(*strategy, size);
-      Figures& found = figures[r];
+      GradientFigures& found = figures[r];
       found.formula = strategy->gradient_bytes(size);
       found.optimizer_formula = strategy->optimizer_bytes(size);
       EXPECT_TRUE(strategy->enter(communicators[r], owners));
@@ -55,7 +55,7 @@ TEST(ShardedGradients, HoldAndSendWhatTheFormulaeSay) {
     const auto ranks = static_cast<std::uint64_t>(size);
     const std::uint64_t bucket = 1 << 13;  // the largest
     std::uint64_t sent = 0;
-    for (const Figures& rank : figures_of(recipe, size, options)) {
+    for (const GradientFigures& rank : gradient_figures_of(recipe, size, options)) {
       near(rank.measured.sums, rank.formula, 2 * ranks * bucket);  // two buckets of everybody
       near(rank.optimizer, rank.optimizer_formula);
       EXPECT_LE(rank.measured.window, (4 + ranks) * bucket);

@@ -11,21 +11,21 @@
 namespace muster::parallel::shards {
 namespace {
 
-struct Figures {
+struct WeightFigures {
   Sharded::WeightMemory after;
   std::uint64_t formula = 0;
   bool has_memory = false;  // a parameter of the model, between steps
 };
 
-std::vector<Figures> figures_of(const Recipe& recipe, std::int32_t size) {
+std::vector<WeightFigures> weight_figures_of(const Recipe& recipe, std::int32_t size) {
   const auto communicators = comm::create_loopback(size);
-  std::vector<Figures> figures(static_cast<std::size_t>(size));
+  std::vector<WeightFigures> figures(static_cast<std::size_t>(size));
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < figures.size(); ++r)
     ranks.emplace_back([&, r] {
       const auto strategy = sharded_of(recipe, in_stage(3, options_of(1)));
       const comm::LeafOwners owners = owners_for(*strategy, size);
-      Figures& found = figures[r];
+      WeightFigures& found = figures[r];
       found.formula = strategy->weight_bytes(size);
       EXPECT_TRUE(strategy->enter(communicators[r], owners));
       for (std::int64_t step = 1; step <= 2; ++step)
@@ -52,7 +52,7 @@ TEST(ShardedWeights, AreWholeTwoBlocksAtATime) {
                                             96 * 96 + 96, 96 * 10 + 16};  // as padded in buckets
   for (const std::int32_t size : {1, 2, 5}) {
     std::uint64_t shards = 0;
-    for (const Figures& rank : figures_of(recipe, size)) {
+    for (const WeightFigures& rank : weight_figures_of(recipe, size)) {
       EXPECT_EQ(rank.after.whole, bytes_of({layers[1], layers[2]})) << size << " ranks";
       EXPECT_EQ(rank.after.whole_now, 0u);
       EXPECT_FALSE(rank.has_memory);
@@ -71,7 +71,7 @@ TEST(ShardedWeights, FrozenOnesAreCutAsWell) {
   const Recipe recipe{kGpt, optim::AdamWSpec{}, {}, 0, {.rank = 2}};
   const auto whole = static_cast<std::uint64_t>(model_of(recipe)->parameter_count()) * 4;
   std::uint64_t shards = 0;
-  for (const Figures& rank : figures_of(recipe, 3)) {
+  for (const WeightFigures& rank : weight_figures_of(recipe, 3)) {
     EXPECT_LT(rank.after.shards, whole / 2);
     EXPECT_FALSE(rank.has_memory);
     shards += rank.after.shards;

@@ -6,8 +6,7 @@
 #include <numeric>
 #include <thread>
 
-#include "muster/base/random.h"
-#include "muster/comm/narrow.h"
+#include "muster/parallel/testing/tree_sums.h"
 
 namespace muster::parallel {
 namespace {
@@ -16,29 +15,8 @@ using comm::LeafRange;
 
 constexpr std::int64_t kCounts[] = {5, 1, 40, 16, 3, 100};
 
-// The gradient of `slot` in `unit`: numbers whose sum depends on the order of addition.
-std::vector<float> gradient(std::int32_t unit, std::int32_t slot) {
-  const RandomStream random(7, "gradient", static_cast<std::uint64_t>(unit));
-  std::vector<float> values(static_cast<std::size_t>(kCounts[slot]));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] =
-        random.fork(static_cast<std::uint64_t>(slot)).normal(i) * (unit % 3 == 0 ? 1e4f : 1.0f);
-  }
-  return values;
-}
-
-std::vector<float> rounded(DType dtype, std::vector<float> values) {
-  if (dtype != DType::kF32) comm::round_to(dtype, values);
-  return values;
-}
-
-std::vector<float> naive_sum(LeafRange range, std::int32_t slot, DType dtype) {
-  if (range.size() == 1) return rounded(dtype, gradient(range.begin, slot));
-  const std::int32_t middle = comm::split_point(range);
-  std::vector<float> sum = naive_sum({range.begin, middle}, slot, dtype);
-  const std::vector<float> right = naive_sum({middle, range.end}, slot, dtype);
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += right[i];
-  return rounded(dtype, std::move(sum));
+std::vector<float> slot_gradient(std::int32_t unit, std::int32_t slot) {
+  return random_gradient(unit, static_cast<std::uint64_t>(slot), kCounts[slot]);
 }
 
 struct Fixture {
@@ -63,7 +41,9 @@ struct Fixture {
         const float* sum =
             rows[b].data() + part * static_cast<std::size_t>(layout.sizes[b]) + place.offset;
         const std::vector<float> expected =
-            naive_sum(parts_of[part], static_cast<std::int32_t>(slot), layout.dtypes[b]);
+            naive_sum(parts_of[part], layout.dtypes[b], [&](std::int32_t unit) {
+              return slot_gradient(unit, static_cast<std::int32_t>(slot));
+            });
         EXPECT_EQ(std::vector<float>(sum, sum + place.count), expected) << part << " " << slot;
       }
     }
@@ -80,7 +60,7 @@ struct Fixture {
 
 void add_unit(Fixture& fixture, std::int32_t unit) {
   for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(std::size(kCounts)); ++slot) {
-    fixture.accumulator->add(unit, slot, gradient(unit, slot));
+    fixture.accumulator->add(unit, slot, slot_gradient(unit, slot));
   }
 }
 

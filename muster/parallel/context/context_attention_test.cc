@@ -9,17 +9,17 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <variant>
 #include <vector>
 
-#include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/wrap/wrappers.h"
 #include "muster/models/testing/gradient_check.h"
 #include "muster/parallel/context/context_ranks.h"
+#include "muster/parallel/testing/on_ranks.h"
 
 namespace muster::parallel {
 namespace {
@@ -28,27 +28,21 @@ using models::AttentionHeads;
 
 enum class Way { kUlysses, kRing };
 
-void on_ranks(std::int32_t size, const std::function<void(const ContextRanks&)>& body) {
-  const auto communicators = comm::create_loopback(size);
-  std::vector<std::jthread> threads;
-  for (std::int32_t rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      at::set_num_threads(1);
-      ContextRanks ranks({rank, size}, {});
-      ranks.use(communicators[static_cast<std::size_t>(rank)]);
-      body(ranks);
-    });
+constexpr double kAttentionRounding = 1e-12;
+
+void on_context_ranks(std::int32_t size, const std::function<void(const ContextRanks&)>& body) {
+  on_ranks(size, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    at::set_num_threads(1);
+    ContextRanks ranks({to_int(communicator->group().rank), size}, {});
+    ranks.use(communicator);
+    body(ranks);
+  });
 }
 
 at::Tensor positions_of(const at::Tensor& whole, const std::vector<Share>& runs) {
   std::vector<at::Tensor> parts;
   for (const Share run : runs) parts.push_back(whole.narrow(2, run.begin, run.size()));
   return at::cat(parts, 2);
-}
-
-void expect_close(const at::Tensor& found, const at::Tensor& wanted, const std::string& what) {
-  ASSERT_EQ(found.sizes(), wanted.sizes()) << what;
-  EXPECT_LT((found - wanted).abs().max().item<double>(), 1e-12) << what;
 }
 
 class ContextAttentionIn : public testing::TestWithParam<std::tuple<Way, int, int>> {};
@@ -66,7 +60,7 @@ TEST_P(ContextAttentionIn, IsThatOfOneProcess) {
   const at::Tensor expected = at::scaled_dot_product_attention(
       whole[0], whole[1], whole[2], {}, 0.0, true, std::nullopt, group_of_heads > 1);
   const auto gradients = torch::autograd::grad({(expected * weights).sum()}, whole);
-  on_ranks(size, [&](const ContextRanks& ranks) {
+  on_context_ranks(size, [&](const ContextRanks& ranks) {
     const auto runs = way == Way::kRing ? models::zigzag_positions(positions, ranks.share())
                                         : models::neighbouring_positions(positions, ranks.share());
     std::vector<at::Tensor> own;
@@ -75,12 +69,14 @@ TEST_P(ContextAttentionIn, IsThatOfOneProcess) {
     const AttentionHeads part{own[0], own[1], own[2]};
     const at::Tensor found = way == Way::kRing ? models::ring_attention(part, ranks)
                                                : models::ulysses_attention(part, ranks);
-    expect_close(found.detach(), positions_of(expected.detach(), runs), "output");
+    expect_close(found.detach(), positions_of(expected.detach(), runs), kAttentionRounding,
+                 "output");
     const auto own_gradients =
         torch::autograd::grad({(found * positions_of(weights, runs)).sum()}, own);
     const char* names[] = {"query", "key", "value"};
     for (std::size_t i = 0; i < own.size(); ++i)
-      expect_close(own_gradients[i], positions_of(gradients[i], runs), names[i]);
+      expect_close(own_gradients[i], positions_of(gradients[i], runs), kAttentionRounding,
+                   names[i]);
   });
 }
 
@@ -98,33 +94,29 @@ std::int64_t bytes_sent(const comm::Op& op, std::int64_t ranks) {
 }
 
 TEST(ContextAttention, SendsWhatTheFormulaSays) {
-  constexpr std::int64_t kRanks = 4, kSamples = 2, kHeads = 8, kKeys = 4, kHere = 6, kWidth = 5;
+  constexpr std::int64_t kRanks = 4, kBatch = 2, kHeads = 8, kKeys = 4, kHere = 6, kWidth = 5;
   for (const Way way : {Way::kUlysses, Way::kRing}) {
-    const auto communicators = comm::create_loopback(kRanks);
-    std::vector<std::jthread> threads;
-    for (std::int32_t rank = 0; rank < kRanks; ++rank)
-      threads.emplace_back([&, rank] {
-        at::set_num_threads(1);
-        std::int64_t sent = 0;
-        ContextRanks ranks({rank, kRanks}, {});
-        ranks.use(comm::with_faults(communicators[static_cast<std::size_t>(rank)],
-                                    [&](const comm::Op& op, const comm::OpOptions&) {
-                                      sent += bytes_sent(op, kRanks);
-                                      return std::optional<Error>();
-                                    }));
-        const auto part = [](std::int64_t heads) {
-          return models::wavy({kSamples, heads, kHere, kWidth}).requires_grad_();
-        };
-        const AttentionHeads heads{part(kHeads), part(kKeys), part(kKeys)};
-        const auto output = way == Way::kRing ? models::ring_attention(heads, ranks)
-                                              : models::ulysses_attention(heads, ranks);
-        output.sum().backward();
-        const std::int64_t row = kSamples * kHere * kWidth * 8;  // of one head
-        const std::int64_t formula = way == Way::kRing
-                                         ? 3 * (kRanks - 1) * 2 * kKeys * row
-                                         : 4 * (kHeads + kKeys) * row / kRanks * (kRanks - 1);
-        EXPECT_EQ(sent, formula);
-      });
+    on_ranks(kRanks, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+      at::set_num_threads(1);
+      std::int64_t sent = 0;
+      ContextRanks ranks({to_int(communicator->group().rank), kRanks}, {});
+      ranks.use(comm::with_faults(communicator, [&](const comm::Op& op, const comm::OpOptions&) {
+        sent += bytes_sent(op, kRanks);
+        return std::optional<Error>();
+      }));
+      const auto part = [](std::int64_t heads) {
+        return models::wavy({kBatch, heads, kHere, kWidth}).requires_grad_();
+      };
+      const AttentionHeads heads{part(kHeads), part(kKeys), part(kKeys)};
+      const auto output = way == Way::kRing ? models::ring_attention(heads, ranks)
+                                            : models::ulysses_attention(heads, ranks);
+      output.sum().backward();
+      const std::int64_t row = kBatch * kHere * kWidth * 8;  // of one head
+      const std::int64_t formula = way == Way::kRing
+                                       ? 3 * (kRanks - 1) * 2 * kKeys * row
+                                       : 4 * (kHeads + kKeys) * row / kRanks * (kRanks - 1);
+      EXPECT_EQ(sent, formula);
+    });
   }
 }
 

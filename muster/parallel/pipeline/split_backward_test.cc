@@ -51,7 +51,7 @@ struct Graph {
   }
 };
 
-const at::Tensor kSeed = torch::cos(torch::arange(20, torch::kFloat32)).view({5, 4});
+const at::Tensor kOutputGradient = torch::cos(torch::arange(20, torch::kFloat32)).view({5, 4});
 
 void expect_same(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected) {
   ASSERT_EQ(found.size(), expected.size());
@@ -68,13 +68,14 @@ TEST(SplitBackward, FindsWhatBackwardFindsInOnePiece) {
     all.push_back(graph.input);
     return all;
   }();
-  std::vector<at::Tensor> expected = torch::autograd::grad({graph.run()}, inputs, {kSeed});
+  std::vector<at::Tensor> expected =
+      torch::autograd::grad({graph.run()}, inputs, {kOutputGradient});
   const at::Tensor expected_input = expected.back();
   expected.pop_back();
   for (std::size_t now = 0; now <= graph.weights.size(); ++now) {
     const auto middle = graph.weights.begin() + static_cast<std::ptrdiff_t>(now);
-    auto split = split_backward(graph.run(), kSeed, graph.input, {graph.weights.begin(), middle},
-                                {middle, graph.weights.end()});
+    auto split = split_backward(graph.run(), kOutputGradient, graph.input,
+                                {graph.weights.begin(), middle}, {middle, graph.weights.end()});
     EXPECT_TRUE(torch::equal(split.input, expected_input));
     const auto cut = expected.begin() + static_cast<std::ptrdiff_t>(now);
     expect_same(split.now, {expected.begin(), cut});
@@ -85,7 +86,7 @@ TEST(SplitBackward, FindsWhatBackwardFindsInOnePiece) {
 
 TEST(SplitBackward, LeavesTheWeightsForLater) {
   Graph graph;
-  auto split = split_backward(graph.run(), kSeed, graph.input, {}, graph.weights);
+  auto split = split_backward(graph.run(), kOutputGradient, graph.input, {}, graph.weights);
   EXPECT_EQ(graph.above, 1);
   EXPECT_EQ(graph.weight, 0);
   (void)split.later.find();

@@ -10,15 +10,14 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
-#include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
 #include "muster/models/tensor_ops.h"
 #include "muster/models/testing/gradient_check.h"
 #include "muster/parallel/tensor/tensor_ranks.h"
+#include "muster/parallel/testing/on_ranks.h"
 
 namespace muster::parallel {
 namespace {
@@ -29,17 +28,17 @@ constexpr double kRounding = 1e-11;
 constexpr std::int64_t kSamples = 3;
 constexpr std::int64_t kPositions = 12;
 
-struct Case {
+struct CutCase {
   std::string name;
   models::ModelSpec model;
   double smoothing = 0;
   std::vector<std::string> frozen = {};
   bool sequence = false;
 };
-std::string name_of(const testing::TestParamInfo<std::tuple<Case, int>>& info) {
+std::string name_of(const testing::TestParamInfo<std::tuple<CutCase, int>>& info) {
   return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param));
 }
-void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+void PrintTo(const CutCase& one, std::ostream* out) { *out << one.name; }
 
 bool reads_text(const models::ModelSpec& spec) { return models::family_of(spec) != "mlp"; }
 
@@ -57,7 +56,7 @@ at::Tensor targets_of(const models::ModelSpec& spec) {
       .to(torch::kUInt8);
 }
 
-std::unique_ptr<Model> make(const Case& one) {
+std::unique_ptr<Model> make(const CutCase& one) {
   at::set_num_threads(1);
   auto model = *models::create_model(one.model);
   for (const models::NamedBlock& named : model->blocks()) models::fill_in_double(*named.block);
@@ -72,14 +71,14 @@ struct Pass {
   at::Tensor sum, correct;
 };
 
-Pass run(Model& model, const Case& one) {
+Pass run(Model& model, const CutCase& one) {
   models::PassContext context{.random = RandomStream(1, "pass")};
   const auto loss =
       model.loss_sum(model.forward(inputs_of(one.model), context), targets_of(one.model));
   return {loss.sum, loss.correct};
 }
 
-std::vector<at::Tensor> gradients_of(Model& model, const Case& one) {
+std::vector<at::Tensor> gradients_of(Model& model, const CutCase& one) {
   return torch::autograd::grad({run(model, one).sum}, model.parameter_tensors(), {}, std::nullopt,
                                false, /*allow_unused=*/true);
 }
@@ -91,30 +90,22 @@ at::Tensor part_of(const at::Tensor& whole, const models::TensorCut& cut) {
   return torch::cat(runs, cut.axis);
 }
 
-void expect_close(const at::Tensor& found, const at::Tensor& wanted, const std::string& what) {
-  ASSERT_EQ(found.sizes(), wanted.sizes()) << what;
-  const double apart = (found - wanted).abs().max().item<double>();
-  EXPECT_LT(apart, kRounding * (1 + wanted.abs().max().item<double>())) << what;
-}
-
-// Each rank of the group on a thread of its own.
-void on_ranks(std::int32_t size,
-              const std::function<void(const std::shared_ptr<TensorRanks>&)>& body,
-              bool sequence = false) {
-  const auto communicators = comm::create_loopback(size);
-  std::vector<std::jthread> threads;
-  for (std::int32_t rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      at::set_num_threads(1);
-      const auto ranks = std::make_shared<TensorRanks>(models::TensorShare{rank, size},
-                                                       comm::OpOptions{}, sequence);
-      ranks->use(communicators[static_cast<std::size_t>(rank)]);
-      body(ranks);
-    });
+// Each rank of the group, on a thread of its own.
+void on_tensor_ranks(std::int32_t size,
+                     const std::function<void(const std::shared_ptr<TensorRanks>&)>& body,
+                     bool sequence = false) {
+  on_ranks(size, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    at::set_num_threads(1);
+    const comm::Group group = communicator->group();
+    const auto ranks = std::make_shared<TensorRanks>(
+        models::TensorShare{to_int(group.rank), group.size}, comm::OpOptions{}, sequence);
+    ranks->use(communicator);
+    body(ranks);
+  });
 }
 
 // Each rank's own, or where sequences are cut and the tensor is not, of all of them.
-std::vector<at::Tensor> gradients_of(Model& model, const Case& one, const TensorRanks& ranks) {
+std::vector<at::Tensor> gradients_of(Model& model, const CutCase& one, const TensorRanks& ranks) {
   std::vector<at::Tensor> gradients = gradients_of(model, one);
   for (std::size_t p = 0; p < gradients.size(); ++p)
     if (ranks.cuts_sequence() && ranks.share().size > 1 && !model.parameters()[p].cut.is_part() &&
@@ -123,20 +114,20 @@ std::vector<at::Tensor> gradients_of(Model& model, const Case& one, const Tensor
   return gradients;
 }
 
-class CutModel : public testing::TestWithParam<std::tuple<Case, int>> {};
+class CutModel : public testing::TestWithParam<std::tuple<CutCase, int>> {};
 
 TEST_P(CutModel, ComputesWhatTheWholeDoes) {
   const auto& [one, size] = GetParam();
   const auto whole = make(one);
   const Pass expected = run(*whole, one);
   const std::vector<at::Tensor> gradients = gradients_of(*whole, one);
-  on_ranks(
+  on_tensor_ranks(
       size,
       [&](const std::shared_ptr<TensorRanks>& ranks) {
         const auto model = make(one);
         ASSERT_TRUE(model->split(ranks));
         const Pass pass = run(*model, one);
-        expect_close(pass.sum.detach(), expected.sum.detach(), "loss");
+        expect_close(pass.sum.detach(), expected.sum.detach(), kRounding, "loss");
         EXPECT_TRUE(torch::equal(pass.correct, expected.correct));
         const std::vector<at::Tensor> own = gradients_of(*model, one, *ranks);
         for (std::size_t p = 0; p < own.size(); ++p) {
@@ -144,7 +135,7 @@ TEST_P(CutModel, ComputesWhatTheWholeDoes) {
           EXPECT_EQ(parameter.cut.is_part(), size > 1 && parameter.partition.axis() >= 0);
           ASSERT_EQ(own[p].defined(), gradients[p].defined()) << parameter.name;
           if (own[p].defined())
-            expect_close(own[p], part_of(gradients[p], parameter.cut), parameter.name);
+            expect_close(own[p], part_of(gradients[p], parameter.cut), kRounding, parameter.name);
         }
       },
       one.sequence);
@@ -154,7 +145,7 @@ TEST_P(CutModel, ComputesWhatTheWholeDoes) {
 // owner changes it; all compute.
 TEST_P(CutModel, HasTheGradientsOfDifferences) {
   const auto& [one, size] = GetParam();
-  on_ranks(
+  on_tensor_ranks(
       size,
       [&](const std::shared_ptr<TensorRanks>& ranks) {
         constexpr double kStep = 1e-6;
@@ -217,18 +208,19 @@ models::MlpSpec mlp(std::vector<std::int64_t> hidden) {
 // Shares of unequal size where the number of ranks does not divide them.
 INSTANTIATE_TEST_SUITE_P(
     Models, CutModel,
-    testing::Combine(testing::Values(Case{"gpt", gpt(false)}, Case{"gpt_tied", gpt(true), 0.3},
-                                     Case{"gpt_frozen", gpt(true), 0, {"embedding.token.weight"}},
-                                     Case{"llama", llama(8)}, Case{"llama_grouped", llama(4), 0.1},
-                                     Case{"gpt_sequence", gpt(true), 0, {}, true},
-                                     Case{"llama_sequence", llama(4), 0.1, {}, true},
-                                     Case{"mlp", mlp({7})}, Case{"mlp_two", mlp({7, 8}), 0.1},
-                                     Case{"mlp_three", mlp({5, 8, 9})}),
-                     testing::Values(1, 2, 3, 4)),
+    testing::Combine(
+        testing::Values(CutCase{"gpt", gpt(false)}, CutCase{"gpt_tied", gpt(true), 0.3},
+                        CutCase{"gpt_frozen", gpt(true), 0, {"embedding.token.weight"}},
+                        CutCase{"llama", llama(8)}, CutCase{"llama_grouped", llama(4), 0.1},
+                        CutCase{"gpt_sequence", gpt(true), 0, {}, true},
+                        CutCase{"llama_sequence", llama(4), 0.1, {}, true},
+                        CutCase{"mlp", mlp({7})}, CutCase{"mlp_two", mlp({7, 8}), 0.1},
+                        CutCase{"mlp_three", mlp({5, 8, 9})}),
+        testing::Values(1, 2, 3, 4)),
     name_of);
 
 TEST(CutTensors, SumsSixteenBitsInF32) {
-  on_ranks(3, [](const std::shared_ptr<TensorRanks>& ranks) {
+  on_tensor_ranks(3, [](const std::shared_ptr<TensorRanks>& ranks) {
     const float own[] = {256.0F, 0.6F, 0.6F};  // in bf16 256 + 0.6 is 256
     const auto partial = torch::full({2}, own[ranks->share().rank], torch::kBFloat16);
     const auto sum = models::sum_over_ranks(partial, ranks.get());
@@ -238,7 +230,7 @@ TEST(CutTensors, SumsSixteenBitsInF32) {
 }
 
 TEST(CutTensors, KeepsLogitsThatAreFarApartFinite) {
-  on_ranks(2, [](const std::shared_ptr<TensorRanks>& ranks) {
+  on_tensor_ranks(2, [](const std::shared_ptr<TensorRanks>& ranks) {
     const auto whole = torch::tensor({{1e4F, -1e4F, 0.0F}, {-1e4F, 9e3F, 1e4F}});
     const Share own = models::share_of(3, 0, ranks->share());
     const auto logits = whole.narrow(1, own.begin, own.size()).clone().requires_grad_();
@@ -250,7 +242,7 @@ TEST(CutTensors, KeepsLogitsThatAreFarApartFinite) {
 }
 
 TEST(CutTensors, RefusesTargetsAndTokensThatAreNone) {
-  on_ranks(2, [](const std::shared_ptr<TensorRanks>& ranks) {
+  on_tensor_ranks(2, [](const std::shared_ptr<TensorRanks>& ranks) {
     EXPECT_THROW(
         models::cross_entropy_over_ranks(torch::zeros({1, 2}), torch::tensor({4}), 4, 0, *ranks),
         c10::Error);

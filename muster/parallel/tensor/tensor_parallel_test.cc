@@ -5,185 +5,51 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <memory>
-#include <optional>
+#include <ostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "muster/base/glob.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
-#include "muster/parallel/data_parallel.h"
-#include "muster/parallel/testing/toy_batch.h"
+#include "muster/parallel/testing/cut_training.h"
 
-namespace muster::parallel {
+namespace muster::parallel::cut {
 namespace {
 
-constexpr std::uint64_t kSeed = 5;
-constexpr int kSteps = 10;
+constexpr int kStepsOfTensors = 10;
 
-struct Recipe {
-  std::string name;
-  models::ModelSpec model;
-  std::int32_t ranks = 2;
-  std::int32_t replicas = 1;
-  optim::OptimizerSpec optimizer = optim::SgdSpec{.weight_decay = 1e-3};
-  std::int64_t micro_batch_size = 0;
-  std::vector<std::string> freeze = {};  // patterns
-  double average = 0;                    // AverageSpec::decay
-  double smoothing = 0;
-  bool sequence = false;                    // Cut::sequence
-  std::vector<std::string> recompute = {};  // patterns; where it is cut only
-  models::Precision precision = models::Precision::kF32;
+struct TensorCase {
+  Recipe recipe;
+  std::int32_t ranks = 2;  // of a replica
+  bool sequence = false;   // Cut::sequence
   // How far a tensor may be from the other one, for its largest value; 10 steps in f32.
   double tolerance = 2e-5;
 };
-std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
-void PrintTo(const Recipe& recipe, std::ostream* out) { *out << recipe.name; }
+void PrintTo(const TensorCase& task, std::ostream* out) { *out << task.recipe.name; }
 
-auto optimizer_of(const Recipe& recipe) {
-  return [recipe](std::vector<optim::OptimizedParameter> parameters) {
-    return optim::create_optimizer(recipe.optimizer, std::move(parameters),
-                                   {.decay = recipe.average});
+Result<std::unique_ptr<TensorParallel>> create(const TensorCase& task, const comm::Group& group,
+                                               const comm::OpOptions& op = {}) {
+  SliceOptions options = options_of(task.recipe);
+  options.op = op;
+  return TensorParallel::create(recomputed_model_of(task.recipe), {task.ranks, task.sequence},
+                                optimizer_of(task.recipe), options, group, system_clock());
+}
+
+std::vector<Outcome> train_cut(const TensorCase& task) {
+  const auto train_rank = [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const auto strategy = create(task, communicator->group());
+    EXPECT_TRUE(strategy) << (strategy ? "" : strategy.error().message);
+    return strategy ? train(**strategy, communicator, task.recipe, kStepsOfTensors) : Outcome{};
   };
+  return train_ranks(task.ranks * task.recipe.replicas, train_rank);
 }
 
-std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
-  auto model = *models::create_model(recipe.model);
-  model->smooth_labels(recipe.smoothing);
-  model->freeze([&](const models::Parameter& parameter) {
-    return matches_any(recipe.freeze, parameter.name);
-  });
-  return model;
-}
-
-SliceOptions options_of(const Recipe& recipe) {
-  return {.virtual_workers = kSlices,
-          .micro_batch_size = recipe.micro_batch_size,
-          .max_grad_norm = 0.5,
-          .compute = {.precision = recipe.precision},
-          .seed = kSeed,
-          .bucket_sizes = {.first_bytes = 1 << 10, .bytes = 1 << 12}};
-}
-
-// In fp16 the third step overflows.
-std::optional<double> loss_scale_of(const Recipe& recipe, int step) {
-  if (recipe.precision != models::Precision::kF16) return std::nullopt;
-  return step == 3 ? 1e30 : 1024;
-}
-
-struct Outcome {
-  std::map<std::string, at::Tensor> state;  // on the first rank: whole tensors
-  std::vector<std::string> order;           // of their names
-  std::map<std::string, at::Tensor> own;    // parameters that this rank holds whole
-  double loss = 0, grad_norm = 0, evaluation = 0, correct = 0, average_evaluation = 0;
-  int overflows = 0;
-  bool stopped = false;
-};
-
-comm::LeafOwners owners_of(const ModelStrategy& strategy, std::int32_t ranks) {
-  const std::int32_t together = strategy.ranks_per_replica();
-  comm::LeafOwners owners = comm::even_owners(kSlices, ranks / together);
-  for (Rank& owner : owners) owner = Rank{to_int(owner) * together};
-  return owners;
-}
-
-void add(Outcome& outcome, const std::vector<StateSlice>& slices) {
-  for (const StateSlice& slice : slices) {
-    ASSERT_EQ(slice.tensor.shape, slice.global_shape) << slice.name;
-    EXPECT_TRUE(outcome.state.emplace(slice.name, tensor_over(slice.tensor).clone()).second);
-    outcome.order.push_back(slice.name);
-  }
-}
-
-double evaluate(ModelStrategy& strategy, const Batch& batch, double* correct = nullptr) {
-  std::vector<EvaluationTotals> by_slice(kSlices);
-  EXPECT_TRUE(strategy.evaluate(batch.step, by_slice));
-  const auto totals = strategy.combine(by_slice);
-  EXPECT_TRUE(totals);
-  if (correct) *correct = totals->correct;
-  return totals->loss;
-}
-
-// Short batches and empty slices among them. The last rank alone wants to stop at the last step.
-Outcome train(ModelStrategy& strategy, const std::shared_ptr<comm::Communicator>& communicator,
-              const Recipe& recipe) {
-  const comm::Group group = communicator->group();
-  const comm::LeafOwners owners = owners_of(strategy, group.size);
-  const std::int32_t together = strategy.ranks_per_replica();
-  const auto mine = slices_of(owners, Rank{to_int(group.rank) / together * together});
-  const auto content = content_of(recipe.model);
-  const auto entered = strategy.enter(communicator, owners);
-  EXPECT_TRUE(entered) << (entered ? "" : entered.error().message);
-  Outcome outcome;
-  for (int step = 1; step <= kSteps; ++step) {
-    const std::int64_t samples[] = {40, 33, 7};
-    const Batch batch(samples[step % 3], mine, static_cast<std::uint64_t>(step), content);
-    Flags flags;
-    if (step == kSteps && to_int(group.rank) == group.size - 1) flags.set(Flag::kStop);
-    const auto report = strategy.step({.batch = batch.step,
-                                       .step = Step{step},
-                                       .learning_rate = 0.02,
-                                       .flags = flags,
-                                       .before_update = {},
-                                       .loss_scale = loss_scale_of(recipe, step)});
-    EXPECT_TRUE(report) << (report ? "" : report.error().message);
-    if (!report) return outcome;
-    outcome.overflows += report->overflow.has_value();
-    outcome.loss = report->loss;
-    outcome.grad_norm = report->grad_norm;
-    outcome.stopped = report->flags.has(Flag::kStop);
-  }
-  const Batch batch(21, mine, 99, content);
-  outcome.evaluation = evaluate(strategy, batch, &outcome.correct);
-  if (recipe.average > 0) {
-    EXPECT_TRUE(strategy.use_average(true));
-    outcome.average_evaluation = evaluate(strategy, batch);
-    EXPECT_TRUE(strategy.use_average(false));
-    EXPECT_EQ(evaluate(strategy, batch), outcome.evaluation);
-  }
-  const auto state = strategy.gather_state(Rank{0});
-  EXPECT_TRUE(state) << (state ? "" : state.error().message);
-  if (!state) return outcome;
-  add(outcome, state->model);
-  add(outcome, state->optimizer);
-  for (const models::Parameter& parameter : strategy.model().parameters())
-    if (!parameter.cut.is_part()) outcome.own[parameter.name] = parameter.tensor.detach().clone();
-  return outcome;
-}
-
-Outcome train_plain(const Recipe& recipe) {
-  auto model = model_of(recipe);
-  model->initialize(kSeed);
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const models::Parameter& parameter : model->parameters())
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  DataParallel strategy(std::move(model), *optimizer_of(recipe)(std::move(parameters)),
-                        options_of(recipe), system_clock());
-  return train(strategy, comm::create_loopback(1).front(), recipe);
-}
-
-std::vector<Outcome> train_cut(const Recipe& recipe) {
-  const std::int32_t size = recipe.ranks * recipe.replicas;
-  const auto communicators = comm::create_loopback(size);
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
-  std::vector<std::jthread> ranks;
-  for (std::size_t r = 0; r < outcomes.size(); ++r)
-    ranks.emplace_back([&, r] {
-      auto model = model_of(recipe);
-      model->recompute(
-          [&](const std::string& block) { return matches_any(recipe.recompute, block); });
-      auto strategy = TensorParallel::create(std::move(model), {recipe.ranks, recipe.sequence},
-                                             optimizer_of(recipe), options_of(recipe),
-                                             communicators[r]->group(), system_clock());
-      ASSERT_TRUE(strategy) << strategy.error().message;
-      outcomes[r] = train(**strategy, communicators[r], recipe);
-    });
-  ranks.clear();
-  return outcomes;
+void expect_same_bits(const Outcome& found, const Outcome& wanted) {
+  expect_same_state(found, wanted);
+  expect_same_figures(found, wanted);
 }
 
 double apart(const at::Tensor& found, const at::Tensor& wanted) {
@@ -191,32 +57,21 @@ double apart(const at::Tensor& found, const at::Tensor& wanted) {
   return (found - wanted).abs().max().item<double>() / std::max(largest, 1e-3);
 }
 
-void expect_same_bits(const Outcome& found, const Outcome& wanted) {
-  EXPECT_EQ(found.order, wanted.order);
-  for (const auto& [name, tensor] : wanted.state)
-    EXPECT_TRUE(torch::equal(found.state.at(name), tensor)) << name;
-  EXPECT_EQ(found.loss, wanted.loss);
-  EXPECT_EQ(found.grad_norm, wanted.grad_norm);
-  EXPECT_EQ(found.evaluation, wanted.evaluation);
-  EXPECT_EQ(found.average_evaluation, wanted.average_evaluation);
-}
-
-class TensorParallelTraining : public testing::TestWithParam<Recipe> {};
+class TensorParallelTraining : public testing::TestWithParam<TensorCase> {};
 
 TEST_P(TensorParallelTraining, IsThatOfOneRankButForRounding) {
-  const Recipe& recipe = GetParam();
-  const Outcome plain = train_plain(recipe);
-  const std::vector<Outcome> ranks = train_cut(recipe);
+  const double tolerance = GetParam().tolerance;
+  const Outcome plain = train_plain(GetParam().recipe, kStepsOfTensors);
+  const std::vector<Outcome> ranks = train_cut(GetParam());
   EXPECT_EQ(ranks.front().order, plain.order);
   for (const auto& [name, tensor] : plain.state)
-    EXPECT_LT(apart(ranks.front().state.at(name), tensor), recipe.tolerance) << name;
+    EXPECT_LT(apart(ranks.front().state.at(name), tensor), tolerance) << name;
   for (const Outcome& rank : ranks) {
-    EXPECT_NEAR(rank.loss, plain.loss, recipe.tolerance * plain.loss);
-    EXPECT_NEAR(rank.grad_norm, plain.grad_norm, recipe.tolerance * plain.grad_norm * 10);
-    EXPECT_NEAR(rank.evaluation, plain.evaluation, recipe.tolerance * plain.evaluation);
-    EXPECT_NEAR(rank.average_evaluation, plain.average_evaluation,
-                recipe.tolerance * plain.evaluation);
-    EXPECT_EQ(rank.overflows, plain.overflows);
+    EXPECT_NEAR(rank.loss, plain.loss, tolerance * plain.loss);
+    EXPECT_NEAR(rank.grad_norm, plain.grad_norm, tolerance * plain.grad_norm * 10);
+    EXPECT_NEAR(rank.evaluation, plain.evaluation, tolerance * plain.evaluation);
+    EXPECT_NEAR(rank.average_evaluation, plain.average_evaluation, tolerance * plain.evaluation);
+    EXPECT_EQ(rank.overflows.size(), plain.overflows.size());
     EXPECT_TRUE(rank.stopped);
     EXPECT_EQ(rank.loss, ranks.front().loss);  // all decide alike
     EXPECT_EQ(rank.grad_norm, ranks.front().grad_norm);
@@ -233,23 +88,11 @@ TEST_P(TensorParallelTraining, KeepsWhatIsNotCutAlikeOnAllRanks) {
 }
 
 TEST_P(TensorParallelTraining, HasTheSameBitsWithAnyNumberOfReplicas) {
-  Recipe recipe = GetParam();
-  const std::vector<Outcome> ranks = train_cut(recipe);
-  recipe.replicas = recipe.replicas == 1 ? 3 : 1;
-  recipe.recompute = {};
-  expect_same_bits(train_cut(recipe).front(), ranks.front());
-}
-
-models::MlpSpec mlp() { return {.inputs = 64, .hidden = {32, 24, 17}, .dropout = 0.1}; }
-
-models::GptSpec gpt(bool tied) {
-  return {.vocabulary = 64,
-          .context = kContext,
-          .width = 24,
-          .layers = 2,
-          .heads = 12,
-          .dropout = 0.1,
-          .tied_head = tied};
+  TensorCase task = GetParam();
+  const Outcome found = train_cut(task).front();
+  task.recipe.replicas = task.recipe.replicas == 1 ? 3 : 1;
+  task.recipe.recompute = {};
+  expect_same_bits(train_cut(task).front(), found);
 }
 
 models::LlamaSpec llama() {
@@ -267,90 +110,99 @@ models::LlamaSpec llama() {
 // noise, as in biases of keys, whose gradients are zero, into steps of the learning rate.
 constexpr optim::AdamWSpec kAdamW{.epsilon = 1e-3, .weight_decay = 0.1};
 
+constexpr optim::SgdSpec kSgd{.weight_decay = 1e-3};
+
+const models::GptSpec kTwoLayers = gpt(2, true);
+const models::GptSpec kUntied = gpt(2, false);
+
 INSTANTIATE_TEST_SUITE_P(
     Models, TensorParallelTraining,
     testing::Values(
-        Recipe{"mlp_2", mlp(), 2}, Recipe{"mlp_3", mlp(), 3, 1, kAdamW},
-        Recipe{"mlp_4", mlp(), 4, 1, optim::SgdSpec{.nesterov = true}},
-        Recipe{"mlp_2x2", mlp(), 2, 2, kAdamW, 2}, Recipe{"gpt_2", gpt(true), 2, 1, kAdamW},
-        Recipe{"gpt_3", gpt(false), 3}, Recipe{"gpt_4", gpt(true), 4, 1, kAdamW, 3},
-        Recipe{"gpt_2x2", gpt(true), 2, 2}, Recipe{"llama_2", llama(), 2, 1, kAdamW},
-        Recipe{"llama_3x2", llama(), 3, 2}, Recipe{"llama_2x2", llama(), 2, 2, kAdamW, 1},
-        Recipe{.name = "gpt_frozen",
-               .model = gpt(true),
-               .ranks = 3,
-               .freeze = {"embedding.token*", "layer0*"}},
-        Recipe{.name = "mlp_average", .model = mlp(), .replicas = 2, .average = 0.9},
-        Recipe{.name = "gpt_average_smoothed",
-               .model = gpt(true),
-               .ranks = 3,
-               .optimizer = kAdamW,
-               .average = 0.9,
-               .smoothing = 0.2},
-        Recipe{.name = "gpt_sequence", .model = gpt(true), .ranks = 3, .sequence = true},
-        Recipe{.name = "gpt_sequence_recomputed",
-               .model = gpt(false),
-               .ranks = 2,
-               .replicas = 2,
-               .optimizer = kAdamW,
-               .smoothing = 0.1,
-               .sequence = true,
-               .recompute = {"layer*"}},
-        Recipe{.name = "llama_sequence_bf16",
-               .model = llama(),
-               .ranks = 3,
-               .sequence = true,
-               .precision = models::Precision::kBF16,
-               .tolerance = 0.05},
-        Recipe{.name = "llama_recomputed", .model = llama(), .ranks = 2, .recompute = {"layer*"}},
-        Recipe{.name = "gpt_recomputed",
-               .model = gpt(true),
-               .ranks = 2,
-               .replicas = 2,
-               .recompute = {"*"}},
-        Recipe{.name = "gpt_bf16",
-               .model = gpt(true),
-               .ranks = 2,
-               .precision = models::Precision::kBF16,
-               .tolerance = 0.05},
-        Recipe{.name = "llama_fp16",
-               .model = llama(),
-               .ranks = 3,
-               .precision = models::Precision::kF16,
-               .tolerance = 0.01}),
-    name_of);
+        TensorCase{{"mlp_2", mlp(), 1, 0, kSgd}, 2}, TensorCase{{"mlp_3", mlp(), 1, 0, kAdamW}, 3},
+        TensorCase{{"mlp_4", mlp(), 1, 0, optim::SgdSpec{.nesterov = true}}, 4},
+        TensorCase{{"mlp_2x2", mlp(), 2, 2, kAdamW}, 2},
+        TensorCase{{"gpt_2", kTwoLayers, 1, 0, kAdamW}, 2},
+        TensorCase{{"gpt_3", kUntied, 1, 0, kSgd}, 3},
+        TensorCase{{"gpt_4", kTwoLayers, 1, 3, kAdamW}, 4},
+        TensorCase{{"gpt_2x2", kTwoLayers, 2, 0, kSgd}, 2},
+        TensorCase{{"llama_2", llama(), 1, 0, kAdamW}, 2},
+        TensorCase{{"llama_3x2", llama(), 2, 0, kSgd}, 3},
+        TensorCase{{"llama_2x2", llama(), 2, 1, kAdamW}, 2},
+        TensorCase{{.name = "gpt_frozen",
+                    .model = kTwoLayers,
+                    .optimizer = kSgd,
+                    .freeze = {"embedding.token*", "layer0*"}},
+                   3},
+        TensorCase{{.name = "mlp_average",
+                    .model = mlp(),
+                    .replicas = 2,
+                    .optimizer = kSgd,
+                    .average = 0.9},
+                   2},
+        TensorCase{{.name = "gpt_average_smoothed",
+                    .model = kTwoLayers,
+                    .optimizer = kAdamW,
+                    .average = 0.9,
+                    .smoothing = 0.2},
+                   3},
+        TensorCase{{.name = "gpt_sequence", .model = kTwoLayers, .optimizer = kSgd}, 3, true},
+        TensorCase{{.name = "gpt_sequence_recomputed",
+                    .model = kUntied,
+                    .replicas = 2,
+                    .optimizer = kAdamW,
+                    .smoothing = 0.1,
+                    .recompute = {"layer*"}},
+                   2,
+                   true},
+        TensorCase{
+            {.name = "llama_sequence_bf16", .model = llama(), .optimizer = kSgd, .compute = kBF16},
+            3,
+            true,
+            0.05},
+        TensorCase{{.name = "llama_recomputed",
+                    .model = llama(),
+                    .optimizer = kSgd,
+                    .recompute = {"layer*"}},
+                   2},
+        TensorCase{{.name = "gpt_recomputed",
+                    .model = kTwoLayers,
+                    .replicas = 2,
+                    .optimizer = kSgd,
+                    .recompute = {"*"}},
+                   2},
+        TensorCase{{.name = "gpt_bf16", .model = kTwoLayers, .optimizer = kSgd, .compute = kBF16},
+                   2,
+                   false,
+                   0.05},
+        TensorCase{{.name = "llama_fp16", .model = llama(), .optimizer = kSgd, .compute = kFP16},
+                   3,
+                   false,
+                   0.01}),
+    [](const auto& which) { return which.param.recipe.name; });
 
 TEST(TensorParallel, OfOneRankHasTheBitsOfPlainTraining) {
-  const Recipe recipe{.name = "gpt", .model = gpt(true), .ranks = 1, .replicas = 2};
-  expect_same_bits(train_cut(recipe).front(), train_plain(recipe));
-}
-
-Result<std::unique_ptr<TensorParallel>> make(const Recipe& recipe, const comm::Group& group,
-                                             const comm::OpOptions& op = {}) {
-  SliceOptions options = options_of(recipe);
-  options.op = op;
-  return TensorParallel::create(model_of(recipe), {recipe.ranks, recipe.sequence},
-                                optimizer_of(recipe), options, group, system_clock());
+  const TensorCase task{{.name = "gpt", .model = kTwoLayers, .replicas = 2, .optimizer = kSgd}, 1};
+  expect_same_bits(train_cut(task).front(), train_plain(task.recipe, kStepsOfTensors));
 }
 
 TEST(TensorParallel, RefusesNormsOfWholeTensors) {
-  const Recipe recipe{.name = "mlp", .model = mlp(), .optimizer = optim::LambSpec{}};
-  const auto made = make(recipe, {.size = 2});
+  const TensorCase task{{.name = "mlp", .model = mlp(), .optimizer = optim::LambSpec{}}};
+  const auto made = create(task, {.size = 2});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
 }
 
 TEST(TensorParallel, RefusesWorkersThatAreNoMultiple) {
-  const auto made = make({.name = "mlp", .model = mlp(), .ranks = 2}, {.size = 3});
+  const auto made = create({{.name = "mlp", .model = mlp()}, 2}, {.size = 3});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::kInvalid);
 }
 
 TEST(TensorParallel, HoldsItsPartOnly) {
-  const Recipe recipe{.name = "gpt", .model = gpt(true), .ranks = 4};
-  const auto made = make(recipe, {.size = 4});
+  const TensorCase task{{.name = "gpt", .model = kTwoLayers, .optimizer = kSgd}, 4};
+  const auto made = create(task, {.size = 4});
   ASSERT_TRUE(made);
-  const std::int64_t whole = model_of(recipe)->parameter_count();
+  const std::int64_t whole = model_of(task.recipe)->parameter_count();
   EXPECT_EQ((*made)->parameter_count(), whole);
   EXPECT_LT((*made)->model().parameter_count(), whole / 3);
   EXPECT_LT((*made)->optimizer_bytes(4), static_cast<std::uint64_t>(whole) * 4 / 3);
@@ -359,17 +211,17 @@ TEST(TensorParallel, HoldsItsPartOnly) {
 // The rank that waits names the one that is gone.
 TEST(TensorParallel, NamesWhoDoesNotCome) {
   const auto communicators = comm::create_loopback(2);
-  const Recipe recipe{.name = "gpt", .model = gpt(true)};
+  const TensorCase task{{.name = "gpt", .model = kTwoLayers}};
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < 2; ++r)
     ranks.emplace_back([&, r] {
       auto strategy =
-          *make(recipe, communicators[r]->group(),
-                {.timeout = std::chrono::milliseconds(r == 0 ? 300 : 30000), .label = {}});
+          *create(task, communicators[r]->group(),
+                  {.timeout = std::chrono::milliseconds(r == 0 ? 300 : 30000), .label = {}});
       const comm::LeafOwners owners = owners_of(*strategy, 2);
       ASSERT_TRUE(strategy->enter(communicators[r], owners));
       if (r == 1) return;
-      const Batch batch(40, slices_of(owners, Rank{0}), 3, content_of(recipe.model));
+      const Batch batch(40, slices_of(owners, Rank{0}), 3, content_of(task.recipe.model));
       const auto report = strategy->step({.batch = batch.step,
                                           .step = Step{1},
                                           .learning_rate = 0.02,
@@ -381,4 +233,4 @@ TEST(TensorParallel, NamesWhoDoesNotCome) {
 }
 
 }  // namespace
-}  // namespace muster::parallel
+}  // namespace muster::parallel::cut

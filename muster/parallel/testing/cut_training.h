@@ -1,0 +1,246 @@
+#pragma once
+// Trainings of models that lie in parts on several ranks, by blocks or by tensors, and of the same
+// models on one rank, and what they come to. For tests.
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/base/glob.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/models/create.h"
+#include "muster/parallel/data_parallel.h"
+#include "muster/parallel/model_strategy.h"
+#include "muster/parallel/tensor_bridge.h"
+#include "muster/parallel/testing/on_ranks.h"
+#include "muster/parallel/testing/toy_batch.h"
+
+namespace muster::parallel::cut {
+
+inline constexpr std::uint64_t kSeed = 5;
+inline constexpr models::Compute kBF16{.precision = models::Precision::kBF16};
+inline constexpr models::Compute kFP16{.precision = models::Precision::kF16};
+
+// What is trained, however it is cut.
+struct Recipe {
+  std::string name;
+  models::ModelSpec model;
+  std::int32_t replicas = 1;
+  std::int64_t micro_batch_size = 0;
+  optim::OptimizerSpec optimizer = optim::AdamWSpec{.weight_decay = 0.1};
+  std::vector<std::string> freeze = {};  // patterns
+  double average = 0;                    // AverageSpec::decay
+  double smoothing = 0;
+  models::Compute compute = {};
+  models::AdapterSpec adapters = {};
+  std::vector<std::string> recompute = {};  // patterns; where it is cut only
+  DType reduce = DType::kF32;
+};
+
+inline models::MlpSpec mlp() { return {.inputs = 64, .hidden = {32, 24, 17}, .dropout = 0.1}; }
+
+// Its heads can be shared out among 2, 3 and 4 ranks.
+inline models::GptSpec gpt(std::int64_t layers, bool tied) {
+  return {.vocabulary = 64,
+          .context = kContext,
+          .width = 24,
+          .layers = layers,
+          .heads = 12,
+          .dropout = 0.1,
+          .tied_head = tied};
+}
+
+inline std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
+  auto model = models::create_model(recipe.model, recipe.adapters).value();
+  model->smooth_labels(recipe.smoothing);
+  model->freeze([&](const models::Parameter& parameter) {
+    return matches_any(recipe.freeze, parameter.name);
+  });
+  return model;
+}
+
+inline std::unique_ptr<models::Model> recomputed_model_of(const Recipe& recipe) {
+  auto model = model_of(recipe);
+  model->recompute([&](const std::string& block) { return matches_any(recipe.recompute, block); });
+  return model;
+}
+
+inline auto optimizer_of(const Recipe& recipe) {
+  return [recipe](std::vector<optim::OptimizedParameter> parameters) {
+    return optim::create_optimizer(recipe.optimizer, std::move(parameters),
+                                   {.decay = recipe.average});
+  };
+}
+
+inline SliceOptions options_of(const Recipe& recipe) {
+  return {.virtual_workers = kSlices,
+          .micro_batch_size = recipe.micro_batch_size,
+          .max_grad_norm = 0.5,
+          .compute = recipe.compute,
+          .seed = kSeed,
+          .bucket_sizes = {.first_bytes = 1 << 10, .bytes = 1 << 12, .dtype = recipe.reduce}};
+}
+
+// In fp16 the second step overflows.
+inline constexpr int kOverflow = 2;
+inline std::optional<double> loss_scale_of(const Recipe& recipe, int step) {
+  if (recipe.compute.precision != models::Precision::kF16) return std::nullopt;
+  return step == kOverflow ? 1e30 : 1024;
+}
+
+struct Outcome {
+  std::map<std::string, at::Tensor> state;  // on the first rank: whole tensors
+  std::vector<std::string> order;           // of their names
+  std::map<std::string, at::Tensor> own;    // parameters that this rank holds whole
+  double loss = 0, grad_norm = 0, evaluation = 0, correct = 0, average_evaluation = 0;
+  std::map<std::string, double> metrics;
+  std::map<int, std::string> overflows;  // by step
+  bool stopped = false;
+};
+
+// Each slice to the first rank of a replica.
+inline comm::LeafOwners owners_of(const ModelStrategy& strategy, std::int32_t ranks) {
+  const std::int32_t together = strategy.ranks_per_replica();
+  comm::LeafOwners owners = comm::even_owners(kSlices, ranks / together);
+  for (Rank& owner : owners) owner = Rank{to_int(owner) * together};
+  return owners;
+}
+
+inline void add(Outcome& outcome, const std::vector<StateSlice>& slices) {
+  for (const StateSlice& slice : slices) {
+    ASSERT_EQ(slice.tensor.shape, slice.global_shape) << slice.name;
+    EXPECT_TRUE(outcome.state.emplace(slice.name, tensor_over(slice.tensor).clone()).second);
+    outcome.order.push_back(slice.name);
+  }
+}
+
+inline EvaluationTotals evaluate(ModelStrategy& strategy, const Batch& batch) {
+  std::vector<EvaluationTotals> by_slice(kSlices);
+  EXPECT_TRUE(strategy.evaluate(batch.step, by_slice));
+  const auto totals = strategy.combine(by_slice);
+  EXPECT_TRUE(totals) << (totals ? "" : totals.error().message);
+  return totals ? *totals : EvaluationTotals{};
+}
+
+// Batches of 40, 33 and 7 samples in turn: short ones and empty slices among them.
+inline bool make_step(ModelStrategy& strategy, const Recipe& recipe,
+                      const std::vector<std::int32_t>& mine, int step, Flags flags,
+                      Outcome& outcome) {
+  constexpr std::int64_t kInTurn[] = {40, 33, 7};
+  const Batch batch(kInTurn[(step - 1) % 3], mine, static_cast<std::uint64_t>(step),
+                    content_of(recipe.model));
+  const auto report = strategy.step({.batch = batch.step,
+                                     .step = Step{step},
+                                     .learning_rate = 0.02,
+                                     .flags = flags,
+                                     .before_update = {},
+                                     .loss_scale = loss_scale_of(recipe, step)});
+  EXPECT_TRUE(report) << (report ? "" : report.error().message);
+  if (!report) return false;
+  if (report->overflow) outcome.overflows[step] = *report->overflow;
+  outcome.loss = report->loss;
+  outcome.grad_norm = report->grad_norm;
+  outcome.stopped = report->flags.has(Flag::kStop);
+  for (const observe::Metric& metric : report->model_metrics)
+    outcome.metrics[metric.name] = metric.value;
+  return true;
+}
+
+// Of the trained weights and, where there are any, of the averaged ones.
+inline void make_evaluations(ModelStrategy& strategy, const Recipe& recipe,
+                             const std::vector<std::int32_t>& mine, Outcome& outcome) {
+  const Batch batch(21, mine, 99, content_of(recipe.model));
+  const EvaluationTotals trained = evaluate(strategy, batch);
+  outcome.evaluation = trained.loss;
+  outcome.correct = trained.correct;
+  if (recipe.average == 0) return;
+  EXPECT_TRUE(strategy.use_average(true));
+  outcome.average_evaluation = evaluate(strategy, batch).loss;
+  EXPECT_NE(outcome.average_evaluation, outcome.evaluation);
+  EXPECT_TRUE(strategy.use_average(false));
+  EXPECT_EQ(evaluate(strategy, batch).loss, outcome.evaluation);
+}
+
+// The last rank alone wants to stop at the last step.
+inline Outcome train(ModelStrategy& strategy,
+                     const std::shared_ptr<comm::Communicator>& communicator, const Recipe& recipe,
+                     int steps) {
+  const comm::Group group = communicator->group();
+  const comm::LeafOwners owners = owners_of(strategy, group.size);
+  const std::int32_t together = strategy.ranks_per_replica();
+  const auto mine = slices_of(owners, Rank{to_int(group.rank) / together * together});
+  const auto entered = strategy.enter(communicator, owners);
+  EXPECT_TRUE(entered) << (entered ? "" : entered.error().message);
+  Outcome outcome;
+  for (int step = 1; step <= steps; ++step) {
+    Flags flags;
+    if (step == steps && to_int(group.rank) == group.size - 1) flags.set(Flag::kStop);
+    if (!make_step(strategy, recipe, mine, step, flags, outcome)) return outcome;
+  }
+  make_evaluations(strategy, recipe, mine, outcome);
+  const auto state = strategy.gather_state(Rank{0});
+  EXPECT_TRUE(state) << (state ? "" : state.error().message);
+  if (state && group.rank == Rank{0}) {
+    add(outcome, state->model);
+    add(outcome, state->optimizer);
+  }
+  for (const models::Parameter& parameter : strategy.model().parameters())
+    if (!parameter.cut.is_part()) outcome.own[parameter.name] = parameter.tensor.detach().clone();
+  return outcome;
+}
+
+// Plain data parallelism on one rank.
+inline Outcome train_plain(const Recipe& recipe, int steps) {
+  auto model = model_of(recipe);
+  model->initialize(kSeed);
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& parameter : model->parameters())
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
+  DataParallel strategy(std::move(model), optimizer_of(recipe)(std::move(parameters)).value(),
+                        options_of(recipe), system_clock());
+  return train(strategy, comm::create_loopback(1).front(), recipe, steps);
+}
+
+// What `size` ranks come to. `train_rank` is called by each of them, on a thread of its own.
+inline std::vector<Outcome> train_ranks(
+    std::int32_t size,
+    const std::function<Outcome(const std::shared_ptr<comm::Communicator>&)>& train_rank) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+  on_ranks(size, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const auto rank = static_cast<std::size_t>(to_int(communicator->group().rank));
+    outcomes[rank] = train_rank(communicator);
+  });
+  return outcomes;
+}
+
+inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+inline void expect_same_state(const Outcome& found, const Outcome& wanted) {
+  ASSERT_EQ(found.order, wanted.order);
+  for (const auto& [name, tensor] : wanted.state)
+    EXPECT_TRUE(same_bits(found.state.at(name), tensor)) << name;
+}
+
+inline void expect_same_figures(const Outcome& found, const Outcome& wanted) {
+  EXPECT_EQ(found.loss, wanted.loss);
+  EXPECT_EQ(found.grad_norm, wanted.grad_norm);
+  EXPECT_EQ(found.evaluation, wanted.evaluation);
+  EXPECT_EQ(found.correct, wanted.correct);
+  EXPECT_EQ(found.average_evaluation, wanted.average_evaluation);
+  EXPECT_EQ(found.metrics, wanted.metrics);
+  EXPECT_EQ(found.overflows, wanted.overflows);
+}
+
+}  // namespace muster::parallel::cut
