@@ -38,13 +38,12 @@ class Shell : public std::enable_shared_from_this<Shell> {
 
   void broadcast(const Message& message) { perform(state_.broadcast(message)); }
 
-  // After what makes something due sooner, and when the timer has fired.
+  // After what may make something due sooner, and when the timer has fired: on time, since the
+  // state takes what it does late for a sign that it slept. Too soon does no harm.
   void schedule() {
     const auto next = state_.next_clock(clock_.now());
-    if (next == scheduled_) return;
+    if (next >= scheduled_) return;
     scheduled_ = next;
-    timer_ = nullptr;
-    if (next == TimePoint::max()) return;
     timer_ = loop_.call_at(next, [weak = weak_from_this()] {
       const auto self = weak.lock();
       if (!self) return;
@@ -66,9 +65,7 @@ class Shell : public std::enable_shared_from_this<Shell> {
  private:
   void on_message(PeerId peer, const Message& message) {
     perform(state_.on_message(peer, message, clock_.now()));
-    if (std::holds_alternative<Join>(message) || std::holds_alternative<Reached>(message) ||
-        std::holds_alternative<Suspect>(message))
-      schedule();
+    schedule();
   }
 
   void on_closed(PeerId peer, const Error& why) {

@@ -106,6 +106,7 @@ class CoordinatorState {
   void ask_newcomers_to_reach(TimePoint now);
   void note_reached(PeerId peer, Worker& worker, const Reached& message, TimePoint now);
   void note_unreached(Worker& worker, const Unreached& message);
+  void wake(TimePoint now);
   void decide(TimePoint now);
   void publish(const std::vector<std::int32_t>& members, bool planned, TimePoint now);
   void drain(PeerId peer, Worker& worker, TimePoint now);
@@ -125,6 +126,7 @@ class CoordinatorState {
 
   CoordinatorOptions options_;
   TimePoint started_;
+  TimePoint awake_;  // when it was last called
   Logger log_;
   std::map<PeerId, Worker> workers_;
   std::map<PeerId, std::int32_t> enlisted_;  // numbers that are promised

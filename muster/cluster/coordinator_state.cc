@@ -11,6 +11,9 @@ namespace {
 // How long a death is waited for that explains whom others miss.
 constexpr Duration kExplained = std::chrono::seconds(1);
 
+// What is due is done later than this only where this process did not run.
+constexpr Duration kAsleep = std::chrono::milliseconds(100);
+
 Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
   const auto found = std::find(members.begin(), members.end(), worker);
   return found == members.end() ? kNoRank : Rank(found - members.begin());
@@ -33,6 +36,7 @@ bool have_one_host(const WorkerInfo& a, const WorkerInfo& b) {
 CoordinatorState::CoordinatorState(CoordinatorOptions options, TimePoint now, Logger log)
     : options_(std::move(options)),
       started_(now),
+      awake_(now),
       log_(std::move(log)),
       suspicions_(kExplained, options_.calm) {}
 
@@ -48,8 +52,18 @@ CoordinatorState::Worker* CoordinatorState::find_worker(std::int32_t worker) {
   return nullptr;
 }
 
+// Who stops a whole job, with Ctrl-Z or by a scheduler, or its host, stops who listens as well.
+void CoordinatorState::wake(TimePoint now) {
+  const TimePoint due = next_clock(std::exchange(awake_, now));
+  if (due == TimePoint::max() || now - due <= kAsleep) return;
+  log_->info("[cluster/coordinator] did not run for {:.1f} s: silence until now does not count",
+             std::chrono::duration<double>(now - due).count());
+  for (auto& [peer, worker] : workers_) worker.candidate.silence.excuse(now);
+}
+
 std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& message,
                                                  TimePoint now) {
+  wake(now);
   if (const auto* hello = std::get_if<Join>(&message)) {
     join(peer, *hello, now);
     return take_actions();
@@ -295,6 +309,7 @@ void CoordinatorState::settle_suspicions(TimePoint now) {
 }
 
 std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, TimePoint now) {
+  wake(now);
   enlisted_.erase(peer);
   const auto found = workers_.find(peer);
   if (found == workers_.end()) return take_actions();
@@ -311,6 +326,7 @@ std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, T
 }
 
 std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
+  wake(now);
   for (auto& [peer, worker] : workers_) {
     const auto& candidate = worker.candidate;
     const auto silent = now - candidate.silence.last_heard();

@@ -344,12 +344,14 @@ struct World {
   }
 
   void pass(Duration time) {
-    now += time;
-    for (std::int32_t worker = 0; worker < job.workers; ++worker) {
-      const Status status = of(worker).status;
-      if (status == Status::kHere || status == Status::kDraining) say(worker, Heartbeat{});
+    for (const TimePoint end = now + time; now < end;) {
+      now = std::min(end, coordinator.next_clock(now));
+      for (std::int32_t worker = 0; worker < job.workers; ++worker) {
+        const Status status = of(worker).status;
+        if (status == Status::kHere || status == Status::kDraining) say(worker, Heartbeat{});
+      }
+      take(coordinator.on_clock(now));
     }
-    take(coordinator.on_clock(now));
   }
 };
 

@@ -13,6 +13,8 @@ namespace muster::cluster {
 class Silence {
  public:
   void heard(TimePoint now) noexcept;
+  // Nobody listened until now: as if heard, but nothing is learnt of it.
+  void excuse(TimePoint now) noexcept { last_ = now; }
   TimePoint last_heard() const noexcept { return last_; }
 
   // Several of the longest recent gaps, a second at least, `most` at most; `most` until enough was
