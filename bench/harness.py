@@ -19,13 +19,11 @@ DISTURBED = 0.05
 TRIES = int(os.environ.get("BENCH_TRIES", "10"))
 
 
-def options(description, repetitions=5, steps=None):
+def options(description, repetitions=5):
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".deps/pytorch/bin/python")
     parser.add_argument("--repetitions", type=int, default=repetitions)
-    if steps:
-        parser.add_argument("--steps", type=int, default=steps)
     return parser.parse_args()
 
 
@@ -59,14 +57,6 @@ class Run:
             if self.written:
                 run([build / "bin/muster", "checkpoint", "verify", self.folder])
 
-    def losses(self):
-        return [row["train/loss"] for row in self.rows]
-
-    def rate(self, warm_up):
-        """Samples per second from the end of step `warm_up` to the end of the last."""
-        first, last = self.rows[warm_up - 1], self.rows[-1]
-        return (last["samples_seen"] - first["samples_seen"]) / (last["time"] - first["time"])
-
 
 def torchrun(python, script, arguments, workers=2):
     """Rows of JSON that the peer's script prints, after the time at which the command was given."""
@@ -77,13 +67,17 @@ def torchrun(python, script, arguments, workers=2):
     return began, [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def cpu_seconds():
-    """CPU time of everybody, and of what this comparison has started and seen end."""
+def machine_cpu_seconds():
+    """CPU time that this machine's programs and its neighbours have taken."""
     fields = [int(word) for word in pathlib.Path("/proc/stat").read_text().split()[1:9]]
     idle = fields[3] + fields[4]
+    return (sum(fields) - idle) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds():
+    """CPU time of everybody, and of what this comparison has started and seen end."""
     mine = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ((sum(fields) - idle) / os.sysconf("SC_CLK_TCK"),
-            mine.ru_utime + mine.ru_stime + time.process_time())
+    return machine_cpu_seconds(), mine.ru_utime + mine.ru_stime + time.process_time()
 
 
 def undisturbed(turn):

@@ -1,5 +1,5 @@
 """PyTorch's side of data_parallel.py and startup.py: DistributedDataParallel over Gloo, one thread a
-process. Rank 0 prints a row of JSON per step: the time at its end and the loss.
+process. Rank 0 prints a row of JSON at the end of each step: the time, samples seen and the loss.
 
 Usage: torchrun --standalone --nproc-per-node N ddp.py STEPS GLOBAL_BATCH
 """
@@ -27,7 +27,6 @@ def main(steps, global_batch):
                                 weight_decay=5e-4, fused=True)
     images, labels = fashion.training_data()
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1))
-    rows = []
     for step in range(steps):
         begin = (step * global_batch + rank * share) % (len(order) - global_batch)
         mine = order[begin:begin + share]
@@ -36,9 +35,10 @@ def main(steps, global_batch):
         optimizer.zero_grad(set_to_none=False)
         loss.backward()
         optimizer.step()
-        rows.append({"step": step + 1, "loss": loss.item(), "time": time.time()})
-    if rank == 0:
-        print("\n".join(json.dumps(row) for row in rows), flush=True)
+        row = {"step": step + 1, "samples_seen": (step + 1) * global_batch, "loss": loss.item(),
+               "time": time.time()}
+        if rank == 0:
+            print(json.dumps(row), flush=True)
     dist.destroy_process_group()
 
 
