@@ -25,9 +25,9 @@ function(muster_common target)
   endif()
 endfunction()
 
-# Half of what it takes to build a release is optimising code that runs once a second at most.
+# Half of what it takes to build is optimising code that runs once a second at most.
 function(muster_cold target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
 
 set(MUSTER_PRECOMPILED <algorithm> <chrono> <cstdint> <functional> <map> <memory> <mutex> <optional>
@@ -117,6 +117,7 @@ function(muster_test name)
   cmake_parse_arguments(arg "" "TORCH" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   muster_common(${name})
+  muster_cold(${name})
   muster_precompile(${name} "${arg_TORCH}" TRUE)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main
                                         muster_rapidcheck)
