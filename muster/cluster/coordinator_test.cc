@@ -107,7 +107,6 @@ TEST_F(CoordinatorStateTest, NobodyWasSilentWhileItDidNotRunItself) {
   join(1, 0);
   join(2, 1);
   now_ += seconds(60);  // six times what a worker may be silent
-  say(1, Heartbeat{});
   perform(state_->on_clock(now_));
   EXPECT_EQ(told(), Told{"generation 1"});
   pass(seconds(9));
