@@ -1,0 +1,182 @@
+// Whom the coordinator's state machine lets in, and when.
+#include "muster/cluster/testing/coordinator_world.h"
+
+namespace muster::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Three of its own, and two places for others.
+class OpenCoordinatorTest : public ElasticCoordinatorTest {
+ protected:
+  OpenCoordinatorTest() {
+    CoordinatorOptions options;
+    options.policy.start_workers = options.own = 3;
+    options.policy.max_workers = 5;
+    options.enlistment = {0, 0, "/runs/a", "name: a"};
+    state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
+    for (std::int32_t worker = 0; worker < 3; ++worker)
+      join(static_cast<PeerId>(worker + 1), worker);
+    told();
+  }
+  std::int32_t enlist(PeerId peer) {
+    say(peer, Enlist{"elsewhere", 7});
+    if (closed_.contains(peer)) return -1;
+    return std::get<Enlisted>(sent_[peer].back()).worker;
+  }
+};
+
+TEST_F(OpenCoordinatorTest, HostsThatOfferAWorkerGetANumberAndTheJob) {
+  EXPECT_EQ(enlist(11), 3);
+  EXPECT_EQ(std::get<Enlisted>(sent_[11].back()).job, "name: a");
+  EXPECT_EQ(enlist(12), 4);
+  EXPECT_EQ(enlist(13), -1);
+  EXPECT_NE(closed_.at(13).message.find("all 5 (workers.max_workers) are taken"),
+            std::string::npos);
+}
+
+TEST_F(OpenCoordinatorTest, ANumberIsFreeAgainWhenItsHostAndWorkerAreGone) {
+  enlist(11);
+  join(21, 3);
+  close(11);
+  EXPECT_EQ(enlist(12), 4) << "the worker is still there";
+  close(21);
+  EXPECT_EQ(enlist(13), 3);
+  close(12);
+  EXPECT_EQ(enlist(14), 4);
+}
+
+TEST_F(OpenCoordinatorTest, NewcomersComeTogether) {
+  join(21, 3);
+  EXPECT_EQ(told(), Told{});
+  join(22, 4);
+  EXPECT_EQ(told(), Told{"generation 2"}) << "there is nobody to wait for any more";
+  EXPECT_TRUE(last_welcome(21).planned);
+}
+
+TEST_F(OpenCoordinatorTest, OneWaitsForOthersOnlyALittle) {
+  join(21, 3);
+  now_ = state_->next_clock(now_);
+  perform(state_->on_clock(now_));
+  EXPECT_EQ(told(), Told{"generation 2"});
+  EXPECT_EQ(last_welcome(21).members.size(), 4U);
+}
+
+TEST_F(OpenCoordinatorTest, AfterTheEndNobodyIsEnlisted) {
+  say(1, Leave{});
+  EXPECT_EQ(enlist(11), -1);
+  EXPECT_NE(closed_.at(11).message.find("too late"), std::string::npos);
+}
+
+// Three on a host, and places for those of others.
+class NewcomerTest : public OpenCoordinatorTest {
+ protected:
+  NewcomerTest() {
+    events_.on_unreached = [this](const WorkerInfo& newcomer, const WorkerInfo& other,
+                                  const std::string& why) {
+      told_.push_back(fmt::format("{} and {}: {}", newcomer.worker, other.worker, why));
+    };
+    CoordinatorOptions options;
+    options.policy.start_workers = options.own = 3;
+    options.policy.max_workers = 5;
+    state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
+    for (std::int32_t worker = 0; worker < 3; ++worker)
+      arrive(static_cast<PeerId>(worker + 1), worker, "a");
+    told();
+  }
+  void arrive(PeerId peer, std::int32_t worker, const std::string& boot_id,
+              const std::string& address = "h") {
+    say(peer, Join{{worker, "h", boot_id, 1, fmt::format("{}:{}", address, worker)}});
+  }
+  std::vector<std::int32_t> asked(PeerId peer) {
+    std::vector<std::int32_t> workers;
+    for (const WorkerInfo& info : std::get<Reach>(sent_[peer].back()).workers)
+      workers.push_back(info.worker);
+    return workers;
+  }
+  void settle() {
+    now_ += milliseconds(200);
+    perform(state_->on_clock(now_));
+  }
+};
+
+using Workers = std::vector<std::int32_t>;
+
+TEST_F(NewcomerTest, IsLetInOnceItReachesAllOthers) {
+  arrive(11, 3, "b");
+  settle();
+  EXPECT_EQ(told(), Told{});
+  EXPECT_EQ(asked(11), (Workers{0, 1, 2}));
+  say(11, Reached{{0}});
+  say(11, Unreached{1, "no way"});
+  say(11, Unreached{1, "still none"});
+  say(11, Reached{{2}});
+  settle();
+  EXPECT_EQ(told(), Told{"3 and 1: no way"});
+  EXPECT_EQ(sent_[11].size(), 1U) << "it tries again by itself";
+  say(11, Reached{{1}});
+  settle();
+  EXPECT_EQ(told(), Told{"generation 2"});
+  EXPECT_TRUE(last_welcome(11).planned);
+}
+
+TEST_F(NewcomerTest, OfTheSameHostNeedsNoProof) {
+  arrive(11, 3, "a");
+  settle();
+  EXPECT_EQ(told(), Told{"generation 2"});
+}
+
+TEST_F(NewcomerTest, OfAnotherContainerOfTheHostDoes) {
+  arrive(11, 3, "a", "other");
+  settle();
+  EXPECT_EQ(told(), Told{});
+  EXPECT_EQ(asked(11), (Workers{0, 1, 2}));
+}
+
+TEST_F(NewcomerTest, WhoIsToldToGoBeforeItIsLetInIsDismissedAtOnce) {
+  arrive(11, 3, "b");
+  say(11, Reached{{0, 1}});
+  say(11, Drain{});
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[11].back()));
+  say(11, Reached{{2}});
+  settle();
+  EXPECT_EQ(told(), Told{"drains 3"}) << "no generation for its sake, and nobody else stops";
+}
+
+TEST_F(NewcomerTest, NeedsNotReachWhoIsGone) {
+  arrive(11, 3, "b");
+  say(11, Reached{{0, 2}});
+  say(11, Unreached{1, "no way"});
+  told();
+  close(2);
+  EXPECT_EQ(told(), (Told{"lost 1", "generation 2"}));
+  EXPECT_EQ(last_welcome(11).members.size(), 3U);
+}
+
+TEST_F(NewcomerTest, AlsoReachesThoseWhoComeWithIt) {
+  arrive(11, 3, "b");
+  arrive(12, 4, "c");
+  say(11, Reached{{0, 1, 2}});
+  EXPECT_EQ(asked(12), (Workers{0, 1, 2, 3}));
+  say(12, Reached{{0, 1, 2}});
+  settle();
+  EXPECT_EQ(told(), Told{"generation 2"});
+  EXPECT_EQ(last_welcome(11).members.size(), 4U) << "without the one that cannot reach it";
+  say(12, Reached{{3}});
+  EXPECT_EQ(told(), Told{"generation 3"});
+}
+
+TEST_F(NewcomerTest, AnAnswerThatNobodyAskedForCountsForNothing) {
+  arrive(11, 3, "b");
+  say(11, Reached{{0, 1, 2, 4, 77, -1}});
+  say(11, Unreached{77, "no way"});
+  arrive(12, 4, "c");
+  say(12, Reached{{0, 1, 2}});
+  settle();
+  EXPECT_EQ(told(), Told{"generation 2"});
+  EXPECT_EQ(last_welcome(11).members.size(), 4U);
+}
+
+}  // namespace
+}  // namespace muster::cluster
