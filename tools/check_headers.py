@@ -6,15 +6,14 @@ usage: tools/check_headers.py [--torch]
 """
 
 import subprocess
-import sys
 from functools import partial
 
 from compilers import LANGUAGE, WARNINGS, in_core, needs_torch, precompiled_torch
-from sources import ROOT, cpp_files, finish, fingerprint, run_remembered
+from sources import ROOT, arguments, cpp_files, finish, fingerprint, run_remembered
 
 
 def main():
-    with_torch = "--torch" in sys.argv[1:]
+    with_torch = "--torch" in arguments(__doc__)
     chosen = needs_torch if with_torch else in_core
     headers = [path for path in cpp_files(ROOT, ("muster",)) if path.suffix == ".h" and chosen(path)]
     compiler = ["clang++-19"] if with_torch else ["g++"]

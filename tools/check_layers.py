@@ -5,10 +5,9 @@ usage: tools/check_layers.py [ROOT]
 """
 
 import re
-import sys
 from pathlib import Path
 
-from sources import ROOT, cpp_files, finish, includes, is_test
+from sources import ROOT, arguments, cpp_files, finish, includes, is_test, root_of
 
 # Layer -> what it may include: layers, or single headers of a layer. Lowest first.
 LOWER = ("base", "net", "storage", "observe", "job", "layout", "cluster", "comm", "data", "checkpoint")
@@ -111,7 +110,7 @@ def file_problems(root, path):
 
 
 def main():
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    root = root_of(arguments(__doc__))
     files = cpp_files(root)
     finish("layers", [p for path in files for p in file_problems(root, path)], len(files))
 

@@ -6,10 +6,8 @@ usage: tools/check_symbols.py [ROOT]
 """
 
 import re
-import sys
-from pathlib import Path
 
-from sources import ROOT, code_only, cpp_files, finish, is_test
+from sources import ROOT, arguments, code_only, cpp_files, finish, is_test, root_of
 
 CHILD = {"muster/base/process.cc": "is the system's Processes",
          "muster/base/process_child.cc": "runs between fork and exec"}
@@ -88,7 +86,7 @@ def file_problems(root, path):
 
 
 def main():
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    root = root_of(arguments(__doc__))
     files = cpp_files(root)
     finish("symbols", [p for path in files for p in file_problems(root, path)], len(files))
 

@@ -6,10 +6,8 @@ usage: tools/check_text.py [ROOT]
 """
 
 import re
-import sys
-from pathlib import Path
 
-from sources import ROOT, finish
+from sources import ROOT, arguments, finish, root_of
 
 FOLDERS = ("muster", "tests", "bench", "cmake", "tools", "script", "jobs", "docs", ".ci")
 SUFFIXES = {"", ".h", ".cc", ".cmake", ".py", ".sh", ".txt", ".md", ".yaml", ".yml", ".json", ".svg",
@@ -45,7 +43,7 @@ def file_problems(root, path):
 
 
 def main():
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    root = root_of(arguments(__doc__))
     files = list(text_files(root))
     finish("text", [p for path in files for p in file_problems(root, path)], len(files))
 

@@ -7,18 +7,17 @@ usage: tools/check_tidy.py [--torch] [FILE…]
 """
 
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 from compilers import LANGUAGE, in_core, needs_torch, precompiled_torch
-from sources import ROOT, cpp_files, finish, fingerprint, run_remembered
+from sources import ROOT, arguments, cpp_files, finish, fingerprint, run_remembered
 
 
 def main():
-    arguments = sys.argv[1:]
-    with_torch = "--torch" in arguments
-    named = [Path(name) for name in arguments if not name.startswith("--")]
+    given = arguments(__doc__)
+    with_torch = "--torch" in given
+    named = [Path(name) for name in given if not name.startswith("--")]
     chosen = needs_torch if with_torch else in_core
     files = [path for path in named or cpp_files(ROOT, ("muster",))
              if path.suffix == ".cc" and chosen(path) and not path.name.endswith("_test.cc")]

@@ -14,6 +14,20 @@ SOURCE_FOLDERS = ("muster", "tests", "bench")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
+def arguments(usage):
+    """What follows the program's name. An option that `usage` does not name shows it and ends the program."""
+    given = sys.argv[1:]
+    unknown = [word for word in given if word.startswith("-") and f"[{word}]" not in usage]
+    if unknown:
+        print(usage.strip())
+        sys.exit(0 if unknown[0] in ("-h", "--help") else 2)
+    return given
+
+
+def root_of(given):
+    return Path(given[0]) if given else ROOT
+
+
 def cpp_files(root, folders=SOURCE_FOLDERS):
     """Every .h and .cc below the folders, sorted, relative to root."""
     return sorted(

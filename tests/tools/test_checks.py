@@ -11,6 +11,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+class Options(unittest.TestCase):
+    def test_what_is_not_known_shows_the_usage_and_checks_nothing(self):
+        for check in sorted((ROOT / "tools").glob("check_*.py")):
+            for option, status in (("--help", 0), ("--no-such", 2)):
+                done = subprocess.run([sys.executable, check, option], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, status, check)
+                self.assertIn("usage: tools/", done.stdout)
+                self.assertNotIn("files)", done.stdout)
+
+
 class PlantedTree(unittest.TestCase):
     """A small source tree of the test's own, which a check is run on."""
 
