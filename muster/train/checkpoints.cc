@@ -34,19 +34,22 @@ class Checkpoints::Impl {
                       {.job = options_.job, .keep_last = static_cast<std::size_t>(options_.keep)}),
         saver_(checkpointer_, clock) {}
 
-  void set_writes(bool writes) { options_.writes = writes; }
+  void enter(Generation generation, bool writes) {
+    generation_ = generation;
+    options_.writes = writes;
+  }
 
   Status save(const Progress& progress, parallel::Strategy& strategy, bool best) {
     MUSTER_ASSIGN(const auto state, strategy.gather_state(kWriter));
     if (!options_.writes) return ok();
     checkpoint::SaveRequest request{.step = progress.committed,
-                                    .generation = {},
+                                    .generation = generation_,
                                     .model = named(state.model),
                                     .optimizer = named(state.optimizer),
                                     .state = to_json(progress),
                                     .protect = {}};
     if (best) best_ = progress.committed;
-    if (progress.best && !best_) best_ = progress.best->step;
+    if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
     MUSTER_TRY(check());
     MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, kSavePatience)));
@@ -101,6 +104,7 @@ class Checkpoints::Impl {
   Clock& clock_;
   checkpoint::Checkpointer checkpointer_;
   checkpoint::AsyncSaver saver_;
+  Generation generation_{0};
   std::optional<Step> best_;
   Duration stall_{};  // of the save under way
 };
@@ -109,7 +113,7 @@ Checkpoints::Checkpoints(CheckpointsOptions options, Files& files, observe::Hub&
     : impl_(std::make_unique<Impl>(std::move(options), files, hub, clock)) {}
 Checkpoints::~Checkpoints() = default;
 
-void Checkpoints::set_writes(bool writes) { impl_->set_writes(writes); }
+void Checkpoints::enter(Generation generation, bool writes) { impl_->enter(generation, writes); }
 Status Checkpoints::save(const Progress& progress, parallel::Strategy& strategy, bool best) {
   return impl_->save(progress, strategy, best);
 }

@@ -8,6 +8,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/files.h"
+#include "muster/base/ids.h"
 #include "muster/base/result.h"
 #include "muster/observe/hub.h"
 #include "muster/parallel/strategy.h"
@@ -20,6 +21,7 @@ struct CheckpointsOptions {
   std::string job;     // its name, for the manifest
   bool writes = true;  // on the first rank only
   std::int64_t keep = 3;
+  bool keeps_best = true;  // besides the newest ones
   bool asynchronous = true;
 };
 
@@ -29,7 +31,7 @@ class Checkpoints {
   Checkpoints(CheckpointsOptions options, Files& files, observe::Hub& hub, Clock& clock);
   ~Checkpoints();
 
-  void set_writes(bool writes);  // from a new generation on
+  void enter(Generation generation, bool writes);  // from a new generation on
 
   // Begins to save the state as it is now. The strategy must not change it before
   // wait_until_copied() has returned. `best`: keep it until a better one comes.

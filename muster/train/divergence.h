@@ -25,7 +25,8 @@ class DivergenceGuard {
       : first_(first_loss), trend_(trend) {}
 
   // The loss of a committed step: kNumeric, naming step, loss and learning rate, once the average
-  // of the last ~50 steps has been above 10 times the run's first loss.
+  // of the last ~50 steps has been above 10 times the run's first loss, of which less than 1 counts
+  // as 1.
   Status observe(Step step, double loss, double learning_rate);
 
   // Whether the last loss, or the average, is so high: a state that nobody should go on from.

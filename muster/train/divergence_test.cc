@@ -20,6 +20,13 @@ TEST(Divergence, ALossFarAboveTheFirstEndsTheTraining) {
   EXPECT_LT(ends_at(2.0, 1000.0), 60);
 }
 
+TEST(Divergence, OfAModelThatBeginsTrainedIsNotMeasuredAgainstNextToNothing) {
+  EXPECT_EQ(ends_at(0.0, 0.5), 0);
+  EXPECT_EQ(ends_at(1e-4, 3.0), 0);
+  EXPECT_LT(ends_at(1e-4, 1000.0), 60);
+  EXPECT_GT(ends_at(1e-4, 1000.0), 0);
+}
+
 TEST(Divergence, SaysWhatToDo) {
   DivergenceGuard guard(1.0);
   Status status = ok();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace muster::train {
@@ -39,6 +40,15 @@ Progress read(const json& object) {
 }
 
 }  // namespace
+
+void note_evaluation(Progress& progress, job::MetricKind metric, double value) {
+  const auto is_better = [&](double than) {
+    return metric == job::MetricKind::kAccuracy ? value > than : value < than;
+  };
+  const bool gains = std::isfinite(value) && (!progress.best || is_better(progress.best->value));
+  if (gains) progress.best = Best{value, progress.committed};
+  progress.evaluations_without_gain = gains ? 0 : progress.evaluations_without_gain + 1;
+}
 
 std::string to_json(const Progress& progress) {
   json object = {{"step", to_int(progress.committed)},

@@ -7,6 +7,7 @@
 #include "muster/base/ids.h"
 #include "muster/base/result.h"
 #include "muster/data/step_plan.h"
+#include "muster/job/spec.h"
 #include "muster/optim/loss_scale.h"
 
 namespace muster::train {
@@ -25,6 +26,9 @@ struct Progress {
   std::optional<double> first_loss;            // of the run: what divergence is measured against
   std::optional<optim::LossScale> loss_scale;  // of the next step, in fp16
 };
+
+// What an evaluation found. One that is not finite is no gain: nothing could be better than NaN.
+void note_evaluation(Progress& progress, job::MetricKind metric, double value);
 
 // As JSON text, for the manifest. kCorrupt for what to_json() did not write.
 std::string to_json(const Progress& progress);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 #include <utility>
 
@@ -37,10 +36,6 @@ observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::Step
   times.step = step + between.saving + between.comparing;
   times.bytes_on_wire = report.bytes_reduced;
   return times;
-}
-
-bool better(job::MetricKind kind, double value, double than) {
-  return kind == job::MetricKind::kAccuracy ? value > than : value < than;
 }
 
 }  // namespace
@@ -348,18 +343,12 @@ Status Trainer::evaluate() {
                         .values = results});
   position_.evaluated = progress_.committed;
   evaluation_due_.restart(parts_.clock.now());
-  note_evaluation(options_.evaluation.metric == job::MetricKind::kAccuracy ? accuracy : loss);
-  return ok();
-}
-
-void Trainer::note_evaluation(double value) {
-  const bool improved =
-      !progress_.best || better(options_.evaluation.metric, value, progress_.best->value);
-  if (improved) progress_.best = Best{value, progress_.committed};
-  progress_.evaluations_without_gain = improved ? 0 : progress_.evaluations_without_gain + 1;
+  const job::MetricKind kind = options_.evaluation.metric;
+  note_evaluation(progress_, kind, kind == job::MetricKind::kAccuracy ? accuracy : loss);
   const std::int64_t patience = options_.evaluation.early_stop_patience;
   if (patience > 0 && progress_.evaluations_without_gain >= patience)
     position_.next = Next::kStopEarly;
+  return ok();
 }
 
 Status Trainer::save(bool best) {

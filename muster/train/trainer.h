@@ -165,7 +165,6 @@ class Trainer {
   Status evaluate();  // sets position_.next
   Result<parallel::EvaluationTotals> evaluate_slices();
   Duration let_readers_finish();  // before the state is changed: how long that took
-  void note_evaluation(double value);
   Status save(bool best);
   double epochs_done() const;
   bool due_by_flag(parallel::Flag flag) const noexcept { return position_.flags.has(flag); }

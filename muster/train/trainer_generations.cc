@@ -204,7 +204,7 @@ void Trainer::tell_transfer() {
 // it told; and one that has copied the state was never there when its last step was told. Who
 // listens drops what it knows.
 void Trainer::take_roles(bool copied) {
-  parts_.checkpoints.set_writes(is_first());
+  parts_.checkpoints.enter(group().generation, is_first());
   const bool took_over = is_first() && !was_first_ && !position_.rows.empty();
   if (took_over) saved_.reset();
   if (took_over || (is_first() && copied))

@@ -105,6 +105,7 @@ Status Training::prepare(bool resume, bool newcomer) {
                                 .job = job_.name,
                                 .writes = false,  // the trainer knows who does
                                 .keep = job_.checkpoint.keep,
+                                .keeps_best = job_.evaluation.keep_best,
                                 .asynchronous = job_.checkpoint.asynchronous},
       system_files(), session_.hub(), system_clock());
   if (!resume && !newcomer)
