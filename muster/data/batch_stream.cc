@@ -80,7 +80,7 @@ class BatchStream::Loader {
     } catch (const std::system_error& error) {
       return fail(ErrorCode::kUnavailable,
                   fmt::format("[data/stream] cannot start loading thread {} of {}: {}; lower "
-                              "data.threads or raise the limit of processes",
+                              "data.loader_threads or raise the limit of processes",
                               threads_.size() + 1, options_.threads, error.what()));
     }
     return ok();
@@ -186,7 +186,7 @@ Status BatchStream::Loader::load(SliceLoader& loader, const Task& task) {
     return loader.load(task.step->batch.before.epoch, task.step->batch.slices[task.slice]);
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::kUnavailable,
-                "[data/load] out of memory; lower data.prefetch or the batch size");
+                "[data/load] out of memory; lower data.prefetch_batches or the batch size");
   } catch (const std::exception& error) {
     return fail(ErrorCode::kInternal, fmt::format("[data/load] {}", error.what()));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 namespace muster::app {
@@ -35,8 +36,15 @@ Status check_kind(Files& files, const char* field, const Path& path, job::DataTy
   return ok();
 }
 
+// A relative path is another place in every folder.
+std::string_view where_else(const Path& path) {
+  return path.is_absolute() ? "script/data fetches what the shipped jobs use"
+                            : "paths are relative to the folder in which muster runs, and "
+                              "script/data fetches what the shipped jobs use";
+}
+
 Status check_place(Files& files, const char* field, const Path& path, job::DataType type) {
-  MUSTER_TRY(expect(files, field, path, "script/data fetches what the shipped jobs use"));
+  MUSTER_TRY(expect(files, field, path, where_else(path)));
   return check_kind(files, field, path, type);
 }
 
