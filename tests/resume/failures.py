@@ -50,16 +50,16 @@ def launcher_killed(muster, folder):
 
 
 def interrupted(muster, folder):
-    """Ctrl-C and SIGTERM: a checkpoint at the step's end; resumed, the weights are the undisturbed ones."""
+    """Ctrl-C, SIGTERM and the like: a checkpoint at the step's end; resumed, the weights are the undisturbed ones."""
     job = runs.write_job(folder, "mlp", steps=2000)
     runs.train(muster, job, "--workers", "2")
     expected = runs.weights(runs.latest(folder), 2000)
-    for number, code_wanted in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         process = runs.start(muster, job, "--workers", "2")
         run = runs.wait_for_step(process, folder, 33)
         process.send_signal(number)
         code, output = runs.finish(process)
-        expect(code, code_wanted, output, "checkpoint", "--resume")
+        expect(code, 128 + number, output, "checkpoint", "--resume")
         assert runs.rows(run)[-1]["step"] < 2000
         runs.train(muster, job, "--workers", "1", "--resume")
         assert runs.weights(run, 2000) == expected, "interrupting changed the weights"
@@ -197,7 +197,7 @@ def numbers_run_away(muster, folder):
     job = runs.write_job(folder, "mlp", steps=400)
     code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set",
                                           "optimizer.learning_rate=1e30", "--set", "checkpoint.every=1 steps"))
-    expect(code, 4, output, "learning rate", "step")
+    expect(code, 4, output, "learning rate", "step", "the gradient of ")
     listed = subprocess.run([muster, "checkpoint", "verify", str(runs.latest(folder))], capture_output=True,
                             text=True)
     assert listed.returncode == 0, listed.stdout + listed.stderr
@@ -217,16 +217,18 @@ def loss_runs_away(muster, folder):
 
 
 def stops_early(muster, folder):
-    """Nothing is learnt, so nothing gets better; the first checkpoint stays the best, and is kept."""
+    """Nothing is learnt, so nothing gets better; the first checkpoint stays the best, and is kept if it should."""
     job = runs.write_job(folder, "mlp", steps=400)
-    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
-        "optimizer.learning_rate=1e-15", "optimizer.weight_decay=0", "evaluation.every=10 steps",
-        "evaluation.early_stop_patience=3", "checkpoint.every=10 steps", "checkpoint.keep=1")))
-    expect(code, 0, output, "stopped early")
-    run = runs.latest(folder)
-    assert [step for step, *_ in runs.evaluations(run)] == [10, 20, 30, 40], output
-    kept = sorted(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
-    assert kept == [10, 40], kept
+    for keep_best, wanted in (("true", [10, 40]), ("false", [40])):
+        code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
+            "optimizer.learning_rate=1e-15", "optimizer.weight_decay=0", "evaluation.every=10 steps",
+            "evaluation.early_stop_patience=3", "checkpoint.every=10 steps", "checkpoint.keep=1",
+            f"evaluation.keep_best={keep_best}")))
+        expect(code, 0, output, "stopped early")
+        run = runs.latest(folder)
+        assert [step for step, *_ in runs.evaluations(run)] == [10, 20, 30, 40], output
+        kept = sorted(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
+        assert kept == wanted, (keep_best, kept)
 
 
 def missing_instructions(muster, folder):
@@ -244,6 +246,8 @@ def missing_data(muster, folder):
     expect(code, 3, output, "data.path", "nowhere")
     dry = runs.finish(runs.start(muster, job, "--dry-run", "--set", f"data.path={folder}/nowhere"))
     expect(dry[0], 3, dry[1], "data.path", "nowhere")
+    elsewhere = runs.finish(runs.start(muster, job, "--set", "data.path=nowhere", cwd=folder))
+    expect(elsewhere[0], 3, elsewhere[1], "there is no nowhere", "relative to the folder in which muster runs")
     assert not (folder / "runs").exists(), "a run was made that could never be"
 
 
