@@ -48,9 +48,10 @@ class RandomStream {
 
   std::array<std::uint32_t, 4> block(std::uint64_t index) const noexcept;  // elements 4i … 4i+3
   std::uint32_t bits(std::uint64_t index) const noexcept;                  // element i
-  void fill(std::span<std::uint32_t> elements) const noexcept;  // bits of 0 … size-1, fast
-  float uniform(std::uint64_t index) const noexcept;            // [0, 1)
-  float normal(std::uint64_t index) const noexcept;             // mean 0, variance 1
+  // Bits of first … first + size - 1, fast.
+  void fill(std::span<std::uint32_t> elements, std::uint64_t first = 0) const noexcept;
+  float uniform(std::uint64_t index) const noexcept;  // [0, 1)
+  float normal(std::uint64_t index) const noexcept;   // mean 0, variance 1
   std::uint64_t below(std::uint64_t index, std::uint64_t bound) const noexcept;  // [0, bound)
 
  private:

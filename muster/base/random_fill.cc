@@ -37,20 +37,26 @@ void philox_lanes(Words& words, std::uint32_t key0, std::uint32_t key1) {
 
 }  // namespace
 
-void RandomStream::fill(std::span<std::uint32_t> elements) const noexcept {
-  for (std::size_t begin = 0; begin < elements.size(); begin += 4 * kCounters) {
+void RandomStream::fill(std::span<std::uint32_t> elements, std::uint64_t first) const noexcept {
+  std::uint64_t counter = first / 4;
+  std::size_t skipped = first % 4;  // of the first counter's elements
+  for (std::size_t begin = 0; begin < elements.size();) {
     Words words;
     for (std::size_t i = 0; i < kCounters; ++i) {
-      const std::uint64_t index = begin / 4 + i;
+      const std::uint64_t index = counter + i;
       words.x0[i] = static_cast<std::uint32_t>(index);
       words.x1[i] = static_cast<std::uint32_t>(index >> 32);
       words.x2[i] = static_cast<std::uint32_t>(salt_);
       words.x3[i] = static_cast<std::uint32_t>(salt_ >> 32);
     }
     philox_lanes(words, static_cast<std::uint32_t>(key_), static_cast<std::uint32_t>(key_ >> 32));
-    const std::size_t count = std::min(4 * kCounters, elements.size() - begin);
+    const std::size_t count = std::min(4 * kCounters - skipped, elements.size() - begin);
     const Lanes* of[] = {&words.x0, &words.x1, &words.x2, &words.x3};
-    for (std::size_t i = 0; i < count; ++i) elements[begin + i] = (*of[i % 4])[i / 4];
+    for (std::size_t i = 0; i < count; ++i)
+      elements[begin + i] = (*of[(skipped + i) % 4])[(skipped + i) / 4];
+    begin += count;
+    counter += kCounters;
+    skipped = 0;
   }
 }
 

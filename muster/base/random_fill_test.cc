@@ -17,5 +17,15 @@ TEST(RandomFill, IsTheElementsOneByOne) {
   }
 }
 
+TEST(RandomFill, BeginsAnywhere) {
+  const RandomStream stream(7, "fill");
+  for (const std::uint64_t first : {1u, 3u, 254u, 255u, 256u, 1001u}) {
+    std::vector<std::uint32_t> elements(601, 0xdeadbeef);
+    stream.fill({elements.data(), 600}, first);
+    for (std::size_t i = 0; i < 600; ++i) ASSERT_EQ(elements[i], stream.bits(first + i)) << i;
+    EXPECT_EQ(elements[600], 0xdeadbeef) << "wrote past the end";
+  }
+}
+
 }  // namespace
 }  // namespace muster

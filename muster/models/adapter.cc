@@ -7,6 +7,7 @@
 #include "muster/base/check.h"
 #include "muster/base/glob.h"
 #include "muster/models/dropout.h"
+#include "muster/models/positions.h"
 
 namespace muster::models {
 namespace {
@@ -50,9 +51,15 @@ void Adapter::attach(Block& owner, const std::string& layer, const BlockParamete
   dropout_ = spec.dropout;
 }
 
+torch::Tensor Adapter::dropped(const torch::Tensor& input, const PassContext& context) const {
+  if (!context.training || dropout_ == 0) return input;
+  const RandomStream random = context.random.fork(name_);
+  if (context.sequences == nullptr) return dropout(input, dropout_, random);
+  return dropout(input, positions_between_layers(input.size(1), context), dropout_, random);
+}
+
 torch::Tensor Adapter::operator()(const torch::Tensor& input, const PassContext& context) const {
-  const bool drops = context.training && dropout_ > 0;
-  const auto seen = drops ? dropout(input, dropout_, context.random.fork(name_)) : input;
+  const auto seen = dropped(input, context);
   const auto scale = alpha_ / static_cast<double>(down_.size(0));
   return torch::linear(torch::linear(seen, down_) * scale, up_);
 }

@@ -34,6 +34,8 @@ class Adapter {
   torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
 
  private:
+  torch::Tensor dropped(const torch::Tensor& input, const PassContext& context) const;
+
   torch::Tensor down_;   // [rank, in]
   torch::Tensor up_;     // [out, rank]
   torch::Tensor alpha_;  // [1], not trained

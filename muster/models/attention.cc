@@ -1,6 +1,7 @@
 #include "muster/models/attention.h"
 
 #include "muster/base/check.h"
+#include "muster/models/positions.h"
 #include "muster/models/tensor_ops.h"
 
 namespace muster::models {
@@ -47,33 +48,40 @@ Attention::Attention(Block& owner, const AttentionOptions& options)
                "query heads do not divide into groups");
 }
 
-Attention::Heads Attention::joint_heads(const torch::Tensor& input,
-                                        const PassContext& context) const {
+AttentionHeads Attention::joint_heads(const torch::Tensor& input,
+                                      const PassContext& context) const {
   const auto n = input.size(0), positions = input.size(1);
   const auto joint = inputs_[0](input, context).view({n, positions, 3, -1, head_width_});
   const auto part = [&](std::int64_t i) { return joint.select(2, i).transpose(1, 2); };
   return {part(0), part(1), part(2)};
 }
 
-Attention::Heads Attention::separate_heads(const torch::Tensor& input,
-                                           const PassContext& context) const {
+AttentionHeads Attention::separate_heads(const torch::Tensor& input,
+                                         const PassContext& context) const {
   const auto part = [&](std::size_t i) {
     return split_heads(inputs_[i](input, context), head_width_);
   };
   return {part(0), part(1), part(2)};
 }
 
+torch::Tensor Attention::mixed(const AttentionHeads& heads, const PassContext& context) const {
+  if (context.sequences != nullptr) return context_attention(heads, *context.sequences);
+  return at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0,
+                                          /*is_causal=*/true, std::nullopt,
+                                          /*enable_gqa=*/kv_heads_ != heads_);
+}
+
 torch::Tensor Attention::operator()(const torch::Tensor& input, const PassContext& context) const {
   const auto shared = enter_cut(input, context.group);
-  Heads part = inputs_.size() == 1 ? joint_heads(shared, context) : separate_heads(shared, context);
+  AttentionHeads part =
+      inputs_.size() == 1 ? joint_heads(shared, context) : separate_heads(shared, context);
   if (rotary_) {
-    part.query = rotary_->rotate(part.query);
-    part.key = rotary_->rotate(part.key);
+    const AxisPart here =
+        positions_of(part.query.size(2) * ranks_of(context.sequences), context.sequences);
+    part.query = rotary_->rotate(part.query, here);
+    part.key = rotary_->rotate(part.key, here);
   }
-  const auto mixed = at::scaled_dot_product_attention(part.query, part.key, part.value, {}, 0.0,
-                                                      /*is_causal=*/true, std::nullopt,
-                                                      /*enable_gqa=*/kv_heads_ != heads_);
-  return projection_(mixed.transpose(1, 2).flatten(2), context);
+  return projection_(mixed(part, context).transpose(1, 2).flatten(2), context);
 }
 
 }  // namespace muster::models

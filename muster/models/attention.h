@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/models/context_attention.h"
 #include "muster/models/layers.h"
 #include "muster/models/rotary.h"
 
@@ -29,19 +30,17 @@ struct AttentionOptions {
 
 // [n, positions, width] to the same. Its tensors may be cut between key heads; the query heads that
 // one of them serves stay with it. A rank that has some heads computes these; the projection sums.
+// Where ranks share sequences it has this rank's positions of all heads (context_attention.h).
 class Attention {
  public:
   Attention(Block& owner, const AttentionOptions& options);
   torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
 
  private:
-  struct Heads {
-    torch::Tensor query;  // [n, heads here, positions, head width]
-    torch::Tensor key;    // [n, key heads here, positions, head width]
-    torch::Tensor value;
-  };
-  Heads joint_heads(const torch::Tensor& input, const PassContext& context) const;
-  Heads separate_heads(const torch::Tensor& input, const PassContext& context) const;
+  // [n, heads here, positions here, head width]
+  AttentionHeads joint_heads(const torch::Tensor& input, const PassContext& context) const;
+  AttentionHeads separate_heads(const torch::Tensor& input, const PassContext& context) const;
+  torch::Tensor mixed(const AttentionHeads& heads, const PassContext& context) const;
 
   std::int64_t heads_;
   std::int64_t kv_heads_;

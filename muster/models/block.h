@@ -18,6 +18,7 @@
 
 namespace muster::models {
 
+class ContextGroup;
 class TensorGroup;
 
 // How passes compute, the same for a whole training.
@@ -43,6 +44,10 @@ struct PassContext {
   // The ranks that hold the cut tensors between them (tensor_group.h), of which this is one; Model
   // sets it. Null: nothing is cut.
   const TensorGroup* group = nullptr;
+  // The ranks that have a part of every sequence each (context_group.h), of which this is one;
+  // Model sets it. What a block gets and gives is then of this rank's positions (positions.h), but
+  // the first block gets whole sequences. Null: sequences are whole.
+  const ContextGroup* sequences = nullptr;
 };
 
 struct BlockParameter {
@@ -87,6 +92,9 @@ class Block {
   virtual ~Block() = default;
 
   virtual torch::Tensor forward(torch::Tensor input, PassContext& context) = 0;
+
+  // Whether it can compute a rank's positions alone (PassContext::sequences).
+  virtual bool shares_sequences() const { return false; }
 
   // What a step's statistics, merged over all slices and in the order of statistics(), say to
   // people.

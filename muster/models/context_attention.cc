@@ -9,7 +9,6 @@
 #include <memory>
 #include <utility>
 
-#include "muster/base/check.h"
 #include "muster/models/custom_node.h"
 #include "muster/models/precision.h"
 
@@ -205,13 +204,15 @@ class RingBack final : public torch::autograd::Node {
 }  // namespace
 
 std::vector<Share> neighbouring_positions(std::int64_t positions, TensorShare share) {
-  MUSTER_CHECK(positions % share.size == 0, "each rank has as many positions");
+  TORCH_CHECK(positions % share.size == 0, positions, " positions cannot be dealt to ", share.size,
+              " ranks");
   return {even_share(positions, share.size, share.rank)};
 }
 
 std::vector<Share> zigzag_positions(std::int64_t positions, TensorShare share) {
   const std::int64_t runs = 2 * share.size;
-  MUSTER_CHECK(positions % runs == 0, "each rank has two runs of as many positions");
+  TORCH_CHECK(positions % runs == 0, positions, " positions cannot be dealt to ", share.size,
+              " ranks, two runs each");
   return {even_share(positions, runs, share.rank),
           even_share(positions, runs, runs - 1 - share.rank)};
 }
@@ -242,6 +243,11 @@ torch::Tensor ring_attention(const AttentionHeads& heads, const ContextGroup& gr
   torch::autograd::set_history(output, node);
   node->save_output(output);
   return output;
+}
+
+torch::Tensor context_attention(const AttentionHeads& heads, const ContextGroup& group) {
+  return group.attention() == ContextAttention::kRing ? ring_attention(heads, group)
+                                                      : ulysses_attention(heads, group);
 }
 
 }  // namespace muster::models

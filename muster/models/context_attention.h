@@ -19,7 +19,8 @@ struct AttentionHeads {
   torch::Tensor query, key, value;
 };
 
-// The positions of a rank under ulysses: one run. `positions` is a multiple of share.size.
+// The positions of a rank under ulysses: one run. `positions` is a multiple of share.size, else it
+// throws.
 std::vector<Share> neighbouring_positions(std::int64_t positions, TensorShare share);
 // Under ring: of 2 · ranks runs the rank's from the front and its from the back, so that all ranks
 // have the same work in causal attention. `positions` is a multiple of 2 · share.size.
@@ -34,5 +35,8 @@ torch::Tensor ulysses_attention(const AttentionHeads& heads, const ContextGroup&
 // in forward and in backward, where their gradients, in f32 at least, follow them as often. Partial
 // results are merged by their log-sum-exp, in an order that follows from the number of ranks.
 torch::Tensor ring_attention(const AttentionHeads& heads, const ContextGroup& group);
+
+// The one of the two that the group wants.
+torch::Tensor context_attention(const AttentionHeads& heads, const ContextGroup& group);
 
 }  // namespace muster::models

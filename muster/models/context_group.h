@@ -13,6 +13,12 @@
 
 namespace muster::models {
 
+// How a rank's queries meet the keys of all positions (context_attention.h).
+enum class ContextAttention : std::uint8_t {
+  kUlysses,  // heads are exchanged for positions
+  kRing,     // keys and values go around
+};
+
 class ContextGroup {
  public:
   // What the rank before has sent.
@@ -24,6 +30,7 @@ class ContextGroup {
   virtual ~ContextGroup() = default;
 
   virtual TensorShare share() const noexcept = 0;  // this rank, and how many there are
+  virtual ContextAttention attention() const noexcept = 0;
 
   // Throw where a rank does not come. `what` names the values in errors and traces.
   // [ranks, …] to the same: block r goes to rank r, block r of the result is from it.

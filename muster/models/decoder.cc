@@ -11,6 +11,7 @@
 #include "muster/models/experts.h"
 #include "muster/models/feed_forward.h"
 #include "muster/models/layers.h"
+#include "muster/models/positions.h"
 #include "muster/models/tensor_ops.h"
 
 namespace muster::models {
@@ -70,11 +71,14 @@ class Embedding final : public Block {
   }
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
+    if (context.sequences != nullptr)
+      input = take(input, 1, positions_of(input.size(1), context.sequences));
     auto tokens = embed_over_ranks(token_, input.to(torch::kLong), vocabulary_, context.group);
-    const Share here = positions_of(input.size(1), context.group);
-    if (position_.defined()) tokens = tokens + position_.narrow(0, here.begin, here.size());
+    if (position_.defined())
+      tokens = tokens + take(position_, 0, positions_between_layers(tokens.size(1), context));
     return dropout_.of_positions(tokens, context);
   }
+  bool shares_sequences() const override { return true; }
 
  private:
   std::int64_t vocabulary_;
@@ -105,6 +109,8 @@ class Layer final : public Block {
     const auto output = experts_ ? (*experts_)(normed, context) : (*feed_forward_)(normed, context);
     return input + dropout2_.of_positions(output, context);
   }
+  // How many tokens an expert takes, and how unevenly they are dealt out, follows from all of them.
+  bool shares_sequences() const override { return !experts_; }
 
   std::vector<BlockMetric> tell(std::span<const torch::Tensor> merged) const override {
     return experts_ ? Experts::tell(merged) : std::vector<BlockMetric>{};
@@ -134,6 +140,7 @@ class Head final : public Block {
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
     return torch::linear(enter_cut(norm_(input), context.group), weight_);
   }
+  bool shares_sequences() const override { return true; }
 
  private:
   Norm norm_;

@@ -7,6 +7,7 @@
 
 #include "muster/base/check.h"
 #include "muster/models/create.h"
+#include "muster/models/positions.h"
 
 namespace muster::models {
 namespace {
@@ -41,6 +42,18 @@ TEST(Dropout, ProbabilityZeroIsTheInputItself) {
   const auto input = torch::ones({50});
   EXPECT_TRUE(dropout(input, 0, RandomStream(1, "dropout")).is_same(input));
   EXPECT_THROW(dropout(input, 1, RandomStream(1, "dropout")), LogicFault);
+}
+
+// Whoever has some positions of a sequence drops what one who has all of them would drop there.
+TEST(Dropout, OfAPartIsThatOfTheWhole) {
+  const RandomStream stream(3, "dropout", 5);
+  const auto whole = dropout_mask({3, 20, 7}, 0.4, stream);
+  for (const AxisPart& part :
+       {AxisPart{20, {{5, 9}}}, AxisPart{20, {{0, 3}, {17, 20}}}, AxisPart{20, {{0, 20}}}}) {
+    const auto wanted = take(whole, 1, part);
+    EXPECT_TRUE(torch::equal(dropout_mask(wanted.sizes(), part, 0.4, stream), wanted));
+    EXPECT_TRUE(torch::equal(dropout(torch::ones_like(wanted), part, 0.4, stream), wanted));
+  }
 }
 
 // Each place in a model, each step and each slice draws its own mask; evaluation draws none.

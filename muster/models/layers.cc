@@ -5,6 +5,7 @@
 
 #include "muster/models/dropout.h"
 #include "muster/models/norm_relu.h"
+#include "muster/models/positions.h"
 #include "muster/models/precision.h"
 #include "muster/models/tensor_ops.h"
 
@@ -174,20 +175,14 @@ torch::Tensor Dropout::operator()(const torch::Tensor& input, const PassContext&
   return dropout(input, probability_, context.random.fork(name_));
 }
 
-torch::Tensor Dropout::of_part(const torch::Tensor& input, const Part& part,
+torch::Tensor Dropout::of_part(const torch::Tensor& input, const AxisPart& part,
                                const PassContext& context) const {
-  if (!context.training || probability_ == 0) return input;
-  auto shape = input.sizes().vec();
-  shape.at(static_cast<std::size_t>(part.axis)) = part.whole;
-  const auto mask = dropout_mask(shape, probability_, context.random.fork(name_));
-  return input * mask.narrow(part.axis, part.own.begin, part.own.size()).to(input.options());
+  if (!context.training) return input;
+  return dropout(input, part, probability_, context.random.fork(name_));
 }
 
 torch::Tensor Dropout::of_positions(const torch::Tensor& input, const PassContext& context) const {
-  if (context.group == nullptr || !context.group->cuts_sequence()) return (*this)(input, context);
-  const std::int64_t whole = input.size(1) * context.group->share().size;
-  return of_part(input, {.axis = 1, .own = positions_of(whole, context.group), .whole = whole},
-                 context);
+  return of_part(input, positions_between_layers(input.size(1), context), context);
 }
 
 }  // namespace muster::models

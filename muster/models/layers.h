@@ -136,16 +136,11 @@ class Dropout {
   Dropout(std::string name, double probability)
       : name_(std::move(name)), probability_(probability) {}
   torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
-  // Of a tensor that is cut along an axis, of which this rank has `own` of `whole`: as the whole
-  // would be dropped.
-  struct Part {
-    std::int64_t axis;
-    Share own;
-    std::int64_t whole;
-  };
-  torch::Tensor of_part(const torch::Tensor& input, const Part& part,
+  // Of a tensor that is cut along axis 1, of which this rank has `part`: as the whole would be
+  // dropped.
+  torch::Tensor of_part(const torch::Tensor& input, const AxisPart& part,
                         const PassContext& context) const;
-  // Of [n, positions here, …]; see positions_of().
+  // Of [n, positions here, …]; see positions_between_layers().
   torch::Tensor of_positions(const torch::Tensor& input, const PassContext& context) const;
 
  private:

@@ -43,7 +43,7 @@ class HiddenLayer final : public Block {
       return dropout_(torch::relu(linear_(input, context)), context);
     const auto part = torch::relu(linear_(copy_to_ranks(input, context.group), context));
     const Share own = share_of(out_, 0, context.group->share());
-    return dropout_.of_part(part, {.axis = 1, .own = own, .whole = out_}, context);
+    return dropout_.of_part(part, {.whole = out_, .runs = {own}}, context);
   }
 
  private:

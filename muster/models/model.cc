@@ -8,6 +8,7 @@
 
 #include "muster/base/check.h"
 #include "muster/models/adapter.h"
+#include "muster/models/positions.h"
 #include "muster/models/recompute.h"
 #include "muster/models/tensor_ops.h"
 
@@ -36,6 +37,14 @@ Error cannot_split(const std::string& family, std::string_view why) {
       ErrorCode::kUnsupported,
       fmt::format("[models/split] {}: {}; strategy.type sharded or pipeline spreads it over "
                   "ranks as well",
+                  family, why));
+}
+
+Error cannot_share(const std::string& family, std::string_view why) {
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("[models/share] ranks cannot share the sequences of {}: {}; strategy.type "
+                  "data or sharded spreads it over ranks as well",
                   family, why));
 }
 
@@ -102,6 +111,7 @@ torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassC
   PassContext own = context;
   own.random = context.random.fork(named.name);
   own.group = group_.get();
+  own.sequences = sequences_.get();
   if (recomputes(index)) return run_recomputed(named.block, input, own);
   return run_block(*named.block, std::move(input), own);
 }
@@ -118,11 +128,16 @@ LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target
                         double label_smoothing) const {
   if (loss) return loss(logits, target);
   const std::int64_t classes = cut_classes();
-  if (classes == 0) return cross_entropy_sum(logits, target, label_smoothing);
+  if (classes == 0) return cross_entropy_sum(logits, own_targets(target), label_smoothing);
   const auto wanted = target.to(torch::kLong).flatten();
   CrossEntropy found =
       cross_entropy_over_ranks(logits.flatten(0, -2), wanted, classes, label_smoothing, *group_);
   return {std::move(found.sum), std::move(found.correct), wanted.numel()};
+}
+
+torch::Tensor Model::own_targets(const torch::Tensor& target) const {
+  if (!sequences_) return target;
+  return take(target, 1, positions_of(target.size(1), sequences_.get()));
 }
 
 const Parameter* Model::head_of_vocabulary() const {
@@ -183,12 +198,24 @@ void Model::keep_part(Parameter& parameter, TensorShare share) {
 
 Status Model::split(std::shared_ptr<const TensorGroup> group) {
   const TensorShare share = group->share();
-  MUSTER_CHECK(!group_, "a model is cut once");
+  MUSTER_CHECK(!group_ && !sequences_, "a model is cut once");
   if (share.size == 1) return ok();  // the plain operations, with their bits
   MUSTER_TRY(check_split(*group));
   group_ = std::move(group);
   for (auto* parameters : {&parameters_, &frozen_})
     for (Parameter& parameter : *parameters) keep_part(parameter, share);
+  return ok();
+}
+
+Status Model::share_sequences(std::shared_ptr<const ContextGroup> group) {
+  MUSTER_CHECK(!group_ && !sequences_, "a model is spread over ranks once");
+  if (group->share().size == 1) return ok();  // the plain operations, with their bits
+  if (loss_ || training_loss_)
+    return cannot_share(family_, "it has a loss of its own, which may need all positions");
+  for (const NamedBlock& named : blocks_)
+    if (!named.block->shares_sequences())
+      return cannot_share(family_, fmt::format("its block {} needs all positions", named.name));
+  sequences_ = std::move(group);
   return ok();
 }
 
@@ -200,7 +227,7 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
     for (const std::size_t index : blocks) wanted.push_back(all.at(index));
     return wanted;
   };
-  MUSTER_CHECK(!group_, "a model that is cut over ranks has no parts");
+  MUSTER_CHECK(!group_ && !sequences_, "a model that is spread over ranks has no parts");
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
   model->smooth_labels(label_smoothing_);
@@ -216,6 +243,7 @@ std::unique_ptr<Model> Model::replicate() const {
   replica->freeze_as_in(*this);
   replica->recompute_as_in(*this);
   replica->group_ = group_;
+  replica->sequences_ = sequences_;
   replica->share_storage_of(*this);
   return replica;
 }

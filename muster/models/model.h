@@ -19,6 +19,7 @@
 
 #include "muster/base/result.h"
 #include "muster/models/block.h"
+#include "muster/models/context_group.h"
 #include "muster/models/partition.h"
 #include "muster/models/tensor_group.h"
 
@@ -89,6 +90,14 @@ class Model {
   // of a part(). kUnsupported says why such a model cannot be cut; it is as it was then.
   Status split(std::shared_ptr<const TensorGroup> group);
 
+  // Context parallelism: from here on forward takes whole sequences and computes this rank's
+  // positions of them, together with the other ranks of the group, and loss_sum() takes logits of
+  // these and all targets. Parameters are whole and alike; what backward finds for them, and the
+  // loss, is of the positions here: the sum over ranks is still to be made. After freeze() and
+  // recompute(), once, before it is replicated; not of a part(), and not with split(). kUnsupported
+  // says why ranks cannot share the sequences of such a model; it is as it was then.
+  Status share_sequences(std::shared_ptr<const ContextGroup> group);
+
   // Takes the parameters for which `chosen` holds out of parameters(): they keep their values, get
   // no gradient, and so have no part in reductions and optimizers. Before it is replicated or cut.
   void freeze(const std::function<bool(const Parameter&)>& chosen);
@@ -130,6 +139,7 @@ class Model {
   Status check_split(const TensorGroup& group) const;
   const Parameter* head_of_vocabulary() const;  // the output layer that is one; null: none
   void keep_part(Parameter& parameter, TensorShare share);
+  torch::Tensor own_targets(const torch::Tensor& target) const;
   // Of the whole model, where ranks have a part of each sample's logits; else 0.
   std::int64_t cut_classes() const;
   LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
@@ -144,6 +154,7 @@ class Model {
   Loss training_loss_ = loss_;  // as loss_, empty: cross entropy
   double label_smoothing_ = 0;
   std::shared_ptr<const TensorGroup> group_;
+  std::shared_ptr<const ContextGroup> sequences_;
   std::vector<NamedBlock> blocks_;
   std::vector<bool> recomputed_ = std::vector<bool>(blocks_.size());
   std::vector<Parameter> parameters_;

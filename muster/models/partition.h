@@ -63,6 +63,12 @@ struct TensorShare {
 // What that rank has of an axis, of which only whole units can be dealt out; 0: any number.
 Share share_of(std::int64_t extent, std::int64_t units, TensorShare share) noexcept;
 
+// What a rank has of an axis: some runs of it, one behind the other.
+struct AxisPart {
+  std::int64_t whole = 0;
+  std::vector<Share> runs = {};
+};
+
 // The part of a tensor that one rank holds: of the axis that is cut these runs, one behind the
 // other.
 struct TensorCut {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "muster/base/check.h"
+#include "muster/models/positions.h"
 #include "muster/models/precision.h"
 
 namespace muster::models {
@@ -62,9 +63,13 @@ RotaryTable::RotaryTable(std::int64_t positions, std::int64_t head_width, double
 }
 
 torch::Tensor RotaryTable::rotate(const torch::Tensor& heads) const {
+  return rotate(heads, {heads.size(2), {{0, heads.size(2)}}});
+}
+
+torch::Tensor RotaryTable::rotate(const torch::Tensor& heads, const AxisPart& positions) const {
   const Angles& angles = heads.scalar_type() == torch::kFloat64 ? double_ : single_;
   const auto part = [&](const torch::Tensor& table) {
-    return table.narrow(0, 0, heads.size(2)).to(heads.device());
+    return take(table, 0, positions).to(heads.device());
   };
   const auto wide = heads.to(angles.cosine.scalar_type());  // bf16 and f16 turn in f32
   return Rotation::apply(wide, part(angles.cosine), part(angles.sine)).to(heads.scalar_type());

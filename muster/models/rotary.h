@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "muster/models/partition.h"
+
 namespace muster::models {
 
 // The angles' cosines and sines. Immutable, so any thread may use it.
@@ -18,6 +20,8 @@ class RotaryTable {
   // result is contiguous. Element i is paired with i + head_width / 2, as in the weights of
   // GPT-NeoX and of Llama as Hugging Face publishes them (Llama's own files pair neighbours).
   torch::Tensor rotate(const torch::Tensor& heads) const;
+  // The same of heads that have these positions of a sequence.
+  torch::Tensor rotate(const torch::Tensor& heads, const AxisPart& positions) const;
 
  private:
   struct Angles {

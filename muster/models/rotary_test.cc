@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "muster/base/check.h"
+#include "muster/models/positions.h"
 
 namespace muster::models {
 namespace {
@@ -49,6 +50,14 @@ TEST(Rotary, IsTheSameForTheFirstPositionsOfALongerTable) {
   EXPECT_TRUE(torch::equal(RotaryTable(9, 6, 100.0).rotate(input),
                            RotaryTable(20, 6, 100.0).rotate(input)));
   EXPECT_THROW(RotaryTable(9, 5, 100.0), LogicFault);
+}
+
+TEST(Rotary, TurnsAPartOfThePositionsAsTheWhole) {
+  const RotaryTable table(9, 6, 100.0);
+  const AxisPart part{9, {{1, 3}, {6, 8}}};
+  const auto input = heads(0);
+  const auto found = table.rotate(take(input, 2, part), part);
+  EXPECT_LT((found - take(table.rotate(input), 2, part)).abs().max().item<double>(), 1e-14);
 }
 
 // Short numbers are turned in f32: one rounding, at the end.

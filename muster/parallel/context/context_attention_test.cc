@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "muster/comm/wrap/wrappers.h"
+#include "muster/models/positions.h"
 #include "muster/models/testing/gradient_check.h"
 #include "muster/parallel/context/context_ranks.h"
 #include "muster/parallel/testing/on_ranks.h"
@@ -25,24 +26,18 @@ namespace muster::parallel {
 namespace {
 
 using models::AttentionHeads;
-
-enum class Way { kUlysses, kRing };
+using Way = models::ContextAttention;
 
 constexpr double kAttentionRounding = 1e-12;
 
-void on_context_ranks(std::int32_t size, const std::function<void(const ContextRanks&)>& body) {
+void on_context_ranks(std::int32_t size, Way way,
+                      const std::function<void(const ContextRanks&)>& body) {
   on_ranks(size, [&](const std::shared_ptr<comm::Communicator>& communicator) {
     at::set_num_threads(1);
-    ContextRanks ranks({to_int(communicator->group().rank), size}, {});
+    ContextRanks ranks({to_int(communicator->group().rank), size}, way, {});
     ranks.use(communicator);
     body(ranks);
   });
-}
-
-at::Tensor positions_of(const at::Tensor& whole, const std::vector<Share>& runs) {
-  std::vector<at::Tensor> parts;
-  for (const Share run : runs) parts.push_back(whole.narrow(2, run.begin, run.size()));
-  return at::cat(parts, 2);
 }
 
 class ContextAttentionIn : public testing::TestWithParam<std::tuple<Way, int, int>> {};
@@ -60,22 +55,20 @@ TEST_P(ContextAttentionIn, IsThatOfOneProcess) {
   const at::Tensor expected = at::scaled_dot_product_attention(
       whole[0], whole[1], whole[2], {}, 0.0, true, std::nullopt, group_of_heads > 1);
   const auto gradients = torch::autograd::grad({(expected * weights).sum()}, whole);
-  on_context_ranks(size, [&](const ContextRanks& ranks) {
-    const auto runs = way == Way::kRing ? models::zigzag_positions(positions, ranks.share())
-                                        : models::neighbouring_positions(positions, ranks.share());
+  on_context_ranks(size, way, [&](const ContextRanks& ranks) {
+    const models::AxisPart here = models::positions_of(positions, &ranks);
     std::vector<at::Tensor> own;
     for (const at::Tensor& tensor : whole)
-      own.push_back(positions_of(tensor.detach(), runs).requires_grad_());
+      own.push_back(models::take(tensor.detach(), 2, here).requires_grad_());
     const AttentionHeads part{own[0], own[1], own[2]};
-    const at::Tensor found = way == Way::kRing ? models::ring_attention(part, ranks)
-                                               : models::ulysses_attention(part, ranks);
-    expect_close(found.detach(), positions_of(expected.detach(), runs), kAttentionRounding,
+    const at::Tensor found = models::context_attention(part, ranks);
+    expect_close(found.detach(), models::take(expected.detach(), 2, here), kAttentionRounding,
                  "output");
     const auto own_gradients =
-        torch::autograd::grad({(found * positions_of(weights, runs)).sum()}, own);
+        torch::autograd::grad({(found * models::take(weights, 2, here)).sum()}, own);
     const char* names[] = {"query", "key", "value"};
     for (std::size_t i = 0; i < own.size(); ++i)
-      expect_close(own_gradients[i], positions_of(gradients[i], runs), kAttentionRounding,
+      expect_close(own_gradients[i], models::take(gradients[i], 2, here), kAttentionRounding,
                    names[i]);
   });
 }
@@ -99,7 +92,7 @@ TEST(ContextAttention, SendsWhatTheFormulaSays) {
     on_ranks(kRanks, [&](const std::shared_ptr<comm::Communicator>& communicator) {
       at::set_num_threads(1);
       std::int64_t sent = 0;
-      ContextRanks ranks({to_int(communicator->group().rank), kRanks}, {});
+      ContextRanks ranks({to_int(communicator->group().rank), kRanks}, way, {});
       ranks.use(comm::with_faults(communicator, [&](const comm::Op& op, const comm::OpOptions&) {
         sent += bytes_sent(op, kRanks);
         return std::optional<Error>();
@@ -108,14 +101,13 @@ TEST(ContextAttention, SendsWhatTheFormulaSays) {
         return models::wavy({kBatch, heads, kHere, kWidth}).requires_grad_();
       };
       const AttentionHeads heads{part(kHeads), part(kKeys), part(kKeys)};
-      const auto output = way == Way::kRing ? models::ring_attention(heads, ranks)
-                                            : models::ulysses_attention(heads, ranks);
-      output.sum().backward();
+      models::context_attention(heads, ranks).sum().backward();
       const std::int64_t row = kBatch * kHere * kWidth * 8;  // of one head
       const std::int64_t formula = way == Way::kRing
                                        ? 3 * (kRanks - 1) * 2 * kKeys * row
                                        : 4 * (kHeads + kKeys) * row / kRanks * (kRanks - 1);
       EXPECT_EQ(sent, formula);
+      EXPECT_EQ(ranks.take_bytes(), static_cast<std::uint64_t>(formula));
     });
   }
 }

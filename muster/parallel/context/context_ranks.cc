@@ -30,6 +30,7 @@ at::Tensor ContextRanks::exchange(const at::Tensor& blocks, std::string_view wha
   const at::Tensor into = at::empty(from.sizes(), from.options());
   TensorView input = view_over(from), output = view_over(into);
   input.shape = output.shape = {from.numel()};
+  bytes_ += from.nbytes() - from.nbytes() / static_cast<std::size_t>(share().size);  // less its own
   calls_.finish(calls_.submit(comm::AllToAll{.output = output, .input = input}, what).wait());
   return into;
 }
@@ -42,6 +43,7 @@ std::unique_ptr<ContextRanks::Arriving> ContextRanks::pass_on(const at::Tensor& 
   const at::Tensor arriving = at::empty(own.sizes(), own.options());
   const Rank next{(share().rank + 1) % share().size};
   const Rank before{(share().rank + share().size - 1) % share().size};
+  bytes_ += own.nbytes();
   std::vector<comm::Work> works;
   works.push_back(calls_.submit(comm::Recv{view_over(arriving), before, stream}, what));
   works.back().on_done([arriving](const Status&) {});

@@ -19,8 +19,8 @@ namespace muster::parallel {
 
 class ContextRanks final : public models::ContextGroup {
  public:
-  ContextRanks(models::TensorShare share, comm::OpOptions op)
-      : calls_("context", share, std::move(op)) {}
+  ContextRanks(models::TensorShare share, models::ContextAttention attention, comm::OpOptions op)
+      : attention_(attention), calls_("context", share, std::move(op)) {}
 
   // Of those ranks, in their order; from then on it can be computed with.
   void use(std::shared_ptr<comm::Communicator> communicator) {
@@ -28,9 +28,13 @@ class ContextRanks final : public models::ContextGroup {
   }
 
   models::TensorShare share() const noexcept override { return calls_.share(); }
+  models::ContextAttention attention() const noexcept override { return attention_; }
   at::Tensor exchange(const at::Tensor& blocks, std::string_view what) const override;
   std::unique_ptr<Arriving> pass_on(const at::Tensor& tensor, std::uint32_t stream,
                                     std::string_view what) const override;
+
+  // What other ranks were sent since the last call.
+  std::uint64_t take_bytes() { return std::exchange(bytes_, 0); }
 
   // What made an operation throw, since the last call: libtorch passes on no more than its text.
   std::optional<Error> take_failure() { return calls_.take_failure(); }
@@ -38,7 +42,9 @@ class ContextRanks final : public models::ContextGroup {
  private:
   class Passing;
 
+  const models::ContextAttention attention_;
   RankCalls calls_;
+  mutable std::uint64_t bytes_ = 0;
 };
 
 }  // namespace muster::parallel
