@@ -16,7 +16,7 @@
 
 namespace muster::parallel {
 
-class DataParallel final : public SliceStrategy {
+class DataParallel : public SliceStrategy {
  public:
   // `model` is initialised alike on every rank; the strategy owns it from here. It steps once it
   // has entered a generation.

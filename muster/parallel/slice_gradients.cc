@@ -44,11 +44,11 @@ std::unique_ptr<Lane> SliceGradients::make_lane(std::unique_ptr<models::Model> m
 
 // In fast mode a lane's only unit is all that it computes.
 void SliceGradients::watch(std::int32_t lane) {
-  lanes_[static_cast<std::size_t>(lane)]->watch(
-      [this, lane](std::string_view pass, std::int32_t unit) {
-        if (pass.empty() || !options_.ordered) return options_.computing(lane, pass);
-        options_.computing(lane, fmt::format("{} of slice {}", pass, unit));
-      });
+  lanes_[static_cast<std::size_t>(lane)]->watch([this, lane](std::string_view pass,
+                                                             std::int32_t unit) {
+    if (pass.empty() || !options_.ordered) return options_.computing(lane, pass);
+    options_.computing(lane, fmt::format("{} of slice {}", pass, unit % options_.virtual_workers));
+  });
 }
 
 std::int32_t SliceGradients::slot_of(std::size_t parameter) const noexcept {
@@ -129,6 +129,11 @@ GradientSink& SliceGradients::sink() noexcept {
   return *exchange_;
 }
 
+std::int32_t SliceGradients::leaf_of(SliceIndex slice) const noexcept {
+  return options_.together.rank * options_.virtual_workers + to_int(slice);
+}
+
+// Ranks that compute a slice together mark its samples once.
 std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch& batch) const {
   const auto slices = static_cast<std::int32_t>(batch.slices.size());
   // Ordered: each slice by itself; fast: one unit a lane.
@@ -145,7 +150,8 @@ std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch
       if (slice.samples > 0) parts.push_back(examples_of(slice));
     }
     const SliceIndex first = batch.slices[static_cast<std::size_t>(mine.begin)].slice;
-    units.push_back({options_.ordered ? to_int(first) : u, first,
+    if (options_.together.rank > 0) roll = {};
+    units.push_back({options_.ordered ? leaf_of(first) : u, first,
                      parts.empty() ? Examples{} : concatenate(parts), roll});
   }
   return units;

@@ -50,6 +50,10 @@ struct SliceOptions {
   // Where enter() is given gathers: nobody holds more of the weights than its own and, while it
   // computes, two blocks' (weight_gathers.h). With shard_gradients.
   bool shard_weights = false;
+  // Where several ranks find a part of each slice's gradients, which of them this one is: of slice
+  // i leaf rank · virtual_workers + i of the tree is its own, and enter() is given the owners of
+  // all size · virtual_workers leaves. One lane, ordered mode.
+  models::TensorShare together = {};
   // What a lane computes from here on, "backward of slice 3"; empty: nothing. Each lane calls it on
   // its own thread.
   std::function<void(std::int32_t lane, std::string_view pass)> computing = [](std::int32_t,
@@ -110,6 +114,7 @@ class SliceGradients {
     Examples examples;       // undefined inputs: no samples
     data::RollLimbs roll{};  // of its slices
   };
+  std::int32_t leaf_of(SliceIndex slice) const noexcept;
   std::vector<Unit> units_of(const data::StepBatch& batch) const;
   bool keeps_in(const comm::Group& group) const noexcept {
     return options_.ordered && options_.elastic && group.size > 1;

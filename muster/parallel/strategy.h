@@ -67,7 +67,8 @@ struct StepReport {
   Flags flags;  // of all ranks
   StepTimes times;
   // By this rank's buckets; besides, what it has sent of weights that are gathered in the step
-  // (ZeRO 2 and 3), and of activations that are summed over ranks (tensor).
+  // (ZeRO 2 and 3), and of activations that are summed over ranks or exchanged between them
+  // (tensor, context).
   std::uint64_t bytes_reduced = 0;
   std::int32_t backups = 0;  // slices of this rank that others were sooner to compute
   std::vector<observe::Metric> model_metrics;  // what the model itself tells of the global batch

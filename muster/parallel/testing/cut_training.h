@@ -137,7 +137,7 @@ inline bool make_step(ModelStrategy& strategy, const Recipe& recipe,
                       Outcome& outcome) {
   constexpr std::int64_t kInTurn[] = {40, 33, 7};
   const Batch batch(kInTurn[(step - 1) % 3], mine, static_cast<std::uint64_t>(step),
-                    content_of(recipe.model));
+                    content_of(recipe.model), context_of(recipe.model));
   const auto report = strategy.step({.batch = batch.step,
                                      .step = Step{step},
                                      .learning_rate = 0.02,
@@ -158,7 +158,7 @@ inline bool make_step(ModelStrategy& strategy, const Recipe& recipe,
 // Of the trained weights and, where there are any, of the averaged ones.
 inline void make_evaluations(ModelStrategy& strategy, const Recipe& recipe,
                              const std::vector<std::int32_t>& mine, Outcome& outcome) {
-  const Batch batch(21, mine, 99, content_of(recipe.model));
+  const Batch batch(21, mine, 99, content_of(recipe.model), context_of(recipe.model));
   const EvaluationTotals trained = evaluate(strategy, batch);
   outcome.evaluation = trained.loss;
   outcome.correct = trained.correct;

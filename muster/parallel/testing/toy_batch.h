@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <variant>
 #include <vector>
 
 #include "muster/base/random.h"
@@ -28,14 +29,14 @@ struct Batch {
   Batch(std::int64_t samples, comm::LeafRange mine, std::uint64_t seed)
       : Batch(samples, slices_of(mine), seed) {}
   Batch(std::int64_t samples, const std::vector<std::int32_t>& mine, std::uint64_t seed,
-        Content content = Content::kImages) {
+        Content content = Content::kImages, std::int64_t context = kContext) {
     step.samples = samples;
     for (const std::int32_t s : mine) {
       const comm::LeafRange range =
           comm::even_share(static_cast<std::int32_t>(samples), kSlices, s);
       const std::int64_t n = range.size();
       if (content == Content::kTokens) {
-        add_tokens(SliceIndex{s}, range, seed);
+        add_tokens(SliceIndex{s}, range, seed, context);
         continue;
       }
       at::Tensor image = torch::empty({n, 1, kImage, kImage});
@@ -56,12 +57,13 @@ struct Batch {
       tensors.insert(tensors.end(), {image, label});
     }
   }
-  void add_tokens(SliceIndex slice, comm::LeafRange range, std::uint64_t seed) {
-    at::Tensor tokens = torch::empty({range.size(), kContext + 1}, torch::kUInt8);
+  void add_tokens(SliceIndex slice, comm::LeafRange range, std::uint64_t seed,
+                  std::int64_t context) {
+    at::Tensor tokens = torch::empty({range.size(), context + 1}, torch::kUInt8);
     const RandomStream random(seed, "tokens");
     for (std::int64_t i = 0; i < range.size(); ++i) {
       const RandomStream sample = random.fork(static_cast<std::uint64_t>(range.begin + i));
-      for (std::int64_t t = 0; t <= kContext; ++t)
+      for (std::int64_t t = 0; t <= context; ++t)
         tokens[i][t] = static_cast<std::int64_t>(sample.below(static_cast<std::uint64_t>(t), 64));
     }
     step.slices.push_back({.slice = slice,
@@ -86,6 +88,13 @@ inline Batch::Content content_of(const models::ModelSpec& spec) {
   const auto family = models::family_of(spec);
   const bool images = family == "mlp" || family == "resnet";
   return images ? Batch::Content::kImages : Batch::Content::kTokens;
+}
+
+// How many inputs its samples have, where it learns from tokens.
+inline std::int64_t context_of(const models::ModelSpec& spec) {
+  if (const auto* gpt = std::get_if<models::GptSpec>(&spec)) return gpt->context;
+  if (const auto* llama = std::get_if<models::LlamaSpec>(&spec)) return llama->context;
+  return kContext;
 }
 
 // The slices of `rank`.
