@@ -101,11 +101,15 @@ struct EnumNames<TransportKind> {
 };
 template <>
 struct EnumNames<StrategyType> {
-  static constexpr EnumName<StrategyType> kAll[] = {{StrategyType::kData, "data"},
-                                                    {StrategyType::kSharded, "sharded"},
-                                                    {StrategyType::kPipeline, "pipeline"},
-                                                    {StrategyType::kTensor, "tensor"},
-                                                    {StrategyType::kAuto, "auto"}};
+  static constexpr EnumName<StrategyType> kAll[] = {
+      {StrategyType::kData, "data"},         {StrategyType::kSharded, "sharded"},
+      {StrategyType::kPipeline, "pipeline"}, {StrategyType::kTensor, "tensor"},
+      {StrategyType::kContext, "context"},   {StrategyType::kAuto, "auto"}};
+};
+template <>
+struct EnumNames<ContextAttention> {
+  static constexpr EnumName<ContextAttention> kAll[] = {{ContextAttention::kUlysses, "ulysses"},
+                                                        {ContextAttention::kRing, "ring"}};
 };
 template <>
 struct EnumNames<PipelineSchedule> {

@@ -124,9 +124,10 @@ std::vector<Field> strategy_fields() {
            {.doc = "data: every worker holds everything; sharded (ZeRO): each worker keeps and "
                    "updates its share of the optimizer's state only; pipeline: each worker holds "
                    "some of the model's blocks; tensor: each worker holds a part of every large "
-                   "tensor, and all compute each slice together. All with the same result (tensor: "
-                   "but for rounding), and only with data may workers die. auto: what `muster "
-                   "plan` finds best when the training begins."}),
+                   "tensor, and all compute each slice together; context: each worker has some "
+                   "positions of every sequence, and all compute each slice together. All with the "
+                   "same result (tensor, context: but for rounding), and only with data may "
+                   "workers die. auto: what `muster plan` finds best when the training begins."}),
       bind("strategy.zero_stage", in(&StrategySpec::zero_stage),
            {.doc = "What each worker holds a share of only. 1: the optimizer's state; 2: the "
                    "gradients as well, of which every slice's are sent by themselves: less memory, "
@@ -174,6 +175,20 @@ std::vector<Field> strategy_fields() {
                    "sequence only, and keeps only that of the activations between attention and "
                    "MLP. data.context_length is a multiple of strategy.tensor.",
             .only_with = {"strategy.type", {"tensor"}}}),
+      bind("strategy.context", in(&StrategySpec::context),
+           {.doc = "Workers that share each sequence, some positions each; the others are further "
+                   "replicas. A divisor of workers.count.",
+            .min = 1,
+            .max = 65536,
+            .default_text = "workers.count",
+            .only_with = {"strategy.type", {"context"}}}),
+      bind("strategy.attention", in(&StrategySpec::attention),
+           {.doc = "How queries meet the keys of other workers' positions. ulysses: heads are "
+                   "exchanged for positions; model.n_head, model.n_kv_head and "
+                   "data.context_length are multiples of strategy.context. ring: keys and values "
+                   "go around; data.context_length is a multiple of 2 · strategy.context.",
+            .default_text = "ulysses where the heads are such multiples, else ring",
+            .only_with = {"strategy.type", {"context"}}}),
   };
 }
 

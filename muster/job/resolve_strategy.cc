@@ -34,6 +34,8 @@ std::string_view held_alone(StrategyType type) {
       return "keeps each part of the optimizer's state on one worker, so that none may come or go";
     case StrategyType::kTensor:
       return "keeps each part of the model's tensors on one worker, so that none may come or go";
+    case StrategyType::kContext:
+      return "has the workers of a replica share each sequence, so that none may come or go";
     default:
       return "keeps each block of the model on one worker, so that none may come or go";
   }
@@ -57,7 +59,7 @@ void fix_membership(Draft& draft) {
 struct Together {
   std::string_view slices;      // how they do
   std::string_view more_cores;  // what these are for
-  std::string_view alike;       // why nothing of two workers can be compared
+  std::string_view alike;       // why nothing of two workers can be compared; empty: it can be
 };
 constexpr Together kStages = {"has every slice computed by all stages of a replica, one at a time",
                               "leave it out: more cores serve more stages",
@@ -66,6 +68,10 @@ constexpr Together kTensors = {
     "has every slice computed by all workers of a replica, one at a time",
     "leave it out: more cores serve more workers",
     "has workers that hold different parts of tensors"};
+constexpr Together kSequences = {
+    "has every slice computed by all workers of a replica, one at a time",
+    "leave it out: more cores serve more workers",
+    {}};
 
 void fix_slices(Draft& draft, const Together& together) {
   const std::string_view why = together.slices;
@@ -78,6 +84,7 @@ void fix_slices(Draft& draft, const Together& together) {
   if (draft.spec.training.lanes.value_or(1) > 1)
     refuse(draft, "training.lanes", why, std::string(together.more_cores));
   draft.spec.training.lanes = 1;
+  if (together.alike.empty()) return;
   fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(),
       together.alike, "use replicas.compare_every: never");
 }
@@ -163,6 +170,8 @@ std::int64_t replicas(const Draft& draft) noexcept {
       return workers / strategy.stages;
     case StrategyType::kTensor:
       return workers / strategy.tensor;
+    case StrategyType::kContext:
+      return workers / strategy.context;
     case StrategyType::kData:
     case StrategyType::kSharded:
       break;
@@ -174,7 +183,7 @@ void resolve_strategy(Draft& draft) {
   const StrategyType type = draft.spec.strategy.type;
   if (type == StrategyType::kData || type == StrategyType::kAuto) return;
   fix_membership(draft);
-  check_gradients(draft);
+  if (type != StrategyType::kContext) check_gradients(draft);
   if (type == StrategyType::kSharded) fix_shards(draft);
   StrategySpec& strategy = draft.spec.strategy;
   if (type == StrategyType::kPipeline) {
@@ -187,6 +196,12 @@ void resolve_strategy(Draft& draft) {
     resolve_replica(draft, "strategy.tensor", strategy.tensor,
                     "each replica has all parts of the tensors");
     check_tensor(draft);
+  }
+  if (type == StrategyType::kContext) {
+    fix_slices(draft, kSequences);
+    resolve_replica(draft, "strategy.context", strategy.context,
+                    "each replica has all positions of a sequence");
+    resolve_context(draft);
   }
 }
 

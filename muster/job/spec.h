@@ -28,8 +28,10 @@ enum class StrategyType : std::uint8_t {
   kSharded,
   kPipeline,
   kTensor,
+  kContext,
   kAuto,  // planned
 };
+enum class ContextAttention : std::uint8_t { kUlysses, kRing };
 enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved, kZbH1, kZbV };
 enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
@@ -161,6 +163,9 @@ struct StrategySpec {
   // tensor:
   std::int64_t tensor = 1;  // workers of a replica; where a job does not say, all
   bool sequence_parallel = false;
+  // context:
+  std::int64_t context = 1;  // workers of a replica; where a job does not say, all
+  ContextAttention attention = ContextAttention::kRing;  // by default ulysses where heads allow it
 };
 
 // Parameters with a rate or a decay of their own: the first group that matches a name has it.

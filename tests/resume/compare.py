@@ -37,16 +37,17 @@ with runs.workplace() as folder:
     for one in told:
         assert f">{one['name']}</a>" in page, page
 
-    # Stages of ZeRO have names of their own; cut tensors are another sum, and so other bits.
+    # Stages of ZeRO have names of their own; cut tensors and shared sequences are other sums, and so other bits.
     text = runs.write_job(folder, "gpt", steps=12)
-    code, output, errors = compare(text, "--strategies", "data,zero1,zero2,zero3,tensor")
+    code, output, errors = compare(text, "--strategies", "data,zero1,zero2,zero3,tensor,context")
     assert code == 0, output + errors
     table = {line.split()[0]: line.split() for line in output.splitlines() if line.count("MiB") > 0}
     assert [table[name][-1] for name in ("zero1", "zero2", "zero3")] == ["same"] * 3, output
     told = {one["name"]: one for one in json.loads(
         (folder / "runs" / "tiny.compare" / "latest" / "comparison.json").read_text())["comparison"]}
-    assert told["tensor"]["weights"] != told["data"]["weights"], told
-    assert abs(told["tensor"]["loss"] - told["data"]["loss"]) < 1e-3, told
+    for name in ("tensor", "context"):
+        assert told[name]["weights"] != told["data"]["weights"], told
+        assert abs(told[name]["loss"] - told["data"]["loss"]) < 1e-3, told
     assert told["zero1"]["bytes_on_wire"] < told["zero2"]["bytes_on_wire"] < told["zero3"]["bytes_on_wire"], told
     job = runs.write_job(folder, "mlp", steps=40)
 

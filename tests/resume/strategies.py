@@ -1,7 +1,7 @@
 """Strategies that spread the model or the optimizer's state over the workers: the same weights and state as
 when every worker holds everything, and a checkpoint of the one goes on as the other, at another size, also
-after a death. Tensors that are cut over workers sum in another order: there the numbers are close, and the
-bits those of the same number of workers to a replica."""
+after a death. Tensors that are cut over workers, and sequences that they share, sum in another order: there
+the numbers are close, and the bits those of the same number of workers to a replica."""
 import array
 import json
 import shutil
@@ -19,6 +19,9 @@ def pipeline(**fields):
 
 
 TENSOR = runs.settings("strategy.type=tensor", "strategy.tensor=2")
+ULYSSES, RING = (runs.settings("strategy.type=context", "strategy.context=2", f"strategy.attention={attention}")
+                 for attention in ("ulysses", "ring"))
+SAMPLE = runs.settings("generate.prompt=and", "generate.length=20", "generate.temperature=0")
 APART = 2e-3  # for the largest number of a tensor, after 10 steps
 
 arguments = runs.arguments("--model")
@@ -78,9 +81,16 @@ with runs.workplace() as folder:
         print(f"{before}, then {after}: same", flush=True)
 
     if arguments.model != "gpt":
-        raise SystemExit  # the others' tensors are not cut
+        raise SystemExit  # the others' tensors are not cut, and they have no sequences
 
-    # From a checkpoint of any strategy on 10 steps with cut tensors, and the other way round.
+    # Sequences that two workers share: the same bits after a death.
+    train(job, 2, *RING)
+    expected = runs.weights(runs.latest(folder), 200)
+    run = runs.killed_after(arguments.muster, job, folder, 90, 2, *RING)
+    train(job, 2, *RING, "--resume")
+    assert runs.weights(run, 200) == expected, "a death changed shared sequences"
+
+    # From a checkpoint of any strategy on 10 steps with cut tensors or shared sequences, and the other way round.
     def steps(number):
         return runs.settings(f"training.max_steps={number}", "schedule.type=constant", "schedule.warmup=0 steps",
                              "optimizer.epsilon=1e-3")
@@ -94,16 +104,20 @@ with runs.workplace() as folder:
         return run
 
     bases = {}
-    for name, workers, flags in (("data", 1, ()), ("tensor", 2, TENSOR)):
-        train(job, workers, *flags, *steps(10))
+    for name, workers, flags in (("data", 1, ()), ("tensor", 2, TENSOR), ("ring", 2, RING)):
+        output = train(job, workers, *flags, *SAMPLE, *steps(10))
+        assert "a sample of what the model writes" in output, output
         bases[name] = folder / f"base-{name}"
         shutil.copytree(runs.latest(folder), bases[name])
-    expect_close(bases["tensor"], 10, tensors(bases["data"], 10))
+    for name in ("tensor", "ring"):
+        expect_close(bases[name], 10, tensors(bases["data"], 10))
+    together = {"data": (TENSOR, ULYSSES, RING), "tensor": (TENSOR,), "ring": (RING,)}
     for base, path in bases.items():
         plain = tensors(go_on(path, 1), 20)
         for workers, flags in ((2, ZERO2), (3, pipeline())):
             assert tensors(go_on(path, workers, *flags), 20) == plain, f"{base}, then {flags}"
-        expect_close(go_on(path, 2, *TENSOR), 20, plain)
-        cut = tensors(runs.latest(folder), 20)
-        assert tensors(go_on(path, 4, *TENSOR), 20) == cut, "two replicas have other bits"
+        for flags in together[base]:
+            expect_close(go_on(path, 2, *flags), 20, plain)
+            cut = tensors(runs.latest(folder), 20)
+            assert tensors(go_on(path, 4, *flags), 20) == cut, f"{base}, then {flags}: two replicas have other bits"
         print(f"from {base} on: as one worker", flush=True)

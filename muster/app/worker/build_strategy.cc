@@ -6,6 +6,7 @@
 #include "muster/app/worker/cut_blocks.h"
 #include "muster/job/enum_names.h"
 #include "muster/layout/pipeline/schedule.h"
+#include "muster/parallel/context/context_parallel.h"
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/pipeline/pipeline.h"
 #include "muster/parallel/sharded.h"
@@ -64,13 +65,19 @@ auto optimizer_builder(const job::JobSpec& job) {
 
 using Built = Result<std::unique_ptr<parallel::ModelStrategy>>;
 
+// Of all parameters of a model.
+Result<std::unique_ptr<optim::Optimizer>> optimizer_of(const job::JobSpec& job,
+                                                       const models::Model& model) {
+  std::vector<optim::OptimizedParameter> parameters;
+  for (const models::Parameter& parameter : model.parameters())
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
+  return build_optimizer(job, std::move(parameters));
+}
+
 Built build_data_parallel(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                           const StrategyPlace& place) {
   model->initialize(job.seed);
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const models::Parameter& parameter : model->parameters())
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  MUSTER_ASSIGN(auto optimizer, build_optimizer(job, std::move(parameters)));
+  MUSTER_ASSIGN(auto optimizer, optimizer_of(job, *model));
   return std::make_unique<parallel::DataParallel>(std::move(model), std::move(optimizer),
                                                   options_of(job, place), system_clock());
 }
@@ -120,7 +127,24 @@ Built build_tensor(const job::JobSpec& job, std::unique_ptr<models::Model> model
   return strategy;
 }
 
+Built build_context(const job::JobSpec& job, std::unique_ptr<models::Model> model,
+                    const StrategyPlace& place) {
+  model->initialize(job.seed);
+  MUSTER_ASSIGN(auto optimizer, optimizer_of(job, *model));
+  MUSTER_ASSIGN(auto strategy, parallel::ContextParallel::create(
+                                   std::move(model), std::move(optimizer),
+                                   {.ranks = static_cast<std::int32_t>(job.strategy.context),
+                                    .attention = attention_of(job.strategy.attention)},
+                                   options_of(job, place), place.group, system_clock()));
+  return strategy;
+}
+
 }  // namespace
+
+models::ContextAttention attention_of(job::ContextAttention attention) {
+  return attention == job::ContextAttention::kRing ? models::ContextAttention::kRing
+                                                   : models::ContextAttention::kUlysses;
+}
 
 parallel::BucketSizes bucket_sizes_of(const job::JobSpec& job) {
   return {.first_bytes = static_cast<std::int64_t>(job.communication.first_bucket_size.count),
@@ -147,6 +171,8 @@ Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
       return build_sharded(job, std::move(model), place);
     case job::StrategyType::kTensor:
       return build_tensor(job, std::move(model), place);
+    case job::StrategyType::kContext:
+      return build_context(job, std::move(model), place);
     case job::StrategyType::kAuto:
       return fail(ErrorCode::kInternal,
                   "[worker] strategy.type auto: nobody chose one before the workers were started");

@@ -16,6 +16,8 @@ namespace muster::app {
 // How its operations go: time-out, algorithm.
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication);
 
+models::ContextAttention attention_of(job::ContextAttention attention);
+
 parallel::BucketSizes bucket_sizes_of(const job::JobSpec& job);
 
 struct StrategyPlace {

@@ -224,9 +224,10 @@ Result<train::Outcome> Training::run(bool newcomer) {
   return outcome;
 }
 
-// On the first rank, where several hold parts of the model; else none.
+// On the first rank, where several hold parts of the model or compute with it together; else none.
 Result<std::unique_ptr<models::Model>> Training::gather_model() {
-  if (strategy_->holds_all()) return std::unique_ptr<models::Model>();
+  if (strategy_->holds_all() && strategy_->ranks_per_replica() == 1)
+    return std::unique_ptr<models::Model>();
   MUSTER_ASSIGN(const parallel::State state, strategy_->gather_state(Rank{0}));
   if (!session_.first_rank()) return std::unique_ptr<models::Model>();
   MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
