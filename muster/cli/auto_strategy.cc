@@ -45,6 +45,8 @@ Result<WayChanges> stored_choice(const job::Job& job, const Path& root, Context&
     fields.emplace_back("strategy.zero_stage");
   if (before.spec.strategy.type == job::StrategyType::kTensor)
     fields.insert(fields.end(), {"strategy.tensor", "strategy.sequence_parallel"});
+  if (before.spec.strategy.type == job::StrategyType::kContext)
+    fields.insert(fields.end(), {"strategy.context", "strategy.attention"});
   if (!is_given(job, "training.recompute")) fields.emplace_back("training.recompute");
   for (const std::string& field : fields) {
     const auto& value = values.at(field).at("value");

@@ -18,7 +18,7 @@ using Values = std::vector<std::pair<std::string, std::string>>;  // fields and 
 struct Spread {
   std::string name;
   Values values;
-  bool cuts_tensors = false;
+  bool together = false;  // workers compute parts of each slice, which are then added up
 };
 
 job::FlagValue flag(const std::string& field, const std::string& value) {
@@ -69,12 +69,29 @@ void add_tensors(const job::JobSpec& job, std::vector<Spread>& spreads) {
   }
 }
 
+// Sequences shared by all numbers of workers that divide those of the job.
+void add_contexts(const job::JobSpec& job, std::vector<Spread>& spreads) {
+  if (job.data.type != job::DataType::kText) return;
+  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks) {
+    if (job.workers.count % ranks != 0) continue;
+    for (const auto attention : {job::ContextAttention::kUlysses, job::ContextAttention::kRing}) {
+      const std::string word(job::to_string(attention));
+      spreads.push_back({fmt::format("{}, {} parts", word, ranks),
+                         {{"strategy.type", "context"},
+                          {"strategy.context", std::to_string(ranks)},
+                          {"strategy.attention", word}},
+                         true});
+    }
+  }
+}
+
 std::vector<Spread> spreads_of(const job::JobSpec& job) {
   std::vector<Spread> spreads = {{"data", {{"strategy.type", "data"}}}};
   if (job.workers.count == 1) return spreads;
   add_shards(spreads);
   add_pipelines(job, spreads);
   add_tensors(job, spreads);
+  add_contexts(job, spreads);
   return spreads;
 }
 
@@ -109,9 +126,9 @@ std::int64_t slice_samples(const job::JobSpec& job) {
   return (training.global_batch_size + training.virtual_workers - 1) / training.virtual_workers;
 }
 
-// Cut tensors are measured with the job's passes only.
+// Cut tensors and shared sequences are measured with the job's passes only.
 std::vector<std::int64_t> sizes_for(const Spread& spread, const job::JobSpec& job) {
-  if (spread.cuts_tensors) return {job.training.micro_batch_size};
+  if (spread.together) return {job.training.micro_batch_size};
   return micro_batches_of(job);
 }
 
@@ -120,7 +137,7 @@ JobWay way(const job::JobSpec& job, const Spread& spread, std::int64_t micro_bat
   JobWay way{.spread = spread.name,
              .micro_batch = micro_batch,
              .recompute = recompute,
-             .rounds_alike = !spread.cuts_tensors,
+             .rounds_alike = !spread.together,
              .changes = {{}, {"strategy."}}};
   for (const auto& [field, value] : spread.values) way.changes.flags.push_back(flag(field, value));
   if (micro_batch != job.training.micro_batch_size) {
@@ -141,6 +158,7 @@ DType dtype_of(job::Precision precision) {
 plan::Spread spread_of(job::StrategyType type) {
   if (type == job::StrategyType::kSharded) return plan::Spread::kSharded;
   if (type == job::StrategyType::kTensor) return plan::Spread::kTensor;
+  if (type == job::StrategyType::kContext) return plan::Spread::kContext;
   return type == job::StrategyType::kPipeline ? plan::Spread::kPipeline : plan::Spread::kData;
 }
 
@@ -194,6 +212,10 @@ plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks
   way.zero_stage = static_cast<std::int32_t>(job.strategy.zero_stage);
   way.tensor = static_cast<std::int32_t>(job.strategy.tensor);
   way.sequence_parallel = job.strategy.sequence_parallel;
+  way.context = static_cast<std::int32_t>(job.strategy.context);
+  way.attention = job.strategy.attention == job::ContextAttention::kRing
+                      ? plan::Attention::kRing
+                      : plan::Attention::kUlysses;
   way.stages = static_cast<std::int32_t>(job.strategy.stages);
   way.schedule = layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)).value();
   way.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);

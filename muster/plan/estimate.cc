@@ -173,7 +173,7 @@ class Replicated {
     if (way_.spread == Spread::kSharded && way_.zero_stage > 1)
       add_shards(shard_cost(profile_, way_, hardware_), result);
     else
-      add_exchange(exchange_cost(way_, whole_.slot_counts(), way_.replicas(), hardware_), result);
+      add_exchange(result);
     return result;
   }
 
@@ -193,9 +193,11 @@ class Replicated {
     result.sent = exchange.sent;
   }
 
-  void add_exchange(const ExchangeCost& exchange, Estimate& result) const {
+  void add_exchange(Estimate& result) const {
+    const comm::SumTree tree = sum_tree_of(way_);
+    const ExchangeCost exchange = exchange_cost(way_, whole_.slot_counts(), tree, hardware_);
     count(exchange, result);
-    if (way_.replicas() > 1)
+    if (tree.size() > 1)
       result.time.communication = exposed(exchange, scaled(backward(), slower_)) + exchange.gather;
   }
 
@@ -220,19 +222,26 @@ class Replicated {
   std::int32_t rounds_ = 1;
 };
 
-// As data parallelism of replicas, each of whose workers has a part of the model and meets the
-// others in the middle of every pass.
-Result<Estimate> with_cut_tensors(const ModelProfile& profile, const Way& way,
+bool is_cut_so(const CutProfile& known, const Way& way) {
+  if (known.ranks != way.together()) return false;
+  if (way.spread == Spread::kContext) return known.attention == way.attention;
+  return !known.attention && known.sequence == way.sequence_parallel;
+}
+
+// As data parallelism of replicas, each of whose workers has a part of the model or of its
+// sequences, and meets the others in the middle of every pass.
+Result<Estimate> priced_in_groups(const ModelProfile& profile, const Way& way,
                                   const Hardware& hardware) {
-  if (way.tensor < 1 || way.workers % way.tensor != 0)
+  const bool context = way.spread == Spread::kContext;
+  const std::int32_t ranks = context ? way.context : way.tensor;
+  if (ranks < 1 || way.workers % ranks != 0)
     return invalid(
-        fmt::format("{} workers are no whole number of replicas of {}", way.workers, way.tensor));
-  const auto cut = std::ranges::find_if(profile.cuts, [&](const CutProfile& known) {
-    return known.ranks == way.tensor && known.sequence == way.sequence_parallel;
-  });
+        fmt::format("{} workers are no whole number of replicas of {}", way.workers, ranks));
+  const auto cut = std::ranges::find_if(
+      profile.cuts, [&](const CutProfile& known) { return is_cut_so(known, way); });
   if (cut == profile.cuts.end() || cut->pass.samples != way.micro_batch)
-    return invalid(fmt::format("passes of {} samples were not measured with tensors in {} parts",
-                               way.micro_batch, way.tensor));
+    return invalid(fmt::format("passes of {} samples were not measured with {} in {} parts",
+                               way.micro_batch, context ? "sequences" : "tensors", ranks));
   ModelProfile part = profile;
   part.blocks = cut->blocks;
   const auto trained = [](const std::vector<BlockProfile>& blocks) {
@@ -405,7 +414,8 @@ Result<Estimate> estimate(const ModelProfile& profile, const Way& way, const Har
   if (way.replicas() > way.slices)
     return invalid(fmt::format("{} workers need a slice of the batch each, and there are {}",
                                way.replicas(), way.slices));
-  if (way.spread == Spread::kTensor) return with_cut_tensors(profile, way, hardware);
+  if (way.spread == Spread::kTensor || way.spread == Spread::kContext)
+    return priced_in_groups(profile, way, hardware);
   if (way.spread == Spread::kSharded && way.zero_stage > 1 && profile.shards.workers != way.workers)
     return invalid(fmt::format("the shards are those of {} workers, not of {}",
                                profile.shards.workers, way.workers));

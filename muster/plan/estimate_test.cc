@@ -46,12 +46,15 @@ TEST(Profile, ComesBackFromItsJson) {
                  .pass = profile.passes.front()};
   cut.pass.loss_messages = {{RankMessage::Kind::kGather, 8}};
   cut.pass.blocks[1].forward_messages = {{RankMessage::Kind::kSumOwn, 16}};
-  profile.cuts = {cut};
+  profile.cuts = {cut, cut};
+  profile.cuts.back().attention = Attention::kRing;
   const ModelProfile back = profile_from_json(to_json(profile).dump()).value();
   EXPECT_EQ(to_json(back), to_json(profile));
   EXPECT_EQ(back.blocks[2].tied.front().elements, 64);
   EXPECT_EQ(back.shards.needed, profile.shards.needed);
   EXPECT_EQ(back.cuts.front().pass.blocks[1].forward_messages.front().bytes, 16u);
+  EXPECT_FALSE(back.cuts.front().attention);
+  EXPECT_EQ(back.cuts.back().attention, Attention::kRing);
 }
 
 TEST(Profile, OfNoModelIsRefused) {
@@ -254,6 +257,54 @@ TEST(Estimated, CutTensorsTakeTheirPartAndMeet) {
   EXPECT_EQ(price(uneven, profile).bytes_on_wire, found.bytes_on_wire - sums / 4);
 }
 
+// Half of every sequence on each of two ranks, which exchange heads or pass keys on.
+ModelProfile in_shared_sequences() {
+  ModelProfile profile = blocks_alike(4);
+  CutProfile cut{.ranks = 2, .attention = Attention::kUlysses, .blocks = profile.blocks};
+  cut.pass = profile.passes.front();
+  for (BlockPass& pass : cut.pass.blocks) {
+    pass.forward /= 2, pass.backward /= 2, pass.activation_bytes /= 2;
+    pass.forward_messages = pass.backward_messages = {{RankMessage::Kind::kExchange, 4000}};
+  }
+  profile.cuts.push_back(cut);
+  cut.attention = Attention::kRing;
+  for (BlockPass& pass : cut.pass.blocks)
+    pass.forward_messages = pass.backward_messages = {{RankMessage::Kind::kPassOn, 3000},
+                                                      {RankMessage::Kind::kPassOn, 3000}};
+  profile.cuts.push_back(cut);
+  return profile;
+}
+
+Way context(std::int32_t workers, Attention attention) {
+  Way way = testing::way(workers);
+  way.spread = Spread::kContext;
+  way.context = 2;
+  way.attention = attention;
+  return way;
+}
+
+TEST(Estimated, SharedSequencesTakeTheirPositionsAndReduceOverAll) {
+  const ModelProfile profile = in_shared_sequences();
+  const Estimate whole = price(way(1), profile);
+  const Estimate found = price(context(2, Attention::kUlysses), profile);
+  EXPECT_EQ(found.time.total(), 8 * milliseconds(6));
+  EXPECT_EQ(found.memory.weights, whole.memory.weights);
+  EXPECT_EQ(found.memory.optimizer, whole.memory.optimizer);
+  EXPECT_EQ(found.memory.activations, whole.memory.activations / 2);
+  const std::uint64_t gradients = 4 * testing::kElements * kFloat + 16 * kFloat;
+  EXPECT_EQ(found.bytes_on_wire, gradients + 8 * 8 * 4000);  // 8 slices, 4 blocks, both ways
+  EXPECT_GT(found.sent, 8 * 8 * 4000 + gradients / 2);       // and the reduction between the two
+  EXPECT_EQ(price(context(2, Attention::kRing), profile).bytes_on_wire,
+            gradients + 8 * 8 * 2 * 3000);
+  const Estimate replicas = price(context(4, Attention::kUlysses), profile);
+  EXPECT_EQ(replicas.time.total(), 4 * milliseconds(6));
+  EXPECT_EQ(replicas.bytes_on_wire, gradients + 4 * 8 * 4000);
+  Hardware slow = free_hardware();
+  slow.link = {milliseconds(1), 1e6};
+  EXPECT_GT(estimate(profile, context(2, Attention::kRing), slow).value().time.communication,
+            8 * 8 * milliseconds(2 + 6));  // two messages, 6000 bytes
+}
+
 TEST(Estimated, RecomputingKeepsOutputsAndTakesAForwardMore) {
   Way saves = way(1);
   saves.recomputed = {false, true, true, false};
@@ -298,6 +349,8 @@ TEST(Estimated, WhatCannotBeSaysWhy) {
   Way by_hand = pipeline(2, 2);
   by_hand.block_counts = {1, 2};
   EXPECT_NE(why(tensor(2)).find("not measured with tensors in 2 parts"), std::string::npos);
+  EXPECT_NE(why(context(2, Attention::kRing)).find("not measured with sequences in 2 parts"),
+            std::string::npos);
   EXPECT_NE(why(tensor(3)).find("3 workers are no whole number of replicas of 2"),
             std::string::npos);
   EXPECT_NE(why(by_hand), "it can");

@@ -63,6 +63,16 @@ Rows rows_of(const Way& way, const comm::SumTree& tree) {
 
 }  // namespace
 
+comm::SumTree sum_tree_of(const Way& way) {
+  const comm::LeafOwners replicas = comm::even_owners(way.slices, way.replicas());
+  if (way.spread != Spread::kContext) return comm::SumTree(replicas, way.replicas());
+  comm::LeafOwners leaves;
+  for (std::int32_t place = 0; place < way.context; ++place)
+    for (const Rank replica : replicas)
+      leaves.push_back(Rank{to_int(replica) * way.context + place});
+  return comm::SumTree(leaves, way.workers);
+}
+
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
                            const Hardware& hardware) {
   return exchange_cost(way, counts, comm::SumTree(way.slices, ranks), hardware);

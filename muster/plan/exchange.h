@@ -20,6 +20,10 @@ struct ExchangeCost {
   Duration gather{};        // sharded: everybody gets the updated weights
 };
 
+// Who sums the gradients of which leaf, among all that have a part of a sum: a leaf is a slice, and
+// where workers share sequences what each of them finds of it (parallel/context).
+comm::SumTree sum_tree_of(const Way& way);
+
 // `counts`: floats of each slot, as parallel/slice_gradients.h has them. `ranks`: among whom.
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
                            const Hardware& hardware);

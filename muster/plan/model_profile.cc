@@ -50,6 +50,7 @@ Json json_of(const PassProfile& pass) {
 Json json_of(const CutProfile& cut) {
   Json json = {{"ranks", cut.ranks},
                {"sequence", cut.sequence},
+               {"attention", cut.attention ? Json(static_cast<int>(*cut.attention)) : Json()},
                {"blocks", Json::array()},
                {"whole", cut.whole},
                {"pass", json_of(cut.pass)}};
@@ -107,6 +108,8 @@ CutProfile cut_of(const Json& json) {
                  .blocks = {},
                  .whole = json.at("whole"),
                  .pass = pass_of(json.at("pass"))};
+  if (const Json& attention = json.at("attention"); !attention.is_null())
+    cut.attention = static_cast<Attention>(attention.get<int>());
   for (const Json& block : json.at("blocks")) cut.blocks.push_back(block_of(block));
   return cut;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,11 +35,17 @@ struct BlockProfile {
 };
 
 // What the ranks of a replica tell each other in the middle of a pass, where tensors are cut over
-// them (models/tensor_group.h).
+// them (models/tensor_group.h) or sequences shared (models/context_group.h).
 struct RankMessage {
-  enum class Kind : std::uint8_t { kSum, kSumOwn, kGather };
+  enum class Kind : std::uint8_t {
+    kSum,
+    kSumOwn,
+    kGather,
+    kExchange,  // each with each
+    kPassOn,    // to the next
+  };
   Kind kind = Kind::kSum;
-  std::uint64_t bytes = 0;  // that each of them puts in
+  std::uint64_t bytes = 0;  // that each of them puts in; exchanged: that leave it
 };
 
 struct BlockPass {  // of one block, for one pass on one core
@@ -55,13 +62,17 @@ struct PassProfile {
   std::vector<RankMessage> loss_messages = {};
 };
 
-// The first rank's part of a model whose tensors are cut over ranks.
+// How attention meets the positions of others, where sequences are shared.
+enum class Attention : std::uint8_t { kUlysses, kRing };
+
+// The first rank's part of a model whose tensors are cut over ranks, or whose sequences they share.
 struct CutProfile {
   std::int32_t ranks = 2;
-  bool sequence = false;             // activations between cut layers as well
-  std::vector<BlockProfile> blocks;  // what of them is here
-  std::int64_t whole = 0;            // elements of trained parameters that are not cut
-  PassProfile pass;
+  bool sequence = false;                    // activations between cut layers as well
+  std::optional<Attention> attention = {};  // of shared sequences; none: tensors are cut
+  std::vector<BlockProfile> blocks = {};    // what of them is here
+  std::int64_t whole = 0;                   // elements of trained parameters that are not cut
+  PassProfile pass = {};
 };
 
 // Buckets of parameters, and how much of each the first rank keeps (parallel/shard_plan.h).

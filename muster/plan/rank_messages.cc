@@ -8,24 +8,29 @@ namespace muster::plan {
 namespace {
 
 using Kind = RankMessage::Kind;
-// As parallel/tensor/tensor_ranks.cc asks for it.
+// As parallel/tensor/tensor_ranks.cc and parallel/context/context_ranks.cc ask for it.
 Traffic traffic_for(const RankMessage& message, const Way& way, comm::Wire wire) {
   const auto count = static_cast<std::int64_t>(message.bytes / kFloat);
-  const comm::SumTree tree(way.tensor, way.tensor);
+  const std::int32_t ranks = way.together();
+  const comm::SumTree tree(ranks, ranks);
   const Rank first{0};
   switch (message.kind) {
     case Kind::kSum:
       return traffic_of(comm::ordered_all_reduce_schedule(tree, first, count));
     case Kind::kSumOwn:
       return traffic_of(
-          comm::ordered_reduce_scatter_schedule(tree, first, even_shards(count, way.tensor)));
+          comm::ordered_reduce_scatter_schedule(tree, first, even_shards(count, ranks)));
+    case Kind::kExchange:
+      return {.sent = count, .received = count, .messages = ranks - 1};
+    case Kind::kPassOn:
+      return {.sent = count, .received = count, .messages = 1};
     case Kind::kGather:
       break;
   }
-  const auto algorithm = comm::choose_algorithm(
-      comm::AllGather{}, comm::Algorithm::kAuto,
-      static_cast<std::int64_t>(message.bytes) * way.tensor, way.tensor, wire);
-  return traffic_of(comm::all_gather_schedule(algorithm, {first, way.tensor}, count));
+  const auto algorithm =
+      comm::choose_algorithm(comm::AllGather{}, comm::Algorithm::kAuto,
+                             static_cast<std::int64_t>(message.bytes) * ranks, ranks, wire);
+  return traffic_of(comm::all_gather_schedule(algorithm, {first, ranks}, count));
 }
 
 // Those of one pass, in the end together.

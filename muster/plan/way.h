@@ -11,6 +11,7 @@
 #include "muster/layout/bucket_layout.h"
 #include "muster/layout/pipeline/schedule.h"
 #include "muster/layout/pipeline/times.h"
+#include "muster/plan/model_profile.h"
 
 namespace muster::plan {
 
@@ -19,6 +20,7 @@ enum class Spread : std::uint8_t {
   kSharded,   // each worker keeps the optimizer's state of its share of the parameters (ZeRO)
   kPipeline,  // each worker holds some of the blocks
   kTensor,    // each worker of a replica holds a part of each tensor
+  kContext,   // each worker of a replica has some positions of every sequence
 };
 
 struct Way {
@@ -37,14 +39,21 @@ struct Way {
   // tensor:
   std::int32_t tensor = 1;         // workers of a replica
   bool sequence_parallel = false;  // activations between cut layers by position
+  // context:
+  std::int32_t context = 1;  // workers of a replica
+  Attention attention = Attention::kRing;
   // pipeline:
   std::int32_t stages = 1;
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
   std::int32_t chunks_per_stage = 1;
   std::vector<std::int32_t> block_counts = {};  // of each chunk, by hand; empty: by cost
 
+  std::int32_t together() const noexcept {  // workers that compute each slice
+    if (spread == Spread::kContext) return context;
+    return spread == Spread::kTensor ? tensor : 1;
+  }
   std::int32_t replicas() const noexcept {
-    if (spread == Spread::kTensor) return workers / tensor;
+    if (together() > 1) return workers / together();
     return spread == Spread::kPipeline ? workers / stages : workers;
   }
   std::int64_t samples_of(std::int32_t slice) const noexcept {

@@ -33,17 +33,20 @@ with runs.workplace() as folder:
     job = runs.write_job(folder, arguments.model, steps=3)
     for workers, wanted in ((3, ("data", "sharded", "sharded, stage 2", "sharded, stage 3", "1f1b, 3 stages")),
                             (4, ("interleaved, 2 stages", "sharded, stage 3", "tensor, 2 parts",
-                                 "tensor, 2 parts, sequences"))):
+                                 "tensor, 2 parts, sequences", "ulysses, 2 parts", "ring, 2 parts"))):
         told = plan(job, "--workers", str(workers), "--memory", "64GiB", "--set", "stragglers.rebalance=false")
         ways = {way["way"]: way for way in reversed(told["ranking"])
                 if "training.recompute" not in way["set"] and "training.micro_batch_size" not in way["set"]}
         assert told["ranking"][told["best"]]["possible"], told
         for name in wanted:
+            if arguments.model != "gpt" and name.startswith(("ulysses", "ring")):
+                assert name not in ways, ways  # images have no sequences
+                continue
             way = ways[name]
             if not way["possible"]:
                 assert "blocks, too few" in way["reason"] or "cannot cut a model" in way["reason"], way
                 continue
-            assert way["same_bits"] == (not name.startswith("tensor")), way
+            assert way["same_bits"] == (not name.startswith(("tensor", "ulysses", "ring"))), way
             check(job, folder, way, workers)
 
     # Nothing fits into nothing, and every way says so.

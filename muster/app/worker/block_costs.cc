@@ -58,11 +58,38 @@ Status each_block(const models::Model& whole, at::Tensor input, std::uint64_t se
   });
 }
 
+// The same of a model that is spread over ranks, which has no parts.
+Status each_block_here(models::Model& part, at::Tensor input, const Look& look) {
+  return models::catch_torch("worker/block_costs", [&] {
+    for (std::size_t b = 0; b < part.blocks().size(); ++b)
+      input = handed_on(look({part, b}, input));
+  });
+}
+
+// What forward takes to memory and keeps there.
+class ActivationMeter {
+ public:
+  ActivationMeter(const parallel::Examples& examples, const job::JobSpec& job) : job_(job) {
+    found_.samples = examples.samples();
+  }
+  at::Tensor weigh(const Placed& block, const at::Tensor& input) {
+    const models::MemoryMeter meter;
+    at::Tensor output = run_forward(block, input, job_);
+    found_.bytes += meter.held();
+    return output;
+  }
+  const Activations& found() const noexcept { return found_; }
+
+ private:
+  const job::JobSpec& job_;
+  Activations found_;
+};
+
 // Passes of all blocks, one by one.
 class PassMeter {
  public:
   PassMeter(const parallel::Examples& examples, const job::JobSpec& job,
-            const CountedRanks* ranks = nullptr)
+            const RankNotes* ranks = nullptr)
       : examples_(examples), job_(job), ranks_(ranks) {
     profile_.samples = examples.samples();
   }
@@ -99,7 +126,7 @@ class PassMeter {
 
   const parallel::Examples& examples_;
   const job::JobSpec& job_;
-  const CountedRanks* const ranks_;
+  const RankNotes* const ranks_;
   plan::PassProfile profile_;
 };
 
@@ -128,15 +155,21 @@ Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
 Result<Activations> measure_activations(const models::Model& whole, const data::StepBatch& batch,
                                         const job::JobSpec& job) {
   const parallel::Examples examples = first_pass(batch, job);
-  Activations activations{.samples = examples.samples()};
-  const auto weigh = [&](const Placed& block, const at::Tensor& input) {
-    const models::MemoryMeter meter;
-    at::Tensor output = run_forward(block, input, job);
-    activations.bytes += meter.held();
-    return output;
-  };
-  MUSTER_TRY(each_block(whole, examples.inputs, job.seed, weigh));
-  return activations;
+  ActivationMeter meter(examples, job);
+  MUSTER_TRY(each_block(
+      whole, examples.inputs, job.seed,
+      [&](const Placed& block, const at::Tensor& input) { return meter.weigh(block, input); }));
+  return meter.found();
+}
+
+Result<Activations> measure_own_activations(models::Model& part, const data::StepBatch& batch,
+                                            const job::JobSpec& job) {
+  const parallel::Examples examples = first_pass(batch, job);
+  ActivationMeter meter(examples, job);
+  MUSTER_TRY(each_block_here(
+      part, examples.inputs,
+      [&](const Placed& block, const at::Tensor& input) { return meter.weigh(block, input); }));
+  return meter.found();
 }
 
 Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
@@ -152,16 +185,15 @@ Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
   return meter.take().blocks;
 }
 
-Result<plan::PassProfile> measure_cut_passes(models::Model& part, const CountedRanks& ranks,
+Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNotes& ranks,
                                              const data::StepBatch& batch,
                                              const job::JobSpec& job) {
   const parallel::Examples examples = first_pass(batch, job);
   PassMeter meter(examples, job, &ranks);
-  MUSTER_TRY(models::catch_torch("worker/block_costs", [&] {
-    at::Tensor input = examples.inputs;
-    for (std::size_t b = 0; b < part.blocks().size(); ++b)
-      input = handed_on(meter.measure({part, b}, input, b + 1 == part.blocks().size()));
-  }));
+  const auto look = [&](const Placed& block, const at::Tensor& input) {
+    return meter.measure(block, input, block.index + 1 == part.blocks().size());
+  };
+  MUSTER_TRY(each_block_here(part, examples.inputs, look));
   return meter.take();
 }
 

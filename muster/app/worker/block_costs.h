@@ -27,14 +27,19 @@ struct Activations {
 Result<Activations> measure_activations(const models::Model& whole, const data::StepBatch& batch,
                                         const job::JobSpec& job);
 
+// The same of the first rank's part of a model whose tensors or sequences are spread over ranks,
+// and that is initialised.
+Result<Activations> measure_own_activations(models::Model& part, const data::StepBatch& batch,
+                                            const job::JobSpec& job);
+
 // Both by block, forward and backward apart; the loss is part of the last block.
 Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
                                                     const data::StepBatch& batch,
                                                     const job::JobSpec& job);
 
-// The same of the first rank's part of a model that was split over `ranks` and initialised, and
+// The same of the first rank's part of a model that was spread over `ranks` and initialised, and
 // what it would tell the others.
-Result<plan::PassProfile> measure_cut_passes(models::Model& part, const CountedRanks& ranks,
+Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNotes& ranks,
                                              const data::StepBatch& batch, const job::JobSpec& job);
 
 }  // namespace muster::app

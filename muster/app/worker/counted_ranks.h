@@ -1,17 +1,34 @@
 #pragma once
-// A tensor group of which only the first rank is there: it computes as if the others had what it
-// has, and notes what it would have told them. For measurements; one thread.
+// Groups of ranks of which only the first is there: it computes as if the others had what it has,
+// and notes what it would have told them. For measurements; one thread.
 
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "muster/models/context_group.h"
 #include "muster/models/tensor_group.h"
 #include "muster/plan/model_profile.h"
 
 namespace muster::app {
 
-class CountedRanks final : public models::TensorGroup {
+class RankNotes {
+ public:
+  // Since the last call.
+  std::vector<plan::RankMessage> take() const { return std::exchange(messages_, {}); }
+
+ protected:
+  void note(plan::RankMessage::Kind kind, std::uint64_t bytes) const {
+    messages_.push_back({kind, bytes});
+  }
+
+ private:
+  mutable std::vector<plan::RankMessage> messages_;
+};
+
+// That hold a model's cut tensors between them.
+class CountedRanks final : public models::TensorGroup, public RankNotes {
  public:
   struct Cut {
     std::int32_t ranks = 2;
@@ -23,29 +40,55 @@ class CountedRanks final : public models::TensorGroup {
   bool cuts_sequence() const noexcept override { return cut_.sequence; }
 
   torch::Tensor sum(const torch::Tensor& addend, std::string_view) const override {
-    note(plan::RankMessage::Kind::kSum, addend);
+    note(plan::RankMessage::Kind::kSum, addend.nbytes());
     return addend.detach().contiguous().clone();
   }
   torch::Tensor sum_own(const torch::Tensor& addends, std::string_view) const override {
-    note(plan::RankMessage::Kind::kSumOwn, addends);
+    note(plan::RankMessage::Kind::kSumOwn, addends.nbytes());
     return addends.detach().select(0, 0).contiguous().clone();
   }
   torch::Tensor gather(const torch::Tensor& own, std::string_view) const override {
-    note(plan::RankMessage::Kind::kGather, own);
+    note(plan::RankMessage::Kind::kGather, own.nbytes());
     const std::vector<torch::Tensor> all(static_cast<std::size_t>(cut_.ranks), own.detach());
     return torch::stack(all);
   }
 
-  // Since the last call.
-  std::vector<plan::RankMessage> take() const { return std::exchange(messages_, {}); }
-
  private:
-  void note(plan::RankMessage::Kind kind, const torch::Tensor& tensor) const {
-    messages_.push_back({kind, tensor.nbytes()});
+  const Cut cut_;
+};
+
+// That have some positions of every sequence each.
+class CountedContext final : public models::ContextGroup, public RankNotes {
+ public:
+  CountedContext(std::int32_t ranks, models::ContextAttention attention)
+      : ranks_(ranks), attention_(attention) {}
+
+  models::TensorShare share() const noexcept override { return {0, ranks_}; }
+  models::ContextAttention attention() const noexcept override { return attention_; }
+
+  torch::Tensor exchange(const torch::Tensor& blocks, std::string_view) const override {
+    const std::uint64_t own = blocks.nbytes() / static_cast<std::uint64_t>(ranks_);
+    note(plan::RankMessage::Kind::kExchange, blocks.nbytes() - own);
+    return blocks.detach().contiguous().clone();
+  }
+  std::unique_ptr<Arriving> pass_on(const torch::Tensor& tensor, std::uint32_t,
+                                    std::string_view) const override {
+    note(plan::RankMessage::Kind::kPassOn, tensor.nbytes());
+    return std::make_unique<Arrived>(tensor.detach().contiguous().clone());
   }
 
-  const Cut cut_;
-  mutable std::vector<plan::RankMessage> messages_;
+ private:
+  class Arrived final : public Arriving {
+   public:
+    explicit Arrived(torch::Tensor tensor) : tensor_(std::move(tensor)) {}
+    torch::Tensor wait() override { return tensor_; }
+
+   private:
+    const torch::Tensor tensor_;
+  };
+
+  const std::int32_t ranks_;
+  const models::ContextAttention attention_;
 };
 
 }  // namespace muster::app

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "muster/app/worker/block_costs.h"
 #include "muster/app/worker/build_data.h"
@@ -41,13 +43,28 @@ Result<StrategyPlace> place_without_group(const job::JobSpec& job, const data::S
   return place;
 }
 
+// On one worker.
+Result<Activations> activations_of(const job::JobSpec& job, const models::Model& model,
+                                   const data::StepBatch& batch,
+                                   const std::vector<data::FieldSpec>& fields) {
+  const job::StrategySpec& strategy = job.strategy;
+  if (strategy.type != job::StrategyType::kContext || strategy.context == 1)
+    return measure_activations(model, batch, job);
+  MUSTER_ASSIGN(const auto shared, build_model(job, fields));
+  MUSTER_TRY(shared->share_sequences(std::make_shared<const CountedContext>(
+      static_cast<std::int32_t>(strategy.context), attention_of(strategy.attention))));
+  shared->initialize(job.seed);
+  return measure_own_activations(*shared, batch, job);
+}
+
 Result<std::string> describe(Files& files, const job::JobSpec& job) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
   MUSTER_ASSIGN(auto model, build_model(job, data.training.fields()));
   const std::string about = model->describe();
   const std::vector<std::string> tensors = tensor_names(*model);
   MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
-  MUSTER_ASSIGN(const Activations activations, measure_activations(*model, batch, job));
+  MUSTER_ASSIGN(const Activations activations,
+                activations_of(job, *model, batch, data.training.fields()));
   MUSTER_ASSIGN(const StrategyPlace place, place_without_group(job, batch, *model));
   MUSTER_ASSIGN(const auto strategy, build_strategy(job, std::move(model), place));
   MUSTER_TRY(start_from_weights(files, job.model, tensors, *strategy));

@@ -59,28 +59,45 @@ std::uint64_t optimizer_share(const plan::BlockProfile& part, const plan::BlockP
   return whole.optimizer_bytes * static_cast<std::uint64_t>(part.trained_elements()) / all;
 }
 
-// None: the model cannot be cut so.
-Result<std::optional<plan::CutProfile>> measure_cut(const CountedRanks::Cut& cut,
-                                                    const plan::ModelProfile& profile,
-                                                    const BuildModel& build,
-                                                    const data::StepBatch& batch,
-                                                    const job::JobSpec& job) {
-  MUSTER_ASSIGN(const auto part, build());
-  const auto ranks = std::make_shared<const CountedRanks>(cut);
-  if (!part->split(ranks)) return std::optional<plan::CutProfile>();
-  part->initialize(job.seed);
-  auto pass = measure_cut_passes(*part, *ranks, batch, job);
-  if (!pass) return std::optional<plan::CutProfile>();  // heads or positions that are no multiple
-  plan::CutProfile found{.ranks = cut.ranks,
-                         .sequence = cut.sequence,
-                         .blocks = {},
-                         .whole = whole_elements(*part),
-                         .pass = std::move(*pass)};
-  for (std::size_t b = 0; b < part->blocks().size(); ++b) {
-    found.blocks.push_back(look_at(*part, b));
-    found.blocks[b].optimizer_bytes = optimizer_share(found.blocks[b], profile.blocks[b]);
+// What is measured, and with what.
+struct Measured {
+  const plan::ModelProfile& profile;  // of the whole model
+  const BuildModel& build;
+  const data::StepBatch& batch;
+  const job::JobSpec& job;
+};
+using MaybeCut = std::optional<plan::CutProfile>;  // none: the model cannot be cut so
+
+// `found` says how the model was spread over `ranks`.
+MaybeCut measure_part(plan::CutProfile found, models::Model& part, const RankNotes& ranks,
+                      const Measured& measured) {
+  part.initialize(measured.job.seed);
+  auto pass = measure_cut_passes(part, ranks, measured.batch, measured.job);
+  if (!pass) return {};  // heads or positions that are no multiple
+  found.whole = whole_elements(part);
+  found.pass = std::move(*pass);
+  for (std::size_t b = 0; b < part.blocks().size(); ++b) {
+    found.blocks.push_back(look_at(part, b));
+    found.blocks[b].optimizer_bytes = optimizer_share(found.blocks[b], measured.profile.blocks[b]);
   }
-  return std::optional(std::move(found));
+  return found;
+}
+
+Result<MaybeCut> measure_cut(const CountedRanks::Cut& cut, const Measured& measured) {
+  MUSTER_ASSIGN(const auto part, measured.build());
+  const auto ranks = std::make_shared<const CountedRanks>(cut);
+  if (!part->split(ranks)) return MaybeCut();
+  return measure_part({.ranks = cut.ranks, .sequence = cut.sequence}, *part, *ranks, measured);
+}
+
+Result<MaybeCut> measure_shared(std::int32_t size, plan::Attention attention,
+                                const Measured& measured) {
+  MUSTER_ASSIGN(const auto part, measured.build());
+  const auto ranks = std::make_shared<const CountedContext>(
+      size, attention == plan::Attention::kRing ? models::ContextAttention::kRing
+                                                : models::ContextAttention::kUlysses);
+  if (!part->share_sequences(ranks)) return MaybeCut();
+  return measure_part({.ranks = size, .attention = attention}, *part, *ranks, measured);
 }
 
 }  // namespace
@@ -128,11 +145,16 @@ plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job
 Result<std::vector<plan::CutProfile>> cuts_of(const plan::ModelProfile& profile,
                                               const BuildModel& build, const data::StepBatch& batch,
                                               const job::JobSpec& job) {
+  const Measured measured{profile, build, batch, job};
   std::vector<plan::CutProfile> cuts;
   for (std::int32_t ranks = 2; ranks <= job.workers.count; ++ranks) {
     if (job.workers.count % ranks != 0) continue;
     for (const bool sequence : {false, true}) {
-      MUSTER_ASSIGN(auto found, measure_cut({ranks, sequence}, profile, build, batch, job));
+      MUSTER_ASSIGN(auto found, measure_cut({ranks, sequence}, measured));
+      if (found) cuts.push_back(std::move(*found));
+    }
+    for (const auto attention : {plan::Attention::kUlysses, plan::Attention::kRing}) {
+      MUSTER_ASSIGN(auto found, measure_shared(ranks, attention, measured));
       if (found) cuts.push_back(std::move(*found));
     }
   }

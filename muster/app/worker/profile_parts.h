@@ -20,8 +20,9 @@ plan::BlockProfile look_at(const models::Model& model, std::size_t index);
 // ZeRO among the job's workers.
 plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job);
 
-// Tensors in as many parts as divide the job's workers, with and without cut sequences: those ways
-// in which such a model can be cut. `profile`: of the whole model. `build`: makes it.
+// Tensors in as many parts as divide the job's workers, with and without cut sequences, and
+// sequences shared by as many: those ways in which such a model can be cut. `profile`: of the whole
+// model. `build`: makes it.
 using BuildModel = std::function<Result<std::unique_ptr<models::Model>>()>;
 Result<std::vector<plan::CutProfile>> cuts_of(const plan::ModelProfile& profile,
                                               const BuildModel& build, const data::StepBatch& batch,
