@@ -41,7 +41,7 @@ struct SharedCase {
 };
 using SharedCaseOn = std::tuple<SharedCase, ContextAttention, int>;
 
-std::string name_of(const testing::TestParamInfo<SharedCaseOn>& info) {
+std::string name_of_case(const testing::TestParamInfo<SharedCaseOn>& info) {
   const auto& [one, attention, ranks] = info.param;
   const std::string way = attention == ContextAttention::kRing ? "_ring_" : "_ulysses_";
   return one.name + way + std::to_string(ranks);
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
                                                 .adapters = {.rank = 2, .dropout = 0.2}}),
                      testing::Values(ContextAttention::kUlysses, ContextAttention::kRing),
                      testing::Values(1, 2, 3, 4)),
-    name_of);
+    name_of_case);
 
 // What a pass over sequences of so many positions keeps for backward, and takes at most, on this
 // rank.

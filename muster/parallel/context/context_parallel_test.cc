@@ -28,7 +28,7 @@ struct SharedRecipe {
   // How far a tensor may be from the other one, for its largest value; 10 steps in f32.
   double tolerance = 2e-5;
 };
-std::string name_of(const testing::TestParamInfo<SharedRecipe>& info) {
+std::string name_of_training(const testing::TestParamInfo<SharedRecipe>& info) {
   return info.param.recipe.name;
 }
 void PrintTo(const SharedRecipe& recipe, std::ostream* out) { *out << recipe.recipe.name; }
@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                       .compute = cut::kFP16},
                      {3, kUlysses},
                      0.01}),
-    name_of);
+    name_of_training);
 
 TEST(ContextParallel, OfOneRankHasTheBitsOfPlainTraining) {
   SharedRecipe shared{shared_recipe("gpt", long_gpt(true)), {1, kRing}};
