@@ -4,6 +4,9 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "muster/app/worker/block_costs.h"
@@ -14,6 +17,7 @@
 #include "muster/app/worker/start_weights.h"
 #include "muster/base/units.h"
 #include "muster/job/enum_names.h"
+#include "muster/job/text_check.h"
 #include "muster/models/generate.h"
 #include "muster/observe/environment.h"
 
@@ -52,10 +56,16 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
       format_bytes(state_memory(strategy, group.size).total()));
 }
 
-// A model of bytes may write some that a terminal would obey.
+// A model of bytes may write some that a terminal would obey, and some that are no text.
 std::string harmless(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F; }, '?');
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = job::utf8_length(std::string_view(text).substr(at));
+    const auto first = static_cast<unsigned char>(text[at]);
+    const bool controls = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F ||
+                          (length == 2 && first == 0xC2 && (text[at + 1] & 0x60) == 0);
+    if (length == 0 || controls) text.replace(at, std::max<std::size_t>(length, 1), 1, '?');
+    at += length == 0 || controls ? 1 : length;
+  }
   return text;
 }
 
