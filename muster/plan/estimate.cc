@@ -233,7 +233,7 @@ bool is_cut_so(const CutProfile& known, const Way& way) {
 Result<Estimate> priced_in_groups(const ModelProfile& profile, const Way& way,
                                   const Hardware& hardware) {
   const bool context = way.spread == Spread::kContext;
-  const std::int32_t ranks = context ? way.context : way.tensor;
+  const std::int32_t ranks = way.together();
   if (ranks < 1 || way.workers % ranks != 0)
     return invalid(
         fmt::format("{} workers are no whole number of replicas of {}", way.workers, ranks));

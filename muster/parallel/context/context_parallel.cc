@@ -1,25 +1,17 @@
 #include "muster/parallel/context/context_parallel.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "muster/base/check.h"
 #include "muster/parallel/combine.h"
+#include "muster/parallel/fixed_group.h"
 
 namespace muster::parallel {
 namespace {
 
 using layout::Axis;
-
-layout::MeshExtents context_extents(std::int32_t ranks) {
-  layout::MeshExtents extents;
-  extents[Axis::kReplicate] = layout::kRest;
-  extents[Axis::kContext] = ranks;
-  return extents;
-}
 
 }  // namespace
 
@@ -28,8 +20,7 @@ Result<std::unique_ptr<ContextParallel>> ContextParallel::create(
     SliceOptions options, const comm::Group& group, Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run the same slices");
-  MUSTER_ASSIGN(const layout::Mesh mesh,
-                layout::Mesh::create(context_extents(cut.ranks), group.size));
+  MUSTER_ASSIGN(const layout::Mesh mesh, mesh_of_replicas(Axis::kContext, cut.ranks, group.size));
   options.together = {mesh.coordinates(group.rank)[Axis::kContext], cut.ranks};
   const auto ranks = std::make_shared<ContextRanks>(options.together, cut.attention, options.op);
   MUSTER_TRY(model->share_sequences(ranks));
@@ -56,13 +47,7 @@ Rank ContextParallel::neighbour(Rank rank, std::int32_t along_context) const {
 Status ContextParallel::enter(std::shared_ptr<comm::Communicator> communicator,
                               const comm::LeafOwners& owners) {
   const comm::Group group = communicator->group();
-  if (group.size != group_.size || group.rank != group_.rank)
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("[parallel/context] {} ranks share the sequences, this is rank {}; "
-                            "generation {} has it as rank {} of {}; go on from a checkpoint: "
-                            "muster train JOB --resume",
-                            group_.size, to_int(group_.rank), to_int(group.generation),
-                            to_int(group.rank), group.size));
+  MUSTER_TRY(check_same_place(group_, group, "context", "{} ranks share the sequences"));
   if (communicator != communicator_) {
     const auto together = mesh_.part(group.rank, {Axis::kContext});
     MUSTER_ASSIGN(auto ranks, communicator->split(together.color, together.key));

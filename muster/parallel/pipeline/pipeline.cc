@@ -10,6 +10,7 @@
 #include "muster/parallel/check_and_clip.h"
 #include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
+#include "muster/parallel/fixed_group.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
@@ -97,13 +98,7 @@ std::size_t Pipeline::local(std::size_t chunk) const {
 Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
                        const comm::LeafOwners& owners) {
   const comm::Group group = communicator->group();
-  if (group.size != group_.size || group.rank != group_.rank)
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("[parallel/pipeline] the blocks lie on {} ranks, this is rank {}; "
-                            "generation {} has it as rank {} of {}; go on from a checkpoint: "
-                            "muster train JOB --resume",
-                            group_.size, to_int(group_.rank), to_int(group.generation),
-                            to_int(group.rank), group.size));
+  MUSTER_TRY(check_same_place(group_, group, "pipeline", "the blocks lie on {} ranks"));
   const std::int32_t replica = to_int(group.rank) / stages();
   if (communicator != communicator_) {
     MUSTER_ASSIGN(replicas_, communicator->split(static_cast<int>(own_stage_), replica));

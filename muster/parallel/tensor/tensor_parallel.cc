@@ -1,13 +1,12 @@
 #include "muster/parallel/tensor/tensor_parallel.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "muster/base/check.h"
 #include "muster/models/torch_error.h"
 #include "muster/optim/clip.h"
+#include "muster/parallel/fixed_group.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor/tensor_state.h"
 #include "muster/parallel/tensor_bridge.h"
@@ -17,13 +16,6 @@ namespace {
 
 using layout::Axis;
 
-layout::MeshExtents extents_of(std::int32_t ranks) {
-  layout::MeshExtents extents;
-  extents[Axis::kReplicate] = layout::kRest;
-  extents[Axis::kTensor] = ranks;
-  return extents;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TensorParallel>> TensorParallel::create(
@@ -31,7 +23,7 @@ Result<std::unique_ptr<TensorParallel>> TensorParallel::create(
     SliceOptions options, const comm::Group& group, Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run the same slices");
-  MUSTER_ASSIGN(const layout::Mesh mesh, layout::Mesh::create(extents_of(cut.ranks), group.size));
+  MUSTER_ASSIGN(const layout::Mesh mesh, mesh_of_replicas(Axis::kTensor, cut.ranks, group.size));
   const models::TensorShare share{mesh.coordinates(group.rank)[Axis::kTensor], cut.ranks};
   const auto held = std::make_shared<TensorRanks>(share, options.op, cut.sequence);
   const std::int64_t parameter_count = model->parameter_count();
@@ -67,13 +59,7 @@ Status TensorParallel::build(const CreateOptimizer& create, std::int64_t paramet
 Status TensorParallel::enter(std::shared_ptr<comm::Communicator> communicator,
                              const comm::LeafOwners& owners) {
   const comm::Group group = communicator->group();
-  if (group.size != group_.size || group.rank != group_.rank)
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("[parallel/tensor] the tensors lie on {} ranks, this is rank {}; "
-                            "generation {} has it as rank {} of {}; go on from a checkpoint: "
-                            "muster train JOB --resume",
-                            group_.size, to_int(group_.rank), to_int(group.generation),
-                            to_int(group.rank), group.size));
+  MUSTER_TRY(check_same_place(group_, group, "tensor", "the tensors lie on {} ranks"));
   if (communicator != communicator_) {
     const auto together = mesh_.part(group.rank, {Axis::kTensor});
     const auto alike = mesh_.part(group.rank, {Axis::kReplicate});
