@@ -38,11 +38,10 @@ def train(options, job):
     draw = random.Random(3)
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
-        command = [options.build / "bin/muster", "train", harness.JOBS / job, "--workers", 2]
-        for pair in (f"run_folder={place}", "training.max_steps=1000000", "logging.logging_steps=1000",
-                     "evaluation.every=never", "checkpoint.every=never", "workers.max_restarts=1000"):
-            command += ["--set", pair]
-        process = subprocess.Popen([str(word) for word in command], cwd=harness.ROOT, stdout=subprocess.DEVNULL,
+        sets = (f"run_folder={place}", "training.max_steps=1000000", "logging.logging_steps=1000",
+                "evaluation.every=never", "checkpoint.every=never", "workers.max_restarts=1000")
+        command = harness.train_command(options.build, job, 2, sets)
+        process = subprocess.Popen(command, cwd=harness.ROOT, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         follower = Follower(muster_rows(folder))
         first = follower.wait(lambda rows: len(rows) > 20)[-1][0]

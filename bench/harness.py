@@ -37,17 +37,26 @@ def run(command, **more):
     return done.stdout
 
 
+def train_command(build, job, workers, sets, core=None):
+    """`muster train` of a job of bench/jobs; `core`: on that one alone."""
+    command = [] if core is None else ["taskset", "-c", core]
+    command += [build / "bin/muster", "train", JOBS / job, "--workers", workers]
+    for pair in sets:
+        command += ["--set", pair]
+    return [str(word) for word in command]
+
+
+def torchrun_command(python, words, workers=2):
+    return [str(word) for word in (python.parent / "torchrun", "--standalone", "--nproc-per-node", workers, *words)]
+
+
 class Run:
     """One `muster train`: `began` and the rows' `time` are seconds since the epoch."""
 
     def __init__(self, build, job, workers, sets=(), core=None):
         with tempfile.TemporaryDirectory() as folder:
-            command = [] if core is None else ["taskset", "-c", core]
-            command += [build / "bin/muster", "train", JOBS / job, "--workers", workers]
-            for pair in [f"run_folder={folder}", *sets]:
-                command += ["--set", pair]
             self.began = time.time()
-            run(command)
+            run(train_command(build, job, workers, [f"run_folder={folder}", *sets], core))
             self.took = time.time() - self.began
             [metrics] = pathlib.Path(folder).glob("*/latest/metrics.jsonl")
             self.folder = metrics.parent
@@ -62,8 +71,7 @@ def torchrun(python, script, arguments, workers=2):
     """Rows of JSON that the peer's script prints, after the time at which the command was given."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     began = time.time()
-    text = run([python.parent / "torchrun", "--standalone", "--nproc-per-node", workers,
-                PEERS / script, *arguments], env=environment)
+    text = run(torchrun_command(python, [PEERS / script, *arguments], workers), env=environment)
     return began, [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 

@@ -48,11 +48,10 @@ def begins_to_compute(folder, worker):
 def stalls(options, job):
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
-        command = [options.build / "bin/muster", "train", harness.JOBS / job, "--workers", 3]
-        for pair in (f"run_folder={place}", "training.max_steps=100000", "logging.logging_steps=1000",
-                     f"workers.max_restarts={options.repetitions}"):
-            command += ["--set", pair]
-        process = subprocess.Popen([str(word) for word in command], cwd=harness.ROOT, stdout=subprocess.DEVNULL,
+        sets = (f"run_folder={place}", "training.max_steps=100000", "logging.logging_steps=1000",
+                f"workers.max_restarts={options.repetitions}")
+        command = harness.train_command(options.build, job, 3, sets)
+        process = subprocess.Popen(command, cwd=harness.ROOT, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         follower = Follower(muster_rows(folder))
         follower.wait(lambda rows: len(rows) > STEPS_AFTER)

@@ -81,11 +81,9 @@ def kill_all_but_one(options, job, workers, draw):
     """[(beyond, from the kill to the next step, a step's time)] of workers - 1 kills."""
     found = []
     with tempfile.TemporaryDirectory() as place:
-        command = [options.build / "bin/muster", "train", harness.JOBS / job, "--workers", workers]
-        for pair in (f"run_folder={place}", "training.max_steps=100000", "logging.logging_steps=1000",
-                     "workers.max_restarts=0"):
-            command += ["--set", pair]
-        process = subprocess.Popen([str(word) for word in command], cwd=harness.ROOT,
+        sets = (f"run_folder={place}", "training.max_steps=100000", "logging.logging_steps=1000",
+                "workers.max_restarts=0")
+        process = subprocess.Popen(harness.train_command(options.build, job, workers, sets), cwd=harness.ROOT,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         follower = Follower(muster_rows(pathlib.Path(place)))
         rows = follower.wait(lambda rows: len(rows) > STEPS_BETWEEN)
@@ -116,9 +114,8 @@ def torchrun(options, rank):
         log, state = pathlib.Path(place) / "rows", pathlib.Path(place) / "state.pt"
         log.touch()
         process = subprocess.Popen(
-            [str(word) for word in (options.python.parent / "torchrun", "--standalone", "--nproc-per-node", 2,
-                                    "--max-restarts", 100, "--monitor-interval", 0.1,
-                                    harness.PEERS / "elastic.py", 256, log, state)],
+            harness.torchrun_command(options.python, ["--max-restarts", 100, "--monitor-interval", 0.1,
+                                                      harness.PEERS / "elastic.py", 256, log, state]),
             cwd=harness.ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         follower = Follower(lambda: [tuple(json.loads(line)) for line in log.read_text().split("\n")[:-1]])

@@ -24,7 +24,7 @@ class Side:
     def __init__(self, command, folder, environment=None):
         self.folder = pathlib.Path(folder)
         with open(self.folder / "output", "w") as output:
-            self.process = subprocess.Popen([str(word) for word in command], cwd=harness.ROOT, stdout=output,
+            self.process = subprocess.Popen(command, cwd=harness.ROOT, stdout=output,
                                             stderr=subprocess.STDOUT, env=environment)
         self.family = []
 
@@ -42,7 +42,7 @@ class Side:
             self.fail(f"ended ({self.process.returncode})")
 
     def fail(self, why):
-        raise SystemExit(f"{' '.join(map(str, self.process.args))}: {why}:\n{(self.folder / 'output').read_text()}")
+        raise SystemExit(f"{' '.join(self.process.args)}: {why}:\n{(self.folder / 'output').read_text()}")
 
     def signal(self, number):
         for pid in self.family:
@@ -62,11 +62,8 @@ class Side:
 
 class Muster(Side):
     def __init__(self, folder, build, job, workers, sets=(), core=None):
-        command = [] if core is None else ["taskset", "-c", core]
-        command += [build / "bin/muster", "train", harness.JOBS / job, "--workers", workers]
-        for pair in (f"run_folder={folder}", f"training.max_steps={STEPS}", *sets):
-            command += ["--set", pair]
-        super().__init__(command, folder)
+        sets = [f"run_folder={folder}", f"training.max_steps={STEPS}", *sets]
+        super().__init__(harness.train_command(build, job, workers, sets, core), folder)
 
     def rows(self):
         records = [json.loads(line) for path in self.folder.glob("*/latest/metrics.jsonl")
@@ -76,8 +73,8 @@ class Muster(Side):
 
 class Torchrun(Side):
     def __init__(self, folder, python, script, arguments):
-        super().__init__([python.parent / "torchrun", "--standalone", "--nproc-per-node", 2,
-                          harness.PEERS / script, *arguments], folder, {**os.environ, "OMP_NUM_THREADS": "1"})
+        super().__init__(harness.torchrun_command(python, [harness.PEERS / script, *arguments]), folder,
+                         {**os.environ, "OMP_NUM_THREADS": "1"})
 
     def rows(self):
         lines = (self.folder / "output").read_text().splitlines()
