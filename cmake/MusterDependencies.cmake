@@ -16,10 +16,6 @@ add_library(muster_asio INTERFACE)
 target_include_directories(muster_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
 target_compile_definitions(muster_asio INTERFACE ASIO_NO_DEPRECATED)
 target_link_libraries(muster_asio INTERFACE Threads::Threads)
-if(MUSTER_SANITIZE MATCHES "thread")
-  # GCC warns that TSan does not see Asio's fences; the scheduler's mutex orders the same.
-  target_compile_options(muster_asio INTERFACE -Wno-tsan)
-endif()
 
 add_library(muster_deflate INTERFACE)
 target_include_directories(muster_deflate SYSTEM INTERFACE ${DEFLATE_INCLUDE_DIR})

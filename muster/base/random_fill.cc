@@ -15,7 +15,7 @@ struct Words {
 };
 
 // Integer arithmetic only, so every clone gives the same bits.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(MUSTER_SANITIZED)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 void philox_lanes(Words& words, std::uint32_t key0, std::uint32_t key1) {

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // The thread sanitizer keeps signals back until a thread calls something that it watches.
-#if defined(__SANITIZE_THREAD__)
+#if defined(MUSTER_SANITIZED_THREAD)
 constexpr bool kAnswered = false;
 constexpr Duration kPatience = std::chrono::milliseconds(50);
 #else

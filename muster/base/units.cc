@@ -139,21 +139,21 @@ std::string format_duration(Duration duration) {
 
 std::string format_bytes(std::uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
-  constexpr std::string_view kNames[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  for (; value >= 1023.95 && unit + 1 < std::size(kNames); ++unit) value /= 1024;
-  return fmt::format("{:.1f} {}", value, kNames[unit]);
+  for (; value >= 1023.95 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 std::string format_count(double count) {
   if (std::abs(count) < 1000) return fmt::format("{:.6g}", std::round(count * 10) / 10);
-  constexpr std::string_view kNames[] = {"k", "M", "G", "T", "P"};
+  constexpr std::string_view kUnits[] = {"k", "M", "G", "T", "P"};
   double value = count / 1000;
   std::size_t unit = 0;
-  for (; std::abs(value) >= 999.95 && unit + 1 < std::size(kNames); ++unit) value /= 1000;
+  for (; std::abs(value) >= 999.95 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
   const int decimals = std::abs(value) < 9.995 ? 2 : 1;
-  return fmt::format("{:.{}f} {}", value, decimals, kNames[unit]);
+  return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit]);
 }
 
 std::string nearest(std::string_view word, std::span<const std::string_view> known) {

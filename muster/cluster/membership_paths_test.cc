@@ -16,7 +16,7 @@ namespace {
 using std::chrono::seconds;
 using Workers = std::vector<std::int32_t>;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(MUSTER_SANITIZED)
 constexpr int kEvents = 4;  // the sanitizers make each ten times slower, and find what they find
 #else
 constexpr int kEvents = 6;

@@ -31,7 +31,7 @@ class Conformance : public ::testing::TestWithParam<EngineUnderTest> {
 inline constexpr std::int32_t kSizes[] = {1, 2, 3, 4, 5, 7, 8};
 // The last one crosses every border of tiles, slices and messages below it. The sanitizers slow the
 // test's own arithmetic down tenfold, so that they get one that still crosses most.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(MUSTER_SANITIZED)
 inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 20011};
 inline constexpr std::int64_t kSmallCount = 3;
 #else

@@ -161,7 +161,6 @@ class Meeting {
 
   const Group group_;
   const TcpOptions& options_;
-  std::uint32_t context_ = 0;
   std::shared_ptr<TcpShared> shared_;
   std::unique_ptr<net::Listener> listener_;
   // Strangers until their hello; guarded by the mutex, which outlives callbacks with it.
