@@ -7,27 +7,17 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import runs
-from join import wait_for_members
+from join import check_end, wait_for_members
 
-STEPS = 6000
 SCALING = ("workers.min_workers=1", "workers.max_workers=3", "autoscaling.every=200ms")
 
 
 def start(muster, folder, name, workers, *settings):
-    job = runs.write_job(folder, "mlp", steps=STEPS)
-    process = runs.start(muster, job, "--workers", str(workers),
-                         *runs.settings(f"run_folder={folder / name}", *settings))
+    process = runs.endless(muster, folder, name, "--workers", str(workers), *runs.settings(*settings))
     return process, runs.wait_for_step(process, folder, 1, name)
 
 
-def check_end(process, run, expected):
-    code, output = runs.finish(process)
-    assert code == 0, f"exit code {code}:\n{output}"
-    assert runs.weights(run, STEPS) == expected, f"other weights\n{output}"
-    return output
-
-
-def by_a_file(muster, folder, expected):
+def by_a_file(muster, folder):
     wanted = folder / "wanted"
     process, run = start(muster, folder, "probe", 1, *SCALING, "autoscaling.policy=probe",
                          f"autoscaling.file={wanted}")
@@ -35,7 +25,7 @@ def by_a_file(muster, folder, expected):
         wanted.write_text(f"{count}\n")
         wait_for_members(run, count)
     wanted.write_text("many\n")
-    output = check_end(process, run, expected)
+    output = check_end(process, muster, folder, run)
     assert "from 1 to 3 workers" in output and "from 3 to 1 workers" in output, output
     assert 'answers "many"; expected a number' in output, output
 
@@ -53,7 +43,7 @@ class Queue(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def by_a_command(muster, folder, expected):
+def by_a_command(muster, folder):
     price = folder / "price"
     price.write_text("3")
     process, run = start(muster, folder, "command", 1, *SCALING, "autoscaling.policy=probe",
@@ -61,10 +51,10 @@ def by_a_command(muster, folder, expected):
     wait_for_members(run, 3)
     price.write_text("1")
     wait_for_members(run, 1)
-    assert "from 3 to 1 workers" in check_end(process, run, expected)
+    assert "from 3 to 1 workers" in check_end(process, muster, folder, run)
 
 
-def by_an_address(muster, folder, expected):
+def by_an_address(muster, folder):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Queue)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     process, run = start(muster, folder, "address", 1, *SCALING, "autoscaling.policy=probe",
@@ -72,32 +62,32 @@ def by_an_address(muster, folder, expected):
     wait_for_members(run, 3)
     Queue.workers = 2
     wait_for_members(run, 2)
-    assert "from 3 to 2 workers" in check_end(process, run, expected)
+    assert "from 3 to 2 workers" in check_end(process, muster, folder, run)
     server.shutdown()
 
 
-def by_the_time_of_day(muster, folder, expected):
+def by_the_time_of_day(muster, folder):
     process, run = start(muster, folder, "daily", 1, *SCALING, "autoscaling.policy=schedule",
                          "autoscaling.schedule=00:00=2")
     wait_for_members(run, 2)
-    assert "as planned for" in check_end(process, run, expected)
+    assert "as planned for" in check_end(process, muster, folder, run)
 
 
-def by_throughput(muster, folder, expected):
+def by_throughput(muster, folder):
     """Whether more pay depends on the machine; that one more is tried does not."""
     process, run = start(muster, folder, "throughput", 1, *SCALING, "autoscaling.policy=throughput")
     wait_for_members(run, 2)
-    assert "steps a second; trying one more" in check_end(process, run, expected)
+    assert "steps a second; trying one more" in check_end(process, muster, folder, run)
 
 
-def by_a_notice(muster, folder, expected):
+def by_a_notice(muster, folder):
     notices = folder / "notices"
     notices.mkdir()
     process, run = start(muster, folder, "notice", 3, "preemption.every=100ms",
                          f"preemption.command=test -e {notices}/$RANK")
     (notices / "2").touch()
     wait_for_members(run, 2)
-    output = check_end(process, run, expected)
+    output = check_end(process, muster, folder, run)
     assert "[rank2] [WARN] pre-emption notice (command): leaving with the step" in output, output
     assert "worker 2 was told to go and leaves with the step" in output, output
 
@@ -116,25 +106,25 @@ class Metadata(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def when_all_must_go(muster, folder, expected):
+def when_all_must_go(muster, folder):
     """Then there is a checkpoint to go on from."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/computeMetadata/v1/instance/preempted"
     settings = ("preemption.every=100ms", f"preemption.url={url}")
     process, run = start(muster, folder, "all", 2, *settings)
-    runs.wait_for(lambda: runs.rows(run)[-1]["step"] > 500, "step 500")
+    runs.goes_on(process, run)
     Metadata.answer = "TRUE"
     code, output = runs.finish(process)
     assert code == 143, f"exit code {code}:\n{output}"
     assert "too few would be left: all stop with a checkpoint" in output, output
     Metadata.answer = "FALSE"
-    job = runs.write_job(folder, "mlp", steps=STEPS)
-    runs.train(muster, job, "--resume-from", str(run), "--workers", "2", *runs.settings(*settings))
-    assert runs.weights(run, STEPS) == expected
+    process = runs.endless(muster, folder, "all", "--resume-from", str(run), "--workers", "2", *runs.settings(*settings))
+    runs.goes_on(process, run)
+    runs.stop(muster, process, folder, run)
     server.shutdown()
 
 
 if __name__ == "__main__":
     runs.play((by_a_file, by_a_command, by_an_address, by_the_time_of_day, by_throughput, by_a_notice,
-               when_all_must_go), runs.arguments().muster, "mlp", STEPS)
+               when_all_must_go), runs.arguments().muster)

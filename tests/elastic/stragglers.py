@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import runs
 
-STEPS = 1200
+STEPS = 800
 
 
 @contextlib.contextmanager

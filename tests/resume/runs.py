@@ -165,13 +165,40 @@ def undisturbed(muster, folder, model, steps, *flags, runs="runs"):
     return weights(latest(folder, runs), steps)
 
 
-def play(scenarios, muster, model, steps):
-    """Each of them in one workplace, with the weights it should come to."""
+# A constant learning rate: the weights after a step do not depend on how many were planned.
+UNTIL_STOPPED = ("schedule.type=constant", "schedule.warmup=0%")
+
+
+def endless(muster, folder, name, *flags):
+    """An mlp's training that goes on until stop(), in the folder `name`."""
+    job = write_job(folder, "mlp", steps=10**6, runs=name)
+    return start(muster, job, *settings(*UNTIL_STOPPED), *flags)
+
+
+def goes_on(process, run, steps=50):
+    """Waits until it has trained so many steps more."""
+    aim = rows(run)[-1]["step"] + steps
+    wait_for(lambda: process.poll() is not None or rows(run)[-1]["step"] >= aim, f"step {aim}")
+    assert process.poll() is None, f"ended before step {aim}: {process.communicate()[0]}"
+
+
+def stop(muster, process, folder, run):
+    """Ends it with a checkpoint, whose weights are those that one worker comes to, left alone; what it printed."""
+    process.send_signal(signal.SIGINT)
+    code, output = finish(process)
+    assert code == 128 + signal.SIGINT, f"exit code {code}:\n{output}"
+    step = max(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
+    expected = undisturbed(muster, folder, "mlp", step, *settings(*UNTIL_STOPPED), runs=f"alone-{step}")
+    assert weights(run, step) == expected, f"other weights after step {step}\n{output}"
+    return output
+
+
+def play(scenarios, muster):
+    """Each of them in one workplace."""
     with workplace() as folder:
         write_data(folder)
-        expected = undisturbed(muster, folder, model, steps)
         for scenario in scenarios:
-            scenario(muster, folder, expected)
+            scenario(muster, folder)
             print(f"ok  {scenario.__name__}", flush=True)
 
 
