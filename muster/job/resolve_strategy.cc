@@ -162,21 +162,8 @@ void fix_shards(Draft& draft) {
 
 std::int64_t replicas(const Draft& draft) noexcept {
   const StrategySpec& strategy = draft.spec.strategy;
-  const std::int64_t workers = draft.spec.workers.count;
-  switch (strategy.type) {
-    case StrategyType::kAuto:
-      return 1;  // at least, as it may turn out
-    case StrategyType::kPipeline:
-      return workers / strategy.stages;
-    case StrategyType::kTensor:
-      return workers / strategy.tensor;
-    case StrategyType::kContext:
-      return workers / strategy.context;
-    case StrategyType::kData:
-    case StrategyType::kSharded:
-      break;
-  }
-  return workers;
+  if (strategy.type == StrategyType::kAuto) return 1;  // at least, as it may turn out
+  return draft.spec.workers.count / strategy.workers_of_replica();
 }
 
 void resolve_strategy(Draft& draft) {

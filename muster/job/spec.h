@@ -166,6 +166,13 @@ struct StrategySpec {
   // context:
   std::int64_t context = 1;  // workers of a replica; where a job does not say, all
   ContextAttention attention = ContextAttention::kRing;  // by default ulysses where heads allow it
+
+  // Those that compute each slice together, once `auto` is decided.
+  std::int64_t workers_of_replica() const noexcept {
+    if (type == StrategyType::kPipeline) return stages;
+    if (type == StrategyType::kTensor) return tensor;
+    return type == StrategyType::kContext ? context : 1;
+  }
 };
 
 // Parameters with a rate or a decay of their own: the first group that matches a name has it.

@@ -96,7 +96,18 @@ def checkpoints_by_the_clock(muster, folder):
     assert code == 143, f"exit code {code}:\n{output}"
 
 
-CASES = [in_a_pipe, on_a_terminal, in_json, folder_of_the_run, sample_of_text, checkpoints_by_the_clock]
+def layout_of_a_dry_run(muster, folder):
+    job = runs.write_job(folder, "gpt")
+    for workers, flags, told in (
+            (3, (), "3 workers, 2 or 3 slices of the batch each (8 in all), 18 samples a step"),
+            (2, ("strategy.type=context",), "2 workers, 1 replica of 2, 8 slices of the batch each (8 in all)"),
+            (4, ("strategy.type=tensor", "strategy.tensor=2"),
+             "4 workers, 2 replicas of 2, 4 slices of the batch each (8 in all)")):
+        output = runs.train(muster, job, "--dry-run", "--workers", str(workers), *runs.settings(*flags))
+        assert f"layout      {told}" in output, output
+
+
+CASES = [in_a_pipe, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text, checkpoints_by_the_clock]
 
 parser = runs.arguments("--only")
 for case in CASES:

@@ -21,14 +21,19 @@ namespace {
 
 std::string layout_line(const job::JobSpec& job) {
   const auto workers = static_cast<std::int32_t>(job.workers.count);
+  const auto together = static_cast<std::int32_t>(job.strategy.workers_of_replica());
+  const std::int32_t replicas = workers / together;
   const auto slices = static_cast<std::int32_t>(job.training.virtual_workers);
-  const std::int64_t least = even_share(slices, workers, workers - 1).size();
-  const std::int64_t most = even_share(slices, workers, 0).size();
+  const std::int64_t least = even_share(slices, replicas, replicas - 1).size();
+  const std::int64_t most = even_share(slices, replicas, 0).size();
   const std::string each =
       least == most ? fmt::format("{}", most) : fmt::format("{} or {}", least, most);
+  const std::string shared = together == 1 ? ""
+                                           : fmt::format(", {} replica{} of {}", replicas,
+                                                         replicas == 1 ? "" : "s", together);
   return fmt::format(
-      "layout      {} worker{}, {} slices of the batch each ({} in all), {} samples a step",
-      workers, workers == 1 ? "" : "s", each, slices, job.training.global_batch_size);
+      "layout      {} worker{}{}, {} slices of the batch each ({} in all), {} samples a step",
+      workers, workers == 1 ? "" : "s", shared, each, slices, job.training.global_batch_size);
 }
 
 // As the first worker would have it.

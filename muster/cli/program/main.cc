@@ -1,4 +1,5 @@
 // muster: the command. Everything it touches is handed to it here.
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -26,6 +27,20 @@ int columns_of_terminal() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// As in `muster help job | head`: whoever read has seen enough.
+bool reader_has_left() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+// What could not be written is not done, however well the rest went.
+muster::ExitCode end(muster::ExitCode code, muster::cli::Context& context) {
+  if (std::cout.flush() || reader_has_left() || code != muster::ExitCode::kDone) return code;
+  return muster::cli::report(
+      context, muster::fail(muster::ErrorCode::kUnavailable,
+                            "[muster] standard output could not be written; is its disk full?"));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,7 +60,7 @@ int main(int argc, char** argv) {
                                {},
                                columns_of_terminal()};
   try {
-    return static_cast<int>(muster::cli::run({argv + 1, argv + argc}, context));
+    return static_cast<int>(end(muster::cli::run({argv + 1, argv + argc}, context), context));
   } catch (const std::exception& fault) {
     return static_cast<int>(
         muster::cli::report(context, muster::fail(muster::ErrorCode::kInternal, fault.what())));
