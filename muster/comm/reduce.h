@@ -1,7 +1,8 @@
 #pragma once
 // Elementwise reductions of two operands, the only arithmetic in comm. Every instruction set gives
 // the same bits: no contraction, no reassociation; f16 and bf16 are widened to f32 and rounded to
-// nearest even once per two-operand reduction; integers wrap. Min and max pass NaN on.
+// nearest even once per two-operand reduction; integers wrap. Min and max pass NaN on; which NaN
+// comes of two is up to the compiler.
 // Pure and thread-safe; count may be 0.
 
 #include <cstddef>

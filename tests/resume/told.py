@@ -107,7 +107,8 @@ def layout_of_a_dry_run(muster, folder):
         assert f"layout      {told}" in output, output
 
 
-CASES = [in_a_pipe, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text, checkpoints_by_the_clock]
+CASES = [in_a_pipe, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
+         checkpoints_by_the_clock]
 
 parser = runs.arguments("--only")
 for case in CASES:
