@@ -150,7 +150,7 @@ function(muster_test name)
   if(arg_TORCH)
     target_link_libraries(${name} PRIVATE torch)
   endif()
-  set(properties TIMEOUT 300)
+  set(properties TIMEOUT 1200)  # for whole suites, on a machine that does other things besides
   if(arg_LABELS)
     list(APPEND properties LABELS "${arg_LABELS}")
   endif()
