@@ -114,7 +114,7 @@ def without_the_folder(muster, folder):
 def strangers(muster, folder):
     process, run, key = start(muster, folder, "strangers")
     address = key.read_text().split()[0]
-    other, _, other_key = start(muster, folder, "others")
+    other, other_run, other_key = start(muster, folder, "others")
     wrong = Host(muster, folder, other_key, flags=("--join", address))
     assert wrong.wait() != 0, wrong.output()
     started = time.monotonic()
@@ -124,7 +124,7 @@ def strangers(muster, folder):
     assert time.monotonic() - started < 10
     assert oct(key.stat().st_mode & 0o777) == "0o600"
     check_end(process, muster, folder, run)
-    runs.finish(other)
+    runs.stop(muster, other, folder, other_run)
     late = Host(muster, folder, folder / "nowhere.key", flags=("--join-timeout", "0s"))
     assert late.wait() == 3 and "nowhere.key" in late.output(), late.output()
 
@@ -230,9 +230,9 @@ def before_the_launcher(muster, folder):
         runs.wait_for(lambda: "Connection refused" in waits.output(), "that it waits for another launcher")
         check_end(process, muster, folder, run)
     assert early.wait() == 0 and before_it.wait() == 0, early.output() + before_it.output()
-    other, _, other_key = start(muster, folder, "another", f"workers.listen={old.read_text().split()[0]}")
+    other, run, _ = start(muster, folder, "another", f"workers.listen={old.read_text().split()[0]}")
     assert waits.wait() == 2 and "not let in" in waits.output(), waits.output()
-    runs.finish(other)
+    runs.stop(muster, other, folder, run)
 
 
 def free_port():

@@ -177,8 +177,11 @@ def endless(muster, folder, name, *flags):
 
 def goes_on(process, run, steps=50):
     """Waits until it has trained so many steps more."""
-    aim = rows(run)[-1]["step"] + steps
-    wait_for(lambda: process.poll() is not None or rows(run)[-1]["step"] >= aim, f"step {aim}")
+    def done():
+        return max((row["step"] for row in rows(run)), default=0)
+
+    aim = done() + steps
+    wait_for(lambda: process.poll() is not None or done() >= aim, f"step {aim}")
     assert process.poll() is None, f"ended before step {aim}: {process.communicate()[0]}"
 
 
