@@ -30,8 +30,10 @@ function(muster_common target)
   endif()
   if(MUSTER_SANITIZE)
     # GCC and clang tell a program in different ways.
-    target_compile_definitions(${target} PUBLIC MUSTER_SANITIZED=1
-      $<$<STREQUAL:${MUSTER_SANITIZE},thread>:MUSTER_SANITIZED_THREAD=1>)
+    target_compile_definitions(${target} PUBLIC MUSTER_SANITIZED=1)
+    if(MUSTER_SANITIZE STREQUAL "thread")
+      target_compile_definitions(${target} PUBLIC MUSTER_SANITIZED_THREAD=1)
+    endif()
     target_compile_options(${target} PUBLIC -fsanitize=${MUSTER_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${MUSTER_SANITIZE})
   endif()
