@@ -9,18 +9,13 @@ does to them is no fault's doing. Afterwards the ledger holds every sample once.
 
 Usage: bench/goodput.py [--build build/release] [--repetitions 4]   (a repetition: one minute, one kill)
 """
-import os
-import pathlib
 import random
-import signal
 import statistics
-import subprocess
-import tempfile
 import time
 
+import following
 import harness
 from join import first_steps
-from recovery import Follower, children, muster_rows
 
 MINUTE = 60
 AFTER = 10  # steps
@@ -36,26 +31,16 @@ def alone(options, job):
 def train(options, job):
     """Times of the steps, by step, and the first step of each generation."""
     draw = random.Random(3)
-    with tempfile.TemporaryDirectory() as place:
-        folder = pathlib.Path(place)
-        sets = (f"run_folder={place}", "training.max_steps=1000000", "logging.logging_steps=1000",
-                "evaluation.every=never", "checkpoint.every=never", "workers.max_restarts=1000")
-        command = harness.train_command(options.build, job, 2, sets)
-        process = subprocess.Popen(command, cwd=harness.ROOT, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-        follower = Follower(muster_rows(folder))
-        first = follower.wait(lambda rows: len(rows) > 20)[-1][0]
+    sets = ("evaluation.every=never", "checkpoint.every=never", "workers.max_restarts=1000")
+    with following.training(options, job, 2, *sets) as training:
+        first = training.wait(lambda rows: len(rows) > 20)[-1][0]
         for _ in range(options.repetitions):
             time.sleep(MINUTE / 2)
-            os.kill(children(process.pid, "muster-worker")[draw.randrange(2)], signal.SIGKILL)
+            training.kill(draw.randrange(2))
             time.sleep(MINUTE / 2)
-        rows = follower.wait(len)
-        process.send_signal(signal.SIGINT)
-        if process.wait(timeout=60) != 130:
-            raise SystemExit(f"muster ended with {process.returncode}")
-        [run] = folder.glob("*/latest")
-        harness.run([options.build / "bin/muster", "data", "audit", run])
-        return {step: at for step, at in rows if step >= first}, first_steps(folder)
+        rows = training.wait(len)
+        training.end()
+        return {step: at for step, at in rows if step >= first}, first_steps(training)
 
 
 def main():

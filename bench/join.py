@@ -8,71 +8,48 @@ change and of three after it; the longer one counts.
 
 Usage: bench/join.py [--build build/release] [--repetitions 5]
 """
-import json
-import os
-import pathlib
 import re
-import signal
 import statistics
-import subprocess
-import tempfile
 
+import following
 import harness
-from recovery import Follower, children, intervals, muster_rows
+from following import intervals
 
 STEPS_AFTER = 12
 
 
-def first_steps(folder):
+def first_steps(training):
     """By generation: the first step that it committed."""
     first = {}
-    for path in folder.glob("*/latest/ledger.jsonl"):
-        for line in path.read_text().split("\n")[:-1]:
-            row = json.loads(line)
-            if "generation" in row:
-                first.setdefault(row["generation"], row["steps"][0])
+    for row in training.records("ledger.jsonl", '"generation"'):
+        first.setdefault(row["generation"], row["steps"][0])
     return first
 
 
-def begins_to_compute(folder, worker):
+def begins_to_compute(training, worker):
     """The steps from which on newcomers computed."""
-    steps = []
-    for path in folder.glob("*/latest/metrics.jsonl"):
-        for line in path.read_text().split("\n")[:-1]:
-            found = re.search(rf"worker {worker} got the state .* from step (\d+) on", line)
-            if found:
-                steps.append(int(found.group(1)))
-    return steps
+    notices = [row["text"] for row in training.records("metrics.jsonl", " got the state ")]
+    found = [re.search(rf"worker {worker} got the state .* from step (\d+) on", text) for text in notices]
+    return [int(one.group(1)) for one in found if one]
 
 
 def stalls(options, job):
-    with tempfile.TemporaryDirectory() as place:
-        folder = pathlib.Path(place)
-        sets = (f"run_folder={place}", "training.max_steps=100000", "logging.logging_steps=1000",
-                f"workers.max_restarts={options.repetitions}")
-        command = harness.train_command(options.build, job, 3, sets)
-        process = subprocess.Popen(command, cwd=harness.ROOT, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-        follower = Follower(muster_rows(folder))
-        follower.wait(lambda rows: len(rows) > STEPS_AFTER)
+    with following.training(options, job, 3, f"workers.max_restarts={options.repetitions}") as training:
+        training.wait(lambda rows: len(rows) > STEPS_AFTER)
         found = []
         for joined in range(options.repetitions):
-            os.kill(children(process.pid, "muster-worker")[2], signal.SIGKILL)
+            training.kill(2)
             new = 3 + 2 * joined  # one generation without it, one with the new one
-            follower.wait(lambda rows: new in first_steps(folder))
-            follower.wait(lambda rows: len(begins_to_compute(folder, 2)) > joined)
-            first, computes = first_steps(folder)[new], begins_to_compute(folder, 2)[joined]
-            rows = follower.wait(lambda rows: rows[-1][0] >= computes + STEPS_AFTER)
+            training.wait(lambda rows: new in first_steps(training))
+            training.wait(lambda rows: len(begins_to_compute(training, 2)) > joined)
+            first, computes = first_steps(training)[new], begins_to_compute(training, 2)[joined]
+            rows = training.wait(lambda rows: rows[-1][0] >= computes + STEPS_AFTER)
             time_of = dict(rows)
             two = statistics.median(time_of[step] - time_of[step - 1] for step in range(first - 6, first))
             three = statistics.median(intervals(rows[-STEPS_AFTER:]))
             found.append((max(time_of[first] - time_of[first - 1] - two,
                               time_of[computes] - time_of[computes - 1] - three), three))
-        process.send_signal(signal.SIGINT)
-        if process.wait(timeout=60) != 130:
-            raise SystemExit(f"muster ended with {process.returncode}")
-        [run] = folder.glob("*/latest")
-        harness.run([options.build / "bin/muster", "data", "audit", run])
+        training.end()
     return found
 
 

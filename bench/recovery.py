@@ -23,88 +23,35 @@ import subprocess
 import tempfile
 import time
 
+import following
 import harness
+from following import PATIENCE_S, Follower, children, intervals, percentile
 
 STEPS_BETWEEN = 8
-PATIENCE_S = 40
 TORCHRUN_KILLS = 5
 TORCHFT = harness.ROOT / ".deps/torchft"
-
-
-def children(pid, name):
-    """By rank: processes called `name` below `pid`."""
-    found = {}
-    for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            head, fields = status.read_text().rsplit(")", 1)
-            environment = (status.parent / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        ours = int(fields.split()[1]) == pid and name in head and fields.split()[0] != "Z"
-        for variable in environment if ours else []:
-            if variable.startswith(b"RANK="):
-                found[int(variable[5:])] = int(status.parent.name)
-    return found
-
-
-class Follower:
-    """Reads rows of JSON as they are written: (step, time)."""
-
-    def __init__(self, rows_of):
-        self.rows_of = rows_of
-
-    def wait(self, enough):
-        end = time.time() + PATIENCE_S
-        while time.time() < end:
-            rows = self.rows_of()
-            if enough(rows):
-                return rows
-            time.sleep(0.002)
-        raise TimeoutError("no step was committed in time")
-
-
-def muster_rows(folder):
-    def read():
-        for path in folder.glob("*/latest/metrics.jsonl"):
-            lines = path.read_text().split("\n")[:-1]
-            records = [json.loads(line) for line in lines if '"train/loss"' in line]
-            return [(row["step"], row["time"]) for row in records]
-        return []
-    return read
-
-
-def intervals(rows):
-    return [after[1] - before[1] for before, after in zip(rows, rows[1:])]
 
 
 def kill_all_but_one(options, job, workers, draw):
     """[(beyond, from the kill to the next step, a step's time)] of workers - 1 kills."""
     found = []
-    with tempfile.TemporaryDirectory() as place:
-        sets = (f"run_folder={place}", "training.max_steps=100000", "logging.logging_steps=1000",
-                "workers.max_restarts=0")
-        process = subprocess.Popen(harness.train_command(options.build, job, workers, sets), cwd=harness.ROOT,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        follower = Follower(muster_rows(pathlib.Path(place)))
-        rows = follower.wait(lambda rows: len(rows) > STEPS_BETWEEN)
-        alive = children(process.pid, "muster-worker")
+    with following.training(options, job, workers, "workers.max_restarts=0") as training:
+        rows = training.wait(lambda rows: len(rows) > STEPS_BETWEEN)
+        alive = sorted(training.workers())
         while len(alive) > 1:
             time.sleep(draw.random() * (rows[-1][1] - rows[-2][1]))
-            victim = draw.choice(sorted(alive))
-            killed = time.time()
-            os.kill(alive.pop(victim), signal.SIGKILL)
-            rows = follower.wait(lambda rows: rows[-1][1] > killed)
+            victim = draw.choice(alive)
+            alive.remove(victim)
+            killed = training.kill(victim)
+            rows = training.wait(lambda rows: rows[-1][1] > killed)
             at = next(i for i, row in enumerate(rows) if row[1] > killed)
             step = rows[-1][0]
-            rows = follower.wait(lambda rows: rows[-1][0] >= step + STEPS_BETWEEN)
+            rows = training.wait(lambda rows: rows[-1][0] >= step + STEPS_BETWEEN)
             usual = statistics.median(intervals(rows[-STEPS_BETWEEN:]))
             found.append((rows[at][1] - rows[at - 1][1] - usual, rows[at][1] - killed, usual))
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=PATIENCE_S)
-        if process.returncode != 130 or output.count("going on") != workers - 1:
-            raise SystemExit(f"muster ended with {process.returncode}:\n{output}")
-        [run] = pathlib.Path(place).glob("*/latest")
-        harness.run([options.build / "bin/muster", "data", "audit", run])
+        output = training.end()
+        if output.count("going on") != workers - 1:
+            raise SystemExit(f"{workers - 1} workers died:\n{output}")
     return found
 
 
@@ -176,10 +123,6 @@ def torchft(options):
             rows = survivor.wait(lambda rows: rows[-1][1] > killed + PATIENCE_S / 4)
             around = intervals([row for row in rows if row[1] > killed - 1])
             return max(around) - statistics.median(around)
-
-
-def percentile(values, share):
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def main():
