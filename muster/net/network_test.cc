@@ -116,6 +116,7 @@ TEST_P(NetworkBothWays, FramesOfAnOldGenerationAreSkipped) {
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].header.tag, 2u);
   EXPECT_EQ(pair.server_network->counters().stale, 1u);
+  EXPECT_EQ(pair.server_log->last_raw().size(), 1u);
 }
 
 TEST_P(NetworkBothWays, AnOversizedFrameEndsTheConnection) {
@@ -127,6 +128,7 @@ TEST_P(NetworkBothWays, AnOversizedFrameEndsTheConnection) {
   ASSERT_TRUE(why);
   EXPECT_EQ(why->code, ErrorCode::kInvalid);
   EXPECT_EQ(pair.server_network->counters().oversized, 1u);
+  EXPECT_EQ(pair.server_log->last_raw().size(), 1u);
   EXPECT_TRUE(pair.at_client->wait_closed());
 }
 

@@ -1,4 +1,4 @@
-// Who is not let in: each kind of stranger is refused and counted, and nobody else notices.
+// Who is not let in: each kind of stranger is refused, counted and logged, and nobody else notices.
 #include <gtest/gtest.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -91,6 +91,7 @@ class Strangers : public ::testing::Test {
     ASSERT_TRUE(run_and_wait(
         *pair_.server_loop, [] {}, soon()));
     EXPECT_EQ(pair_.server_network->counters().handshakes_refused, strangers);
+    EXPECT_EQ(pair_.server_log->last_raw().size(), strangers);
     FrameHeader header;
     header.kind = kFirstCommFrame;
     pair_.client->send(header, pattern(1000, 1));
@@ -212,6 +213,7 @@ TEST_F(Malformed, GarbageEndsTheConnection) {
   ASSERT_TRUE(why);
   EXPECT_EQ(why->code, ErrorCode::kCorrupt);
   EXPECT_EQ(pair_->server_network->counters().malformed, 1u);
+  EXPECT_EQ(pair_->server_log->last_raw().size(), 1u);
 }
 
 TEST_F(Malformed, AFrameOfAnotherJobEndsTheConnection) {
@@ -221,6 +223,7 @@ TEST_F(Malformed, AFrameOfAnotherJobEndsTheConnection) {
   ASSERT_TRUE(why);
   EXPECT_EQ(why->code, ErrorCode::kInvalid);
   EXPECT_EQ(pair_->server_network->counters().wrong_job, 1u);
+  EXPECT_EQ(pair_->server_log->last_raw().size(), 1u);
 }
 
 TEST_F(Malformed, AFrameCutShortIsAPeerLost) {

@@ -75,11 +75,13 @@ std::optional<Error> Recorder::wait_closed() {
 }
 
 Pair::Pair(const NetworkOptions& options, Clock& clock)
-    : credentials(create_credentials(system_clock().wall()).value()),
+    : server_log(std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(64)),
+      credentials(create_credentials(system_clock().wall()).value()),
       server_loop(create_loop("server", create_null_logger(), clock)),
       client_loop(create_loop("client", create_null_logger(), clock)),
-      server_network(
-          create_network(*server_loop, credentials, options, create_null_logger()).value()),
+      server_network(create_network(*server_loop, credentials, options,
+                                    std::make_shared<spdlog::logger>("server", server_log))
+                         .value()),
       client_network(
           create_network(*client_loop, credentials, options, create_null_logger()).value()) {
   // The listener lives as long as the pair; later connections are kept and stay unused.

@@ -2,10 +2,13 @@
 // For tests: two networks of one job in one process, joined by a connection whose ends record what
 // arrives.
 
+#include <spdlog/sinks/ringbuffer_sink.h>
+
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "muster/net/network.h"
@@ -49,6 +52,7 @@ struct Pair {
   explicit Pair(const NetworkOptions& options, Clock& clock = system_clock());
   ~Pair();
 
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> server_log;  // what the server's network told
   Credentials credentials;
   std::unique_ptr<SystemLoop> server_loop;
   std::unique_ptr<SystemLoop> client_loop;
