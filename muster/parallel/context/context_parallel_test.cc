@@ -64,13 +64,19 @@ double share_apart(const at::Tensor& found, const at::Tensor& wanted) {
   return (found - wanted).abs().max().item<double>() / std::max(largest, 1e-3);
 }
 
-class ContextParallelTraining : public testing::TestWithParam<SharedRecipe> {};
+class ContextParallelTraining : public testing::TestWithParam<SharedRecipe> {
+ protected:
+  static const std::vector<cut::Outcome>& ranks() {
+    static cut::Trained trained;
+    return trained.once(GetParam().recipe.name, [] { return train_shared(GetParam()); });
+  }
+};
 
 TEST_P(ContextParallelTraining, IsThatOfOneRankButForRounding) {
   const cut::Recipe& recipe = GetParam().recipe;
   const double tolerance = GetParam().tolerance;
   const cut::Outcome plain = cut::train_plain(recipe, kContextSteps);
-  const std::vector<cut::Outcome> ranks = train_shared(GetParam());
+  const std::vector<cut::Outcome>& ranks = this->ranks();
   ASSERT_EQ(ranks.front().order, plain.order);
   for (const auto& [name, tensor] : plain.state)
     EXPECT_LT(share_apart(ranks.front().state.at(name), tensor), tolerance) << name;
@@ -85,7 +91,7 @@ TEST_P(ContextParallelTraining, IsThatOfOneRankButForRounding) {
 }
 
 TEST_P(ContextParallelTraining, HasTheSameWeightsAndFiguresOnAllRanks) {
-  const std::vector<cut::Outcome> ranks = train_shared(GetParam());
+  const std::vector<cut::Outcome>& ranks = this->ranks();
   for (const cut::Outcome& rank : ranks) {
     cut::expect_same_figures(rank, ranks.front());
     ASSERT_EQ(rank.own.size(), ranks.front().own.size());
@@ -96,7 +102,7 @@ TEST_P(ContextParallelTraining, HasTheSameWeightsAndFiguresOnAllRanks) {
 
 TEST_P(ContextParallelTraining, HasTheSameBitsWithAnyNumberOfReplicas) {
   SharedRecipe shared = GetParam();
-  const std::vector<cut::Outcome> ranks = train_shared(shared);
+  const std::vector<cut::Outcome>& ranks = this->ranks();
   shared.recipe.replicas = shared.recipe.replicas == 1 ? 3 : 1;
   shared.recipe.recompute = {};
   const std::vector<cut::Outcome> others = train_shared(shared);

@@ -57,12 +57,18 @@ double apart(const at::Tensor& found, const at::Tensor& wanted) {
   return (found - wanted).abs().max().item<double>() / std::max(largest, 1e-3);
 }
 
-class TensorParallelTraining : public testing::TestWithParam<TensorCase> {};
+class TensorParallelTraining : public testing::TestWithParam<TensorCase> {
+ protected:
+  static const std::vector<Outcome>& ranks() {
+    static Trained trained;
+    return trained.once(GetParam().recipe.name, [] { return train_cut(GetParam()); });
+  }
+};
 
 TEST_P(TensorParallelTraining, IsThatOfOneRankButForRounding) {
   const double tolerance = GetParam().tolerance;
   const Outcome plain = train_plain(GetParam().recipe, kStepsOfTensors);
-  const std::vector<Outcome> ranks = train_cut(GetParam());
+  const std::vector<Outcome>& ranks = this->ranks();
   EXPECT_EQ(ranks.front().order, plain.order);
   for (const auto& [name, tensor] : plain.state)
     EXPECT_LT(apart(ranks.front().state.at(name), tensor), tolerance) << name;
@@ -80,7 +86,7 @@ TEST_P(TensorParallelTraining, IsThatOfOneRankButForRounding) {
 }
 
 TEST_P(TensorParallelTraining, KeepsWhatIsNotCutAlikeOnAllRanks) {
-  const std::vector<Outcome> ranks = train_cut(GetParam());
+  const std::vector<Outcome>& ranks = this->ranks();
   EXPECT_FALSE(ranks.front().own.empty());
   for (const Outcome& rank : ranks)
     for (const auto& [name, tensor] : ranks.front().own)
@@ -89,7 +95,7 @@ TEST_P(TensorParallelTraining, KeepsWhatIsNotCutAlikeOnAllRanks) {
 
 TEST_P(TensorParallelTraining, HasTheSameBitsWithAnyNumberOfReplicas) {
   TensorCase task = GetParam();
-  const Outcome found = train_cut(task).front();
+  const Outcome& found = ranks().front();
   task.recipe.replicas = task.recipe.replicas == 1 ? 3 : 1;
   task.recipe.recompute = {};
   expect_same_bits(train_cut(task).front(), found);

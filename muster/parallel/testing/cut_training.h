@@ -222,6 +222,20 @@ inline std::vector<Outcome> train_ranks(
   return outcomes;
 }
 
+// The tests of a suite look at the same training: each recipe is trained once in a process.
+class Trained {
+ public:
+  const std::vector<Outcome>& once(const std::string& recipe,
+                                   const std::function<std::vector<Outcome>()>& train) {
+    const auto known = outcomes_.find(recipe);
+    return known != outcomes_.end() ? known->second
+                                    : outcomes_.emplace(recipe, train()).first->second;
+  }
+
+ private:
+  std::map<std::string, std::vector<Outcome>> outcomes_;
+};
+
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
