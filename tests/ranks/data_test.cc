@@ -191,20 +191,24 @@ TEST_P(Conformance, AllToAll) {
   }
 }
 
-// Receives before sends on every rank, tags crossed: any order must do.
+// Receives before sends on every rank, tags crossed: any order must do. Two types at a time.
 TEST_P(Conformance, SendAndReceive) {
   for (const std::int32_t size : kSizes) {
     on_every_rank(create(size), [&](Communicator& world) {
       const std::int32_t rank = to_int(world.group().rank);
       const std::int32_t right = (rank + 1) % size;
       const std::int32_t left = (rank + size - 1) % size;
-      for (const std::int64_t count : kCounts) {
+      for (std::size_t c = 0; c < std::size(kCounts); ++c) {
+        const std::int64_t count = kCounts[c];
+        const auto type = [&](int tag) {
+          return kAllDTypes[(2 * c + static_cast<std::size_t>(tag)) % std::size(kAllDTypes)];
+        };
         const auto made = [&](std::int32_t sender, int tag) {
-          return Values::filled(DType::kF32, {count},
+          return Values::filled(type(tag), {count},
                                 [&](std::int64_t i) { return number_at(sender, i, 10 + tag); });
         };
-        Values first(DType::kF32, {count});
-        Values second(DType::kF32, {count});
+        Values first(type(0), {count});
+        Values second(type(1), {count});
         Values sent[] = {made(rank, 0), made(rank, 1)};
         const OpOptions options;
         const Work works[] = {
