@@ -66,6 +66,7 @@ AttentionHeads Attention::separate_heads(const torch::Tensor& input,
 
 torch::Tensor Attention::mixed(const AttentionHeads& heads, const PassContext& context) const {
   if (context.sequences != nullptr) return context_attention(heads, *context.sequences);
+  if (heads.query.size(0) == 0) return heads.query;  // the kernel divides by it
   return at::scaled_dot_product_attention(heads.query, heads.key, heads.value, {}, 0.0,
                                           /*is_causal=*/true, std::nullopt,
                                           /*enable_gqa=*/kv_heads_ != heads_);

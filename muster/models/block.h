@@ -19,6 +19,7 @@
 namespace muster::models {
 
 class ContextGroup;
+class ExpertGroup;
 class TensorGroup;
 
 // How passes compute, the same for a whole training.
@@ -48,6 +49,9 @@ struct PassContext {
   // Model sets it. What a block gets and gives is then of this rank's positions (positions.h), but
   // the first block gets whole sequences. Null: sequences are whole.
   const ContextGroup* sequences = nullptr;
+  // The ranks that hold some of the experts each (expert_group.h), of which this is one; Model sets
+  // it. A pass may then be without samples. Null: all are here.
+  const ExpertGroup* experts = nullptr;
 };
 
 struct BlockParameter {

@@ -34,7 +34,8 @@ class ToExperts final : public torch::autograd::Function<ToExperts> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto placed = place(gradients[0], context->get_saved_variables()[0]);
     const std::int64_t tokens = context->saved_data["tokens"].toInt();
-    return {placed.view({tokens, -1, placed.size(1)}).sum(1), {}, {}};
+    const std::int64_t per_token = tokens == 0 ? 1 : placed.size(0) / tokens;
+    return {placed.view({tokens, per_token, placed.size(1)}).sum(1), {}, {}};
   }
 };
 
@@ -70,7 +71,7 @@ torch::Tensor Dispatch::to_experts(const torch::Tensor& tokens) const {
 
 torch::Tensor Dispatch::to_tokens(const torch::Tensor& rows) const {
   return ToTokens::apply(rows, row_of_assignment_, assignment_of_row_)
-      .view({-1, per_token_, rows.size(1)});
+      .view({row_of_assignment_.size(0) / per_token_, per_token_, rows.size(1)});
 }
 
 }  // namespace muster::models

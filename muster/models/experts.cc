@@ -33,6 +33,7 @@ double dropped_share(const Routing& routing) {
 
 Experts::Experts(Block& owner, const ExpertsOptions& options)
     : options_(options),
+      owner_(owner),
       router_(owner.add_parameter({.name = "router.weight", .init = kRouterWeights},
                                   {options.experts, options.feed_forward.width})) {
   for (std::int64_t expert = 0; expert < options.experts; ++expert) {
@@ -78,8 +79,8 @@ Routing Experts::routing_of(const torch::Tensor& logits, bool training) const {
 
 // [tokens, per_token]
 torch::Tensor Experts::gates(const torch::Tensor& probabilities, const Routing& routing) const {
-  const auto chosen =
-      torch::tensor(routing.chosen, probabilities.device()).view({-1, options_.per_token});
+  const auto chosen = torch::tensor(routing.chosen, probabilities.device())
+                          .view({probabilities.size(0), options_.per_token});
   const torch::Tensor gates = probabilities.gather(1, chosen);
   return options_.per_token == 1 ? gates : gates / gates.sum(1, /*keepdim=*/true);
 }
@@ -87,6 +88,9 @@ torch::Tensor Experts::gates(const torch::Tensor& probabilities, const Routing& 
 // Each expert over its rows of [rows, width].
 torch::Tensor Experts::compute(const torch::Tensor& rows, const Routing& routing,
                                const PassContext& context) const {
+  if (context.experts != nullptr)
+    return compute_over_ranks(rows, routing.rows, experts_of(context.experts->share(), context),
+                              *context.experts);
   const std::vector<torch::Tensor> parts = rows.split_with_sizes(routing.rows);
   std::vector<torch::Tensor> answers;
   for (std::size_t expert = 0; expert < experts_.size(); ++expert)
@@ -94,9 +98,24 @@ torch::Tensor Experts::compute(const torch::Tensor& rows, const Routing& routing
   return torch::cat(answers);
 }
 
+ExpertsHere Experts::experts_of(TensorShare share, const PassContext& context) const {
+  const auto compute = [this, &context](std::int64_t expert, const torch::Tensor& rows) {
+    return experts_[static_cast<std::size_t>(expert)](rows, context);
+  };
+  const auto trained = [this](std::int64_t expert) {
+    std::vector<torch::Tensor> tensors;
+    for (const BlockParameter& parameter : owner_.parameters())
+      if (parameter.expert == expert && parameter.tensor.requires_grad())
+        tensors.push_back(parameter.tensor);
+    return tensors;
+  };
+  return {share_of(options_.experts, 0, share), compute, trained};
+}
+
 torch::Tensor Experts::with_losses(const torch::Tensor& output, const torch::Tensor& logits,
                                    const torch::Tensor& probabilities, const Routing& routing,
                                    PassContext& context) const {
+  if (routing.chosen.empty()) return without_losses(output, context);
   const torch::Tensor load = load_of(routing, probabilities.options());
   const torch::Tensor balance =
       (load * probabilities.mean(0)).sum() * static_cast<double>(options_.experts);
@@ -112,6 +131,14 @@ torch::Tensor Experts::with_losses(const torch::Tensor& output, const torch::Ten
   }
   return attach_loss(output, balance * options_.balance_loss + z * options_.z_loss,
                      context.auxiliary_weight);
+}
+
+// A rank that only takes part in what others compute has no tokens, of which nothing is the mean.
+torch::Tensor Experts::without_losses(const torch::Tensor& output, PassContext& context) const {
+  if (context.statistics != nullptr)
+    for (const std::int64_t size : {options_.experts, 1L, 1L, 1L})
+      context.statistics->push_back(torch::zeros({size}, load_.options()));
+  return output;
 }
 
 std::vector<BlockMetric> Experts::tell(std::span<const torch::Tensor> merged) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "muster/models/block.h"
+#include "muster/models/experts_over_ranks.h"
 #include "muster/models/feed_forward.h"
 #include "muster/models/routing.h"
 
@@ -30,7 +31,8 @@ struct ExpertsOptions {
 };
 
 // [n, positions, width] to the same. Parameters "router.weight" [experts, width] and, of each
-// expert, "experts.<e>.…", whole on the workers that hold it (TensorPartition::expert).
+// expert, "experts.<e>.…", whole on the workers that hold it (TensorPartition::expert): with
+// PassContext::experts one rank of several.
 //
 // A token's output is the sum over its experts, weighted by the router's probabilities: that of the
 // one expert (Switch), or those of several divided by their sum (GShard). The router computes in
@@ -57,11 +59,14 @@ class Experts {
   torch::Tensor gates(const torch::Tensor& probabilities, const Routing& routing) const;
   torch::Tensor compute(const torch::Tensor& rows, const Routing& routing,
                         const PassContext& context) const;
+  ExpertsHere experts_of(TensorShare share, const PassContext& context) const;
   torch::Tensor with_losses(const torch::Tensor& output, const torch::Tensor& logits,
                             const torch::Tensor& probabilities, const Routing& routing,
                             PassContext& context) const;
+  torch::Tensor without_losses(const torch::Tensor& output, PassContext& context) const;
 
   ExpertsOptions options_;
+  const Block& owner_;
   torch::Tensor router_;  // [experts, width]
   std::vector<FeedForward> experts_;
   torch::Tensor load_;  // the running one; statistics of a pass have its dtype

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "muster/base/check.h"
@@ -46,6 +47,13 @@ Error cannot_share(const std::string& family, std::string_view why) {
       fmt::format("[models/share] ranks cannot share the sequences of {}: {}; strategy.type "
                   "data or sharded spreads it over ranks as well",
                   family, why));
+}
+
+Error cannot_deal(const std::string& family, std::string_view why) {
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("[models/experts] the experts of {} cannot be dealt to ranks: {}; "
+                          "strategy.type data or sharded spreads it over ranks as well",
+                          family, why));
 }
 
 bool has_adapter(const NamedBlock& named) {
@@ -112,6 +120,7 @@ torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassC
   own.random = context.random.fork(named.name);
   own.group = group_.get();
   own.sequences = sequences_.get();
+  own.experts = experts_.get();
   if (recomputes(index)) return run_recomputed(named.block, input, own);
   return run_block(*named.block, std::move(input), own);
 }
@@ -198,7 +207,7 @@ void Model::keep_part(Parameter& parameter, TensorShare share) {
 
 Status Model::split(std::shared_ptr<const TensorGroup> group) {
   const TensorShare share = group->share();
-  MUSTER_CHECK(!group_ && !sequences_, "a model is cut once");
+  MUSTER_CHECK(!is_spread(), "a model is spread over ranks once");
   if (share.size == 1) return ok();  // the plain operations, with their bits
   MUSTER_TRY(check_split(*group));
   group_ = std::move(group);
@@ -208,7 +217,7 @@ Status Model::split(std::shared_ptr<const TensorGroup> group) {
 }
 
 Status Model::share_sequences(std::shared_ptr<const ContextGroup> group) {
-  MUSTER_CHECK(!group_ && !sequences_, "a model is spread over ranks once");
+  MUSTER_CHECK(!is_spread(), "a model is spread over ranks once");
   if (group->share().size == 1) return ok();  // the plain operations, with their bits
   if (loss_ || training_loss_)
     return cannot_share(family_, "it has a loss of its own, which may need all positions");
@@ -219,6 +228,52 @@ Status Model::share_sequences(std::shared_ptr<const ContextGroup> group) {
   return ok();
 }
 
+Status Model::check_experts(std::int64_t experts, std::int32_t ranks) const {
+  if (experts == 0) return cannot_deal(family_, "it has none");
+  if (experts % ranks != 0)
+    return cannot_deal(
+        family_, fmt::format("{} experts cannot be dealt evenly to {} ranks", experts, ranks));
+  const auto adapts_experts = [](const NamedBlock& named) {
+    const auto is_of_expert = [](const BlockParameter& own) { return own.expert >= 0; };
+    return has_adapter(named) && std::ranges::any_of(named.block->parameters(), is_of_expert);
+  };
+  if (std::ranges::any_of(blocks_, adapts_experts))
+    return cannot_deal(family_, "their layers have adapters");
+  return ok();
+}
+
+Status Model::share_experts(std::shared_ptr<const ExpertGroup> group) {
+  MUSTER_CHECK(!is_spread(), "a model is spread over ranks once");
+  const TensorShare share = group->share();
+  if (share.size == 1) return ok();  // the plain operations, with their bits
+  std::int64_t experts = 0;
+  for (const auto* list : {&parameters_, &frozen_})
+    for (const Parameter& parameter : *list)
+      experts = std::max(experts, parameter.partition.expert + 1);
+  MUSTER_TRY(check_experts(experts, share.size));
+  experts_ = std::move(group);
+  keep_experts(share_of(experts, 0, share));
+  return ok();
+}
+
+void Model::keep_experts(Share here) {
+  const auto is_elsewhere = [&](const Parameter& parameter) {
+    const std::int64_t expert = parameter.partition.expert;
+    return expert >= 0 && (expert < here.begin || expert >= here.end);
+  };
+  for (auto* list : {&parameters_, &frozen_}) {
+    for (Parameter& parameter : *list)
+      if (is_elsewhere(parameter))
+        parameter.tensor.set_requires_grad(false).set_data(
+            torch::empty({0}, parameter.tensor.options()));
+    std::erase_if(*list, is_elsewhere);
+  }
+  const auto first = std::ranges::stable_partition(
+      parameters_, [](const Parameter& parameter) { return parameter.partition.expert < 0; });
+  std::ranges::move(first, std::back_inserter(expert_parameters_));
+  parameters_.erase(first.begin(), first.end());
+}
+
 std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const {
   const auto some = [builder = builder_, blocks] {
     const std::vector<NamedBlock> all = builder();
@@ -227,7 +282,7 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
     for (const std::size_t index : blocks) wanted.push_back(all.at(index));
     return wanted;
   };
-  MUSTER_CHECK(!group_ && !sequences_, "a model that is spread over ranks has no parts");
+  MUSTER_CHECK(!is_spread(), "a model that is spread over ranks has no parts");
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
   model->smooth_labels(label_smoothing_);
@@ -237,6 +292,7 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
 }
 
 std::unique_ptr<Model> Model::replicate() const {
+  MUSTER_CHECK(!experts_, "a model whose experts are dealt to ranks has one lane");
   auto replica = std::make_unique<Model>(family_, builder_, loss_);
   replica->train_with(training_loss_);
   replica->smooth_labels(label_smoothing_);
@@ -294,7 +350,7 @@ void Model::recompute_as_in(const Model& other) {
 }
 
 void Model::initialize(std::uint64_t seed) {
-  for (const auto* parameters : {&parameters_, &frozen_})
+  for (const auto* parameters : {&parameters_, &expert_parameters_, &frozen_})
     for (const auto& parameter : *parameters) initialize_parameter(parameter, seed);
 }
 
@@ -337,7 +393,8 @@ std::int64_t Model::parameter_count() const noexcept {
 
 std::int64_t Model::trained_count() const noexcept {
   std::int64_t count = 0;
-  for (const auto& parameter : parameters_) count += parameter.tensor.numel();
+  for (const auto* parameters : {&parameters_, &expert_parameters_})
+    for (const auto& parameter : *parameters) count += parameter.tensor.numel();
   return count;
 }
 

@@ -20,6 +20,7 @@
 #include "muster/base/result.h"
 #include "muster/models/block.h"
 #include "muster/models/context_group.h"
+#include "muster/models/expert_group.h"
 #include "muster/models/partition.h"
 #include "muster/models/tensor_group.h"
 
@@ -98,6 +99,14 @@ class Model {
   // says why ranks cannot share the sequences of such a model; it is as it was then.
   Status share_sequences(std::shared_ptr<const ContextGroup> group);
 
+  // Expert parallelism: keeps of the experts this rank's share, with the values that they have, and
+  // computes from here on together with the other ranks of the group, in every pass, each of its
+  // own samples. Parameters of experts leave parameters(): what backward finds for them is the
+  // group's (ExpertGroup::found). After freeze() and recompute(), once; neither of a part() nor
+  // with the two above, and not to be replicated. kUnsupported says why the experts of such a model
+  // cannot be dealt to ranks; it is as it was then.
+  Status share_experts(std::shared_ptr<const ExpertGroup> group);
+
   // Takes the parameters for which `chosen` holds out of parameters(): they keep their values, get
   // no gradient, and so have no part in reductions and optimizers. Before it is replicated or cut.
   void freeze(const std::function<bool(const Parameter&)>& chosen);
@@ -115,6 +124,8 @@ class Model {
     return parameters_;
   }  // those that are trained, forward order
   const std::vector<Parameter>& frozen() const noexcept { return frozen_; }  // forward order
+  // Of the experts here, those that are trained, where experts are shared; forward order.
+  const std::vector<Parameter>& expert_parameters() const noexcept { return expert_parameters_; }
   const std::vector<Statistic>& statistics() const noexcept {
     return statistics_;
   }                                                      // forward order
@@ -128,7 +139,7 @@ class Model {
   // the worst block's.
   std::vector<BlockMetric> metrics(std::span<const torch::Tensor> merged) const;
 
-  std::int64_t parameter_count() const noexcept;  // with frozen ones
+  std::int64_t parameter_count() const noexcept;  // with frozen ones and experts here
   std::int64_t trained_count() const noexcept;
   const std::string& family() const noexcept { return family_; }
   std::string describe() const;  // "resnet: 5 blocks, 77,754 parameters (0.3 MiB), 14 statistics"
@@ -137,8 +148,11 @@ class Model {
   void publish(const NamedBlock& named);
   void publish(const std::string& block, const BlockParameter& parameter);
   Status check_split(const TensorGroup& group) const;
+  bool is_spread() const noexcept { return group_ || sequences_ || experts_; }
   const Parameter* head_of_vocabulary() const;  // the output layer that is one; null: none
   void keep_part(Parameter& parameter, TensorShare share);
+  Status check_experts(std::int64_t experts, std::int32_t ranks) const;
+  void keep_experts(Share here);
   torch::Tensor own_targets(const torch::Tensor& target) const;
   // Of the whole model, where ranks have a part of each sample's logits; else 0.
   std::int64_t cut_classes() const;
@@ -155,10 +169,12 @@ class Model {
   double label_smoothing_ = 0;
   std::shared_ptr<const TensorGroup> group_;
   std::shared_ptr<const ContextGroup> sequences_;
+  std::shared_ptr<const ExpertGroup> experts_;
   std::vector<NamedBlock> blocks_;
   std::vector<bool> recomputed_ = std::vector<bool>(blocks_.size());
   std::vector<Parameter> parameters_;
   std::vector<Parameter> frozen_;
+  std::vector<Parameter> expert_parameters_;
   std::vector<Statistic> statistics_;
 };
 

@@ -147,7 +147,7 @@ std::vector<SliceGradients::Unit> SliceGradients::units_of(const data::StepBatch
       const data::SliceBatch& slice = batch.slices[static_cast<std::size_t>(s)];
       const data::RollLimbs mark = data::limbs_of(slice.mark);
       std::transform(roll.begin(), roll.end(), mark.begin(), roll.begin(), std::plus<>());
-      if (slice.samples > 0) parts.push_back(examples_of(slice));
+      if (slice.samples > 0 || options_.runs_empty) parts.push_back(examples_of(slice));
     }
     const SliceIndex first = batch.slices[static_cast<std::size_t>(mine.begin)].slice;
     if (options_.together.rank > 0) roll = {};
@@ -382,7 +382,7 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
     models::Model& model = lanes_[static_cast<std::size_t>(lane)]->model();
     for (std::size_t s = 0; (s = next++) < batch.slices.size();) {
       const data::SliceBatch& slice = batch.slices[s];
-      if (slice.samples == 0) continue;
+      if (slice.samples == 0 && !options_.runs_empty) continue;
       options_.computing(lane, fmt::format("evaluation of slice {}", to_int(slice.slice)));
       const Examples examples = examples_of(slice);
       models::PassContext context = evaluation_context();

@@ -54,6 +54,8 @@ struct SliceOptions {
   // i leaf rank · virtual_workers + i of the tree is its own, and enter() is given the owners of
   // all size · virtual_workers leaves. One lane, ordered mode.
   models::TensorShare together = {};
+  // Slices without samples have a pass as well: in passes ranks meet others. Ordered mode.
+  bool runs_empty = false;
   // What a lane computes from here on, "backward of slice 3"; empty: nothing. Each lane calls it on
   // its own thread.
   std::function<void(std::int32_t lane, std::string_view pass)> computing = [](std::int32_t,

@@ -37,9 +37,11 @@ void SliceStrategy::apply_statistics(const std::vector<at::Tensor>& statistics) 
 
 Status SliceStrategy::swap_parameters(const std::vector<at::Tensor>& averages) {
   if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
-  const auto& parameters = model().parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    std::ranges::swap_ranges(view_over(parameters[i].tensor).bytes, view_over(averages[i]).bytes);
+  std::size_t next = 0;
+  for (const auto* parameters : {&model().parameters(), &model().expert_parameters()})
+    for (const models::Parameter& parameter : *parameters)
+      std::ranges::swap_ranges(view_over(parameter.tensor).bytes,
+                               view_over(averages[next++]).bytes);
   return ok();
 }
 

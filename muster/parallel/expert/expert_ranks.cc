@@ -1,0 +1,73 @@
+#include "muster/parallel/expert/expert_ranks.h"
+
+#include <ATen/ATen.h>
+
+#include "muster/base/check.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+namespace {
+
+constexpr std::uint32_t kRows = 0;  // the tag of all messages: they arrive in order
+
+TensorView flat_view(const at::Tensor& tensor) {
+  TensorView view = view_over(tensor);
+  view.shape = {tensor.numel()};
+  return view;
+}
+
+}  // namespace
+
+at::Tensor ExpertRanks::exchange_counts(const at::Tensor& counts) const {
+  MUSTER_CHECK(counts.size(0) == share().size, "a row for each rank");
+  const at::Tensor from = counts.contiguous();
+  const at::Tensor into = at::empty(from.sizes(), from.options());
+  bytes_ += from.nbytes() - from.nbytes() / static_cast<std::size_t>(share().size);  // less its own
+  calls_.finish(
+      calls_.submit(comm::AllToAll{.output = flat_view(into), .input = flat_view(from)}, "counts")
+          .wait());
+  return into;
+}
+
+// The operations keep their memory, whatever becomes of this pass.
+std::vector<at::Tensor> ExpertRanks::exchange(const std::vector<at::Tensor>& leaving,
+                                              const std::vector<std::int64_t>& arriving,
+                                              std::string_view what) const {
+  MUSTER_CHECK(std::ssize(leaving) == share().size && leaving.size() == arriving.size(),
+               "rows for each rank, and from each");
+  std::vector<at::Tensor> arrived(leaving.size());
+  std::vector<comm::Work> works;
+  const auto submit = [&](const comm::Op& op, const at::Tensor& memory) {
+    works.push_back(calls_.submit(op, what));
+    works.back().on_done([memory](const Status&) {});
+  };
+  const auto me = static_cast<std::size_t>(share().rank);
+  for (std::size_t rank = 0; rank < leaving.size(); ++rank) {
+    arrived[rank] =
+        rank == me ? leaving[rank].detach()
+                   : at::empty({arriving[rank], leaving[rank].size(1)}, leaving[rank].options());
+    if (rank != me && arriving[rank] > 0)
+      submit(comm::Recv{view_over(arrived[rank]), Rank{static_cast<std::int32_t>(rank)}, kRows},
+             arrived[rank]);
+  }
+  for (std::size_t rank = 0; rank < leaving.size(); ++rank) {
+    if (rank == me || leaving[rank].size(0) == 0) continue;
+    const at::Tensor rows = leaving[rank].detach().contiguous();
+    bytes_ += rows.nbytes();
+    submit(comm::Send{view_over(rows), Rank{static_cast<std::int32_t>(rank)}, kRows}, rows);
+  }
+  calls_.finish(comm::wait_for_all(works));
+  return arrived;
+}
+
+at::Tensor ExpertRanks::gather(const at::Tensor& own, std::string_view what) const {
+  std::vector<std::int64_t> sizes{share().size};
+  sizes.insert(sizes.end(), own.sizes().begin(), own.sizes().end());
+  const at::Tensor all = at::empty(sizes, own.options());
+  calls_.finish(
+      calls_.submit(comm::AllGather{.output = flat_view(all), .input = flat_view(own)}, what)
+          .wait());
+  return all;
+}
+
+}  // namespace muster::parallel

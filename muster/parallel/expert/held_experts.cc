@@ -1,0 +1,91 @@
+#include "muster/parallel/expert/held_experts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/parallel/extras.h"
+#include "muster/parallel/tensor_bridge.h"
+
+namespace muster::parallel {
+
+HeldExperts::HeldExperts(const std::vector<models::Parameter>& parameters)
+    : parameters_(parameters) {
+  std::int64_t largest = 0;
+  for (const models::Parameter& parameter : parameters_) {
+    index_.emplace(parameter.tensor.unsafeGetTensorImpl(), index_.size());
+    largest = std::max(largest, parameter.tensor.numel());
+  }
+  zeros_.resize(static_cast<std::size_t>(largest));
+}
+
+// Backward finishes the last ones first.
+std::int32_t HeldExperts::slot_of(std::size_t parameter) const noexcept {
+  return static_cast<std::int32_t>(parameters_.size() - 1 - parameter);
+}
+
+Status HeldExperts::enter(std::shared_ptr<comm::Communicator> replicas,
+                          const comm::LeafOwners& owners,
+                          std::vector<std::vector<std::int32_t>> slices, BucketSizes bucket_sizes,
+                          const comm::OpOptions& op) {
+  slices_ = std::move(slices);
+  if (parameters_.empty()) return ok();
+  std::vector<std::int64_t> counts;
+  for (auto parameter = parameters_.rbegin(); parameter != parameters_.rend(); ++parameter)
+    counts.push_back(parameter->tensor.numel());
+  const std::int32_t size = replicas->group().size;
+  MUSTER_ASSIGN(exchange_, GradientExchange::create(
+                               std::move(replicas), counts,
+                               {.tree = std::make_shared<const comm::SumTree>(owners, size),
+                                .bucket_sizes = bucket_sizes,
+                                .op = op}));
+  return ok();
+}
+
+void HeldExperts::begin(std::optional<Duration> timeout) {
+  if (!exchange_) return;
+  found_.assign(parameters_.size(), std::vector<std::size_t>(slices_.size()));
+  exchange_->begin(timeout);
+}
+
+void HeldExperts::found(const at::Tensor& parameter, std::int32_t source,
+                        const at::Tensor& gradient) {
+  const std::size_t index = index_.at(parameter.unsafeGetTensorImpl());
+  const at::Tensor whole = gradient.defined() ? gradient.contiguous() : gradient;
+  const auto count = static_cast<std::size_t>(parameter.numel());
+  add(index, static_cast<std::size_t>(source),
+      whole.defined() ? std::span<const float>(floats_of(whole))
+                      : std::span<const float>(zeros_).first(count));
+}
+
+void HeldExperts::add(std::size_t parameter, std::size_t source, std::span<const float> gradient) {
+  const std::size_t slice = found_[parameter][source]++;
+  MUSTER_CHECK(slice < slices_[source].size(), "a gradient for each slice");
+  exchange_->add(slices_[source][slice], slot_of(parameter), gradient, 0, 1);
+}
+
+Status HeldExperts::finish() {
+  if (!exchange_) return ok();
+  for (std::size_t p = 0; p < parameters_.size(); ++p)
+    for (std::size_t source = 0; source < slices_.size(); ++source)
+      while (found_[p][source] < slices_[source].size())
+        add(p, source,
+            std::span<const float>(zeros_).first(
+                static_cast<std::size_t>(parameters_[p].tensor.numel())));
+  return exchange_->finish();
+}
+
+std::uint64_t HeldExperts::bytes() const noexcept { return exchange_ ? exchange_->bytes() : 0; }
+
+std::vector<at::Tensor> HeldExperts::gradients() {
+  std::vector<at::Tensor> gradients;
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    const auto sizes = parameters_[p].tensor.sizes();
+    const std::span<float> sum = exchange_->sum(slot_of(p));
+    gradients.push_back(
+        tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()), std::as_writable_bytes(sum)}));
+  }
+  return gradients;
+}
+
+}  // namespace muster::parallel
