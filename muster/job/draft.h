@@ -61,6 +61,7 @@ void check_tensor(Draft& draft);
 // What strategy.type context asks of the model and the data, and how its attention is computed.
 // Part of resolve_strategy().
 void resolve_context(Draft& draft);
+void check_experts(Draft& draft);
 
 // How many times the workers hold the model. After resolve_strategy().
 std::int64_t replicas(const Draft& draft) noexcept;

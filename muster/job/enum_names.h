@@ -104,7 +104,8 @@ struct EnumNames<StrategyType> {
   static constexpr EnumName<StrategyType> kAll[] = {
       {StrategyType::kData, "data"},         {StrategyType::kSharded, "sharded"},
       {StrategyType::kPipeline, "pipeline"}, {StrategyType::kTensor, "tensor"},
-      {StrategyType::kContext, "context"},   {StrategyType::kAuto, "auto"}};
+      {StrategyType::kContext, "context"},   {StrategyType::kExpert, "expert"},
+      {StrategyType::kAuto, "auto"}};
 };
 template <>
 struct EnumNames<ContextAttention> {

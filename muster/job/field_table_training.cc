@@ -125,7 +125,8 @@ std::vector<Field> strategy_fields() {
                    "updates its share of the optimizer's state only; pipeline: each worker holds "
                    "some of the model's blocks; tensor: each worker holds a part of every large "
                    "tensor, and all compute each slice together; context: each worker has some "
-                   "positions of every sequence, and all compute each slice together. All with the "
+                   "positions of every sequence, and all compute each slice together; expert: each "
+                   "worker holds some of the experts of a mixture, and tokens travel. All with the "
                    "same result (tensor, context: but for rounding), and only with data may "
                    "workers die. auto: what `muster plan` finds best when the training begins."}),
       bind("strategy.zero_stage", in(&StrategySpec::zero_stage),
@@ -189,6 +190,13 @@ std::vector<Field> strategy_fields() {
                    "go around; data.context_length is a multiple of 2 · strategy.context.",
             .default_text = "ulysses where the heads are such multiples, else ring",
             .only_with = {"strategy.type", {"context"}}}),
+      bind("strategy.expert", in(&StrategySpec::expert),
+           {.doc = "Workers that hold the experts between them, as many each; the others are "
+                   "further replicas. A divisor of workers.count and model.num_experts.",
+            .min = 1,
+            .max = 65536,
+            .default_text = "workers.count",
+            .only_with = {"strategy.type", {"expert"}}}),
   };
 }
 

@@ -34,6 +34,8 @@ std::string_view held_alone(StrategyType type) {
       return "keeps each part of the optimizer's state on one worker, so that none may come or go";
     case StrategyType::kTensor:
       return "keeps each part of the model's tensors on one worker, so that none may come or go";
+    case StrategyType::kExpert:
+      return "keeps each expert of a replica on one worker, so that none may come or go";
     case StrategyType::kContext:
       return "has the workers of a replica share each sequence, so that none may come or go";
     default:
@@ -55,7 +57,7 @@ void fix_membership(Draft& draft) {
   if (draft.spec.stragglers.evict_factor > 0) refuse(draft, "stragglers.evict_factor", why, help);
 }
 
-// What a strategy says of workers that compute each slice together.
+// What a strategy says of workers that compute slices together.
 struct Together {
   std::string_view slices;      // how they do
   std::string_view more_cores;  // what these are for
@@ -72,6 +74,10 @@ constexpr Together kSequences = {
     "has every slice computed by all workers of a replica, one at a time",
     "leave it out: more cores serve more workers",
     {}};
+
+constexpr Together kExperts = {
+    "has all workers of a replica compute at the same time, one slice each",
+    "leave it out: more cores serve more workers", "has workers that hold different experts"};
 
 void fix_slices(Draft& draft, const Together& together) {
   const std::string_view why = together.slices;
@@ -189,6 +195,11 @@ void resolve_strategy(Draft& draft) {
     resolve_replica(draft, "strategy.context", strategy.context,
                     "each replica has all positions of a sequence");
     resolve_context(draft);
+  }
+  if (type == StrategyType::kExpert) {
+    fix_slices(draft, kExperts);
+    resolve_replica(draft, "strategy.expert", strategy.expert, "each replica has all experts");
+    check_experts(draft);
   }
 }
 

@@ -29,6 +29,7 @@ enum class StrategyType : std::uint8_t {
   kPipeline,
   kTensor,
   kContext,
+  kExpert,
   kAuto,  // planned
 };
 enum class ContextAttention : std::uint8_t { kUlysses, kRing };
@@ -166,6 +167,8 @@ struct StrategySpec {
   // context:
   std::int64_t context = 1;  // workers of a replica; where a job does not say, all
   ContextAttention attention = ContextAttention::kRing;  // by default ulysses where heads allow it
+  // expert:
+  std::int64_t expert = 1;  // workers of a replica; where a job does not say, all
 
   // Those that compute each slice together, once `auto` is decided.
   std::int64_t workers_of_replica() const noexcept {

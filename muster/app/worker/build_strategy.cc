@@ -8,6 +8,7 @@
 #include "muster/layout/pipeline/schedule.h"
 #include "muster/parallel/context/context_parallel.h"
 #include "muster/parallel/data_parallel.h"
+#include "muster/parallel/expert/expert_parallel.h"
 #include "muster/parallel/pipeline/pipeline.h"
 #include "muster/parallel/sharded.h"
 #include "muster/parallel/tensor/tensor_parallel.h"
@@ -139,6 +140,15 @@ Built build_context(const job::JobSpec& job, std::unique_ptr<models::Model> mode
   return strategy;
 }
 
+Built build_expert(const job::JobSpec& job, std::unique_ptr<models::Model> model,
+                   const StrategyPlace& place) {
+  MUSTER_ASSIGN(auto strategy,
+                parallel::ExpertParallel::create(
+                    std::move(model), static_cast<std::int32_t>(job.strategy.expert),
+                    optimizer_builder(job), options_of(job, place), place.group, system_clock()));
+  return strategy;
+}
+
 }  // namespace
 
 models::ContextAttention attention_of(job::ContextAttention attention) {
@@ -173,6 +183,8 @@ Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
       return build_tensor(job, std::move(model), place);
     case job::StrategyType::kContext:
       return build_context(job, std::move(model), place);
+    case job::StrategyType::kExpert:
+      return build_expert(job, std::move(model), place);
     case job::StrategyType::kAuto:
       return fail(ErrorCode::kInternal,
                   "[worker] strategy.type auto: nobody chose one before the workers were started");

@@ -1,0 +1,85 @@
+// What strategy.type expert asks of the model and the batch: experts that can be dealt out, and as
+// many slices for each worker.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "muster/job/draft.h"
+#include "muster/job/enum_names.h"
+
+namespace muster::job {
+namespace {
+
+constexpr std::string_view kOtherTypes = "use strategy.type: data or sharded";
+
+bool check_family(Draft& draft) {
+  if (draft.spec.model.type == ModelType::kMoe) return true;
+  draft.complain({"strategy.type", "model.type"},
+                 fmt::format("strategy.type {} deals out experts; a model of type {} has none",
+                             draft.shown("strategy.type"), to_string(draft.spec.model.type)),
+                 fmt::format("{}, or model.type: moe", kOtherTypes));
+  return false;
+}
+
+// ", or strategy.expert: 2, whose other workers are replicas"; empty where only one worker fits.
+std::string or_fewer(const Draft& draft) {
+  const std::int64_t workers = draft.spec.workers.count, experts = draft.spec.model.moe.num_experts;
+  std::int64_t fewer = draft.spec.strategy.expert - 1;
+  while (fewer > 1 && (workers % fewer != 0 || experts % fewer != 0)) --fewer;
+  if (fewer <= 1) return {};
+  return fmt::format(", or strategy.expert: {}, whose other workers are replicas", fewer);
+}
+
+void check_dealt_experts(Draft& draft) {
+  const std::int64_t experts = draft.spec.model.moe.num_experts;
+  const std::int64_t workers = draft.spec.strategy.expert;
+  if (experts % workers == 0) return;
+  const std::int64_t below = experts / workers * workers;
+  draft.complain(
+      {"strategy.expert", "model.num_experts", "strategy.type"},
+      fmt::format("model.num_experts {} is no multiple of strategy.expert {}: each "
+                  "worker holds as many experts",
+                  draft.shown("model.num_experts"), draft.shown("strategy.expert")),
+      fmt::format("use model.num_experts: {}{}{}", below > 0 ? fmt::format("{} or ", below) : "",
+                  below + workers, or_fewer(draft)));
+}
+
+// Workers meet in every pass, so each has as many.
+void check_passes(Draft& draft) {
+  const std::int64_t slices = draft.spec.training.virtual_workers;
+  const std::int64_t workers = draft.spec.workers.count;
+  if (slices % workers != 0) {
+    const std::int64_t below = slices / workers * workers;
+    draft.complain(
+        {"training.virtual_workers", "workers.count", "strategy.type"},
+        fmt::format("strategy.type expert: training.virtual_workers {} is no multiple of "
+                    "workers.count {}: each worker computes as many slices",
+                    draft.shown("training.virtual_workers"), draft.shown("workers.count")),
+        fmt::format("use training.virtual_workers: {}{}",
+                    below > 0 ? fmt::format("{} or ", below) : "", below + workers));
+  }
+  if (draft.spec.training.micro_batch_size > 0)
+    draft.complain({"training.micro_batch_size", "strategy.type"},
+                   fmt::format("strategy.type expert has each worker compute a slice in one pass; "
+                               "training.micro_batch_size is {}",
+                               draft.shown("training.micro_batch_size")),
+                   "use more training.virtual_workers, which makes slices smaller");
+}
+
+}  // namespace
+
+void check_experts(Draft& draft) {
+  if (!check_family(draft) || draft.spec.strategy.expert == 1) return;
+  check_dealt_experts(draft);
+  check_passes(draft);
+  if (draft.spec.lora.rank > 0)
+    draft.complain({"lora.rank", "strategy.type"},
+                   fmt::format("strategy.type expert does not deal out experts with adapters; "
+                               "lora.rank is {}",
+                               draft.shown("lora.rank")),
+                   std::string(kOtherTypes));
+}
+
+}  // namespace muster::job

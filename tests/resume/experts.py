@@ -1,0 +1,30 @@
+"""Experts that lie on several workers: the same weights and state as when every worker holds all of them, after a
+death as well, and a checkpoint of the one goes on as the other."""
+import runs
+
+EXPERT = runs.settings("strategy.type=expert")
+TWO = runs.settings("strategy.type=expert", "strategy.expert=2")
+MOE = runs.settings("model.type=moe", "model.body=gpt", "model.num_experts=4")
+STEPS = 60
+
+arguments = runs.arguments()
+with runs.workplace() as folder:
+    runs.write_data(folder)
+    job = runs.write_job(folder, "gpt", steps=STEPS)
+
+    def train(workers, *flags):
+        runs.train(arguments.muster, job, "--workers", str(workers), *MOE, *flags)
+        run = runs.latest(folder)
+        return runs.weights(run, STEPS), runs.evaluations(run)
+
+    expected = train(1)
+    for workers, flags in ((2, EXPERT), (4, EXPERT), (4, TWO), (4, (*TWO, *runs.settings("training.recompute=[layer*]")))):
+        assert train(workers, *flags) == expected, f"{workers} workers, {flags}: other weights"
+        print(f"{workers} workers, {' '.join(flags)}: same", flush=True)
+    assert train(2, *EXPERT, "--set", "seed=6") != expected, "the seed changes nothing"
+
+    for before, after in (((2, EXPERT), (1, ())), ((1, ()), (4, TWO)), ((4, TWO), (2, EXPERT))):
+        run = runs.killed_after(arguments.muster, job, folder, 25, before[0], *MOE, *before[1])
+        runs.train(arguments.muster, job, "--workers", str(after[0]), *MOE, *after[1], "--resume")
+        assert runs.weights(run, STEPS) == expected[0], f"{before}, then {after}: other weights"
+        print(f"{before}, killed, then {after}: same", flush=True)
