@@ -12,6 +12,7 @@
 #include "muster/observe/sinks/console/lines.h"
 #include "muster/observe/sinks/jsonl/jsonl.h"
 #include "muster/observe/sinks/ledger/ledger.h"
+#include "muster/observe/sinks/tensorboard/tensorboard.h"
 
 namespace muster::app {
 
@@ -63,6 +64,9 @@ void RunObserver::subscribe_files(Files& files) {
   };
   subscribe(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
   subscribe(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
+  const WallTime now = system_clock().wall();
+  subscribe(observe::create_tensorboard_sink(
+      files, folder_.root() / observe::tensorboard_file(now), now, on_error));
 }
 
 void RunObserver::tell(Severity severity, std::string text) {
