@@ -33,11 +33,15 @@ class Guest(Host):
         return self.process.poll() is None
 
     def said(self, pattern):
-        """Whether the launcher has said so of this worker, whose number stands for %."""
+        """Whether the launcher has said so of this worker, whose number stands for %, since it let it in: what it
+        said of an earlier one of that number may come late."""
         number = re.search(r"worker (\d+) of the job", self.output())
-        said = number and re.compile(pattern.replace("%", number[1]))
-        return bool(said) and any(said.match(row["text"])
-                                  for row in runs.records(self.party.run, "notice")[self.before:])
+        if not number:
+            return False
+        texts = [row["text"] for row in runs.records(self.party.run, "notice")[self.before:]]
+        came = [at for at, text in enumerate(texts) if re.match(rf"worker {number[1]} of .* joins", text)]
+        said = re.compile(pattern.replace("%", number[1]))
+        return bool(came) and any(said.match(text) for text in texts[came[0]:])
 
     def trains(self):
         """Whether it has got the state: from then on the others miss it."""

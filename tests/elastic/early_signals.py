@@ -14,7 +14,7 @@ def first_pids(process, count):
 
 
 def no_loss(output):
-    assert "SIGTERM at" not in output and "killed" not in output and "143" not in output, output
+    assert "SIGTERM at" not in output and "killed" not in output and "status 143" not in output, output
 
 
 def at_the_start(muster, folder):
