@@ -205,8 +205,6 @@ std::vector<Field> communication_fields() {
            {.doc = "The first piece, smaller so that reducing starts early.",
             .min = 1024,
             .max = 1 << 30}),
-      bind("communication.encrypt", in(&CommunicationSpec::encrypt),
-           {.doc = "TLS on gradient traffic between processes; control traffic always has it."}),
   };
 }
 

@@ -260,12 +260,6 @@ void check_listen(Draft& draft) {
         fmt::format("workers.listen {} does not say where other hosts find this one", listen),
         "its address as they reach it, and a port, for example `10.0.0.5:29400`");
   }
-  if (!draft.spec.communication.encrypt) {
-    draft.complain({"workers.listen", "communication.encrypt"},
-                   "workers.listen lets other hosts in, and communication.encrypt: false would "
-                   "let everybody in",
-                   "leave communication.encrypt true");
-  }
 }
 
 void check_workers(Draft& draft) {

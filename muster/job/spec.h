@@ -286,7 +286,6 @@ struct CommunicationSpec {
   Duration timeout = std::chrono::seconds(30);  // of one collective
   Bytes bucket_size{1 << 20};
   Bytes first_bucket_size{256 << 10};
-  bool encrypt = true;
 };
 
 struct LoggingSpec {

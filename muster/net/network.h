@@ -113,7 +113,7 @@ class Network {  // thread-safe
 };
 
 struct NetworkOptions {
-  bool insecure_plaintext = false;  // no TLS, no authentication: for measurements on one's own host
+  bool insecure_plaintext = false;  // no TLS, no authentication: for tests; no job can ask for it
   std::uint64_t max_frame = 64u << 20;                   // bytes of payload
   Duration handshake_timeout = std::chrono::seconds(5);  // from TCP connection to authenticated
   std::size_t max_handshakes = 1024;                     // at once; then the oldest is dropped

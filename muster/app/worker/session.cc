@@ -87,8 +87,6 @@ Result<bool> Session::join() {
   MUSTER_ASSIGN(const net::Credentials credentials,
                 net::credentials_from_text(environment_.credentials));
   MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, {}, log_));
-  const net::NetworkOptions options{.insecure_plaintext = !job.communication.encrypt};
-  MUSTER_ASSIGN(data_network_, net::create_network(*loop_, credentials, options, log_));
   MUSTER_ASSIGN(host_, net::local_host_towards(environment_.coordinator));
   cluster::MemberOptions member{.coordinator = environment_.coordinator,
                                 .info = cluster::describe_this_process(environment_.worker),
@@ -213,7 +211,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
   return comm::create_native({.group = group,
                               .exchange = comm::exchange_through(
                                   *store, group, fmt::format("comm/{}", to_int(group.generation))),
-                              .network = data_network_.get(),
+                              .network = network_.get(),
                               .transport = transport_of(job_->communication.transport),
                               .connect_timeout = limit,
                               .cancelled = has_ended,

@@ -93,9 +93,8 @@ class Session final : public train::Generations {
   net::Registration signals_;
   std::atomic<bool> signalled_{false};
   bool quarantined_ = false;
-  std::unique_ptr<net::Network> network_;       // to the coordinator
-  std::unique_ptr<net::Network> data_network_;  // among workers
-  std::string host_;                            // this one's address, as other workers reach it
+  std::unique_ptr<net::Network> network_;  // to the coordinator and among workers
+  std::string host_;                       // this one's address, as other workers reach it
   std::unique_ptr<cluster::Member> member_;
   std::atomic<cluster::Member*> asked_{nullptr};  // member_, once it has asked to be let in
   bool joined_ = false;                           // it was let in
