@@ -188,7 +188,7 @@ std::vector<Field> communication_fields() {
       bind("communication.engine", in(&CommunicationSpec::engine),
            {.doc = "native: processes, over shared memory and TCP; loopback: one process."}),
       bind("communication.transport", in(&CommunicationSpec::transport),
-           {.doc = "auto: shared memory inside a host, TCP between hosts."}),
+           {.doc = "auto: shared memory where all workers are on one host, else TCP."}),
       bind("communication.algorithm", in(&CommunicationSpec::algorithm),
            {.doc = "Schedule of an all-reduce in fast mode; ordered mode has its own."}),
       bind("communication.timeout", in(&CommunicationSpec::timeout),
