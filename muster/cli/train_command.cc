@@ -160,7 +160,10 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   const Logger log = create_stderr_logger(context.log);
   if (!chosen->why.empty()) log->info("{}", chosen->why);
   const job::Job& job = chosen->job;
-  if (arguments.dry_run) return describe(job, *worker, context);
+  if (arguments.dry_run) {
+    const Status kept = app::check_run_folder(context.files, job, *resume, log);
+    return kept ? describe(job, *worker, context) : report(context, kept.error());
+  }
   const std::string program = program_word(context);
   return app::launch(job,
                      {.worker_program = *worker,

@@ -77,6 +77,16 @@ TEST_F(TrainCommandTest, ADryRunAnswersInJsonWhenAsked) {
   EXPECT_EQ(out_.str(), "{\"job\":\"tiny\",\"model\":\"a gpt\"}\n");
 }
 
+TEST_F(TrainCommandTest, ADryRunSaysWhereNoRunCanBeKept) {
+  const Path file = folder_ / "text.txt";
+  EXPECT_EQ(dry_run({"--set", "run_folder=" + file.native()}), ExitCode::kEnvironment);
+  EXPECT_NE(err_.str().find("run_folder: no run can be kept in " + file.native()),
+            std::string::npos)
+      << err_.str();
+  EXPECT_EQ(dry_run({"--set", "run_folder=" + (folder_ / "runs/here").native()}), ExitCode::kDone);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+}
+
 TEST_F(TrainCommandTest, AWorkerThatCannotBeStartedIsSaidAtOnce) {
   std::filesystem::permissions(folder_ / "muster-worker", std::filesystem::perms::owner_read);
   EXPECT_EQ(dry_run({}), ExitCode::kEnvironment);

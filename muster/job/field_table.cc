@@ -14,7 +14,8 @@ std::vector<Field> top_fields() {
             .default_text = "the job file's name"}),
       bind("seed", at(&JobSpec::seed),
            {.doc = "Decides initial weights, sample order, dropout and augmentation.", .min = 0}),
-      bind("device", at(&JobSpec::device), {.doc = "Where tensors live and kernels run."}),
+      bind("device", at(&JobSpec::device),
+           {.doc = "Where tensors live and kernels run; cuda is not in this version yet."}),
       bind("run_folder", at(&JobSpec::run_folder),
            {.doc = "Folder that receives <name>/<run>/ with metrics, logs and checkpoints."}),
   };

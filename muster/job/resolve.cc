@@ -64,6 +64,13 @@ void resolve_name(Draft& draft, const Path& path) {
   }
 }
 
+// What this version cannot give is refused, never quietly replaced.
+void check_device(Draft& draft) {
+  if (draft.spec.device != DeviceKind::kCuda) return;
+  draft.complain({"device"}, "device: cuda is not in this version yet",
+                 "use `device: auto` or `device: cpu`");
+}
+
 void check_data(Draft& draft) {
   const auto& data = draft.spec.data;
   if (data.mean.size() != data.std.size()) {
@@ -315,6 +322,7 @@ void resolve(Draft& draft, const Path& path) {
   check_only_with(draft);
   resolve_name(draft, path);
   resolve_paths(draft);
+  check_device(draft);
   resolve_model(draft);
   check_data(draft);
   resolve_training(draft);

@@ -34,12 +34,33 @@ struct LockedRun {
   std::unique_ptr<FileLock> lock;
 };
 
+Error cannot_keep(const job::JobSpec& job, Error why) {
+  return with_context(std::move(why),
+                      fmt::format("[train] run_folder: no run can be kept in {}", job.run_folder));
+}
+
 Result<RunFolder> new_folder(Files& files, const job::JobSpec& job) {
   auto folder =
       RunFolder::create(files, job.run_folder, job.name, system_clock().wall(), system_entropy());
   if (folder) return folder;
-  return with_context(std::move(folder).error(),
-                      fmt::format("[train] run_folder: no run can be kept in {}", job.run_folder));
+  return cannot_keep(job, std::move(folder).error());
+}
+
+// The last folder on the way to `path` that is there.
+Path nearest_there(Files& files, Path path) {
+  while (!path.empty() && path != path.parent_path() && !files.exists(path))
+    path = path.parent_path();
+  return path.empty() ? Path(".") : path;
+}
+
+// Tries it where the folder of a new run would be, and leaves nothing.
+Status check_new_folder(Files& files, const job::JobSpec& job) {
+  const Path probe = nearest_there(files, Path(job.run_folder) / job.name) /
+                     fmt::format(".muster-{:016x}", system_entropy().next());
+  Status made = files.create_folders(probe);
+  if (made) made = files.remove_all(probe);
+  if (made) return made;
+  return cannot_keep(job, std::move(made).error());
 }
 
 Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
@@ -139,15 +160,19 @@ void report_on(Files& files, const RunFolder& folder, const std::string& program
 
 }  // namespace
 
-// What the job file may ask for and this build cannot give is refused, never quietly replaced. A
-// folder of a run that never was helps nobody, so all this comes before one is made.
+// A folder of a run that never was helps nobody, so all this comes before one is made.
 Status check_startable(Files& files, const job::JobSpec& job) {
-  if (job.device == job::DeviceKind::kCuda)
-    return fail(ErrorCode::kUnsupported,
-                "[train] device: cuda is not in this version yet; use device: auto or device: cpu");
   MUSTER_TRY(check_instruction_set(job.training.isa));
   MUSTER_TRY(check_weights_are_there(files, job.model));
   return check_data_is_there(files, job.data);
+}
+
+Status check_run_folder(Files& files, const job::Job& job, const std::optional<Path>& resume,
+                        const Logger& log) {
+  if (!resume) return check_new_folder(files, job.spec);
+  MUSTER_ASSIGN(const RunFolder folder, folder_to_resume(files, job, *resume, log));
+  MUSTER_ASSIGN(const auto lock, folder.lock(files));
+  return ok();
 }
 
 Result<NewestRun> newest_run(Files& files, const job::JobSpec& job) {

@@ -28,6 +28,11 @@ struct LaunchOptions {
 // Whether this build and this machine have what the job needs. Changes nothing.
 Status check_startable(Files& files, const job::JobSpec& job);
 
+// For a dry run: whether launch() could keep its run where run_folder says, or go on in `resume`,
+// where nobody else may be training. Leaves nothing behind.
+Status check_run_folder(Files& files, const job::Job& job, const std::optional<Path>& resume,
+                        const Logger& log);
+
 // After check_startable(). Blocks until all workers are gone. Errors are shown; the exit code says
 // which kind.
 ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log);
