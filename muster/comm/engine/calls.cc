@@ -29,7 +29,8 @@ Status Calls::heard(Rank from, std::uint32_t sequence, const Signature& theirs) 
     ahead_.emplace(std::pair(whole, from), theirs);
     return ok();
   }
-  return static_cast<std::size_t>(-ahead) < kKept ? compare(whole, from, theirs) : ok();
+  const bool known = ahead > -static_cast<std::int32_t>(kKept);  // `ahead` may be any number
+  return known ? compare(whole, from, theirs) : ok();
 }
 
 }  // namespace muster::comm

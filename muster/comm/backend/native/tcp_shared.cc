@@ -77,9 +77,17 @@ class PeerReceiver final : public net::Receiver {
                         to_int(header.sender) < shared.group.size;
     if (peer_ == kNoRank && !member) return refuse("no rank that connects to this one");
     if (peer_ != kNoRank && header.sender != peer_) return refuse("another sender");
+    if (header.kind == kFailure && !names_a_failure(shared.group, header))
+      return refuse("it names no error, or nobody of this group");
     const bool signs = header.kind == kCall || (header.kind == kCollective && header.sequence == 0);
     if (signs && header.length < sizeof(Signature)) return refuse("it does not say what it is of");
     return ok();
+  }
+
+  static bool names_a_failure(const Group& group, const net::FrameHeader& header) {
+    const auto culprit = static_cast<std::int32_t>(header.sequence);
+    return header.tag <= static_cast<std::uint32_t>(ErrorCode::kInternal) &&
+           culprit >= to_int(kNoRank) && culprit < group.size;
   }
 
   void deliver(TcpShared& shared, MessageId id) {
@@ -137,8 +145,10 @@ bool TcpShared::begin_failure(const Error& why) noexcept {
 void TcpShared::fail(const Error& why) noexcept {
   if (!begin_failure(why)) return;
   const auto until = Deadline::after(clock, kFarewell);
+  // A rank of another group means nothing in this one.
+  const Rank culprit = to_int(why.peer) < group.size ? why.peer : kNoRank;
   const auto news = header(kFailure, static_cast<std::uint32_t>(why.code),
-                           static_cast<std::uint32_t>(to_int(why.peer)));
+                           static_cast<std::uint32_t>(to_int(culprit)));
   for_connections([&](net::Connection& connection) {
     connection.send(news, bytes_of(why.message));
     connection.finish(until);

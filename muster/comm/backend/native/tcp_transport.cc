@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <mutex>
+#include <string_view>
 
 #include "muster/base/random.h"
 #include "muster/comm/backend/native/tcp_shared.h"
@@ -140,9 +143,44 @@ constexpr Duration kLink = std::chrono::seconds(10);
 std::string to_text(const Error& why) {
   return fmt::format("{} {}", to_int(why.peer), why.message);
 }
-Error missed(const std::string& text) {
-  const auto space = text.find(' ');
-  return {ErrorCode::kUnavailable, text.substr(space + 1), Rank{std::stoi(text.substr(0, space))}};
+
+// Another member wrote `text`; it may hold anything.
+Error no_sense(const Group& group, Rank from, std::string_view expected, std::string_view text) {
+  std::string start(text.substr(0, 40));
+  std::ranges::replace_if(
+      start, [](char c) { return c < 0x20 || c > 0x7E; }, '?');
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("[comm/tcp] rank {} of generation {} says \"{}\" where {} was expected; "
+                          "do all workers run the same muster?",
+                          to_int(from), to_int(group.generation), start, expected),
+              from);
+}
+
+template <class Number>
+bool read_number(std::string_view word, Number& into) {
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, into);
+  return error == std::errc() && stop == end;
+}
+
+// What `from` makes known with to_text().
+Error missed(const std::string& text, Rank from, const Group& group) {
+  const auto space = std::min(text.find(' '), text.size());
+  std::int32_t rank = 0;
+  const bool makes_sense = space < text.size() &&
+                           read_number(std::string_view(text).substr(0, space), rank) &&
+                           rank >= to_int(kNoRank) && rank < group.size;
+  if (!makes_sense) return no_sense(group, from, "whom it missed, and why,", text);
+  return {ErrorCode::kUnavailable, text.substr(space + 1), Rank{rank}};
+}
+
+// The number of the group, behind the address of rank 0.
+Result<std::uint32_t> context_of(const std::string& first, const Group& group) {
+  const auto space = std::min(first.find(' '), first.size());
+  std::uint32_t context = 0;
+  if (space < first.size() && read_number(std::string_view(first).substr(space + 1), context))
+    return context;
+  return no_sense(group, Rank{0}, "an address and a number", first);
 }
 
 // Every rank listens, and connects to those below it.
@@ -154,6 +192,7 @@ class Meeting {
 
  private:
   Status listen();
+  Status let_in(const std::string& first);
   Status connect(const std::vector<std::string>& addresses, Deadline deadline);
   Status await_others(Deadline deadline);
   Clock& clock() const { return options_.network->loop().clock(); }
@@ -194,6 +233,16 @@ Status Meeting::listen() {
   return ok();
 }
 
+// `first`: what rank 0 told.
+Status Meeting::let_in(const std::string& first) {
+  MUSTER_ASSIGN(const std::uint32_t context, context_of(first, group_));
+  shared_ = std::make_shared<TcpShared>(group_, context, clock());
+  const std::lock_guard lock(waiting_->mutex);
+  waiting_->shared = shared_;
+  for (const auto& connection : waiting_->connections) start_reading(connection, shared_, kNoRank);
+  return ok();
+}
+
 Status Meeting::connect(const std::vector<std::string>& addresses, Deadline deadline) {
   for (std::int32_t rank = 0; rank < to_int(group_.rank); ++rank) {
     const std::string& text = addresses[static_cast<std::size_t>(rank)];
@@ -227,22 +276,15 @@ Result<std::unique_ptr<Transport>> Meeting::hold(const Exchange& exchange, Deadl
   const std::string mine =
       fmt::format("{} {}", address, static_cast<std::uint32_t>(system_entropy().next()));
   MUSTER_ASSIGN(const auto addresses, exchange(mine, deadline));
-  const std::string& first = addresses[0];
-  const auto context = static_cast<std::uint32_t>(std::stoul(first.substr(first.find(' ') + 1)));
-  shared_ = std::make_shared<TcpShared>(group_, context, clock());
-  {
-    const std::lock_guard lock(waiting_->mutex);
-    waiting_->shared = shared_;
-    for (const auto& connection : waiting_->connections)
-      start_reading(connection, shared_, kNoRank);
-  }
   const Deadline linked(std::min(deadline.at(), clock().now() + kLink));
+  if (outcome) outcome = let_in(addresses[0]);
   if (outcome) outcome = connect(addresses, linked);
   if (outcome) outcome = await_others(linked);
   MUSTER_ASSIGN(const auto outcomes, exchange(outcome ? "" : to_text(outcome.error()), deadline));
-  if (!outcome) return missed(to_text(outcome.error()));
-  for (const std::string& text : outcomes)
-    if (!text.empty()) return missed(text);
+  if (!outcome) return missed(to_text(outcome.error()), group_.rank, group_);
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
+    if (!outcomes[rank].empty())
+      return missed(outcomes[rank], Rank{static_cast<std::int32_t>(rank)}, group_);
   return std::make_unique<TcpTransport>(shared_, options_);
 }
 
