@@ -84,7 +84,7 @@ Cursor consume(const Pipeline& pipeline, const BatchStreamOptions& options, std:
 }
 
 TEST(BatchStream, EachEpochSeesEverySampleOnceThroughRestartsAtAnyWorkerCount) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto size = *rc::gen::inRange<std::int64_t>(1, 120);
     BatchStreamOptions options;
     options.seed = *rc::gen::arbitrary<std::uint64_t>();
@@ -104,7 +104,7 @@ TEST(BatchStream, EachEpochSeesEverySampleOnceThroughRestartsAtAnyWorkerCount) {
       RC_ASSERT(static_cast<std::int64_t>(counts[epoch].size()) == size);
       for (const auto& [sample, times] : counts[epoch]) RC_ASSERT(times == 1);
     }
-  });
+  }));
 }
 
 // Everything that a slice's batch holds, as bytes.

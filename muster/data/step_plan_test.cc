@@ -37,7 +37,7 @@ TEST(StepPlan, GivesSlicesBeyondTheSamplesNothing) {
 }
 
 TEST(StepPlan, SlicesTileEveryStepAndStepsTileEveryEpoch) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto size = *rc::gen::inRange<std::int64_t>(1, 2000);
     const auto batch = *rc::gen::inRange<std::int64_t>(1, 300);
     const auto slices = *rc::gen::inRange<std::int32_t>(1, 40);
@@ -58,11 +58,11 @@ TEST(StepPlan, SlicesTileEveryStepAndStepsTileEveryEpoch) {
     }
     RC_ASSERT(expected == size);
     RC_ASSERT(cursor == (Cursor{1, 0, size}));
-  });
+  }));
 }
 
 TEST(StepPlan, FindsAnyStepAtOnce) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto size = *rc::gen::inRange<std::int64_t>(1, 200);
     const auto batch = *rc::gen::inRange<std::int64_t>(1, 60);
     const auto steps = *rc::gen::inRange<std::int64_t>(0, 500);
@@ -70,7 +70,7 @@ TEST(StepPlan, FindsAnyStepAtOnce) {
     Cursor cursor;
     for (std::int64_t i = 0; i < steps; ++i) cursor = plan.after(cursor);
     RC_ASSERT(plan.at(Step{steps}) == cursor);
-  });
+  }));
 }
 
 TEST(StepPlan, RefusesWhatCannotBeCut) {

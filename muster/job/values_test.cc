@@ -36,7 +36,7 @@ TEST(Interval, CountsInSteps) {
 }
 
 TEST(Interval, IsReadBackAsPrinted) {
-  rc::check([](std::uint32_t number, std::int64_t nanoseconds) {
+  EXPECT_TRUE(rc::check([](std::uint32_t number, std::int64_t nanoseconds) {
     const auto time = Duration(std::abs(nanoseconds % 1'000'000'000'000'000));
     for (const auto& interval : {Interval::of_steps(number), Interval::of_epochs(number / 4.0),
                                  Interval::of_time(time), Interval::end(), Interval::never()}) {
@@ -44,7 +44,7 @@ TEST(Interval, IsReadBackAsPrinted) {
       RC_ASSERT(read.has_value());
       RC_ASSERT(*read == interval);
     }
-  });
+  }));
 }
 
 TEST(Values, PrintInTheLargestUnitThatFits) {
