@@ -26,6 +26,15 @@ BANNED = (
     ("time", r"\b(steady_clock|system_clock|high_resolution_clock)::now\b"
              r"|\b(gettimeofday|clock_gettime|timespec_get)\s*\(|(?<![\w.>])(std::|::)?time\s*\(\s*(0|NULL|nullptr|&)",
      "muster::Clock", {"muster/base/clock.cc": "is the system's Clock", **STACKS}),
+    ("wait", r"(\.|->)wait_for\s*\("
+             r"|(?<!clock)(?<!clock_)(?<!clock\(\))(\.|->)wait_until\s*\((?!clock)",
+     "Clock::wait_until, or Awaited", {"muster/base/clock.cc": "is the system's Clock"}),
+    ("poll", r"(?<![\w>.])::(poll|ppoll|select|pselect|epoll_wait)\s*\(",
+     "a watch of the event loop",
+     {"muster/base/files.cc": "waits for what comes through a pipe", **CHILD,
+      "muster/net/loop.cc": "is the system's Loop",
+      "muster/comm/backend/native/shared_memory.cc": "asks whether a process has ended",
+      "muster/cli/program": "asks whether somebody still reads"}),
     ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep)\b",
      "Clock::wait_until or a timer of the event loop", {"muster/base/clock.cc": "is the system's Clock"}),
     ("entropy", r"\b(random_device|mt19937(_64)?|default_random_engine|srand|getrandom|RAND_bytes)\b|(?<![\w.>])(std::|::)?rand\s*\(",
@@ -43,7 +52,7 @@ BANNED = (
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
      "the native engine's segment, or SharedPage", {"muster/base/files.cc": "maps files for reading", **SEGMENTS}),
     ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvp|posix_spawnp?|waitpid|waitid|popen)\s*\()"
-                  r"|(?<![\w>.:])(std::)?system\s*\(",
+                  r"|(?<![\w>.:])(std::)?system\s*\(|(?<![\w>.])::(kill|killpg|raise)\s*\(",
      "muster::Processes", CHILD),
     ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b",
      "what main() passes in",

@@ -2,25 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <future>
-
+#include "muster/base/awaited.h"
 #include "muster/cluster/control_channel.h"
 
 namespace muster::cluster {
 namespace {
-
-// The first answer counts; callbacks may come when nobody waits any more.
-class Answer {
- public:
-  std::future<Result<Enlisted>> future() { return promise_.get_future(); }
-  void set(Result<Enlisted> answer) {
-    if (!std::exchange(given_, true)) promise_.set_value(std::move(answer));
-  }
-
- private:
-  bool given_ = false;  // the loop's thread
-  std::promise<Result<Enlisted>> promise_;
-};
 
 class ConnectedPlace final : public Place {
  public:
@@ -43,20 +29,20 @@ Result<std::unique_ptr<Place>> enlist(net::Network& network, const net::Address&
   auto connected = net::connect_and_wait(network, coordinator, deadline);
   if (!connected) return with_context(connected.error(), "[cluster/join]");
   const std::shared_ptr<net::Connection> connection = std::move(*connected);
-  const auto answer = std::make_shared<Answer>();
-  auto answered = answer->future();
+  Awaited<Result<Enlisted>> answer;
+  const auto giver = answer.giver();
   connection->start(create_control_receiver({
-      [answer](const Message& message) {
-        if (const auto* enlisted = std::get_if<Enlisted>(&message)) answer->set(*enlisted);
-        if (const auto* refusal = std::get_if<Failure>(&message)) answer->set(refusal->error);
+      [giver](const Message& message) {
+        if (const auto* enlisted = std::get_if<Enlisted>(&message)) giver->give(*enlisted);
+        if (const auto* refusal = std::get_if<Failure>(&message)) giver->give(refusal->error);
       },
-      [answer](const Error& why) { answer->set(why); },
-      [answer](const Error& why) { answer->set(why); },
+      [giver](const Error& why) { giver->give(why); },
+      [giver](const Error& why) { giver->give(why); },
   }));
   send_message(*connection, offer);
-  const bool came = answered.wait_until(deadline.at()) == std::future_status::ready;
+  auto came = answer.wait(network.loop().clock(), deadline);
   Result<Enlisted> enlisted =
-      came ? answered.get()
+      came ? Result<Enlisted>(std::move(*came))
            : fail(ErrorCode::kTimeout, fmt::format("[cluster/join] the launcher at {} has not "
                                                    "answered in time",
                                                    to_string(coordinator)));

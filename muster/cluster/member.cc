@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <condition_variable>
-#include <future>
 #include <map>
 #include <mutex>
 
+#include "muster/base/awaited.h"
 #include "muster/cluster/control_channel.h"
 #include "muster/cluster/door.h"
 #include "muster/cluster/remote_store.h"
@@ -114,16 +114,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // Hands `message` over and waits until it is with the operating system.
   void send_last(const Message& message, Deadline deadline) {
     leaving_ = true;
-    auto handed_over = std::make_shared<std::promise<void>>();
-    auto over = handed_over->get_future();
+    Awaited<bool> handed_over;
     auto payload = std::make_shared<Bytes>(encode(message));
     net::FrameHeader header;
     header.kind = net::kControlFrame;
     header.sender = sender_of(membership_now());
     connection_->send(header, {*payload},
-                      [handed_over, payload](const Status&) { handed_over->set_value(); });
+                      [giver = handed_over.giver(), payload](const Status&) { giver->give(true); });
     connection_->finish(deadline);
-    over.wait_until(deadline.at());
+    handed_over.wait(loop_.clock(), deadline);
     std::unique_lock lock(mutex_);
     while (!closed_ && !deadline.passed(loop_.clock()))
       loop_.clock().wait_until(lock, changed_, deadline.at());

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <future>
 
+#include "muster/base/awaited.h"
 #include "muster/base/check.h"
 #include "muster/net/asio_loop.h"
 
@@ -160,20 +161,12 @@ bool run_and_wait(Loop& loop, std::function<void()> task, Deadline deadline) {
     task();
     return true;
   }
-  auto done = std::make_shared<std::promise<void>>();
-  auto finished = done->get_future();
-  loop.post([task = std::move(task), done] {
+  Awaited<bool> finished;
+  loop.post([task = std::move(task), giver = finished.giver()] {
     task();
-    done->set_value();
+    giver->give(true);
   });
-  done.reset();  // a task that is dropped ends the wait too
-  if (finished.wait_until(deadline.at()) != std::future_status::ready) return false;
-  try {
-    finished.get();
-    return true;
-  } catch (const std::future_error&) {
-    return false;
-  }
+  return finished.wait(loop.clock(), deadline).value_or(false);
 }
 
 }  // namespace muster::net

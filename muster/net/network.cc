@@ -7,9 +7,9 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/udp.hpp>
 #include <asio/post.hpp>
-#include <future>
 #include <map>
 
+#include "muster/base/awaited.h"
 #include "muster/net/log_often.h"
 #include "muster/net/socket_connection.h"
 
@@ -410,21 +410,20 @@ Result<std::string> local_host_towards(const Address& peer) {
 
 Result<std::shared_ptr<Connection>> connect_and_wait(Network& network, const Address& address,
                                                      Deadline deadline, Network::Retry retry) {
-  auto outcome = std::make_shared<std::promise<Result<std::shared_ptr<Connection>>>>();
-  auto answer = outcome->get_future();
+  Awaited<Result<std::shared_ptr<Connection>>> answer;
   network.connect(
       address, deadline,
-      [outcome](Result<std::shared_ptr<Connection>> result) {
-        outcome->set_value(std::move(result));
+      [giver = answer.giver()](Result<std::shared_ptr<Connection>> result) {
+        giver->give(std::move(result));
       },
       retry);
   // The network keeps the deadline itself; the margin is for a loop that has stopped.
-  const auto latest = deadline.at() + std::chrono::seconds(5);
-  if (answer.wait_until(latest) != std::future_status::ready)
-    return fail(ErrorCode::kTimeout, fmt::format("[net/connect] no answer about {}; the loop has "
-                                                 "stopped",
-                                                 to_string(address)));
-  return answer.get();
+  const Deadline latest(deadline.at() + std::chrono::seconds(5));
+  auto connected = answer.wait(network.loop().clock(), latest);
+  if (connected) return std::move(*connected);
+  return fail(ErrorCode::kTimeout, fmt::format("[net/connect] no answer about {}; the loop has "
+                                               "stopped",
+                                               to_string(address)));
 }
 
 }  // namespace muster::net

@@ -117,6 +117,8 @@ class Symbols(PlantedTree):
     def test_each_kind(self):
         planted = {
             "time": "auto t = std::chrono::steady_clock::now();",
+            "wait": "changed_.wait_for(lock, 1s);",
+            "poll": "::poll(&wanted, 1, 30);",
             "sleep": "std::this_thread::sleep_for(1s);",
             "entropy": "std::random_device device;",
             "sockets": "int s = ::socket(AF_INET, SOCK_STREAM, 0);",
@@ -134,6 +136,24 @@ class Symbols(PlantedTree):
             with self.subTest(what):
                 self.plant("muster/train/x.cc", f"\n{line}\n")
                 self.assert_found("check_symbols.py", f"muster/train/x.cc:2: {what}:")
+
+    def test_waits_go_by_the_clock(self):
+        for line in ("wake_.wait_until(lock, deadline.at());", "answer->wait_until(deadline.at());",
+                     "(*answer).wait_for(1s);"):
+            with self.subTest(line):
+                self.plant("muster/train/x.cc", f"{line}\n")
+                self.assert_found("check_symbols.py", "muster/train/x.cc:1: wait:")
+        self.plant("muster/train/x.cc",
+                   "clock.wait_until(lock, changed_, at);\nloop_.clock().wait_until(lock, changed_, at);\n"
+                   "clock_.wait_until(lock, changed_, at);\nwork.wait_until(clock_, at);\n"
+                   "auto d = wait_for(Rank{1}, deadline);\n")
+        self.assert_good("check_symbols.py")
+
+    def test_signals_to_others(self):
+        self.plant("muster/train/x.cc", "::kill(pid, SIGKILL);\n")
+        self.assert_found("check_symbols.py", "muster/train/x.cc:1: processes:")
+        self.plant("muster/train/x.cc", "void Worker::kill() {}\nworker->kill();\nstate_->poll();\n")
+        self.assert_good("check_symbols.py")
 
     def test_comments_and_literals_are_no_code(self):
         self.plant("muster/train/x.cc",

@@ -46,8 +46,13 @@ Probe::Probe(ProbeSpec spec, Duration every, std::function<void(const Answer&)> 
 Probe::~Probe() = default;
 
 void Probe::pause(const std::stop_token& stop, Duration time) {
+  const TimePoint until = system_clock().now() + time;
+  const std::stop_callback on_stop(stop, [this] {
+    const std::lock_guard lock(mutex_);
+    wake_.notify_all();
+  });
   std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, stop, time, [] { return false; });
+  while (!stop.stop_requested() && system_clock().wait_until(lock, wake_, until)) continue;
 }
 
 void Probe::ask_all(const std::stop_token& stop) {

@@ -57,7 +57,7 @@ class Probe {
   const Logger log_;
   std::string complained_;  // the last error that was logged
   std::mutex mutex_;
-  std::condition_variable_any wake_;
+  std::condition_variable wake_;
   std::jthread thread_;  // last: uses the others
 };
 
