@@ -6,6 +6,7 @@ from check_layers import LAYERS, TORCH_LAYERS
 from sources import ROOT
 
 TORCH = ROOT / ".deps/libtorch/torch"
+APP_WITH_TORCH = "worker"  # the rest of app is part of the program that starts without libtorch
 LANGUAGE = ["-std=c++20", "-I.", "-DASIO_STANDALONE", "-DASIO_NO_DEPRECATED", "-DMUSTER_CHECKED=1",
             "-DMUSTER_VERSION=\"0\""]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wnon-virtual-dtor", "-Werror"]
@@ -13,11 +14,12 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wnon-virtual-dtor", 
 
 def needs_torch(path):
     """True where libtorch's headers may appear, tests of those layers included."""
-    return path.parts[0] == "muster" and path.parts[1] in TORCH_LAYERS
+    top, layer = path.parts[:2]
+    return top == "muster" and layer in TORCH_LAYERS and (layer != "app" or path.parts[2] == APP_WITH_TORCH)
 
 
 def in_core(path):
-    """True for the layers that build without libtorch."""
+    """True for the layers that build without libtorch, and what of app does."""
     return path.parts[0] == "muster" and path.parts[1] in LAYERS and not needs_torch(path)
 
 

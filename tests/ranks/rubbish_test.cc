@@ -16,8 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using Answers = std::vector<std::string>;
 
-constexpr Duration kPatience = std::chrono::seconds(10);
-constexpr Generation kNow{5};
+constexpr Duration kLongest = std::chrono::seconds(10);
+constexpr Generation kAge{5};
 
 // Takes whatever comes.
 class Taker final : public net::Receiver {
@@ -45,7 +45,7 @@ class Rubbish : public ::testing::Test {
     options.group = group;
     options.transport = NativeTransport::kTcp;
     options.network = network_.get();
-    options.connect_timeout = kPatience;
+    options.connect_timeout = kLongest;
     options.exchange = [&answer, round = 0](const std::string& mine,
                                             Deadline) mutable -> Result<Answers> {
       return answer(round++, mine);
@@ -55,7 +55,7 @@ class Rubbish : public ::testing::Test {
 
   // Rank 0 of two; rank 1 has said hello.
   Result<std::shared_ptr<Communicator>> meet() {
-    return join({Rank{0}, 2, kNow}, [this](int round, const std::string& mine) {
+    return join({Rank{0}, 2, kAge}, [this](int round, const std::string& mine) {
       if (round == 0) return Answers{mine, mine};
       if (round == 2) return Answers{mine, std::string()};
       say_hello(mine);
@@ -66,7 +66,7 @@ class Rubbish : public ::testing::Test {
   void say_hello(const std::string& first) {
     const auto space = first.find(' ');
     const auto address = net::parse_address(first.substr(0, space)).value();
-    const auto deadline = Deadline::after(system_clock(), kPatience);
+    const auto deadline = Deadline::after(system_clock(), kLongest);
     peer_ = net::connect_and_wait(*network_, address, deadline).value();
     peer_->start(std::make_shared<Taker>());
     context_ = static_cast<std::uint32_t>(std::stoul(first.substr(space + 1)));
@@ -77,7 +77,7 @@ class Rubbish : public ::testing::Test {
   void send(net::FrameKind kind, std::uint32_t tag, std::uint32_t sequence, std::size_t length) {
     net::FrameHeader header;
     header.kind = kind;
-    header.generation = kNow;
+    header.generation = kAge;
     header.sender = Rank{1};
     header.context = context_;
     header.tag = tag;
@@ -113,7 +113,7 @@ const std::string kTexts[] = {"x",
 
 TEST_F(Rubbish, InPlaceOfAnAddressNamesWhoSaidIt) {
   const auto holds = [this](const std::string& text) {
-    const auto world = join({Rank{1}, 2, kNow}, [&](int round, const std::string& mine) {
+    const auto world = join({Rank{1}, 2, kAge}, [&](int round, const std::string& mine) {
       return round == 0 ? Answers{mine, mine} : Answers{round == 1 ? text : std::string(), mine};
     });
     return !world && world.error().peer == Rank{0} && !world.error().message.empty();
@@ -125,7 +125,7 @@ TEST_F(Rubbish, InPlaceOfAnAddressNamesWhoSaidIt) {
 
 TEST_F(Rubbish, InPlaceOfAnOutcomeNamesWhoSaidIt) {
   const auto holds = [this](const std::string& text) {
-    const auto world = join({Rank{0}, 1, kNow}, [&](int round, const std::string& mine) {
+    const auto world = join({Rank{0}, 1, kAge}, [&](int round, const std::string& mine) {
       return Answers{round == 2 ? text : mine};
     });
     return !world && world.error().peer == Rank{0} && !world.error().message.empty();
@@ -162,7 +162,7 @@ TEST_F(Rubbish, InAnyFrameEndsAtMostItsConnection) {
       send(kind, *rc::gen::arbitrary<std::uint32_t>(), *rc::gen::arbitrary<std::uint32_t>(),
            *rc::gen::inRange<std::size_t>(0, 300));
     }
-    peer_->finish(Deadline::after(system_clock(), kPatience));
+    peer_->finish(Deadline::after(system_clock(), kLongest));
     RC_ASSERT(!(*world)->submit(Barrier{}, {}).wait());
   }));
 }
