@@ -39,6 +39,8 @@ def launcher_killed(muster, folder):
     runs.wait_for_step(process, folder, 30)
     workers = runs.workers_of(process)
     assert len(workers) == 2
+    held = runs.holders_of_memory(folder)
+    assert set(workers.values()) <= held.keys(), f"who trains has memory that is seen: {held}, {workers}"
     process.kill()
     runs.finish(process)
     gone(workers)
@@ -408,8 +410,11 @@ def asked_where_it_stands(muster, folder):
     assert runs.rows(run)[-1]["step"] == 3000
 
 
-def left_in_shared_memory():
-    return {path.name for path in pathlib.Path("/dev/shm").iterdir() if "muster" in path.name}
+def no_memory_stays(folder):
+    end = time.monotonic() + 10
+    while (left := runs.holders_of_memory(folder)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not left, f"processes that still have shared memory: {left}"
 
 
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
@@ -422,9 +427,8 @@ parser = runs.arguments("--only")
 for case in CASES:
     if parser.only and parser.only != case.__name__:
         continue
-    before = left_in_shared_memory()
     with runs.workplace() as workplace:
         runs.write_data(workplace)
         case(parser.muster, workplace)
-    assert left_in_shared_memory() <= before, "something was left in /dev/shm"
+        no_memory_stays(workplace)
     print(f"{case.__name__}: as it should be", flush=True)

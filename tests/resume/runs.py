@@ -55,7 +55,9 @@ def arguments(*extra):
 
 @contextlib.contextmanager
 def workplace():
+    """A folder of its own, by which holders_of_memory knows what was started for it."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
+    os.environ["TEST_WORKPLACE"] = str(folder)
     try:
         yield folder
     finally:
@@ -266,6 +268,24 @@ def workers_of(process):
             for variable in environment:
                 if variable.startswith(b"RANK="):
                     found[int(variable[5:])] = int(status.parent.name)
+    return found
+
+
+def holders_of_memory(folder):
+    """By process, what it has of the memory that workers share. That has no name, so it is left behind only by a
+    process that is."""
+    mark = f"TEST_WORKPLACE={folder}".encode()
+    found = {}
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark not in (process / "environ").read_bytes().split(b"\0"):
+                continue
+            held = [line.split()[-2] for line in (process / "maps").read_text().splitlines() if "memfd:" in line]
+            for descriptor in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):  # closed in the meantime
+                    held.append(os.readlink(descriptor))
+            if held := sorted({name for name in held if name.startswith("/memfd:muster")}):
+                found[int(process.name)] = held
     return found
 
 
