@@ -1,6 +1,7 @@
 """What happens when something goes wrong: the right exit code, the right culprit, nothing lost, nothing
 left behind."""
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -25,11 +26,15 @@ def frozen_worker(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     process = runs.start(muster, job, "--workers", "3", "--set", "workers.heartbeat_timeout=2s",
                          "--set", "workers.min_workers=3", "--set", "workers.max_restarts=0")
-    runs.wait_for_step(process, folder, 30)
+    run = runs.wait_for_step(process, folder, 30)
     workers = runs.workers_of(process)
     runs.kill(workers[1], signal.SIGSTOP)
     code, output = runs.finish(process)
-    expect(code, 1, output, "rank 1", "silent", "--resume")
+    expect(code, 1, output, "rank 1", "silent", "--resume", "its process is stopped (SIGSTOP); it was at step ")
+    place = runs.place_of(output, 1, run)
+    assert re.match(runs.PLACE, place), place
+    waited = re.search(r"ranks? [02, ]+ ha(s|ve) waited \S+ s in \S.*; rank 1 does not answer", output)
+    assert waited, f"nobody says where the others wait for rank 1:\n{output}"
     gone(workers)
 
 
@@ -297,11 +302,14 @@ def step_fails(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     bad = copy_of_data(folder, "bad")
     process = runs.start(muster, job, "--workers", "2", "--set", f"data.path={bad}")
-    runs.wait_for_step(process, folder, 30)
+    run = runs.wait_for_step(process, folder, 30)
     workers = runs.workers_of(process)
     wrong_labels(bad / "train-labels-idx1-ubyte")
     code, output = runs.finish(process)
-    expect(code, 1, output, "rank", "Target 200 is out of bounds", "--resume")
+    expect(code, 1, output, "Target 200 is out of bounds", "--resume")
+    rank = int(re.search(r"\[ERROR\] rank (\d)", output)[1])
+    place = runs.place_of(output, rank, run)
+    assert re.match(r"computing and reducing gradients, in forward of slice \d+\b", place), place
     gone(workers)
 
 

@@ -1,5 +1,6 @@
 """Killed at a random step and resumed at another size: the same weights as undisturbed."""
 import random
+import re
 
 import runs
 
@@ -28,6 +29,8 @@ with runs.workplace() as folder:
         code, output = runs.finish(process)
         assert code == 1, f"exit code {code}:\n{output}"
         assert f"rank {victim}" in output and "SIGKILL" in output, output
+        place = runs.place_of(output, victim, run)
+        assert re.match(runs.PLACE, place), place
         assert not any(runs.alive(pid) for pid in workers.values()), "a worker outlived its job"
 
         output = runs.train(arguments.muster, job, "--workers", str(after), "--resume")
@@ -36,4 +39,4 @@ with runs.workplace() as folder:
         assert found == expected, f"{before} workers, killed after {step}, then {after}: {found}, {expected}"
         steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
         assert steps[-1] == 200, steps[-1]
-        print(f"{before} workers, rank {victim} killed after step {step}, {after} workers: same", flush=True)
+        print(f"{before} workers, rank {victim} killed after step {step}, {place}, {after} workers: same", flush=True)

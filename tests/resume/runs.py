@@ -144,6 +144,22 @@ def killed_after(muster, job, folder, step, workers, *flags):
     return run
 
 
+# What a worker does while it trains, and in which operation.
+PLACE = re.compile(r"(waiting for data|computing and reducing gradients|updating|evaluating|saving a checkpoint)"
+                   r"(, in \S.*)?$")
+
+
+def place_of(output, rank, run):
+    """What a worker that failed is told to have done, "computing and reducing gradients, in forward of slice 4"; the
+    step must be that after the last one told, or next to it: the one who tells may be a little behind or ahead."""
+    found = re.search(rf"^\[ERROR\] rank {rank} on \S+ \(pid \d+\): .*\n(?:  .*\n)*?"
+                      r"  it was at step (\d+), (.+)$", output, re.MULTILINE)
+    assert found, f"no place of rank {rank} in:\n{output}"
+    done = max(row["step"] for row in rows(run))
+    assert done <= int(found[1]) <= done + 2, f"{done} steps were done:\n{output}"
+    return found[2]
+
+
 def latest(folder, runs="runs"):
     return (folder / runs / "tiny" / "latest").resolve()
 
