@@ -2,7 +2,7 @@
 PyTorch from the same files and starting weights; compares every step's loss, gradient norm and
 learning rate and the final weights and running statistics. oracle.py compares models and optimizers
 in a loop of its own. This one goes through what a person runs: reading and slicing the data (an
-epoch's last step is shorter), lanes, buckets, clipping, the schedule and the checkpoint.
+epoch's last step is shorter), lanes, buckets, clipping, the schedule, the checkpoint and its export.
 
 muster computes in f32. It is measured against PyTorch in f64; PyTorch in f32 shows what rounding
 alone comes to. The limits must be tight enough to tell other trainings apart: a slightly different
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 from oracle import SLICES, create_model, relative, run_batch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -153,13 +154,21 @@ def train_in_muster(muster, folder, name, case):
     def told(name):
         return torch.tensor([row[f"train/{name}"] for row in rows], dtype=torch.float64)
 
-    weights = load_file(run / f"checkpoints/step-{STEPS:08d}/model.safetensors")
     return {
         "rates": told("learning_rate"),
         "losses": told("loss"),
         "norms": told("grad_norm"),
-        "weights": weights,
+        "weights": exported(muster, run, folder / "exported"),
     }
+
+
+def exported(muster, run, folder):
+    """The newest weights, as Python's safetensors reads them."""
+    code, output = runs.finish(runs.command(muster, "checkpoint", "export", run, "-o", folder))
+    assert code == 0, f"exit code {code}:\n{output}"
+    with safe_open(folder / "model.safetensors", "pt") as opened:
+        assert opened.metadata()["format"] == "pt", opened.metadata()
+    return load_file(folder / "model.safetensors")
 
 
 def steps_of(count):
