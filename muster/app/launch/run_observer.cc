@@ -65,8 +65,8 @@ void RunObserver::subscribe_files(Files& files) {
   subscribe(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
   subscribe(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
   const WallTime now = system_clock().wall();
-  subscribe(observe::create_tensorboard_sink(
-      files, folder_.root() / observe::tensorboard_file(now), now, on_error));
+  subscribe(observe::create_tensorboard_sink(files, folder_.root() / observe::tensorboard_file(now),
+                                             now, on_error));
 }
 
 void RunObserver::tell(Severity severity, std::string text) {
