@@ -25,12 +25,14 @@ from safetensors.torch import load_file
 SLICES = 5
 MAX_NORM = 1.0  # with adamw
 
-# Largest difference allowed: losses and norms relative, weights absolute; a few times what is seen.
+# Largest difference allowed: losses and norms relative, weights and statistics absolute, and of all
+# parameters together relative to their way from the initial ones; a few times what is seen. Where
+# weights move less than the absolute limit, the last one tells the right way from a wrong one.
 LIMITS = {
-    "f64": {"losses": 1e-14, "norms": 1e-13, "weights": 1e-14},
-    "f32": {"losses": 1e-6, "norms": 5e-6, "weights": 2e-6},
-    "bf16": {"losses": 2e-3, "norms": 2e-2, "weights": 5e-3},
-    "f32 resnet": {"losses": 1e-4, "norms": 3e-3, "weights": 3e-3},
+    "f64": {"losses": 1e-14, "norms": 1e-13, "weights": 1e-14, "way": 1e-12},
+    "f32": {"losses": 1e-6, "norms": 5e-6, "weights": 2e-6, "way": 1e-4},
+    "bf16": {"losses": 2e-3, "norms": 2e-2, "weights": 5e-3, "way": 2e-2},
+    "f32 resnet": {"losses": 1e-4, "norms": 3e-3, "weights": 3e-3, "way": 2e-2},
 }
 
 
@@ -433,6 +435,13 @@ def apart(state, other):
     return max((state[k] - v).abs().max().item() for k, v in other.items())
 
 
+def distance(model, state):
+    """Of all parameters; running statistics move far more, and would hide them."""
+    return math.sqrt(
+        sum((p - state[k]).double().square().sum().item() for k, p in model.named_parameters())
+    )
+
+
 def main(steps, name, optimizer_name, dtype):
     torch.set_num_threads(1)
     initial, data, final = run_steps(steps, name, optimizer_name, dtype)
@@ -450,6 +459,7 @@ def main(steps, name, optimizer_name, dtype):
         "losses": relative(losses, final.pop("losses")),
         "norms": relative(norms, final.pop("norms")),
         "weights": apart(model.state_dict(), final),
+        "way": distance(model, final) / distance(model, initial),
     }
     limits = LIMITS["f32 resnet" if dtype == "f32" and "resnet" in name else dtype]
     for what, limit in limits.items():
