@@ -20,8 +20,10 @@ constexpr std::string_view kAfterBody = "}\n";
 constexpr std::size_t kDigestDigits = 64;
 constexpr std::size_t kHead = kBeforeDigest.size() + kDigestDigits + kAfterDigest.size();
 
+constexpr std::string_view kHere = "[checkpoint/manifest] ";
+
 Error bad_manifest(std::string_view what) {
-  return fail(ErrorCode::kCorrupt, fmt::format("[checkpoint/manifest] {}", what));
+  return fail(ErrorCode::kCorrupt, fmt::format("{}{}", kHere, what));
 }
 
 std::string digest_of(std::string_view text) {
@@ -144,9 +146,8 @@ Result<Manifest> decode_manifest(std::string_view text) {
     const int format = body.at("format").get<int>();
     if (format != kManifestFormat) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("[checkpoint/manifest] format {}, this muster reads {}; use the "
-                              "version that wrote it",
-                              format, kManifestFormat));
+                  fmt::format("{}format {}, this muster reads {}; use the version that wrote it",
+                              kHere, format, kManifestFormat));
     }
     return read_body(body);
   } catch (const std::exception& error) {  // the JSON library's way to say: not that type
@@ -158,8 +159,10 @@ Result<Manifest> read_manifest(Files& files, const Path& folder) {
   const Path path = folder / kManifestName;
   MUSTER_ASSIGN(const std::string text, files.read(path));
   auto manifest = decode_manifest(text);
-  if (!manifest) return with_context(std::move(manifest).error(), path.native());
-  return manifest;
+  if (manifest) return manifest;
+  Error why = std::move(manifest).error();
+  why.message.insert(kHere.size(), path.native() + ": ");
+  return why;
 }
 
 }  // namespace muster::checkpoint

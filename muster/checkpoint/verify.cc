@@ -9,12 +9,23 @@
 namespace muster::checkpoint {
 namespace {
 
+// An error about `path`, where that has been said: without "[operation] path: ".
+std::string about(const Path& path, std::string_view message) {
+  if (message.starts_with('[')) {
+    const std::size_t end = message.find("] ");
+    if (end != message.npos) message.remove_prefix(end + 2);
+  }
+  const std::string place = path.native() + ": ";
+  if (message.starts_with(place)) message.remove_prefix(place.size());
+  return std::string(message);
+}
+
 // The header is covered by the hashes; this finds files that never fitted their manifest.
 void check_tensors(Files& files, const Path& folder, const FileRecord& file,
                    const Manifest& manifest, std::vector<Damage>& damage) {
   const auto header = read_safetensors_header(files, folder / file.name);
   if (!header) {
-    damage.push_back({file.name, std::nullopt, header.error().message});
+    damage.push_back({file.name, std::nullopt, about(folder / file.name, header.error().message)});
     return;
   }
   std::vector<TensorRecord> promised;
@@ -28,7 +39,8 @@ void check_tensors(Files& files, const Path& folder, const FileRecord& file,
     present.push_back({entry.name, {entry.dtype, entry.shape, {}, Device::kCpu}});
   }
   const auto same = check_same_tensors("file", promised, whole_slices(present));
-  if (!same) damage.push_back({file.name, std::nullopt, same.error().message});
+  if (!same)
+    damage.push_back({file.name, std::nullopt, about(folder / file.name, same.error().message)});
 }
 
 // Adds what is wrong with one file.
@@ -46,7 +58,9 @@ void check_file(Files& files, const Path& folder, const FileRecord& file, const 
     }
     return ok();
   });
-  if (!read) report.damage.push_back({file.name, std::nullopt, read.error().message});
+  if (!read)
+    report.damage.push_back(
+        {file.name, std::nullopt, about(folder / file.name, read.error().message)});
   if (report.damage.size() > before) return;
   if (hasher.finish(file.name) != file) {
     report.damage.push_back({file.name, std::nullopt, "its SHA-256 is not what the manifest says"});
@@ -64,7 +78,8 @@ Result<VerifyReport> verify_checkpoint(Files& files, const Path& folder) {
   VerifyReport report{folder, std::nullopt, 0, {}};
   const auto manifest = read_manifest(files, folder);
   if (!manifest) {
-    report.damage.push_back({std::string(kManifestName), std::nullopt, manifest.error().message});
+    report.damage.push_back({std::string(kManifestName), std::nullopt,
+                             about(folder / kManifestName, manifest.error().message)});
     return report;
   }
   report.step = manifest->step;

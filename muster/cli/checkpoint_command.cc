@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -64,8 +65,9 @@ Result<Selection> select(const CheckpointArguments& arguments, Files& files) {
               fmt::format("[checkpoint] no checkpoint{} in {}", wanted, folder.native()));
 }
 
+// By manifest and sizes; whether it is whole, only verify can say.
 std::string state_of(const checkpoint::Found& found) {
-  if (found.manifest) return "whole";
+  if (found.manifest) return "complete";
   return found.manifest.error().code == ErrorCode::kNotFound ? "torn" : "damaged";
 }
 
@@ -102,15 +104,16 @@ void list_json(const Selection& selection, Context& context) {
 
 void list_text(const Selection& selection, Context& context) {
   const auto best = best_step(selection);
-  context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<7}  {}\n", "step", "saved", "size",
+  context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<8}  {}\n", "step", "saved", "size",
                              "state", "folder");
   for (const auto& found : selection.found) {
     const auto& manifest = found.manifest;
-    context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<7}  {}{}\n", to_int(found.name.step),
+    context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<8}  {}{}\n", to_int(found.name.step),
                                manifest ? manifest->created : "-",
                                manifest ? format_bytes(manifest->bytes()) : "-", state_of(found),
                                found.folder.native(), found.name.step == best ? "  (best)" : "");
   }
+  context.out << "(by sizes; `muster checkpoint verify` reads everything)\n";
 }
 
 ExitCode list(const CheckpointArguments& arguments, Context& context) {
@@ -121,7 +124,9 @@ ExitCode list(const CheckpointArguments& arguments, Context& context) {
   } else {
     list_text(*selection, context);
   }
-  return ExitCode::kDone;
+  const bool damaged = std::ranges::any_of(
+      selection->found, [](const auto& found) { return state_of(found) == "damaged"; });
+  return damaged ? ExitCode::kFailed : ExitCode::kDone;
 }
 
 Json verify_json(const checkpoint::VerifyReport& one) {

@@ -58,14 +58,31 @@ TEST_F(CheckpointCommandTest, ListsWhatIsThere) {
   std::filesystem::create_directories(run_ / "checkpoints/step-00000015");
   EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kDone);
   EXPECT_NE(out_.str().find("step-00000010"), std::string::npos);
+  EXPECT_NE(out_.str().find("(by sizes; `muster checkpoint verify` reads everything)\n"),
+            std::string::npos);
   EXPECT_EQ(muster({"checkpoint", "list", "--json", place()}), ExitCode::kDone);
   ASSERT_EQ(answer().size(), 3u);
   EXPECT_EQ(answer()[0]["step"], 5);
-  EXPECT_EQ(answer()[0]["state"], "whole");
+  EXPECT_EQ(answer()[0]["state"], "complete");
   EXPECT_EQ(answer()[0]["trainer"]["epoch"], 3);
   EXPECT_EQ(answer()[2]["state"], "torn");
   EXPECT_EQ(muster({"checkpoint", "list", "--json", "--step", "10", place()}), ExitCode::kDone);
   EXPECT_EQ(answer().size(), 1u);
+}
+
+TEST_F(CheckpointCommandTest, ListsAndSaysWhatIsDamagedOnce) {
+  save(5);
+  const auto manifest = run_ / "checkpoints/step-00000005/manifest.json";
+  std::ofstream(manifest) << "rubbish";
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kFailed);
+  EXPECT_NE(out_.str().find("  damaged   "), std::string::npos) << out_.str();
+  EXPECT_EQ(muster({"checkpoint", "list", "--json", place()}), ExitCode::kFailed);
+  EXPECT_EQ(answer()[0]["why"], "[checkpoint/manifest] " + manifest.native() +
+                                    ": its first line, the digest, is damaged");
+  EXPECT_EQ(muster({"checkpoint", "verify", place()}), ExitCode::kFailed);
+  EXPECT_NE(out_.str().find("\n  manifest.json: its first line, the digest, is damaged\n"),
+            std::string::npos)
+      << out_.str();
 }
 
 TEST_F(CheckpointCommandTest, VerifiesAndNamesDamage) {
