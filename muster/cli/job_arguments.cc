@@ -17,9 +17,14 @@ job::LoadOptions load_options(const JobArguments& arguments, const Context& cont
   return {{}, arguments.sets, context.environment, arguments.quick};
 }
 
+void warn_of_stray_variables(Context& context) {
+  for (const std::string& line : job::stray_variables(context.environment)) warn(context, line);
+}
+
 tl::expected<job::Job, ExitCode> load_job_or_report(const Path& path,
                                                     const job::LoadOptions& options,
                                                     Context& context) {
+  warn_of_stray_variables(context);
   const auto text = job::read_job_text(context.files, path);
   if (!text) return tl::unexpected(report(context, text.error()));
   auto checked = check_job(*text, path, options);

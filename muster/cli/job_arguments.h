@@ -25,6 +25,9 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments);
 // With the process's environment; a command adds its own flags.
 job::LoadOptions load_options(const JobArguments& arguments, const Context& context);
 
+// Says on stderr which variables look as if they were meant for the job and set nothing.
+void warn_of_stray_variables(Context& context);
+
 // The job; or its errors have been told on stderr and the command ends with this code.
 tl::expected<job::Job, ExitCode> load_job_or_report(const Path& path,
                                                     const job::LoadOptions& options,

@@ -70,6 +70,7 @@ void tell(const job::CheckedJob& checked, bool print_config, Context& context) {
 
 ExitCode validate(const ValidateArguments& arguments, Context& context) {
   const Path path = arguments.job.path;
+  warn_of_stray_variables(context);
   const auto text = job::read_job_text(context.files, path);
   if (!text) return report(context, text.error());
   const auto checked = check_job(*text, path, load_options(arguments.job, context));

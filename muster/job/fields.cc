@@ -147,10 +147,15 @@ std::string suggestion(std::string_view section, std::string_view key) {
     if (name == key) return fmt::format("muster calls it `{}`", field);
   }
   if (auto help = elsewhere(section, key); !help.empty()) return help;
+  const auto near = near_key(section, key);
+  return near.empty() ? near : fmt::format("did you mean `{}`?", near);
+}
+
+std::string near_key(std::string_view section, std::string_view key) {
   const auto known = keys_of(section);
   auto near = near_word(key, known);
   if (near.empty()) near = only_one_that_begins_with(key, known);
-  return near.empty() || near == key ? "" : fmt::format("did you mean `{}`?", near);
+  return near == key ? std::string() : near;
 }
 
 }  // namespace muster::job

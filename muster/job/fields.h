@@ -27,4 +27,7 @@ std::vector<const Field*> fields_of(std::string_view section);
 // empty.
 std::string suggestion(std::string_view section, std::string_view key);
 
+// The key of `section` that the unknown `key` is a misspelling or the beginning of; may be empty.
+std::string near_key(std::string_view section, std::string_view key);
+
 }  // namespace muster::job

@@ -17,6 +17,13 @@ constexpr std::string_view kVariablePrefix = "MUSTER_";
 constexpr std::string_view kMinimalJob =
     "a minimal job: model: {type: mlp}, data: {type: idx, path: FOLDER}";
 
+// `__` may stand for the dot.
+std::string normalised(std::string_view variable) {
+  std::string text(variable);
+  for (auto at = text.find("__"); at != std::string::npos; at = text.find("__")) text.erase(at, 1);
+  return text;
+}
+
 // Puts the values of all sources into one draft, in order of precedence.
 class Loader {
  public:
@@ -73,7 +80,19 @@ class Loader {
                fmt::format("unknown key `{}`{}", excerpt(key.text),
                            section.empty() ? "" : fmt::format(" in `{}`", section)),
                suggestion(section, key.text));
+        excuse(section, key.text);
       }
+    }
+  }
+
+  // What is missing because its key, or that of its group, was misspelt has been told.
+  void excuse(const std::string& section, std::string_view key) {
+    const auto near = near_key(section, key);
+    if (near.empty()) return;
+    const auto name = section.empty() ? near : section + "." + near;
+    for (const auto& field : fields()) {
+      if (field.name == name || field.name.starts_with(name + "."))
+        draft_.faulty.insert(field.name);
     }
   }
 
@@ -115,13 +134,6 @@ class Loader {
     report({one_line(std::string(kFlag)), 1, 1, static_cast<int>(kFlag.size())},
            "the job file has no `quick`",
            "leave --quick away, or say what it changes: quick: {training.epochs: 1}");
-  }
-
-  static std::string normalised(std::string_view variable) {
-    std::string text(variable);
-    for (auto at = text.find("__"); at != std::string::npos; at = text.find("__"))
-      text.erase(at, 1);
-    return text;
   }
 
   void read_variable(const std::string& name, const std::string& value) {
@@ -261,6 +273,24 @@ std::string describe(const Origin& origin) {
       return origin.label;
   }
   return {};
+}
+
+std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : environment) {
+    const auto is_meant = [wanted = normalised(name)](const Field& field) {
+      return !field.section().empty() && variable_name(field.key()) == wanted;
+    };
+    const auto is_field = [wanted = normalised(name)](const Field& field) {
+      return field.variable() == wanted;
+    };
+    if (!name.starts_with(kVariablePrefix) || std::ranges::any_of(fields(), is_field)) continue;
+    const auto meant = std::ranges::find_if(fields(), is_meant);
+    if (meant == fields().end()) continue;
+    lines.push_back(fmt::format("the variable {} sets nothing; `{}` is set by {}", name,
+                                meant->name, meant->variable()));
+  }
+  return lines;
 }
 
 CheckedJob check_job(std::string_view text, const Path& path, const LoadOptions& options) {

@@ -35,6 +35,9 @@ struct LoadOptions {
   std::vector<std::string> flags_only = {};
 };
 
+// Of variables that end like a field's and set none (MUSTER_EPOCHS): a line for a person each.
+std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment);
+
 // Where a value came from.
 struct Origin {
   enum class Kind : std::uint8_t { kDefault, kDerived, kFile, kQuick, kEnvironment, kSet, kFlag };

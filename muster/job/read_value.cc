@@ -54,12 +54,28 @@ bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
+// 0x10, 0o17, 0b1: numbers to some readers, text to others.
+bool names_its_base(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text.size() > 2 && text[0] == '0' &&
+         std::string_view("xXoObB").find(text[1]) != std::string_view::npos;
+}
+
+// 1e400 and 1e-400.
+bool is_beyond_numbers(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc::result_out_of_range && end == text.data() + text.size();
+}
+
 std::string number_help(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::kScalar || node.text.empty()) return {};
   if (node.quoted) return "remove the quotes";
   if (has_leading_zero(node.text)) {
     return "a leading zero means octal to some readers; write the number without it";
   }
+  if (names_its_base(node.text)) return "write the number in decimal";
+  if (is_beyond_numbers(node.text)) return "numbers end at 1.8e308, and next to zero at 5e-324";
   return {};
 }
 
