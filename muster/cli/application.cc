@@ -13,16 +13,22 @@ namespace {
 
 void add_global_options(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "Show this and leave");
-  app.set_version_flag("--version", fmt::format("muster {}", version()),
-                       "Show the version and leave");
+  app.set_version_flag("--version",
+                       fmt::format("muster {} (commit {})\n"
+                                   "libtorch: muster-worker --version, or muster doctor",
+                                   version(), commit()),
+                       "Show version and commit, and leave");
   app.add_option_function<std::string>(
          "--log",
          [&context](const std::string& word) {
            context.log = word == "json" ? LogFormat::kJson : LogFormat::kText;
          },
-         "text for people, json for one object a line")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("");
+         "Lines for people, or one JSON object a line; with every command")
+      ->check([](const std::string& word) {
+        if (word == "text" || word == "json") return std::string();
+        return fmt::format("expected text or json, found `{}`", word);
+      })
+      ->type_name("text|json");
   app.require_subcommand(0, 1);
   app.fallthrough();
   app.footer("`muster COMMAND --help` shows examples; docs/cli.md has exit codes and variables.");
@@ -98,7 +104,7 @@ std::string_view version() { return MUSTER_VERSION; }
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::vector<std::string>& examples) {
   auto* command = app.add_subcommand(name, summary);
-  std::string text = "Examples:\n";
+  std::string text = "With every command: --log text|json\n\nExamples:\n";
   for (const auto& example : examples) text += "  " + example + "\n";
   command->footer(text);
   return *command;

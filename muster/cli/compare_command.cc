@@ -103,6 +103,7 @@ Result<std::vector<Variant>> read_variants(const CompareArguments& arguments) {
 Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
                                        const std::vector<Variant>& variants, Context& context) {
   const Path path = arguments.job.path;
+  warn_of_stray_variables(context);
   MUSTER_ASSIGN(const std::string text, job::read_job_text(context.files, path));
   std::vector<job::Job> jobs;
   std::string errors;

@@ -14,7 +14,10 @@ void add_workers_option(CLI::App& command, std::string& workers) {
   command
       .add_option("--workers,-w,-n,--np,--nproc-per-node,--nproc_per_node", workers,
                   "Training processes on this machine; auto: one a core, at most one a slice")
-      ->type_name("N");
+      ->type_name("N")
+      ->check([](const std::string& word) {
+        return std::string(word.empty() ? "expected a number of processes, or auto" : "");
+      });
 }
 
 void add_workers(const std::string& workers, const Context& context, job::LoadOptions& options) {

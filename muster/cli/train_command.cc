@@ -94,15 +94,27 @@ bool is_length(std::string_view set) {
   return set.starts_with("training.epochs=") || set.starts_with("training.max_steps=");
 }
 
-// The same command line with --resume; without its length, so that another may follow.
-std::string resume_command(const TrainArguments& arguments, const std::string& program,
-                           bool with_length) {
-  std::string command = fmt::format("{} train {}", program, app::shell_quoted(arguments.job.path));
+// What came through a pipe cannot be read again.
+bool can_be_read_again(const std::string& path) {
+  std::error_code missing;
+  return !path.starts_with("/dev/") && !path.starts_with("/proc/") &&
+         std::filesystem::is_regular_file(path, missing);
+}
+
+// The same command line with --resume; without its length, so that another may follow. Where the
+// job file is gone, the run's own has the same name and values.
+std::string resume_command(const TrainArguments& arguments, const job::JobSpec& job,
+                           const std::string& program, bool with_length) {
+  const bool again = can_be_read_again(arguments.job.path);
+  const Path kept = Path(job.run_folder) / job.name / "latest" / "resolved.yaml";
+  std::string command = fmt::format("{} train {}", program,
+                                    app::shell_quoted(again ? arguments.job.path : kept.string()));
   command += arguments.resume_from.empty()
                  ? std::string(" --resume")
                  : " --resume-from " + app::shell_quoted(arguments.resume_from);
-  if (arguments.job.quick) command += " --quick";
+  if (arguments.job.quick && again) command += " --quick";
   if (!arguments.workers.empty()) command += " --workers " + arguments.workers;
+  if (!arguments.hosts.empty()) command += " -H " + app::shell_quoted(arguments.hosts);
   for (const std::string& set : arguments.job.sets) {
     if (with_length || !is_length(set)) command += " --set " + app::shell_quoted(set);
   }
@@ -169,8 +181,8 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
                      {.worker_program = *worker,
                       .resume = *resume,
                       .program = program,
-                      .resume_command = resume_command(arguments, program, true),
-                      .extend_command = resume_command(arguments, program, false),
+                      .resume_command = resume_command(arguments, job.spec, program, true),
+                      .extend_command = resume_command(arguments, job.spec, program, false),
                       .console = console_options(job.spec, context)},
                      log);
 }
@@ -198,12 +210,13 @@ void add_train_command(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TrainArguments>();
   add_job_arguments(command, arguments->job);
   add_workers_option(command, arguments->workers);
-  command.add_flag("--resume", arguments->resume,
-                   "Go on from the newest whole checkpoint of the job's latest run");
+  auto* latest = command.add_flag("--resume", arguments->resume,
+                                  "Go on from the newest whole checkpoint of the job's latest run");
   command
       .add_option("--resume-from", arguments->resume_from,
                   "Go on with this run folder instead of the latest")
-      ->type_name("FOLDER");
+      ->type_name("FOLDER")
+      ->excludes(latest);
   command.add_flag("--dry-run", arguments->dry_run,
                    "Show layout, model size and memory; train nothing");
   add_host_options(command, *arguments);
