@@ -36,11 +36,18 @@ Status check_kind(Files& files, const char* field, const Path& path, job::DataTy
   return ok();
 }
 
+// What jobs/*.yaml name, and script/data provides.
+bool is_of_a_shipped_job(const Path& path) {
+  const std::string text = path.lexically_normal().native();
+  return text == "/usr/share/datasets/fashion-mnist" || text.ends_with("data/kjv.txt");
+}
+
 // A relative path is another place in every folder.
-std::string_view where_else(const Path& path) {
-  return path.is_absolute() ? "script/data fetches what the shipped jobs use"
-                            : "paths are relative to the folder in which muster runs, and "
-                              "script/data fetches what the shipped jobs use";
+std::string where_else(const Path& path) {
+  std::string hint = path.is_absolute() ? "is it spelt right, and its disk mounted?"
+                                        : "paths are relative to the folder in which muster runs";
+  if (is_of_a_shipped_job(path)) hint += "; script/data fetches what the shipped jobs use";
+  return hint;
 }
 
 Status check_place(Files& files, const char* field, const Path& path, job::DataType type) {

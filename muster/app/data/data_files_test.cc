@@ -11,6 +11,7 @@ namespace {
 using muster::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class DataFilesTest : public ::testing::Test {
  protected:
@@ -47,7 +48,9 @@ TEST_F(DataFilesTest, AFolderIsNoText) {
 
 TEST_F(DataFilesTest, WhatIsMissingIsNamedWithItsField) {
   EXPECT_THAT(told(job::DataType::kText, folder_ / "none"),
-              AllOf(HasSubstr("data.path: there is no"), HasSubstr("script/data")));
+              AllOf(HasSubstr("data.path: there is no"), Not(HasSubstr("script/data"))));
+  EXPECT_THAT(told(job::DataType::kText, folder_ / "data/kjv.txt"),
+              HasSubstr("script/data fetches what the shipped jobs use"));
   EXPECT_THAT(told(job::DataType::kIdx, folder_.path()),
               AllOf(HasSubstr("data.train_images"), HasSubstr(".gz")));
 }
