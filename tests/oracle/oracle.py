@@ -1,4 +1,4 @@
-"""oracle.py STEPS MODEL OPTIMIZER DTYPE: runs muster's training (the program STEPS) and the same
+"""oracle.py STEPS MODEL OPTIMIZER DTYPE...: runs muster's training (the program STEPS) and the same
 training written here in plain PyTorch, from the same weights and data, and compares every step's
 loss and gradient norm and the final weights and running statistics.
 
@@ -442,8 +442,7 @@ def distance(model, state):
     )
 
 
-def main(steps, name, optimizer_name, dtype):
-    torch.set_num_threads(1)
+def is_close(steps, name, optimizer_name, dtype):
     initial, data, final = run_steps(steps, name, optimizer_name, dtype)
     exact = torch.float32 if dtype == "bf16" else torch.float64
     data = {k: v.to(exact) if v.is_floating_point() else v for k, v in data.items()}
@@ -463,8 +462,14 @@ def main(steps, name, optimizer_name, dtype):
     }
     limits = LIMITS["f32 resnet" if dtype == "f32" and "resnet" in name else dtype]
     for what, limit in limits.items():
-        print(f"{what}: largest difference {seen[what]:.1e}, allowed {limit:.0e}")
-    return 0 if all(seen[what] <= limit for what, limit in limits.items()) else 1
+        print(f"{dtype} {what}: largest difference {seen[what]:.1e}, allowed {limit:.0e}", flush=True)
+    return all(seen[what] <= limit for what, limit in limits.items())
+
+
+def main(steps, name, optimizer_name, *dtypes):
+    torch.set_num_threads(1)
+    close = [is_close(steps, name, optimizer_name, dtype) for dtype in dtypes]
+    return 0 if close and all(close) else 1
 
 
 if __name__ == "__main__":
