@@ -8,6 +8,7 @@
 #include <set>
 
 #include "muster/base/check.h"
+#include "muster/base/units.h"
 #include "muster/models/adapter.h"
 #include "muster/models/positions.h"
 #include "muster/models/recompute.h"
@@ -402,8 +403,8 @@ std::string Model::describe() const {
   const auto count = parameter_count();
   const std::string part =
       frozen_.empty() ? "" : fmt::format(", {} of them trained", trained_count());
-  return fmt::format("{}: {} blocks, {} parameters ({:.1f} MiB){}, {} statistics", family_,
-                     blocks_.size(), count, static_cast<double>(count) * 4 / (1 << 20), part,
+  return fmt::format("{}: {} blocks, {} parameters ({}){}, {} statistics", family_, blocks_.size(),
+                     count, format_bytes(static_cast<std::uint64_t>(count) * sizeof(float)), part,
                      statistics_.size());
 }
 

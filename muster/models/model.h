@@ -142,7 +142,7 @@ class Model {
   std::int64_t parameter_count() const noexcept;  // with frozen ones and experts here
   std::int64_t trained_count() const noexcept;
   const std::string& family() const noexcept { return family_; }
-  std::string describe() const;  // "resnet: 5 blocks, 77,754 parameters (0.3 MiB), 14 statistics"
+  std::string describe() const;  // "resnet: 5 blocks, 77754 parameters (303.7 KiB), 14 statistics"
 
  private:
   void publish(const NamedBlock& named);

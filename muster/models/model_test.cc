@@ -25,7 +25,7 @@ TEST(Model, ResNetHasTheExpectedSizeAndShape) {
   auto context = evaluating();
   EXPECT_EQ(model->forward(torch::zeros({3, 1, 28, 28}), context).sizes(),
             torch::IntArrayRef({3, 10}));
-  EXPECT_EQ(model->describe(), "resnet: 5 blocks, 77754 parameters (0.3 MiB), 18 statistics");
+  EXPECT_EQ(model->describe(), "resnet: 5 blocks, 77754 parameters (303.7 KiB), 18 statistics");
 }
 
 TEST(Model, GptHasTheExpectedSizeAndShape) {
@@ -321,7 +321,7 @@ TEST(Model, FrozenParametersKeepTheirPlaceButGetNoGradient) {
       testing::ElementsAre("layer0.linear.weight", "layer0.linear.bias", "head.linear.bias"));
   EXPECT_EQ(model->parameter_count(), whole->parameter_count());
   EXPECT_EQ(model->trained_count(), 5 * 6 + 5 + 10 * 5);
-  EXPECT_THAT(model->describe(), testing::HasSubstr("125 parameters (0.0 MiB), 85 of them"));
+  EXPECT_THAT(model->describe(), testing::HasSubstr("125 parameters (500 B), 85 of them"));
 
   const auto replica = model->replicate();
   auto context = evaluating();

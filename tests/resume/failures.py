@@ -192,7 +192,7 @@ def damaged_run(muster, folder):
     expect(*with_code(ask("debug", run), 3), "debug.json")
     for manifest in run.glob("checkpoints/*/manifest.json"):
         manifest.write_bytes(rubbish)
-    expect(*with_code(ask("checkpoint", "list", run), 0), "damaged")
+    expect(*with_code(ask("checkpoint", "list", run), 1), "damaged")
     expect(*with_code(ask("train", job, "--resume", "--set", "training.max_steps=80"), 3), "checkpoint")
 
 
