@@ -12,19 +12,19 @@
 namespace muster::job {
 namespace {
 
-constexpr std::string_view kOtherTypes = "use strategy.type: data or sharded";
+constexpr std::string_view kWithoutDealing = "use strategy.type: data or sharded";
 
-bool check_family(Draft& draft) {
+bool check_has_experts(Draft& draft) {
   if (draft.spec.model.type == ModelType::kMoe) return true;
   draft.complain({"strategy.type", "model.type"},
                  fmt::format("strategy.type {} deals out experts; a model of type {} has none",
                              draft.shown("strategy.type"), to_string(draft.spec.model.type)),
-                 fmt::format("{}, or model.type: moe", kOtherTypes));
+                 fmt::format("{}, or model.type: moe", kWithoutDealing));
   return false;
 }
 
 // ", or strategy.expert: 2, whose other workers are replicas"; empty where only one worker fits.
-std::string or_fewer(const Draft& draft) {
+std::string or_fewer_holders(const Draft& draft) {
   const std::int64_t workers = draft.spec.workers.count, experts = draft.spec.model.moe.num_experts;
   std::int64_t fewer = draft.spec.strategy.expert - 1;
   while (fewer > 1 && (workers % fewer != 0 || experts % fewer != 0)) --fewer;
@@ -43,7 +43,7 @@ void check_dealt_experts(Draft& draft) {
                   "worker holds as many experts",
                   draft.shown("model.num_experts"), draft.shown("strategy.expert")),
       fmt::format("use model.num_experts: {}{}{}", below > 0 ? fmt::format("{} or ", below) : "",
-                  below + workers, or_fewer(draft)));
+                  below + workers, or_fewer_holders(draft)));
 }
 
 // Workers meet in every pass, so each has as many.
@@ -60,18 +60,19 @@ void check_passes(Draft& draft) {
         fmt::format("use training.virtual_workers: {}{}",
                     below > 0 ? fmt::format("{} or ", below) : "", below + workers));
   }
-  if (draft.spec.training.micro_batch_size > 0)
-    draft.complain({"training.micro_batch_size", "strategy.type"},
-                   fmt::format("strategy.type expert has each worker compute a slice in one pass; "
-                               "training.micro_batch_size is {}",
-                               draft.shown("training.micro_batch_size")),
-                   "use more training.virtual_workers, which makes slices smaller");
+  if (draft.spec.training.gradient_accumulation_steps > 1)
+    draft.complain(
+        {"training.gradient_accumulation_steps", "training.micro_batch_size", "strategy.type"},
+        fmt::format("strategy.type expert has each worker compute a slice in one pass; "
+                    "training.gradient_accumulation_steps is {}",
+                    draft.shown("training.gradient_accumulation_steps")),
+        "use more training.virtual_workers, which makes slices smaller");
 }
 
 }  // namespace
 
 void check_experts(Draft& draft) {
-  if (!check_family(draft) || draft.spec.strategy.expert == 1) return;
+  if (!check_has_experts(draft) || draft.spec.strategy.expert == 1) return;
   check_dealt_experts(draft);
   check_passes(draft);
   if (draft.spec.lora.rank > 0)
@@ -79,7 +80,7 @@ void check_experts(Draft& draft) {
                    fmt::format("strategy.type expert does not deal out experts with adapters; "
                                "lora.rank is {}",
                                draft.shown("lora.rank")),
-                   std::string(kOtherTypes));
+                   std::string(kWithoutDealing));
 }
 
 }  // namespace muster::job

@@ -51,7 +51,9 @@ Attention::Attention(Block& owner, const AttentionOptions& options)
 AttentionHeads Attention::joint_heads(const torch::Tensor& input,
                                       const PassContext& context) const {
   const auto n = input.size(0), positions = input.size(1);
-  const auto joint = inputs_[0](input, context).view({n, positions, 3, -1, head_width_});
+  const torch::Tensor output = inputs_[0](input, context);
+  const std::int64_t heads = output.size(2) / (3 * head_width_);  // here
+  const torch::Tensor joint = output.view({n, positions, 3, heads, head_width_});
   const auto part = [&](std::int64_t i) { return joint.select(2, i).transpose(1, 2); };
   return {part(0), part(1), part(2)};
 }

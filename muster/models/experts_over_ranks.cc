@@ -46,10 +46,12 @@ struct Answer {
 // In the place of the experts of all ranks, as a pass of this one sees them.
 class ServedBack final : public torch::autograd::Node {
  public:
-  ServedBack(const ExpertGroup& group, Traffic traffic, std::vector<Answer> answers,
-             std::vector<std::vector<Tensor>> trained)
+  // `none`: no rows, of their type.
+  ServedBack(const ExpertGroup& group, Traffic traffic, const Tensor& none,
+             std::vector<Answer> answers, std::vector<std::vector<Tensor>> trained)
       : group_(group),
         traffic_(std::move(traffic)),
+        none_(none),
         answers_(std::move(answers)),
         trained_(std::move(trained)) {}
 
@@ -75,7 +77,7 @@ class ServedBack final : public torch::autograd::Node {
     }
     std::vector<Tensor> leaving;
     for (std::size_t source = 0; source < parts.size(); ++source)
-      leaving.push_back(parts[source].empty() ? arrived[source] : torch::cat(parts[source]));
+      leaving.push_back(parts[source].empty() ? none_ : torch::cat(parts[source]));
     variable_list found(num_outputs());  // of parameters: none on this way
     found.front() = torch::cat(group_.exchange(leaving, traffic_.away, "gradients of tokens"));
     return found;
@@ -96,6 +98,7 @@ class ServedBack final : public torch::autograd::Node {
 
   const ExpertGroup& group_;
   const Traffic traffic_;
+  const Tensor none_;
   std::vector<Answer> answers_;                     // by rank, then by expert
   const std::vector<std::vector<Tensor>> trained_;  // by expert here
 };
@@ -154,8 +157,8 @@ Tensor compute_over_ranks(const Tensor& rows, std::span<const std::int64_t> coun
     trained.push_back(here.trained(expert));
     inputs.insert(inputs.end(), trained.back().begin(), trained.back().end());
   }
-  const auto node =
-      std::make_shared<ServedBack>(group, std::move(traffic), service.take(), std::move(trained));
+  const auto node = std::make_shared<ServedBack>(
+      group, std::move(traffic), rows.detach().narrow(0, 0, 0), service.take(), std::move(trained));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   torch::autograd::set_history(output, node);
   return output;

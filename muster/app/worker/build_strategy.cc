@@ -142,10 +142,12 @@ Built build_context(const job::JobSpec& job, std::unique_ptr<models::Model> mode
 
 Built build_expert(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                    const StrategyPlace& place) {
+  parallel::SliceOptions options = options_of(job, place);
+  if (job.training.gradient_accumulation_steps == 1) options.micro_batch_size = 0;  // whole slices
   MUSTER_ASSIGN(auto strategy,
                 parallel::ExpertParallel::create(
                     std::move(model), static_cast<std::int32_t>(job.strategy.expert),
-                    optimizer_builder(job), options_of(job, place), place.group, system_clock()));
+                    optimizer_builder(job), std::move(options), place.group, system_clock()));
   return strategy;
 }
 

@@ -22,7 +22,7 @@ struct DealtRecipe {
   cut::Recipe recipe;
   std::int32_t ranks = 2;
 };
-std::string name_of_training(const testing::TestParamInfo<DealtRecipe>& info) {
+std::string name_of_dealt(const testing::TestParamInfo<DealtRecipe>& info) {
   return info.param.recipe.name;
 }
 void PrintTo(const DealtRecipe& recipe, std::ostream* out) { *out << recipe.recipe.name; }
@@ -56,7 +56,7 @@ TEST_P(ExpertParallelTraining, HasTheBitsOfOneRank) {
   for (const cut::Outcome& rank : ranks) {
     cut::expect_same_figures(rank, plain);
     EXPECT_TRUE(rank.stopped);
-    EXPECT_LT(rank.own.size(), plain.own.size());
+    EXPECT_LE(rank.own.size(), plain.own.size());
     for (const auto& [name, tensor] : rank.own)
       EXPECT_TRUE(cut::same_bits(tensor, plain.own.at(name))) << name;
   }
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         DealtRecipe{
             {.name = "reduced_in_bf16", .model = mixture(2), .replicas = 2, .reduce = DType::kBF16},
             2}),
-    name_of_training);
+    name_of_dealt);
 
 TEST(ExpertParallel, OfOneRankHasTheBitsOfPlainTraining) {
   DealtRecipe dealt{{.name = "moe", .model = mixture(2), .replicas = 2}, 1};

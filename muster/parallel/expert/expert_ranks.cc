@@ -8,7 +8,7 @@
 namespace muster::parallel {
 namespace {
 
-constexpr std::uint32_t kRows = 0;  // the tag of all messages: they arrive in order
+constexpr std::uint32_t kRowsTag = 0;  // the tag of all messages: they arrive in order
 
 TensorView flat_view(const at::Tensor& tensor) {
   TensorView view = view_over(tensor);
@@ -47,14 +47,14 @@ std::vector<at::Tensor> ExpertRanks::exchange(const std::vector<at::Tensor>& lea
         rank == me ? leaving[rank].detach()
                    : at::empty({arriving[rank], leaving[rank].size(1)}, leaving[rank].options());
     if (rank != me && arriving[rank] > 0)
-      submit(comm::Recv{view_over(arrived[rank]), Rank{static_cast<std::int32_t>(rank)}, kRows},
+      submit(comm::Recv{view_over(arrived[rank]), Rank{static_cast<std::int32_t>(rank)}, kRowsTag},
              arrived[rank]);
   }
   for (std::size_t rank = 0; rank < leaving.size(); ++rank) {
     if (rank == me || leaving[rank].size(0) == 0) continue;
     const at::Tensor rows = leaving[rank].detach().contiguous();
     bytes_ += rows.nbytes();
-    submit(comm::Send{view_over(rows), Rank{static_cast<std::int32_t>(rank)}, kRows}, rows);
+    submit(comm::Send{view_over(rows), Rank{static_cast<std::int32_t>(rank)}, kRowsTag}, rows);
   }
   calls_.finish(comm::wait_for_all(works));
   return arrived;

@@ -19,9 +19,10 @@ HeldExperts::HeldExperts(const std::vector<models::Parameter>& parameters)
   zeros_.resize(static_cast<std::size_t>(largest));
 }
 
-// Backward finishes the last ones first.
+// Backward finishes the last ones first. The first slot is not for gradients: it is never of 16
+// bits (layout/bucket_layout.h).
 std::int32_t HeldExperts::slot_of(std::size_t parameter) const noexcept {
-  return static_cast<std::int32_t>(parameters_.size() - 1 - parameter);
+  return static_cast<std::int32_t>(parameters_.size() - parameter);
 }
 
 Status HeldExperts::enter(std::shared_ptr<comm::Communicator> replicas,
@@ -30,7 +31,7 @@ Status HeldExperts::enter(std::shared_ptr<comm::Communicator> replicas,
                           const comm::OpOptions& op) {
   slices_ = std::move(slices);
   if (parameters_.empty()) return ok();
-  std::vector<std::int64_t> counts;
+  std::vector<std::int64_t> counts{1};
   for (auto parameter = parameters_.rbegin(); parameter != parameters_.rend(); ++parameter)
     counts.push_back(parameter->tensor.numel());
   const std::int32_t size = replicas->group().size;
@@ -46,6 +47,9 @@ void HeldExperts::begin(std::optional<Duration> timeout) {
   if (!exchange_) return;
   found_.assign(parameters_.size(), std::vector<std::size_t>(slices_.size()));
   exchange_->begin(timeout);
+  for (const std::vector<std::int32_t>& slices : slices_)
+    for (const std::int32_t slice : slices)
+      exchange_->add(slice, 0, std::span<const float>(zeros_).first(1), 0, 1);
 }
 
 void HeldExperts::found(const at::Tensor& parameter, std::int32_t source,
