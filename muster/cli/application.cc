@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "muster/base/units.h"
+#include "muster/cli/commit.h"
 
 namespace muster::cli {
 namespace {

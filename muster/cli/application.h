@@ -14,7 +14,6 @@ class App;
 namespace muster::cli {
 
 std::string_view version();
-std::string_view commit();  // `git describe` when this was configured; "unknown" outside a clone
 
 // `arguments` without the program's name.
 ExitCode run(const std::vector<std::string>& arguments, Context& context);
