@@ -265,28 +265,13 @@ TEST(ContextParallel, RefusesModelsWithoutSequencesAndRanksThatAreNoMultiple) {
   EXPECT_EQ(ranks.error().code, ErrorCode::kInvalid);
 }
 
-// The rank that waits names the one that is gone.
 TEST(ContextParallel, NamesWhoDoesNotCome) {
   const SharedRecipe shared{shared_recipe("gpt", long_gpt(true)), {2, kRing}};
-  on_ranks(2, [&](const std::shared_ptr<comm::Communicator>& communicator) {
-    const bool waits = communicator->group().rank == Rank{0};
-    const auto strategy =
-        make_shared_strategy(
-            shared, communicator->group(),
-            {.timeout = std::chrono::milliseconds(waits ? 300 : 30000), .label = {}})
-            .value();
-    const comm::LeafOwners owners = cut::owners_of(*strategy, 2);
-    ASSERT_TRUE(strategy->enter(communicator, owners));
-    if (!waits) return;
-    const Batch batch(40, slices_of(owners, Rank{0}), 3, Batch::Content::kTokens, kLongContext);
-    const auto report = strategy->step({.batch = batch.step,
-                                        .step = Step{1},
-                                        .learning_rate = 0.02,
-                                        .flags = {},
-                                        .before_update = {}});
-    ASSERT_FALSE(report);
-    EXPECT_EQ(report.error().peer, Rank{1}) << report.error().message;
-  });
+  cut::expect_names_who_does_not_come(
+      [&](const comm::Group& group, const comm::OpOptions& op) {
+        return make_shared_strategy(shared, group, op);
+      },
+      kLongContext);
 }
 
 }  // namespace

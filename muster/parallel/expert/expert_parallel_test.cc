@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/experts_over_ranks.h"
 #include "muster/parallel/testing/cut_training.h"
 
@@ -198,28 +197,13 @@ TEST(ExpertParallel, RefusesWhatItCannotDeal) {
                  "adapters");
 }
 
-// The rank that waits names the one that is gone.
 TEST(ExpertParallel, NamesWhoDoesNotCome) {
   const DealtRecipe dealt{{.name = "moe", .model = mixture(2)}, 2};
-  on_ranks(2, [&](const std::shared_ptr<comm::Communicator>& communicator) {
-    const bool waits = communicator->group().rank == Rank{0};
-    const auto strategy =
-        make_dealt_strategy(
-            dealt, communicator->group(),
-            {.timeout = std::chrono::milliseconds(waits ? 300 : 30000), .label = {}})
-            .value();
-    const comm::LeafOwners owners = cut::owners_of(*strategy, 2);
-    ASSERT_TRUE(strategy->enter(communicator, owners));
-    if (!waits) return;
-    const Batch batch(40, slices_of(owners, Rank{0}), 3, Batch::Content::kTokens, kContext);
-    const auto report = strategy->step({.batch = batch.step,
-                                        .step = Step{1},
-                                        .learning_rate = 0.02,
-                                        .flags = {},
-                                        .before_update = {}});
-    ASSERT_FALSE(report);
-    EXPECT_EQ(report.error().peer, Rank{1}) << report.error().message;
-  });
+  cut::expect_names_who_does_not_come(
+      [&](const comm::Group& group, const comm::OpOptions& op) {
+        return make_dealt_strategy(dealt, group, op);
+      },
+      kContext);
 }
 
 }  // namespace

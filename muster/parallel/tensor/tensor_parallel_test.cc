@@ -8,11 +8,9 @@
 #include <memory>
 #include <ostream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
 #include "muster/parallel/testing/cut_training.h"
 
@@ -214,28 +212,11 @@ TEST(TensorParallel, HoldsItsPartOnly) {
   EXPECT_LT((*made)->optimizer_bytes(4), static_cast<std::uint64_t>(whole) * 4 / 3);
 }
 
-// The rank that waits names the one that is gone.
 TEST(TensorParallel, NamesWhoDoesNotCome) {
-  const auto communicators = comm::create_loopback(2);
   const TensorCase task{{.name = "gpt", .model = kTwoLayers}};
-  std::vector<std::jthread> ranks;
-  for (std::size_t r = 0; r < 2; ++r)
-    ranks.emplace_back([&, r] {
-      auto strategy =
-          *create(task, communicators[r]->group(),
-                  {.timeout = std::chrono::milliseconds(r == 0 ? 300 : 30000), .label = {}});
-      const comm::LeafOwners owners = owners_of(*strategy, 2);
-      ASSERT_TRUE(strategy->enter(communicators[r], owners));
-      if (r == 1) return;
-      const Batch batch(40, slices_of(owners, Rank{0}), 3, content_of(task.recipe.model));
-      const auto report = strategy->step({.batch = batch.step,
-                                          .step = Step{1},
-                                          .learning_rate = 0.02,
-                                          .flags = {},
-                                          .before_update = {}});
-      ASSERT_FALSE(report);
-      EXPECT_EQ(report.error().peer, Rank{1}) << report.error().message;
-    });
+  expect_names_who_does_not_come(
+      [&](const comm::Group& group, const comm::OpOptions& op) { return create(task, group, op); },
+      kContext);
 }
 
 }  // namespace

@@ -241,6 +241,29 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+// Of two ranks the one that waits in a step names the other, which is gone. `make`: a strategy over
+// both, for a group and options of operations.
+template <class Make>
+void expect_names_who_does_not_come(const Make& make, std::int64_t context) {
+  on_ranks(2, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const bool waits = communicator->group().rank == Rank{0};
+    const auto timeout = std::chrono::milliseconds(waits ? 300 : 30000);
+    const auto strategy =
+        make(communicator->group(), comm::OpOptions{.timeout = timeout, .label = {}}).value();
+    const comm::LeafOwners owners = owners_of(*strategy, 2);
+    ASSERT_TRUE(strategy->enter(communicator, owners));
+    if (!waits) return;
+    const Batch batch(40, slices_of(owners, Rank{0}), 3, Batch::Content::kTokens, context);
+    const auto report = strategy->step({.batch = batch.step,
+                                        .step = Step{1},
+                                        .learning_rate = 0.02,
+                                        .flags = {},
+                                        .before_update = {}});
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().peer, Rank{1}) << report.error().message;
+  });
+}
+
 inline void expect_same_state(const Outcome& found, const Outcome& wanted) {
   ASSERT_EQ(found.order, wanted.order);
   for (const auto& [name, tensor] : wanted.state)
