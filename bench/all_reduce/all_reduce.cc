@@ -1,15 +1,20 @@
-// Times all-reduce of f32 among forked processes over shared memory, verified. One line per size:
+// Times all-reduce of f32 among forked processes, verified. One line per size:
 // "<bytes> <microseconds of each repetition …>", as rank 0 saw them.
-// Usage: muster_bench_all_reduce RANKS REPETITIONS BYTES…
+// Usage: muster_bench_all_reduce WAY RANKS REPETITIONS BYTES…
+// WAY: memory, all on one host; tcp, TLS between all; mixed, TLS, with memory inside each of two
+// hosts that the first and the second half of the ranks say they are on.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "muster/comm/backend/native/native.h"
+#include "muster/net/credentials.h"
+#include "muster/net/network.h"
 #include "tests/ranks/processes/rank_processes.h"
 
 namespace muster::comm {
@@ -38,21 +43,37 @@ bool measure(Communicator& world, std::size_t bytes, int repetitions) {
   return true;
 }
 
-int run(Group group, const Exchange& exchange, int repetitions,
-        const std::vector<std::size_t>& sizes) {
+struct Plan {
+  std::string_view way;
+  int repetitions;
+  std::vector<std::size_t> sizes;
+};
+
+int run(Group group, const Exchange& exchange, const Plan& plan,
+        const net::Credentials& credentials) {
+  const auto loop = net::create_loop("bench", create_null_logger());
+  const auto network = net::create_network(*loop, credentials, {}, create_null_logger());
+  if (!network) return 4;
   NativeOptions options;
   options.group = group;
   options.exchange = exchange;
-  options.transport = NativeTransport::kSharedMemory;
+  options.network = network->get();
+  options.host = fmt::format("host{}", 2 * to_int(group.rank) / group.size);
+  options.transport = plan.way == "memory" ? NativeTransport::kSharedMemory
+                      : plan.way == "tcp"  ? NativeTransport::kTcp
+                                           : NativeTransport::kAuto;
+  if (plan.way == "memory") options.host.clear();
   auto world = create_native(options);
   if (!world) {
     fmt::print(stderr, "{}\n", world.error().message);
     return 1;
   }
-  for (const std::size_t bytes : sizes)
-    if (!measure(**world, bytes, repetitions)) return 2;
+  for (const std::size_t bytes : plan.sizes)
+    if (!measure(**world, bytes, plan.repetitions)) return 2;
   const Status parted = (*world)->submit(Barrier{}, {}).wait();
   std::fflush(stdout);
+  world->reset();
+  loop->stop();
   return parted ? 0 : 3;
 }
 
@@ -60,13 +81,14 @@ int run(Group group, const Exchange& exchange, int repetitions,
 }  // namespace muster::comm
 
 int main(int count, char** words) {
-  if (count < 4) return 64;
-  const int ranks = std::atoi(words[1]);
-  const int repetitions = std::atoi(words[2]);
-  std::vector<std::size_t> sizes;
-  for (int i = 3; i < count; ++i) sizes.push_back(std::strtoull(words[i], nullptr, 10));
+  if (count < 5) return 64;
+  muster::comm::Plan plan{words[1], std::atoi(words[3]), {}};
+  const int ranks = std::atoi(words[2]);
+  for (int i = 4; i < count; ++i) plan.sizes.push_back(std::strtoull(words[i], nullptr, 10));
+  const auto credentials = muster::net::create_credentials(muster::system_clock().wall());
+  if (!credentials) return 4;
   muster::comm::RankProcesses processes(ranks, [&](auto group, const auto& exchange) {
-    return muster::comm::run(group, exchange, repetitions, sizes);
+    return muster::comm::run(group, exchange, plan, *credentials);
   });
   int worst = 0;
   for (int rank = 0; rank < ranks; ++rank) worst = std::max(worst, processes.wait(rank));

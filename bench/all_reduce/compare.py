@@ -32,11 +32,17 @@ def times(command, size):
 
 def engines(build, python, mpi, ranks):
     return {
-        "muster": [str(build / "bench/all_reduce/muster_bench_all_reduce"), str(ranks)],
+        "muster": [str(build / "bench/all_reduce/muster_bench_all_reduce"), "memory", str(ranks)],
         "gloo": [str(python), str(HERE / "gloo.py"), str(ranks)],
         "mpi": ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
                 str(ranks), str(mpi)],
     }
+
+
+def median_and_late(values):
+    """The median and the 95th percentile."""
+    values = sorted(values)
+    return statistics.median(values), values[int(0.95 * (len(values) - 1))]
 
 
 def describe(size):
@@ -60,10 +66,7 @@ def main():
                 for _ in range(ROUNDS):
                     for name, command in engines(options.build, options.python, mpi, ranks).items():
                         taken[name] += times(command, size)
-                row = {}
-                for name, values in taken.items():
-                    values.sort()
-                    row[name] = (statistics.median(values), values[int(0.95 * (len(values) - 1))])
+                row = {name: median_and_late(values) for name, values in taken.items()}
                 cells = " | ".join(f"{m:,.0f} ({p:,.0f})" for m, p in row.values())
                 muster = row["muster"][0]
                 print(f"| {ranks} | {describe(size)} | {cells} | {row['gloo'][0] / muster:.1f} | "

@@ -1,5 +1,7 @@
 // The engines under test. A new one enters with two lines.
 
+#include <fmt/format.h>
+
 #include <thread>
 
 #include "muster/cluster/store.h"
@@ -13,7 +15,9 @@ namespace muster::comm {
 namespace {
 
 // Ranks as threads of this process that meet over a store, as processes would.
-Ranks create_native_ranks(std::int32_t size, NativeTransport transport, net::Network* network) {
+// `hosts`: that they are dealt to in turn.
+Ranks create_native_ranks(std::int32_t size, NativeTransport transport, net::Network* network,
+                          std::int32_t hosts = 1) {
   const auto store = cluster::create_memory_store();
   Ranks ranks(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
@@ -24,6 +28,7 @@ Ranks create_native_ranks(std::int32_t size, NativeTransport transport, net::Net
       options.exchange = exchange_through(*store, options.group, "world");
       options.network = network;
       options.transport = transport;
+      options.host = fmt::format("host{}", rank % hosts);
       options.heap_bytes = std::size_t{256} << 20;
       auto made = create_native(options);
       ASSERT_TRUE(made) << made.error().message;
@@ -59,5 +64,11 @@ const EngineUnderTest kTcp{"Tcp", [](std::int32_t size) {
                                                         &test_network());
                            }};
 INSTANTIATE_TEST_SUITE_P(Tcp, Conformance, ::testing::Values(kTcp));
+
+const EngineUnderTest kMixed{"Mixed", [](std::int32_t size) {
+                               return create_native_ranks(size, NativeTransport::kAuto,
+                                                          &test_network(), 2);
+                             }};
+INSTANTIATE_TEST_SUITE_P(Mixed, Conformance, ::testing::Values(kMixed));
 
 }  // namespace muster::comm

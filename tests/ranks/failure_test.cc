@@ -152,28 +152,88 @@ TEST_P(Conformance, TimeoutOfAReceiveNamesTheSender) {
   });
 }
 
-TEST_P(Conformance, AbortEndsEverythingEverywhere) {
-  const Ranks ranks = create(4);
-  const Error why = fail(ErrorCode::kPeerLost, "rank 3 was killed by SIGKILL", Rank{3});
-  std::vector<Work> works;
-  std::vector<std::vector<float>> buffers(9, std::vector<float>(5000, 1.0F));
-  for (std::size_t rank = 0; rank < 3; ++rank)  // rank 3 never comes
-    for (std::size_t i = 0; i < 3; ++i)
-      works.push_back(ranks[rank]->submit(AllReduce{view_of(std::span(buffers[3 * rank + i]))},
-                                          within(std::chrono::minutes(5))));
-  float value = 0;
-  works.push_back(ranks[1]->submit(Recv{view_of(std::span(&value, 1)), Rank{3}},
-                                   within(std::chrono::minutes(5))));
-  std::thread([&] { ranks[1]->abort(why); }).join();
+// Far more than an abort takes anywhere, and far less than the operations' own deadlines.
+constexpr Duration kAtOnce = std::chrono::seconds(10);
+constexpr Duration kTheirDeadline = std::chrono::minutes(5);
+
+Error death_of_rank_3() {
+  return fail(ErrorCode::kPeerLost, "rank 3 was killed by SIGKILL", Rank{3});
+}
+
+// From another thread than those that submit and wait.
+TimePoint abort_at(Communicator& communicator) {
+  const TimePoint now = system_clock().now();
+  std::thread([&] { communicator.abort(death_of_rank_3()); }).join();
+  return now;
+}
+
+void expect_aborted(const std::vector<Work>& works, TimePoint at) {
   for (const Work& work : works) {
     const Status status = work.wait();
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().peer, Rank{3}) << status.error().message;
     EXPECT_THAT(status.error().message, ::testing::HasSubstr("SIGKILL"));
   }
+  EXPECT_LT(system_clock().now() - at, kAtOnce);
+}
+
+TEST_P(Conformance, AbortEndsEverythingEverywhere) {
+  const Ranks ranks = create(4);
+  std::vector<Work> works;
+  std::vector<std::vector<float>> buffers(9, std::vector<float>(5000, 1.0F));
+  for (std::size_t rank = 0; rank < 3; ++rank)  // rank 3 never comes
+    for (std::size_t i = 0; i < 3; ++i)
+      works.push_back(ranks[rank]->submit(AllReduce{view_of(std::span(buffers[3 * rank + i]))},
+                                          within(kTheirDeadline)));
+  float value = 0;
+  works.push_back(
+      ranks[1]->submit(Recv{view_of(std::span(&value, 1)), Rank{3}}, within(kTheirDeadline)));
+  expect_aborted(works, abort_at(*ranks[1]));
   const Status later = ranks[1]->submit(Barrier{}, {}).wait();
   ASSERT_FALSE(later);
-  EXPECT_EQ(later.error(), why);
+  EXPECT_EQ(later.error(), death_of_rank_3());
+}
+
+// So many that whatever is done of them, more are under way or waiting.
+void abort_amid_sums(const Ranks& ranks, const std::vector<std::span<std::byte>>& buffers) {
+  constexpr int kSums = 40;
+  std::vector<std::vector<Work>> sums(ranks.size());
+  for (int i = 0; i < kSums; ++i)
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const TensorView view{
+          DType::kF32, {static_cast<std::int64_t>(buffers[rank].size() / 4)}, buffers[rank]};
+      sums[rank].push_back(
+          ranks[rank]->submit(AllReduce{view, Reduce::kMax}, within(kTheirDeadline)));
+    }
+  const Status first = sums[0][0].wait();  // data moves
+  ASSERT_TRUE(first) << first.error().message;
+  const TimePoint at = abort_at(*ranks[1]);
+  for (const auto& own : sums) {
+    expect_aborted({own.back()}, at);
+    for (const Work& work : own) static_cast<void>(work.wait());  // its memory is free then
+  }
+  EXPECT_LT(system_clock().now() - at, kAtOnce);
+}
+
+TEST_P(Conformance, AbortEndsALargeSumInItsMiddle) {
+#if defined(MUSTER_SANITIZED)
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+#else
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+#endif
+  std::vector<std::vector<std::byte>> memory(4, std::vector<std::byte>(kBytes));
+  abort_amid_sums(create(4), {memory.begin(), memory.end()});
+  if (GetParam().name != "SharedMemory") return;  // else allocated memory is like any other
+  const Ranks ranks = create(4);
+  std::vector<Buffer> allocated;
+  std::vector<std::span<std::byte>> buffers;
+  for (const auto& rank : ranks) {
+    auto buffer = rank->allocate(kBytes);
+    ASSERT_TRUE(buffer) << buffer.error().message;
+    buffers.push_back(**buffer);
+    allocated.push_back(std::move(*buffer));
+  }
+  abort_amid_sums(ranks, buffers);
 }
 
 TEST_P(Conformance, ARankThatLeavesIsNamed) {

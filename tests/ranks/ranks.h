@@ -32,9 +32,11 @@ inline constexpr std::int32_t kSizes[] = {1, 2, 3, 4, 5, 7, 8};
 // The last one crosses every border of tiles, slices and messages below it. The sanitizers slow the
 // test's own arithmetic down tenfold, so that they get one that still crosses most.
 #if defined(MUSTER_SANITIZED)
+inline constexpr bool kSanitized = true;
 inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 20011};
 inline constexpr std::int64_t kSmallCount = 3;
 #else
+inline constexpr bool kSanitized = false;
 inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 65537};
 inline constexpr std::int64_t kSmallCount = 1000;
 #endif

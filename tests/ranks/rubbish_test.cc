@@ -158,7 +158,8 @@ TEST_F(Rubbish, InAnyFrameEndsAtMostItsConnection) {
     const auto world = meet();
     RC_ASSERT(world.has_value());
     for (int frames = *rc::gen::inRange(1, 4); frames > 0; --frames) {
-      const auto kind = static_cast<net::FrameKind>(*rc::gen::inRange<int>(kHello, kFailure + 2));
+      const auto kind =
+          static_cast<net::FrameKind>(*rc::gen::inRange<int>(kHello, kLastTcpFrame + 2));
       send(kind, *rc::gen::arbitrary<std::uint32_t>(), *rc::gen::arbitrary<std::uint32_t>(),
            *rc::gen::inRange<std::size_t>(0, 300));
     }

@@ -28,8 +28,14 @@ void Inbox::changed() {
 }
 
 void Inbox::deliver(Rank from, MessageId id, std::vector<std::byte> bytes, std::size_t begin) {
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  deliver(from, id, std::span(*owner).subspan(begin), owner);
+}
+
+void Inbox::deliver(Rank from, MessageId id, std::span<const std::byte> bytes,
+                    std::shared_ptr<const void> owner) {
   const std::lock_guard lock(mutex_);
-  messages_.insert_or_assign(Key{from, id}, Message{std::move(bytes), begin});
+  messages_.insert_or_assign(Key{from, id}, Message{bytes, std::move(owner)});
   changed();
 }
 
@@ -61,7 +67,7 @@ Result<bool> Inbox::take_locked(Rank from, MessageId id, std::span<std::byte> in
   }
   const Message message = std::move(found->second);
   messages_.erase(found);
-  const std::span bytes = std::span(message.bytes).subspan(message.begin);
+  const std::span bytes = message.bytes;
   if (bytes.size() != into.size()) return wrong_length(from, bytes.size(), into.size());
   if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
   return true;

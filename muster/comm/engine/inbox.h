@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -36,6 +37,9 @@ class Inbox {
 
   // `begin`: where the message begins in `bytes`.
   void deliver(Rank from, MessageId id, std::vector<std::byte> bytes, std::size_t begin = 0);
+  // Bytes that `owner` keeps where they are.
+  void deliver(Rank from, MessageId id, std::span<const std::byte> bytes,
+               std::shared_ptr<const void> owner);
   void close(Rank from, Error why);  // nothing more will come; what has come can be taken
   void fail(Error why);              // ends every take, now and later; the first reason stays
   void wake();
@@ -51,8 +55,8 @@ class Inbox {
 
  private:
   struct Message {
-    std::vector<std::byte> bytes;
-    std::size_t begin;
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;
   };
   using Key = std::tuple<Rank, MessageId>;
   Result<bool> take_locked(Rank from, MessageId id, std::span<std::byte> into);

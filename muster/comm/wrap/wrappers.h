@@ -20,11 +20,6 @@ using CommunicatorPtr = std::shared_ptr<Communicator>;
 // No operation waits longer than `limit`, whatever its own options say.
 CommunicatorPtr with_deadline(CommunicatorPtr inner, Duration limit);
 
-// Compares every collective with the other ranks' before it starts. Where operation, dtype, shape
-// or reduction differ, all ranks get kInvalid at once, naming two of them and what each called.
-// Collective to create. Costs one small all-gather an operation.
-Result<CommunicatorPtr> with_order_check(const CommunicatorPtr& inner);
-
 // Called before each submission; an Error fails the operation instead of running it. For tests.
 using Fault = std::function<std::optional<Error>(const Op& op, const OpOptions& options)>;
 CommunicatorPtr with_faults(CommunicatorPtr inner, Fault fault);

@@ -48,15 +48,19 @@ Result<NativeTransport> agree(const std::vector<std::string>& said, const Group&
   return one_host ? NativeTransport::kSharedMemory : NativeTransport::kTcp;
 }
 
-void tell(const NativeOptions& options, NativeTransport transport) {
+void tell(const NativeOptions& options, NativeTransport transport, std::ptrdiff_t neighbours) {
+  const std::string mixed =
+      neighbours > 0 ? fmt::format("TCP, and shared memory with {} of its own host", neighbours)
+                     : "TCP";
   options.log->info("rank {} of {} reaches the others in generation {} over {}",
                     to_int(options.group.rank), options.group.size,
                     to_int(options.group.generation),
-                    transport == NativeTransport::kTcp ? "TCP" : "shared memory");
+                    transport == NativeTransport::kTcp ? mixed : "shared memory");
 }
 
 Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
-                                              NativeTransport transport, Deadline deadline) {
+                                              NativeTransport transport, std::string host,
+                                              Deadline deadline) {
   if (transport == NativeTransport::kSharedMemory) {
     MUSTER_ASSIGN(auto group, SharedGroup::create(options.group, options.heap_bytes, *options.clock,
                                                   options.exchange, deadline));
@@ -64,7 +68,8 @@ Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
   }
   if (options.network == nullptr)
     return fail(ErrorCode::kInvalid, "[comm/native] transport tcp needs a network");
-  const TcpOptions tcp{options.network, options.listen_host, options.log, options.cancelled};
+  const TcpOptions tcp{options.network, options.listen_host, options.log, options.cancelled,
+                       std::move(host)};
   MUSTER_ASSIGN(auto made, create_tcp_transport(options.group, tcp, options.exchange, deadline));
   return create_schedule_engine(options.group, std::move(made));
 }
@@ -73,11 +78,15 @@ Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
 
 Result<std::shared_ptr<Communicator>> create_native(const NativeOptions& options) {
   const auto deadline = Deadline::after(*options.clock, options.connect_timeout);
-  const std::string mine = fmt::format("{} {}", name(options.transport), boot_id());
+  const std::string host = options.host.empty() ? boot_id() : options.host;
+  const std::string mine = fmt::format("{} {}", name(options.transport), host);
   MUSTER_ASSIGN(const auto said, options.exchange(mine, deadline));
   MUSTER_ASSIGN(const auto transport, agree(said, options.group, options.transport));
-  MUSTER_ASSIGN(auto engine, create_engine(options, transport, deadline));
-  tell(options, transport);
+  const bool mixes = options.transport == NativeTransport::kAuto && !host.empty();
+  const std::ptrdiff_t neighbours = mixes ? std::ranges::count(said, mine) - 1 : 0;
+  MUSTER_ASSIGN(auto engine,
+                create_engine(options, transport, neighbours > 0 ? host : "", deadline));
+  tell(options, transport, neighbours);
   return create_communicator(options.group, std::move(engine), *options.clock);
 }
 

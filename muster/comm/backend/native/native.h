@@ -26,7 +26,9 @@ class Network;
 namespace muster::comm {
 
 enum class NativeTransport : std::uint8_t {
-  kAuto,  // shared memory when all ranks are on one host, else TCP; logged, never changed later
+  // Shared memory when all ranks are on one host; else TCP, and to ranks of the own host large
+  // payloads through memory. Logged, never changed later.
+  kAuto,
   kSharedMemory,
   kTcp,
 };
@@ -36,6 +38,7 @@ struct NativeOptions {
   Exchange exchange;                // how ranks first meet; exchange_through() for a store
   net::Network* network = nullptr;  // needed for TCP; outlives the communicator
   NativeTransport transport = NativeTransport::kAuto;
+  std::string host = {};  // names this machine; empty: by the kernel's boot id
   Duration connect_timeout = std::chrono::seconds(30);
   std::function<bool()> cancelled;  // asked while it waits for peers: a newer generation has begun
   std::size_t heap_bytes = std::size_t{64} << 30;  // address space for allocate(), not memory

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <sstream>
 
 #include "muster/base/random.h"
 #include "muster/comm/engine/errors.h"
@@ -26,23 +25,6 @@ std::size_t round_up(std::size_t value, std::size_t to) noexcept {
 
 constexpr std::size_t kHeapBegin = (sizeof(Control) + kHugePage - 1) / kHugePage * kHugePage;
 
-// What a rank tells the others about its memory.
-struct Introduction {
-  int pid = 0;
-  int descriptor = 0;
-  std::uint64_t token = 0;
-};
-
-std::string write(const Introduction& me) {
-  return fmt::format("{} {} {}", me.pid, me.descriptor, me.token);
-}
-
-Introduction read(const std::string& text) {
-  Introduction peer;
-  std::istringstream(text) >> peer.pid >> peer.descriptor >> peer.token;
-  return peer;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_t heap_bytes,
@@ -50,13 +32,13 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
                                                          Deadline deadline) {
   std::shared_ptr<SharedGroup> made(new SharedGroup(group, heap_bytes, clock));
   auto own = SharedMemory::create(kHeapBegin + heap_bytes);
-  Introduction me;
+  MemoryAddress me;
   if (own) {
     auto* control = new ((*own)->bytes().data()) Control;  // pages of a new memfd are zero
     control->token = system_entropy().next();
     me = {own_pid(), (*own)->descriptor(), control->token};
   }
-  MUSTER_ASSIGN(const auto introductions, exchange(write(me), deadline));
+  MUSTER_ASSIGN(const auto introductions, exchange(to_text(me), deadline));
   made->memories_.resize(static_cast<std::size_t>(group.size));
   Status opened = own ? ok() : Status(own.error());
   if (own) made->memories_[static_cast<std::size_t>(to_int(group.rank))] = std::move(*own);
@@ -75,7 +57,7 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
 
 Status SharedGroup::open_peers(const std::vector<std::string>& introductions) {
   for (std::size_t rank = 0; rank < introductions.size(); ++rank) {
-    const Introduction peer = read(introductions[rank]);
+    const MemoryAddress peer = memory_address_from(introductions[rank]).value_or(MemoryAddress{});
     processes_.push_back(std::make_unique<ProcessWatch>(peer.pid));
     if (memories_[rank]) continue;
     MUSTER_ASSIGN(memories_[rank],

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <climits>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 namespace muster::comm {
 namespace {
@@ -29,12 +31,31 @@ Result<std::span<std::byte>> map(int descriptor, std::size_t bytes) {
   return std::span(static_cast<std::byte*>(start), bytes);
 }
 
+// Whoever maps less than it thinks, or what another process may shrink, dies of it.
+bool is_sealed(int descriptor, std::size_t bytes) noexcept {
+  struct stat about {};
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && ::fstat(descriptor, &about) == 0 &&
+         static_cast<std::size_t>(about.st_size) >= bytes;
+}
+
 std::uint32_t* address_of(const std::atomic<std::uint32_t>& word) noexcept {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
   return reinterpret_cast<std::uint32_t*>(const_cast<std::atomic<std::uint32_t>*>(&word));
 }
 
 }  // namespace
+
+std::string to_text(const MemoryAddress& address) {
+  return fmt::format("{} {} {}", address.pid, address.descriptor, address.token);
+}
+
+std::optional<MemoryAddress> memory_address_from(std::string_view text) {
+  MemoryAddress address;
+  std::istringstream words{std::string(text)};
+  words >> address.pid >> address.descriptor >> address.token;
+  return words ? std::optional(address) : std::nullopt;
+}
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::create(std::size_t bytes) {
   const int descriptor = ::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -56,7 +77,11 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::open(int pid, int descriptor
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
   const int own = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (own < 0) return system_failure(fmt::format("open {}", path));
-  auto mapped = map(own, bytes);
+  auto mapped = is_sealed(own, bytes)
+                    ? map(own, bytes)
+                    : fail(ErrorCode::kUnavailable,
+                           fmt::format("[comm/shared_memory] {} is no shared memory of {} bytes",
+                                       path, bytes));
   if (!mapped) {
     ::close(own);
     return mapped.error();

@@ -7,19 +7,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
 
 namespace muster::comm {
 
+// How another process of this host finds a memory. `token`, which whoever created it writes at its
+// beginning, tells it from any other: the same number may be another process elsewhere.
+struct MemoryAddress {
+  int pid = 0;
+  int descriptor = 0;
+  std::uint64_t token = 0;
+};
+std::string to_text(const MemoryAddress& address);  // "pid descriptor token"
+std::optional<MemoryAddress> memory_address_from(std::string_view text);
+
 // A memfd, mapped. Address space only: pages exist once touched. Thread-safe.
 class SharedMemory {
  public:
   static Result<std::unique_ptr<SharedMemory>> create(std::size_t bytes);
-  // The memory that process `pid` holds as `descriptor`.
+  // The memory that process `pid` holds as `descriptor`. kUnavailable: it is none of ours, which
+  // are sealed, or smaller.
   static Result<std::unique_ptr<SharedMemory>> open(int pid, int descriptor, std::size_t bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;

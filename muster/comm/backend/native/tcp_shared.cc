@@ -41,6 +41,13 @@ class PeerReceiver final : public net::Receiver {
       case kMessage:
         return shared->inbox.deliver(
             peer_, {MessageId::kPointToPoint | header.tag, header.sequence}, std::move(payload_));
+      case kCollectiveHere:
+        return deliver_from_memory(*shared, {header.tag, header.sequence});
+      case kMessageHere:
+        return deliver_from_memory(*shared,
+                                   {MessageId::kPointToPoint | header.tag, header.sequence});
+      case kMapped:
+        return note_mapped(*shared);
       case kProbe:
         return answer(*shared);
       case kProgress:
@@ -71,7 +78,7 @@ class PeerReceiver final : public net::Receiver {
     };
     if (header.generation != shared.group.generation) return refuse("another generation");
     if (header.context != shared.context) return refuse("another group");
-    if (header.kind < kHello || header.kind > kFailure) return refuse("an unknown kind");
+    if (header.kind < kHello || header.kind > kLastTcpFrame) return refuse("an unknown kind");
     if ((peer_ == kNoRank) != (header.kind == kHello)) return refuse("out of turn");
     const bool member = to_int(header.sender) > to_int(shared.group.rank) &&
                         to_int(header.sender) < shared.group.size;
@@ -79,8 +86,13 @@ class PeerReceiver final : public net::Receiver {
     if (peer_ != kNoRank && header.sender != peer_) return refuse("another sender");
     if (header.kind == kFailure && !names_a_failure(shared.group, header))
       return refuse("it names no error, or nobody of this group");
-    const bool signs = header.kind == kCall || (header.kind == kCollective && header.sequence == 0);
-    if (signs && header.length < sizeof(Signature)) return refuse("it does not say what it is of");
+    const bool here = header.kind == kCollectiveHere || header.kind == kMessageHere;
+    if (here && shared.payloads_of(peer_) == nullptr)
+      return refuse("its memory is not mapped here");
+    const bool collective = header.kind == kCollective || header.kind == kCollectiveHere;
+    const bool signs = header.kind == kCall || (collective && header.sequence == 0);
+    const std::size_t least = (signs ? sizeof(Signature) : 0) + (here ? sizeof(PayloadPlace) : 0);
+    if (header.length < least) return refuse("it does not say what it is of");
     return ok();
   }
 
@@ -93,6 +105,25 @@ class PeerReceiver final : public net::Receiver {
   void deliver(TcpShared& shared, MessageId id) {
     if (is_first(id)) shared.heard(peer_, static_cast<std::uint32_t>(id.channel), payload_);
     shared.inbox.deliver(peer_, id, std::move(payload_), is_first(id) ? sizeof(Signature) : 0);
+  }
+
+  void deliver_from_memory(TcpShared& shared, MessageId id) {
+    PayloadPlace where;
+    std::memcpy(&where, payload_.data() + (is_first(id) ? sizeof(Signature) : 0), sizeof(where));
+    auto payload = shared.payloads_of(peer_)->take(where);
+    if (!payload) {
+      return shared.fail({ErrorCode::kInvalid,
+                          fmt::format("[comm/tcp] rank {} in generation {}: {}", to_int(peer_),
+                                      to_int(shared.group.generation), payload.error().message),
+                          peer_});
+    }
+    if (is_first(id)) shared.heard(peer_, static_cast<std::uint32_t>(id.channel), payload_);
+    shared.inbox.deliver(peer_, id, payload->bytes, std::move(payload->owner));
+  }
+
+  void note_mapped(TcpShared& shared) {
+    const std::lock_guard lock(shared.mutex);
+    shared.reads_mine[static_cast<std::size_t>(to_int(peer_))] = true;
   }
 
   void meet(TcpShared& shared, Rank sender) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "muster/comm/backend/native/host_payloads.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/engine/calls.h"
 #include "muster/comm/engine/inbox.h"
@@ -23,12 +24,16 @@ enum TcpFrame : net::FrameKind {
   // tag: collective, sequence: message in it; the first of them to a peer begins with the sender's
   // Signature
   kCollective,
-  kCall,      // tag: collective, payload: the sender's Signature
-  kMessage,   // tag: the user's, sequence: how many went before
-  kProbe,     // "how far are you?"
-  kProgress,  // tag: the collective reached
-  kFailure,   // tag: error code, sequence: culprit, payload: text
+  kCall,            // tag: collective, payload: the sender's Signature
+  kMessage,         // tag: the user's, sequence: how many went before
+  kProbe,           // "how far are you?"
+  kProgress,        // tag: the collective reached
+  kFailure,         // tag: error code, sequence: culprit, payload: text
+  kMapped,          // the sender reads the receiver's HostPayloads
+  kCollectiveHere,  // as kCollective and kMessage, with a PayloadPlace of the sender's memory in
+  kMessageHere,     // place of the bytes
 };
+inline constexpr net::FrameKind kLastTcpFrame = kMessageHere;
 
 // What the transport and the callbacks on the network's thread share. Thread-safe.
 struct TcpShared {
@@ -40,7 +45,8 @@ struct TcpShared {
         calls(g),
         connections(static_cast<std::size_t>(g.size)),
         progress(static_cast<std::size_t>(g.size)),
-        gave_up(static_cast<std::size_t>(g.size)) {}
+        gave_up(static_cast<std::size_t>(g.size)),
+        reads_mine(static_cast<std::size_t>(g.size)) {}
 
   const Group group;
   const std::uint32_t context;  // tells this group's frames from another's
@@ -48,12 +54,16 @@ struct TcpShared {
   Inbox inbox;
   Calls calls;
   std::atomic<std::uint32_t> entered{0};
+  // Of ranks on this host, by rank; this rank's own is what it sends through. Set before frames are
+  // read.
+  std::vector<std::shared_ptr<HostPayloads>> payloads;
 
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::shared_ptr<net::Connection>> connections;  // guarded by mutex, as all below
   std::vector<std::optional<std::uint32_t>> progress;         // answers to the last probe
   std::vector<bool> gave_up;                                  // told me of a failure
+  std::vector<bool> reads_mine;                               // said kMapped
   std::size_t leaving = 0;                                    // posted, not yet handed over
   std::optional<Error> failure;
 
@@ -72,6 +82,11 @@ struct TcpShared {
   std::shared_ptr<net::Connection> connection(Rank rank) {
     const std::lock_guard lock(mutex);
     return connections[static_cast<std::size_t>(to_int(rank))];
+  }
+
+  HostPayloads* payloads_of(Rank rank) const noexcept {
+    const auto index = static_cast<std::size_t>(to_int(rank));
+    return index < payloads.size() ? payloads[index].get() : nullptr;
   }
 
   void connected(Rank rank, std::shared_ptr<net::Connection> connection) {

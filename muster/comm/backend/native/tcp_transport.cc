@@ -37,19 +37,18 @@ class TcpTransport final : public Transport {
       return ok();
     }
     const auto connection = shared_->connection(to);
-    const bool message = (id.channel & MessageId::kPointToPoint) != 0;
+    bool reads_mine = false;
     {
       const std::lock_guard lock(shared_->mutex);
       if (shared_->failure) return *shared_->failure;
-      ++shared_->leaving;
+      reads_mine = shared_->reads_mine[static_cast<std::size_t>(to_int(to))];
     }
-    std::vector<std::span<const std::byte>> pieces{bytes};
-    const auto signed_by = is_first(id) ? signature_ : nullptr;
-    if (signed_by) pieces.insert(pieces.begin(), std::as_bytes(std::span(signed_by.get(), 1)));
-    connection->send(
-        shared_->header(message ? kMessage : kCollective, static_cast<std::uint32_t>(id.channel),
-                        static_cast<std::uint32_t>(id.number)),
-        std::move(pieces), [shared = shared_, signed_by](const Status&) { shared->handed_over(); });
+    const bool message = (id.channel & MessageId::kPointToPoint) != 0;
+    auto* const payloads = reads_mine ? shared_->payloads_of(shared_->group.rank) : nullptr;
+    if (const auto place = payloads != nullptr ? payloads->put(bytes) : std::nullopt)
+      send_place(*connection, message ? kMessageHere : kCollectiveHere, id, *place);
+    else
+      send_bytes(*connection, message ? kMessage : kCollective, id, bytes);
     return ok();
   }
 
@@ -102,10 +101,44 @@ class TcpTransport final : public Transport {
   }
 
  private:
+  net::FrameHeader header(TcpFrame kind, MessageId id) const {
+    return shared_->header(kind, static_cast<std::uint32_t>(id.channel),
+                           static_cast<std::uint32_t>(id.number));
+  }
+  void send_bytes(net::Connection& connection, TcpFrame kind, MessageId id,
+                  std::span<const std::byte> bytes);
+  void send_place(net::Connection& connection, TcpFrame kind, MessageId id,
+                  const PayloadPlace& place);
+
   const std::shared_ptr<TcpShared> shared_;
   const TcpOptions options_;
   std::shared_ptr<const Signature> signature_;  // of the present collective; its thread only
 };
+
+void TcpTransport::send_bytes(net::Connection& connection, TcpFrame kind, MessageId id,
+                              std::span<const std::byte> bytes) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    ++shared_->leaving;
+  }
+  std::vector<std::span<const std::byte>> pieces{bytes};
+  const auto signed_by = is_first(id) ? signature_ : nullptr;
+  if (signed_by) pieces.insert(pieces.begin(), std::as_bytes(std::span(signed_by.get(), 1)));
+  connection.send(header(kind, id), std::move(pieces),
+                  [shared = shared_, signed_by](const Status&) { shared->handed_over(); });
+}
+
+// The bytes have left their memory already.
+void TcpTransport::send_place(net::Connection& connection, TcpFrame kind, MessageId id,
+                              const PayloadPlace& place) {
+  std::vector<std::byte> text;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    text.insert(text.end(), bytes.begin(), bytes.end());
+  };
+  if (is_first(id)) add(std::as_bytes(std::span(signature_.get(), 1)));
+  add(std::as_bytes(std::span(&place, 1)));
+  connection.send(header(kind, id), std::move(text));
+}
 
 std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
   const auto until = Deadline::after(shared_->clock, kProbeTime);
@@ -174,12 +207,30 @@ Error missed(const std::string& text, Rank from, const Group& group) {
   return {ErrorCode::kUnavailable, text.substr(space + 1), Rank{rank}};
 }
 
+// What a rank tells the others: "address context", and where it has memory for those of its host
+// "address context host pid descriptor token". The context of rank 0 is the group's.
+struct Told {
+  std::string_view address, context, host, memory;
+};
+Told read_told(std::string_view text) {
+  const auto word = [&text] {
+    const auto space = std::min(text.find(' '), text.size());
+    const auto first = text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+    return first;
+  };
+  Told told;
+  told.address = word();
+  told.context = word();
+  told.host = word();
+  told.memory = text;
+  return told;
+}
+
 // The number of the group, behind the address of rank 0.
 Result<std::uint32_t> context_of(const std::string& first, const Group& group) {
-  const auto space = std::min(first.find(' '), first.size());
   std::uint32_t context = 0;
-  if (space < first.size() && read_number(std::string_view(first).substr(space + 1), context))
-    return context;
+  if (read_number(read_told(first).context, context)) return context;
   return no_sense(group, Rank{0}, "an address and a number", first);
 }
 
@@ -192,7 +243,10 @@ class Meeting {
 
  private:
   Status listen();
-  Status let_in(const std::string& first);
+  std::string introduction();
+  Status let_in(const std::vector<std::string>& told);
+  void map_payloads(const std::vector<std::string>& told);
+  void tell_mapped();
   Status connect(const std::vector<std::string>& addresses, Deadline deadline);
   Status await_others(Deadline deadline);
   Clock& clock() const { return options_.network->loop().clock(); }
@@ -202,6 +256,7 @@ class Meeting {
   const TcpOptions& options_;
   std::shared_ptr<TcpShared> shared_;
   std::unique_ptr<net::Listener> listener_;
+  std::shared_ptr<HostPayloads> own_payloads_;
   // Strangers until their hello; guarded by the mutex, which outlives callbacks with it.
   struct Waiting {
     std::mutex mutex;
@@ -233,10 +288,49 @@ Status Meeting::listen() {
   return ok();
 }
 
-// `first`: what rank 0 told.
-Status Meeting::let_in(const std::string& first) {
-  MUSTER_ASSIGN(const std::uint32_t context, context_of(first, group_));
+std::string Meeting::introduction() {
+  std::string text = fmt::format("{} {}", listener_ ? net::to_string(listener_->address()) : "",
+                                 static_cast<std::uint32_t>(system_entropy().next()));
+  if (options_.host.empty()) return text;
+  auto made = HostPayloads::create();
+  if (!made) {
+    options_.log->info("no memory is shared with the others of this host: {}",
+                       made.error().message);
+    return text;
+  }
+  own_payloads_ = std::move(*made);
+  return text + fmt::format(" {} {}", options_.host, to_text(own_payloads_->address()));
+}
+
+// What cannot be mapped is sent over the connection like everything else.
+void Meeting::map_payloads(const std::vector<std::string>& told) {
+  if (!own_payloads_) return;
+  shared_->payloads.resize(told.size());
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    const Told theirs = read_told(told[rank]);
+    if (Rank{static_cast<std::int32_t>(rank)} == group_.rank) {
+      shared_->payloads[rank] = own_payloads_;
+    } else if (const auto address = memory_address_from(theirs.memory);
+               address && theirs.host == options_.host) {
+      auto opened = HostPayloads::open(*address);
+      if (opened)
+        shared_->payloads[rank] = std::move(*opened);
+      else
+        options_.log->info("no memory is shared with rank {}: {}", rank, opened.error().message);
+    }
+  }
+}
+
+void Meeting::tell_mapped() {
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    if (Rank{rank} != group_.rank && shared_->payloads_of(Rank{rank}) != nullptr)
+      shared_->connection(Rank{rank})->send(shared_->header(kMapped), {});
+}
+
+Status Meeting::let_in(const std::vector<std::string>& told) {
+  MUSTER_ASSIGN(const std::uint32_t context, context_of(told[0], group_));
   shared_ = std::make_shared<TcpShared>(group_, context, clock());
+  map_payloads(told);
   const std::lock_guard lock(waiting_->mutex);
   waiting_->shared = shared_;
   for (const auto& connection : waiting_->connections) start_reading(connection, shared_, kNoRank);
@@ -245,8 +339,8 @@ Status Meeting::let_in(const std::string& first) {
 
 Status Meeting::connect(const std::vector<std::string>& addresses, Deadline deadline) {
   for (std::int32_t rank = 0; rank < to_int(group_.rank); ++rank) {
-    const std::string& text = addresses[static_cast<std::size_t>(rank)];
-    auto address = net::parse_address(text.substr(0, text.find(' ')));
+    const std::string_view text = read_told(addresses[static_cast<std::size_t>(rank)]).address;
+    auto address = net::parse_address(std::string(text));
     if (!address) return with_rank(std::move(address).error(), Rank{rank});
     auto connection = net::connect_and_wait(*options_.network, *address, deadline);
     if (!connection) return with_rank(std::move(connection).error(), Rank{rank});
@@ -272,14 +366,12 @@ Status Meeting::await_others(Deadline deadline) {
 
 Result<std::unique_ptr<Transport>> Meeting::hold(const Exchange& exchange, Deadline deadline) {
   Status outcome = listen();
-  const std::string address = outcome ? net::to_string(listener_->address()) : "";
-  const std::string mine =
-      fmt::format("{} {}", address, static_cast<std::uint32_t>(system_entropy().next()));
-  MUSTER_ASSIGN(const auto addresses, exchange(mine, deadline));
+  MUSTER_ASSIGN(const auto addresses, exchange(introduction(), deadline));
   const Deadline linked(std::min(deadline.at(), clock().now() + kLink));
-  if (outcome) outcome = let_in(addresses[0]);
+  if (outcome) outcome = let_in(addresses);
   if (outcome) outcome = connect(addresses, linked);
   if (outcome) outcome = await_others(linked);
+  if (outcome) tell_mapped();
   MUSTER_ASSIGN(const auto outcomes, exchange(outcome ? "" : to_text(outcome.error()), deadline));
   if (!outcome) return missed(to_text(outcome.error()), group_.rank, group_);
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank)

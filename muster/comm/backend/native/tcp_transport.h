@@ -1,6 +1,8 @@
 #pragma once
 // The transport of ranks on different hosts: one authenticated connection a pair of ranks. Every
-// frame carries generation, sender and group; what does not belong closes its connection.
+// frame carries generation, sender and group; what does not belong closes its connection. Between
+// ranks of one host large payloads can go through shared memory; all else, and who is there, stays
+// with the connection.
 
 #include <functional>
 #include <memory>
@@ -17,6 +19,8 @@ struct TcpOptions {
   std::string listen_host;          // where peers reach me
   Logger log;
   std::function<bool()> cancelled;  // see NativeOptions; may be empty
+  // Names this machine: what is large goes through memory to ranks that say the same. Empty: not.
+  std::string host;
 };
 
 // Collective; two exchanges whatever happens. Errors name the rank that cannot be reached.
