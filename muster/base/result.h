@@ -12,7 +12,7 @@ template <class T>
 class [[nodiscard]] Result : public tl::expected<T, Error> {
  public:
   using tl::expected<T, Error>::expected;
-  Result(Error error) : tl::expected<T, Error>(tl::unexpect, std::move(error)) {}  // NOLINT
+  explicit(false) Result(Error error) : tl::expected<T, Error>(tl::unexpect, std::move(error)) {}
 };
 
 using Status = Result<void>;

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -22,6 +23,8 @@ namespace muster {
 namespace {
 
 constexpr int kMostFrames = 64;
+constexpr Duration kLeast = std::chrono::milliseconds(10);     // for one thread, however late it is
+constexpr Duration kHandler = std::chrono::milliseconds(500);  // may take so long once it has begun
 constexpr int kHandlerFrames = 2;  // the handler's own and the kernel's trampoline
 
 // What the thread that is asked fills in, inside a signal handler: nothing but backtrace(), which
@@ -104,16 +107,16 @@ bool await_answer(Duration patience) {
   return outcome == 0;
 }
 
-std::string frames_of(int thread, Duration patience) {
+std::string frames_of(int thread, TimePoint until) {
   static std::atomic<std::uint64_t> tickets{0};
   Request& asked = request();
   const std::uint64_t ticket = ++tickets;
   asked.ticket = ticket;
   if (!ask(thread, ticket)) return "  it has ended\n";
-  if (!await_answer(patience)) {
+  if (!await_answer(std::max(until - system_clock().now(), kLeast))) {
     std::uint64_t unanswered = ticket;
     if (asked.ticket.compare_exchange_strong(unanswered, 0)) return "  it does not answer\n";
-    (void)await_answer(patience);  // it was just about to
+    (void)await_answer(kHandler);
   }
   std::string text;
   for (int i = kHandlerFrames; i < asked.count; ++i)
@@ -130,11 +133,12 @@ std::string describe_stacks(Duration patience) {
   prepare();
   const auto threads = system_files().list("/proc/self/task");
   if (!threads) return threads.error().message;
+  const TimePoint until = system_clock().now() + patience;
   std::string text;
   for (const std::string& thread : *threads) {
     const auto name = system_files().read("/proc/self/task/" + thread + "/comm");
     text += fmt::format("thread {} {}{}", thread, name ? *name : "?\n",
-                        frames_of(std::atoi(thread.c_str()), patience));
+                        frames_of(std::atoi(thread.c_str()), until));
   }
   return text;
 }

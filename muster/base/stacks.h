@@ -7,11 +7,11 @@
 
 namespace muster {
 
-// One paragraph a thread: its name and number, then its frames, innermost first. A thread that does
-// not answer within `patience` is named without frames. Blocks up to `patience` a thread;
-// interrupts the system calls of the others, which go on by themselves. Any thread; one call at a
-// time runs. Frames of the program itself have names where it was linked with -rdynamic, else
-// addresses.
+// One paragraph a thread: its name and number, then its frames, innermost first. Threads that
+// have not answered after `patience` are named without frames: whoever asks waits for all of
+// them. Interrupts the system calls of the others, which go on by themselves. Any thread;
+// one call at a time runs. Frames of the program itself have names where it was linked with
+// -rdynamic, else addresses.
 std::string describe_stacks(Duration patience = std::chrono::milliseconds(500));
 
 }  // namespace muster

@@ -45,6 +45,9 @@ struct CoordinatorEvents {
   // Connection lost without Leave (kPeerLost), silent for too long (kTimeout), out of the others'
   // reach (kUnavailable), or at fault by its own account (kCorrupt).
   std::function<void(std::int32_t worker, const Error&)> on_lost;
+  // A member waited for another one until its time was up: no death explains that. Before anybody
+  // is given up, and once for each that complains.
+  std::function<void()> on_no_answer;
   // A newcomer that is not let in yet, since it and `other` do not reach each other. Told once.
   std::function<void(const WorkerInfo& worker, const WorkerInfo& other, const std::string& why)>
       on_unreached;

@@ -291,7 +291,12 @@ void CoordinatorState::suspect(const Worker& worker, const Suspect& message, Tim
   log_->debug("[cluster/membership] {} suspects {}: {}", where(worker.candidate.info),
               accused ? fmt::format("worker {}", *accused) : "nobody", message.why.message);
   suspicions_.accuse(worker.candidate.info.worker, accused, now);
-  if (accused) complaint_ = message.why.message;
+  if (!accused) return;
+  complaint_ = message.why.message;
+  if (message.why.code != ErrorCode::kTimeout) return;
+  tell([](const CoordinatorEvents& events) {
+    if (events.on_no_answer) events.on_no_answer();
+  });
 }
 
 void CoordinatorState::settle_suspicions(TimePoint now) {

@@ -228,6 +228,16 @@ TEST_F(SuspicionTest, FirstTheSameTryAgain) {
   EXPECT_FALSE(last_welcome(3).planned);
 }
 
+TEST_F(SuspicionTest, WhoWaitedInVainIsLookedIntoBeforeAnybodyGivesUp) {
+  events_.on_no_answer = [this] { told_.emplace_back("no answer"); };
+  say(2, Suspect{state_->generation(), fail(ErrorCode::kPeerLost, "it is gone", Rank{1})});
+  EXPECT_EQ(told(), Told{}) << "a death may explain it";
+  suspect(1, 1);
+  EXPECT_EQ(told(), Told{"no answer"});
+  wait();
+  EXPECT_EQ(told(), Told{"generation 2"});
+}
+
 TEST_F(SuspicionTest, ThenTheyGoOnWithoutOne) {
   suspect(1, 1);
   wait();

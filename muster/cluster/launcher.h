@@ -61,6 +61,15 @@ struct JobFailure {
 // Several lines for a person.
 std::string describe(const JobFailure& failure);
 
+// What is left without a worker that the job outlives.
+struct Remainder {
+  std::int32_t workers = 0;
+  std::int32_t wanted = 0;            // so many have to join before they go on
+  std::vector<std::int32_t> missing;  // workers of this host that are not in it, by number
+};
+// One line for a person: who failed, how and where, what it wrote last, and how it goes on.
+std::string describe_loss(const JobFailure& loss, const Remainder& left);
+
 // Where a worker is: what is known of it, and what it said when it was asked.
 struct WorkerState {
   Rank worker = kNoRank;
@@ -71,16 +80,19 @@ struct WorkerState {
   std::optional<Bytes> dump = {};  // none: it did not answer
 };
 
+// Why all workers were asked where they are: somebody wants to know, one of them does not answer
+// the others, or the job has failed.
+enum class DumpOccasion : std::uint8_t { kAsked, kNoAnswer, kFailure };
+
 // Sees the job run. Called on one thread; must not block for long.
 class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
   virtual void on_generation(const Welcome& /*generation*/) {}
-  // The job begins once so many workers of other hosts have joined.
-  virtual void on_waiting(std::int32_t /*others*/) {}
-  // The job goes on with `left` workers without this one, once `wanted` new ones have joined.
-  virtual void on_loss(const JobFailure& /*loss*/, std::int32_t /*left*/, std::int32_t /*wanted*/) {
-  }
+  // The job begins once so many workers of other hosts have joined those of this one, 0 … own-1.
+  virtual void on_waiting(std::int32_t /*others*/, std::int32_t /*own*/) {}
+  // The job goes on without this one.
+  virtual void on_loss(const JobFailure& /*loss*/, const Remainder& /*left*/) {}
   virtual void on_restart(Rank /*rank*/, int /*pid*/) {}
   // Workers of other hosts can join here, with the credentials in LaunchSpec::credentials.
   virtual void on_listening(const net::Address& /*address*/) {}
@@ -95,9 +107,8 @@ class LaunchObserver {
   virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
   // One whole line of a worker's output, without prefix and newline.
   virtual void on_line(Rank /*rank*/, bool /*is_error*/, std::string_view /*line*/) {}
-  // SIGUSR2 asked where everybody is, or the job has failed (`failure`) and this is where they
-  // were.
-  virtual void on_dumps(const std::vector<WorkerState>& /*states*/, bool /*failure*/) {}
+  // Where everybody is, or was when the job failed.
+  virtual void on_dumps(const std::vector<WorkerState>& /*states*/, DumpOccasion /*occasion*/) {}
   // SIGINT, SIGTERM, SIGHUP, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
   virtual void on_stop(int /*signal*/, StopReason /*reason*/) {}
 };

@@ -116,5 +116,32 @@ TEST(JobFailure, IsSaidOnceWhereTheWorkerSaidItItself) {
             "    note");
 }
 
+TEST(JobFailure, ThatTheJobOutlivesIsOneLineWithItsLastWords) {
+  JobFailure loss{Rank{2},
+                  "node-b",
+                  4711,
+                  "killed by SIGKILL",
+                  {},
+                  {Step{9}, "backward", "all_reduce gradients/3"},
+                  {"first words", "  rank 2 of 4\tin generation 1\r", " "},
+                  "/run/logs/rank-2.log"};
+  EXPECT_EQ(describe_loss(loss, {3, 0, {2}}),
+            "worker 2 (pid 4711 on node-b) killed by SIGKILL at step 9, backward, in all_reduce "
+            "gradients/3; 3 workers are left, going on; its log: /run/logs/rank-2.log ends with: "
+            "rank 2 of 4 in generation 1");
+  loss.last_heard = true;
+  loss.host.clear();
+  loss.last_lines.clear();
+  EXPECT_EQ(describe_loss(loss, {1, 2, {0, 2}}),
+            "worker 2 (pid 4711) killed by SIGKILL after it was last heard of at step 9, backward, "
+            "in all_reduce gradients/3; 1 worker is left, waiting until 2 more have joined "
+            "(workers.min_workers); missing: workers 0, 2; its log: /run/logs/rank-2.log");
+  loss.log.clear();
+  loss.last_lines = {std::string(199, 'x') + "ä, and more"};
+  EXPECT_TRUE(describe_loss(loss, {1, 1, {}})
+                  .ends_with("1 more has joined (workers.min_workers); its last line: " +
+                             std::string(199, 'x') + "…"));
+}
+
 }  // namespace
 }  // namespace muster::cluster

@@ -39,6 +39,7 @@ void LocalJob::note_generation(const Welcome& generation) {
   published_ = true;
   waiting_timer_ = nullptr;
   generation_ = generation.generation;
+  if (!asked_ && !has_looked_into()) dumps_.clear();  // they are of an earlier one
   members_.clear();
   for (const auto& member : generation.members) {
     members_.push_back(member.info.worker);
@@ -71,9 +72,11 @@ CoordinatorEvents LocalJob::coordinator_events() {
     if (coordinator_ != nullptr && is_done()) drop_latecomers();
     check_over();
   };
+  events.on_no_answer = [this] { look_into_no_answer(); };
   events.on_failure = [this](std::int32_t number, const Error& error, const Progress& progress) {
     auto* worker = find(number);
     if (worker == nullptr || worker->evidence.reported) return;
+    if (error.code == ErrorCode::kTimeout) look_into_no_answer();
     worker->progress = progress;
     worker->evidence.reported = error;
     worker->evidence.reported_at = loop_.clock().now();
@@ -133,7 +136,8 @@ void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<Worke
     workers_[to_int(worker->evidence.rank)] = std::move(worker);
   }
   if (spec_.scale) scale_later();
-  if (spec_.min_workers > spec_.workers) observer_.on_waiting(spec_.min_workers - spec_.workers);
+  if (spec_.min_workers > spec_.workers)
+    observer_.on_waiting(spec_.min_workers - spec_.workers, spec_.workers);
 }
 
 // The training is over before they were ready for it.
@@ -178,8 +182,10 @@ void LocalJob::conclude() {
   settle_timer_ = nullptr;
   if (!verdict_) {  // what looked like a failure has turned out to be the end somebody asked for
     state_ = State::kRunning;
+    if (!dump_timer_) tell_dumps();
     return;
   }
+  if (!verdict_->certain && awaits_stacks()) return;  // tell_dumps() comes back here
   auto* culprit = find(to_int(verdict_->culprit));
   if (culprit != nullptr && can_do_without(*culprit)) return write_off(*culprit);
   state_ = State::kEnding;
@@ -215,13 +221,25 @@ bool LocalJob::is_done() const {
   });
 }
 
+bool LocalJob::takes_part(const WorkerProcess& worker) const {
+  const bool is_in = published_ ? worker.evidence.joined : worker.here;
+  return !worker.written_off && !worker.ended() && is_in && !worker.evidence.left;
+}
+
 std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
   return static_cast<std::int32_t>(std::ranges::count_if(workers_, [&](const auto& entry) {
-    const auto& worker = entry.second;
-    const bool is_in = published_ ? worker->evidence.joined : worker->here;
-    return worker.get() != &culprit && !worker->written_off && !worker->ended() && is_in &&
-           !worker->evidence.left;
+    return entry.second.get() != &culprit && takes_part(*entry.second);
   }));
+}
+
+// Of this host; those that left as they were told are not missed.
+std::vector<std::int32_t> LocalJob::missing_without(const WorkerProcess& culprit) const {
+  std::vector<std::int32_t> missing;
+  for (const auto& [number, worker] : workers_) {
+    if (worker->is_elsewhere() || worker->evidence.left) continue;
+    if (worker.get() == &culprit || !takes_part(*worker)) missing.push_back(number);
+  }
+  return missing;
 }
 
 bool LocalJob::others_may_join(std::int32_t left) const {
@@ -268,6 +286,7 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   verdict_error_ = error_of(culprit);
   verdict_progress_ = culprit.where();
   verdict_action_.clear();
+  culprit.read_rest();  // its end is often seen before its last lines
   const JobFailure loss = failure_of(culprit);
   culprit.written_off = true;
   culprit.kill();  // one that only hangs must not come back
@@ -276,11 +295,12 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   last_loss_ = culprit.evidence.rank;
   const std::int32_t left = left_without(culprit);
   const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
-  observer_.on_loss(loss, left, wanted);
+  observer_.on_loss(loss, {left, wanted, missing_without(culprit)});
   if (!culprit.is_elsewhere()) replace(to_int(culprit.evidence.rank));
   if (wanted > 0)
     waiting_timer_ =
         loop_.call_at(loop_.clock().now() + spec_.join_timeout, [this] { give_up_waiting(); });
+  if (!dump_timer_) tell_dumps();
   consider();
   check_over();
 }
@@ -325,7 +345,7 @@ Error LocalJob::error_of(const WorkerProcess& culprit) const {
 }
 
 void LocalJob::end_all(const Error& why) {
-  ask_for_dumps(true);
+  ask_for_dumps(DumpOccasion::kFailure);
   coordinator_->broadcast(Failure{why, {}});
   coordinator_->broadcast(Stop{StopReason::kAtOnce});
   kill_timer_ = loop_.call_at(loop_.clock().now() + spec_.grace, [this] { kill_all(); });
@@ -361,6 +381,7 @@ void LocalJob::check_over() {
 
 void LocalJob::finish() {
   if (state_ == State::kOver) return;
+  dump_timer_ = nullptr;  // nobody is left to answer
   if (state_ == State::kSettling) conclude();
   if (state_ == State::kOver) return;
   state_ = State::kOver;
@@ -416,7 +437,7 @@ JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
 
 void LocalJob::on_signal(int number) {
   if (state_ == State::kOver) return;
-  if (number == SIGUSR2) return ask_for_dumps(false);
+  if (number == SIGUSR2) return ask_for_dumps(DumpOccasion::kAsked);
   const StopWishes::Wish wish = wishes_.hear(number, loop_.clock().now());
   if (wish == StopWishes::Wish::kEcho) return;
   const bool at_once = wish == StopWishes::Wish::kAtOnce || !published_;

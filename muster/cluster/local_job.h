@@ -40,7 +40,9 @@ class LocalJob {
   void conclude();
   bool can_do_without(const WorkerProcess& culprit) const;
   bool is_done() const;
+  bool takes_part(const WorkerProcess& worker) const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
+  std::vector<std::int32_t> missing_without(const WorkerProcess& culprit) const;
   std::int32_t coming_without(const WorkerProcess& culprit) const;
   bool others_may_join(std::int32_t left) const;
   void give_up_waiting();
@@ -59,7 +61,10 @@ class LocalJob {
   void kill_all();
   std::vector<WorkerProcess*> all() const;
   void check_over();
-  void ask_for_dumps(bool failure);
+  void ask_for_dumps(DumpOccasion occasion);
+  void look_into_no_answer();
+  bool has_looked_into() const;
+  bool awaits_stacks() const;
   void take_dump(std::int32_t worker, const Bytes& content);
   void tell_dumps();
   Error error_of(const WorkerProcess& culprit) const;
@@ -95,9 +100,9 @@ class LocalJob {
   Step scaled_step_{0};  // the newest when the rule was asked last
   std::optional<Generation> scaled_generation_;
   Generation generation_{0};
-  std::vector<std::int32_t> members_;  // of the present generation, by rank
-  enum class Asked : std::uint8_t { kNo, kByUser, kByFailure };
-  Asked asked_ = Asked::kNo;  // for dumps that have not been told yet
+  std::vector<std::int32_t> members_;      // of the present generation, by rank
+  std::optional<DumpOccasion> asked_;      // for dumps that have not been told yet
+  std::optional<Generation> looked_into_;  // in which somebody did not answer
   std::map<std::int32_t, Bytes> dumps_;
   std::map<std::int32_t, std::string> processes_;  // when they were asked
   net::Registration dump_timer_;

@@ -1,4 +1,5 @@
-// Of a local job: where every worker is, when somebody asks or the job has failed.
+// Of a local job: where every worker is, when somebody asks, one of them does not answer the
+// others, or the job has failed.
 #include <algorithm>
 #include <utility>
 
@@ -14,18 +15,35 @@ constexpr Duration kDumps = std::chrono::seconds(3);
 
 // With a failure there is no time for stacks, and who failed has told already: what is told is what
 // has come until the end.
-void LocalJob::ask_for_dumps(bool failure) {
-  if (!failure) dumps_.clear();
+void LocalJob::ask_for_dumps(DumpOccasion occasion) {
+  const bool failure = occasion == DumpOccasion::kFailure;
+  asked_ = occasion;
+  if (failure && has_looked_into()) return;  // what came then says more, by its stacks
+  if (occasion == DumpOccasion::kAsked) dumps_.clear();
   for (const auto& [number, worker] : workers_)
     processes_[number] = worker->is_elsewhere() ? "" : describe_process(worker->pid());
-  asked_ = failure ? Asked::kByFailure : Asked::kByUser;
   coordinator_->broadcast(Dump{.stacks = !failure});
   if (!failure) dump_timer_ = loop_.call_at(loop_.clock().now() + kDumps, [this] { tell_dumps(); });
 }
 
+// In this generation, or in the one before it, of which this is a second try by the same workers.
+bool LocalJob::has_looked_into() const {
+  return looked_into_ && to_int(generation_) <= to_int(*looked_into_) + 1;
+}
+
+// Somebody is waited for in vain: what all do is asked while that lasts. Who gave up for it has
+// told already.
+void LocalJob::look_into_no_answer() {
+  if (asked_ || has_looked_into()) return;
+  looked_into_ = generation_;
+  ask_for_dumps(DumpOccasion::kNoAnswer);
+}
+
+bool LocalJob::awaits_stacks() const { return asked_ == DumpOccasion::kNoAnswer && dump_timer_; }
+
 void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
   dumps_[worker] = content;
-  if (asked_ != Asked::kByUser) return;
+  if (!asked_ || asked_ == DumpOccasion::kFailure) return;
   const bool complete = std::ranges::all_of(workers_, [&](const auto& entry) {
     const auto& [number, each] = entry;
     return each->ended() || each->written_off || dumps_.contains(number);
@@ -33,13 +51,18 @@ void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
   if (complete) tell_dumps();
 }
 
+// While it is considered who is to blame, they wait for that; those of a failure for the end.
 void LocalJob::tell_dumps() {
-  const Asked asked = std::exchange(asked_, Asked::kNo);
   dump_timer_ = nullptr;
-  if (asked == Asked::kNo) return;
+  if (state_ == State::kSettling) {
+    if (!settle_timer_) conclude();
+    return;
+  }
+  if (!asked_ || (asked_ == DumpOccasion::kFailure && state_ != State::kOver)) return;
+  const DumpOccasion asked = *std::exchange(asked_, std::nullopt);
   std::vector<WorkerState> states;
   for (const auto& [number, worker] : workers_) {
-    if (asked == Asked::kByUser && (worker->ended() || worker->written_off)) continue;
+    if (asked == DumpOccasion::kAsked && (worker->ended() || worker->written_off)) continue;
     const auto dump = dumps_.find(number);
     states.push_back({.worker = worker->evidence.rank,
                       .host = worker->host,
@@ -48,7 +71,7 @@ void LocalJob::tell_dumps() {
                       .process = processes_[number],
                       .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second)});
   }
-  observer_.on_dumps(states, asked == Asked::kByFailure);
+  observer_.on_dumps(states, asked);
 }
 
 }  // namespace muster::cluster

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -167,11 +168,53 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
   return process_seen;
 }
 
+// The end of what it wrote, as a part of one line: the last line that says something, and of a long
+// one the beginning.
+std::string last_words(const std::vector<std::string>& lines) {
+  constexpr std::size_t kLongest = 200;  // bytes
+  const auto says = [](const std::string& line) {
+    return line.find_first_not_of(" \t\r") != std::string::npos;
+  };
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), says);
+  if (last == lines.rend()) return "";
+  std::string words = last->substr(last->find_first_not_of(" \t\r"));
+  words.erase(words.find_last_not_of(" \t\r") + 1);
+  std::replace_if(
+      words.begin(), words.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  if (words.size() <= kLongest) return words;
+  std::size_t end = kLongest;
+  while ((static_cast<unsigned char>(words[end]) & 0xc0U) == 0x80U) --end;  // whole characters
+  return words.substr(0, end) + "…";
+}
+
 }  // namespace
 
 std::unique_ptr<Launcher> create_local_launcher(Processes& processes, Files& files, Logger log,
                                                 Clock& clock) {
   return std::make_unique<LocalLauncher>(processes, files, std::move(log), clock);
+}
+
+// As everybody's own messages name a worker: Trainer::tell_of_worker().
+std::string describe_loss(const JobFailure& loss, const Remainder& left) {
+  std::string text = fmt::format("worker {}", to_int(loss.rank));
+  if (loss.pid > 0)
+    text += fmt::format(" (pid {}{})", loss.pid, loss.host.empty() ? "" : " on " + loss.host);
+  text += fmt::format(" {} {}{}; {} worker{} left, ", loss.reason,
+                      loss.last_heard ? "after it was last heard of " : "", describe(loss.progress),
+                      left.workers, left.workers == 1 ? " is" : "s are");
+  if (left.wanted == 0) {
+    text += "going on";
+  } else {
+    text += fmt::format("waiting until {} more {} joined (workers.min_workers)", left.wanted,
+                        left.wanted == 1 ? "has" : "have");
+    if (!left.missing.empty())
+      text += fmt::format("; missing: worker{} {}", left.missing.size() == 1 ? "" : "s",
+                          fmt::join(left.missing, ", "));
+  }
+  const std::string said = last_words(loss.last_lines);
+  if (!loss.log.empty()) text += "; its log: " + loss.log;
+  if (!said.empty()) text += (loss.log.empty() ? "; its last line: " : " ends with: ") + said;
+  return text;
 }
 
 std::string describe(const JobFailure& failure) {

@@ -66,6 +66,14 @@ std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const Mem
   return members;
 }
 
+// Who comes from elsewhere may be here before the launcher's own, who alone begin with a state.
+bool has_state(const std::vector<std::int32_t>& members, const MembershipView& view) {
+  return std::ranges::any_of(view.candidates, [&](const Candidate& candidate) {
+    return candidate.connected && candidate.info.has_state &&
+           contains(members, candidate.info.worker);
+  });
+}
+
 // Puts one that may lead first, the longest there; false: there is none.
 bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& view) {
   const auto can_lead = [&](std::int32_t worker) {
@@ -111,6 +119,10 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   if (static_cast<std::int32_t>(members.size()) < least)
     return {std::nullopt,
             fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};
+  if (view.current.empty() && !has_state(members, view))
+    return {std::nullopt, fmt::format("none of {} workers has the state that the training begins "
+                                      "with",
+                                      members.size())};
   if (!put_leader_first(members, view))
     return {std::nullopt,
             fmt::format("none of {} workers sees the run's folder{}", members.size(), because)};

@@ -108,6 +108,19 @@ TEST(Membership, TheFirstRankSeesTheRunFolder) {
   EXPECT_NE(decision.reason.find("none of 3 workers sees the run's folder"), std::string::npos);
 }
 
+TEST(Membership, TheFirstGenerationHasOneWithTheStateToBeginWith) {
+  MembershipPolicy policy;
+  policy.max_workers = 3;
+  auto view = view_of({Kind::kAbsent, Kind::kWell, Kind::kWell}, {});
+  for (Candidate& candidate : view.candidates) candidate.info.has_state = false;
+  const auto decision = decide_membership(kNow, view, policy);
+  EXPECT_FALSE(decision.members);
+  EXPECT_NE(decision.reason.find("none of 2 workers has the state"), std::string::npos);
+  view = view_of({Kind::kWell, Kind::kWell, Kind::kWell}, {});
+  view.candidates[1].info.has_state = view.candidates[2].info.has_state = false;
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{0, 1, 2}));
+}
+
 TEST(Membership, DoesNotWaitAfterALoss) {
   MembershipPolicy policy;
   policy.min_workers = 2;

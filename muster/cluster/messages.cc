@@ -28,8 +28,10 @@ void read(const Json& json, const char* field, T& into) {
 }
 
 Json to_json(const WorkerInfo& info) {
-  return {{"worker", info.worker}, {"host", info.host}, {"boot_id", info.boot_id},
-          {"pid", info.pid},       {"door", info.door}, {"can_lead", info.can_lead}};
+  return {{"worker", info.worker},      {"host", info.host},
+          {"boot_id", info.boot_id},    {"pid", info.pid},
+          {"door", info.door},          {"can_lead", info.can_lead},
+          {"has_state", info.has_state}};
 }
 
 WorkerInfo worker_info(const Json& json) {
@@ -40,6 +42,7 @@ WorkerInfo worker_info(const Json& json) {
   read(json, "pid", info.pid);
   read(json, "door", info.door);
   read(json, "can_lead", info.can_lead);
+  read(json, "has_state", info.has_state);
   return info;
 }
 

@@ -49,6 +49,14 @@ void WorkerProcess::on_readable(Stream& stream) {
   events_.on_output_end();
 }
 
+void WorkerProcess::read_rest() {
+  for (Stream* stream : {&output_, &error_}) {
+    if (!stream->watch) continue;
+    // Its end is told where it is watched.
+    if (const auto bytes = net::read_available(stream->fd)) stream->lines.add(*bytes);
+  }
+}
+
 void WorkerProcess::stop_reading() {
   for (Stream* stream : {&output_, &error_}) {
     stream->watch = nullptr;

@@ -1,6 +1,7 @@
 """Training under fire: scenarios drawn from a seed, with real processes. After each: exit 0, the same
-weights, evaluations and state of the trainer as undisturbed, no sample lost or repeated, every fault named,
-nothing left behind.
+weights, evaluations and state of the trainer as undisturbed (in fast mode all of it but the bits), no sample lost
+or repeated, every fault named, nothing left behind: no process, shared memory, temporary file or half checkpoint.
+Seeds that follow each other have one kind after the other, so that as many as there are kinds have them all.
 
   chaos.py --muster build/dev/bin/muster --count 100            any number of scenarios, then a summary
   chaos.py --muster build/dev/bin/muster --seed 1234 --count 1  one of them again
@@ -38,9 +39,10 @@ HEARTBEAT = 1.0  # seconds until a silent worker counts as dead
 KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
          "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
          "kill with a standby", "slow disk", "slow disk and kill", "kill in a join")
-NOT_ALLOWED = "not allowed here"
+LEFT_OUT = "left out"
 # The same with workers of other hosts (guests.py).
 GUESTS = ("storm of guests", "cut links", "cut links and kill")
+ALL = KINDS + GUESTS
 
 
 class Scenario:
@@ -48,7 +50,7 @@ class Scenario:
         draw = random.Random(seed)
         self.seed = seed
         self.model = draw.choices(list(STEPS), weights=(6, 2, 2))[0]
-        self.kind = draw.choice(KINDS + GUESTS)
+        self.kind = ALL[seed % len(ALL)]
         self.has_guests = self.kind in GUESTS
         self.has_links = "links" in self.kind
         self.steps = STEPS[self.model] * (LONGER if self.has_guests or "join" in self.kind else 1)
@@ -56,7 +58,8 @@ class Scenario:
             draw.choices(range(2, 9), weights=(6, 5, 4) + ((2, 1, 1, 1) if self.model == "mlp" else (0,) * 4))[0]
         self.transport = "tcp" if self.has_links else draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.lanes = draw.choice((1, 1, 2))
-        self.backup = draw.random() < 0.3
+        self.mode = "fast" if draw.random() < 0.2 else "ordered"
+        self.backup = draw.random() < 0.3 and self.mode == "ordered"
         self.standbys = 1 if self.kind == "kill with a standby" else 0
         self.step = draw.randint(5, 50) if self.steps > STEPS[self.model] else \
             draw.randint(5, self.steps * 2 // 3)
@@ -64,12 +67,13 @@ class Scenario:
         self.took = 0.0  # seconds
 
     def __str__(self):
-        return (f"seed {self.seed}: {self.kind}, {self.model}, {self.workers} workers × {self.lanes} over "
-                f"{self.transport}{' with backup' if self.backup else ''}, from step {self.step} on")
+        return (f"seed {self.seed}: {self.kind}, {self.model}, {self.mode}, {self.workers} workers × {self.lanes} "
+                f"over {self.transport}{' with backup' if self.backup else ''}, from step {self.step} on")
 
     def flags(self):
         settings = [f"workers.heartbeat_timeout={HEARTBEAT:g}s", f"communication.transport={self.transport}",
-                    f"training.lanes={self.lanes}", f"workers.standbys={self.standbys}",
+                    f"training.mode={self.mode}", f"training.lanes={self.lanes}",
+                    f"workers.standbys={self.standbys}",
                     "stragglers.compare_every=20ms", EVALUATION,
                     f"stragglers.backup={'true' if self.backup else 'false'}"]
         if self.has_guests or self.kind == "kill while saving":
@@ -195,10 +199,29 @@ def left_behind(folder):
     return found
 
 
+def files_at_the_top(run):
+    return {"events" if path.name.startswith("events.out.tfevents.") else path.name for path in run.iterdir()}
+
+
+def check_files(folder, run, usual):
+    """No temporary file, none that an undisturbed run does not have, and whole checkpoints."""
+    temporary = [path for path in folder.rglob("*.new")]
+    assert not temporary, f"temporary files: {temporary}"
+    strange = files_at_the_top(run) - usual - {"debug.json"}  # of a worker that did not answer
+    assert not strange, f"files that an undisturbed run does not have: {strange}"
+    for saved in run.glob("checkpoints/*"):
+        assert (saved / "manifest.json").exists(), f"half a checkpoint: {sorted(saved.iterdir())}"
+        manifest = json.loads((saved / "manifest.json").read_text())["manifest"]
+        sizes = {file["name"]: file["size"] for file in manifest["files"]}
+        found = {path.name: path.stat().st_size for path in saved.iterdir() if path.name != "manifest.json"}
+        assert found == sizes, f"{saved}: {found}, its manifest: {sizes}"
+
+
 def environment(scenario, slow_disk, folder):
-    if "disk" not in scenario.kind:
-        return None
-    return dict(os.environ, LD_PRELOAD=str(slow_disk.resolve()), MUSTER_SLOW_DISK=str(folder))
+    mine = dict(os.environ, TEST_WORKPLACE=str(folder))  # see runs.holders_of_memory
+    if "disk" in scenario.kind:
+        mine |= {"LD_PRELOAD": str(slow_disk.resolve()), "MUSTER_SLOW_DISK": str(folder)}
+    return mine
 
 
 @contextlib.contextmanager
@@ -224,32 +247,34 @@ class Stage:
         with self.one_at_a_time:
             if (model, steps) not in self.expected:
                 runs.undisturbed(self.muster, self.folder, model, steps, *runs.settings(EVALUATION))
-                self.expected[model, steps] = results(runs.latest(self.folder), steps)
+                run = runs.latest(self.folder)
+                self.expected[model, steps] = results(run, steps), files_at_the_top(run)
             return self.expected[model, steps]
 
     def play(self, scenario):
         folder = self.folder / str(scenario.seed)
         folder.mkdir()
         job = runs.write_job(self.folder, scenario.model, scenario.steps, runs=folder.name, into=folder)
-        process = runs.start(self.muster, job, *scenario.flags(),
-                             env=environment(scenario, self.slow_disk, folder))
+        surroundings = environment(scenario, self.slow_disk, folder)
+        process = runs.start(self.muster, job, *scenario.flags(), env=surroundings)
         try:
             run = runs.wait_for_step(process, self.folder, scenario.step, folder.name)
             if scenario.has_guests:
-                output = self.play_with_guests(scenario, process, run, folder)
+                output = self.play_with_guests(scenario, process, run, folder, surroundings)
             else:
                 output = play_alone(scenario, process, run)
         finally:
             process.kill()
         check_run(self.muster, scenario, run, output)
-        found, expected = results(run, scenario.steps), self.undisturbed(scenario.model, scenario.steps)
-        for what in expected:
-            assert found[what] == expected[what], f"other {what}: {found[what]}, {expected[what]}\n{output}"
+        expected, usual_files = self.undisturbed(scenario.model, scenario.steps)
+        check_results(results(run, scenario.steps), expected, scenario.mode, output)
         assert not left_behind(folder), left_behind(folder)
+        runs.no_memory_stays(folder)
+        check_files(folder, run, usual_files)
         shutil.rmtree(folder)
 
-    def play_with_guests(self, scenario, process, run, folder):
-        party = guests.Party(self.muster, folder, scenario, process, run)
+    def play_with_guests(self, scenario, process, run, folder, surroundings):
+        party = guests.Party(self.muster, folder, scenario, process, run, surroundings)
         numbers = self.free.get()
         with places(numbers if scenario.has_links else ()) as hosts:
             try:
@@ -269,6 +294,20 @@ def results(run, steps):
     """What a training has come to, by what it is."""
     return {"weights": runs.weights(run, steps), "evaluations": runs.evaluations(run),
             "state of the trainer": runs.trainer_state(run, steps)}
+
+
+def without_bits(found):
+    """What of it does not depend on the order in which numbers are summed."""
+    state = found["state of the trainer"]
+    return {"weights": sorted(found["weights"]), "evaluations": [step for step, *_ in found["evaluations"]],
+            "state of the trainer": {key: state[key] for key in ("step", "cursor", "optimizer_steps")}}
+
+
+def check_results(found, expected, mode, output):
+    if mode == "fast":
+        found, expected = without_bits(found), without_bits(expected)
+    for what in expected:
+        assert found[what] == expected[what], f"other {what}: {found[what]}, {expected[what]}\n{output}"
 
 
 def end(process):
@@ -318,7 +357,7 @@ def play_all(stage, scenarios, at_once):
         for future in concurrent.futures.as_completed(played):
             scenario, result = played[future], future.result()
             if result in ("ok", "skip"):
-                kinds[scenario.kind if result == "ok" else NOT_ALLOWED] += 1
+                kinds[scenario.kind if result == "ok" else LEFT_OUT] += 1
                 print(f"{result:6}{scenario}: {scenario.took:.1f} s", flush=True)
             else:
                 failures.append(scenario)
@@ -334,7 +373,7 @@ def read_arguments():
     parser.add_argument("--seed", type=int, help="of the first scenario; the others follow it")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=2, help="how many are played at a time")
-    parser.add_argument("--kind", choices=KINDS + GUESTS, help="of the seeds, those of this kind only")
+    parser.add_argument("--kind", choices=ALL, help="of the seeds, those of this kind only")
     arguments = parser.parse_args()
     arguments.slow_disk = arguments.slow_disk or \
         pathlib.Path(arguments.muster).parent.parent / "tests/chaos/slow_disk.so"
@@ -343,28 +382,29 @@ def read_arguments():
     return arguments
 
 
-def scenarios_of(arguments, has_networks):
-    """As many as are wanted: where links cannot be cut others take their place, unless a seed was asked for."""
+def scenarios_of(arguments):
+    """As many as are wanted, one kind after the other."""
     first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
-    possible = has_networks or arguments.seed is not None or "links" in (arguments.kind or "")
-    drawn = (one for one in map(Scenario, itertools.count(first))
-             if arguments.kind in (None, one.kind) and (possible or not one.has_links))
+    drawn = (one for one in map(Scenario, itertools.count(first)) if arguments.kind in (None, one.kind))
     return list(itertools.islice(drawn, arguments.count))
 
 
 def main():
     arguments = read_arguments()
     has_networks = network.enter()
-    scenarios = scenarios_of(arguments, has_networks)
+    scenarios = scenarios_of(arguments)
     with runs.workplace() as folder:
         stage = Stage(arguments, folder, has_networks)
         kinds, failures = play_all(stage, scenarios, arguments.at_once)
-    left_out = kinds.pop(NOT_ALLOWED, 0)
+    left_out = kinds.pop(LEFT_OUT, 0)
     print(f"{kinds.total()} of {len(scenarios)} scenarios passed" +
-          (f", {left_out} {NOT_ALLOWED}" if left_out else "") + ": " +
+          (f", {left_out} were {LEFT_OUT}" if left_out else "") + ": " +
           ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())))
     for scenario in failures:
         print(f"again with --seed {scenario.seed} --count 1: {scenario}")
+    if left_out:
+        runs.leave_out(f"{left_out} scenarios, for this system does not allow network namespaces, in which links are "
+                       "cut")
     return 1 if failures else 0
 
 

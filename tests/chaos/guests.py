@@ -27,7 +27,7 @@ class Guest(Host):
         self.may_end_with = {0}
         self.at_risk = False  # a link of it was cut: the others may go on without it
         super().__init__(party.muster, party.folder, party.run / "join.key",
-                         before=place.inside if place else (), flags=("--lanes", "1"))
+                         before=place.inside if place else (), flags=("--lanes", "1"), env=party.environment)
 
     def here(self):
         return self.process.poll() is None
@@ -80,8 +80,9 @@ class Guest(Host):
 class Party:
     """The guests of one job, and how many of its workers are lost to what was done."""
 
-    def __init__(self, muster, folder, scenario, process, run):
+    def __init__(self, muster, folder, scenario, process, run, environment):
         self.muster, self.folder, self.process, self.run = muster, folder, process, run
+        self.environment = environment
         self.draw, self.last = scenario.draw, scenario.steps
         self.guests = []
         self.are_lost = self.may_be_lost = 0

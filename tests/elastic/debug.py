@@ -1,16 +1,28 @@
-"""`muster debug` names who holds the others up, while the job hangs and after it has failed."""
+"""`muster debug` names who holds the others up, in which operation on which tensor, since when, and where it is,
+while the job hangs and after it has failed."""
 import json
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import faulty
 import runs
 
+HOST = re.escape(socket.gethostname())
 FIXED = ["--workers", "3", *runs.settings("workers.min_workers=3", "workers.max_restarts=0",
                                           "workers.heartbeat_timeout=100s")]
+PATIENCE = 15  # seconds: communication.timeout of the job whose worker hangs
+UNITS = {"µs": 1e-6, "ms": 1e-3, "s": 1}
+# The first operation that the culprit, which stands before it, has not called: who, for how long, in what.
+WAITED = r"ranks 0, 2 have waited ([\d.]+) (µs|ms|s) in all_reduce sum in the tree of 8 leaves F32 \[\d+\] " \
+    r"\(gradients/0\), #\d+ of generation 1"
+MISSED = WAITED + ", which rank 1 has not called"
+SILENT = WAITED + "; rank 1 does not answer"
 
 
 def debug(muster, run, *flags, code=0):
@@ -19,47 +31,108 @@ def debug(muster, run, *flags, code=0):
     return asked.stdout + asked.stderr
 
 
-def hold(muster, folder, job, name, *flags):
-    process = runs.start(muster, job, *FIXED, "--set", f"run_folder={folder / name}", *flags)
+def hold(muster, folder, job, name, act, *flags):
+    """Worker 1 does that before it has handed over any gradient; the run, its pid, where it was struck and when."""
+    faults = faulty.Faults(folder / f"faults-{name}")
+    process = runs.start(muster, job, *FIXED, "--set", f"run_folder={folder / name}", *flags,
+                         env=faults.environment())
     run = runs.wait_for_step(process, folder, 30, name)
     victim = runs.workers_of(process)[1]
-    runs.kill(victim, signal.SIGSTOP)
-    time.sleep(0.5)
-    return process, run, victim
+    faults.arm(1, act, r"forward of slice \d+$")
+    struck, where = faults.struck(1)
+    time.sleep(1)
+    return process, run, victim, where, struck
 
 
-def check_text(text, victim):
-    assert "ranks 0, 2 have waited" in text and "rank 1 does not answer" in text, text
-    assert f"pid {victim}" in text and "stopped (SIGSTOP)" in text, text
+def find(pattern, text):
+    found = re.search(pattern, text, re.MULTILINE)
+    assert found, f"no `{pattern}` in:\n{text}"
+    return found
+
+
+def seconds_waited(pattern, text, struck):
+    """As told, and since the worker was struck at the longest."""
+    found = find(pattern, text)
+    waited = float(found[1]) * UNITS[found[2]]
+    assert 0 < waited < time.time() - struck + 1, f"{waited} s, but it was struck {time.time() - struck} s ago\n{text}"
+    return waited
+
+
+def check_stopped(text, victim, where):
+    """What is said of one that cannot answer."""
+    place = re.escape(where.split(", in ")[0])
+    find(rf"worker 1 \(pid {victim} on {HOST}\) does not answer: its process is stopped \(SIGSTOP\); "
+         rf"it was {place}$", text)
+    assert "stacks of worker 1" not in text, text
+
+
+def hangs(muster, folder, job):
+    """A thread hangs while the heart beats, so it can say where."""
+    process, run, victim, where, struck = hold(muster, folder, job, "hangs", "hang", "--set",
+                                               f"communication.timeout={PATIENCE}s")
+    first = debug(muster, run)
+    before = seconds_waited(f"^{MISSED}$", first, struck)
+    place = re.escape(where.split(", in ")[0].removeprefix("at "))
+    find(rf"^  worker 1 \(rank 1, pid {victim} on {HOST}\): {place}; ", first)
+    find(rf"^stacks of worker 1 \(rank 1, pid {victim} on {HOST}\):\n(.*\n)*  #\d+ +faulty::hang\(\) \+ ", first)
+    assert "stacks of worker 0" not in first and "stacks of worker 2" not in first, first
+    stacks = debug(muster, run, "--stacks")
+    assert all(f"\nstacks of worker {worker} " in stacks for worker in range(3)), stacks
+    report = json.loads(debug(muster, run, "--json"))
+    assert [worker["worker"] for worker in report["workers"]] == [0, 1, 2], report
+    assert "faulty::hang()" in report["workers"][1]["dump"]["stacks"], report
+    after = seconds_waited(f"^{MISSED}$", "\n".join(report["conclusions"]), struck)
+    assert after > before, f"the wait grows: {before} s, then {after} s"
+
+    code, output = runs.finish(process)
+    assert code != 0, output
+    waited = seconds_waited(rf"^\[ERROR\] {MISSED}", output, struck)
+    assert waited > PATIENCE - 1, f"it gave up after {waited} s\n{output}"
+    find(MISSED, debug(muster, run))
+
+
+def stops(muster, folder, job):
+    process, run, victim, where, struck = hold(muster, folder, job, "stops", "SIGSTOP")
+    text = debug(muster, run)
+    seconds_waited(f"^{SILENT}$", text, struck)
+    check_stopped(text, victim, where)
+    stacks = debug(muster, run, "--stacks")
+    find(rf"^stacks of worker 0 \(.*\):\n(.*\n)*  #\d+ ", stacks)
+    report = json.loads(debug(muster, run, "--json"))
+    assert "dump" not in report["workers"][1] and report["conclusions"], report
+    runs.kill(victim, signal.SIGCONT)
+    code, output = runs.finish(process)
+    assert code == 0, output
+
+
+def fails(muster, folder, job):
+    process, run, victim, where, struck = hold(muster, folder, job, "fails", "SIGSTOP", "--set",
+                                               "communication.timeout=2s")
+    code, output = runs.finish(process)
+    assert code != 0, output
+    seconds_waited(SILENT, output, struck)
+    check_stopped(output, victim, where)
+    assert f"muster debug {run.parent.parent}" in output.replace("/latest", ""), output
+    after = debug(muster, run)
+    seconds_waited(f"^{SILENT}$", after, struck)
+    check_stopped(after, victim, where)
+    assert "the job failed" in after, after
+
+
+def well(muster, folder, job):
+    output = runs.train(muster, job, "--set", f"run_folder={folder / 'well'}")
+    assert "nobody trains in" in debug(muster, runs.latest(folder, "well"), code=3), output
 
 
 def main():
-    muster = runs.arguments().muster
+    arguments = runs.arguments("--worker")
     with runs.workplace() as folder:
         runs.write_data(folder)
+        muster = faulty.install(folder, arguments.muster, arguments.worker)
         job = runs.write_job(folder, "resnet", steps=200)
-        process, run, victim = hold(muster, folder, job, "hangs")
-        check_text(debug(muster, run), victim)
-        stacks = debug(muster, run, "--stacks")
-        assert "stacks of worker 0" in stacks and "#" in stacks, stacks
-        report = json.loads(debug(muster, run, "--json"))
-        assert [worker["worker"] for worker in report["workers"]] == [0, 1, 2], report
-        assert "dump" not in report["workers"][1] and report["conclusions"], report
-        runs.kill(victim, signal.SIGCONT)
-        code, output = runs.finish(process)
-        assert code == 0, output
-
-        process, run, victim = hold(muster, folder, job, "fails", "--set", "communication.timeout=2s")
-        code, output = runs.finish(process)
-        assert code != 0, output
-        check_text(output, victim)
-        assert f"muster debug {run.parent.parent}" in output.replace("/latest", ""), output
-        after = debug(muster, run)
-        check_text(after, victim)
-        assert "the job failed" in after, after
-
-        well = runs.train(muster, job, "--set", f"run_folder={folder / 'well'}")
-        assert "nobody trains in" in debug(muster, runs.latest(folder, "well"), code=3), well
+        for scene in (hangs, stops, fails, well):
+            scene(muster, folder, job)
+            print(f"ok  {scene.__name__}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,22 @@
 """Fourteen kinds of fault at every place of a step, on the first, a middle and the last rank: each time the
 right worker is named with its host, what happened to it, where it was and what became of the job; nothing waits
-past its deadline; the weights stay the same; nothing is left behind. faulty_worker.cc makes the faults."""
+past its deadline; nobody else is started anew; the weights stay the same; nothing is left behind.
+faulty_worker.cc makes the faults.
+
+  SIGKILL, segfault, abort, bus, SIGSTOP, hang, exit   at every place
+  memory    forward and backward: elsewhere a worker gets on with what it has
+  NaN       forward and backward: elsewhere no kernel computes
+  cut       backward and all-reduce: elsewhere nothing is sent, so it would show in the next all-reduce
+  bit       in the weights, at the update: wherever it flips, it shows when they are compared next
+  disk      in the writer of checkpoints, on the first rank: nobody else writes
+  data      as the files are opened, before there is a step
+  slow      a link, told of in the comparison of paces; nobody is lost
+"""
+import collections
 import concurrent.futures
-import os
+import json
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import sys
@@ -13,6 +24,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import faulty
 import runs
 
 HOST = re.escape(socket.gethostname())
@@ -22,7 +34,8 @@ SAVED = 500  # steps from one checkpoint that is compared to the next
 LENGTH = runs.settings("schedule.type=constant", "schedule.warmup=0 steps", f"checkpoint.every={SAVED} steps",
                        "checkpoint.keep=100")
 SILENCE, WAIT = 1.5, 2  # seconds: workers.heartbeat_timeout, communication.timeout
-BUSY = 15  # seconds more that a machine with more workers than cores may need for anything
+LOADING, SLOW = 10, 20  # until a worker opens its data; until two comparisons have found a link slow
+BUSY = 5  # seconds more that a machine with more workers than cores may need; it needed 0.4 at most
 
 COMPUTING = r"computing and reducing gradients, in "
 # What the message says of the place, which is the very one where the fault is made.
@@ -30,13 +43,16 @@ PLACES = {
     "data": r"waiting for data$",
     "forward": COMPUTING + r"forward of slice \d+$",
     "backward": COMPUTING + r"backward of slice \d+$",
-    "all-reduce": COMPUTING + r"backward of slice \d+ beside all_reduce sum .* \(gradients/\d+\)$",
+    # Before the first bucket is handed over: no step is without it.
+    "all-reduce": COMPUTING + r"backward of slice \d+ beside all_reduce sum .* \(gradients/0\)$",
     "update": r"updating$",
     "evaluation": r"evaluating, in evaluation of slice \d+$",
     "checkpoint": r"saving a checkpoint$",
     # Long after an evaluation, a checkpoint or the beginning: how long to wait is learnt from such steps.
     "usual step": r"^at step \d*[5-9]\d, " + COMPUTING + r"forward of slice \d+$",
 }
+
+EVERYWHERE = list(PLACES)[:-1]
 
 # The same of a change of members, in the middle of which somebody dies as well.
 CHANGES = {
@@ -61,7 +77,8 @@ SURVIVED = {
     "SIGSTOP": ("was silent for too long", SILENCE),
     "hang": ("is out of others' reach", CUT),
     "cut": ("is out of others' reach", CUT),
-    "bit": ("held other bits than the others", 0),
+    "bit": ("held other bits than the others", 5),  # until they are compared
+    "SIGKILL-late": ("killed by SIGKILL", 1),  # when all others wait for it
 }
 
 WHO = ("first", "middle", "last")
@@ -69,26 +86,31 @@ WHO = ("first", "middle", "last")
 
 def at_every_place(act, first=0):
     """One after the other, each time on the next rank."""
-    places = list(PLACES)[:-1]
-    return [(WHO[(first + at) % len(WHO)], act, place) for at, place in enumerate(places)]
+    return [(WHO[(first + at) % len(WHO)], act, place) for at, place in enumerate(EVERYWHERE)]
 
 
-# Of one job after the other: who is struck (by rank), by what, and where.
+# Of one job after the other: who is struck (by rank), by what, and where. Those first that wait for long.
 SCENES = {
+    "patient": [("last", "hang", "evaluation")],
+    "learnt": [("middle", "hang", "usual step")],
+    "hang": [("last", "hang", "forward"), ("first", "hang", "backward"), ("middle", "hang", "all-reduce")],
+    "links": [("middle", "cut", "backward"), ("first", "cut", "all-reduce")],
+    "silence": [("middle", "hang", "data"), ("last", "hang", "evaluation"), ("last", "hang", "update"),
+                ("first", "hang", "checkpoint")],
     "SIGKILL": at_every_place("SIGKILL"),
     "segfault": at_every_place("segfault", 1),
     "abort": at_every_place("abort", 2),
     "bus": at_every_place("bus"),
     "SIGSTOP": at_every_place("SIGSTOP", 1),
-    "hang": [("last", "hang", "forward"), ("first", "hang", "backward")],
-    "learnt": [("middle", "hang", "usual step")],
-    "patient": [("last", "hang", "evaluation")],
-    "links": [("middle", "cut", "backward"), ("first", "cut", "all-reduce")],
-    "silence": [("middle", "hang", "data"), ("last", "hang", "evaluation")],
+    "parts": [("first", "SIGKILL-late", "forward"), ("middle", "SIGKILL-late", "backward"),
+              ("last", "SIGKILL-late", "all-reduce")],
     "bits": [("middle", "bit", "update"), ("last", "bit", "update"), ("first", "bit", "update")],
 }
 FLAGS = {"links": ["communication.transport=tcp"], "learnt": [f"communication.timeout={LONG}s"],
-         "patient": [f"communication.timeout={LONGER}s"]}
+         "patient": [f"communication.timeout={LONGER}s"],
+         "parts": [f"communication.timeout={LONG}s", "stragglers.rebalance=false"]}
+SLICES, SHARES = 8, (3, 3, 2)  # by rank, where they are shared out evenly
+COMPARED = 50  # steps from one comparison of the workers' bits to the next
 PATIENCE = {"learnt": LEARNS, "patient": LONGER + 1 + LONGER + 1}  # where it is not the fault's own
 
 
@@ -99,16 +121,14 @@ class Job:
 
     def __init__(self, muster, folder, name, *flags, **variables):
         self.name = name
-        self.faults = folder / f"faults-{name}"
-        self.faults.mkdir()
-        self.file = runs.write_job(self.faults, "mlp", steps=STEPS)
-        self.file.write_text(self.file.read_text().replace(f"path: {self.faults}", f"path: {folder}"))
+        self.faults = faulty.Faults(folder / f"faults-{name}")
+        self.file = runs.write_job(folder, "mlp", steps=STEPS, into=self.faults.folder)
         self.process = runs.start(
             muster, self.file, "--workers", "3", *LENGTH, *runs.settings(
                 f"run_folder={folder / name}", f"workers.heartbeat_timeout={SILENCE}s", "workers.max_restarts=100",
                 f"communication.timeout={WAIT}s", "evaluation.every=100 steps", "evaluation.keep_best=false",
-                "training.lanes=1", "replicas.compare_every=50 steps", *flags),
-            env=dict(os.environ, MUSTER_FAULTS=str(self.faults), **variables))
+                "training.lanes=1", f"replicas.compare_every={COMPARED} steps", *flags),
+            env=self.faults.environment(**variables))
         Job.started.append(self)
         self.lines = []  # as they come, each with the time of day
         self.reader = threading.Thread(target=self.read)
@@ -121,11 +141,12 @@ class Job:
     def output(self):
         return "\n".join(line for _, line in self.lines)
 
-    def wait_for(self, pattern, begin=0):
-        """The first line from `begin` on that fits, when it came, and its place among the lines."""
+    def wait_for(self, pattern, begin=0, since=0):
+        """The first line from `begin` on that fits and came after `since`, when it came, and its place among the
+        lines."""
         def find():
             for at in range(begin, len(self.lines)):
-                if found := re.search(pattern, self.lines[at][1]):
+                if self.lines[at][0] >= since and (found := re.search(pattern, self.lines[at][1])):
                     return found, self.lines[at][0], at
             assert self.process.poll() is None, f"ended without `{pattern}`:\n{self.output()}"
             return None
@@ -138,19 +159,6 @@ class Job:
         self.run = runs.wait_for_step(self.process, folder, 20, self.name)
         self.ranks = [0, 1, 2]  # their workers
 
-    def arm(self, worker, act, place):
-        """The worker of that number, or whoever is started in its place, will be struck there."""
-        path = self.faults / f"worker-{worker}"
-        path.with_suffix(".struck").unlink(missing_ok=True)
-        path.with_suffix(".new").write_text(f"{act} {place}")
-        path.with_suffix(".new").rename(path)
-
-    def struck(self, worker):
-        """What the worker itself wrote down when it was struck: when, and where."""
-        path = self.faults / f"worker-{worker}.struck"
-        when, where = runs.wait_for(path.read_text, f"a fault of worker {worker}").split(" ", 1)
-        return float(when), where.strip()
-
     def end(self):
         code = self.process.wait(timeout=runs.DEADLINE)
         self.reader.join()
@@ -158,33 +166,75 @@ class Job:
 
 
 def check_loss(job, worker, pid, told, where, begin):
-    """Who was lost, on which host, by what, where, and what becomes of the job: in one line."""
+    """Who was lost, on which host, by what, where (a pattern), and what becomes of the job: in one line."""
     line = job.wait_for(rf"\[WARN\] worker \d+ \(pid \d+ on \S+\) .* (is|are) left", begin)
     text = line[0].string
-    expected = rf"\[WARN\] worker {worker} \(pid {pid} on {HOST}\) {told} (.*); 2 workers are left, going on$"
+    expected = rf"\[WARN\] worker {worker} \(pid {pid} on {HOST}\) {told} (.*); 2 workers are left, going on; its log: .*"
     found = re.fullmatch(expected, text)
     assert found, f"{text!r} is not {expected!r}\n{job.output()}"
-    if where:
-        assert found[1] == where, f"{found[1]!r}, but it was {where!r}\n{job.output()}"
+    assert re.fullmatch(where, found[1]), f"{found[1]!r} is not {where!r}\n{job.output()}"
     return line
+
+
+def place_of_loss(act, where):
+    """A pattern for where a worker is that was struck `where`, when it is given up. With a cut link it goes on until
+    it misses the others in the all-reduce of that step, with wrong bits until they are compared."""
+    step = faulty.step_of(where)
+    match act:
+        case "cut":
+            return rf"at step {step}, computing and reducing gradients, in .*\(gradients/\d+\)|" \
+                rf"at step {step - 1}, waiting for the next generation"
+        case "bit":
+            compared = (step // COMPARED + 1) * COMPARED
+            return rf"at step {compared}, comparing replicas(, in barrier \(going back\))?"
+        case "hang" if where.endswith("waiting for data"):
+            # It may have been a lane's thread that told so: then the step goes on until that one is needed.
+            return rf"at step {step}, (waiting for data|computing and reducing gradients, in .*)"
+        case _:
+            return re.escape(where)
+
+
+def check_stacks(job, worker):
+    """Before it was given up all were asked where they are: what was found is told and kept, with its stack."""
+    report = json.loads((job.run / "debug.json").read_text())
+    assert report["occasion"] == "a worker did not answer the others", report
+    assert report["conclusions"] and report["conclusions"][0] in job.output(), report["conclusions"]
+    stacks = report["workers"][worker]["dump"]["stacks"]
+    assert "faulty::hang()" in stacks, stacks
+
+
+def check_parts(job, rank, worker, where, stands):
+    """The step in which the worker died went on, and nothing but its slices was computed again."""
+    step = faulty.step_of(where)
+    told = f": step {step} goes on, {SHARES[rank]} of {SLICES} slices are computed again"
+    assert stands.endswith(told), f"{stands!r} does not end with {told!r}"
+    computed = collections.Counter(slice_of for one in job.ranks if one != worker
+                                   for at, slice_of in job.faults.passes(one) if at == step)
+    assert computed == collections.Counter(range(SLICES)), f"step {step}, how often each slice: {computed}"
 
 
 def strike(job, who, act, place):
     """One fault from its beginning until a new worker has taken the lost one's place."""
     rank = {"first": 0, "middle": 1, "last": 2}[who]
+    pids = runs.workers_of(job.process)
     worker = job.ranks.pop(rank)
-    pid = runs.workers_of(job.process)[worker]
+    others = {other: pids[other] for other in job.ranks}
     begin = len(job.lines)
     told, patience = SURVIVED[act]
     patience = PATIENCE.get(job.name, patience)
-    job.arm(worker, act, PLACES[place])
-    struck, where = job.struck(worker)
-    # Wrong bits and a cut link show when the worker has gone on for a while.
-    check_loss(job, worker, pid, told, where if act not in ("cut", "bit") else None, begin)
-    _, stands, at = job.wait_for(r"generation \d+ of 2 workers stands after", begin)
+    job.faults.arm(worker, act, PLACES[place])
+    struck, where = job.faults.struck(worker)
+    check_loss(job, worker, pids[worker], told, place_of_loss(act, where), begin)
+    line, stands, at = job.wait_for(r"generation \d+ of 2 workers stands after", begin)
     assert stands - struck < patience + BUSY, f"{who} {act} at {place}: {stands - struck} s\n{job.output()}"
     job.wait_for(rf"worker {worker} got the state", at)
     job.ranks.append(worker)
+    now = runs.workers_of(job.process)
+    assert {other: now.get(other) for other in others} == others, f"others were started anew: {others}, {now}"
+    if act == "hang" and stands - struck > WAIT + 2:  # else it was given up before its stack had names
+        check_stacks(job, worker)
+    if act == "SIGKILL-late":
+        check_parts(job, rank, worker, where, line.string)
     print(f"ok  {act}, {who} rank, {place}: {stands - struck:.2f} s", flush=True)
 
 
@@ -192,15 +242,16 @@ def strike_in_change(job, other, what):
     """Worker 1 is killed; what follows from that kills `other` as well, or the one that comes for worker 1."""
     begin = len(job.lines)
     pids = runs.workers_of(job.process)
-    job.arm(other, "SIGKILL", CHANGES[what])
+    job.faults.arm(other, "SIGKILL", CHANGES[what])
     runs.kill(pids[1])
-    struck, where = job.struck(other)
-    told = r"\[WARN\] worker {} \(pid {} on " + HOST + r"\) killed by SIGKILL {}; (1 worker is|2 workers are) left, going on$"
+    struck, where = job.faults.struck(other)
+    told = r"\[WARN\] worker {} \(pid {} on " + HOST + r"\) killed by SIGKILL {}; (1 worker is|2 workers are) left, going on; its log: .*"
     _, _, at = job.wait_for(told.format(1, pids[1], "at step .*"), begin)
     later = at + 1 if other == 1 else begin
     pid = r"\d+" if other == 1 else pids[other]
-    _, _, at = job.wait_for(told.format(other, pid, re.escape(where)), later)
-    _, stands, at = job.wait_for(r"generation \d+ of [12] workers? stands after", at)
+    job.wait_for(told.format(other, pid, re.escape(where)), later)
+    # The others may stand before it is certain what became of the one that died.
+    _, stands, at = job.wait_for(r"generation \d+ of [12] workers? stands after", begin, struck)
     assert stands - struck < BUSY, f"{what}: {stands - struck} s\n{job.output()}"
     _, _, at = job.wait_for(r"generation \d+ of 3 workers stands after", at)
     step = runs.rows(job.run)[-1]["step"]
@@ -219,7 +270,8 @@ def play_changes(muster, folder):
 
 
 def play_scene(muster, folder, name):
-    job = Job(muster, folder, name, *FLAGS.get(name, []))
+    counts = {"MUSTER_PASSES": "yes"} if name == "parts" else {}
+    job = Job(muster, folder, name, *FLAGS.get(name, []), **counts)
     job.begin(folder)
     for who, act, place in SCENES[name]:
         strike(job, who, act, place)
@@ -247,16 +299,18 @@ ENDED = r"(exit status \d|reported an error)"
 
 
 # Faults that end the job, for the others would meet them as well: exit code, who and where, what is told.
-def exits(rank):
-    return (f"own exit, rank {rank}", rank, "exit", PLACES["backward"], {}, 1,
+def exits(rank, place):
+    return (f"own exit, rank {rank}, {place}", rank, "exit", PLACES[place], {}, 1,
             (rf"rank {rank} on {HOST} \(pid \d+\): exit status 7", "it was {where}",
              "the job ends: what makes a worker give up the others would meet as well"))
 
 
-def runs_out_of_memory(rank):
-    return (f"out of memory, rank {rank}", rank, "memory", PLACES["forward"], {}, 3,
-            (rf"rank {rank} on {HOST} \(pid \d+\): {ENDED}", r"not enough memory|(can.t|Cannot) allocate memory",
-             r"it was at step \d+, computing",
+# It may get on for a while with what it has, until it needs more.
+def runs_out_of_memory(rank, place):
+    return (f"out of memory, rank {rank}, {place}", rank, "memory", PLACES[place], {}, 3,
+            (rf"rank {rank} on {HOST} \(pid \d+\): {ENDED}",
+             r"not enough memory|out of memory|(can.t|Cannot) allocate memory|cannot start loading thread",
+             rf"it was {SOMEWHERE}",
              "the job ends: what a worker tells of itself the others would meet as well"))
 
 
@@ -267,15 +321,20 @@ def cannot_read(rank):
              "the job ends: "))
 
 
-def computes_nan(rank):
-    return (f"NaN in a gradient, rank {rank}", rank, "nan", PLACES["backward"], {}, 4,
-            (rf"rank {rank} on {HOST} \(pid \d+\): {ENDED}", "this worker's part of the sum is not finite",
-             r"it was at step \d+, computing and reducing gradients",
+def computes_nan(rank, place):
+    act = {"forward": "nan-forward", "backward": "nan"}[place]
+    return (f"NaN in {place}, rank {rank}", rank, act, PLACES[place], {}, 4,
+            (rf"rank {rank} on {HOST} \(pid \d+\): {ENDED}", r"step {step}, ",
+             "this worker's part of the sum is not finite", r"it was at step {step}, computing and reducing gradients",
              "the job ends: what a worker tells of itself the others would meet as well"))
 
 
-ENDINGS = [computes_nan(0), computes_nan(1), computes_nan(2), exits(0), exits(1), exits(2),
-           runs_out_of_memory(1), cannot_read(0), cannot_read(2),
+SOMEWHERE = r"at step \d+, (waiting for data|computing and reducing gradients|updating|evaluating|" \
+    r"saving a checkpoint|comparing \w+)"
+ENDINGS = [*(computes_nan(rank, "backward") for rank in range(3)), computes_nan(1, "forward"),
+           *(exits(at % 3, place) for at, place in enumerate(EVERYWHERE)),
+           runs_out_of_memory(1, "forward"), runs_out_of_memory(2, "backward"),
+           cannot_read(0), cannot_read(2),
            ("full disk, the rank that saves", 0, "disk", PLACES["forward"], {}, 3,
             (rf"rank 0 on {HOST} \(pid \d+\): {ENDED}", "checkpoints/.*: No space left on device",
              r"it was at step \d+",
@@ -285,22 +344,23 @@ ENDINGS = [computes_nan(0), computes_nan(1), computes_nan(2), exits(0), exits(1)
 def play_ending(muster, folder, ending):
     name, rank, act, place, variables, expected, told = ending
     job = Job(muster, folder, re.sub(r"\W+", "-", name), "checkpoint.every=20 steps", **variables)
-    struck, where = time.time(), ""
+    struck, where = time.time(), "at step 0"
     if act:
         job.begin(folder)
-        job.arm(rank, act, place)
-        struck, where = job.struck(rank)
+        job.faults.arm(rank, act, place)
+        struck, where = job.faults.struck(rank)
     code = job.end()
     ended = time.time()
     output = job.output()
     assert code == expected, f"{name}: exit code {code}\n{output}"
     at = 0
     for pattern in told:  # in this order
-        found = re.search(pattern.format(where=re.escape(where)), output[at:])
+        pattern = pattern.replace("{where}", re.escape(where)).replace("{step}", str(faulty.step_of(where)))
+        found = re.search(pattern, output[at:])
         assert found, f"{name}: no `{pattern}` (in this order) in\n{output}"
         at += found.end()
     assert output.count("[ERROR]") == 1, f"{name}: more than one error\n{output}"
-    assert ended - struck < WAIT + BUSY, f"{name}: {ended - struck} s\n{output}"
+    assert ended - struck < (WAIT if act else LOADING) + BUSY, f"{name}: {ended - struck} s\n{output}"
     print(f"ok  {name}: {ended - struck:.2f} s", flush=True)
 
 
@@ -309,12 +369,12 @@ def play_slow_link(muster, folder):
     job = Job(muster, folder, "slow", "communication.transport=tcp", "stragglers.compare_every=100ms")
     job.begin(folder)
     begin = len(job.lines)
-    job.arm(1, "slow", PLACES["backward"])
-    struck, _ = job.struck(1)
+    job.faults.arm(1, "slow", PLACES["backward"])
+    struck, _ = job.faults.struck(1)
     told = rf"\[WARN\] worker (\d) \(pid \d+ on {HOST}\) hears worker (\d) over a slow link: 64 KiB take"
     found, when, _ = job.wait_for(told, begin)
     assert found.groups() == ("2", "1"), job.output()
-    assert when - struck < BUSY, f"{when - struck} s\n{job.output()}"
+    assert when - struck < SLOW, f"{when - struck} s\n{job.output()}"
     job.process.send_signal(signal.SIGINT)
     assert job.end() == 130, job.output()
     print(f"ok  slow link, middle rank: {when - struck:.2f} s", flush=True)
@@ -328,19 +388,11 @@ def compare_weights(muster, folder, results):
         assert weights == runs.weights(runs.latest(folder), step), f"other weights after step {step}"
 
 
-def install(folder, muster, worker):
-    """A muster whose workers are faulty ones."""
-    (folder / "bin").mkdir()
-    shutil.copy(muster, folder / "bin/muster")
-    (folder / "bin/muster-worker").symlink_to(pathlib.Path(worker).resolve())
-    return folder / "bin/muster"
-
-
 def main():
     arguments = runs.arguments("--worker")
     with runs.workplace() as folder, concurrent.futures.ThreadPoolExecutor(3) as pool:
         runs.write_data(folder)
-        muster = install(folder, arguments.muster, arguments.worker)
+        muster = faulty.install(folder, arguments.muster, arguments.worker)
         scenes = [pool.submit(play_scene, muster, folder, name) for name in SCENES]
         scenes.append(pool.submit(play_changes, muster, folder))
         slow = pool.submit(play_slow_link, muster, folder)

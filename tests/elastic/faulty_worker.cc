@@ -5,7 +5,7 @@
 //   worker-2:   ACT REGEX        the place, "at step 31, computing, in backward of slice 3"
 //
 // The first place that fits takes the file away, writes the time of day into worker-2.struck, and
-// acts.
+// acts. With MUSTER_PASSES set it also writes down every pass forward of its lane, in passes-2.
 #include <ATen/record_function.h>
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -22,6 +22,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -30,13 +32,36 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "muster/app/worker/worker.h"
+#include "muster/base/checksum.h"
+#include "muster/base/random.h"
 #include "muster/base/split_log.h"
 #include "muster/cluster/whereabouts.h"
+
+// Whose names others see: stacks do not show those of an anonymous namespace, and the linker puts
+// the last two in the place of the product's own (--wrap, see CMakeLists.txt).
+namespace faulty {
+
+[[noreturn, gnu::noinline]] void hang();
+
+void add_wrongly(muster::Checksum* sum, std::span<const std::byte> bytes) noexcept
+    asm("__wrap__ZN6muster8Checksum3addESt4spanIKSt4byteLm18446744073709551615EE");
+void add(muster::Checksum* sum, std::span<const std::byte> bytes) noexcept
+    asm("__real__ZN6muster8Checksum3addESt4spanIKSt4byteLm18446744073709551615EE");
+
+void begin_late(muster::RandomStream* stream, std::uint64_t seed, std::string_view purpose,
+                std::uint64_t a, std::uint64_t b) noexcept
+    asm("__wrap__ZN6muster12RandomStreamC1EmSt17basic_string_viewIcSt11char_traitsIcEEmm");
+void begin(muster::RandomStream* stream, std::uint64_t seed, std::string_view purpose,
+           std::uint64_t a, std::uint64_t b) noexcept
+    asm("__real__ZN6muster12RandomStreamC1EmSt17basic_string_viewIcSt11char_traitsIcEEmm");
+
+}  // namespace faulty
 
 namespace {
 
@@ -57,8 +82,11 @@ Function* systems(const char* name) {
 std::atomic<bool> disk_is_full{false};
 std::atomic<bool> link_is_cut{false};
 std::atomic<bool> link_is_slow{false};
+std::atomic<bool> poisons_activation{false};
 std::atomic<bool> poisons_gradient{false};
 std::atomic<bool> flips_bit{false};
+std::atomic<bool> flips_sum{false};
+std::atomic<int> late_samples{0};
 
 bool is_below(int fd, std::string_view folder) {
   std::array<char, 4096> path{};
@@ -82,8 +110,10 @@ bool is_to_a_worker(int fd) {
 
 // ---- what happens at once
 
-[[noreturn]] void hang() {
-  for (;;) ::pause();
+// By then the others have long done all they can, and wait.
+void die_late() {
+  ::sleep(1);
+  ::kill(::getpid(), SIGKILL);
 }
 
 void read_beyond_the_end() {
@@ -105,19 +135,24 @@ void leave_no_memory() {
 using Act = std::function<void()>;
 const std::map<std::string, Act> kActs{
     {"SIGKILL", [] { ::kill(::getpid(), SIGKILL); }},  // as the system does when memory runs out
+    {"SIGKILL-late", die_late},
     {"SIGTERM", [] { ::kill(::getpid(), SIGTERM); }},
     {"SIGSTOP", [] { ::kill(::getpid(), SIGSTOP); }},
     {"abort", [] { std::abort(); }},
     {"segfault", [] { *static_cast<volatile int*>(nullptr) = 7; }},
     {"bus", read_beyond_the_end},
     {"exit", [] { std::_Exit(7); }},
-    {"hang", hang},
+    {"hang", faulty::hang},
+    {"doze", [] { ::sleep(1); }},
     {"memory", leave_no_memory},
     {"disk", [] { disk_is_full = true; }},
     {"cut", [] { link_is_cut = true; }},
     {"slow", [] { link_is_slow = true; }},
+    {"nan-forward", [] { poisons_activation = true; }},
     {"nan", [] { poisons_gradient = true; }},
     {"bit", [] { flips_bit = true; }},
+    {"sum", [] { flips_sum = true; }},
+    {"data", [] { late_samples = 300; }},
 };
 
 std::string fault_file() {
@@ -142,7 +177,20 @@ std::string text_of(const std::string& path) {
   return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
+// Each as often as anything is told while it runs.
+void note_pass(const cluster::Progress& now) {
+  static const bool wanted = !variable("MUSTER_PASSES").empty();
+  if (!wanted || !now.operation.starts_with("forward of slice ")) return;
+  static const std::string path =
+      variable("MUSTER_FAULTS") + "/passes-" + variable("MUSTER_WORKER");
+  const std::string line = std::to_string(to_int(now.step)) + " " + now.operation + "\n";
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0 || systems<decltype(::write)>("write")(fd, line.data(), line.size()) < 0) std::abort();
+  ::close(fd);
+}
+
 void look(const cluster::Progress& now) {
+  note_pass(now);
   const std::string fault = text_of(fault_file());
   if (fault.empty()) return;
   const std::size_t space = fault.find(' ');
@@ -166,14 +214,19 @@ std::unique_ptr<at::ObserverContext> before_kernel(const at::RecordFunction& ker
   return nullptr;
 }
 
-void after_kernel(const at::RecordFunction& kernel, at::ObserverContext*) {
-  if (!poisons_gradient || std::string_view(kernel.name()) != "aten::mm") return;
+void poison(std::atomic<bool>& once, std::string_view name, const at::RecordFunction& kernel) {
+  if (!once || std::string_view(kernel.name()) != name) return;
   for (const c10::IValue& output : kernel.outputs()) {
-    if (!output.isTensor() || !poisons_gradient.exchange(false)) continue;
-    const at::Tensor& gradient = output.toTensor();
-    std::fill_n(gradient.data_ptr<float>(), gradient.numel(),
+    if (!output.isTensor() || !once.exchange(false)) continue;
+    const at::Tensor& numbers = output.toTensor();
+    std::fill_n(numbers.data_ptr<float>(), numbers.numel(),
                 std::numeric_limits<float>::quiet_NaN());
   }
+}
+
+void after_kernel(const at::RecordFunction& kernel, at::ObserverContext*) {
+  poison(poisons_activation, "aten::addmm", kernel);
+  poison(poisons_gradient, "aten::mm", kernel);
 }
 
 app::WorkerOptions options_of(const std::vector<std::string>& words) {
@@ -187,6 +240,27 @@ app::WorkerOptions options_of(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+void faulty::hang() {
+  for (;;) ::pause();
+}
+
+// What was reduced is another number by far from then on. Not one of the few that only go along.
+void faulty::add_wrongly(Checksum* sum, std::span<const std::byte> bytes) noexcept {
+  if (bytes.size() > 256 && flips_sum.exchange(false))
+    const_cast<std::byte&>(bytes[3]) ^= std::byte{0x20};
+  add(sum, bytes);
+}
+
+// Every sample that is loaded begins one for itself.
+void faulty::begin_late(RandomStream* stream, std::uint64_t seed, std::string_view purpose,
+                        std::uint64_t a, std::uint64_t b) noexcept {
+  if (late_samples > 0 && purpose == "augment") {
+    --late_samples;
+    ::usleep(20'000);
+  }
+  begin(stream, seed, purpose, a, b);
+}
 
 // In place of the system's, which they call.
 extern "C" ssize_t write(int fd, const void* bytes, size_t size) {

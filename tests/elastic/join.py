@@ -1,7 +1,9 @@
 """Workers that other hosts start: they join while the job trains, leave, die, and are refused with a
 reason; the weights stay the same."""
 import contextlib
+import json
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -17,11 +19,11 @@ import runs
 class Host:
     """`muster worker` as another host would start it; its output goes to a file."""
 
-    def __init__(self, muster, folder, key, before=(), flags=()):
+    def __init__(self, muster, folder, key, before=(), flags=(), env=None):
         self.path = folder / f"host-{time.monotonic_ns()}.txt"
         with open(self.path, "w") as file:
             self.process = subprocess.Popen([*before, muster, "worker", "--credentials", str(key), *flags],
-                                            stdout=file, stderr=subprocess.STDOUT, text=True)
+                                            stdout=file, stderr=subprocess.STDOUT, text=True, env=env)
 
     def output(self):
         return self.path.read_text()
@@ -95,7 +97,7 @@ def die_and_come_again(muster, folder):
 def without_the_folder(muster, folder):
     """Then it never saves; and when all who can are gone, the job ends with what is on the disk."""
     if not runs.allowed("unshare", "-Urm", "true"):
-        return print("skipped: this system does not allow mount namespaces")
+        return runs.leave_out("this system does not allow mount namespaces")
     process, run, key = start(muster, folder, "apart", "communication.transport=tcp")
     copy = folder / "copy.key"
     shutil.copy(key, copy)
@@ -185,6 +187,33 @@ def wait_for_another(muster, folder):
     assert members(run) == [2, 2], members(run)
 
 
+def ledger(run):
+    """What was committed: the generation, and its first and last step, of one segment after the other."""
+    rows = map(json.loads, (run / "ledger.jsonl").read_text().splitlines())
+    return [(row["generation"], *row["steps"]) for row in rows if "steps" in row]
+
+
+def state_from_several(muster, folder):
+    """Each of those who train gives a newcomer a part of the state, and they commit steps meanwhile, in the
+    generation in which it is there already."""
+    process = runs.endless(muster, folder, "several", "--workers", "2", *runs.settings(
+        "workers.max_workers=3", "workers.listen=127.0.0.1:0"))
+    run = runs.wait_for_step(process, folder, 20, "several")
+    before = runs.workers_of(process)
+    host = Host(muster, folder, run / "join.key")
+    runs.wait_for_newcomer(run, 2)
+    assert runs.workers_of(process) == before, "those who train were started anew"
+    output = check_end(process, muster, folder, run)
+    assert host.wait() == 0, host.output()
+    told = r"worker 2 got the state \([^)]+\) from 2 workers while (\d+) steps? passed, and computes from step (\d+) on"
+    found = re.search(told, output)
+    assert found, f"no `{told}` in:\n{output}"
+    passed, first = int(found[1]), int(found[2])
+    committed = [steps for generation, *steps in ledger(run) if generation == 2]
+    assert passed > 0 and committed and committed[0][0] == first - passed, f"{found[0]}: {ledger(run)}"
+    assert members(run) == [2, 3], members(run)
+
+
 def relay(listener, port):
     """What arrives at `listener` goes on to the port, and back, until the listener is closed."""
     def copy(source, sink):
@@ -243,4 +272,4 @@ def free_port():
 
 if __name__ == "__main__":
     runs.play((join_and_leave, die_and_come_again, without_the_folder, begin_with_others, begin_in_vain,
-               wait_for_another, strangers, before_the_launcher), runs.arguments().muster)
+               wait_for_another, state_from_several, strangers, before_the_launcher), runs.arguments().muster)

@@ -107,7 +107,7 @@ def slow(muster, folder, places):
 
 def main():
     if not network.enter():
-        print("skipped: this system does not allow network namespaces, bridges or tc")
+        runs.leave_out("this system does not allow network namespaces, bridges or tc")
         sys.exit(SKIPPED)
     muster = runs.arguments().muster
     with runs.workplace() as folder:

@@ -1,35 +1,92 @@
-"""A standby takes the place of a worker that dies: the step goes on, the weights stay the same."""
+"""A standby takes the place of a worker that dies: the step goes on, the weights stay the same, and nobody waits
+for a worker that is started anew."""
+import collections
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import faulty
 import runs
 
-STEPS = 300
+STEPS = 400
+SLICES = 8
+STANDBY = 2  # beside workers 0 and 1
+
+
+def slices_of(faults, workers, step):
+    """How often these workers have computed each slice of that step."""
+    return collections.Counter(at for worker in workers for of, at in faults.passes(worker) if of == step)
+
+
+def check_takeover(faults, victim, step):
+    """The standby has computed nothing before that step, and from then on what the dead one would have."""
+    left = [1 - victim, STANDBY]
+    passes = faults.passes(STANDBY)
+    assert passes and passes[0][0] >= step, f"the standby, of which step {step} needed the first slice: {passes[:3]}"
+    each = collections.Counter(range(SLICES))
+    for at in (step, step + 1, step + 2):
+        found = slices_of(faults, left, at)
+        assert found == each, f"step {at}, how often each slice: {found}"
+    for at in (step + 1, step + 2):
+        assert slices_of(faults, [STANDBY], at).total() == SLICES // 2, f"step {at}: {passes}"
+
+
+def replace(muster, folder, model, victim, restarts):
+    """Kills a worker while the others wait for it; everything that was printed, and the run."""
+    name = f"{model}-{victim}-{restarts}"
+    faults = faulty.Faults(folder / f"faults-{name}")
+    job = runs.write_job(folder, model, steps=STEPS, runs=name)
+    process = runs.start(muster, job, "--workers", "2", *runs.settings(
+        "workers.standbys=1", f"workers.max_restarts={restarts}", "training.lanes=1", "stragglers.rebalance=false"),
+        env=faults.environment(MUSTER_PASSES="yes"))
+    run = runs.wait_for_step(process, folder, 60, name)
+    before = runs.workers_of(process)
+    faults.arm(victim, "SIGKILL-late", r"forward of slice \d+$")
+    _, where = faults.struck(victim)
+    runs.wait_for(lambda: not runs.alive(before[victim]), "its death")
+    runs.wait_for(lambda: any(" stands after " in row["text"] for row in runs.records(run, "notice")), "the others")
+    now = runs.workers_of(process)
+    assert all(now.get(worker) == pid for worker, pid in before.items() if worker != victim), f"{before}, {now}"
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    assert "2 workers × " in output and "1 standby" in output, output
+    step = faulty.step_of(where)
+    told = rf"generation 2 of 2 workers stands after .*: step {step} goes on, {SLICES // 2} of {SLICES} slices are " \
+        "computed again"
+    assert re.search(told, output), f"no `{told}` in:\n{output}"
+    check_takeover(faults, victim, step)
+    return run, output
+
+
+def audit(muster, run):
+    told = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True)
+    assert json.loads(told.stdout)["well"], told.stdout
 
 
 def main():
-    muster = runs.arguments().muster
+    arguments = runs.arguments("--worker")
     with runs.workplace() as folder:
         runs.write_data(folder)
+        muster = faulty.install(folder, arguments.muster, arguments.worker)
         for model in ("resnet", "gpt"):
-            expected = runs.undisturbed(muster, folder, model, STEPS)
-            job = runs.write_job(folder, model, steps=STEPS)
+            expected = runs.undisturbed(arguments.muster, folder, model, STEPS)
             for victim in (0, 1):
-                name = f"{model}-{victim}"
-                process = runs.start(muster, job, "--workers", "2", "--set", "workers.standbys=1", "--set",
-                                     "workers.max_restarts=0", "--set", f"run_folder={folder / name}")
-                run = runs.wait_for_step(process, folder, 60, name)
-                runs.kill(runs.workers_of(process)[victim])
-                code, output = runs.finish(process)
-                assert code == 0, f"exit code {code}:\n{output}"
-                assert "2 workers × " in output and "1 standby" in output, output
-                assert "generation 2 of 2 workers" in output, output
+                run, output = replace(muster, folder, model, victim, restarts=0)
+                assert "is started anew" not in output and "got the state" not in output, output
                 assert runs.weights(run, STEPS) == expected, "other weights"
-                audit = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True)
-                assert json.loads(audit.stdout)["well"], audit.stdout
+                audit(arguments.muster, run)
+                print(f"ok  {model}, worker {victim}", flush=True)
+        # The one that is started anew comes long after the standby has gone on, and is the next standby.
+        run, output = replace(muster, folder, "gpt", 1, restarts=1)
+        assert runs.weights(run, STEPS) == expected, "other weights"
+        loss, goes_on, state = (output.find(text) for text in (
+            "killed by SIGKILL at step", "generation 2 of 2 workers stands after", "worker 1 got the state"))
+        assert 0 <= loss and 0 <= goes_on and (state < 0 or goes_on < state), output
+        audit(arguments.muster, run)
+        print("ok  gpt, worker 1, started anew beside", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,21 @@
-"""A worker that is slowed down is named, loses slices, gets them back, is helped, or sent away; the weights
-stay the same."""
+"""A worker that is slowed down is named, with the cause, loses slices, gets them back, is helped, or sent away;
+the weights stay the same."""
 import contextlib
 import pathlib
 import re
 import signal
+import socket
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import faulty
 import runs
 
+HOST = re.escape(socket.gethostname())
 STEPS = 800
+LATE = 1  # the worker that is
 
 
 @contextlib.contextmanager
@@ -36,16 +40,33 @@ def slowed(pid, factor=6, period=0.03):
         thread.join()
 
 
-def train_slowed(muster, folder, job, name, *settings):
+def start(muster, folder, job, name, *settings, **options):
     flags = runs.settings(f"run_folder={folder / name}", "stragglers.compare_every=50ms", "training.lanes=1",
                           *settings)
-    process = runs.start(muster, job, "--workers", "3", *flags)
-    run = runs.wait_for_step(process, folder, 50, name)
+    process = runs.start(muster, job, "--workers", "3", *flags, **options)
+    return process, runs.wait_for_step(process, folder, 50, name)
+
+
+def train_slowed(muster, folder, job, name, *settings):
+    process, run = start(muster, folder, job, name, *settings)
     with slowed(runs.workers_of(process)[1]):
         runs.wait_for_step(process, folder, STEPS // 3, name)
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"
     return run, output
+
+
+def train_faulty(muster, folder, job, name, act, place, *settings):
+    """The worker that is late has a fault; nothing changes hands."""
+    faults = faulty.Faults(folder / f"faults-{name}")
+    process, run = start(muster, folder, job, name, "stragglers.rebalance=false", *settings,
+                         env=faults.environment())
+    pid = runs.workers_of(process)[LATE]
+    faults.arm(LATE, act, place)
+    faults.struck(LATE)
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    return run, output, rf"worker {LATE} \(pid {pid} on {HOST}\)"
 
 
 def check_order(output, *expected):
@@ -57,7 +78,8 @@ def check_order(output, *expected):
 
 
 def main():
-    muster = runs.arguments().muster
+    arguments = runs.arguments("--worker")
+    muster = arguments.muster
     with runs.workplace() as folder:
         runs.write_data(folder)
         expected = runs.undisturbed(muster, folder, "resnet", STEPS)
@@ -74,8 +96,20 @@ def main():
 
         run, output = train_slowed(muster, folder, job, "helped", "stragglers.rebalance=false",
                                    "stragglers.backup=true")
-        # Whether anybody was late enough to be helped is up to the machine; the unit tests force it.
+        # Whether anybody was late enough to be helped is up to the machine.
         assert runs.weights(run, STEPS) == expected, "other weights after others computed slices"
+
+        # It stands in the first of its slices until the others have computed the rest.
+        with_faults = faulty.install(folder, muster, arguments.worker)
+        run, output, who = train_faulty(with_faults, folder, job, "asleep", "doze", r"forward of slice 3\b",
+                                        "stragglers.backup=true")
+        check_order(output, who + r" was late: others computed [1-9]\d* of its slices so far")
+        assert runs.weights(run, STEPS) == expected, "other weights after others computed slices"
+
+        run, output, who = train_faulty(with_faults, folder, job, "input", "data", r"forward of slice \d+$")
+        check_order(output, r"\[WARN\] " + who + r" waits [\d.]+ m?s a step for its data, the others [\d.]+ \S+: "
+                    "its storage is slow, or it needs more data.loader_threads")
+        assert runs.weights(run, STEPS) == expected, "other weights after data that came late"
 
         run, output = train_slowed(muster, folder, job, "evicted", "stragglers.evict_factor=2")
         # The verdict is a worker's log, the rest the launcher's: they come over two ways, in any order.

@@ -1,5 +1,5 @@
-"""A bit that goes wrong in the memory of a worker that trains: it is found, the worker named and replaced, and
-what it spoilt is undone."""
+"""A bit that goes wrong in the memory of a worker that trains, in its weights or in what was reduced: it is found,
+the worker named and replaced, and what it spoilt is undone, or never done."""
 import json
 import pathlib
 import re
@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import faulty
 import runs
 
 STEPS = 600
@@ -77,14 +78,47 @@ def play(muster, folder, expected, workers, victim):
     assert json.loads(audit.stdout)["well"], audit.stdout
 
 
+def play_gradient(muster, folder, expected, workers, victim):
+    """A reduced gradient that one of them got wrong: nobody updates with it."""
+    name = f"gradient-{workers}-{victim}"
+    faults = faulty.Faults(folder / f"faults-{name}")
+    job = runs.write_job(folder, "mlp", steps=STEPS, runs=name)
+    process = runs.start(muster, job, "--workers", str(workers), *runs.settings(
+        "replicas.compare_gradients=1 steps", "training.lanes=1"), env=faults.environment())
+    run = runs.wait_for_step(process, folder, 60, name)
+    pid = runs.workers_of(process)[victim]
+    faults.arm(victim, "sum", r"backward of slice \d+$")
+    _, where = faults.struck(victim)
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    step = faulty.step_of(where)
+    again = f"[WARN] the workers' reduced gradients differ in step {step}: it is taken again, to see who is wrong"
+    assert (again in output) == (workers == 2), f"of two the second attempt tells who:\n{output}"
+    for told in (rf"\[WARN\] worker {victim} \(pid {pid} on \S+\) got other reduced gradients than the others in "
+                 rf"step {step}: its memory or processor is faulty",
+                 rf"\[WARN\] worker {victim} \(pid {pid} on \S+\) held other bits than the others at step {step - 1}, "
+                 "comparing gradients", rf"worker {victim} is started anew"):
+        assert re.search(told, output), f"no `{told}` in:\n{output}"
+    assert "go back to step" not in output, output
+    assert runs.weights(run, STEPS) == expected, f"other weights\n{output}"
+    audit = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True)
+    assert json.loads(audit.stdout)["well"], audit.stdout
+
+
 def main():
-    muster = runs.arguments().muster
+    arguments = runs.arguments("--worker")
+    muster = arguments.muster
     with runs.workplace() as folder:
         runs.write_data(folder)
         expected = runs.undisturbed(muster, folder, "mlp", STEPS, *STILL)
         for workers, victim in ((3, 0), (3, 1), (2, 0), (2, 1)):
             play(muster, folder, expected, workers, victim)
             print(f"ok  worker {victim} of {workers}", flush=True)
+        expected = runs.undisturbed(muster, folder, "mlp", STEPS)
+        with_faults = faulty.install(folder, muster, arguments.worker)
+        for workers, victim in ((3, 0), (3, 1), (2, 0), (2, 1)):
+            play_gradient(with_faults, folder, expected, workers, victim)
+            print(f"ok  gradients of worker {victim} of {workers}", flush=True)
 
 
 if __name__ == "__main__":

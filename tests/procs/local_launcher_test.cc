@@ -33,6 +33,10 @@ class Watcher : public LaunchObserver {
     if (on_each_line) on_each_line(std::string(line));
   }
   void on_stop(int, StopReason reason) override { stops.push_back(reason); }
+  void on_loss(const JobFailure& loss, const Remainder& left) override {
+    losses.push_back(describe_loss(loss, left));
+    ::kill(::getpid(), SIGTERM);
+  }
 
   std::function<void(Watcher&)> then;
   std::function<void(const std::string&)> on_each_line;
@@ -41,6 +45,7 @@ class Watcher : public LaunchObserver {
   std::map<int, std::string> reports;
   std::map<int, std::vector<std::string>> lines, errors;
   std::vector<StopReason> stops;
+  std::vector<std::string> losses;
 };
 
 // "R", "S", "T", "Z", …; empty: no such process.
@@ -216,6 +221,33 @@ TEST_F(LocalLauncher, AnExceptionShowsItsLastLines) {
   EXPECT_THAT(failure.last_lines.back(), HasSubstr("out of cheese"));
   EXPECT_THAT(describe(failure), HasSubstr("out of cheese"));
   EXPECT_EQ(failure.log, (spec_.log_folder / "rank-0.log").string());
+}
+
+TEST_F(LocalLauncher, ALossThatTheJobOutlivesIsToldWithItsLastWords) {
+  spec_.min_workers = 2;
+  const auto end = run("throw", 1);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  ASSERT_EQ(watcher_.losses.size(), 1U);
+  const std::string& told = watcher_.losses[0];
+  EXPECT_THAT(told, ::testing::StartsWith("worker 1 (pid "));
+  EXPECT_THAT(told, HasSubstr("killed by SIGABRT at step 17, update, in clip gradients; 2 workers "
+                              "are left, going on; its log: " +
+                              (spec_.log_folder / "rank-1.log").string() + " ends with: "));
+  EXPECT_THAT(told, ::testing::EndsWith("out of cheese"));
+  EXPECT_EQ(told.find('\n'), std::string::npos);
+}
+
+TEST_F(LocalLauncher, WhoIsMissingIsNamed) {
+  spec_.workers = spec_.min_workers = 2;
+  spec_.max_workers = 3;  // another one might come
+  spec_.listen = net::Address{"127.0.0.1", 0};
+  spec_.credentials = folder_ / "join.key";
+  std::filesystem::create_directories(folder_);
+  run("sigkill", 1);
+  ASSERT_EQ(watcher_.losses.size(), 1U);
+  EXPECT_THAT(watcher_.losses[0],
+              HasSubstr("1 worker is left, waiting until 1 more has joined (workers.min_workers); "
+                        "missing: worker 1; its log: "));
 }
 
 TEST_F(LocalLauncher, AReportedErrorIsTheReason) {

@@ -34,10 +34,15 @@ std::string_view signal_name(int signal) {
   }
 }
 
-// As everybody's own messages have it: Trainer::tell_of_worker().
-std::string place_of(const cluster::JobFailure& loss) {
-  if (loss.pid <= 0) return "";
-  return fmt::format(" (pid {}{})", loss.pid, loss.host.empty() ? "" : " on " + loss.host);
+std::string name_of(cluster::DumpOccasion occasion) {
+  switch (occasion) {
+    case cluster::DumpOccasion::kNoAnswer:
+      return "a worker did not answer the others";
+    case cluster::DumpOccasion::kFailure:
+      return "the job failed";
+    default:
+      return "asked for";
+  }
 }
 
 }  // namespace
@@ -106,20 +111,17 @@ bool RunObserver::is_told_already(const observe::Record& record) {
   return committed != nullptr && is_again(told_commit_, committed->step);
 }
 
-void RunObserver::on_loss(const cluster::JobFailure& loss, std::int32_t left, std::int32_t wanted) {
-  const std::string next =
-      wanted > 0 ? fmt::format("waiting until {} more {} joined (workers.min_workers)", wanted,
-                               wanted == 1 ? "has" : "have")
-                 : "going on";
-  tell(Severity::kWarning,
-       fmt::format("worker {}{} {} {}{}; {} worker{} left, {}", to_int(loss.rank), place_of(loss),
-                   loss.reason, loss.last_heard ? "after it was last heard of " : "",
-                   describe(loss.progress), left, left == 1 ? " is" : "s are", next));
+void RunObserver::on_loss(const cluster::JobFailure& loss, const cluster::Remainder& left) {
+  tell(Severity::kWarning, cluster::describe_loss(loss, left));
 }
 
-void RunObserver::on_waiting(std::int32_t others) {
-  tell(Severity::kNote, fmt::format("waiting until {} more {} joined (workers.min_workers)", others,
-                                    others == 1 ? "has" : "have"));
+void RunObserver::on_waiting(std::int32_t others, std::int32_t own) {
+  tell(Severity::kNote,
+       fmt::format(
+           "waiting until {} more {} joined (workers.min_workers): from other hosts, besides "
+           "{} of this one",
+           others, others == 1 ? "has" : "have",
+           own == 1 ? "worker 0" : fmt::format("workers 0 to {}", own - 1)));
 }
 
 void RunObserver::on_restart(Rank rank, int pid) {
@@ -159,13 +161,13 @@ void RunObserver::on_drain(Rank rank, bool stays) {
              : fmt::format("worker {} was told to go and leaves with the step", to_int(rank)));
 }
 
-void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states, bool failure) {
-  const DebugReport report =
-      make_debug_report(states, system_clock().wall(), failure ? "the job failed" : "asked for");
+void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states,
+                           cluster::DumpOccasion occasion) {
+  const DebugReport report = make_debug_report(states, system_clock().wall(), name_of(occasion));
   if (auto status = write_atomically(files_, folder_.debug(), to_json(report)); !status)
     log_->warn("{}", status.error().message);
   const auto lines = conclusions(report);
-  if (failure) {
+  if (occasion == cluster::DumpOccasion::kFailure) {
     held_up_ = lines;
     return;
   }

@@ -23,8 +23,8 @@ class RunObserver final : public cluster::LaunchObserver {
   ~RunObserver() override;
 
   void on_report(Rank rank, const cluster::Bytes& content) override;
-  void on_waiting(std::int32_t others) override;
-  void on_loss(const cluster::JobFailure& loss, std::int32_t left, std::int32_t wanted) override;
+  void on_waiting(std::int32_t others, std::int32_t own) override;
+  void on_loss(const cluster::JobFailure& loss, const cluster::Remainder& left) override;
   void on_restart(Rank rank, int pid) override;
   void on_listening(const net::Address& address) override;
   void on_scale(std::int32_t from, const cluster::ScaleWish& to) override;
@@ -33,7 +33,8 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_arrival(const cluster::WorkerInfo& elsewhere) override;
   void on_drain(Rank rank, bool stays) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;
-  void on_dumps(const std::vector<cluster::WorkerState>& states, bool failure) override;
+  void on_dumps(const std::vector<cluster::WorkerState>& states,
+                cluster::DumpOccasion occasion) override;
   void on_stop(int signal, cluster::StopReason reason) override;
 
   Step last_step() const noexcept { return ended_ ? ended_->step : last_step_; }

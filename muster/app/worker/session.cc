@@ -69,6 +69,7 @@ Session::~Session() {
   preemption_.reset();
   // Callbacks of the loop must not find half of this object gone.
   if (loop_) loop_->stop();
+  if (beside_.joinable()) beside_.join();
   recorder_->on_change({});
 }
 
@@ -93,6 +94,7 @@ Result<bool> Session::join() {
                                 .host = host_,
                                 .where = [this] { return whereabouts_->read(); }};
   member.info.can_lead = sees_run_;
+  member.info.has_state = !alone_;
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::ask_to_join(*network_, member, deadline, log_));
   asked_ = member_.get();
@@ -131,7 +133,7 @@ void Session::quarantine(const Error& why) {
 }
 
 void Session::on_signal(int number) {
-  if (number == SIGUSR2) return dump(true);
+  if (number == SIGUSR2) return beside_the_loop([this] { write_stacks(); });
   // SIGTERM means this worker, and the others can go on; the rest means the job.
   if (number == SIGTERM) return leave_early("SIGTERM");
   log_->info("signal {}: stopping with the step", number);
@@ -163,11 +165,25 @@ void Session::watch_for_preemption() {
       system_processes(), system_files(), log_);
 }
 
+// Stacks deep in libtorch take a second to name, in which the loop's thread lets the heart stand
+// still, and the others would go on without this worker. One task at a time; a second one is
+// dropped.
+void Session::beside_the_loop(std::function<void()> task) {
+  if (busy_.exchange(true)) return;
+  if (beside_.joinable()) beside_.join();  // it has ended
+  beside_ = std::thread([this, task = std::move(task)] {
+    task();
+    busy_ = false;
+  });
+}
+
+void Session::write_stacks() const {
+  log_->info("stacks:\n{}operations in flight and before:\n{}", describe_stacks(),
+             recorder_->report(system_clock()));
+}
+
 void Session::dump(bool stacks) const {
   const std::string threads = stacks ? describe_stacks() : "";
-  if (stacks)
-    log_->warn("stacks:\n{}operations in flight and before:\n{}", threads,
-               recorder_->report(system_clock()));
   cluster::Member* const member = asked_;
   if (member == nullptr) return;
   const cluster::Membership membership = member->membership();
@@ -195,7 +211,10 @@ void Session::watch_membership() {
     abort(fail(ErrorCode::kStale, fmt::format("[worker/membership] generation {} has begun",
                                               to_int(membership.generation))));
   });
-  member_->on_dump([this](bool stacks) { dump(stacks); });
+  member_->on_dump([this](bool stacks) {
+    if (!stacks) return dump(false);
+    beside_the_loop([this] { dump(true); });
+  });
 }
 
 Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::Group& group,

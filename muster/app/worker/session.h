@@ -3,9 +3,11 @@
 // lost or the generation has ended, whatever waits for a peer is told at once.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "muster/app/probe/probe.h"
 #include "muster/base/log.h"
@@ -74,6 +76,8 @@ class Session final : public train::Generations {
   void watch_for_preemption();
   void leave_early(const std::string& why);
   void dump(bool stacks) const;
+  void write_stacks() const;
+  void beside_the_loop(std::function<void()> task);
   void watch_membership();
   Status connect(const cluster::Membership& membership, Duration limit);
   Result<std::shared_ptr<comm::Communicator>> create_engine(const comm::Group& group,
@@ -106,6 +110,8 @@ class Session final : public train::Generations {
   train::Entry current_;
   std::mutex mutex_;
   std::weak_ptr<comm::Communicator> under_way_;  // guarded by mutex_: what to abort
+  std::atomic<bool> busy_{false};                // the thread below is
+  std::thread beside_;                           // the loop's
 };
 
 }  // namespace muster::app

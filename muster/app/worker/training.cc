@@ -34,6 +34,12 @@ std::optional<optim::LossScaleSpec> loss_scale_of(const job::TrainingSpec& train
                               .min_scale = scale.min_scale};
 }
 
+// What `auto` comes to: there is no other device yet (job/resolve.cc refuses cuda).
+std::string_view device_of(const job::JobSpec& job) {
+  const bool chosen = job.device != job::DeviceKind::kAuto;
+  return job::to_string(chosen ? job.device : job::DeviceKind::kCpu);
+}
+
 std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
                      const comm::Group& group) {
   const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
@@ -45,11 +51,10 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
   if (job.training.precision != job::Precision::kF32)
     mode += fmt::format(" · {}", job::to_string(job.training.precision));
   return fmt::format(
-      "muster {} · libtorch {} · cpu · {} worker{} × {} lane{}{} · {}{} · {} parameters · {} a "
-      "rank "
+      "muster {} · libtorch {} · {} · {} worker{} × {} lane{}{} · {}{} · {} parameters · {} a rank "
       "without activations",
-      MUSTER_VERSION, TORCH_VERSION, workers, workers == 1 ? "" : "s", strategy.lanes(),
-      strategy.lanes() == 1 ? "" : "s",
+      MUSTER_VERSION, TORCH_VERSION, device_of(job), workers, workers == 1 ? "" : "s",
+      strategy.lanes(), strategy.lanes() == 1 ? "" : "s",
       standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
       plain ? "" : fmt::format(" · {}{}", job::to_string(job.strategy.type), zero_stage),
       format_count(static_cast<double>(strategy.parameter_count())),
