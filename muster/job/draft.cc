@@ -36,4 +36,9 @@ void Draft::complain(std::initializer_list<std::string_view> fields, std::string
   errors.push_back({std::move(place), std::move(message), std::move(help)});
 }
 
+std::string multiples_beside(std::int64_t number, std::int64_t of) {
+  const std::int64_t below = number / of * of;
+  return below > 0 ? fmt::format("{} or {}", below, below + of) : fmt::format("{}", of);
+}
+
 }  // namespace muster::job

@@ -43,6 +43,9 @@ struct Draft {
                 std::string help = {});
 };
 
+// "8 or 12", the multiples of 4 beside 10; "4" where none but 0 lies below.
+std::string multiples_beside(std::int64_t number, std::int64_t of);
+
 // Fills in what follows from other values and checks what concerns several fields.
 void resolve(Draft& draft, const Path& path);
 

@@ -188,9 +188,11 @@ std::vector<Field> communication_fields() {
       bind("communication.engine", in(&CommunicationSpec::engine),
            {.doc = "native: processes, over shared memory and TCP; loopback: one process."}),
       bind("communication.transport", in(&CommunicationSpec::transport),
-           {.doc = "auto: shared memory where all workers are on one host, else TCP."}),
+           {.doc = "auto: shared memory where all workers are on one host; else TCP, with shared "
+                   "memory for what is large between those of one host."}),
       bind("communication.algorithm", in(&CommunicationSpec::algorithm),
-           {.doc = "Schedule of an all-reduce in fast mode; ordered mode has its own."}),
+           {.doc = "Schedule of an all-reduce over TCP in fast mode; ordered mode has its own, and "
+                   "shared memory needs none."}),
       bind("communication.timeout", in(&CommunicationSpec::timeout),
            {.doc = "Longest wait for another worker in one operation; for the sums of a step less, "
                    "but never below 5 s or a sixth of it, once it is known how long steps take and "

@@ -93,7 +93,6 @@ void check_positions(Draft& draft) {
   const std::int64_t runs = runs_of(draft, strategy.context);
   const std::int64_t length = draft.spec.data.context_length;
   if (length % runs == 0) return;
-  const std::int64_t below = length / runs * runs;
   const bool ring = strategy.attention == ContextAttention::kRing;
   draft.complain(
       {"data.context_length", "strategy.context", "strategy.type"},
@@ -101,8 +100,8 @@ void check_positions(Draft& draft) {
                   "strategy.context {}: each worker has {}as many positions of a sequence",
                   to_string(strategy.attention), draft.shown("data.context_length"),
                   ring ? "2 · " : "", draft.shown("strategy.context"), ring ? "two runs of " : ""),
-      fmt::format("use data.context_length: {}{}{}", below > 0 ? fmt::format("{} or ", below) : "",
-                  below + runs, or_fewer(draft)));
+      fmt::format("use data.context_length: {}{}", multiples_beside(length, runs),
+                  or_fewer(draft)));
 }
 
 }  // namespace

@@ -36,30 +36,25 @@ void check_dealt_experts(Draft& draft) {
   const std::int64_t experts = draft.spec.model.moe.num_experts;
   const std::int64_t workers = draft.spec.strategy.expert;
   if (experts % workers == 0) return;
-  const std::int64_t below = experts / workers * workers;
-  draft.complain(
-      {"strategy.expert", "model.num_experts", "strategy.type"},
-      fmt::format("model.num_experts {} is no multiple of strategy.expert {}: each "
-                  "worker holds as many experts",
-                  draft.shown("model.num_experts"), draft.shown("strategy.expert")),
-      fmt::format("use model.num_experts: {}{}{}", below > 0 ? fmt::format("{} or ", below) : "",
-                  below + workers, or_fewer_holders(draft)));
+  draft.complain({"strategy.expert", "model.num_experts", "strategy.type"},
+                 fmt::format("model.num_experts {} is no multiple of strategy.expert {}: each "
+                             "worker holds as many experts",
+                             draft.shown("model.num_experts"), draft.shown("strategy.expert")),
+                 fmt::format("use model.num_experts: {}{}", multiples_beside(experts, workers),
+                             or_fewer_holders(draft)));
 }
 
 // Workers meet in every pass, so each has as many.
 void check_passes(Draft& draft) {
   const std::int64_t slices = draft.spec.training.virtual_workers;
   const std::int64_t workers = draft.spec.workers.count;
-  if (slices % workers != 0) {
-    const std::int64_t below = slices / workers * workers;
+  if (slices % workers != 0)
     draft.complain(
         {"training.virtual_workers", "workers.count", "strategy.type"},
         fmt::format("strategy.type expert: training.virtual_workers {} is no multiple of "
                     "workers.count {}: each worker computes as many slices",
                     draft.shown("training.virtual_workers"), draft.shown("workers.count")),
-        fmt::format("use training.virtual_workers: {}{}",
-                    below > 0 ? fmt::format("{} or ", below) : "", below + workers));
-  }
+        fmt::format("use training.virtual_workers: {}", multiples_beside(slices, workers)));
   if (draft.spec.training.gradient_accumulation_steps > 1)
     draft.complain(
         {"training.gradient_accumulation_steps", "training.micro_batch_size", "strategy.type"},

@@ -104,12 +104,10 @@ void resolve_replica(Draft& draft, const std::string& field, std::int64_t& size,
     draft.derive(field, "workers.count");
   }
   if (workers % size == 0) return;
-  const std::int64_t fewer = workers / size * size;
   draft.complain({field, "workers.count"},
                  fmt::format("workers.count {} is no multiple of {} {}",
                              draft.shown("workers.count"), field, draft.shown(field)),
-                 fmt::format("{}: {}{} workers", help,
-                             fewer > 0 ? fmt::format("use {} or ", fewer) : "use ", fewer + size));
+                 fmt::format("{}: use {} workers", help, multiples_beside(workers, size)));
 }
 
 void check_chunks(Draft& draft) {

@@ -91,6 +91,12 @@ std::vector<torch::Tensor> Optimizer::zeros() const {
   return tensors;
 }
 
+std::uint64_t Optimizer::state_bytes() {
+  std::uint64_t bytes = 0;
+  for (const StateTensor& tensor : state()) bytes += tensor.tensor.nbytes();
+  return bytes;
+}
+
 std::vector<StateTensor> Optimizer::named_state(std::initializer_list<Kind> kinds) const {
   std::vector<StateTensor> state;
   const auto add = [&](std::size_t i, const Kind& kind) {

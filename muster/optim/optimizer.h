@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -111,6 +112,7 @@ class Optimizer {
 
   // Tensors to checkpoint besides the parameters, in a fixed order, live: loading copies into them.
   virtual std::vector<StateTensor> state() = 0;
+  std::uint64_t state_bytes();
 
   // Averages from now on, beginning with the weights as they are.
   void keep_average(const AverageSpec& spec);
@@ -170,6 +172,10 @@ class Optimizer {
   double learning_rate_ = 0;
   std::int64_t steps_ = 0;
 };
+
+// An optimizer of these parameters, or parts of them, and of no others.
+using CreateOptimizer =
+    std::function<Result<std::unique_ptr<Optimizer>>(std::vector<OptimizedParameter>)>;
 
 // kInvalid names the value out of range.
 Result<std::unique_ptr<Optimizer>> create_optimizer(const OptimizerSpec& spec,

@@ -83,10 +83,6 @@ std::vector<StateSlice> DataParallel::optimizer_state() {
   return state;
 }
 
-std::uint64_t DataParallel::optimizer_bytes(std::int32_t) {
-  std::uint64_t bytes = 0;
-  for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
-  return bytes;
-}
+std::uint64_t DataParallel::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }
 
 }  // namespace muster::parallel

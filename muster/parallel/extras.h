@@ -38,8 +38,4 @@ Status read_extras(std::span<const float> extras, const StepInput& input, StepRe
 // Over the sums, in the model's order.
 std::vector<at::Tensor> statistics_in(std::span<float> extras, const models::Model& model);
 
-inline std::span<const float> floats_of(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
-}
-
 }  // namespace muster::parallel

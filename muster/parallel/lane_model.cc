@@ -7,6 +7,7 @@
 
 #include "muster/parallel/extras.h"
 #include "muster/parallel/gradient_hook.h"
+#include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
 

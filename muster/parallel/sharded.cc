@@ -9,7 +9,6 @@
 
 #include "muster/base/check.h"
 #include "muster/layout/shard_turns.h"
-#include "muster/parallel/extras.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
@@ -39,7 +38,7 @@ std::vector<optim::StateTensor> sorted_state(optim::Optimizer& optimizer) {
 }  // namespace
 
 Result<std::unique_ptr<Sharded>> Sharded::create(std::unique_ptr<models::Model> model,
-                                                 CreateOptimizer create_optimizer,
+                                                 optim::CreateOptimizer create_optimizer,
                                                  SliceOptions options, Clock& clock) {
   std::unique_ptr<Sharded> sharded(
       new Sharded(std::move(model), std::move(create_optimizer), std::move(options), clock));
@@ -47,7 +46,7 @@ Result<std::unique_ptr<Sharded>> Sharded::create(std::unique_ptr<models::Model> 
   return sharded;
 }
 
-Sharded::Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_optimizer,
+Sharded::Sharded(std::unique_ptr<models::Model> model, optim::CreateOptimizer create_optimizer,
                  SliceOptions options, Clock& clock)
     : SliceStrategy(std::move(model), with_notes_apart(std::move(options)), clock),
       create_(std::move(create_optimizer)),
@@ -200,11 +199,8 @@ std::span<float> Sharded::sum_of(const ShardPiece& piece) {
 
 void Sharded::lay_over_sums() {
   gradients_.clear();
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const auto sizes = rows_[i].sizes();
-    gradients_.push_back(tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()),
-                                      std::as_writable_bytes(sum_of(pieces_[i]))}));
-  }
+  for (std::size_t i = 0; i < pieces_.size(); ++i)
+    gradients_.push_back(tensor_over_sum(sum_of(pieces_[i]), rows_[i].sizes()));
 }
 
 Result<StepReport> Sharded::step(const StepInput& input) {
@@ -446,10 +442,9 @@ comm::OpOptions Sharded::op_for(std::string_view label) {
 }
 
 std::uint64_t Sharded::optimizer_bytes(std::int32_t ranks) {
-  std::uint64_t bytes = 0;
-  for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
   const auto held = static_cast<std::int32_t>(plan_.pieces.size());
-  return bytes * static_cast<std::uint64_t>(held) / static_cast<std::uint64_t>(ranks);
+  return optimizer_->state_bytes() * static_cast<std::uint64_t>(held) /
+         static_cast<std::uint64_t>(ranks);
 }
 
 std::uint64_t Sharded::gradient_bytes(std::int32_t ranks) {

@@ -13,7 +13,6 @@
 // which enter() keeps this rank's part. A rank that dies takes its shard with it, so the membership
 // is fixed.
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,14 +33,10 @@ namespace muster::parallel {
 
 class Sharded final : public SliceStrategy {
  public:
-  // An optimizer of these parameters, or parts of them, and of no others.
-  using CreateOptimizer = std::function<Result<std::unique_ptr<optim::Optimizer>>(
-      std::vector<optim::OptimizedParameter>)>;
-
   // `model` is initialised alike on every rank; the strategy owns it from here. Fails where the
   // optimizer cannot be made.
   static Result<std::unique_ptr<Sharded>> create(std::unique_ptr<models::Model> model,
-                                                 CreateOptimizer create_optimizer,
+                                                 optim::CreateOptimizer create_optimizer,
                                                  SliceOptions options, Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
@@ -79,7 +74,7 @@ class Sharded final : public SliceStrategy {
   Status use_average(bool average) override;
 
  private:
-  Sharded(std::unique_ptr<models::Model> model, CreateOptimizer create_optimizer,
+  Sharded(std::unique_ptr<models::Model> model, optim::CreateOptimizer create_optimizer,
           SliceOptions options, Clock& clock);
   ShardPlan plan_for(std::int32_t ranks);
   std::size_t parameter_of(std::int32_t slot) const;
@@ -110,7 +105,7 @@ class Sharded final : public SliceStrategy {
   std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces,
                                    optim::Optimizer& whole) const;
 
-  const CreateOptimizer create_;
+  const optim::CreateOptimizer create_;
   std::vector<optim::Cells> cells_;      // by parameter
   std::vector<std::size_t> first_cell_;  // by parameter, among those of all; last: their number
 

@@ -11,8 +11,8 @@ namespace {
 enum Tag : std::uint32_t { kAsk = 16, kAnswer, kSliceGradients };
 
 constexpr std::int64_t kNothing = -1;
-// Questions are waited for as long as the generation lasts; one that ends sooner is begun anew.
-constexpr Duration kWhileGenerationLasts = std::chrono::hours(1);
+// Questions are waited for as long as the generation lasts, and none lasts so long.
+constexpr Duration kWhileGenerationLasts = std::chrono::hours(24 * 365);
 
 template <class T>
 TensorView one(T& value) {
@@ -80,8 +80,8 @@ void SliceBackup::State::listen_to(Rank rank) {
       ->submit(comm::Recv{.tensor = one(round), .from = rank, .tag = kAsk},
                op_for("questions for slices", kWhileGenerationLasts))
       .on_done([self = shared_from_this(), rank](const Status& status) {
-        if (!status && status.error().code != ErrorCode::kTimeout) return;
-        if (status) self->answer(rank);
+        if (!status) return;  // the generation is over, which every later question would be told
+        self->answer(rank);
         self->listen_to(rank);
       });
 }

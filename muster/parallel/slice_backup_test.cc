@@ -94,5 +94,15 @@ TEST(SliceBackup, EndsWithItsCommunicator) {
   EXPECT_FALSE(pair.helper.ask());
 }
 
+// Where somebody's time was up, every later operation ends so, at once.
+TEST(SliceBackup, EndsWithACommunicatorWhoseTimeWasUp) {
+  Pair pair;
+  pair.open({3, 4});
+  pair.ranks[0]->abort(fail(ErrorCode::kTimeout, "rank 1 did not answer"));
+  const auto answer = pair.helper.ask();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kTimeout);
+}
+
 }  // namespace
 }  // namespace muster::parallel

@@ -48,12 +48,9 @@ Status SliceStrategy::swap_parameters(const std::vector<at::Tensor>& averages) {
 std::vector<at::Tensor> SliceStrategy::gradients_over_sums() {
   std::vector<at::Tensor> gradients;
   const auto& parameters = model().parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::span<float> sum = slices().exchange().sum(slices().slot_of(i));
-    const auto sizes = parameters[i].tensor.sizes();
-    gradients.push_back(
-        tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()), std::as_writable_bytes(sum)}));
-  }
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    gradients.push_back(tensor_over_sum(slices().exchange().sum(slices().slot_of(i)),
+                                        parameters[i].tensor.sizes()));
   return gradients;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
-// The one place where muster's TensorView and libtorch's Tensor meet.
+// The one place where muster's TensorView, or a span of its numbers, and libtorch's Tensor meet.
 
 #include <ATen/core/Tensor.h>
+
+#include <span>
 
 #include "muster/base/tensor_view.h"
 
@@ -13,6 +15,18 @@ at::Tensor tensor_over(const TensorView& view);
 // A view over the bytes of a contiguous tensor (channels-last tensors are dense as well, but their
 // bytes are in another order: call .contiguous() first). Lives as long as the tensor's storage.
 TensorView view_over(const at::Tensor& tensor);
+// The same bytes in one dimension.
+TensorView flat_view_over(const at::Tensor& tensor);
+
+// The memory of a dense tensor, in whatever order its strides have the elements, as bytes.
+TensorView bytes_over(const at::Tensor& tensor);
+
+// The elements of a contiguous tensor of f32 for loops on the host; LogicFault where it lies
+// anywhere else. As long as the tensor's storage.
+std::span<const float> floats_of(const at::Tensor& tensor);
+
+// A tensor of these sizes over a sum; the sum must outlive it.
+at::Tensor tensor_over_sum(std::span<float> sum, at::IntArrayRef sizes);
 
 at::ScalarType scalar_type(DType dtype);
 DType dtype_of(at::ScalarType type);

@@ -10,7 +10,7 @@ TEST(SlowData, IsToldOfTheWorkerThatWaitsForIt) {
   const std::string expected = undisturbed();
   for (const std::int32_t slow : {0, 2}) {
     Town town(3);
-    const SlowData data{slow, std::chrono::milliseconds(2)};
+    const SlowData data{slow, std::chrono::milliseconds(8)};
     const auto ends = train(town, 3, {.slow_data = data});
     for (const auto& [worker, end] : ends) expect_well(end, expected);
     const std::string& told = ends.at(0).told;

@@ -28,10 +28,12 @@ at::Tensor ContextRanks::exchange(const at::Tensor& blocks, std::string_view wha
   MUSTER_CHECK(blocks.size(0) == share().size, "a block for each rank");
   const at::Tensor from = blocks.detach().contiguous();
   const at::Tensor into = at::empty(from.sizes(), from.options());
-  TensorView input = view_over(from), output = view_over(into);
-  input.shape = output.shape = {from.numel()};
   bytes_ += from.nbytes() - from.nbytes() / static_cast<std::size_t>(share().size);  // less its own
-  calls_.finish(calls_.submit(comm::AllToAll{.output = output, .input = input}, what).wait());
+  calls_.finish(
+      calls_
+          .submit(comm::AllToAll{.output = flat_view_over(into), .input = flat_view_over(from)},
+                  what)
+          .wait());
   return into;
 }
 

@@ -40,7 +40,7 @@ Status check_passes(const SliceOptions& options, std::int32_t ranks, std::int32_
 
 Result<std::unique_ptr<ExpertParallel>> ExpertParallel::create(
     std::unique_ptr<models::Model> model, std::int32_t ranks,
-    const CreateOptimizer& create_optimizer, SliceOptions options, const comm::Group& group,
+    const optim::CreateOptimizer& create_optimizer, SliceOptions options, const comm::Group& group,
     Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run as many passes");
@@ -99,7 +99,7 @@ std::vector<const models::Parameter*> ExpertParallel::trained_here() const {
   return here;
 }
 
-Status ExpertParallel::build(const CreateOptimizer& create) {
+Status ExpertParallel::build(const optim::CreateOptimizer& create) {
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter* parameter : trained_here())
     parameters.push_back({parameter->name, parameter->tensor, parameter->decays});
@@ -180,10 +180,10 @@ Result<std::vector<double>> ExpertParallel::squared_norms() {
     all = ranks_->gather(tensor_over(view), "norms");
   });
   if (!told) return ranks_->take_failure().value_or(told.error());
+  const auto numbers = view_over(all).as<const double>();
   for (std::size_t p = 0; p < own.size(); ++p)
     if (whole_.holders[p] >= 0)
-      own[p] = all.const_data_ptr<double>()[whole_.holders[p] * std::ssize(own) +
-                                            static_cast<std::int64_t>(p)];
+      own[p] = numbers[static_cast<std::size_t>(whole_.holders[p]) * own.size() + p];
   return own;
 }
 
@@ -252,11 +252,7 @@ std::vector<StateSlice> ExpertParallel::replicated_state() {
   return state;
 }
 
-std::uint64_t ExpertParallel::optimizer_bytes(std::int32_t) {
-  std::uint64_t bytes = 0;
-  for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
-  return bytes;
-}
+std::uint64_t ExpertParallel::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }
 
 void ExpertParallel::fall_behind() { MUSTER_CHECK(false, "experts are not given to newcomers"); }
 

@@ -12,7 +12,6 @@
 // A rank that dies takes its experts with it, so the membership is fixed. One thread.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,18 +32,14 @@ namespace muster::parallel {
 
 class ExpertParallel final : public SliceStrategy {
  public:
-  using CreateOptimizer = std::function<Result<std::unique_ptr<optim::Optimizer>>(
-      std::vector<optim::OptimizedParameter>)>;
-
   // `model`: not initialised; this rank keeps its share of the experts of `ranks` ranks, a divisor
   // of the group's size, and initialises what it holds from options.seed. One lane, ordered mode,
   // not elastic. kUnsupported: the experts of such a model cannot be dealt so, or not all ranks
   // have as many passes (virtual workers that are no multiple of the group's size, micro-batches).
-  static Result<std::unique_ptr<ExpertParallel>> create(std::unique_ptr<models::Model> model,
-                                                        std::int32_t ranks,
-                                                        const CreateOptimizer& create_optimizer,
-                                                        SliceOptions options,
-                                                        const comm::Group& group, Clock& clock);
+  static Result<std::unique_ptr<ExpertParallel>> create(
+      std::unique_ptr<models::Model> model, std::int32_t ranks,
+      const optim::CreateOptimizer& create_optimizer, SliceOptions options,
+      const comm::Group& group, Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
   // Another rank or number of ranks than at create(): kUnavailable. `owners`: of every rank as many
@@ -86,7 +81,7 @@ class ExpertParallel final : public SliceStrategy {
   };
   ExpertParallel(std::unique_ptr<models::Model> model, std::shared_ptr<ExpertRanks> ranks,
                  Whole whole, Places places, SliceOptions options, Clock& clock);
-  Status build(const CreateOptimizer& create);
+  Status build(const optim::CreateOptimizer& create);
   std::vector<const models::Parameter*> trained_here() const;
   Status compute(const StepInput& input, StepReport& report);
   Result<std::vector<double>> squared_norms();

@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::uint32_t kRowsTag = 0;  // the tag of all messages: they arrive in order
 
-TensorView flat_view(const at::Tensor& tensor) {
-  TensorView view = view_over(tensor);
-  view.shape = {tensor.numel()};
-  return view;
-}
-
 }  // namespace
 
 at::Tensor ExpertRanks::exchange_counts(const at::Tensor& counts) const {
@@ -24,7 +18,9 @@ at::Tensor ExpertRanks::exchange_counts(const at::Tensor& counts) const {
   const at::Tensor into = at::empty(from.sizes(), from.options());
   bytes_ += from.nbytes() - from.nbytes() / static_cast<std::size_t>(share().size);  // less its own
   calls_.finish(
-      calls_.submit(comm::AllToAll{.output = flat_view(into), .input = flat_view(from)}, "counts")
+      calls_
+          .submit(comm::AllToAll{.output = flat_view_over(into), .input = flat_view_over(from)},
+                  "counts")
           .wait());
   return into;
 }
@@ -65,7 +61,9 @@ at::Tensor ExpertRanks::gather(const at::Tensor& own, std::string_view what) con
   sizes.insert(sizes.end(), own.sizes().begin(), own.sizes().end());
   const at::Tensor all = at::empty(sizes, own.options());
   calls_.finish(
-      calls_.submit(comm::AllGather{.output = flat_view(all), .input = flat_view(own)}, what)
+      calls_
+          .submit(comm::AllGather{.output = flat_view_over(all), .input = flat_view_over(own)},
+                  what)
           .wait());
   return all;
 }

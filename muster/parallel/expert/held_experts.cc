@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "muster/base/check.h"
-#include "muster/parallel/extras.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -83,12 +82,8 @@ std::uint64_t HeldExperts::bytes() const noexcept { return exchange_ ? exchange_
 
 std::vector<at::Tensor> HeldExperts::gradients() {
   std::vector<at::Tensor> gradients;
-  for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    const auto sizes = parameters_[p].tensor.sizes();
-    const std::span<float> sum = exchange_->sum(slot_of(p));
-    gradients.push_back(
-        tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()), std::as_writable_bytes(sum)}));
-  }
+  for (std::size_t p = 0; p < parameters_.size(); ++p)
+    gradients.push_back(tensor_over_sum(exchange_->sum(slot_of(p)), parameters_[p].tensor.sizes()));
   return gradients;
 }
 

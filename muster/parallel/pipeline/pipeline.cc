@@ -38,7 +38,7 @@ constexpr std::size_t kActionsAhead = 3;
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> Pipeline::create(const models::Model& whole, std::uint64_t seed,
-                                                   const CreateOptimizer& create_optimizer,
+                                                   const optim::CreateOptimizer& create_optimizer,
                                                    PipelineOptions options,
                                                    const comm::Group& group, Clock& clock) {
   MUSTER_CHECK(group.size % options.schedule.stages == 0, "replicas are whole");
@@ -54,7 +54,7 @@ Pipeline::Pipeline(PipelineOptions options, const comm::Group& group, Clock& clo
       clock_(clock) {}
 
 Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
-                       const CreateOptimizer& create) {
+                       const optim::CreateOptimizer& create) {
   MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options_.schedule));
   places_ = {schedule.stage_of, stages(), group_};
   MUSTER_CHECK(places_.stage_of.size() == options_.chunks.size(),
@@ -122,10 +122,9 @@ void Pipeline::lay_over_sums() {
   gradients_.clear();
   const auto& owned = stage_->owned();
   for (std::size_t i = 0; i < owned.size(); ++i) {
-    const auto sizes = model().parameters()[owned[i]].tensor.sizes();
     const auto slot = static_cast<std::int32_t>(owned.size() - i);
-    gradients_.push_back(tensor_over({DType::kF32, Shape(sizes.begin(), sizes.end()),
-                                      std::as_writable_bytes(exchange_->sum(slot))}));
+    gradients_.push_back(
+        tensor_over_sum(exchange_->sum(slot), model().parameters()[owned[i]].tensor.sizes()));
   }
 }
 
@@ -410,11 +409,7 @@ Result<State> Pipeline::gather_state(Rank to) {
   return State{std::move(model), std::move(optimizer)};
 }
 
-std::uint64_t Pipeline::optimizer_bytes(std::int32_t) {
-  std::uint64_t bytes = 0;
-  for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
-  return bytes;
-}
+std::uint64_t Pipeline::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }
 
 void Pipeline::fall_behind() { MUSTER_CHECK(false, "stages are not given to newcomers"); }
 

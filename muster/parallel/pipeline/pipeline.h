@@ -48,13 +48,10 @@ struct PipelineOptions {
 
 class Pipeline final : public ModelStrategy {
  public:
-  using CreateOptimizer = std::function<Result<std::unique_ptr<optim::Optimizer>>(
-      std::vector<optim::OptimizedParameter>)>;
-
   // kInvalid where the schedule cannot be made, or has another number of chunks than the options.
   // `whole`: not initialised; this rank takes its blocks and initialises those from `seed`.
   static Result<std::unique_ptr<Pipeline>> create(const models::Model& whole, std::uint64_t seed,
-                                                  const CreateOptimizer& create_optimizer,
+                                                  const optim::CreateOptimizer& create_optimizer,
                                                   PipelineOptions options, const comm::Group& group,
                                                   Clock& clock);
 
@@ -95,7 +92,8 @@ class Pipeline final : public ModelStrategy {
     StageModel::Loss loss;
   };
   Pipeline(PipelineOptions options, const comm::Group& group, Clock& clock);
-  Status build(const models::Model& whole, std::uint64_t seed, const CreateOptimizer& create);
+  Status build(const models::Model& whole, std::uint64_t seed,
+               const optim::CreateOptimizer& create);
   std::int32_t stages() const noexcept { return options_.schedule.stages; }
   std::size_t local(std::size_t chunk) const;  // among this rank's
   void lay_over_sums();

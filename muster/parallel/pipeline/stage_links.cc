@@ -15,13 +15,6 @@ namespace {
 constexpr std::uint32_t kTensors = 0x10000;
 constexpr std::uint32_t kLayouts = 0x20000;
 
-// The memory of a dense tensor, in whatever order its strides have it.
-TensorView bytes_of(const at::Tensor& tensor) {
-  auto* data = static_cast<std::byte*>(tensor.data_ptr());
-  const std::span<std::byte> bytes(data, tensor.nbytes());
-  return {DType::kU8, {static_cast<std::int64_t>(bytes.size())}, bytes};
-}
-
 }  // namespace
 
 StageLinks::Layout StageLinks::layout_of(const at::Tensor& tensor) {
@@ -35,12 +28,13 @@ StageLinks::Layout StageLinks::layout_of(const at::Tensor& tensor) {
   return layout;
 }
 
+// On the host, which is where the engines write.
 at::Tensor StageLinks::tensor_of(const Layout& layout) {
   const auto axes = static_cast<std::size_t>(layout[1]);
   const at::IntArrayRef sizes(layout.data() + 2, axes);
   const at::IntArrayRef strides(layout.data() + 2 + kMostAxes, axes);
-  return at::empty_strided(sizes, strides,
-                           at::TensorOptions(static_cast<at::ScalarType>(layout[0])));
+  return at::empty_strided(
+      sizes, strides, at::TensorOptions(static_cast<at::ScalarType>(layout[0])).device(at::kCPU));
 }
 
 void StageLinks::send(Rank to, TensorKind kind, at::Tensor tensor) {
@@ -55,7 +49,7 @@ void StageLinks::send(Rank to, TensorKind kind, at::Tensor tensor) {
     submit_send(view_of(std::span<std::int64_t>(*words)), to, kLayouts | kind.stream, "layout",
                 words);
   }
-  const TensorView bytes = bytes_of(tensor);
+  const TensorView bytes = bytes_over(tensor);
   submit_send(bytes, to, kTensors | kind.stream, "activation",
               std::make_shared<at::Tensor>(std::move(tensor)));
 }
@@ -71,7 +65,7 @@ bool StageLinks::expect(Rank from, TensorKind kind) {
   const auto known = received_.find({from, kind});
   if (known == received_.end()) return false;
   at::Tensor tensor = tensor_of(known->second);
-  auto work = communicator_->submit(comm::Recv{bytes_of(tensor), from, kTensors | kind.stream},
+  auto work = communicator_->submit(comm::Recv{bytes_over(tensor), from, kTensors | kind.stream},
                                     op_for("activation"));
   work.on_done([tensor](const Status&) {});  // as in submit_send()
   receiving_[{from, kind.stream}].push_back({kind, std::move(tensor), std::move(work)});

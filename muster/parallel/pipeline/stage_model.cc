@@ -9,6 +9,7 @@
 #include "muster/base/check.h"
 #include "muster/parallel/extras.h"
 #include "muster/parallel/gradient_hook.h"
+#include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
 

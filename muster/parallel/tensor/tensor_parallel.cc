@@ -19,7 +19,7 @@ using layout::Axis;
 }  // namespace
 
 Result<std::unique_ptr<TensorParallel>> TensorParallel::create(
-    std::unique_ptr<models::Model> model, Cut cut, const CreateOptimizer& create_optimizer,
+    std::unique_ptr<models::Model> model, Cut cut, const optim::CreateOptimizer& create_optimizer,
     SliceOptions options, const comm::Group& group, Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run the same slices");
@@ -43,7 +43,7 @@ TensorParallel::TensorParallel(std::unique_ptr<models::Model> model,
       group_(places.group),
       ranks_(std::move(ranks)) {}
 
-Status TensorParallel::build(const CreateOptimizer& create, std::int64_t parameter_count) {
+Status TensorParallel::build(const optim::CreateOptimizer& create, std::int64_t parameter_count) {
   parameter_count_ = parameter_count;
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& parameter : model().parameters())
@@ -130,8 +130,9 @@ Result<std::vector<double>> TensorParallel::agree(StepReport& report) {
     all = ranks_->gather(tensor_over(view), "norms");
   });
   if (!told) return ranks_->take_failure().value_or(told.error());
+  const auto numbers = view_over(all).as<const double>();
   const auto of_rank = [&](std::int64_t rank, std::size_t i) {
-    return all.const_data_ptr<double>()[rank * std::ssize(own) + static_cast<std::int64_t>(i)];
+    return numbers[static_cast<std::size_t>(rank) * own.size() + i];
   };
   const auto sum = [&](std::size_t i) {
     double total = 0;
@@ -201,11 +202,7 @@ Result<State> TensorParallel::gather_state(Rank to) {
   return State{std::move(model), std::move(optimizer)};
 }
 
-std::uint64_t TensorParallel::optimizer_bytes(std::int32_t) {
-  std::uint64_t bytes = 0;
-  for (const optim::StateTensor& tensor : optimizer_->state()) bytes += tensor.tensor.nbytes();
-  return bytes;
-}
+std::uint64_t TensorParallel::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }
 
 void TensorParallel::fall_behind() {
   MUSTER_CHECK(false, "parts of tensors are not given to newcomers");

@@ -15,7 +15,6 @@
 // its parts with it, so the membership is fixed. One thread.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,9 +34,6 @@ namespace muster::parallel {
 
 class TensorParallel final : public SliceStrategy {
  public:
-  using CreateOptimizer = std::function<Result<std::unique_ptr<optim::Optimizer>>(
-      std::vector<optim::OptimizedParameter>)>;
-
   struct Cut {
     std::int32_t ranks = 1;  // that hold the model together; a divisor of the group's size
     bool sequence = false;   // activations between cut layers as well, by position (Korthikanti et
@@ -46,11 +42,9 @@ class TensorParallel final : public SliceStrategy {
   // `model`: not initialised;
   // this rank keeps its part of it and initialises that from options.seed. One lane, ordered mode,
   // not elastic. kUnsupported: such a model cannot be cut so.
-  static Result<std::unique_ptr<TensorParallel>> create(std::unique_ptr<models::Model> model,
-                                                        Cut cut,
-                                                        const CreateOptimizer& create_optimizer,
-                                                        SliceOptions options,
-                                                        const comm::Group& group, Clock& clock);
+  static Result<std::unique_ptr<TensorParallel>> create(
+      std::unique_ptr<models::Model> model, Cut cut, const optim::CreateOptimizer& create_optimizer,
+      SliceOptions options, const comm::Group& group, Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
   // Another rank or number of ranks than at create(): kUnavailable. owners[i] is the first rank of
@@ -85,7 +79,7 @@ class TensorParallel final : public SliceStrategy {
   };
   TensorParallel(std::unique_ptr<models::Model> model, std::shared_ptr<TensorRanks> ranks,
                  Places places, SliceOptions options, Clock& clock);
-  Status build(const CreateOptimizer& create, std::int64_t parameter_count);
+  Status build(const optim::CreateOptimizer& create, std::int64_t parameter_count);
   Status compute(const StepInput& input, StepReport& report);
   Status sum_what_is_whole();
   Result<std::vector<double>> agree(StepReport& report);

@@ -33,10 +33,11 @@ at::Tensor TensorRanks::sum_own(const at::Tensor& addends, std::string_view what
   const auto shards = std::make_shared<comm::Shards>();
   for (std::int64_t rank = 0; rank <= share().size; ++rank)
     shards->begin.push_back(rank * own.numel());
-  TensorView from = view_over(all), into = view_over(own);
+  TensorView from = view_over(all);
   from.shape = {1, all.numel()};
-  into.shape = {own.numel()};
-  run(comm::ReduceScatter{.output = into, .input = from, .shards = shards, .tree = tree_},
+  run(
+      comm::ReduceScatter{
+          .output = flat_view_over(own), .input = from, .shards = shards, .tree = tree_},
       all.nbytes(), what);
   return own;
 }
@@ -46,10 +47,8 @@ at::Tensor TensorRanks::gather(const at::Tensor& own, std::string_view what) con
   auto sizes = mine.sizes().vec();
   sizes.insert(sizes.begin(), share().size);
   const at::Tensor all = at::empty(sizes, mine.options());
-  TensorView into = view_over(all), from = view_over(mine);
-  into.shape = {all.numel()};
-  from.shape = {mine.numel()};
-  run(comm::AllGather{.output = into, .input = from}, mine.nbytes(), what);
+  run(comm::AllGather{.output = flat_view_over(all), .input = flat_view_over(mine)}, mine.nbytes(),
+      what);
   return all;
 }
 
