@@ -11,6 +11,15 @@ if(NOT EXISTS ${MUSTER_TORCH_ROOT}/lib/libtorch_cpu.so)
                       "or pass -DTorch_DIR=<libtorch>/share/cmake/Torch, or use --preset core")
 endif()
 
+# What `muster --version` says, which does not link it. In the header: TORCH_VERSION_MAJOR, _MINOR, _PATCH.
+set(MUSTER_TORCH_VERSION unknown)
+set(version_header ${MUSTER_TORCH_ROOT}/include/torch/headeronly/version.h)
+if(EXISTS ${version_header})
+  file(STRINGS ${version_header} numbers REGEX "^#define TORCH_VERSION_(MAJOR|MINOR|PATCH) [0-9]+")
+  string(REGEX MATCHALL "[0-9]+" numbers "${numbers}")
+  list(JOIN numbers "." MUSTER_TORCH_VERSION)
+endif()
+
 add_library(torch INTERFACE)
 # After the system's include folders: the wheel carries its own fmt, protobuf, pybind11.
 target_compile_options(torch INTERFACE

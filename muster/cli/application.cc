@@ -15,10 +15,9 @@ namespace {
 void add_global_options(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "Show this and leave");
   app.set_version_flag("--version",
-                       fmt::format("muster {} (commit {})\n"
-                                   "libtorch: muster-worker --version, or muster doctor",
-                                   version(), commit()),
-                       "Show version and commit, and leave");
+                       fmt::format("muster {} (commit {})\nlibtorch {}", version(), commit(),
+                                   libtorch().empty() ? "none: built without" : libtorch()),
+                       "Show the versions of muster and libtorch and the commit, and leave");
   app.add_option_function<std::string>(
          "--log",
          [&context](const std::string& word) {

@@ -32,6 +32,7 @@ struct CompareArguments {
   std::string workers;
   std::vector<std::string> strategies;
   std::vector<std::string> variants;  // "NAME: FIELD=VALUE; FIELD=VALUE"
+  bool json = false;
 };
 
 // One way to train the job: a name for its line and its folder, and what is set for it.
@@ -250,8 +251,11 @@ void add_compare_command(CLI::App& app, Context& context) {
                   "Another way: `NAME: FIELD=VALUE; FIELD=VALUE`; may be repeated")
       ->type_name("WAY")
       ->allow_extra_args(false);
+  command.add_flag("--json", arguments->json, "Answer in JSON, the lines of the trainings too");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
+      // What the trainings tell comes by the same way as the answer.
+      if (arguments->json) context.log = LogFormat::kJson;
       const auto code = compare(*arguments, context);
       return code ? *code : report(context, code.error());
     };

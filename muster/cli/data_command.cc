@@ -24,6 +24,7 @@ struct AuditArguments {
 
 Json to_json(const app::LedgerAudit& audit) {
   return {{"well", audit.well()},
+          {"proven", audit.proven()},
           {"steps", audit.steps},
           {"samples", audit.samples},
           {"whole_epochs", audit.whole_epochs},
@@ -41,14 +42,22 @@ std::string counted(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+// What the ledger proves.
+std::string conclusion(const app::LedgerAudit& audit) {
+  if (!audit.well()) return "NOT well";
+  if (audit.proven()) return "every sample exactly once";
+  return fmt::format("every recorded sample once; {} {} in no ledger",
+                     counted(audit.unrecorded, "step"), audit.unrecorded == 1 ? "is" : "are");
+}
+
 void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& context) {
   context.out << fmt::format(
       "{}: {}\n  {} in {}, {}\n  {} of {} samples whole, {} committed in all\n  lost      {}\n  "
       "repeated  {}\n",
-      ledger.native(), audit.well() ? "every sample exactly once" : "NOT well",
-      counted(audit.steps, "step"), counted(audit.generations, "generation"),
-      counted(audit.starts, "start"), counted(audit.whole_epochs, "epoch"), audit.epoch_size,
-      audit.samples, audit.lost, audit.repeated);
+      ledger.native(), conclusion(audit), counted(audit.steps, "step"),
+      counted(audit.generations, "generation"), counted(audit.starts, "start"),
+      counted(audit.whole_epochs, "epoch"), audit.epoch_size, audit.samples, audit.lost,
+      audit.repeated);
   if (audit.superseded > 0) {
     context.out << fmt::format("  {} trained again after a resume and counted once\n",
                                counted(audit.superseded, "step"));

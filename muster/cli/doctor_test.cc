@@ -57,12 +57,14 @@ TEST_F(Doctor, WarnsOfWhatIsTight) {
 }
 
 TEST_F(Doctor, CallsBadWhatTrainingCannotDoWithout) {
+  machine_.engine_ = fail(ErrorCode::kTimeout, "rank 1 did not answer");
   machine_.loopback_ = fail(ErrorCode::kUnavailable, "bind: no such device");
   machine_.shared_memory_ = fail(ErrorCode::kUnavailable, "memfd_create: not permitted");
   machine_.writable_ = fail(ErrorCode::kUnavailable, "read-only");
-  for (const auto* name : {"loopback port", "shared memory", "disk"}) {
+  for (const auto* name : {"engines", "loopback port", "shared memory", "disk"}) {
     expect(name, CheckState::kBad);
   }
+  EXPECT_EQ(check("engines").value, "shared memory: rank 1 did not answer");
 }
 
 TEST_F(Doctor, LeavesWithTheCodeForTheEnvironment) {

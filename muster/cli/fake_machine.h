@@ -16,6 +16,9 @@ class FakeMachine : public Machine {
   MemoryFacts memory() override { return memory_; }
   std::vector<std::string> instruction_sets() override { return instruction_sets_; }
   std::uint64_t open_file_limit() override { return open_files_; }
+  std::vector<app::EngineTrial> try_engines() override {
+    return {{"loopback", ok()}, {"shared memory", engine_}};
+  }
   Status bind_loopback() override { return loopback_; }
   Status create_shared_memory() override { return shared_memory_; }
   Result<std::uint64_t> free_space(const Path&) override { return free_space_; }
@@ -31,7 +34,7 @@ class FakeMachine : public Machine {
   MemoryFacts memory_{16ull << 30, 8ull << 30};
   std::vector<std::string> instruction_sets_ = {"avx2"};
   std::uint64_t open_files_ = 4096;
-  Status loopback_, shared_memory_, writable_;
+  Status engine_, loopback_, shared_memory_, writable_;
   std::uint64_t free_space_ = 100ull << 30;
   std::optional<bool> synchronised_ = true;
   Result<std::string> worker_ = std::string("libtorch 2.11.0\nmore");

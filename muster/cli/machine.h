@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/app/engines/try_engines.h"
 #include "muster/base/files.h"
 #include "muster/base/result.h"
 
@@ -25,6 +26,7 @@ class Machine {
   virtual MemoryFacts memory() = 0;
   virtual std::vector<std::string> instruction_sets() = 0;  // "avx2", "avx512", …
   virtual std::uint64_t open_file_limit() = 0;
+  virtual std::vector<app::EngineTrial> try_engines() = 0;
   virtual Status bind_loopback() = 0;         // a TCP port on 127.0.0.1
   virtual Status create_shared_memory() = 0;  // memfd, mapped and written
   virtual Result<std::uint64_t> free_space(const Path& folder) = 0;

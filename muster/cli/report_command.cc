@@ -17,6 +17,7 @@ namespace {
 struct ReportArguments {
   std::string run;
   std::string output;
+  bool json = false;
 };
 
 Result<observe::ReportInput> read(Files& files, const observe::RunFolder& folder) {
@@ -36,8 +37,8 @@ Status make(const ReportArguments& arguments, Context& context) {
   if (const Status written = observe::write_report(context.files, input, page); !written)
     return with_context(written.error(),
                         "[report] no page; --output FILE puts it into another place");
-  context.out << (context.log == LogFormat::kJson ? json_line({{"report", page.native()}})
-                                                  : page.native() + "\n");
+  const bool json = arguments.json || context.log == LogFormat::kJson;
+  context.out << (json ? json_line({{"report", page.native()}}) : page.native() + "\n");
   return ok();
 }
 
@@ -54,6 +55,7 @@ void add_report_command(CLI::App& app, Context& context) {
       .add_option("-o,--output", arguments->output,
                   "Where to put the page; by default into the run")
       ->type_name("FILE");
+  command.add_flag("--json", arguments->json, "Answer in JSON");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
       const Status made = make(*arguments, context);

@@ -119,6 +119,8 @@ class SystemMachine final : public Machine {
     return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
   }
 
+  std::vector<app::EngineTrial> try_engines() override { return app::try_engines(); }
+
   Status bind_loopback() override {
     const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket) return call_failed("socket");

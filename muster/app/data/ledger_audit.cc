@@ -53,6 +53,10 @@ class Auditor {
   std::optional<data::StepPlan> plan_;
   data::Cursor cursor_;  // after the last committed step
   std::int64_t step_ = 0;
+  struct Steps {
+    std::int64_t after, last;
+  };
+  std::vector<Steps> unrecorded_;
   std::set<std::uint64_t> generations_;
   std::string hash_;
   std::int64_t number_ = 0;
@@ -75,6 +79,8 @@ Result<LedgerAudit> Auditor::run(std::string_view text) {
     audit_.faults.emplace_back(
         "nothing is committed: no step is recorded; none was trained yet, or the launcher was "
         "killed before it wrote of one");
+  for (const Steps& gap : unrecorded_)
+    audit_.unrecorded += std::max<std::int64_t>(gap.last - gap.after, 0);
   audit_.steps = step_;
   audit_.samples = cursor_.samples_seen;
   audit_.whole_epochs = cursor_.epoch;
@@ -117,7 +123,8 @@ void Auditor::start(const Json& line) {
   // What was torn when the run before ended is of no account: the checkpoint counts.
   if (torn_ == number_ - 1 && !audit_.faults.empty()) audit_.faults.pop_back();
   audit_.superseded += std::max<std::int64_t>(step_ - after, 0);
-  audit_.unrecorded += std::max<std::int64_t>(after - step_, 0);
+  for (Steps& gap : unrecorded_) gap.last = std::min(gap.last, after);  // trained again
+  if (after > step_) unrecorded_.push_back({step_, after});
   step_ = after;
   cursor_ = plan_->at(Step{after});
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Reads a run's ledger (observe/sinks/ledger) and says whether every sample of every epoch was
-// committed exactly once. Pure.
+// committed exactly once, as far as its steps are recorded. Pure.
 
 #include <cstdint>
 #include <string>
@@ -24,7 +24,10 @@ struct LedgerAudit {
   std::int64_t unrecorded = 0;      // steps that a checkpoint holds and the ledger does not
   std::vector<std::string> faults;  // what does not hold, each with its line; empty: all is well
 
+  // Of what is recorded nothing is wrong,
   bool well() const noexcept { return lost == 0 && repeated == 0 && faults.empty(); }
+  // and everything is recorded: every sample was committed exactly once.
+  bool proven() const noexcept { return well() && unrecorded == 0; }
 };
 
 // kCorrupt for a text that no ledger is, such as one without its first line.

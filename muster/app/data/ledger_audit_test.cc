@@ -54,6 +54,7 @@ TEST_F(LedgerAuditTest, AnUndisturbedRunIsWell) {
   commit(1, 9);
   const LedgerAudit found = audit();
   EXPECT_TRUE(found.well()) << found.faults.front();
+  EXPECT_TRUE(found.proven());
   EXPECT_EQ(found.steps, 9);
   EXPECT_EQ(found.samples, 230);
   EXPECT_EQ(found.whole_epochs, 2);
@@ -68,6 +69,7 @@ TEST_F(LedgerAuditTest, GenerationsAndResumesAreWell) {
   commit(9, 12);
   const LedgerAudit found = audit();
   EXPECT_TRUE(found.well()) << found.faults.front();
+  EXPECT_TRUE(found.proven());
   EXPECT_EQ(found.steps, 12);
   EXPECT_EQ(found.superseded, 3);
   EXPECT_EQ(found.starts, 2);
@@ -80,13 +82,28 @@ TEST_F(LedgerAuditTest, WhatADeadLauncherDidNotWriteIsCountedApart) {
   commit(9, 9);
   const LedgerAudit found = audit();
   EXPECT_TRUE(found.well());
+  EXPECT_FALSE(found.proven()) << "nothing says what the steps consumed that are in no ledger";
   EXPECT_EQ(found.unrecorded, 3);
+}
+
+TEST_F(LedgerAuditTest, WhatIsTrainedAgainIsRecordedAfterAll) {
+  start(0);
+  commit(1, 5);
+  start(8);
+  commit(9, 9);
+  start(6);  // an older checkpoint: of the three only step 6 stays without a line
+  commit(7, 9);
+  EXPECT_EQ(audit().unrecorded, 1);
+  start(4);
+  commit(5, 9);
+  EXPECT_TRUE(audit().proven());
 }
 
 TEST_F(LedgerAuditTest, ALedgerWithoutAStepProvesNothing) {
   start(0);
   const LedgerAudit found = audit();
   EXPECT_FALSE(found.well());
+  EXPECT_FALSE(found.proven());
   ASSERT_EQ(found.faults.size(), 1U);
   EXPECT_TRUE(found.faults[0].starts_with("nothing is committed")) << found.faults[0];
 }

@@ -1,0 +1,18 @@
+#include "muster/app/engines/try_engines.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::app {
+namespace {
+
+TEST(TryEngines, TheySumHere) {
+  const std::vector<EngineTrial> trials = try_engines();
+  ASSERT_EQ(trials.size(), 2u);
+  for (const EngineTrial& trial : trials)
+    EXPECT_TRUE(trial.outcome) << trial.name << ": " << trial.outcome.error().message;
+  EXPECT_EQ(trials[0].name, "loopback");
+  EXPECT_EQ(trials[1].name, "shared memory");
+}
+
+}  // namespace
+}  // namespace muster::app
