@@ -1,7 +1,10 @@
 #include "muster/checkpoint/async_saver.h"
 
+#include <fmt/format.h>
+
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "muster/checkpoint/publish.h"
@@ -24,17 +27,31 @@ struct AsyncSaver::State {
   std::optional<Result<SavedCheckpoint>> outcome;  // not yet reported
 
   void run(const SaveRequest& request);
+  Result<SavedCheckpoint> save(const SaveRequest& request);
   bool wait_until_idle(Deadline deadline);
   std::optional<Result<SavedCheckpoint>> collect();
 };
 
 void AsyncSaver::State::run(const SaveRequest& request) {
-  copy->finish();
-  auto result = checkpointer.save(request);
+  auto result = save(request);
   const std::lock_guard lock(mutex);
   outcome = std::move(result);
   running = false;
   changed.notify_all();
+}
+
+// Nobody catches what leaves the thread.
+Result<SavedCheckpoint> AsyncSaver::State::save(const SaveRequest& request) {
+  try {
+    copy->finish();
+    return checkpointer.save(request);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kUnavailable,
+                "[checkpoint/save] out of memory; a save keeps a copy of the state beside the "
+                "training: give the worker more memory, or let it have fewer lanes");
+  } catch (const std::exception& error) {
+    return fail(ErrorCode::kInternal, fmt::format("[checkpoint/save] {}", error.what()));
+  }
 }
 
 bool AsyncSaver::State::wait_until_idle(Deadline deadline) {

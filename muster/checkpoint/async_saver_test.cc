@@ -112,6 +112,18 @@ TEST_F(AsyncSaverTest, TellsAnErrorAtTheEnd) {
   EXPECT_FALSE(saver_.finish(in(60s)));
 }
 
+TEST_F(AsyncSaverTest, TellsThatMemoryHasRunOut) {
+  SampleState state(1);
+  faulty_.fail_at(5, testing::Fault::kNoMemory);
+  ASSERT_TRUE(saver_.start(state.request(1), in(60s)));
+  const auto saved = saver_.finish(in(60s));
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(saved.error().message.find("out of memory"), std::string::npos);
+  ASSERT_TRUE(saver_.start(state.request(2), in(60s)));
+  EXPECT_TRUE(saver_.finish(in(60s))) << "the next one finds memory again";
+}
+
 TEST_F(AsyncSaverTest, RefusesWhatCannotBeCopied) {
   SampleState state(1);
   SaveRequest request = state.request(1);

@@ -1,6 +1,7 @@
 #include "muster/testing/faulty_files.h"
 
 #include <cerrno>
+#include <new>
 
 #include "muster/base/system_error.h"
 
@@ -8,6 +9,7 @@ namespace muster::testing {
 namespace {
 
 Error fault_error(const Path& path, Fault fault) {
+  if (fault == Fault::kNoMemory) throw std::bad_alloc();
   const bool broken = fault == Fault::kIoError || fault == Fault::kPowerLoss;
   return system_error("files/planted", path.native(), broken ? EIO : ENOSPC);
 }

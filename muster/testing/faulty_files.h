@@ -14,6 +14,7 @@ enum class Fault : std::uint8_t {
   kIoError,     // EIO
   kNoSpace,     // ENOSPC
   kShortWrite,  // half of the bytes, then ENOSPC; for calls other than append as kNoSpace
+  kNoMemory,    // std::bad_alloc is thrown
   kPowerLoss,   // this call (but half of an append) and every later one fails
 };
 

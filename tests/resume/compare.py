@@ -33,6 +33,8 @@ with runs.workplace() as folder:
         assert one["completed"] and one["samples_per_s"] > 0 and one["peak_bytes"] > 2**24, one
         expected = runs.weights(run, count)["model.safetensors"]
         assert one["weights"] == expected, (one, expected)
+    made = subprocess.run([arguments.muster, "report", str(run), "--json"], capture_output=True, text=True)
+    assert json.loads(made.stdout) == {"report": f"{run}/report.html"}, made
     page = (newest / "comparison.html").read_text()
     for one in told:
         assert f">{one['name']}</a>" in page, page
@@ -53,8 +55,8 @@ with runs.workplace() as folder:
 
     # A cut that does not fit the model is found out by the workers: the others are trained all the same.
     code, output, _ = compare(job, "--variant", "bad: strategy.type=pipeline; strategy.blocks=[1, 2]",
-                              "--variant", "good: training.max_steps=5", "--log", "json")
-    told = json.loads(output.splitlines()[-1])["comparison"]
+                              "--variant", "good: training.max_steps=5", "--json")
+    told = [json.loads(line) for line in output.splitlines()][-1]["comparison"]
     assert code != 0 and [one["completed"] for one in told] == [False, True], (code, told)
     assert told[0]["failure"], told
 

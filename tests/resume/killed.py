@@ -1,15 +1,68 @@
-"""Killed at a random step and resumed at another size: the same weights as undisturbed."""
+"""Killed at a random step – one worker, and the job with it, or all of it at once, launcher and workers – and
+resumed at another size: the same weights as undisturbed."""
+import contextlib
 import random
-import re
 
 import runs
 
-SIZES = [(3, 2), (1, 4), (2, 5)]
+SIZES = [(3, 2), (1, 4), (2, 5)]  # workers before, workers after
+ALL_AT_ONCE = (2, 3)
 
 arguments = runs.arguments("--model", "--seed")
 seed = int(arguments.seed) if arguments.seed else random.SystemRandom().randrange(1 << 32)
 print(f"--seed {seed}", flush=True)
 draw = random.Random(seed)
+
+
+def begin(job, folder, workers):
+    """A job that a death ends, after a random step; its run, and the process ids of its workers by rank."""
+    process = runs.start(arguments.muster, job, "--workers", str(workers),
+                         "--set", f"workers.min_workers={workers}", "--set", "workers.max_restarts=0")
+    step = draw.randrange(21, 180)
+    run = runs.wait_for_step(process, folder, step)
+    pids = runs.workers_of(process)
+    assert len(pids) == workers, pids
+    return process, run, pids, step
+
+
+def kill_one(job, folder, workers):
+    """What the job says of the one that died; the run, and what happened."""
+    process, run, pids, step = begin(job, folder, workers)
+    victim = draw.randrange(workers)
+    runs.kill(pids[victim])
+    code, output = runs.finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert f"rank {victim}" in output and "SIGKILL" in output, output
+    place = runs.place_of(output, victim, run)
+    assert runs.PLACE.fullmatch(place) or place == runs.BETWEEN, place
+    assert not any(runs.alive(pid) for pid in pids.values()), "a worker outlived its job"
+    return run, place, f"rank {victim} killed after step {step}, {place}"
+
+
+def kill_all(job, folder, workers):
+    """As when the host loses power: nobody is left to say or save anything."""
+    process, run, pids, step = begin(job, folder, workers)
+    runs.wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint")
+    for pid in (process.pid, *pids.values()):
+        with contextlib.suppress(ProcessLookupError):  # gone with its launcher
+            runs.kill(pid)
+    code, output = runs.finish(process)
+    assert code < 0, f"exit code {code}:\n{output}"
+    runs.wait_for(lambda: not any(runs.alive(pid) for pid in pids.values()), "the end of the workers")
+    done = max(row["step"] for row in runs.rows(run))
+    assert done < 200, "it had come to its end before it was killed"
+    return run, f"all killed after step {step}"
+
+
+def goes_on(job, folder, run, after, expected, what):
+    runs.train(arguments.muster, job, "--workers", str(after), "--resume")
+    assert runs.latest(folder) == run, "resumed into another folder"
+    found = runs.weights(run, 200)
+    assert found == expected, f"{what}, then {after} workers: {found}, {expected}"
+    steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
+    assert steps[-1] == 200, steps[-1]
+    print(f"{what}, {after} workers: same", flush=True)
+
 
 with runs.workplace() as folder:
     runs.write_data(folder)
@@ -17,26 +70,13 @@ with runs.workplace() as folder:
     runs.train(arguments.muster, job, "--workers", "2")
     expected = runs.weights(runs.latest(folder), 200)
 
+    between = 0
     for before, after in SIZES:
-        process = runs.start(arguments.muster, job, "--workers", str(before),
-                             "--set", f"workers.min_workers={before}", "--set", "workers.max_restarts=0")
-        step = draw.randrange(21, 180)
-        run = runs.wait_for_step(process, folder, step)
-        workers = runs.workers_of(process)
-        assert len(workers) == before, workers
-        victim = draw.randrange(before)
-        runs.kill(workers[victim])
-        code, output = runs.finish(process)
-        assert code == 1, f"exit code {code}:\n{output}"
-        assert f"rank {victim}" in output and "SIGKILL" in output, output
-        place = runs.place_of(output, victim, run)
-        assert re.match(runs.PLACE, place), place
-        assert not any(runs.alive(pid) for pid in workers.values()), "a worker outlived its job"
+        run, place, what = kill_one(job, folder, before)
+        between += place == runs.BETWEEN
+        goes_on(job, folder, run, after, expected, f"{before} workers, {what}")
+    assert between < 2, "deaths in a step are told without the operation"
 
-        output = runs.train(arguments.muster, job, "--workers", str(after), "--resume")
-        assert runs.latest(folder) == run, "resumed into another folder"
-        found = runs.weights(run, 200)
-        assert found == expected, f"{before} workers, killed after {step}, then {after}: {found}, {expected}"
-        steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
-        assert steps[-1] == 200, steps[-1]
-        print(f"{before} workers, rank {victim} killed after step {step}, {place}, {after} workers: same", flush=True)
+    before, after = ALL_AT_ONCE
+    run, what = kill_all(job, folder, before)
+    goes_on(job, folder, run, after, expected, f"{before} workers, {what}")

@@ -144,9 +144,10 @@ def killed_after(muster, job, folder, step, workers, *flags, **options):
     return run
 
 
-# What a worker does while it trains, and in which operation.
-PLACE = re.compile(r"(waiting for data|computing and reducing gradients|updating|evaluating|saving a checkpoint)"
-                   r"(, in \S.*)?$")
+# What a worker does while it trains, and in which operation; where it computes and reduces, that is always told, but
+# for the moments between two passes or operations.
+BETWEEN = "computing and reducing gradients"
+PLACE = re.compile(rf"(waiting for data|updating|evaluating|saving a checkpoint)(, in \S.*)?|{BETWEEN}, in \S.*")
 
 
 def place_of(output, rank, run):
@@ -305,12 +306,25 @@ def holders_of_memory(folder):
     return found
 
 
+def no_memory_stays(folder):
+    end = time.monotonic() + 10
+    while (left := holders_of_memory(folder)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not left, f"processes that still have shared memory: {left}"
+
+
 def alive(pid):
     try:
         state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
         return False
     return state != "Z"
+
+
+def leave_out(why):
+    """Says what this system does not allow; an error where continuous integration is to have played it all."""
+    print(f"left out: {why}", flush=True)
+    assert not os.environ.get("CI"), f"in continuous integration (CI is set) nothing is left out, but {why}"
 
 
 def allowed(*command):

@@ -1,6 +1,6 @@
 """The shipped jobs as they are, with their models and data: the same bits at any number of workers and lanes,
-and when all is killed and goes on at another number of them. same_bits.py and killed.py have smaller models, for
-which other kernels are chosen."""
+and when a worker is killed, the job ends with it and goes on at another number of them. same_bits.py and killed.py
+have smaller models, for which other kernels are chosen; killed.py kills whole jobs as well."""
 import pathlib
 import random
 

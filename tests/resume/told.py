@@ -1,9 +1,12 @@
 """What a training tells and leaves: lines in a pipe, a line that is redrawn on a terminal, JSON, the folder of
-the run, a sample of text, checkpoints by the clock."""
+the run, a sample of text, the learning rate, checkpoints by the clock."""
 import contextlib
 import json
+import math
 import os
+import pathlib
 import pty
+import re
 import signal
 import subprocess
 
@@ -11,11 +14,19 @@ import runs
 
 STEPS = 30
 
+# Versions, device, world and layout, parameters of the mlp that runs.IMAGES has (196 · 24 + 24 + 24 · 10 + 10), memory.
+HEADLINE = re.compile(r"muster \d+\.\d+\.\d+ · libtorch \d+\.\d+\.\d+\S* · cpu · 2 workers × \d+ lanes? · ordered · "
+                      r"4\.98 k parameters · \d+\.\d [KM]iB a rank without activations")
+PHASES = ("data_wait", "forward", "backward", "exposed_comm", "update", "checkpoint_stall")  # phase/…_s
+
 
 def in_a_pipe(muster, folder):
     output = runs.train(muster, runs.write_job(folder, "mlp", steps=STEPS), "--workers", "2")
     assert "\r" not in output and "\x1b" not in output, output
-    for told in ("libtorch", "2 workers", "loss", "accuracy", "next: "):
+    headline = next((line for line in output.splitlines() if line.startswith("muster ")), "")
+    assert HEADLINE.fullmatch(headline), f"the first line is {headline!r} in:\n{output}"
+    assert f"\nrun {runs.latest(folder)}\n" in output, output
+    for told in ("loss", "accuracy", "next: "):
         assert told in output, f"no {told!r} in:\n{output}"
 
 
@@ -54,6 +65,15 @@ def in_json(muster, folder):
     assert {"run_started", "metrics", "checkpoint", "run_ended"} <= kinds, kinds
 
 
+def version(muster, folder):
+    """muster does not load libtorch, and knows all the same which one the worker has."""
+    mine = subprocess.run([muster, "--version"], capture_output=True, text=True, check=True).stdout
+    worker = pathlib.Path(muster).with_name("muster-worker")
+    its = subprocess.run([worker, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"^libtorch (\d+\.\d+\.\d+)$", mine, re.MULTILINE)
+    assert found and f"(libtorch {found[1]}" in its, (mine, its)
+
+
 def folder_of_the_run(muster, folder):
     runs.train(muster, runs.write_job(folder, "mlp", steps=STEPS), "--workers", "2")
     run = runs.latest(folder)
@@ -63,10 +83,17 @@ def folder_of_the_run(muster, folder):
     assert wanted <= names, wanted - names
     assert {path.name for path in (run / "logs").iterdir()} >= {"rank-0.log", "rank-1.log"}
     page = (run / "report.html").read_text()
-    assert "<svg" in page and "backward" in page.lower(), "no curves or phases in the report"
-    step = runs.rows(run)[0]
-    for phase in ("data_wait", "forward", "backward", "update"):
-        assert any(phase in name for name in step), (phase, step)
+    assert "<svg" in page, "no curves in the report"
+    steps = [row for row in runs.rows(run) if "train/loss" in row]
+    for phase in PHASES:
+        assert all(row[f"phase/{phase}_s"] >= 0 for row in steps), (phase, steps)
+    # As the bar of the report names them; of a phase that took no time it says nothing.
+    for shown in ("data wait", "forward", "backward", "communication", "update", "checkpoint"):
+        assert f"</i>{shown}<td" in page, f"no {shown} among the phases of the report"
+    environment = json.loads((run / "env.json").read_text())
+    table = page.split("<h2>Environment</h2>")[1].split("</section>")[0]
+    for value in (environment["host"], environment["system"], *environment["instruction_sets"], "libtorch", "compiler"):
+        assert value and value in table, f"no {value!r} in the environment of the report: {table}"
     manifest = json.loads((run / f"checkpoints/step-{STEPS:08d}/manifest.json").read_text())["manifest"]
     assert manifest["generation"] == 1, manifest
     # The resolved job is the job.
@@ -83,6 +110,27 @@ def sample_of_text(muster, folder):
         output = runs.train(muster, job, "--workers", workers, *flags)
         samples.add(output.split("a sample of what the model writes:\n")[1][:len("and it came") + 40])
     assert len(samples) == 1 and samples.pop().startswith("and it came"), samples
+
+
+def learning_rate_scaled_with_the_batch(muster, folder):
+    """32 samples a step instead of 8: four times the rate, or twice. That is told, and the weights are those of that
+    rate set by hand."""
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    flags = ("training.global_batch_size=32", "schedule.base_batch_size=8", *runs.UNTIL_STOPPED)
+
+    def trained(*settings):
+        runs.train(muster, job, "--workers", "2", *runs.settings(*flags, *settings))
+        run = runs.latest(folder)
+        rates = [row["train/learning_rate"] for row in runs.rows(run) if "train/learning_rate" in row]
+        assert len(rates) == STEPS, rates
+        return rates, runs.weights(run, STEPS)
+
+    plain = trained("optimizer.learning_rate=0.05")
+    assert all(math.isclose(rate, 0.05, rel_tol=1e-6) for rate in plain[0]), plain
+    for scaling, by_hand in (("linear", 0.2), ("sqrt", 0.1)):
+        rates, weights = trained("optimizer.learning_rate=0.05", f"schedule.scale_with_batch={scaling}")
+        assert all(math.isclose(rate, by_hand, rel_tol=1e-6) for rate in rates), (scaling, rates)
+        assert weights == trained(f"optimizer.learning_rate={by_hand}")[1] != plain[1], f"{scaling}: other weights"
 
 
 def checkpoints_by_the_clock(muster, folder):
@@ -107,8 +155,8 @@ def layout_of_a_dry_run(muster, folder):
         assert f"layout      {told}" in output, output
 
 
-CASES = [in_a_pipe, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
-         checkpoints_by_the_clock]
+CASES = [version, in_a_pipe, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
+         learning_rate_scaled_with_the_batch, checkpoints_by_the_clock]
 
 parser = runs.arguments("--only")
 for case in CASES:
