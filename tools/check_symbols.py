@@ -61,6 +61,13 @@ BANNED = (
     ("signals", r"(?<![\w>.])(std::|::)?(sigaction|signal)\s*\(\s*SIG|\bsigprocmask\s*\(",
      "the signal set of the event loop", {**CHILD, **STACKS,
       "muster/cli/program": "a training outlives whoever read its output"}),
+    ("terminal", r"(?<![\w>.])(::)?(isatty|ttyname|tcgetattr|tcsetattr|ioctl)\s*\(", "observe's Terminal",
+     {"muster/observe/sinks/console/terminal.cc": "is the system's Terminal", **PROGRAMS}),
+    ("machine", r"(?<![\w>.])(::)?(sched_[gs]etaffinity|gethostname|uname|sysconf|sysinfo|getrusage|setrlimit|getrlimit"
+                r"|prctl)\s*\(",
+     "a fact that is passed in, or Machine",
+     {"muster/cluster/share_cores.cc": "asks which cores there are to share out",
+      "muster/cluster/environment.cc": "says where a worker runs", **SEGMENTS, **CHILD, **PROGRAMS}),
     ("exit", r"(?<![\w>.])(std::|::)(exit|_exit|quick_exit|_Exit|abort|terminate)\s*\(",
      "a Status that main() turns into an exit code", CHILD),
     ("assert", r"(?<![\w>.])assert\s*\(|#\s*include\s*<cassert>", "MUSTER_CHECK", {}),

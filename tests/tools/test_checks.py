@@ -126,6 +126,8 @@ class Symbols(PlantedTree):
             "shared memory": "int s = shm_open(name, 0, 0);",
             "processes": "auto child = fork();",
             "environment": "auto home = std::getenv(name);",
+            "terminal": "if (::isatty(1)) show();",
+            "machine": "::gethostname(name, sizeof name);",
             "exit": "std::abort();",
             "assert": "assert(x);",
             "feature switch": "#ifdef MUSTER_CUDA",
