@@ -14,6 +14,10 @@ constexpr Duration kExplained = std::chrono::seconds(1);
 // What is due is done later than this only where this process did not run.
 constexpr Duration kAsleep = std::chrono::milliseconds(100);
 
+// In a sleep this long operations run out of their time. A machine that has too much to do does not
+// make one: there a hang would be excused again and again.
+constexpr Duration kLongAsleep = std::chrono::seconds(1);
+
 Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
   const auto found = std::find(members.begin(), members.end(), worker);
   return found == members.end() ? kNoRank : Rank(found - members.begin());
@@ -59,6 +63,7 @@ void CoordinatorState::wake(TimePoint now) {
   log_->info("[cluster/coordinator] did not run for {:.1f} s: silence until now does not count",
              std::chrono::duration<double>(now - due).count());
   for (auto& [peer, worker] : workers_) worker.candidate.silence.excuse(now);
+  if (now - due >= kLongAsleep) suspicions_.excuse();
 }
 
 std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& message,

@@ -202,6 +202,7 @@ TEST_F(ElasticCoordinatorTest, WhoAccusesARankAccusesTheWorkerThatItWas) {
   say(2, Failure{fail(ErrorCode::kPeerLost, "rank 1 is gone", Rank{1}), {}});
   EXPECT_EQ(told(), Told{"accused 2"});
 }
+
 class SuspicionTest : public ElasticCoordinatorTest {
  protected:
   SuspicionTest() {
@@ -249,6 +250,19 @@ TEST_F(SuspicionTest, ThenTheyGoOnWithoutOne) {
   EXPECT_EQ(told(), (Told{"out of reach 1", "generation 3"}));
   EXPECT_EQ(last_welcome(3).members.size(), 2U);
   EXPECT_EQ(closed_.at(2).code, ErrorCode::kStale);
+}
+
+TEST_F(SuspicionTest, WhereAllWereStoppedTheSameTryAgain) {
+  suspect(1, 1);
+  wait();
+  now_ += seconds(60);  // six times what a worker may be silent; it does not run itself
+  suspect(1, 1);        // its time was up when it woke
+  suspect(2, 0);
+  say(3, Heartbeat{});
+  told();
+  wait();
+  EXPECT_EQ(told(), Told{"generation 3"});
+  EXPECT_EQ(last_welcome(3).members.size(), 3U);
 }
 
 TEST_F(SuspicionTest, ADeathExplainsEverything) {

@@ -20,6 +20,8 @@ void Suspicions::on_generation(TimePoint now) {
   accusers_.clear();
 }
 
+void Suspicions::excuse() noexcept { tried_again_ = false; }
+
 TimePoint Suspicions::due() const noexcept {
   return first_ ? *first_ + patience_ : TimePoint::max();
 }

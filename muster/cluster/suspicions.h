@@ -23,6 +23,9 @@ class Suspicions {
   // `accuser` cannot work with `accused`; nobody accused: it only fell over others.
   void accuse(std::int32_t accuser, std::optional<std::int32_t> accused, TimePoint now);
   void on_generation(TimePoint now);  // a new one has begun: what was said is of yesterday
+  // All may have been stopped for a while, and their operations out of time for nothing else: the
+  // same workers may try once more.
+  void excuse() noexcept;
 
   TimePoint due() const noexcept;  // when a ruling is; TimePoint::max(): nobody has complained
 

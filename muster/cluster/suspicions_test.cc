@@ -62,5 +62,12 @@ TEST_F(SuspicionsTest, AfterALongCalmLinksMayHealAgain) {
   EXPECT_EQ(complain({{0, 1}}), 1);
 }
 
+TEST_F(SuspicionsTest, AfterAllWereStoppedNobodyIsSentAwayAtTheFirstComplaint) {
+  complain({{0, 1}});
+  suspicions_.excuse();
+  EXPECT_EQ(complain({{0, 1}}), std::nullopt);
+  EXPECT_EQ(complain({{0, 1}}), 1);
+}
+
 }  // namespace
 }  // namespace muster::cluster

@@ -10,6 +10,7 @@ import runs
 
 STEPS = 600
 SILENCE = 1  # seconds: workers.heartbeat_timeout, much less than it is stopped
+APART = 0.2  # seconds: who wakes first finds that its time for those who still sleep is up
 
 
 def suspend(pids):
@@ -18,6 +19,7 @@ def suspend(pids):
     time.sleep(4 * SILENCE)
     for pid in pids:
         runs.kill(pid, signal.SIGCONT)
+        time.sleep(APART)
 
 
 def main():
