@@ -255,7 +255,7 @@ TEST_F(SuspicionTest, ThenTheyGoOnWithoutOne) {
 TEST_F(SuspicionTest, WhereAllWereStoppedTheSameTryAgain) {
   suspect(1, 1);
   wait();
-  now_ += seconds(60);  // six times what a worker may be silent; it does not run itself
+  now_ += seconds(20);  // twice what a worker may be silent; it does not run itself
   suspect(1, 1);        // its time was up when it woke
   suspect(2, 0);
   say(3, Heartbeat{});
