@@ -14,7 +14,8 @@ namespace {
 
 // How long a first, uncertain sign of failure waits for the better one that often follows it.
 constexpr Duration kSettle = std::chrono::milliseconds(150);
-// How long output is read after the last process has ended: only a stray grandchild needs it.
+// How long output is read after the last process has ended, and messages after their sender has:
+// only a stray grandchild that keeps them open needs it.
 constexpr Duration kDrain = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -70,6 +71,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
       worker->gone();
     }
     if (coordinator_ != nullptr && is_done()) drop_latecomers();
+    consider();
     check_over();
   };
   events.on_no_answer = [this] { look_into_no_answer(); };
@@ -167,14 +169,31 @@ void LocalJob::consider() {
   if (state_ == State::kEnding || state_ == State::kOver) return;
   std::vector<Evidence> evidence;
   evidence.reserve(workers_.size());
-  for (const auto& [number, worker] : workers_)
-    if (!worker->written_off) evidence.push_back(worker->evidence);
+  for (const auto& [number, worker] : workers_) {
+    if (worker->written_off) continue;
+    evidence.push_back(worker->evidence);
+    if (worker->is_heard_out() || !worker->evidence.end) continue;
+    evidence.back().end.reset();
+    hear_out();
+  }
   verdict_ = judge(evidence, signal_ ? std::optional(128 + *signal_) : std::nullopt);
   if (!verdict_) return;
   if (verdict_->certain) return conclude();
   if (state_ == State::kSettling) return;
   state_ = State::kSettling;
   settle_timer_ = loop_.call_at(loop_.clock().now() + kSettle, [this] { conclude(); });
+}
+
+// What a worker said last may explain its end, and has perhaps not been read yet.
+void LocalJob::hear_out() {
+  if (hear_timer_) return;
+  hear_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
+    hear_timer_ = nullptr;
+    for (WorkerProcess* worker : all())
+      if (worker->ended()) worker->hear_no_more();
+    consider();
+    check_over();
+  });
 }
 
 void LocalJob::conclude() {
@@ -289,6 +308,7 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   culprit.read_rest();  // its end is often seen before its last lines
   const JobFailure loss = failure_of(culprit);
   culprit.written_off = true;
+  culprit.hear_no_more();
   culprit.kill();  // one that only hangs must not come back
   state_ = State::kRunning;
   verdict_.reset();
@@ -371,6 +391,7 @@ void LocalJob::check_over() {
   if (state_ == State::kOver) return;
   const auto everybody = all();
   if (!std::ranges::all_of(everybody, &WorkerProcess::ended)) return;
+  if (!std::ranges::all_of(everybody, &WorkerProcess::is_heard_out)) return hear_out();
   if (std::ranges::all_of(everybody, &WorkerProcess::output_ended)) return finish();
   if (!drain_timer_)
     drain_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
@@ -386,7 +407,8 @@ void LocalJob::finish() {
   if (state_ == State::kOver) return;
   state_ = State::kOver;
   tell_dumps();
-  settle_timer_ = kill_timer_ = waiting_timer_ = drain_timer_ = scale_timer_ = nullptr;
+  settle_timer_ = hear_timer_ = kill_timer_ = waiting_timer_ = drain_timer_ = scale_timer_ =
+      nullptr;
   on_over_();
 }
 

@@ -55,6 +55,7 @@ class LocalJob {
   void shrink_to(std::int32_t wanted);
   Step newest_step() const;
   void watch(WorkerProcess& worker);
+  void hear_out();
   void drop_latecomers();
   JobFailure failure_of(const WorkerProcess& culprit) const;
   void end_all(const Error& why);
@@ -93,6 +94,7 @@ class LocalJob {
   Progress verdict_progress_;
   std::string verdict_action_;
   net::Registration settle_timer_;
+  net::Registration hear_timer_;  // for the last messages of processes that have ended
   net::Registration kill_timer_;
   net::Registration waiting_timer_;  // for more workers
   net::Registration drain_timer_;

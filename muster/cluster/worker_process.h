@@ -37,6 +37,12 @@ class WorkerProcess {
   void read_rest();     // what it has written and nobody has read yet, but for an unfinished line
   bool output_ended() const noexcept { return !output_.watch && !error_.watch; }
   bool ended() const noexcept { return evidence.end.has_value() || gone_; }
+  // Whether all it had to say has come: its process may be seen to end before its last messages are
+  // read, as by a launcher that was stopped meanwhile.
+  bool is_heard_out() const noexcept {
+    return !here || is_elsewhere() || evidence.left || evidence.lost || heard_out_;
+  }
+  void hear_no_more() noexcept { heard_out_ = true; }
   bool is_elsewhere() const noexcept { return process_ == nullptr; }
   void gone() noexcept { gone_ = is_elsewhere(); }  // it has left, or its connection has ended
   int pid() const noexcept { return process_ ? process_->pid() : pid_; }
@@ -72,6 +78,7 @@ class WorkerProcess {
   std::unique_ptr<Process> process_;  // null: it is elsewhere
   int pid_ = 0;
   bool gone_ = false;
+  bool heard_out_ = false;
   std::unique_ptr<WritableFile> log_;
   std::string log_path_;
   std::unique_ptr<Whereabouts> whereabouts_;

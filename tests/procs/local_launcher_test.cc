@@ -125,6 +125,22 @@ TEST_F(LocalLauncher, OutputArrivesInWholeLinesAndInTheLogs) {
   }
 }
 
+// As where the launcher alone was stopped: it finds ended processes and unread good-byes at once.
+TEST_F(LocalLauncher, WorkersThatEndWhileItDoesNotRunHaveEndedWell) {
+  watcher_.on_each_line = [this](const std::string&) {
+    if (watcher_.lines.size() < 3) return;  // not all have been let in
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (const auto& member : watcher_.welcome.members)
+      while (!is_gone(member.info.pid) && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  const auto end = run("report_much", 0);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0}));
+  for (int rank = 0; rank < 3; ++rank)
+    EXPECT_TRUE(watcher_.reports[rank].ends_with("a99")) << "rank " << rank;
+}
+
 TEST_F(LocalLauncher, AKilledWorkerIsNamed) {
   watcher_.then = [](Watcher& w) { ::kill(w.welcome.members[1].info.pid, SIGKILL); };
   const auto failure = run_to_failure("wait", 0);

@@ -2,6 +2,7 @@
 // others behave as survivors do.   procs_worker ACT [RANK]
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "muster/cluster/environment.h"
@@ -80,6 +82,14 @@ int print(Worker& worker) {
   return leave(worker);
 }
 
+// More than is read at once, and less than a connection holds that nobody reads.
+int report_much(Worker& worker) {
+  std::cout << "begins" << std::endl;
+  for (int i = 0; i < 100; ++i)
+    worker.member.report(cluster::to_bytes(std::string(20'000, 'a') + std::to_string(i)));
+  return leave(worker);
+}
+
 int numeric(Worker& worker) {
   worker.member.fail(fail(ErrorCode::kNumeric, "[train/step] the loss is NaN at step 17"),
                      after(seconds(5)));
@@ -114,6 +124,7 @@ int run(Worker& worker) {
       {"wait", wait_for_the_end},
       {"leave", leave},
       {"print", print},
+      {"report_much", report_much},
       {"store", use_the_store},
       {"sigkill", [](Worker&) { return std::raise(SIGKILL); }},
       {"segv",
@@ -134,7 +145,8 @@ int run(Worker& worker) {
        }},
   };
   if (worker.act == "die_after_warning") return die_after_warning(worker);
-  if (worker.acts() || worker.act == "print" || worker.act == "store" || worker.act == "stubborn")
+  constexpr std::string_view kOfAll[] = {"print", "report_much", "store", "stubborn"};
+  if (worker.acts() || std::ranges::count(kOfAll, worker.act) > 0)
     return acts.at(worker.act)(worker);
   return wait_for_the_end(worker);
 }
