@@ -16,6 +16,7 @@
 #include "muster/base/log.h"
 #include "muster/cluster/membership.h"
 #include "muster/cluster/messages.h"
+#include "muster/cluster/shared_values.h"
 #include "muster/cluster/suspicions.h"
 #include "muster/net/network.h"
 
@@ -30,8 +31,6 @@ struct CoordinatorOptions {
   // generation works.
   Duration calm = std::chrono::seconds(30);
 };
-
-using PeerId = std::uint64_t;  // one control connection; never reused
 
 // What the coordinator tells whoever runs it (the launcher). Called on the loop's thread.
 struct CoordinatorEvents {
@@ -94,10 +93,6 @@ class CoordinatorState {
     std::set<PeerId> asked;             // to reach these now
     std::set<std::int32_t> told_about;  // whom it did not reach
   };
-  struct Waiting {  // a get of a key that is not there yet
-    PeerId peer;
-    std::uint64_t id;
-  };
 
   void join(PeerId peer, const Join& message, TimePoint now);
   void enlist(PeerId peer, const Enlist& message);
@@ -119,9 +114,6 @@ class CoordinatorState {
   void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
   Failure by_worker(Failure failure) const;
   void lose(Worker& worker, Error why);
-  void answer(PeerId peer, const StoreRequest& request);
-  void store(const std::string& key, const Bytes& value);
-  void reply(PeerId peer, std::uint64_t id, Bytes value, std::int64_t number = 0);
   void tell(std::function<void(const CoordinatorEvents&)> what);
   std::string missing_workers() const;
   Worker* find_worker(std::int32_t worker);
@@ -144,9 +136,7 @@ class CoordinatorState {
   bool gave_up_ = false;
   bool ending_ = false;  // somebody has left in good order: the training is over
   std::string reason_;
-  std::map<std::string, Bytes> values_;
-  std::map<std::string, std::int64_t> counters_;
-  std::map<std::string, std::vector<Waiting>> waiting_;
+  SharedValues values_;
   std::vector<Action> actions_;
 };
 

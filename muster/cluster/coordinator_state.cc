@@ -119,7 +119,8 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
   } else if (const auto* unreached = std::get_if<Unreached>(&message)) {
     note_unreached(worker, *unreached);
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
-    answer(peer, *request);
+    for (auto& [to, reply] : values_.ask(peer, *request))
+      actions_.emplace_back(SendAction{to, std::move(reply)});
   } else if (std::holds_alternative<Drain>(message)) {
     drain(peer, worker, now);
   } else if (std::holds_alternative<Leave>(message)) {
@@ -325,8 +326,7 @@ std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, T
   if (found == workers_.end()) return take_actions();
   auto& worker = found->second;
   worker.candidate.connected = false;
-  for (auto& [key, waiting] : waiting_)
-    std::erase_if(waiting, [peer](const Waiting& get) { return get.peer == peer; });
+  values_.forget(peer);
   if (!worker.candidate.leaving)
     lose(worker,
          fail(ErrorCode::kPeerLost, fmt::format("[cluster/coordinator] {} broke its connection: {}",
@@ -446,41 +446,6 @@ std::vector<Action> CoordinatorState::broadcast(const Message& message) {
   for (const auto& [peer, worker] : workers_)
     if (worker.candidate.connected) actions_.emplace_back(SendAction{peer, message});
   return take_actions();
-}
-
-// ---- the store
-
-void CoordinatorState::reply(PeerId peer, std::uint64_t id, Bytes value, std::int64_t number) {
-  actions_.emplace_back(SendAction{peer, StoreReply{id, std::move(value), number}});
-}
-
-void CoordinatorState::store(const std::string& key, const Bytes& value) {
-  values_[key] = value;
-  const auto waiting = waiting_.extract(key);
-  if (waiting.empty()) return;
-  for (const auto& get : waiting.mapped()) reply(get.peer, get.id, value);
-}
-
-void CoordinatorState::answer(PeerId peer, const StoreRequest& request) {
-  const auto found = values_.find(request.key);
-  const bool exists = found != values_.end();
-  switch (request.action) {
-    case StoreAction::kSet:
-      store(request.key, request.value);
-      return reply(peer, request.id, {});
-    case StoreAction::kGet:
-      if (exists) return reply(peer, request.id, found->second);
-      waiting_[request.key].push_back({peer, request.id});
-      return;
-    case StoreAction::kAdd:
-      return reply(peer, request.id, {}, counters_[request.key] += request.delta);
-    case StoreAction::kCompareExchange: {
-      const bool matches = exists ? found->second == request.expected : request.expected.empty();
-      if (!matches) return reply(peer, request.id, exists ? found->second : Bytes());
-      store(request.key, request.value);
-      return reply(peer, request.id, request.value);
-    }
-  }
 }
 
 // ---- time
