@@ -71,6 +71,38 @@ class Muster(Side):
         return [{**row, "loss": row["train/loss"]} for row in records if "train/loss" in row]
 
 
+class SideBySide:
+    """Several sides that share their turns; rows count the samples of all."""
+
+    def __init__(self, sides):
+        self.sides = sides
+
+    def wait_for(self, steps):
+        for side in self.sides:
+            side.wait_for(steps)
+
+    def signal(self, number):
+        for side in self.sides:
+            side.signal(number)
+
+    def cpu_seconds(self):
+        return sum(side.cpu_seconds() for side in self.sides)
+
+    def close(self):
+        for side in self.sides:
+            side.close()
+
+    def rows(self):
+        merged = sorted(((row["time"], which, row) for which, side in enumerate(self.sides) for row in side.rows()),
+                        key=lambda entry: entry[:2])
+        seen = [0] * len(self.sides)
+        rows = []
+        for _, which, row in merged:
+            seen[which] = row["samples_seen"]
+            rows.append({**row, "samples_seen": sum(seen)})
+        return rows
+
+
 class Torchrun(Side):
     def __init__(self, folder, python, script, arguments):
         super().__init__(harness.torchrun_command(python, [harness.PEERS / script, *arguments]), folder,
