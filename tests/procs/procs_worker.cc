@@ -30,12 +30,12 @@ Deadline after(Duration duration) { return Deadline::after(system_clock(), durat
 
 struct Worker {
   std::string act;
-  Rank actor;
+  Rank actor;  // as numbered by the launcher: ranks move up when one is lost
+  bool acts;
   cluster::Member& member;
   std::promise<void> over;
   std::once_flag ended;
 
-  bool acts() const { return member.membership().rank == actor; }
   void end() {
     std::call_once(ended, [this] { over.set_value(); });
   }
@@ -65,7 +65,7 @@ int leave(Worker& worker) {
 int die_after_warning(Worker& worker) {
   const auto own = worker.member.store(worker.member.membership().generation);
   auto& store = *own;
-  if (worker.acts()) {
+  if (worker.acts) {
     (void)store.set("dying", cluster::to_bytes("now"), after(seconds(20)));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::raise(SIGKILL);
@@ -141,12 +141,12 @@ int run(Worker& worker) {
        [](Worker& w) {
          std::cout << "ready" << std::endl;
          std::this_thread::sleep_for(seconds(60));
-         return static_cast<int>(w.acts());
+         return static_cast<int>(w.acts);
        }},
   };
   if (worker.act == "die_after_warning") return die_after_warning(worker);
   constexpr std::string_view kOfAll[] = {"print", "report_much", "store", "stubborn"};
-  if (worker.acts() || std::ranges::count(kOfAll, worker.act) > 0)
+  if (worker.acts || std::ranges::count(kOfAll, worker.act) > 0)
     return acts.at(worker.act)(worker);
   return wait_for_the_end(worker);
 }
@@ -168,7 +168,8 @@ int main(int argc, char** argv) {
     std::cerr << environment.error().message << std::endl;
     return 3;
   }
-  if (Rank{environment->worker} == actor) before_joining(act);
+  const bool acts = Rank{environment->worker} == actor;
+  if (acts) before_joining(act);
   const auto log = create_stderr_logger();
   const auto loop = net::create_loop("worker", log);
   const auto credentials = net::credentials_from_text(environment->credentials).value();
@@ -185,7 +186,7 @@ int main(int argc, char** argv) {
     std::cerr << member.error().message << std::endl;
     return 1;
   }
-  Worker worker{act, actor, **member, {}, {}};
+  Worker worker{act, actor, acts, **member, {}, {}};
   const int status = run(worker);
   loop->stop();
   return status;
