@@ -1,6 +1,7 @@
 """trained_job.py MUSTER MODEL: `muster train` with two workers, and the same training in plain
 PyTorch from the same files and starting weights; compares every step's loss, gradient norm and
-learning rate and the final weights and running statistics. oracle.py compares models and optimizers
+learning rate, the final weights and running statistics, and what they are worth on the validation
+data, whose number no batch, slice or worker divides. oracle.py compares models and optimizers
 in a loop of its own. This one goes through what a person runs: reading and slicing the data (an
 epoch's last step is shorter), lanes, buckets, clipping, the schedule, the checkpoint and its export.
 
@@ -26,6 +27,8 @@ import runs  # noqa: E402
 STEPS = 20
 BATCH = 23  # slices of 5, 5, 5, 4, 4
 SAMPLES = {"mlp": 250, "resnet": 250, "gpt": 112}  # an epoch ends with a step of 20
+VALIDATION = 77  # images
+HELD_OUT = 397  # bytes; the last sample of CONTEXT targets overlaps the one before
 SIDES = {"mlp": 28, "resnet": 14}  # of an image
 CONTEXT = 32
 MEAN, STD = 0.25, 0.3
@@ -46,12 +49,12 @@ training:
 optimizer: {{{optimizer}, learning_rate: {case.peak}, weight_decay: {DECAY}}}
 schedule: {{type: cosine, warmup: {WARMUP} steps, final_ratio: {FINAL_RATIO}}}
 communication: {{first_bucket_size: 4 KiB, bucket_size: 16 KiB}}
-evaluation: {{every: never}}
+evaluation: {{every: end, batch_size: 7}}
 run_folder: {folder}/runs
 """
 DATA = {
     "idx": "type: idx, path: {folder}, mean: [{MEAN}], std: [{STD}]",
-    "text": "type: text, path: {folder}/text.txt, context_length: {CONTEXT}, validation_split: 10%",
+    "text": "type: text, path: {folder}/text.txt, context_length: {CONTEXT}, validation_split: {split}",
 }
 SHAPES = {
     "mlp": "hidden_sizes: [64, 32]",
@@ -92,30 +95,41 @@ LIMITS = {
     "resnet": {"rates": 1e-12, "losses": 5e-4, "norms": 1e-2, "weights": 5e-2},
     "gpt": {"rates": 1e-12, "losses": 1e-6, "norms": 5e-6, "weights": 1e-4},
 }
+EVALUATION = 2e-6  # loss and accuracy of the same weights, relative
 
 
 def write_images(folder, count, side):
-    """Noise with a bright square whose place tells the class; the inputs and targets of an epoch."""
-    labels = torch.arange(count).mul(7).remainder(10)
+    """Noise with a bright square whose place tells the class; the inputs and targets of an epoch, and
+    those for validation."""
+    whole = count + VALIDATION
+    labels = torch.arange(whole).mul(7).remainder(10)
     random = torch.Generator().manual_seed(1)
-    pixels = torch.randint(0, 60, (count, side, side), generator=random, dtype=torch.uint8)
+    pixels = torch.randint(0, 60, (whole, side, side), generator=random, dtype=torch.uint8)
     square = side // 5
     for image, label in zip(pixels, labels.tolist()):
         image[side // 2 * (label // 5) :, square * (label % 5) :][:square, :square] += 180
-    for part in ("train", "t10k"):
-        head = struct.pack(">IIII", 0x803, count, side, side)
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(head + bytes(pixels.flatten().tolist()))
-        head = struct.pack(">II", 0x801, count)
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(head + bytes(labels.tolist()))
-    return ((pixels.float() / 255 - MEAN) / STD)[:, None], labels
+    inputs = ((pixels.float() / 255 - MEAN) / STD)[:, None]
+    for part, which in ("train", slice(count)), ("t10k", slice(count, whole)):
+        own = pixels[which]
+        head = struct.pack(">IIII", 0x803, len(own), side, side)
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(head + bytes(own.flatten().tolist()))
+        head = struct.pack(">II", 0x801, len(own))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(head + bytes(labels[which].tolist()))
+    return (inputs[:count], labels[:count]), (inputs[count:], labels[count:])
 
 
 def write_text(folder, count):
-    """The last tenth of the file is not for training."""
-    walk = torch.arange(count * CONTEXT + 1)
+    """The last bytes of the file are not for training."""
+    length = count * CONTEXT + 1
+    walk = torch.arange(length + HELD_OUT)
     tokens = walk.mul(walk.div(97, rounding_mode="floor") + 3).remainder(61).add(60)
-    (folder / "text.txt").write_bytes(bytes(tokens.tolist()) + b" " * round(len(tokens) / 9))
-    return tokens[:-1].view(count, CONTEXT), tokens[1:].view(count, CONTEXT)
+    (folder / "text.txt").write_bytes(bytes(tokens.tolist()))
+    training, held_out = tokens[:length], tokens[length:]
+    last = HELD_OUT - 1 - CONTEXT
+    begins = [min(begin, last) for begin in range(0, HELD_OUT - 1, CONTEXT)]
+    windows = torch.stack([held_out[begin : begin + CONTEXT + 1] for begin in begins])
+    shape = (count, CONTEXT)
+    return (training[:-1].view(shape), training[1:].view(shape)), (windows[:, :-1], windows[:, 1:])
 
 
 def write_data(folder, name):
@@ -138,7 +152,8 @@ def write_initial(folder, name):
 
 
 def write_job(folder, name, case):
-    data = DATA["text" if name == "gpt" else "idx"].format(folder=folder, **globals())
+    split = HELD_OUT / (SAMPLES[name] * CONTEXT + 1 + HELD_OUT)
+    data = DATA["text" if name == "gpt" else "idx"].format(folder=folder, split=split, **globals())
     rest = {"model": name, "shape": SHAPES[name], "optimizer": OPTIMIZERS[case.optimizer]}
     job = folder / "tiny.yaml"
     job.write_text(JOB.format(folder=folder, data=data, case=case, **rest, **globals()))
@@ -154,7 +169,9 @@ def train_in_muster(muster, folder, name, case):
     def told(name):
         return torch.tensor([row[f"train/{name}"] for row in rows], dtype=torch.float64)
 
+    (_, loss, accuracy), = runs.evaluations(run)
     return {
+        "evaluation": torch.tensor([loss, accuracy], dtype=torch.float64),
         "rates": told("learning_rate"),
         "losses": told("loss"),
         "norms": told("grad_norm"),
@@ -220,6 +237,20 @@ def train_in_pytorch(name, case, initial, data, dtype):
     return told | {"weights": model.state_dict()}
 
 
+def evaluate_in_pytorch(name, weights, data):
+    """Loss and accuracy of these very weights, over all targets."""
+    model = create_model(name).to(torch.float64)
+    model.load_state_dict(weights, strict=False)
+    model.eval()
+    inputs, targets = data
+    inputs = inputs.double() if inputs.is_floating_point() else inputs
+    with torch.no_grad():
+        logits = model(inputs).flatten(0, -2)
+    loss = nn.functional.cross_entropy(logits, targets.flatten()).item()
+    accuracy = (logits.argmax(-1) == targets.flatten()).double().mean().item()
+    return torch.tensor([loss, accuracy], dtype=torch.float64)
+
+
 def differences(exact, other, initial):
     """The largest of each kind."""
     seen = {what: relative(exact[what], other[what]) for what in ("rates", "losses", "norms")}
@@ -243,11 +274,17 @@ def main(muster, name):
     torch.set_num_threads(1)
     case, limits = CASES[name], LIMITS[name]
     with runs.workplace() as folder:
-        data = write_data(folder, name)
+        data, validation = write_data(folder, name)
         initial = write_initial(folder, name)
         found = train_in_muster(muster, folder, name, case)
     assert found["weights"].keys() == initial.keys(), found["weights"].keys() ^ initial.keys()
     exact = train_in_pytorch(name, case, initial, data, torch.float64)
+    worth = evaluate_in_pytorch(name, found["weights"], validation)
+    apart = relative(worth, found["evaluation"])
+    print(f"evaluation {found['evaluation'].tolist()}, {apart:.1e} from PyTorch's; allowed: {EVALUATION:.0e}")
+    good = apart <= EVALUATION
+    short = evaluate_in_pytorch(name, found["weights"], [part[:-1] for part in validation])
+    assert relative(short, found["evaluation"]) > EVALUATION, "one sample less passes for the same"
     losses, norms = exact["losses"], exact["norms"]
     print(f"loss {losses[0]:.6f} -> {losses[-1]:.6f}; norm {norms.min():.4f} … {norms.max():.4f}")
     assert norms.min() < case.max_norm < norms.max(), "clipping always, or never"
@@ -256,7 +293,7 @@ def main(muster, name):
     print(f"PyTorch in f32: {told(differences(exact, single, initial))}")
     seen = differences(exact, found, initial)
     print(f"muster:         {told(seen)}\nallowed:        {told(limits)}")
-    good = passes(seen, limits)
+    good = good and passes(seen, limits)
     for what, change in OTHERS.items():
         other = train_in_pytorch(name, change(case), initial, data, torch.float64)
         seen = differences(other, found, initial)
