@@ -51,6 +51,7 @@ class Loader {
     const auto root = read_yaml(draft_.file, draft_.errors);
     if (root.broken) {
       file_is_usable_ = false;
+      if (root.kind == YamlNode::Kind::kMap) read_map(root, "");  // what could be understood
     } else if (root.kind != YamlNode::Kind::kMap) {
       file_is_usable_ = false;
       if (draft_.errors.size() > before) return;

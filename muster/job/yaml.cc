@@ -46,6 +46,30 @@ class TreeBuilder final : public YAML::EventHandler {
 
   YamlNode take() { return std::move(root_); }
 
+  // What was read until the text could not be understood: broken, and so is each list or map in
+  // brackets that was open then.
+  YamlNode salvage() {
+    while (open_.size() > 1) {
+      const auto& parent = open_[open_.size() - 2];
+      open_.back().node.broken |= is_bracket(open_.back().node.place);
+      if (parent.node.kind == YamlNode::Kind::kMap && !parent.key) {
+        open_.pop_back();  // it would have been a key
+      } else {
+        close();
+      }
+    }
+    if (!open_.empty()) root_ = std::move(open_.front().node);
+    root_.broken = true;
+    return std::move(root_);
+  }
+
+  // The innermost bracket that is open.
+  std::optional<Place> open_bracket() const {
+    for (auto open = open_.rbegin(); open != open_.rend(); ++open)
+      if (is_bracket(open->node.place)) return open->node.place;
+    return std::nullopt;
+  }
+
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 2) {
       report(place_of(mark, 1), "a second document; a job file is one document",
@@ -108,6 +132,11 @@ class TreeBuilder final : public YAML::EventHandler {
       text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
     }
     return text.substr(std::min<std::size_t>(place.column - 1, text.size()));
+  }
+
+  bool is_bracket(const Place& place) const {
+    const auto text = from(place);
+    return text.starts_with('[') || text.starts_with('{');
   }
 
   std::string_view rest_of_line(const YAML::Mark& mark) const {
@@ -218,6 +247,9 @@ YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& t
                std::vector<Diagnostic>& errors) {
   TreeBuilder builder(source, errors);
   const auto before = errors.size();
+  YamlNode broken;
+  broken.broken = true;
+  broken.place = {source, 1, 1, 1};
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
@@ -228,12 +260,16 @@ YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& t
     errors.resize(before);  // not a job at all: what else is wrong with it helps nobody
     errors.push_back({much.place, much.message, "no job needs that"});
   } catch (const YAML::Exception& error) {
-    errors.push_back(
-        {place_of_error(source, error.mark), "not valid YAML: " + error.msg, help_for(error.msg)});
+    const auto bracket = builder.open_bracket();
+    if (bracket && error.msg.ends_with("flow not found")) {
+      errors.push_back({*bracket, "not valid YAML: this bracket is never closed",
+                        "close it, or look for what does not belong between it and its end"});
+    } else {
+      errors.push_back({place_of_error(source, error.mark), "not valid YAML: " + error.msg,
+                        help_for(error.msg)});
+    }
+    return builder.salvage();
   }
-  YamlNode broken;
-  broken.broken = true;
-  broken.place = {source, 1, 1, 1};
   return broken;
 }
 
