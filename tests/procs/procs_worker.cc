@@ -146,8 +146,7 @@ int run(Worker& worker) {
   };
   if (worker.act == "die_after_warning") return die_after_warning(worker);
   constexpr std::string_view kOfAll[] = {"print", "report_much", "store", "stubborn"};
-  if (worker.acts || std::ranges::count(kOfAll, worker.act) > 0)
-    return acts.at(worker.act)(worker);
+  if (worker.acts || std::ranges::count(kOfAll, worker.act) > 0) return acts.at(worker.act)(worker);
   return wait_for_the_end(worker);
 }
 
