@@ -11,6 +11,9 @@
 #include "muster/cluster/store.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/native/native.h"
+#include "muster/net/credentials.h"
+#include "muster/net/loop.h"
+#include "muster/net/network.h"
 
 namespace muster::app {
 namespace {
@@ -59,14 +62,15 @@ Status sum_on_all(const Ranks& ranks) {
 }
 
 // The ranks stay until all are done.
-Status try_shared_memory() {
+Status try_native(comm::NativeTransport transport, net::Network* network) {
   const auto store = cluster::create_memory_store();
   Ranks ranks(kRanks);
   MUSTER_TRY(on_all([&](std::int32_t rank) -> Status {
     comm::NativeOptions options;
     options.group = {Rank{rank}, kRanks, Generation{1}};
     options.exchange = comm::exchange_through(*store, options.group, "trial");
-    options.transport = comm::NativeTransport::kSharedMemory;
+    options.network = network;
+    options.transport = transport;
     options.connect_timeout = kLimit;
     options.heap_bytes = kHeap;
     MUSTER_ASSIGN(ranks[static_cast<std::size_t>(rank)], comm::create_native(options));
@@ -75,11 +79,23 @@ Status try_shared_memory() {
   return sum_on_all(ranks);
 }
 
+// With certificates as a job has them, on the loopback interface.
+Status try_tcp() {
+  const Logger log = create_null_logger();
+  MUSTER_ASSIGN(const auto credentials, net::create_credentials(system_clock().wall()));
+  const auto loop = net::create_loop("trial", log);
+  MUSTER_ASSIGN(const auto network, net::create_network(*loop, credentials, {}, log));
+  const Status outcome = try_native(comm::NativeTransport::kTcp, network.get());
+  loop->stop();
+  return outcome;
+}
+
 }  // namespace
 
 std::vector<EngineTrial> try_engines() {
   return {{"loopback", sum_on_all(comm::create_loopback(kRanks))},
-          {"shared memory", try_shared_memory()}};
+          {"shared memory", try_native(comm::NativeTransport::kSharedMemory, nullptr)},
+          {"TCP with TLS", try_tcp()}};
 }
 
 }  // namespace muster::app

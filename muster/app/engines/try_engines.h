@@ -13,7 +13,7 @@ struct EngineTrial {
   Status outcome;
 };
 
-// Two ranks of each engine that needs no other host, threads of this process, sum some numbers.
+// Two ranks of each engine, on this host alone, threads of this process, sum some numbers.
 // Takes milliseconds; where an engine hangs, some seconds. Leaves nothing behind.
 std::vector<EngineTrial> try_engines();
 
