@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/units.h"
 #include "muster/checkpoint/async_saver.h"
 #include "muster/checkpoint/checkpointer.h"
 
@@ -12,8 +13,6 @@ namespace muster::train {
 namespace {
 
 constexpr Rank kWriter{0};
-// A disk that takes longer than this for one checkpoint is as good as gone.
-constexpr Duration kSavePatience = std::chrono::minutes(10);
 
 std::vector<NamedTensor> named(const std::vector<parallel::StateSlice>& state) {
   std::vector<NamedTensor> tensors;
@@ -23,6 +22,15 @@ std::vector<NamedTensor> named(const std::vector<parallel::StateSlice>& state) {
 }
 
 }  // namespace
+
+Error disk_hangs() {
+  return fail(
+      ErrorCode::kUnavailable,
+      fmt::format("[train/checkpoint] the save under way did not end within {}; the disk of "
+                  "the run folder hangs, or is too slow: have it looked at, or give "
+                  "run_folder another one",
+                  format_duration(kSavePatience)));
+}
 
 class Checkpoints::Impl {
  public:
@@ -52,8 +60,7 @@ class Checkpoints::Impl {
     if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
     MUSTER_TRY(check());
-    MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, kSavePatience)));
-    return options_.asynchronous ? ok() : finish();
+    return saver_.start(std::move(request), Deadline::after(clock_, Duration{}));
   }
 
   Duration wait_until_copied() {
@@ -67,9 +74,17 @@ class Checkpoints::Impl {
     return outcome ? announce(std::move(*outcome)) : ok();
   }
 
+  Result<bool> done(Duration patience) {
+    auto saved = saver_.finish(Deadline::after(clock_, patience));
+    if (!saved && saved.error().code == ErrorCode::kTimeout) return false;
+    if (!saved) return saved.error();
+    if (*saved) MUSTER_TRY(announce(std::move(**saved)));
+    return true;
+  }
+
   Status finish() {
-    MUSTER_ASSIGN(auto saved, saver_.finish(Deadline::after(clock_, kSavePatience)));
-    return saved ? announce(std::move(*saved)) : ok();
+    MUSTER_ASSIGN(const bool whole, done(kSavePatience));
+    return whole ? ok() : Status(disk_hangs());
   }
 
   Result<Progress> resume(parallel::Strategy& strategy) {
@@ -119,6 +134,7 @@ Status Checkpoints::save(const Progress& progress, parallel::Strategy& strategy,
 }
 Duration Checkpoints::wait_until_copied() { return impl_->wait_until_copied(); }
 Status Checkpoints::check() { return impl_->check(); }
+Result<bool> Checkpoints::done(Duration patience) { return impl_->done(patience); }
 Status Checkpoints::finish() { return impl_->finish(); }
 Result<Progress> Checkpoints::resume(parallel::Strategy& strategy) {
   return impl_->resume(strategy);

@@ -22,8 +22,11 @@ struct CheckpointsOptions {
   bool writes = true;  // on the first rank only
   std::int64_t keep = 3;
   bool keeps_best = true;  // besides the newest ones
-  bool asynchronous = true;
 };
+
+// A disk that takes longer than this for one checkpoint is as good as gone.
+inline constexpr Duration kSavePatience = std::chrono::minutes(10);
+Error disk_hangs();
 
 class Checkpoints {
  public:
@@ -33,13 +36,16 @@ class Checkpoints {
 
   void enter(Generation generation, bool writes);  // from a new generation on
 
-  // Begins to save the state as it is now. The strategy must not change it before
-  // wait_until_copied() has returned. `best`: keep it until a better one comes.
+  // Begins to save the state as it is now; no earlier save may be under way. The strategy must not
+  // change it before wait_until_copied() has returned. `best`: keep it until a better one comes.
   Status save(const Progress& progress, parallel::Strategy& strategy, bool best);
   Duration wait_until_copied();  // how long it had to wait
 
-  Status check();   // the error of a save that failed in the background
-  Status finish();  // waits until the last save is on the disk
+  Status check();  // the error of a save that failed in the background
+  // Whether the last save is on the disk; waits for that, but no longer than `patience`. An error:
+  // how it failed.
+  Result<bool> done(Duration patience);
+  Status finish();  // waits until it is
 
   // Loads the newest whole checkpoint into the strategy. Torn or damaged ones before it are skipped
   // with a warning each; kNotFound where there is none.

@@ -31,7 +31,7 @@ struct Position {
   std::int64_t rollbacks = 0;  // to a step where all ranks were the same
   std::vector<Pace> paces;     // when they were last compared
   LossTrend losses;
-  bool owes_save = false;  // one was due in a doubtful state
+  bool owes_save = false;  // one was due in a doubtful state, or while another was under way
   // What was told last, oldest first: the first rank may die before it has told it.
   std::deque<observe::Record> rows;
   static constexpr std::size_t kMostRows = 128;

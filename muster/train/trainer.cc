@@ -17,8 +17,6 @@ using observe::Phase;
 namespace metric = observe::metric;
 
 constexpr std::int64_t kStepsPerMemoryReading = 20;
-// The last checkpoint may take its writer this long while the others wait.
-constexpr Duration kPatienceAtTheEnd = std::chrono::minutes(15);
 
 // `between`: what has come since the step before costs this one.
 observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::StepReport& report,
@@ -206,38 +204,15 @@ Status Trainer::settle() {
     // After going back steps come again that were evaluated and saved already.
     const bool evaluates = evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate);
     if (evaluates && (!position_.evaluated || *position_.evaluated < step)) MUSTER_TRY(evaluate());
-    const bool saves = position_.owes_save || checkpoint_due_.due(step) ||
-                       due_by_flag(parallel::Flag::kCheckpoint);
-    const bool due = saves && (!saved_ || *saved_ < step);
     const bool improved =
         position_.evaluated == step && progress_.best && progress_.best->step == step;
     const bool best = improved && options_.evaluation.keep_best;
-    // A training that runs away must not replace the checkpoints from before.
-    position_.owes_save = due && divergence_.doubtful();
-    if ((due || best) && !divergence_.doubtful()) MUSTER_TRY(save(best));
-    if (evaluates || due || best) step_patience_.disturb();
+    MUSTER_ASSIGN(const bool saves, save_what_is_due(best));
+    if (evaluates || saves) step_patience_.disturb();
   }
   position_.settled = true;
   const bool regroups = position_.next == Next::kGoOn && due_by_flag(parallel::Flag::kRegroup);
   return regroups ? regroup() : ok();
-}
-
-Status Trainer::conclude() {
-  // Resumed where nothing was left to do: the results are still wanted.
-  const bool evaluates = options_.evaluation.every != job::Interval::never();
-  const bool completed = position_.next == Next::kGoOn;
-  if (completed && evaluates && position_.evaluated != progress_.committed) {
-    MUSTER_TRY(evaluate());
-    position_.next = Next::kGoOn;  // there is nothing left to stop early
-  }
-  const bool wanted = options_.checkpoint.at_end || position_.next == Next::kStop;
-  if (wanted && saved_ != progress_.committed) MUSTER_TRY(save(false));
-  parts_.now_doing(progress_.committed, "finishing the checkpoint");
-  MUSTER_TRY(parts_.checkpoints.finish());
-  // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
-  comm::OpOptions op = op_for("end of the training");
-  op.timeout = std::max<Duration>(op.timeout, kPatienceAtTheEnd);
-  return meet(op);
 }
 
 parallel::Flags Trainer::wishes() const {
@@ -349,16 +324,6 @@ Status Trainer::evaluate() {
   if (patience > 0 && progress_.evaluations_without_gain >= patience)
     position_.next = Next::kStopEarly;
   return ok();
-}
-
-Status Trainer::save(bool best) {
-  parts_.now_doing(progress_.committed, "saving a checkpoint");
-  saved_ = progress_.committed;
-  const TimePoint began = parts_.clock.now();
-  checkpoint_due_.restart(began);
-  Status begun = parts_.checkpoints.save(progress_, parts_.strategy, best);
-  between_.saving += parts_.clock.now() - began;
-  return begun;
 }
 
 }  // namespace muster::train

@@ -165,6 +165,11 @@ class Trainer {
   Status evaluate();  // sets position_.next
   Result<parallel::EvaluationTotals> evaluate_slices();
   Duration let_readers_finish();  // before the state is changed: how long that took
+  Result<bool> save_what_is_due(bool best);
+  Result<std::uint8_t> take_turn(bool best);
+  void put_off(bool best);
+  Result<std::uint8_t> hear_first(std::uint8_t mine);
+  Status wait_for_disk();
   Status save(bool best);
   double epochs_done() const;
   bool due_by_flag(parallel::Flag flag) const noexcept { return position_.flags.has(flag); }
@@ -198,7 +203,8 @@ class Trainer {
   Step joined_at_{0};                      // and after which step
   bool was_first_;                         // in the generation before
   std::optional<Step> saved_;
-  Between between_;  // not yet told with a step
+  bool told_of_disk_ = false;  // that it is slow
+  Between between_;            // not yet told with a step
   std::vector<observe::Metric> last_step_;
   std::int64_t epoch_size_ = 1;
 };

@@ -120,8 +120,7 @@ Status Training::prepare(bool resume, bool newcomer) {
                                 .job = job_.name,
                                 .writes = false,  // the trainer knows who does
                                 .keep = job_.checkpoint.keep,
-                                .keeps_best = job_.evaluation.keep_best,
-                                .asynchronous = job_.checkpoint.asynchronous},
+                                .keeps_best = job_.evaluation.keep_best},
       system_files(), session_.hub(), system_clock());
   if (!resume && !newcomer)
     return start_from_weights(system_files(), job_.model, tensors, *strategy_);
