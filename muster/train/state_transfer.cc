@@ -1,10 +1,13 @@
 #include "muster/train/state_transfer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
 
+#include "muster/base/units.h"
 #include "muster/comm/sum_tree.h"
 
 namespace muster::train {
@@ -13,10 +16,12 @@ namespace {
 // Large enough to be fast, small enough that gradients of the same connection need not wait.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
-enum Tag : std::uint32_t { kState = 1, kCaughtUp };
+enum Tag : std::uint32_t { kState = 1, kTaken, kCaughtUp };
 
-// A newcomer has taken the state by then, and every step since.
-constexpr Duration kTransferPatience = std::chrono::minutes(15);
+// When this rank has sent its part, links may hold some pieces still, and others' come one by one.
+constexpr int kPiecesUnderWay = 4;
+// Steps take as long as they take; who waits for a taker at the end of one has a limit of its own.
+constexpr Duration kBesideTheTraining = std::chrono::hours(24);
 
 std::vector<NamedTensor> cut(const std::vector<parallel::StateSlice>& state) {
   std::vector<NamedTensor> pieces;
@@ -104,27 +109,49 @@ Status StateTransfer::take() {
     more = static_cast<std::int32_t>(works.size());
     MUSTER_TRY(comm::wait_for_all(works));
   }
-  return ok();
+  return tell(kTaken);
 }
 
 Status StateTransfer::hear_of_takers() {
+  MUSTER_TRY(hear_all(kTaken, kPiecesUnderWay * op_.timeout));
+  {
+    const std::lock_guard lock(mutex_);
+    taken_ = true;
+    ended_.notify_all();
+  }
+  return hear_all(kCaughtUp, kBesideTheTraining);
+}
+
+Status StateTransfer::hear_all(std::uint32_t tag, Duration patience) {
   comm::OpOptions op = op_;
-  op.timeout = kTransferPatience;
+  op.timeout = patience;
   std::vector<std::uint8_t> said(static_cast<std::size_t>(takers()));
   std::vector<comm::Work> works;
   for (std::int32_t taker = 0; taker < takers(); ++taker) {
     const auto byte = std::span(said).subspan(static_cast<std::size_t>(taker), 1);
     works.push_back(communicator_->submit(
-        comm::Recv{.tensor = view_of(byte), .from = Rank{givers_ + taker}, .tag = kCaughtUp}, op));
+        comm::Recv{.tensor = view_of(byte), .from = Rank{givers_ + taker}, .tag = tag}, op));
   }
-  return comm::wait_for_all(works);
+  Status outcome = ok();
+  for (std::size_t taker = 0; taker < works.size(); ++taker) {
+    await(Rank{givers_ + static_cast<std::int32_t>(taker)});
+    Status heard = works[taker].wait();
+    if (!heard && outcome) outcome = std::move(heard);
+  }
+  return outcome;
 }
 
-Status StateTransfer::tell_caught_up() {
+void StateTransfer::await(Rank taker) {
+  const std::lock_guard lock(mutex_);
+  awaited_ = taker;
+}
+
+Status StateTransfer::tell_caught_up() { return tell(kCaughtUp); }
+
+Status StateTransfer::tell(std::uint32_t tag) {
   std::uint8_t byte = 1;
   return communicator_
-      ->submit(comm::Send{.tensor = view_of(std::span(&byte, 1)), .to = Rank{0}, .tag = kCaughtUp},
-               op_)
+      ->submit(comm::Send{.tensor = view_of(std::span(&byte, 1)), .to = Rank{0}, .tag = tag}, op_)
       .wait();
 }
 
@@ -135,10 +162,18 @@ Result<bool> StateTransfer::done() const {
   return true;
 }
 
-Status StateTransfer::wait() const {
+Status StateTransfer::wait(Duration patience) const {
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [this] { return outcome_.has_value(); });
-  return *outcome_;
+  ended_.wait(lock, [this] { return taken_ || outcome_; });
+  const Deadline deadline = Deadline::after(system_clock(), patience);
+  while (!outcome_ && !deadline.passed(system_clock()))
+    system_clock().wait_until(lock, ended_, deadline.at());
+  if (outcome_) return *outcome_;
+  return fail(ErrorCode::kTimeout,
+              fmt::format("[train/join] rank {} has got the state and did not catch up within {}; "
+                          "see its log",
+                          to_int(awaited_), format_duration(patience)),
+              awaited_);
 }
 
 }  // namespace muster::train

@@ -41,7 +41,10 @@ class StateTransfer {
   // A taker has the state; a giver has sent its part, and rank 0 has heard of all takers that they
   // caught up. An error: what went wrong.
   Result<bool> done() const;
-  Status wait() const;  // until then; bounded by the deadlines of the messages
+  // Until then, between two steps: while the state is sent as long as its pieces come, each of
+  // which has the time of an operation, then for `patience`: kTimeout names a taker that did not
+  // catch up.
+  Status wait(Duration patience) const;
 
   // A taker's state is now that of the others.
   Status tell_caught_up();
@@ -52,6 +55,9 @@ class StateTransfer {
   Status give();
   Status take();
   Status hear_of_takers();
+  Status hear_all(std::uint32_t tag, Duration patience);
+  void await(Rank taker);
+  Status tell(std::uint32_t tag);
 
   const std::shared_ptr<comm::Communicator> communicator_;
   const std::int32_t givers_;
@@ -63,7 +69,10 @@ class StateTransfer {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
-  std::optional<Status> outcome_;  // guarded by mutex_
+  // Guarded by mutex_.
+  bool taken_ = false;  // rank 0: all takers have the state
+  Rank awaited_{0};     // and this one has yet to catch up
+  std::optional<Status> outcome_;
   std::thread thread_;
 };
 

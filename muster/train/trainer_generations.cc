@@ -168,7 +168,7 @@ Status Trainer::take_part_in_transfer() {
 
 Status Trainer::catch_up() {
   parts_.now_doing(progress_.committed, "catching up");
-  MUSTER_TRY(transfer_->wait());
+  MUSTER_TRY(transfer_->wait(options_.op.timeout));
   MUSTER_TRY(parts_.strategy.catch_up());
   return transfer_->tell_caught_up();
 }
@@ -178,7 +178,7 @@ Status Trainer::complete_transfer() {
   const TimePoint began = parts_.clock.now();
   if (parts_.strategy.behind()) MUSTER_TRY(catch_up());
   parts_.now_doing(progress_.committed, "waiting for newcomers");
-  MUSTER_TRY(transfer_->wait());
+  MUSTER_TRY(transfer_->wait(options_.op.timeout));
   between_.comparing += parts_.clock.now() - began;
   if (is_first()) tell_transfer();
   transfer_.reset();

@@ -238,34 +238,37 @@ def strike(job, who, act, place):
     print(f"ok  {act}, {who} rank, {place}: {stands - struck:.2f} s", flush=True)
 
 
-def strike_in_change(job, other, what):
-    """Worker 1 is killed; what follows from that kills `other` as well, or the one that comes for worker 1."""
+def strike_in_change(job, other, act, what):
+    """Worker 1 is killed; what follows from that strikes `other` as well, or the one that comes for worker 1."""
     begin = len(job.lines)
     pids = runs.workers_of(job.process)
-    job.faults.arm(other, "SIGKILL", CHANGES[what])
+    job.faults.arm(other, act, CHANGES[what])
     runs.kill(pids[1])
     struck, where = job.faults.struck(other)
-    told = r"\[WARN\] worker {} \(pid {} on " + HOST + r"\) killed by SIGKILL {}; (1 worker is|2 workers are) left, going on; its log: .*"
-    _, _, at = job.wait_for(told.format(1, pids[1], "at step .*"), begin)
+    told = r"\[WARN\] worker {} \(pid {} on " + HOST + r"\) {} {}; (1 worker is|2 workers are) left, going on; its log: .*"
+    _, _, at = job.wait_for(told.format(1, pids[1], SURVIVED["SIGKILL"][0], "at step .*"), begin)
     later = at + 1 if other == 1 else begin
     pid = r"\d+" if other == 1 else pids[other]
-    job.wait_for(told.format(other, pid, re.escape(where)), later)
+    became, patience = SURVIVED[act]
+    job.wait_for(told.format(other, pid, became, re.escape(where)), later)
     # The others may stand before it is certain what became of the one that died.
     _, stands, at = job.wait_for(r"generation \d+ of [12] workers? stands after", begin, struck)
-    assert stands - struck < BUSY, f"{what}: {stands - struck} s\n{job.output()}"
+    assert stands - struck < patience + BUSY, f"{what}: {stands - struck} s\n{job.output()}"
     _, _, at = job.wait_for(r"generation \d+ of 3 workers stands after", at)
     step = runs.rows(job.run)[-1]["step"]
     # No newcomer lacks more steps than it keeps updates of: by then all have the state.
     runs.wait_for(lambda: runs.rows(job.run)[-1]["step"] > step + 200, "the newcomers")
-    print(f"ok  SIGKILL, {what}, worker {other}: {stands - struck:.2f} s", flush=True)
+    print(f"ok  {act}, {what}, worker {other}: {stands - struck:.2f} s", flush=True)
 
 
 def play_changes(muster, folder):
     job = Job(muster, folder, "changes", "evaluation.every=never")
     job.begin(folder)
-    strikes = [(other, what) for what in CHANGES for other in ((1,) if what == "the newcomer catches up" else (0, 2))]
-    for other, what in strikes:
-        strike_in_change(job, other, what)
+    strikes = [(other, "SIGKILL", what)
+               for what in CHANGES for other in ((1,) if what == "the newcomer catches up" else (0, 2))]
+    strikes.append((1, "hang", "the newcomer catches up"))
+    for strike_of in strikes:
+        strike_in_change(job, *strike_of)
     return end_scene(job, 2 * len(strikes))
 
 
