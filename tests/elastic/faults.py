@@ -182,8 +182,9 @@ def place_of_loss(act, where):
     step = faulty.step_of(where)
     match act:
         case "cut":
-            return rf"at step {step}, computing and reducing gradients, in .*\(gradients/\d+\)|" \
-                rf"at step {step - 1}, waiting for the next generation"
+            # What that step sends may have been on its way already: then it is missed in the next one.
+            return rf"at step ({step}|{step + 1}), computing and reducing gradients, in .*\(gradients/\d+\)|" \
+                rf"at step ({step - 1}|{step}), waiting for the next generation"
         case "bit":
             compared = (step // COMPARED + 1) * COMPARED
             return rf"at step {compared}, comparing replicas(, in barrier \(going back\))?"
