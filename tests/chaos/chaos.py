@@ -1,9 +1,11 @@
 """Training under fire: scenarios drawn from a seed, with real processes. After each: exit 0, the same
 weights, evaluations and state of the trainer as undisturbed (in fast mode all of it but the bits), no sample lost
 or repeated, every fault named, nothing left behind: no process, shared memory, temporary file or half checkpoint.
+What was done is counted (strikes.py): where a job was too fast for it, another one of its kind takes its place.
 Seeds that follow each other have one kind after the other, so that as many as there are kinds have them all.
 
   chaos.py --muster build/dev/bin/muster --count 100            any number of scenarios, then a summary
+  chaos.py --muster build/dev/bin/muster --ordered 100          so many that are compared bit for bit, and some more
   chaos.py --muster build/dev/bin/muster --seed 1234 --count 1  one of them again
 """
 import argparse
@@ -17,7 +19,6 @@ import pathlib
 import queue
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -29,163 +30,67 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "elastic"))
 import guests
 import network
 import runs
+import strikes
 
 STEPS = {"mlp": 800, "resnet": 100, "gpt": 100}
 LONGER = 3  # times as many steps, so that others can join
 EVALUATION = "evaluation.every=100 steps"
-HEARTBEAT = 1.0  # seconds until a silent worker counts as dead
 
 # What happens to a worker, or to the job; all of it ends in a complete training.
 KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
          "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
          "kill with a standby", "slow disk", "slow disk and kill", "kill in a join")
 LEFT_OUT = "left out"
+DRAWS = 4  # of a scenario whose job was too fast for what was to happen, with other seeds of its kind
+OTHERS = 10**6  # kinds from the seed of one draw to that of the next
 # The same with workers of other hosts (guests.py).
 GUESTS = ("storm of guests", "cut links", "cut links and kill")
 ALL = KINDS + GUESTS
 
 
 class Scenario:
-    def __init__(self, seed):
+    def __init__(self, seed, draws=1):
         draw = random.Random(seed)
-        self.seed = seed
+        self.seed, self.draws = seed, draws
         self.model = draw.choices(list(STEPS), weights=(6, 2, 2))[0]
         self.kind = ALL[seed % len(ALL)]
         self.has_guests = self.kind in GUESTS
         self.has_links = "links" in self.kind
         self.steps = STEPS[self.model] * (LONGER if self.has_guests or "join" in self.kind else 1)
+        least = 3 if self.kind in strikes.OF_THREE else 2
+        weights = (6, 5, 4) + ((2, 1, 1, 1) if self.model == "mlp" else (0,) * 4)
         self.workers = draw.randint(1, 2) if self.has_guests else \
-            draw.choices(range(2, 9), weights=(6, 5, 4) + ((2, 1, 1, 1) if self.model == "mlp" else (0,) * 4))[0]
+            draw.choices(range(least, 9), weights=weights[least - 2:])[0]
         self.transport = "tcp" if self.has_links else draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.lanes = draw.choice((1, 1, 2))
-        self.mode = "fast" if draw.random() < 0.2 else "ordered"
+        self.mode = "fast" if draw.random() < 0.1 else "ordered"
         self.backup = draw.random() < 0.3 and self.mode == "ordered"
         self.standbys = 1 if self.kind == "kill with a standby" else 0
-        self.step = draw.randint(5, 50) if self.steps > STEPS[self.model] else \
+        self.step = draw.randint(5, 50) if self.steps > STEPS[self.model] or self.kind == "storm" else \
             draw.randint(5, self.steps * 2 // 3)
         self.draw = draw
+        self.acts = strikes.Acts()
         self.took = 0.0  # seconds
+
+    def drawn_again(self):
+        """Another one of its kind; none after a few."""
+        return Scenario(self.seed + OTHERS * len(ALL), self.draws + 1) if self.draws < DRAWS else None
 
     def __str__(self):
         return (f"seed {self.seed}: {self.kind}, {self.model}, {self.mode}, {self.workers} workers × {self.lanes} "
                 f"over {self.transport}{' with backup' if self.backup else ''}, from step {self.step} on")
 
     def flags(self):
-        settings = [f"workers.heartbeat_timeout={HEARTBEAT:g}s", f"communication.transport={self.transport}",
+        settings = [f"workers.heartbeat_timeout={strikes.HEARTBEAT:g}s", f"communication.transport={self.transport}",
                     f"training.mode={self.mode}", f"training.lanes={self.lanes}",
                     f"workers.standbys={self.standbys}",
                     "stragglers.compare_every=20ms", EVALUATION,
                     f"stragglers.backup={'true' if self.backup else 'false'}"]
-        if self.has_guests or self.kind == "kill while saving":
-            settings.append(f"checkpoint.every={100 if self.has_guests else 1} steps")
         if self.has_guests:
-            settings += [f"workers.max_workers={self.workers + guests.MOST}",
+            settings += ["checkpoint.every=100 steps",
+                         f"workers.max_workers={self.workers + guests.MOST}",
                          f"workers.listen={network.HUB if self.has_links else '127.0.0.1'}:0"]
         return ["--workers", str(self.workers)] + runs.settings(*settings)
-
-
-def kill_some(victims, workers, pause=lambda: 0, number=signal.SIGKILL):
-    for victim in victims:
-        runs.kill(workers[victim], number)
-        time.sleep(pause())
-    return len(victims)
-
-
-def slow(pid, draw):
-    """Lets it run for a tenth of the time, for a while."""
-    end = time.monotonic() + 0.5 + draw.random()
-    with contextlib.suppress(ProcessLookupError):
-        while time.monotonic() < end:
-            runs.kill(pid, signal.SIGSTOP)
-            time.sleep(0.045)
-            runs.kill(pid, signal.SIGCONT)
-            time.sleep(0.005)
-
-
-def kill_in_join(scenario, process, workers, ranks, run):
-    """One dies; when the one that is started for it has just joined, it or another one dies, while it gets the
-    state or soon after; not the last one who has the state. It may be that the job is over before."""
-    draw = scenario.draw
-    first, second, pause = ranks[0], draw.choice((ranks[0], ranks[-1])), draw.random() * 0.02
-    if len(ranks) == 2:
-        second = first
-    kill_some([first], workers)
-    before = workers[first]
-
-    def has_joined():
-        if process.poll() is not None:
-            return True
-        logs = (path.read_text(errors="replace") for path in run.glob("logs/rank-*.log"))
-        return any(f"of {len(workers)} in generation 3: pid" in text for text in logs)
-
-    runs.wait_for(has_joined, "the new one")
-    time.sleep(pause)
-    workers = runs.workers_of(process)
-    if workers.get(second) in (None, before) or runs.rows(run)[-1]["step"] > 0.8 * scenario.steps:
-        return 1
-    return 1 + kill_some([second], workers)
-
-
-def storm(scenario, process, spared, run):
-    """Whoever is there may be hit, those who have just come as well; but for one, who keeps the state.
-    A process that still ends is not hit twice, and nobody is hit who may have ended its part."""
-    hit = set()
-    for _ in range(4):
-        workers = runs.workers_of(process)
-        others = sorted(rank for rank in workers if rank != spared and workers[rank] not in hit)
-        if others and runs.rows(run)[-1]["step"] < 0.8 * scenario.steps:
-            victim = scenario.draw.choice(others)
-            kill_some([victim], workers)
-            hit.add(workers[victim])
-        time.sleep(scenario.draw.random() * 0.6)
-    return len(hit)
-
-
-def strike(scenario, process, workers, run):
-    """Does it; how many workers are lost by it."""
-    draw = scenario.draw
-    ranks = list(workers)
-    draw.shuffle(ranks)
-    most = ranks[:-1]
-    match scenario.kind:
-        case "kill the first rank":
-            return kill_some([0], workers)
-        case "hiccup":
-            kill_some(ranks[:1], workers, lambda: HEARTBEAT / 4, signal.SIGSTOP)
-            kill_some(ranks[:1], workers, number=signal.SIGCONT)
-            return 0
-        case "freeze":
-            return kill_some(ranks[:1], workers, number=signal.SIGSTOP)
-        case "kill two":
-            return kill_some(most[:2], workers)
-        case "kill in recovery":
-            return kill_some(most[:3], workers, lambda: draw.random() * 0.006)
-        case "kill all but one":
-            return kill_some(most, workers)
-        case "drain":
-            kill_some(most[:2], workers, lambda: draw.random() * 0.01, signal.SIGTERM)
-            return 0
-        case "drain and kill":
-            kill_some(ranks[:1], workers, lambda: draw.random() * 0.004, signal.SIGTERM)
-            return kill_some(most[1:2], workers)
-        case "slow disk":
-            return 0
-        case "slow":
-            slow(workers[ranks[0]], draw)
-            return 0
-        case "slow and kill":
-            slowing = threading.Thread(target=slow, args=(workers[ranks[0]], random.Random(scenario.seed)))
-            slowing.start()
-            time.sleep(draw.random() * 0.2)
-            lost = kill_some(most[1:2], workers)
-            slowing.join()
-            return lost
-        case "storm":
-            return storm(scenario, process, ranks[0], run)
-        case "kill in a join":
-            return kill_in_join(scenario, process, workers, ranks, run)
-        case _:
-            return kill_some(ranks[:1], workers)
 
 
 def left_behind(folder):
@@ -219,7 +124,7 @@ def check_files(folder, run, usual):
 
 def environment(scenario, slow_disk, folder):
     mine = dict(os.environ, TEST_WORKPLACE=str(folder))  # see runs.holders_of_memory
-    if "disk" in scenario.kind:
+    if "disk" in scenario.kind or "saving" in scenario.kind:
         mine |= {"LD_PRELOAD": str(slow_disk.resolve()), "MUSTER_SLOW_DISK": str(folder)}
     return mine
 
@@ -257,6 +162,7 @@ class Stage:
         job = runs.write_job(self.folder, scenario.model, scenario.steps, runs=folder.name, into=folder)
         surroundings = environment(scenario, self.slow_disk, folder)
         process = runs.start(self.muster, job, *scenario.flags(), env=surroundings)
+        scenario.acts = strikes.Acts()
         try:
             run = runs.wait_for_step(process, self.folder, scenario.step, folder.name)
             if scenario.has_guests:
@@ -265,6 +171,8 @@ class Stage:
                 output = play_alone(scenario, process, run)
         finally:
             process.kill()
+        note_slow_saves(scenario, run)
+        scenario.acts.check(scenario.kind)
         check_run(self.muster, scenario, run, output)
         expected, usual_files = self.undisturbed(scenario.model, scenario.steps)
         check_results(results(run, scenario.steps), expected, scenario.mode, output)
@@ -319,10 +227,17 @@ def end(process):
 def play_alone(scenario, process, run):
     workers = runs.workers_of(process)
     assert len(workers) == scenario.workers + scenario.standbys, workers
-    lost = strike(scenario, process, workers, run)
+    lost = strikes.Strike(scenario, process, workers, run).play()
     output = end(process)
     assert output.count("going on") == lost, f"{lost} lost, but:\n{output}"
     return output
+
+
+def note_slow_saves(scenario, run):
+    """Those that took as long as a slow disk needs for three files."""
+    slow = [row["step"] for row in runs.records(run, "checkpoint") if row["took_s"] > 0.09]
+    if "disk" in scenario.kind and slow:
+        scenario.acts.did("slow save", f"of {len(slow)} checkpoints")
 
 
 def check_run(muster, scenario, run, output):
@@ -337,32 +252,46 @@ def check_run(muster, scenario, run, output):
 
 
 def outcome(stage, scenario):
-    """"ok", "skip" or what went wrong."""
+    """"ok", "skip", "idle" or what went wrong."""
     if scenario.has_links and not stage.has_networks:
         return "skip"
     began = time.monotonic()
     try:
         stage.play(scenario)
+    except strikes.Idle as idle:
+        print(f"idle  {scenario}: {idle}", flush=True)
+        return "idle"
     except Exception:  # whatever it is, the others are played
-        return traceback.format_exc()
+        return f"{scenario.acts}\n{traceback.format_exc()}"
     scenario.took = time.monotonic() - began
     return "ok"
 
 
+def play_one(stage, scenario):
+    """It, or in its place another one of its kind to which what was to happen could be done."""
+    result = outcome(stage, scenario)
+    while result == "idle" and (again := scenario.drawn_again()):
+        scenario = again
+        result = outcome(stage, scenario)
+    return scenario, result
+
+
 def play_all(stage, scenarios, at_once):
-    """How often each kind was played, and the scenarios that failed."""
-    kinds, failures = collections.Counter(), []
+    """The scenarios that were played, were left out, and failed."""
+    played, left_out, failures = [], [], []
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        played = {pool.submit(outcome, stage, scenario): scenario for scenario in scenarios}
-        for future in concurrent.futures.as_completed(played):
-            scenario, result = played[future], future.result()
-            if result in ("ok", "skip"):
-                kinds[scenario.kind if result == "ok" else LEFT_OUT] += 1
-                print(f"{result:6}{scenario}: {scenario.took:.1f} s", flush=True)
+        for future in concurrent.futures.as_completed(pool.submit(play_one, stage, one) for one in scenarios):
+            scenario, result = future.result()
+            if result == "ok":
+                played.append(scenario)
+                print(f"ok    {scenario}: {scenario.took:.1f} s; {scenario.acts}", flush=True)
+            elif result == "skip":
+                left_out.append(scenario)
+                print(f"skip  {scenario}", flush=True)
             else:
                 failures.append(scenario)
                 print(f"FAIL  {scenario}\n{result}", flush=True)
-    return kinds, failures
+    return played, left_out, failures
 
 
 def read_arguments():
@@ -371,7 +300,9 @@ def read_arguments():
     parser.add_argument("--slow-disk", type=pathlib.Path, help="the library that makes a disk slow, slow_disk.so "
                         "(where it was built beside muster)")
     parser.add_argument("--seed", type=int, help="of the first scenario; the others follow it")
-    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--count", type=int, help="how many scenarios; 20 where --ordered is not given")
+    parser.add_argument("--ordered", type=int, help="play until so many in ordered mode, whose bits are compared, are "
+                        "among them")
     parser.add_argument("--at-once", type=int, default=2, help="how many are played at a time")
     parser.add_argument("--kind", choices=ALL, help="of the seeds, those of this kind only")
     arguments = parser.parse_args()
@@ -386,7 +317,20 @@ def scenarios_of(arguments):
     """As many as are wanted, one kind after the other."""
     first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
     drawn = (one for one in map(Scenario, itertools.count(first)) if arguments.kind in (None, one.kind))
-    return list(itertools.islice(drawn, arguments.count))
+    if arguments.ordered is None:
+        return list(itertools.islice(drawn, arguments.count or 20))
+    scenarios = []
+    while sum(one.mode == "ordered" for one in scenarios) < arguments.ordered:
+        scenarios.append(next(drawn))
+    return scenarios
+
+
+def summary(scenarios, played, left_out):
+    kinds = collections.Counter(one.kind for one in played)
+    ordered = sum(one.mode == "ordered" for one in played)
+    return (f"{len(played)} of {len(scenarios)} scenarios passed, {ordered} of them bit for bit" +
+            (f", {len(left_out)} were {LEFT_OUT}" if left_out else "") + ": " +
+            ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())))
 
 
 def main():
@@ -395,16 +339,13 @@ def main():
     scenarios = scenarios_of(arguments)
     with runs.workplace() as folder:
         stage = Stage(arguments, folder, has_networks)
-        kinds, failures = play_all(stage, scenarios, arguments.at_once)
-    left_out = kinds.pop(LEFT_OUT, 0)
-    print(f"{kinds.total()} of {len(scenarios)} scenarios passed" +
-          (f", {left_out} were {LEFT_OUT}" if left_out else "") + ": " +
-          ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())))
+        played, left_out, failures = play_all(stage, scenarios, arguments.at_once)
+    print(summary(scenarios, played, left_out))
     for scenario in failures:
         print(f"again with --seed {scenario.seed} --count 1: {scenario}")
     if left_out:
-        runs.leave_out(f"{left_out} scenarios, for this system does not allow network namespaces, in which links are "
-                       "cut")
+        runs.leave_out(f"{len(left_out)} scenarios, for this system does not allow network namespaces, in which links "
+                       "are cut")
     return 1 if failures else 0
 
 

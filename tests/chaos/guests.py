@@ -22,6 +22,7 @@ class Guest(Host):
 
     def __init__(self, party, place):
         self.party, self.place = party, place
+        self.name = f"guest {len(party.guests)}"
         self.before = len(runs.records(party.run, "notice"))
         self.told = False  # to leave, or struck
         self.may_end_with = {0}
@@ -52,6 +53,7 @@ class Guest(Host):
 
     def leave(self):
         self.told = True
+        self.party.acts.did("told to leave, or killed", self.name)
         if not self.trains():  # `muster worker` itself may die of it
             self.may_end_with.add(-signal.SIGTERM)
         self.process.send_signal(signal.SIGTERM)
@@ -65,13 +67,16 @@ class Guest(Host):
         self.party.may_be_lost += 1
         self.party.are_lost += self.trains()
         self.may_end_with = {-signal.SIGKILL if host else 128 + signal.SIGKILL}
+        self.party.acts.did("told to leave, or killed", self.name)
         with contextlib.suppress(ProcessLookupError):
-            runs.kill(self.process.pid if host else workers[0])
+            self.party.acts.signal(self.process.pid if host else workers[0], signal.SIGKILL, self.name)
 
     def check_end(self):
         code = self.wait()
         full = code == 2 and "(workers.max_workers) are taken" in self.output()
         missed = self.at_risk and not self.told and self.is_missed()
+        if self.said("worker % of .* joins"):
+            self.party.acts.did("let in", self.name)
         assert full or code in self.may_end_with or self.at_risk and self.is_missed(), \
             f"a guest ended with {code}:\n{self.output()}"
         return missed
@@ -83,7 +88,7 @@ class Party:
     def __init__(self, muster, folder, scenario, process, run, environment):
         self.muster, self.folder, self.process, self.run = muster, folder, process, run
         self.environment = environment
-        self.draw, self.last = scenario.draw, scenario.steps
+        self.acts, self.draw, self.last = scenario.acts, scenario.draw, scenario.steps
         self.guests = []
         self.are_lost = self.may_be_lost = 0
 
@@ -107,7 +112,8 @@ class Party:
         workers = runs.workers_of(self.process)
         others = [rank for rank in sorted(workers) if rank != spared]
         if others:
-            runs.kill(workers[others[int(number * len(others))]])
+            victim = others[int(number * len(others))]
+            self.acts.signal(workers[victim], signal.SIGKILL, f"worker {victim}")
             self.are_lost += 1
             self.may_be_lost += 1
         return bool(others)
@@ -175,6 +181,8 @@ class Cut:
         self.fails = self.failures()
         for guest in self.party.guests:
             guest.at_risk |= guest.place in (self.place, self.other)
+        if any(guest.place is self.place and guest.here() and guest.trains() for guest in self.party.guests):
+            self.party.acts.did("cut", f"{self.place.address} {self.kind}")
         if self.kind == "off":
             self.place.cut_off()
         else:

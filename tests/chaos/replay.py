@@ -1,0 +1,84 @@
+"""A scenario that fails is told with its seed and with what was done, and that seed does the same again, be it in
+vain or not; a scenario to whose job nothing was done does not count."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import chaos
+import runs
+import strikes
+
+# A muster in whose ledgers something is always wrong.
+FAULTY = """#!/bin/sh
+if [ "$1" = data ]; then echo '{{"well": false, "steps": 0}}'; exit 1; fi
+exec {muster} "$@"
+"""
+
+
+def play(muster, slow_disk, *flags):
+    done = subprocess.run([sys.executable, chaos.__file__, "--muster", str(muster), "--slow-disk", slow_disk, *flags],
+                          capture_output=True, text=True, timeout=runs.DEADLINE)
+    return done.returncode, done.stdout
+
+
+def acts_of(output):
+    """To whom what was done, without the time."""
+    return re.findall(r"(SIG\w+) (worker \d+) at", output)
+
+
+def check_replay(muster, slow_disk, folder):
+    scenario = next(one for one in map(chaos.Scenario, range(0, 10**6, len(chaos.ALL)))
+                    if one.kind == "kill" and one.model == "mlp" and one.mode == "ordered" and one.workers == 3)
+    faulty = folder / "muster"
+    faulty.write_text(FAULTY.format(muster=pathlib.Path(muster).resolve()))
+    faulty.chmod(0o755)
+    code, output = play(faulty, slow_disk, "--seed", str(scenario.seed), "--count", "1")
+    assert code == 1 and f"FAIL  {scenario}\n" in output, output
+    assert "0 of 1 scenarios passed" in output and len(acts_of(output)) == 1, output
+    again = re.search(rf"^again with (.*): {re.escape(str(scenario))}$", output, re.MULTILINE)
+    assert again, output
+    code, second = play(faulty, slow_disk, *again[1].split())
+    assert code == 1 and f"FAIL  {scenario}\n" in second and acts_of(second) == acts_of(output), second
+    code, well = play(muster, slow_disk, *again[1].split())
+    assert code == 0 and "1 of 1 scenarios passed, 1 of them bit for bit: 1 × kill\n" in well, well
+    assert acts_of(well) == acts_of(output), well
+
+
+def check_draws():
+    """Nothing of a scenario but time depends on anything but its seed."""
+    for seed in range(50 * len(chaos.ALL)):
+        one = chaos.Scenario(seed)
+        assert str(one) == str(chaos.Scenario(seed)), one
+        assert one.kind not in strikes.OF_THREE or one.workers >= 3, one
+
+
+def check_idle():
+    """One kill is not two, and another seed of the same kind takes its place, a few times."""
+    acts = strikes.Acts()
+    acts.did("SIGKILL", "worker 1")
+    acts.check("kill")
+    for kind in ("kill two", "freeze", "cut links"):
+        try:
+            acts.check(kind)
+        except strikes.Idle:
+            continue
+        raise AssertionError(f"{acts}: counts as {kind}")
+    drawn = [chaos.Scenario(7)]
+    while again := drawn[-1].drawn_again():
+        drawn.append(again)
+    assert len(drawn) == chaos.DRAWS and {one.kind for one in drawn} == {drawn[0].kind}, drawn
+
+
+def main():
+    arguments = runs.arguments("--slow-disk")
+    check_draws()
+    check_idle()
+    with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
+        check_replay(arguments.muster, arguments.slow_disk, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    main()
