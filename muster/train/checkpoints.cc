@@ -48,6 +48,7 @@ class Checkpoints::Impl {
   }
 
   Status save(const Progress& progress, parallel::Strategy& strategy, bool best) {
+    const TimePoint began = clock_.now();
     MUSTER_ASSIGN(const auto state, strategy.gather_state(kWriter));
     if (!options_.writes) return ok();
     checkpoint::SaveRequest request{.step = progress.committed,
@@ -60,7 +61,9 @@ class Checkpoints::Impl {
     if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
     MUSTER_TRY(check());
-    return saver_.start(std::move(request), Deadline::after(clock_, Duration{}));
+    MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, Duration{})));
+    stall_ += clock_.now() - began;
+    return ok();
   }
 
   Duration wait_until_copied() {
@@ -74,8 +77,10 @@ class Checkpoints::Impl {
     return outcome ? announce(std::move(*outcome)) : ok();
   }
 
-  Result<bool> done(Duration patience) {
+  Result<bool> done(Duration patience, bool stands_still) {
+    const TimePoint began = clock_.now();
     auto saved = saver_.finish(Deadline::after(clock_, patience));
+    if (stands_still && !(saved && !*saved)) stall_ += clock_.now() - began;
     if (!saved && saved.error().code == ErrorCode::kTimeout) return false;
     if (!saved) return saved.error();
     if (*saved) MUSTER_TRY(announce(std::move(**saved)));
@@ -83,7 +88,7 @@ class Checkpoints::Impl {
   }
 
   Status finish() {
-    MUSTER_ASSIGN(const bool whole, done(kSavePatience));
+    MUSTER_ASSIGN(const bool whole, done(kSavePatience, false));
     return whole ? ok() : Status(disk_hangs());
   }
 
@@ -134,7 +139,9 @@ Status Checkpoints::save(const Progress& progress, parallel::Strategy& strategy,
 }
 Duration Checkpoints::wait_until_copied() { return impl_->wait_until_copied(); }
 Status Checkpoints::check() { return impl_->check(); }
-Result<bool> Checkpoints::done(Duration patience) { return impl_->done(patience); }
+Result<bool> Checkpoints::done(Duration patience, bool stands_still) {
+  return impl_->done(patience, stands_still);
+}
 Status Checkpoints::finish() { return impl_->finish(); }
 Result<Progress> Checkpoints::resume(parallel::Strategy& strategy) {
   return impl_->resume(strategy);

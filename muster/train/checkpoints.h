@@ -43,8 +43,8 @@ class Checkpoints {
 
   Status check();  // the error of a save that failed in the background
   // Whether the last save is on the disk; waits for that, but no longer than `patience`. An error:
-  // how it failed.
-  Result<bool> done(Duration patience);
+  // how it failed. `stands_still`: the training does so meanwhile, which is told of the save.
+  Result<bool> done(Duration patience, bool stands_still = true);
   Status finish();  // waits until it is
 
   // Loads the newest whole checkpoint into the strategy. Torn or damaged ones before it are skipped

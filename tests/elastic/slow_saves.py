@@ -24,6 +24,9 @@ def train(muster, folder, library, name, *flags):
     assert code == 0, f"{name}: exit code {code}\n{output}"
     assert "generation 2" not in output, f"{name}: a worker was missed\n{output}"
     run = runs.latest(folder, name)
+    stands_still = "checkpoint.asynchronous=false" in flags
+    for row in runs.records(run, "checkpoint")[:-1]:  # the training is over at the last one
+        assert (row["stall_s"] > WAIT) == stands_still, f"{name}: not what the training stood still for: {row}"
     for row in runs.records(run, "checkpoint"):
         assert row["took_s"] > 2 * WAIT, f"{name}: the disk was not slow: {row}"
     return run, output, [row["step"] for row in runs.records(run, "checkpoint")]
