@@ -1,7 +1,8 @@
 // What is on in every training costs: one operation in the flight recorder, which also writes down
 // where the worker waits; one step in the ledger, from the first rank to the launcher's disk; the
-// roll call of one step of 8 slices. A line each, "<name> <nanoseconds>": the median round.
-// Usage: muster_bench_always_on FOLDER
+// roll call of one step of 8 slices. And what a new generation has to work out before it can sum
+// again: the tree of 64 slices over 7 workers, with the schedule by which they sum it over TCP. A
+// line each, "<name> <nanoseconds>": the median round. Usage: muster_bench_always_on FOLDER
 
 #include <fmt/format.h>
 
@@ -12,6 +13,8 @@
 
 #include "muster/base/files.h"
 #include "muster/cluster/whereabouts.h"
+#include "muster/comm/schedule.h"
+#include "muster/comm/sum_tree.h"
 #include "muster/comm/wrap/wrappers.h"
 #include "muster/data/roll_call.h"
 #include "muster/observe/record_codec.h"
@@ -109,6 +112,22 @@ double ledger(const Path& folder) {
   return took;
 }
 
+constexpr std::int32_t kSurvivors = 7, kLeaves = 64;
+
+double schedule() {
+  std::vector<float> values(1 << 16);
+  std::size_t transfers = 0;
+  const double took = time_of([&](std::int64_t number) {
+    const auto owners = comm::even_owners(kLeaves, kSurvivors);
+    const auto tree = std::make_shared<comm::SumTree>(owners, kSurvivors);
+    const comm::AllReduce op{.buffer = view_of(std::span(values)), .tree = tree};
+    const Rank rank{static_cast<std::int32_t>(number % kSurvivors)};
+    transfers +=
+        comm::make_schedule(op, comm::Algorithm::kHalvingDoubling, {rank, kSurvivors}).steps.size();
+  });
+  return transfers > 0 ? took : -1;
+}
+
 }  // namespace
 }  // namespace muster
 
@@ -117,7 +136,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: {} FOLDER\n", argv[0]);
     return 2;
   }
-  fmt::print("recorder {:.0f}\nroll_call {:.0f}\nledger {:.0f}\n", muster::recorder(),
-             muster::roll_call(), muster::ledger(argv[1]));
+  fmt::print("recorder {:.0f}\nroll_call {:.0f}\nledger {:.0f}\nschedule {:.0f}\n",
+             muster::recorder(), muster::roll_call(), muster::ledger(argv[1]), muster::schedule());
   return 0;
 }
