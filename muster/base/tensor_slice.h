@@ -9,7 +9,8 @@
 
 namespace muster {
 
-// A part of a named tensor: the box of it that begins at `offset`, cut along one axis at most.
+// A part of a named tensor: the box of it that begins at `offset`, cut along the first axis and one
+// other at most.
 struct TensorSlice {
   std::string name;
   TensorView tensor;   // this part

@@ -21,6 +21,7 @@
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/run_options.h"
+#include "muster/job/mesh_axes.h"
 #include "muster/observe/comparison.h"
 #include "muster/observe/run_folder.h"
 
@@ -67,12 +68,29 @@ Result<Variant> read_variant(const std::string& text) {
                   text));
 }
 
-// strategy.type, or a stage of ZeRO as zero1, zero2, zero3.
+// "shard2+tensor2" as the fields of that mesh; empty: it is none.
+std::vector<std::string> mesh_fields(std::string_view text) {
+  if (text.empty()) return {};
+  std::vector<std::string> fields = {"strategy.type=hybrid"};
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find('+'));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    const std::size_t digits = std::min(one.size(), one.find_first_of("0123456789"));
+    const auto* axis =
+        std::ranges::find(job::kMeshAxes, one.substr(0, digits), &job::MeshAxis::name);
+    if (axis == job::kMeshAxes.end() || digits == one.size()) return {};
+    fields.push_back(fmt::format("{}={}", axis->field, one.substr(digits)));
+  }
+  return fields;
+}
+
+// strategy.type, a stage of ZeRO as zero1, zero2, zero3, or a mesh.
 Variant variant_of(const std::string& strategy) {
   constexpr std::string_view kZero = "zero";
   const std::string stage = strategy.starts_with(kZero) ? strategy.substr(kZero.size()) : "";
   if (stage == "1" || stage == "2" || stage == "3")
     return {strategy, {"strategy.type=sharded", "strategy.zero_stage=" + stage}};
+  if (auto mesh = mesh_fields(strategy); !mesh.empty()) return {strategy, std::move(mesh)};
   return {strategy, {"strategy.type=" + strategy}};
 }
 
@@ -242,7 +260,8 @@ void add_compare_command(CLI::App& app, Context& context) {
   add_workers_option(command, arguments->workers);
   command
       .add_option("--strategies", arguments->strategies,
-                  "Values of strategy.type, or zero1, zero2, zero3; several with commas")
+                  "Values of strategy.type, zero1, zero2, zero3, or axes of a mesh such as "
+                  "shard2+tensor2; several with commas")
       ->delimiter(',')
       ->type_name("TYPE")
       ->allow_extra_args(false);

@@ -193,7 +193,7 @@ std::vector<JobWay> ways_of(const job::JobSpec& job, const std::vector<std::stri
 plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks, double cores) {
   const std::int64_t local = std::max<std::int64_t>(1, job.workers.processes());
   const auto share = static_cast<std::int64_t>(std::floor(cores)) / local;
-  plan::Way way{.spread = spread_of(job.strategy.type),
+  plan::Way way{.spread = spread_of(job.strategy.core()),
                 .workers = static_cast<std::int32_t>(job.workers.count),
                 .lanes = static_cast<std::int32_t>(
                     job.training.lanes.value_or(std::max<std::int64_t>(1, share))),

@@ -8,6 +8,7 @@
 #include "muster/base/units.h"
 #include "muster/cli/plan_job.h"
 #include "muster/job/enum_names.h"
+#include "muster/job/mesh_axes.h"
 #include "muster/plan/timeline.h"
 
 namespace muster::cli {
@@ -119,6 +120,12 @@ std::string reasons(const std::vector<const RankedWay*>& rows, const JobPlan& pl
   return text;
 }
 
+// Meshes of several axes and dealt experts are not among the ways.
+bool prices_own(const job::JobSpec& job) {
+  return job.strategy.type != job::StrategyType::kHybrid &&
+         job.strategy.core() != job::StrategyType::kExpert;
+}
+
 Json memory_json(const plan::MemoryUse& memory) {
   return {{"weights", memory.weights},     {"gradients", memory.gradients},
           {"optimizer", memory.optimizer}, {"activations", memory.activations},
@@ -180,6 +187,8 @@ std::string plan_text(const JobPlan& plan, bool all) {
     return plan.ways[way->candidate].micro_batch != plan.job.training.micro_batch_size;
   });
   if (other_bits) text += "* another micro-batch than the job's: other bits\n";
+  if (!prices_own(plan.job))
+    text += fmt::format("the job's own mesh {} is not priced\n", mesh_text(plan.job.strategy.mesh));
   const RankedWay* best = plan.best();
   if (!best) return text + "\nnone of them fits in memory\n";
   return text + fmt::format("\ntrain so: {}\n{}", sets_text(plan, *best), hint(plan, *best));
@@ -187,6 +196,7 @@ std::string plan_text(const JobPlan& plan, bool all) {
 
 std::string plan_json(const JobPlan& plan) {
   Json json = {{"job", plan.job.name},
+               {"own_mesh_priced", prices_own(plan.job)},
                {"workers", plan.job.workers.count},
                {"hardware",
                 {{"cores", plan.hardware.cores},

@@ -11,6 +11,7 @@
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/job/enum_names.h"
+#include "muster/job/mesh_axes.h"
 
 namespace muster::cli {
 namespace {
@@ -45,10 +46,12 @@ std::string length_of(const job::TrainingSpec& training) {
 
 std::string summary(const job::Job& job) {
   const auto& spec = job.spec;
-  return fmt::format("{}: valid: {} on {}, {}, {}, {}, learning rate {}", job.path.string(),
+  const bool hybrid = spec.strategy.type == job::StrategyType::kHybrid;
+  return fmt::format("{}: valid: {} on {}, {}, {}, {}, learning rate {}{}", job.path.string(),
                      to_string(spec.model.type), spec.data.path, length_of(spec.training),
                      batch_identity(spec.training), to_string(spec.optimizer.type),
-                     spec.optimizer.learning_rate);
+                     spec.optimizer.learning_rate,
+                     hybrid ? ", workers as " + mesh_text(spec.strategy.mesh) : "");
 }
 
 void tell_json(const job::CheckedJob& checked, Context& context) {

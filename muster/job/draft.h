@@ -58,6 +58,16 @@ void resolve_model(Draft& draft);
 // strategy: what it asks of the membership. Part of resolve(), before the workers are checked.
 void resolve_strategy(Draft& draft);
 
+// A job with a strategy.mesh that does not say its type is hybrid. Part of resolve(), first.
+void name_hybrid(Draft& draft);
+// strategy.mesh of a hybrid, with the rest filled in; false where it has none that can be gone on
+// with. Part of resolve_strategy().
+bool resolve_mesh(Draft& draft);
+// And of the other types, which say it in their words; once these are resolved.
+void name_mesh(Draft& draft);
+// The field that says the extent of an axis: `field` is the one of the type that has no other.
+std::string_view axis_field(const Draft& draft, std::string_view field);
+
 // What strategy.type tensor asks of the model. Part of resolve_strategy().
 void check_tensor(Draft& draft);
 

@@ -105,7 +105,7 @@ struct EnumNames<StrategyType> {
       {StrategyType::kData, "data"},         {StrategyType::kSharded, "sharded"},
       {StrategyType::kPipeline, "pipeline"}, {StrategyType::kTensor, "tensor"},
       {StrategyType::kContext, "context"},   {StrategyType::kExpert, "expert"},
-      {StrategyType::kAuto, "auto"}};
+      {StrategyType::kHybrid, "hybrid"},     {StrategyType::kAuto, "auto"}};
 };
 template <>
 struct EnumNames<ContextAttention> {

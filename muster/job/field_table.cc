@@ -96,6 +96,8 @@ const std::vector<Section>& sections() {
       {"training.loss_scale",
        "The dynamic loss scale of fp16, by the rule of PyTorch's GradScaler."},
       {"strategy", "How training is spread over the workers."},
+      {"strategy.mesh",
+       "The workers as a grid with named axes, along each of which they share out something else."},
       {"optimizer", "How gradients become updates."},
       {"ema", "An exponential moving average of the weights, beside them."},
       {"schedule", "The learning rate over the training, keyed by samples seen."},

@@ -116,19 +116,48 @@ std::vector<Field> loss_scale_fields() {
   };
 }
 
+template <class Member>
+Field mesh_axis(std::string name, Member member, std::string_view doc) {
+  return bind(std::move(name), at(&JobSpec::strategy, &StrategySpec::mesh, member),
+              {.doc = doc, .min = -1, .max = 65536, .only_with = {"strategy.type", {"hybrid"}}});
+}
+
+std::vector<Field> mesh_fields() {
+  return {
+      mesh_axis("strategy.mesh.replicate", &MeshSpec::replicate,
+                "Whole copies, each with other samples. Of one axis -1: as many as are left of "
+                "workers.count."),
+      mesh_axis("strategy.mesh.pipeline", &MeshSpec::pipeline,
+                "Stages of a pipeline, as strategy.stages."),
+      mesh_axis("strategy.mesh.shard", &MeshSpec::shard,
+                "Workers with other samples that share out the optimizer's state of what they "
+                "hold, and by themselves with replicate: 1 what strategy.zero_stage says."),
+      mesh_axis("strategy.mesh.expert", &MeshSpec::expert,
+                "Workers that hold the experts between them, as strategy.expert."),
+      mesh_axis("strategy.mesh.context", &MeshSpec::context,
+                "Workers that share each sequence, as strategy.context."),
+      mesh_axis("strategy.mesh.tensor", &MeshSpec::tensor,
+                "Workers that hold each large tensor between them, as strategy.tensor."),
+  };
+}
+
 std::vector<Field> strategy_fields() {
   const OnlyWith pipeline{"strategy.type", {"pipeline"}};
+  const OnlyWith staged{"strategy.type", {"pipeline", "hybrid"}};
   const auto in = [](auto member) { return at(&JobSpec::strategy, member); };
   return {
       bind("strategy.type", in(&StrategySpec::type),
-           {.doc = "data: every worker holds everything; sharded (ZeRO): each worker keeps and "
-                   "updates its share of the optimizer's state only; pipeline: each worker holds "
-                   "some of the model's blocks; tensor: each worker holds a part of every large "
-                   "tensor, and all compute each slice together; context: each worker has some "
-                   "positions of every sequence, and all compute each slice together; expert: each "
-                   "worker holds some of the experts of a mixture, and tokens travel. All with the "
-                   "same result (tensor, context: but for rounding), and only with data may "
-                   "workers die. auto: what `muster plan` finds best when the training begins."}),
+           {.doc =
+                "data: every worker holds everything; sharded (ZeRO): each worker keeps and "
+                "updates its share of the optimizer's state only; pipeline: each worker holds "
+                "some of the model's blocks; tensor: each worker holds a part of every large "
+                "tensor, and all compute each slice together; context: each worker has some "
+                "positions of every sequence, and all compute each slice together; expert: each "
+                "worker holds some of the experts of a mixture, and tokens travel; hybrid: several "
+                "of these, by strategy.mesh. All with the same result (tensor, context: but for "
+                "rounding), and only with data may workers die. auto: what `muster plan` finds "
+                "best when the training begins.",
+            .default_text = "hybrid with a strategy.mesh, else data"}),
       bind("strategy.zero_stage", in(&StrategySpec::zero_stage),
            {.doc = "What each worker holds a share of only. 1: the optimizer's state; 2: the "
                    "gradients as well, of which every slice's are sent by themselves: less memory, "
@@ -137,7 +166,7 @@ std::vector<Field> strategy_fields() {
                    "traffic.",
             .min = 1,
             .max = 3,
-            .only_with = {"strategy.type", {"sharded"}}}),
+            .only_with = {"strategy.type", {"sharded", "hybrid"}}}),
       bind("strategy.stages", in(&StrategySpec::stages),
            {.doc = "Workers that hold the model together; the others are further replicas.",
             .min = 1,
@@ -151,18 +180,18 @@ std::vector<Field> strategy_fields() {
                   "with several chunks of the model on a stage, which waits less; zb_h1: 1f1b with "
                   "the weights' part of backward put off to where it would wait; zb_v: the same "
                   "with two chunks on a stage, placed as a V, which waits least.",
-           .only_with = pipeline}),
+           .only_with = staged}),
       bind("strategy.chunks_per_stage", in(&StrategySpec::chunks_per_stage),
            {.doc = "Runs of neighbouring blocks on each stage.",
             .min = 1,
             .max = 1024,
             .default_text = "2 for interleaved and zb_v, else 1",
-            .only_with = pipeline}),
+            .only_with = staged}),
       bind("strategy.blocks", in(&StrategySpec::blocks),
            {.doc = "How many of the model's blocks each chunk has, in the model's order; [] cuts "
                    "by the blocks' measured costs.",
             .min = 1,
-            .only_with = pipeline}),
+            .only_with = staged}),
       bind("strategy.tensor", in(&StrategySpec::tensor),
            {.doc = "Workers that hold the model together, each a part of its attention heads, MLPs "
                    "and vocabulary; the others are further replicas. A divisor of workers.count, "
@@ -175,7 +204,7 @@ std::vector<Field> strategy_fields() {
            {.doc = "Each worker of a replica computes norms and dropout for its part of every "
                    "sequence only, and keeps only that of the activations between attention and "
                    "MLP. data.context_length is a multiple of strategy.tensor.",
-            .only_with = {"strategy.type", {"tensor"}}}),
+            .only_with = {"strategy.type", {"tensor", "hybrid"}}}),
       bind("strategy.context", in(&StrategySpec::context),
            {.doc = "Workers that share each sequence, some positions each; the others are further "
                    "replicas. A divisor of workers.count.",
@@ -189,7 +218,7 @@ std::vector<Field> strategy_fields() {
                    "data.context_length are multiples of strategy.context. ring: keys and values "
                    "go around; data.context_length is a multiple of 2 · strategy.context.",
             .default_text = "ulysses where the heads are such multiples, else ring",
-            .only_with = {"strategy.type", {"context"}}}),
+            .only_with = {"strategy.type", {"context", "hybrid"}}}),
       bind("strategy.expert", in(&StrategySpec::expert),
            {.doc = "Workers that hold the experts between them, as many each; the others are "
                    "further replicas. A divisor of workers.count and model.num_experts.",
@@ -299,8 +328,8 @@ std::vector<Field> schedule_fields() {
 
 std::vector<Field> training_fields() {
   std::vector<Field> table = batch_fields();
-  for (const auto part : {computing_fields, loss_scale_fields, strategy_fields, optimizer_fields,
-                          ema_fields, schedule_fields})
+  for (const auto part : {computing_fields, loss_scale_fields, strategy_fields, mesh_fields,
+                          optimizer_fields, ema_fields, schedule_fields})
     for (auto& field : part()) table.push_back(std::move(field));
   return table;
 }

@@ -318,6 +318,7 @@ void check_workers(Draft& draft) {
 }  // namespace
 
 void resolve(Draft& draft, const Path& path) {
+  name_hybrid(draft);
   check_required(draft);
   check_only_with(draft);
   resolve_name(draft, path);

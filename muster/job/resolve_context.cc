@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kOtherTypes = "use strategy.type: data or sharded";
 
+std::string_view sharers_field(const Draft& draft) { return axis_field(draft, "strategy.context"); }
+
 void refuse_family(Draft& draft, std::string_view why) {
   draft.complain(
       {"strategy.type", "model.type"},
@@ -64,7 +66,8 @@ std::string or_fewer(const Draft& draft) {
   std::int64_t workers = draft.spec.strategy.context - 1;
   while (workers > 1 && !fits(draft, workers)) --workers;
   if (workers <= 1) return {};
-  return fmt::format(", or strategy.context: {}, whose other workers are replicas", workers);
+  return fmt::format(", or {}: {}, whose other workers are replicas", sharers_field(draft),
+                     workers);
 }
 
 // A job that does not say takes what sends least.
@@ -73,18 +76,20 @@ void choose_attention(Draft& draft) {
   if (draft.given("strategy.attention")) return;
   const bool dealt = common_heads(draft.spec.model) % strategy.context == 0;
   strategy.attention = dealt ? ContextAttention::kUlysses : ContextAttention::kRing;
-  draft.derive("strategy.attention", fmt::format("heads that {} be dealt to strategy.context {}",
-                                                 dealt ? "can" : "cannot", strategy.context));
+  draft.derive("strategy.attention",
+               fmt::format("heads that {} be dealt to {} {}", dealt ? "can" : "cannot",
+                           sharers_field(draft), strategy.context));
 }
 
 void check_dealt_heads(Draft& draft, std::string_view field, std::int64_t heads) {
   const StrategySpec& strategy = draft.spec.strategy;
   if (strategy.attention != ContextAttention::kUlysses || heads % strategy.context == 0) return;
+  const std::string_view sharers = sharers_field(draft);
   draft.complain(
-      {field, "strategy.attention", "strategy.context", "strategy.type"},
-      fmt::format("strategy.attention ulysses: {} {} is no multiple of strategy.context {}: each "
-                  "worker has as many whole heads",
-                  field, draft.shown(field), draft.shown("strategy.context")),
+      {field, "strategy.attention", sharers, "strategy.type"},
+      fmt::format("strategy.attention ulysses: {} {} is no multiple of {} {}: each worker has as "
+                  "many whole heads",
+                  field, draft.shown(field), sharers, draft.shown(sharers)),
       fmt::format("use strategy.attention: ring{}", or_fewer(draft)));
 }
 
@@ -94,12 +99,13 @@ void check_positions(Draft& draft) {
   const std::int64_t length = draft.spec.data.context_length;
   if (length % runs == 0) return;
   const bool ring = strategy.attention == ContextAttention::kRing;
+  const std::string_view sharers = sharers_field(draft);
   draft.complain(
-      {"data.context_length", "strategy.context", "strategy.type"},
-      fmt::format("strategy.attention {}: data.context_length {} is no multiple of {}"
-                  "strategy.context {}: each worker has {}as many positions of a sequence",
+      {"data.context_length", sharers, "strategy.type"},
+      fmt::format("strategy.attention {}: data.context_length {} is no multiple of {}{} {}: each "
+                  "worker has {}as many positions of a sequence",
                   to_string(strategy.attention), draft.shown("data.context_length"),
-                  ring ? "2 · " : "", draft.shown("strategy.context"), ring ? "two runs of " : ""),
+                  ring ? "2 · " : "", sharers, draft.shown(sharers), ring ? "two runs of " : ""),
       fmt::format("use data.context_length: {}{}", multiples_beside(length, runs),
                   or_fewer(draft)));
 }

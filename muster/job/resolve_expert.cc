@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kWithoutDealing = "use strategy.type: data or sharded";
 
+std::string_view holders_field(const Draft& draft) { return axis_field(draft, "strategy.expert"); }
+
 bool check_has_experts(Draft& draft) {
   if (draft.spec.model.type == ModelType::kMoe) return true;
   draft.complain({"strategy.type", "model.type"},
@@ -29,17 +31,18 @@ std::string or_fewer_holders(const Draft& draft) {
   std::int64_t fewer = draft.spec.strategy.expert - 1;
   while (fewer > 1 && (workers % fewer != 0 || experts % fewer != 0)) --fewer;
   if (fewer <= 1) return {};
-  return fmt::format(", or strategy.expert: {}, whose other workers are replicas", fewer);
+  return fmt::format(", or {}: {}, whose other workers are replicas", holders_field(draft), fewer);
 }
 
 void check_dealt_experts(Draft& draft) {
   const std::int64_t experts = draft.spec.model.moe.num_experts;
   const std::int64_t workers = draft.spec.strategy.expert;
   if (experts % workers == 0) return;
-  draft.complain({"strategy.expert", "model.num_experts", "strategy.type"},
-                 fmt::format("model.num_experts {} is no multiple of strategy.expert {}: each "
-                             "worker holds as many experts",
-                             draft.shown("model.num_experts"), draft.shown("strategy.expert")),
+  const std::string_view holders = holders_field(draft);
+  draft.complain({holders, "model.num_experts", "strategy.type"},
+                 fmt::format("model.num_experts {} is no multiple of {} {}: each worker holds as "
+                             "many experts",
+                             draft.shown("model.num_experts"), holders, draft.shown(holders)),
                  fmt::format("use model.num_experts: {}{}", multiples_beside(experts, workers),
                              or_fewer_holders(draft)));
 }

@@ -44,7 +44,7 @@ std::string_view held_alone(StrategyType type) {
 }
 
 void fix_membership(Draft& draft) {
-  const std::string_view why = held_alone(draft.spec.strategy.type);
+  const std::string_view why = held_alone(draft.spec.strategy.core());
   const std::string help =
       "leave it out: after a death `muster train JOB --resume` goes on from the last checkpoint, "
       "with any number of workers; or use strategy.type: data";
@@ -95,9 +95,10 @@ void fix_slices(Draft& draft, const Together& together) {
       together.alike, "use replicas.compare_every: never");
 }
 
-// How many workers hold the model together: all, unless somebody says.
+// How many workers hold the model together: all, unless somebody says. Of a mesh they are told.
 void resolve_replica(Draft& draft, const std::string& field, std::int64_t& size,
                      std::string_view help) {
+  if (draft.spec.strategy.type == StrategyType::kHybrid) return;
   const std::int64_t workers = draft.spec.workers.count;
   if (!draft.given(field)) {
     size = workers;
@@ -131,10 +132,11 @@ void check_chunks(Draft& draft) {
   }
   const auto chunks = static_cast<std::size_t>(strategy.stages * strategy.chunks_per_stage);
   if (strategy.blocks.empty() || strategy.blocks.size() == chunks) return;
+  const std::string_view stages = axis_field(draft, "strategy.stages");
   draft.complain(
-      {"strategy.blocks", "strategy.stages"},
+      {"strategy.blocks", stages},
       fmt::format("strategy.blocks has {} numbers for {} chunks ({} stages with {} each)",
-                  strategy.blocks.size(), chunks, draft.shown("strategy.stages"),
+                  strategy.blocks.size(), chunks, draft.shown(stages),
                   draft.shown("strategy.chunks_per_stage")),
       "one number for each chunk, or leave it out: blocks are dealt out by cost");
 }
@@ -167,38 +169,50 @@ void fix_shards(Draft& draft) {
 std::int64_t replicas(const Draft& draft) noexcept {
   const StrategySpec& strategy = draft.spec.strategy;
   if (strategy.type == StrategyType::kAuto) return 1;  // at least, as it may turn out
-  return draft.spec.workers.count / strategy.workers_of_replica();
+  return strategy.mesh.replicate * strategy.mesh.shard * strategy.mesh.expert;
 }
 
-void resolve_strategy(Draft& draft) {
-  const StrategyType type = draft.spec.strategy.type;
-  if (type == StrategyType::kData || type == StrategyType::kAuto) return;
-  fix_membership(draft);
-  if (type != StrategyType::kContext) check_gradients(draft);
-  if (type == StrategyType::kSharded) fix_shards(draft);
+namespace {
+
+void resolve_core(Draft& draft) {
   StrategySpec& strategy = draft.spec.strategy;
-  if (type == StrategyType::kPipeline) {
+  const StrategyType core = strategy.core();
+  if (core == StrategyType::kData) return;
+  fix_membership(draft);
+  if (core != StrategyType::kContext || strategy.mesh.shard > 1) check_gradients(draft);
+  if (core == StrategyType::kSharded) fix_shards(draft);
+  if (core == StrategyType::kPipeline) {
     fix_slices(draft, kStages);
     resolve_replica(draft, "strategy.stages", strategy.stages, "each replica has all stages");
     check_chunks(draft);
   }
-  if (type == StrategyType::kTensor) {
+  if (core == StrategyType::kTensor) {
     fix_slices(draft, kTensors);
     resolve_replica(draft, "strategy.tensor", strategy.tensor,
                     "each replica has all parts of the tensors");
     check_tensor(draft);
   }
-  if (type == StrategyType::kContext) {
+  if (core == StrategyType::kContext) {
     fix_slices(draft, kSequences);
     resolve_replica(draft, "strategy.context", strategy.context,
                     "each replica has all positions of a sequence");
     resolve_context(draft);
   }
-  if (type == StrategyType::kExpert) {
+  if (core == StrategyType::kExpert) {
     fix_slices(draft, kExperts);
     resolve_replica(draft, "strategy.expert", strategy.expert, "each replica has all experts");
     check_experts(draft);
   }
+}
+
+}  // namespace
+
+void resolve_strategy(Draft& draft) {
+  const StrategyType type = draft.spec.strategy.type;
+  if (type == StrategyType::kAuto) return;
+  if (type == StrategyType::kHybrid && !resolve_mesh(draft)) return;
+  resolve_core(draft);
+  if (type != StrategyType::kHybrid) name_mesh(draft);
 }
 
 }  // namespace muster::job

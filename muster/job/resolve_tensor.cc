@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::string_view kOthers = "use strategy.type: pipeline or sharded";
 
+std::string_view parts_field(const Draft& draft) { return axis_field(draft, "strategy.tensor"); }
+
 void refuse_model(Draft& draft, std::string_view why) {
   draft.complain({"strategy.type", "model.type"},
                  fmt::format("strategy.type {} cannot cut a model of type {}: {}",
@@ -31,29 +33,29 @@ std::int64_t nearest_size(const Draft& draft, std::int64_t units, bool evenly) {
 std::string advice(const Draft& draft, std::int64_t units, bool evenly) {
   const std::int64_t size = nearest_size(draft, units, evenly);
   if (size == 1) return std::string(kOthers);
-  return fmt::format("use strategy.tensor: {}, whose other workers are replicas, or {}", size,
-                     kOthers.substr(4));
+  return fmt::format("use {}: {}, whose other workers are replicas, or {}", parts_field(draft),
+                     size, kOthers.substr(4));
 }
 
 // Heads go to workers whole, and as many to each: all wait for the one that has most.
 void check_heads(Draft& draft, std::string_view field, std::int64_t heads) {
   const std::int64_t size = draft.spec.strategy.tensor;
   if (heads % size == 0) return;
-  draft.complain({field, "strategy.tensor", "model.type", "strategy.type"},
-                 fmt::format("{} {} is no multiple of strategy.tensor {}: each worker has as many "
-                             "whole heads",
-                             field, draft.shown(field), draft.shown("strategy.tensor")),
+  const std::string_view parts = parts_field(draft);
+  draft.complain({field, parts, "model.type", "strategy.type"},
+                 fmt::format("{} {} is no multiple of {} {}: each worker has as many whole heads",
+                             field, draft.shown(field), parts, draft.shown(parts)),
                  advice(draft, heads, true));
 }
 
 // What is cut anywhere: shares differ by one at most.
 void check_extent(Draft& draft, std::string_view field, std::int64_t extent) {
   if (extent >= draft.spec.strategy.tensor) return;
-  draft.complain(
-      {field, "strategy.tensor", "model.type", "strategy.type"},
-      fmt::format("{} {} is less than strategy.tensor {}: a worker would have none of it", field,
-                  extent, draft.shown("strategy.tensor")),
-      advice(draft, extent, false));
+  const std::string_view parts = parts_field(draft);
+  draft.complain({field, parts, "model.type", "strategy.type"},
+                 fmt::format("{} {} is less than {} {}: a worker would have none of it", field,
+                             extent, parts, draft.shown(parts)),
+                 advice(draft, extent, false));
 }
 
 void check_decoder(Draft& draft) {
@@ -110,15 +112,16 @@ void check_adapters(Draft& draft) {
 
 void check_sequence(Draft& draft) {
   const JobSpec& job = draft.spec;
+  const std::string_view parts = parts_field(draft);
   if (!job.strategy.sequence_parallel) return;
   if (job.model.type == ModelType::kMlp)
     draft.complain({"strategy.sequence_parallel", "model.type", "strategy.type"},
                    "strategy.sequence_parallel: a model of type mlp has no sequences", "remove it");
   else if (job.data.context_length % job.strategy.tensor != 0)
-    draft.complain({"data.context_length", "strategy.tensor", "strategy.type", "data.type"},
+    draft.complain({"data.context_length", parts, "strategy.type", "data.type"},
                    fmt::format("strategy.sequence_parallel: data.context_length {} is no multiple "
-                               "of strategy.tensor {}",
-                               draft.shown("data.context_length"), draft.shown("strategy.tensor")),
+                               "of {} {}",
+                               draft.shown("data.context_length"), parts, draft.shown(parts)),
                    "each worker has as many positions of a sequence");
 }
 

@@ -30,7 +30,8 @@ enum class StrategyType : std::uint8_t {
   kTensor,
   kContext,
   kExpert,
-  kAuto,  // planned
+  kHybrid,  // several of them, by strategy.mesh
+  kAuto,    // planned
 };
 enum class ContextAttention : std::uint8_t { kUlysses, kRing };
 enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved, kZbH1, kZbV };
@@ -152,9 +153,20 @@ struct TrainingSpec {
   std::vector<std::string> recompute;            // patterns for blocks that backward computes again
 };
 
+// Workers along each axis of the grid that they are (layout/mesh.h).
+struct MeshSpec {
+  std::int64_t replicate = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t shard = 1;
+  std::int64_t expert = 1;
+  std::int64_t context = 1;
+  std::int64_t tensor = 1;
+};
+
 struct StrategySpec {
   StrategyType type = StrategyType::kData;
-  // sharded:
+  MeshSpec mesh;  // of every type but auto; in the job file it is for hybrid
+  // sharded, and likewise what follows where the mesh has such an axis:
   std::int64_t zero_stage = 1;  // what workers hold in shards: 1 the optimizer's state, 2 gradients
   // pipeline:
   std::int64_t stages = 1;  // of a replica; where a job does not say, as many as workers
@@ -172,9 +184,16 @@ struct StrategySpec {
 
   // Those that compute each slice together, once `auto` is decided.
   std::int64_t workers_of_replica() const noexcept {
-    if (type == StrategyType::kPipeline) return stages;
-    if (type == StrategyType::kTensor) return tensor;
-    return type == StrategyType::kContext ? context : 1;
+    return mesh.pipeline * mesh.context * mesh.tensor;
+  }
+  // What cuts the model, or shards what belongs to it: of hybrid one of the other types.
+  StrategyType core() const noexcept {
+    if (type != StrategyType::kHybrid) return type;
+    if (mesh.pipeline > 1) return StrategyType::kPipeline;
+    if (mesh.tensor > 1) return StrategyType::kTensor;
+    if (mesh.context > 1) return StrategyType::kContext;
+    if (mesh.expert > 1) return StrategyType::kExpert;
+    return mesh.shard > 1 ? StrategyType::kSharded : StrategyType::kData;
   }
 };
 

@@ -121,7 +121,7 @@ Rank Mesh::rank(const Coordinates& coordinates) const {
   return Rank{rank};
 }
 
-std::vector<Rank> Mesh::group(Rank rank, std::initializer_list<Axis> along) const {
+std::vector<Rank> Mesh::group(Rank rank, const std::vector<Axis>& along) const {
   const Coordinates mine = coordinates(rank);
   std::vector<Rank> members;
   for (std::int32_t other = 0; other < size_; ++other) {
@@ -134,7 +134,7 @@ std::vector<Rank> Mesh::group(Rank rank, std::initializer_list<Axis> along) cons
   return members;
 }
 
-Mesh::Part Mesh::part(Rank rank, std::initializer_list<Axis> along) const {
+Mesh::Part Mesh::part(Rank rank, const std::vector<Axis>& along) const {
   const std::vector<Rank> members = group(rank, along);
   const auto place = std::ranges::find(members, rank) - members.begin();
   return {to_int(members.front()), static_cast<std::int32_t>(place)};

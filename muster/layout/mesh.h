@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,7 +71,7 @@ class Mesh {
   Rank rank(const Coordinates& coordinates) const;
 
   // The ranks that differ from `rank` along these axes at most, itself among them, ascending.
-  std::vector<Rank> group(Rank rank, std::initializer_list<Axis> along) const;
+  std::vector<Rank> group(Rank rank, const std::vector<Axis>& along) const;
   // What Communicator::split is given to get that group: the same for all of its ranks, and the
   // place of `rank` in it.
   struct Part {
@@ -80,7 +79,7 @@ class Mesh {
     std::int32_t key;
     friend bool operator==(const Part&, const Part&) = default;
   };
-  Part part(Rank rank, std::initializer_list<Axis> along) const;
+  Part part(Rank rank, const std::vector<Axis>& along) const;
 
   std::string describe() const;  // "replicate 2 x pipeline 4", "1 worker"
 

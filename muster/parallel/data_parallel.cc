@@ -1,5 +1,6 @@
 #include "muster/parallel/data_parallel.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/optim/clip.h"
@@ -55,6 +56,24 @@ Status DataParallel::use_average(bool average) {
   if (behind_ || average == uses_average_) return ok();
   MUSTER_TRY(swap_parameters(optimizer_->average()));
   uses_average_ = average;
+  return ok();
+}
+
+std::vector<at::Tensor> DataParallel::gradients_over_sums() {
+  std::vector<at::Tensor> gradients;
+  const auto& parameters = model().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    gradients.push_back(tensor_over_sum(slices().exchange().sum(slices().slot_of(i)),
+                                        parameters[i].tensor.sizes()));
+  return gradients;
+}
+
+// The parameters and what the optimizer keeps as their averages change places.
+Status DataParallel::swap_parameters(const std::vector<at::Tensor>& averages) {
+  if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
+  const auto& parameters = model().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    std::ranges::swap_ranges(view_over(parameters[i].tensor).bytes, view_over(averages[i]).bytes);
   return ok();
 }
 

@@ -41,6 +41,8 @@ class DataParallel : public SliceStrategy {
     std::vector<at::Tensor> gradients;   // of parameters
     std::vector<at::Tensor> statistics;  // of the batch
   };
+  std::vector<at::Tensor> gradients_over_sums();  // by parameter; in a generation
+  Status swap_parameters(const std::vector<at::Tensor>& averages);
   Result<std::vector<double>> squared_norms();
   Status apply(const Update& update);
 

@@ -4,13 +4,6 @@
 
 namespace muster::parallel {
 
-Result<layout::Mesh> mesh_of_replicas(layout::Axis axis, std::int32_t ranks, std::int32_t workers) {
-  layout::MeshExtents extents;
-  extents[layout::Axis::kReplicate] = layout::kRest;
-  extents[axis] = ranks;
-  return layout::Mesh::create(extents, workers);
-}
-
 Status check_same_place(const comm::Group& made_for, const comm::Group& generation,
                         std::string_view strategy, std::string_view spread) {
   if (generation.size == made_for.size && generation.rank == made_for.rank) return ok();

@@ -2,17 +2,12 @@
 // For strategies in which several ranks hold or compute one replica together: who they are is fixed
 // when the strategy is made. Pure; any thread.
 
-#include <cstdint>
 #include <string_view>
 
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
-#include "muster/layout/mesh.h"
 
 namespace muster::parallel {
-
-// Replicas of so many ranks along `axis`; an error where they do not divide the workers.
-Result<layout::Mesh> mesh_of_replicas(layout::Axis axis, std::int32_t ranks, std::int32_t workers);
 
 // kUnavailable where a generation has other ranks, or this one at another place, than the strategy
 // was made for. `strategy`: its name in messages; `spread`: how what is spread, of which {} is the

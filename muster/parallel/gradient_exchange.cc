@@ -139,12 +139,6 @@ std::shared_ptr<const comm::Shards> GradientExchange::shards_of(std::int32_t buc
   return options_.shards.empty() ? nullptr : options_.shards[static_cast<std::size_t>(bucket)];
 }
 
-TensorView GradientExchange::row(std::int32_t bucket) {
-  const std::int64_t floats = accumulator_->layout().sizes[static_cast<std::size_t>(bucket)];
-  const std::span<float> first = rows(bucket).first(static_cast<std::size_t>(floats));
-  return {DType::kF32, {floats}, std::as_writable_bytes(first)};
-}
-
 GradientExchange::Part GradientExchange::own_part(std::int32_t bucket) const {
   const Rank rank = communicator_->group().rank;
   if (const auto shards = shards_of(bucket))
@@ -170,11 +164,10 @@ TensorView GradientExchange::own_sum(std::int32_t bucket) const {
                             static_cast<std::size_t>(count) * each)};
 }
 
-TensorView GradientExchange::own_shard(std::int32_t bucket) {
-  const auto [begin, count] = own_part(bucket);
-  const std::span<float> own =
-      rows(bucket).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
-  return {DType::kF32, {count}, std::as_writable_bytes(own)};
+TensorView GradientExchange::some_of(std::int32_t bucket, Part part) {
+  const std::span<float> some = rows(bucket).subspan(static_cast<std::size_t>(part.begin),
+                                                     static_cast<std::size_t>(part.count));
+  return {DType::kF32, {part.count}, std::as_writable_bytes(some)};
 }
 
 void GradientExchange::submit(std::int32_t bucket) {
@@ -196,16 +189,21 @@ void GradientExchange::submit(std::int32_t bucket) {
                                                   op));
 }
 
-Status GradientExchange::gather() {
+Status GradientExchange::gather(comm::Communicator& ranks, const Gathered& gathered) {
+  const Rank me = ranks.group().rank;
   std::vector<comm::Work> works;
-  for (std::size_t b = 0; b < options_.shards.size(); ++b) {
-    if (!options_.shards[b]) continue;
+  for (std::size_t b = 0; b < gathered.shards.size(); ++b) {
+    const auto& shards = gathered.shards[b];
+    if (!shards) continue;
     const auto bucket = static_cast<std::int32_t>(b);
+    const std::int64_t begin = gathered.begins.empty() ? 0 : gathered.begins[b];
     comm::OpOptions op = options_.op;
-    op.label = fmt::format("parameters/{}", bucket);
-    works.push_back(communicator_->submit(
+    op.label = fmt::format("{}/{}", gathered.label, bucket);
+    works.push_back(ranks.submit(
         comm::AllGather{
-            .output = row(bucket), .input = own_shard(bucket), .shards = options_.shards[b]},
+            .output = some_of(bucket, {begin, shards->count()}),
+            .input = some_of(bucket, {begin + shards->begin_of(me), shards->count_of(me)}),
+            .shards = shards},
         op));
   }
   return comm::wait_for_all(works);
@@ -232,7 +230,7 @@ Status GradientExchange::finish() {
 void GradientExchange::widen_sum(std::int32_t bucket) {
   if (!is_narrow(bucket)) return;
   const TensorView sum = own_sum(bucket);
-  const TensorView to = own_shard(bucket);
+  const TensorView to = some_of(bucket, own_part(bucket));
   comm::widen(sum.dtype, sum.bytes.data(),
               {reinterpret_cast<float*>(to.bytes.data()), static_cast<std::size_t>(to.shape[0])});
 }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/result.h"
@@ -67,9 +68,15 @@ class GradientExchange final : public GradientSink {
   std::span<float> sum(std::int32_t slot);
   std::uint64_t checksum();  // of all sums; likewise
 
-  // After finish(), in buckets with shards: everybody gets what each rank has written into its
-  // shard, in the place of the sums.
-  Status gather();
+  // After finish(): those ranks get what each of them has, or has written, in its shard of a
+  // bucket, in the place of the sums. Only of buckets with shards, which are cut from `begins` on,
+  // by bucket.
+  struct Gathered {
+    const std::vector<std::shared_ptr<const comm::Shards>>& shards;
+    std::vector<std::int64_t> begins = {};  // none: 0
+    std::string_view label = "parameters";
+  };
+  Status gather(comm::Communicator& ranks, const Gathered& gathered);
 
   std::uint64_t bytes() const noexcept;  // handed to the communicator in a step
 
@@ -93,8 +100,8 @@ class GradientExchange final : public GradientSink {
   Part own_part(std::int32_t bucket) const;  // of the first row: where this rank gets the sum
   TensorView summands(std::int32_t bucket) const;
   TensorView own_sum(std::int32_t bucket) const;
-  TensorView row(std::int32_t bucket);        // the first one in f32, where the sum lies
-  TensorView own_shard(std::int32_t bucket);  // of it
+  // Of the first row, in f32, where the sum lies.
+  TensorView some_of(std::int32_t bucket, Part part);
 
   const std::shared_ptr<comm::Communicator> communicator_;
   const ExchangeOptions options_;

@@ -62,6 +62,13 @@ void add(std::vector<ShardPiece>& pieces, const Cell& cell) {
     pieces.push_back({cell.slot, cell.begin, cell.count});
 }
 
+std::shared_ptr<const comm::Shards> evenly(std::int64_t elements, std::int32_t parts) {
+  comm::Shards shards;
+  for (std::int32_t part = 0; part <= parts; ++part)
+    shards.begin.push_back(elements * part / parts);
+  return std::make_shared<const comm::Shards>(std::move(shards));
+}
+
 }  // namespace
 
 ShardPlan plan_shards(const BucketLayout& layout, std::span<const optim::Cells> cells,
@@ -89,6 +96,32 @@ ShardPlan plan_shards(const BucketLayout& layout, std::span<const optim::Cells> 
     plan.shards.push_back(std::make_shared<const comm::Shards>(std::move(shards)));
   }
   return plan;
+}
+
+BucketShards within(const BucketShards& shards, Rank shard, std::int32_t copies) {
+  BucketShards parts;
+  for (const auto& bucket : shards)
+    parts.push_back(bucket ? evenly(bucket->count_of(shard), copies) : nullptr);
+  return parts;
+}
+
+BucketShards among_copies(const BucketShards& shards, std::int32_t copies) {
+  if (copies == 1) return shards;
+  BucketShards cut;
+  for (const auto& bucket : shards) {
+    if (!bucket) {
+      cut.push_back(nullptr);
+      continue;
+    }
+    comm::Shards all{{0}};
+    for (std::int32_t shard = 0; shard < bucket->size(); ++shard) {
+      const auto parts = evenly(bucket->count_of(Rank{shard}), copies);
+      for (auto end = parts->begin.begin() + 1; end != parts->begin.end(); ++end)
+        all.begin.push_back(bucket->begin_of(Rank{shard}) + *end);
+    }
+    cut.push_back(std::make_shared<const comm::Shards>(std::move(all)));
+  }
+  return cut;
 }
 
 }  // namespace muster::parallel

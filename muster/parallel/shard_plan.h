@@ -32,4 +32,11 @@ struct ShardPlan {
 ShardPlan plan_shards(const BucketLayout& layout, std::span<const optim::Cells> cells,
                       std::int32_t ranks);
 
+using BucketShards = std::vector<std::shared_ptr<const comm::Shards>>;  // by bucket; none: uncut
+
+// Each shard cut once more, anywhere, among so many copies of it: as Peers::all() has their ranks.
+BucketShards among_copies(const BucketShards& shards, std::int32_t copies);
+// How the copies of one shard have it then, counted from its begin.
+BucketShards within(const BucketShards& shards, Rank shard, std::int32_t copies);
+
 }  // namespace muster::parallel

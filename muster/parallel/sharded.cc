@@ -3,137 +3,61 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <utility>
 
 #include "muster/base/check.h"
 #include "muster/layout/shard_turns.h"
+#include "muster/parallel/fixed_group.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
 namespace {
 
+using layout::Axis;
+
 SliceOptions with_notes_apart(SliceOptions options) {
   options.bucket_sizes.first_slot_alone = true;
   return options;
-}
-
-std::vector<ShardPiece> in_model_order(const ShardPlan& plan, Rank rank) {
-  const auto& pieces = plan.pieces[static_cast<std::size_t>(to_int(rank))];
-  return {pieces.rbegin(), pieces.rend()};
 }
 
 void copy_bytes(const at::Tensor& from, const at::Tensor& to) {
   std::ranges::copy(view_over(from).bytes, view_over(to).bytes.begin());
 }
 
-std::vector<optim::StateTensor> sorted_state(optim::Optimizer& optimizer) {
-  std::vector<optim::StateTensor> state = optimizer.state();
-  std::ranges::sort(state, {}, &optim::StateTensor::name);
-  return state;
+// Ranks of a replica next to each other.
+Result<MeshPlace> place_of(const comm::Group& group, std::int32_t shards) {
+  layout::MeshExtents extents;
+  extents[Axis::kReplicate] = layout::kRest;
+  extents[Axis::kShard] = shards;
+  MUSTER_ASSIGN(auto mesh, layout::Mesh::create(extents, group.size));
+  return MeshPlace{std::move(mesh), group};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Sharded>> Sharded::create(std::unique_ptr<models::Model> model,
                                                  optim::CreateOptimizer create_optimizer,
-                                                 SliceOptions options, Clock& clock) {
+                                                 SliceOptions options, Clock& clock,
+                                                 std::optional<std::int32_t> shards) {
   std::unique_ptr<Sharded> sharded(
-      new Sharded(std::move(model), std::move(create_optimizer), std::move(options), clock));
-  MUSTER_TRY(sharded->hold(sharded->plan_for(1), Rank{0}));
+      new Sharded(std::move(model), std::move(options), clock, shards));
+  MUSTER_ASSIGN(sharded->optimizer_,
+                ShardedOptimizer::create(sharded->model().parameters(), std::move(create_optimizer),
+                                         sharded->on_lanes_));
   return sharded;
 }
 
-Sharded::Sharded(std::unique_ptr<models::Model> model, optim::CreateOptimizer create_optimizer,
-                 SliceOptions options, Clock& clock)
+Sharded::Sharded(std::unique_ptr<models::Model> model, SliceOptions options, Clock& clock,
+                 std::optional<std::int32_t> shards)
     : SliceStrategy(std::move(model), with_notes_apart(std::move(options)), clock),
-      create_(std::move(create_optimizer)),
-      layout_(slices().bucket_layout()) {
-  first_cell_.push_back(0);
-  for (const models::Parameter& parameter : this->model().parameters()) {
-    const auto sizes = parameter.tensor.sizes();
-    cells_.push_back(optim::cells_of({sizes.data(), sizes.size()}));
-    first_cell_.push_back(first_cell_.back() + static_cast<std::size_t>(cells_.back().count()));
-  }
-}
+      shards_(shards),
+      layout_(slices().bucket_layout()),
+      on_lanes_(lanes_runner()) {}
 
-// Slots come in the order in which backward finishes parameters.
-std::size_t Sharded::parameter_of(std::int32_t slot) const {
-  return cells_.size() - static_cast<std::size_t>(slot);
-}
-
-ShardPlan Sharded::plan_for(std::int32_t ranks) {
-  const std::vector<optim::Cells> in_slots(cells_.rbegin(), cells_.rend());
-  return plan_shards(layout_, in_slots, ranks);
-}
-
-at::Tensor Sharded::rows_of(const at::Tensor& whole, const ShardPiece& piece) const {
-  if (piece.count == whole.numel()) return whole.detach();
-  const std::int64_t row = cells_[parameter_of(piece.slot)].row;
-  return whole.detach().narrow(0, piece.begin / row, piece.count / row);
-}
-
-std::vector<at::Tensor> Sharded::rows_in_model(const std::vector<ShardPiece>& pieces) const {
-  std::vector<at::Tensor> rows;
-  rows.reserve(pieces.size());
-  for (const ShardPiece& piece : pieces)
-    rows.push_back(rows_of(model().parameters()[parameter_of(piece.slot)].tensor, piece));
-  return rows;
-}
-
-Result<std::unique_ptr<optim::Optimizer>> Sharded::optimizer_of(
-    const std::vector<ShardPiece>& pieces, const std::vector<at::Tensor>& rows) {
-  std::vector<optim::OptimizedParameter> parameters;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const models::Parameter& whole = model().parameters()[parameter_of(pieces[i].slot)];
-    parameters.push_back({whole.name, rows[i], whole.decays});
-  }
-  return create_(std::move(parameters));
-}
-
-std::map<std::string, const ShardPiece*> Sharded::by_name(
-    const std::vector<ShardPiece>& pieces) const {
-  std::map<std::string, const ShardPiece*> of_name;
-  for (const ShardPiece& piece : pieces)
-    of_name[model().parameters()[parameter_of(piece.slot)].name] = &piece;
-  return of_name;
-}
-
-// Those rows of the whole state, in the order of names.
-std::vector<at::Tensor> Sharded::state_of(const std::vector<ShardPiece>& pieces,
-                                          optim::Optimizer& whole) const {
-  const auto of_name = by_name(pieces);
-  std::vector<at::Tensor> state;
-  for (const optim::StateTensor& tensor : sorted_state(whole)) {
-    const auto piece = of_name.find(owner_in(tensor.name));
-    if (piece != of_name.end()) state.push_back(rows_of(tensor.tensor, *piece->second));
-  }
-  return state;
-}
-
-Status Sharded::hold(ShardPlan plan, Rank rank) {
-  std::vector<ShardPiece> pieces = in_model_order(plan, rank);
-  std::vector<at::Tensor> rows = trained_shards_ ? trained_shards_->rows() : rows_in_model(pieces);
-  MUSTER_ASSIGN(auto optimizer, optimizer_of(pieces, rows));
-  if (optimizer_) {
-    const std::vector<at::Tensor> before = state_of(pieces, *optimizer_);
-    const std::vector<optim::StateTensor> now = sorted_state(*optimizer);
-    MUSTER_CHECK(before.size() == now.size(), "the state of a part is a part of the state");
-    for (std::size_t i = 0; i < now.size(); ++i) at::Tensor(now[i].tensor).copy_(before[i]);
-    optimizer->set_steps(optimizer_->steps());
-  }
-  plan_ = std::move(plan);
-  rank_ = rank;
-  pieces_ = std::move(pieces);
-  rows_ = std::move(rows);
-  optimizer_ = std::move(optimizer);
-  return ok();
-}
-
-// Frozen parameters have buckets of their own, in which nothing but weights ever travels.
-void Sharded::cut_weights(const ShardPlan& plan, Rank rank) {
+// Frozen parameters have buckets of their own, in which nothing but weights ever travels. Returns
+// this rank's rows of those that are trained.
+std::vector<at::Tensor> Sharded::cut_weights(const ShardPlan& plan, Rank rank) {
   const std::vector<models::Parameter>& frozen = model().frozen();
   BucketSizes sizes = options().bucket_sizes;
   sizes.dtype = DType::kF32;
@@ -142,6 +66,7 @@ void Sharded::cut_weights(const ShardPlan& plan, Rank rank) {
   frozen_shards_ = std::make_unique<const WeightShards>(
       frozen, layout, plan_shards(layout, cells_by_slot(frozen), ranks), rank);
   trained_shards_ = std::make_unique<const WeightShards>(model().parameters(), layout_, plan, rank);
+  return trained_shards_->rows();
 }
 
 Result<std::unique_ptr<WeightGathers>> Sharded::make_gathers(
@@ -154,59 +79,66 @@ Result<std::unique_ptr<WeightGathers>> Sharded::make_gathers(
   return WeightGathers::create(communicator, std::move(buckets), std::move(needed), options().op);
 }
 
+Status Sharded::cut(const comm::Group& group) {
+  MUSTER_ASSIGN(MeshPlace place, place_of(group, shards_of(group.size)));
+  const Rank shard{place.along(Axis::kShard)};
+  const std::int32_t shards = place.mesh.extent(Axis::kShard);
+  if (options().shard_gradients && shards < group.size)
+    return fail(ErrorCode::kUnsupported,
+                "[parallel/sharded] replicas share out the optimizer's state alone (stage 1)");
+  ShardPlan plan = optimizer_->plan_for(layout_, shards);
+  std::vector<at::Tensor> rows;
+  if (options().shard_weights) rows = cut_weights(plan, shard);
+  MUSTER_TRY(optimizer_->keep(std::move(plan), shard, std::move(rows)));
+  place_ = std::move(place);
+  return ok();
+}
+
 Status Sharded::enter(std::shared_ptr<comm::Communicator> communicator,
                       const comm::LeafOwners& owners) {
   const comm::Group group = communicator->group();
-  const auto before = static_cast<std::int32_t>(plan_.pieces.size());
-  const bool cut = before != 1 || trained_shards_;
-  const bool same = group.size == before && group.rank == rank_;
-  if (cut && !same)
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("[parallel/sharded] the optimizer's state is cut for {} ranks and "
-                            "rank {}, generation {} has this as rank {} of {}; go on from a "
-                            "checkpoint: muster train JOB --resume",
-                            before, to_int(rank_), to_int(group.generation), to_int(group.rank),
-                            group.size));
-  if (!cut && (!same || options().shard_weights)) {
-    ShardPlan plan = plan_for(group.size);
-    if (options().shard_weights) cut_weights(plan, group.rank);
-    MUSTER_TRY(hold(std::move(plan), group.rank));
+  MUSTER_TRY(is_cut() ? check_same_place(place_->group, group, "sharded",
+                                         "the optimizer's state is cut for {} ranks")
+                      : cut(group));
+  if (communicator != communicator_) {
+    MUSTER_ASSIGN(peers_, Peers::connect(communicator, *place_, {Axis::kReplicate, Axis::kShard}));
+    communicator_ = std::move(communicator);
   }
-  MUSTER_ASSIGN(auto gathers, make_gathers(*communicator));
-  MUSTER_TRY(slices().enter(std::move(communicator), owners, plan_.shards, std::move(gathers)));
-  lay_over_sums();
+  MUSTER_ASSIGN(auto gathers, make_gathers(*peers_.all()));
+  const BucketShards shards = options().shard_gradients
+                                  ? optimizer_->plan().shards
+                                  : shards_of_exchange(optimizer_->plan(), peers_);
+  MUSTER_TRY(slices().enter(peers_.all(), peers_.owners(owners), shards, std::move(gathers)));
+  optimizer_->meet(peers_.one_of_each(), options().op);
+  lay_under();
   return ok();
 }
 
 const SliceOptions& Sharded::options() const noexcept { return slices().options(); }
 
-std::span<float> Sharded::sum_of(const ShardPiece& piece) {
-  if (options().shard_gradients) {
+void Sharded::lay_under() {
+  if (!options().shard_gradients) {
+    exchanged_ = std::make_unique<ExchangedShards>(slices().exchange(), peers_, *optimizer_);
+    return exchanged_->lay_under();
+  }
+  const ShardPlan& plan = optimizer_->plan();
+  optimizer_->lay_over([&](const ShardPiece& piece) {
     const BucketSlot& place = layout_.slots[static_cast<std::size_t>(piece.slot)];
     const std::int64_t first =
-        plan_.shards[static_cast<std::size_t>(place.bucket)]->begin_of(rank_);
+        plan.shards[static_cast<std::size_t>(place.bucket)]->begin_of(optimizer_->shard());
     return slices()
         .shard_exchange()
         .sum(place.bucket)
         .subspan(static_cast<std::size_t>(place.offset + piece.begin - first),
                  static_cast<std::size_t>(piece.count));
-  }
-  return slices()
-      .exchange()
-      .sum(piece.slot)
-      .subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.count));
-}
-
-void Sharded::lay_over_sums() {
-  gradients_.clear();
-  for (std::size_t i = 0; i < pieces_.size(); ++i)
-    gradients_.push_back(tensor_over_sum(sum_of(pieces_[i]), rows_[i].sizes()));
+  });
 }
 
 Result<StepReport> Sharded::step(const StepInput& input) {
   StepReport report;
   MUSTER_TRY(slices().compute(input, report));
-  MUSTER_ASSIGN(const std::vector<double> squares, squared_norms());
+  if (exchanged_) MUSTER_TRY(exchanged_->gather_sums());
+  MUSTER_ASSIGN(const std::vector<double> squares, optimizer_->squared_norms());
   MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
   if (!divisor) return report;
   const auto apply = [&] { return update(input.learning_rate, *divisor); };
@@ -218,60 +150,23 @@ Result<StepReport> Sharded::step(const StepInput& input) {
 // Its shard of the updated weights, to each of the others.
 std::uint64_t Sharded::shared_bytes() const {
   std::int64_t own = 0;
-  for (const auto& shards : plan_.shards)
-    if (shards) own += shards->count_of(rank_);
-  return static_cast<std::uint64_t>(own) * sizeof(float) * (plan_.pieces.size() - 1);
-}
-
-Result<std::vector<double>> Sharded::squared_norms() {
-  std::vector<double> by_cell(first_cell_.back());
-  MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      const optim::Cells& cells = cells_[parameter_of(pieces_[i].slot)];
-      const std::span<const float> sum = sum_of(pieces_[i]);
-      const std::int64_t last = pieces_[i].begin + pieces_[i].count;
-      auto place = by_cell.begin() + first_cell_of(pieces_[i]);
-      for (std::int64_t c = pieces_[i].begin / cells.size; cells.begin(c) < last; ++c)
-        *place++ = optim::sum_of_squares(
-            sum.subspan(static_cast<std::size_t>(cells.begin(c) - pieces_[i].begin),
-                        static_cast<std::size_t>(cells.begin(c + 1) - cells.begin(c))));
-    }
-  }));
-  return sum_by_parameter(std::move(by_cell), "norms");
-}
-
-std::ptrdiff_t Sharded::first_cell_of(const ShardPiece& piece) const {
-  const std::size_t parameter = parameter_of(piece.slot);
-  return static_cast<std::ptrdiff_t>(first_cell_[parameter]) + piece.begin / cells_[parameter].size;
-}
-
-// Each rank knows the numbers of its own cells; what it does not know is zero, so the sum over
-// ranks is exact in any order, and that over the cells of a parameter has one order.
-Result<std::vector<double>> Sharded::sum_by_parameter(std::vector<double> by_cell,
-                                                      std::string_view label) {
-  const comm::AllReduce sum{.buffer = view_of(std::span(by_cell))};
-  MUSTER_TRY(slices().communicator().submit(sum, op_for(label)).wait());
-  std::vector<double> sums;
-  for (std::size_t p = 0; p < cells_.size(); ++p)
-    sums.push_back(
-        std::accumulate(by_cell.begin() + static_cast<std::ptrdiff_t>(first_cell_[p]),
-                        by_cell.begin() + static_cast<std::ptrdiff_t>(first_cell_[p + 1]), 0.0));
-  return sums;
+  for (const auto& shards : optimizer_->plan().shards)
+    if (shards) own += shards->count_of(optimizer_->shard());
+  return static_cast<std::uint64_t>(own) * sizeof(float) *
+         static_cast<std::uint64_t>(optimizer_->shards() - 1);
 }
 
 Status Sharded::update(double learning_rate, double divisor) {
   gathered_model_.forget();  // whoever read it has finished
   gathered_optimizer_.forget();
-  optimizer_->begin_step(learning_rate);
-  optim::NormScaled* const scaled = optimizer_->norm_scaled();
-  MUSTER_TRY(scaled ? update_scaled(*scaled, divisor) : update_pieces(divisor));
+  MUSTER_TRY(optimizer_->update(learning_rate, divisor));
   apply_statistics(slices().summed_statistics());
-  return trained_shards_ ? ok() : share(rows_);
+  return trained_shards_ ? ok() : share(optimizer_->rows());
 }
 
 // `rows`: this rank's, of all parameters together; the model gets those of all ranks.
 Status Sharded::share(const std::vector<at::Tensor>& rows) {
-  return options().shard_gradients ? share_by_bucket(rows) : share_at_once(rows);
+  return exchanged_ ? exchanged_->share(rows, on_lanes_) : share_by_bucket(rows);
 }
 
 // A few buckets at a time, so that there is no need for memory for all of them.
@@ -279,12 +174,14 @@ Status Sharded::share_by_bucket(const std::vector<at::Tensor>& rows) {
   const auto bucket_of = [&](std::int32_t slot) {
     return layout_.slots[static_cast<std::size_t>(slot)].bucket;
   };
+  const auto& pieces = optimizer_->pieces();
   const auto put = [&](std::int32_t bucket, std::span<float> shard) {
-    const std::int64_t first = plan_.shards[static_cast<std::size_t>(bucket)]->begin_of(rank_);
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if (bucket_of(pieces_[i].slot) != bucket) continue;
-      const std::int64_t offset = layout_.slots[static_cast<std::size_t>(pieces_[i].slot)].offset;
-      std::ranges::copy(floats_of(rows[i]), shard.begin() + offset + pieces_[i].begin - first);
+    const auto& shards = *optimizer_->plan().shards[static_cast<std::size_t>(bucket)];
+    const std::int64_t first = shards.begin_of(optimizer_->shard());
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (bucket_of(pieces[i].slot) != bucket) continue;
+      const std::int64_t offset = layout_.slots[static_cast<std::size_t>(pieces[i].slot)].offset;
+      std::ranges::copy(floats_of(rows[i]), shard.begin() + offset + pieces[i].begin - first);
     }
   };
   const auto& parameters = model().parameters();
@@ -300,22 +197,8 @@ Status Sharded::share_by_bucket(const std::vector<at::Tensor>& rows) {
   return slices().shard_exchange().gather(put, take);
 }
 
-Status Sharded::share_at_once(const std::vector<at::Tensor>& rows) {
-  MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      std::ranges::copy(view_over(rows[i]).bytes, view_over(gradients_[i]).bytes.begin());
-  }));
-  MUSTER_TRY(slices().exchange().gather());
-  const auto& parameters = model().parameters();
-  return slices().on_lanes(parameters.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t p = begin; p < end; ++p)
-      std::ranges::copy(std::as_bytes(slices().exchange().sum(slices().slot_of(p))),
-                        view_over(parameters[p].tensor).bytes.begin());
-  });
-}
-
 Status Sharded::use_average(bool average) {
-  std::vector<at::Tensor> held = rows_;  // what this rank has of the parameters
+  std::vector<at::Tensor> held = optimizer_->rows();  // what this rank has of the parameters
   if (!trained_shards_) {
     held.clear();
     for (const models::Parameter& parameter : model().parameters())
@@ -327,7 +210,7 @@ Status Sharded::use_average(bool average) {
     return ok();
   }
   if (!trained_.empty()) return ok();
-  if (optimizer_->average().size() != pieces_.size())
+  if (optimizer_->average().size() != optimizer_->pieces().size())
     return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
   for (const at::Tensor& tensor : held) trained_.push_back(tensor.clone());
   const Status used = use_average_of_all();
@@ -337,60 +220,14 @@ Status Sharded::use_average(bool average) {
 
 // Where nobody holds more than its shard, it comes with the next gathers.
 Status Sharded::use_average_of_all() {
-  const std::vector<at::Tensor> averages = optimizer_->average();
+  const std::vector<at::Tensor>& averages = optimizer_->average();
   if (!trained_shards_) return share(averages);
-  for (std::size_t i = 0; i < rows_.size(); ++i) copy_bytes(averages[i], rows_[i]);
+  const auto& rows = optimizer_->rows();
+  for (std::size_t i = 0; i < rows.size(); ++i) copy_bytes(averages[i], rows[i]);
   return ok();
 }
 
-Status Sharded::update_pieces(double divisor) {
-  const std::span<const at::Tensor> gradients(gradients_);
-  return slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
-    optimizer_->update({begin, end}, gradients.subspan(begin, end - begin), divisor);
-  });
-}
-
-// The norms are those of whole tensors, so between its two halves the ranks tell each other.
-Status Sharded::update_scaled(optim::NormScaled& optimizer, double divisor) {
-  const std::span<const at::Tensor> gradients(gradients_);
-  MUSTER_TRY(slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
-    optimizer.measure({begin, end}, gradients.subspan(begin, end - begin), divisor);
-  }));
-  const auto whole = [&](double optim::NormSquares::*member) {
-    std::vector<double> by_cell(first_cell_.back());
-    for (std::size_t i = 0; i < pieces_.size(); ++i)
-      std::ranges::transform(optimizer.squares(i), by_cell.begin() + first_cell_of(pieces_[i]),
-                             [&](const optim::NormSquares& squares) { return squares.*member; });
-    return sum_by_parameter(std::move(by_cell), "trust ratios");
-  };
-  MUSTER_ASSIGN(const std::vector<double> weights, whole(&optim::NormSquares::weights));
-  MUSTER_ASSIGN(const std::vector<double> directions, whole(&optim::NormSquares::direction));
-  std::vector<optim::NormSquares> wholes;
-  for (const ShardPiece& piece : pieces_) {
-    const std::size_t parameter = parameter_of(piece.slot);
-    wholes.push_back({weights[parameter], directions[parameter]});
-  }
-  return slices().on_lanes(pieces_.size(), [&](std::size_t begin, std::size_t end) {
-    const std::size_t count = end - begin;
-    optimizer.finish({begin, end}, gradients.subspan(begin, count),
-                     std::span(wholes).subspan(begin, count));
-  });
-}
-
-std::vector<StateSlice> Sharded::optimizer_state() {
-  const auto of_name = by_name(pieces_);
-  std::vector<StateSlice> state;
-  for (const optim::StateTensor& tensor : optimizer_->state()) {
-    StateSlice slice = whole_slice(tensor.name, tensor.tensor);
-    const ShardPiece& piece = *of_name.at(owner_in(tensor.name));
-    const std::size_t parameter = parameter_of(piece.slot);
-    const auto sizes = model().parameters()[parameter].tensor.sizes();
-    slice.global_shape.assign(sizes.begin(), sizes.end());
-    if (!slice.offset.empty()) slice.offset[0] = piece.begin / cells_[parameter].row;
-    state.push_back(std::move(slice));
-  }
-  return state;
-}
+std::vector<StateSlice> Sharded::optimizer_state() { return optimizer_->state(); }
 
 std::vector<StateSlice> Sharded::model_state() {
   if (!trained_shards_) return SliceStrategy::model_state();
@@ -418,8 +255,8 @@ std::vector<std::string> Sharded::state_names() const {
 }
 
 Result<State> Sharded::gather_state(Rank to) {
-  if (plan_.pieces.size() == 1) return State{model_state(), optimizer_state()};
-  comm::Communicator& communicator = slices().communicator();
+  if (optimizer_->shards() == 1) return State{model_state(), optimizer_state()};
+  comm::Communicator& communicator = *communicator_;
   const std::vector<std::string> names = state_names();
   State state;
   MUSTER_ASSIGN(state.optimizer, gathered_optimizer_.gather(communicator, optimizer_state(), to,
@@ -442,9 +279,8 @@ comm::OpOptions Sharded::op_for(std::string_view label) {
 }
 
 std::uint64_t Sharded::optimizer_bytes(std::int32_t ranks) {
-  const auto held = static_cast<std::int32_t>(plan_.pieces.size());
-  return optimizer_->state_bytes() * static_cast<std::uint64_t>(held) /
-         static_cast<std::uint64_t>(ranks);
+  return optimizer_->state_bytes() * static_cast<std::uint64_t>(optimizer_->shards()) /
+         static_cast<std::uint64_t>(shards_of(ranks));
 }
 
 std::uint64_t Sharded::gradient_bytes(std::int32_t ranks) {

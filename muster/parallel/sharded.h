@@ -9,23 +9,26 @@
 // all after the update. In ordered mode the same bits as plain data parallelism: shards are cut at
 // borders of cells, in which norms are summed as well (optim/cells.h).
 //
+// Of stage 1 there may be several replicas, whose ranks keep the same shards (hybrid sharding, as
+// in FSDP: Zhao et al., VLDB 2023): sums are made over all of them, weights gathered within each.
+//
 // Before it has entered a generation it holds the whole optimizer state, and the whole model, from
 // which enter() keeps this rank's part. A rank that dies takes its shard with it, so the membership
 // is fixed.
 
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "muster/base/result.h"
 #include "muster/models/model.h"
-#include "muster/optim/cells.h"
-#include "muster/optim/norm_scaled.h"
 #include "muster/optim/optimizer.h"
+#include "muster/parallel/exchanged_shards.h"
 #include "muster/parallel/gather_state.h"
-#include "muster/parallel/shard_plan.h"
+#include "muster/parallel/peers.h"
+#include "muster/parallel/sharded_optimizer.h"
 #include "muster/parallel/slice_strategy.h"
 #include "muster/parallel/weight_shards.h"
 
@@ -33,11 +36,13 @@ namespace muster::parallel {
 
 class Sharded final : public SliceStrategy {
  public:
-  // `model` is initialised alike on every rank; the strategy owns it from here. Fails where the
-  // optimizer cannot be made.
+  // `model` is initialised alike on every rank; the strategy owns it from here. `shards`: how many
+  // there are, a divisor of the number of ranks; none: one for each rank. Fails where the optimizer
+  // cannot be made; kUnsupported: replicas of stages 2 and 3.
   static Result<std::unique_ptr<Sharded>> create(std::unique_ptr<models::Model> model,
                                                  optim::CreateOptimizer create_optimizer,
-                                                 SliceOptions options, Clock& clock);
+                                                 SliceOptions options, Clock& clock,
+                                                 std::optional<std::int32_t> shards = {});
 
   Result<StepReport> step(const StepInput& input) override;
   // Another number of ranks than in the generation before: kUnavailable.
@@ -74,52 +79,37 @@ class Sharded final : public SliceStrategy {
   Status use_average(bool average) override;
 
  private:
-  Sharded(std::unique_ptr<models::Model> model, optim::CreateOptimizer create_optimizer,
-          SliceOptions options, Clock& clock);
-  ShardPlan plan_for(std::int32_t ranks);
-  std::size_t parameter_of(std::int32_t slot) const;
-  at::Tensor rows_of(const at::Tensor& whole, const ShardPiece& piece) const;
-  Result<std::unique_ptr<optim::Optimizer>> optimizer_of(const std::vector<ShardPiece>& pieces,
-                                                         const std::vector<at::Tensor>& rows);
-  std::map<std::string, const ShardPiece*> by_name(const std::vector<ShardPiece>& pieces) const;
-  std::vector<at::Tensor> rows_in_model(const std::vector<ShardPiece>& pieces) const;
-  Status hold(ShardPlan plan, Rank rank);
-  void cut_weights(const ShardPlan& plan, Rank rank);
+  Sharded(std::unique_ptr<models::Model> model, SliceOptions options, Clock& clock,
+          std::optional<std::int32_t> shards);
+  bool is_cut() const noexcept { return place_.has_value(); }
+  std::int32_t shards_of(std::int32_t ranks) const { return shards_.value_or(ranks); }
+  Status cut(const comm::Group& group);
+  std::vector<at::Tensor> cut_weights(const ShardPlan& plan, Rank rank);
   Result<std::unique_ptr<WeightGathers>> make_gathers(comm::Communicator& communicator) const;
-  void lay_over_sums();
-  std::span<float> sum_of(const ShardPiece& piece);
-  Result<std::vector<double>> squared_norms();
-  std::ptrdiff_t first_cell_of(const ShardPiece& piece) const;  // among those of all parameters
-  Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
+  void lay_under();
   Status update(double learning_rate, double divisor);
-  Status update_pieces(double divisor);
   const SliceOptions& options() const noexcept;
   std::vector<std::string> state_names() const;
   Status use_average_of_all();
   Status share(const std::vector<at::Tensor>& rows);
   std::uint64_t shared_bytes() const;
   Status share_by_bucket(const std::vector<at::Tensor>& rows);
-  Status share_at_once(const std::vector<at::Tensor>& rows);
-  Status update_scaled(optim::NormScaled& optimizer, double divisor);
   comm::OpOptions op_for(std::string_view label);
-  std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces,
-                                   optim::Optimizer& whole) const;
 
-  const optim::CreateOptimizer create_;
-  std::vector<optim::Cells> cells_;      // by parameter
-  std::vector<std::size_t> first_cell_;  // by parameter, among those of all; last: their number
-
+  const std::optional<std::int32_t> shards_;
   const BucketLayout layout_;
-  ShardPlan plan_;
-  Rank rank_{0};
-  std::vector<ShardPiece> pieces_;     // of this rank
-  std::vector<at::Tensor> rows_;       // of the parameters, by piece
-  std::vector<at::Tensor> gradients_;  // over the exchange's sums, by piece
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  const OnLanes on_lanes_;
+  std::unique_ptr<ShardedOptimizer> optimizer_;
   std::vector<at::Tensor> trained_;  // parameters, while the model holds the average: whole ones,
                                      // or with trained_shards_ rows
-  // With shard_weights, once it has entered a generation:
+  std::optional<MeshPlace> place_;   // once it has entered a generation
+  // With shard_weights, likewise:
   std::unique_ptr<const WeightShards> trained_shards_, frozen_shards_;
+
+  // Of the present generation:
+  std::shared_ptr<comm::Communicator> communicator_;  // of all ranks
+  Peers peers_;
+  std::unique_ptr<ExchangedShards> exchanged_;         // without shard_gradients
   GatheredState gathered_model_, gathered_optimizer_;  // for a checkpoint, until the next update
 };
 

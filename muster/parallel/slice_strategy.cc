@@ -1,7 +1,5 @@
 #include "muster/parallel/slice_strategy.h"
 
-#include <algorithm>
-
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -35,23 +33,10 @@ void SliceStrategy::apply_statistics(const std::vector<at::Tensor>& statistics) 
   if (!statistics.empty()) model().apply_statistics(statistics, kStatisticsMomentum);
 }
 
-Status SliceStrategy::swap_parameters(const std::vector<at::Tensor>& averages) {
-  if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
-  std::size_t next = 0;
-  for (const auto* parameters : {&model().parameters(), &model().expert_parameters()})
-    for (const models::Parameter& parameter : *parameters)
-      std::ranges::swap_ranges(view_over(parameter.tensor).bytes,
-                               view_over(averages[next++]).bytes);
-  return ok();
-}
-
-std::vector<at::Tensor> SliceStrategy::gradients_over_sums() {
-  std::vector<at::Tensor> gradients;
-  const auto& parameters = model().parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    gradients.push_back(tensor_over_sum(slices().exchange().sum(slices().slot_of(i)),
-                                        parameters[i].tensor.sizes()));
-  return gradients;
+OnLanes SliceStrategy::lanes_runner() {
+  return [this](std::size_t count, const std::function<void(std::size_t, std::size_t)>& body) {
+    return slices_.on_lanes(count, body);
+  };
 }
 
 StateSlice SliceStrategy::whole_slice(const std::string& name, const at::Tensor& tensor) {

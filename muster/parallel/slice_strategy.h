@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/parallel/model_strategy.h"
+#include "muster/parallel/sharded_optimizer.h"
 #include "muster/parallel/slice_gradients.h"
 
 namespace muster::parallel {
@@ -38,10 +39,7 @@ class SliceStrategy : public ModelStrategy {
                       const std::function<Status()>& update);
   void apply_statistics(const std::vector<at::Tensor>& statistics);
   static StateSlice whole_slice(const std::string& name, const at::Tensor& tensor);
-  // The parameters and what an optimizer keeps as their averages change places.
-  Status swap_parameters(const std::vector<at::Tensor>& averages);
-  // By parameter, over the exchange's sums; in a generation.
-  std::vector<at::Tensor> gradients_over_sums();
+  OnLanes lanes_runner();  // for as long as this lives
 
  private:
   Clock& clock_;

@@ -126,9 +126,10 @@ class Strategy {
   virtual Result<State> gather_state(Rank) { return State{model_state(), optimizer_state()}; }
   // Whether this rank's state is all of it; else others hold the rest.
   virtual bool holds_all() const { return true; }
-  // So many neighbouring ranks compute the same slices together: they are given to the first of
-  // them (see enter()), and all of them get their data.
+  // So many ranks compute the same slices together: these are given to the first of them (see
+  // enter()), and all of them get their data.
   virtual std::int32_t ranks_per_replica() const { return 1; }
+  virtual Rank first_of_replica(Rank rank) const { return rank; }
   // Whether ranks should be given slices in turns (comm::owners_in_turns), since neighbouring
   // slices are best computed at the same time; else neighbours to the same rank.
   virtual bool deals_in_turns() const { return false; }

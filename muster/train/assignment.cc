@@ -24,11 +24,10 @@ Assignment Assignment::in_turns(const std::vector<std::int32_t>& counts,
   return {comm::owners_in_turns(counts), std::move(workers)};
 }
 
-Assignment Assignment::of_replicas(std::int32_t slices, std::int32_t ranks_each,
+Assignment Assignment::of_replicas(std::int32_t slices, const std::vector<Rank>& firsts,
                                    std::vector<std::int32_t> workers) {
-  const auto replicas = static_cast<std::int32_t>(workers.size()) / ranks_each;
-  comm::LeafOwners owners = comm::even_owners(slices, replicas);
-  for (Rank& owner : owners) owner = Rank{to_int(owner) * ranks_each};
+  comm::LeafOwners owners = comm::even_owners(slices, static_cast<std::int32_t>(firsts.size()));
+  for (Rank& owner : owners) owner = firsts[static_cast<std::size_t>(to_int(owner))];
   return {std::move(owners), std::move(workers)};
 }
 

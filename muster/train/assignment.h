@@ -19,8 +19,8 @@ struct Assignment {
   // The same, but one slice to each rank in turn.
   static Assignment in_turns(const std::vector<std::int32_t>& counts,
                              std::vector<std::int32_t> workers);
-  // Evenly to replicas of so many neighbouring ranks, to the first rank of each.
-  static Assignment of_replicas(std::int32_t slices, std::int32_t ranks_each,
+  // Evenly to replicas, to the first rank of each: these, ascending.
+  static Assignment of_replicas(std::int32_t slices, const std::vector<Rank>& firsts,
                                 std::vector<std::int32_t> workers);
   // For the step that this one began: who is still there keeps his slices. `now` holds none but
   // workers of this one, in the same order.

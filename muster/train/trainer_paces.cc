@@ -109,15 +109,19 @@ Status Trainer::compare_paces() {
 // As paces say; those not known, and all of them without rebalancing, count as equal. Where several
 // ranks compute a slice together it is the first one's.
 Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
-  const std::int32_t together = parts_.strategy.ranks_per_replica();
-  if (together > 1) return Assignment::of_replicas(options_.slices, together, workers);
+  const auto size = static_cast<std::int32_t>(workers.size());
+  if (parts_.strategy.ranks_per_replica() > 1) {
+    std::vector<Rank> firsts;
+    for (Rank rank{0}; to_int(rank) < size; rank = Rank{to_int(rank) + 1})
+      if (parts_.strategy.first_of_replica(rank) == rank) firsts.push_back(rank);
+    return Assignment::of_replicas(options_.slices, firsts, workers);
+  }
   std::vector<Pace> paces;
   for (const std::int32_t worker : workers) {
     const auto known = std::ranges::find(position_.paces, worker, &Pace::worker);
     const bool counts = options_.stragglers.rebalance && known != position_.paces.end();
     paces.push_back(counts ? *known : Pace{.worker = worker});
   }
-  const auto size = static_cast<std::int32_t>(workers.size());
   const std::int32_t active = std::max(options_.active, size - options_.standbys);
   const std::int32_t whole = transfer_ ? transfer_->givers() : size;
   const auto counts = share_by_pace(options_.slices, paces, std::min(active, whole));
@@ -126,8 +130,7 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
 }
 
 std::vector<SliceIndex> Trainer::slices_here() const {
-  const std::int32_t together = parts_.strategy.ranks_per_replica();
-  return assignment_.of(Rank{to_int(group().rank) / together * together});
+  return assignment_.of(parts_.strategy.first_of_replica(group().rank));
 }
 
 // What the comparison before says as well: a disturbance seldom lasts for two of them.

@@ -41,10 +41,10 @@ with runs.workplace() as folder:
 
     # Stages of ZeRO have names of their own; cut tensors and shared sequences are other sums, and so other bits.
     text = runs.write_job(folder, "gpt", steps=12)
-    code, output, errors = compare(text, "--strategies", "data,zero1,zero2,zero3,tensor,context")
+    code, output, errors = compare(text, "--strategies", "data,zero1,zero2,zero3,pipeline1+shard2,tensor,context")
     assert code == 0, output + errors
     table = {line.split()[0]: line.split() for line in output.splitlines() if line.count("MiB") > 0}
-    assert [table[name][-1] for name in ("zero1", "zero2", "zero3")] == ["same"] * 3, output
+    assert [table[name][-1] for name in ("zero1", "zero2", "zero3", "pipeline1+shard2")] == ["same"] * 4, output
     told = {one["name"]: one for one in json.loads(
         (folder / "runs" / "tiny.compare" / "latest" / "comparison.json").read_text())["comparison"]}
     for name in ("tensor", "context"):
@@ -61,8 +61,10 @@ with runs.workplace() as folder:
     assert told[0]["failure"], told
 
     # What no job may say is told of all ways at once, before anything is trained.
-    code, output, errors = compare(job, "--strategies", "data,zero9", "--variant", "x: training.epochz=1")
+    code, output, errors = compare(job, "--strategies", "data,zero9,shard3+tensor2", "--variant",
+                                   "x: training.epochz=1")
     assert code == 2 and not output, (code, output)
     assert "zero9: " in errors and "x: " in errors and "epochs" in errors, errors
+    assert "shard3+tensor2: " in errors and "is for 6 workers; workers.count is 2" in errors, errors
 
 print("same")

@@ -37,7 +37,7 @@ with runs.workplace() as folder:
         told = plan(job, "--workers", str(workers), "--memory", "64GiB", "--set", "stragglers.rebalance=false")
         ways = {way["way"]: way for way in reversed(told["ranking"])
                 if "training.recompute" not in way["set"] and "training.micro_batch_size" not in way["set"]}
-        assert told["ranking"][told["best"]]["possible"], told
+        assert told["own_mesh_priced"] and told["ranking"][told["best"]]["possible"], told
         for name in wanted:
             if arguments.model != "gpt" and name.startswith(("ulysses", "ring")):
                 assert name not in ways, ways  # images have no sequences

@@ -18,6 +18,10 @@ def pipeline(**fields):
     return runs.settings("strategy.type=pipeline", *(f"strategy.{name}={value}" for name, value in fields.items()))
 
 
+def mesh(**axes):
+    return runs.settings(*(f"strategy.mesh.{name}={extent}" for name, extent in axes.items()))
+
+
 TENSOR = runs.settings("strategy.type=tensor", "strategy.tensor=2")
 ULYSSES, RING = (runs.settings("strategy.type=context", "strategy.context=2", f"strategy.attention={attention}")
                  for attention in ("ulysses", "ring"))
@@ -62,7 +66,8 @@ with runs.workplace() as folder:
     assert "optimizer.safetensors" in expected, expected
 
     for workers, flags in ((3, SHARDED), (5, ZERO2), (3, ZERO3), (2, ZERO3 + runs.settings("training.lanes=2")),
-                           (3, pipeline()), (4, pipeline(stages=2, schedule="interleaved"))):
+                           (3, pipeline()), (4, pipeline(stages=2, schedule="interleaved")),
+                           (4, mesh(replicate=2, shard=2)), (4, mesh(pipeline=2, shard=-1))):
         train(job, workers, *flags)
         found = runs.weights(runs.latest(folder), 200)
         assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
@@ -72,7 +77,8 @@ with runs.workplace() as folder:
     for before, after in (((3, *ZERO2), (2, *SHARDED)), ((2, *fixed), (4, *pipeline(stages=2))),
                           ((3, *pipeline(schedule="gpipe")), (4, *ZERO2)),
                           ((3, *ZERO3), (2, *ZERO2)), ((2, *SHARDED), (5, *ZERO3)), ((2, *ZERO3), (3, *pipeline())),
-                          ((2, *ZERO3), (1,))):
+                          ((2, *ZERO3), (1,)), ((3, *ZERO2), (4, *mesh(pipeline=2, shard=2))),
+                          ((4, *mesh(pipeline=2, shard=2)), (6, *mesh(replicate=2, shard=3)))):
         run = runs.killed_after(arguments.muster, job, folder, 90, *before)
         train(job, *after, "--resume")
         assert runs.latest(folder) == run, "resumed into another folder"
@@ -120,4 +126,7 @@ with runs.workplace() as folder:
             expect_close(go_on(path, 2, *flags), 20, plain)
             cut = tensors(runs.latest(folder), 20)
             assert tensors(go_on(path, 4, *flags), 20) == cut, f"{base}, then {flags}: two replicas have other bits"
+        if TENSOR in together[base]:
+            cut = tensors(go_on(path, 2, *TENSOR), 20)
+            assert tensors(go_on(path, 4, *mesh(shard=2, tensor=2)), 20) == cut, f"{base}, then shards: other bits"
         print(f"from {base} on: as one worker", flush=True)

@@ -64,6 +64,11 @@ auto optimizer_builder(const job::JobSpec& job) {
   };
 }
 
+Result<parallel::MeshPlace> place_in_mesh(const job::JobSpec& job, const StrategyPlace& place) {
+  MUSTER_ASSIGN(auto mesh, mesh_of(job));
+  return parallel::MeshPlace{std::move(mesh), place.group};
+}
+
 using Built = Result<std::unique_ptr<parallel::ModelStrategy>>;
 
 // Of all parameters of a model.
@@ -83,14 +88,21 @@ Built build_data_parallel(const job::JobSpec& job, std::unique_ptr<models::Model
                                                   options_of(job, place), system_clock());
 }
 
+// As many as workers, unless a mesh has others.
+std::optional<std::int32_t> shards_in_mesh(const job::JobSpec& job) {
+  if (job.strategy.type != job::StrategyType::kHybrid) return std::nullopt;
+  return static_cast<std::int32_t>(job.strategy.mesh.shard);
+}
+
 Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                     const StrategyPlace& place) {
   model->initialize(job.seed);
   parallel::SliceOptions options = options_of(job, place);
   options.shard_gradients = job.strategy.zero_stage >= 2;
   options.shard_weights = job.strategy.zero_stage >= 3;
-  MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(std::move(model), optimizer_builder(job),
-                                                        std::move(options), system_clock()));
+  MUSTER_ASSIGN(auto sharded,
+                parallel::Sharded::create(std::move(model), optimizer_builder(job),
+                                          std::move(options), system_clock(), shards_in_mesh(job)));
   return sharded;
 }
 
@@ -100,7 +112,8 @@ Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
   parallel::PipelineOptions options;
   MUSTER_ASSIGN(options.schedule.kind,
                 layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)));
-  options.schedule.stages = static_cast<std::int32_t>(job.strategy.stages);
+  MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
+  options.schedule.stages = in_mesh.mesh.extent(layout::Axis::kPipeline);
   options.schedule.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);
   MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options.schedule));
   MUSTER_ASSIGN(options.chunks,
@@ -113,30 +126,28 @@ Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
   options.computing = [computing = slices.computing](std::string_view pass) { computing(0, pass); };
   MUSTER_ASSIGN(auto pipeline,
                 parallel::Pipeline::create(whole, job.seed, optimizer_builder(job),
-                                           std::move(options), place.group, system_clock()));
+                                           std::move(options), in_mesh, system_clock()));
   return pipeline;
 }
 
 Built build_tensor(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                    const StrategyPlace& place) {
+  MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
   MUSTER_ASSIGN(auto strategy,
                 parallel::TensorParallel::create(
-                    std::move(model),
-                    {.ranks = static_cast<std::int32_t>(job.strategy.tensor),
-                     .sequence = job.strategy.sequence_parallel},
-                    optimizer_builder(job), options_of(job, place), place.group, system_clock()));
+                    std::move(model), {.sequence = job.strategy.sequence_parallel},
+                    optimizer_builder(job), options_of(job, place), in_mesh, system_clock()));
   return strategy;
 }
 
 Built build_context(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                     const StrategyPlace& place) {
   model->initialize(job.seed);
-  MUSTER_ASSIGN(auto optimizer, optimizer_of(job, *model));
-  MUSTER_ASSIGN(auto strategy, parallel::ContextParallel::create(
-                                   std::move(model), std::move(optimizer),
-                                   {.ranks = static_cast<std::int32_t>(job.strategy.context),
-                                    .attention = attention_of(job.strategy.attention)},
-                                   options_of(job, place), place.group, system_clock()));
+  MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
+  MUSTER_ASSIGN(auto strategy,
+                parallel::ContextParallel::create(
+                    std::move(model), attention_of(job.strategy.attention), optimizer_builder(job),
+                    options_of(job, place), in_mesh, system_clock()));
   return strategy;
 }
 
@@ -144,10 +155,10 @@ Built build_expert(const job::JobSpec& job, std::unique_ptr<models::Model> model
                    const StrategyPlace& place) {
   parallel::SliceOptions options = options_of(job, place);
   if (job.training.gradient_accumulation_steps == 1) options.micro_batch_size = 0;  // whole slices
+  MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
   MUSTER_ASSIGN(auto strategy,
-                parallel::ExpertParallel::create(
-                    std::move(model), static_cast<std::int32_t>(job.strategy.expert),
-                    optimizer_builder(job), std::move(options), place.group, system_clock()));
+                parallel::ExpertParallel::create(std::move(model), optimizer_builder(job),
+                                                 std::move(options), in_mesh, system_clock()));
   return strategy;
 }
 
@@ -170,13 +181,26 @@ comm::OpOptions build_op_options(const job::CommunicationSpec& communication) {
           .algorithm = algorithm_of(communication.algorithm)};
 }
 
+Result<layout::Mesh> mesh_of(const job::JobSpec& job) {
+  using layout::Axis;
+  const job::MeshSpec& mesh = job.strategy.mesh;
+  layout::MeshExtents extents;
+  extents[Axis::kReplicate] = static_cast<std::int32_t>(mesh.replicate);
+  extents[Axis::kPipeline] = static_cast<std::int32_t>(mesh.pipeline);
+  extents[Axis::kShard] = static_cast<std::int32_t>(mesh.shard);
+  extents[Axis::kExpert] = static_cast<std::int32_t>(mesh.expert);
+  extents[Axis::kContext] = static_cast<std::int32_t>(mesh.context);
+  extents[Axis::kTensor] = static_cast<std::int32_t>(mesh.tensor);
+  return layout::Mesh::create(extents, static_cast<std::int32_t>(job.workers.count));
+}
+
 bool needs_block_costs(const job::StrategySpec& strategy) {
-  return strategy.type == job::StrategyType::kPipeline && strategy.blocks.empty();
+  return strategy.core() == job::StrategyType::kPipeline && strategy.blocks.empty();
 }
 
 Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
     const job::JobSpec& job, std::unique_ptr<models::Model> model, const StrategyPlace& place) {
-  switch (job.strategy.type) {
+  switch (job.strategy.core()) {
     case job::StrategyType::kPipeline:
       return build_pipeline(job, *model, place);
     case job::StrategyType::kSharded:
@@ -190,6 +214,7 @@ Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
     case job::StrategyType::kAuto:
       return fail(ErrorCode::kInternal,
                   "[worker] strategy.type auto: nobody chose one before the workers were started");
+    case job::StrategyType::kHybrid:  // is one of the others
     case job::StrategyType::kData:
       break;
   }

@@ -7,6 +7,7 @@
 
 #include "muster/base/result.h"
 #include "muster/job/spec.h"
+#include "muster/layout/mesh.h"
 #include "muster/models/model.h"
 #include "muster/parallel/model_strategy.h"
 #include "muster/parallel/slice_gradients.h"
@@ -26,6 +27,9 @@ struct StrategyPlace {
   comm::Group group;                  // only what cuts the model looks at it
   std::vector<Duration> block_costs;  // for a pipeline that is cut by them (block_costs.h)
 };
+
+// The job's workers as a grid.
+Result<layout::Mesh> mesh_of(const job::JobSpec& job);
 
 // Whether block_costs are wanted.
 bool needs_block_costs(const job::StrategySpec& strategy);

@@ -19,6 +19,12 @@
 namespace muster::app {
 namespace {
 
+// " as replicate 2 x shard 2", of a hybrid.
+std::string mesh_words(const job::JobSpec& job) {
+  const auto mesh = mesh_of(job);
+  return job.strategy.type == job::StrategyType::kHybrid && mesh ? " as " + mesh->describe() : "";
+}
+
 std::string layout_line(const job::JobSpec& job) {
   const auto workers = static_cast<std::int32_t>(job.workers.count);
   const auto together = static_cast<std::int32_t>(job.strategy.workers_of_replica());
@@ -32,8 +38,9 @@ std::string layout_line(const job::JobSpec& job) {
                                            : fmt::format(", {} replica{} of {}", replicas,
                                                          replicas == 1 ? "" : "s", together);
   return fmt::format(
-      "layout      {} worker{}{}, {} slices of the batch each ({} in all), {} samples a step",
-      workers, workers == 1 ? "" : "s", shared, each, slices, job.training.global_batch_size);
+      "layout      {} worker{}{}{}, {} slices of the batch each ({} in all), {} samples a step",
+      workers, workers == 1 ? "" : "s", mesh_words(job), shared, each, slices,
+      job.training.global_batch_size);
 }
 
 // As the first worker would have it.
@@ -53,7 +60,7 @@ Result<Activations> activations_of(const job::JobSpec& job, const models::Model&
                                    const data::StepBatch& batch,
                                    const std::vector<data::FieldSpec>& fields) {
   const job::StrategySpec& strategy = job.strategy;
-  if (strategy.type != job::StrategyType::kContext || strategy.context == 1)
+  if (strategy.core() != job::StrategyType::kContext || strategy.context == 1)
     return measure_activations(model, batch, job);
   MUSTER_ASSIGN(const auto shared, build_model(job, fields));
   MUSTER_TRY(shared->share_sequences(std::make_shared<const CountedContext>(

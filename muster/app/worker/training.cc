@@ -40,13 +40,21 @@ std::string_view device_of(const job::JobSpec& job) {
   return job::to_string(chosen ? job.device : job::DeviceKind::kCpu);
 }
 
+// "pipeline"; of a hybrid its mesh; of plain data parallelism nothing.
+std::string strategy_words(const job::JobSpec& job) {
+  if (job.strategy.core() == job::StrategyType::kData) return {};
+  const auto mesh = mesh_of(job);
+  if (job.strategy.type == job::StrategyType::kHybrid && mesh) return mesh->describe();
+  return std::string(job::to_string(job.strategy.type));
+}
+
 std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
                      const comm::Group& group) {
   const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
   const std::int64_t standbys = group.size - workers;
-  const bool plain = job.strategy.type == job::StrategyType::kData;
   const std::string zero_stage =
       job.strategy.zero_stage > 1 ? fmt::format(" (ZeRO stage {})", job.strategy.zero_stage) : "";
+  const std::string way = strategy_words(job);
   std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
   if (job.training.precision != job::Precision::kF32)
     mode += fmt::format(" · {}", job::to_string(job.training.precision));
@@ -56,7 +64,7 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
       MUSTER_VERSION, TORCH_VERSION, device_of(job), workers, workers == 1 ? "" : "s",
       strategy.lanes(), strategy.lanes() == 1 ? "" : "s",
       standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
-      plain ? "" : fmt::format(" · {}{}", job::to_string(job.strategy.type), zero_stage),
+      way.empty() ? "" : fmt::format(" · {}{}", way, zero_stage),
       format_count(static_cast<double>(strategy.parameter_count())),
       format_bytes(state_memory(strategy, group.size).total()));
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,9 +25,13 @@ constexpr std::int64_t kLongContext = 24;  // a multiple of 2 · 2, 2 · 3 and 2
 
 struct SharedRecipe {
   cut::Recipe recipe;
-  ContextParallel::Cut cut;
+  struct Cut {
+    std::int32_t ranks = 1;
+    ContextAttention attention = ContextAttention::kRing;
+  } cut;
   // How far a tensor may be from the other one, for its largest value; 10 steps in f32.
   double tolerance = 2e-5;
+  std::int32_t shards = 1;
 };
 std::string name_of_training(const testing::TestParamInfo<SharedRecipe>& info) {
   return info.param.recipe.name;
@@ -38,18 +43,17 @@ Result<std::unique_ptr<ContextParallel>> make_shared_strategy(const SharedRecipe
                                                               const comm::OpOptions& op = {}) {
   auto model = cut::recomputed_model_of(shared.recipe);
   model->initialize(cut::kSeed);
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const models::Parameter& parameter : model->parameters())
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  auto optimizer = cut::optimizer_of(shared.recipe)(std::move(parameters)).value();
   SliceOptions options = cut::options_of(shared.recipe);
   options.op = op;
-  return ContextParallel::create(std::move(model), std::move(optimizer), shared.cut, options, group,
-                                 system_clock());
+  MUSTER_ASSIGN(
+      const MeshPlace place,
+      cut::place_in(cut::along(layout::Axis::kContext, shared.cut.ranks, shared.shards), group));
+  return ContextParallel::create(std::move(model), shared.cut.attention,
+                                 cut::optimizer_of(shared.recipe), options, place, system_clock());
 }
 
 std::vector<cut::Outcome> train_shared(const SharedRecipe& shared) {
-  return cut::train_ranks(shared.cut.ranks * shared.recipe.replicas,
+  return cut::train_ranks(shared.cut.ranks * shared.shards * shared.recipe.replicas,
                           [&](const std::shared_ptr<comm::Communicator>& communicator) {
                             auto strategy = make_shared_strategy(shared, communicator->group());
                             EXPECT_TRUE(strategy) << (strategy ? "" : strategy.error().message);
@@ -197,6 +201,25 @@ INSTANTIATE_TEST_SUITE_P(
                      0.01}),
     name_of_training);
 
+// Along `shard` each rank keeps another part of the optimizer's state.
+TEST(ContextParallel, HasTheSameBitsInShards) {
+  for (const auto& [attention, ranks, shards, replicas] :
+       {std::tuple{kRing, 2, 2, 1}, {kUlysses, 3, 2, 2}, {kRing, 1, 3, 1}}) {
+    SharedRecipe shared{{.name = "gpt",
+                         .model = long_gpt(true),
+                         .replicas = replicas * shards,
+                         .optimizer = optim::LambSpec{},
+                         .freeze = {"layer0*"},
+                         .average = 0.9},
+                        {ranks, attention}};
+    const cut::Outcome whole = train_shared(shared).front();
+    shared.recipe.replicas = replicas;
+    shared.shards = shards;
+    for (const cut::Outcome& rank : train_shared(shared)) cut::expect_same_figures(rank, whole);
+    cut::expect_same_state(train_shared(shared).front(), whole);
+  }
+}
+
 TEST(ContextParallel, OfOneRankHasTheBitsOfPlainTraining) {
   SharedRecipe shared{shared_recipe("gpt", long_gpt(true)), {1, kRing}};
   shared.recipe.replicas = 2;
@@ -212,8 +235,7 @@ std::uint64_t bytes_of_step(ModelStrategy& strategy,
                             const cut::Recipe& recipe, std::int64_t samples) {
   const comm::LeafOwners owners = cut::owners_of(strategy, communicator->group().size);
   EXPECT_TRUE(strategy.enter(communicator, owners));
-  const std::int32_t together = strategy.ranks_per_replica();
-  const Rank first{to_int(communicator->group().rank) / together * together};
+  const Rank first = strategy.first_of_replica(communicator->group().rank);
   const Batch batch(samples, slices_of(owners, first), 1, content_of(recipe.model),
                     context_of(recipe.model));
   const auto report = strategy.step({.batch = batch.step,

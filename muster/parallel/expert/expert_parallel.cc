@@ -9,7 +9,6 @@
 
 #include "muster/base/check.h"
 #include "muster/models/torch_error.h"
-#include "muster/optim/clip.h"
 #include "muster/parallel/check_and_clip.h"
 #include "muster/parallel/fixed_group.h"
 #include "muster/parallel/state_order.h"
@@ -39,21 +38,20 @@ Status check_passes(const SliceOptions& options, std::int32_t ranks, std::int32_
 }  // namespace
 
 Result<std::unique_ptr<ExpertParallel>> ExpertParallel::create(
-    std::unique_ptr<models::Model> model, std::int32_t ranks,
-    const optim::CreateOptimizer& create_optimizer, SliceOptions options, const comm::Group& group,
-    Clock& clock) {
+    std::unique_ptr<models::Model> model, const optim::CreateOptimizer& create_optimizer,
+    SliceOptions options, const MeshPlace& place, Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run as many passes");
-  MUSTER_ASSIGN(const layout::Mesh mesh, mesh_of_replicas(Axis::kExpert, ranks, group.size));
-  MUSTER_TRY(check_passes(options, ranks, group.size));
-  options.runs_empty = ranks > 1;
-  const models::TensorShare share{mesh.coordinates(group.rank)[Axis::kExpert], ranks};
+  const models::TensorShare share{place.along(Axis::kExpert), place.mesh.extent(Axis::kExpert)};
+  MUSTER_TRY(check_passes(options, share.size, place.group.size));
+  options.runs_empty = share.size > 1;
+  options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
   const auto held = std::make_shared<ExpertRanks>(share, options.op);
-  Whole whole = note(*model, ranks);
+  Whole whole = note(*model, share.size);
   MUSTER_TRY(model->share_experts(held));
   model->initialize(options.seed);
   std::unique_ptr<ExpertParallel> strategy(new ExpertParallel(
-      std::move(model), held, std::move(whole), {mesh, group}, std::move(options), clock));
+      std::move(model), held, std::move(whole), place, std::move(options), clock));
   MUSTER_TRY(strategy->build(create_optimizer));
   return strategy;
 }
@@ -77,11 +75,10 @@ ExpertParallel::Whole ExpertParallel::note(const models::Model& model, std::int3
 }
 
 ExpertParallel::ExpertParallel(std::unique_ptr<models::Model> model,
-                               std::shared_ptr<ExpertRanks> ranks, Whole whole, Places places,
+                               std::shared_ptr<ExpertRanks> ranks, Whole whole, MeshPlace place,
                                SliceOptions options, Clock& clock)
     : SliceStrategy(std::move(model), std::move(options), clock),
-      mesh_(places.mesh),
-      group_(places.group),
+      place_(std::move(place)),
       ranks_(std::move(ranks)),
       whole_(std::move(whole)),
       experts_(this->model().expert_parameters()) {
@@ -91,42 +88,60 @@ ExpertParallel::ExpertParallel(std::unique_ptr<models::Model> model,
       });
 }
 
-// What all hold, then the experts here.
-std::vector<const models::Parameter*> ExpertParallel::trained_here() const {
-  std::vector<const models::Parameter*> here;
-  for (const auto* list : {&model().parameters(), &model().expert_parameters()})
-    for (const models::Parameter& parameter : *list) here.push_back(&parameter);
-  return here;
+Status ExpertParallel::build(const optim::CreateOptimizer& create) {
+  const BucketSizes sizes = slices().options().bucket_sizes;
+  MUSTER_ASSIGN(of_all_, PeerUpdate::create({.parameters = model().parameters(),
+                                             .counts = slices().slot_counts(),
+                                             .bucket_sizes = sizes,
+                                             .place = place_},
+                                            create, lanes_runner()));
+  if (!experts_.any()) return ok();
+  MUSTER_ASSIGN(of_experts_, PeerUpdate::create({.parameters = model().expert_parameters(),
+                                                 .counts = experts_.slot_counts(),
+                                                 .bucket_sizes = sizes,
+                                                 .place = place_},
+                                                create, lanes_runner()));
+  return ok();
 }
 
-Status ExpertParallel::build(const optim::CreateOptimizer& create) {
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const models::Parameter* parameter : trained_here())
-    parameters.push_back({parameter->name, parameter->tensor, parameter->decays});
-  MUSTER_ASSIGN(optimizer_, create(std::move(parameters)));
+std::vector<PeerUpdate*> ExpertParallel::updates() const {
+  std::vector<PeerUpdate*> updates{of_all_.get()};
+  if (of_experts_) updates.push_back(of_experts_.get());
+  return updates;
+}
+
+void ExpertParallel::set_optimizer_steps(std::int64_t steps) {
+  for (PeerUpdate* const update : updates()) update->optimizer().set_steps(steps);
+}
+
+Status ExpertParallel::connect(const std::shared_ptr<comm::Communicator>& communicator) {
+  const auto together = place_.part({Axis::kExpert});
+  MUSTER_ASSIGN(auto ranks, communicator->split(together.color, together.key));
+  ranks_->use(std::move(ranks));
+  MUSTER_ASSIGN(all_peers_, Peers::connect(communicator, place_,
+                                           {Axis::kReplicate, Axis::kShard, Axis::kExpert}));
+  MUSTER_ASSIGN(expert_peers_,
+                Peers::connect(communicator, place_, {Axis::kReplicate, Axis::kShard}));
+  communicator_ = communicator;
   return ok();
 }
 
 Status ExpertParallel::enter(std::shared_ptr<comm::Communicator> communicator,
                              const comm::LeafOwners& owners) {
-  const comm::Group group = communicator->group();
-  MUSTER_TRY(check_same_place(group_, group, "expert", "the experts lie on {} ranks"));
-  MUSTER_TRY(slices().enter(communicator, owners));
-  const auto together = mesh_.part(group.rank, {Axis::kExpert});
-  const auto alike = mesh_.part(group.rank, {Axis::kReplicate});
-  MUSTER_ASSIGN(auto ranks, communicator->split(together.color, together.key));
-  ranks_->use(std::move(ranks));
-  MUSTER_ASSIGN(auto replicas, communicator->split(alike.color, alike.key));
-  communicator_ = std::move(communicator);
-  comm::LeafOwners replica_of(owners.size());
-  std::ranges::transform(owners, replica_of.begin(), [&](Rank owner) {
-    return Rank{mesh_.coordinates(owner)[Axis::kReplicate]};
-  });
+  MUSTER_TRY(check_same_place(place_.group, communicator->group(), "expert",
+                              "the experts lie on {} ranks"));
+  if (communicator != communicator_) MUSTER_TRY(connect(communicator));
   const SliceOptions& options = slices().options();
-  MUSTER_TRY(experts_.enter(std::move(replicas), replica_of, slices_of_ranks(owners),
-                            options.bucket_sizes, options.op));
-  gradients_ = gradients_over_sums();
-  std::ranges::move(experts_.gradients(), std::back_inserter(gradients_));
+  MUSTER_TRY(
+      slices().enter(all_peers_.all(), all_peers_.owners(owners), of_all_->shards_for(all_peers_)));
+  of_all_->enter(all_peers_, slices().exchange(), options.op);
+  MUSTER_TRY(experts_.enter(
+      {.replicas = expert_peers_.all(),
+       .owners = expert_peers_.owners(owners),
+       .slices = slices_of_ranks(owners),
+       .shards = of_experts_ ? of_experts_->shards_for(expert_peers_) : BucketShards()},
+      options.bucket_sizes, options.op));
+  if (of_experts_) of_experts_->enter(expert_peers_, experts_.exchange(), options.op);
   return ok();
 }
 
@@ -134,7 +149,7 @@ Status ExpertParallel::enter(std::shared_ptr<comm::Communicator> communicator,
 std::vector<std::vector<std::int32_t>> ExpertParallel::slices_of_ranks(
     const comm::LeafOwners& owners) const {
   std::vector<std::vector<std::int32_t>> slices;
-  for (const Rank rank : mesh_.group(group_.rank, {Axis::kExpert})) {
+  for (const Rank rank : place_.mesh.group(place_.group.rank, {Axis::kExpert})) {
     slices.emplace_back();
     for (std::size_t slice = 0; slice < owners.size(); ++slice)
       if (owners[slice] == rank) slices.back().push_back(static_cast<std::int32_t>(slice));
@@ -160,20 +175,29 @@ Result<StepReport> ExpertParallel::step(const StepInput& input) {
 
 Status ExpertParallel::compute(const StepInput& input, StepReport& report) {
   const Status computed = slices().compute(input, report);
-  if (computed) return experts_.finish();
-  return ranks_->take_failure().value_or(computed.error());
+  if (!computed) return ranks_->take_failure().value_or(computed.error());
+  MUSTER_TRY(experts_.finish());
+  for (PeerUpdate* const update : updates()) MUSTER_TRY(update->gather_sums());
+  return ok();
 }
 
 // Of all parameters of the whole model: an expert's is its holder's to say.
 Result<std::vector<double>> ExpertParallel::squared_norms() {
+  MUSTER_ASSIGN(std::vector<double> here, of_all_->squared_norms());
+  if (of_experts_) {
+    MUSTER_ASSIGN(const std::vector<double> of_experts, of_experts_->squared_norms());
+    here.insert(here.end(), of_experts.begin(), of_experts.end());
+  }
+  if (holds_all_experts()) return here;
   std::vector<double> own(whole_.trained.size());
   std::size_t whole = 0, held = model().parameters().size();
   for (std::size_t p = 0; p < own.size(); ++p) {
     const std::int32_t holder = whole_.holders[p];
-    if (holder >= 0 && holder != ranks_->share().rank && !holds_all()) continue;
-    own[p] = optim::squared_norm(gradients_[holder < 0 || holds_all() ? whole++ : held++]);
+    if (holder < 0)
+      own[p] = here[whole++];
+    else if (holder == ranks_->share().rank)
+      own[p] = here[held++];
   }
-  if (holds_all()) return own;
   at::Tensor all;
   const Status told = models::catch_torch("parallel/expert", [&] {
     const TensorView view{DType::kF64, {std::ssize(own)}, std::as_writable_bytes(std::span(own))};
@@ -190,19 +214,17 @@ Result<std::vector<double>> ExpertParallel::squared_norms() {
 Status ExpertParallel::update(double learning_rate, double divisor) {
   gathered_model_.forget();  // whoever read it has finished
   gathered_optimizer_.forget();
-  optimizer_->begin_step(learning_rate);
-  MUSTER_TRY(slices().on_lanes(gradients_.size(), [&](std::size_t begin, std::size_t end) {
-    optimizer_->update({begin, end}, std::span(gradients_).subspan(begin, end - begin), divisor);
-  }));
+  for (PeerUpdate* const update : updates()) MUSTER_TRY(update->update(learning_rate, divisor));
   apply_statistics(slices().summed_statistics());
   return ok();
 }
 
 Status ExpertParallel::use_average(bool average) {
-  if (average == uses_average_) return ok();
-  MUSTER_TRY(swap_parameters(optimizer_->average()));
-  uses_average_ = average;
-  return ok();
+  MUSTER_TRY(of_all_->use_average(average));
+  if (!of_experts_) return ok();
+  Status used = of_experts_->use_average(average);
+  if (!used && average) MUSTER_TRY(of_all_->use_average(false));
+  return used;
 }
 
 Status ExpertParallel::evaluate(const data::StepBatch& batch,
@@ -222,8 +244,8 @@ std::vector<StateSlice> ExpertParallel::model_state() {
 
 std::vector<StateSlice> ExpertParallel::optimizer_state() {
   std::vector<StateSlice> state;
-  for (const optim::StateTensor& tensor : optimizer_->state())
-    state.push_back(whole_slice(tensor.name, tensor.tensor));
+  for (PeerUpdate* const update : updates())
+    std::ranges::move(update->optimizer().state(), std::back_inserter(state));
   sort_by_owner(whole_.owners, state);
   return state;
 }
@@ -241,8 +263,8 @@ Result<State> ExpertParallel::gather_state(Rank to) {
 
 // What all ranks hold.
 std::vector<StateSlice> ExpertParallel::replicated_state() {
-  std::vector<StateSlice> state = SliceStrategy::replicated_state();
-  if (holds_all()) return state;
+  std::vector<StateSlice> state = shards() > 1 ? model_state() : SliceStrategy::replicated_state();
+  if (holds_all_experts()) return state;
   std::set<std::string> experts;
   for (const auto* list : {&model().expert_parameters(), &model().frozen()})
     for (const models::Parameter& parameter : *list)
@@ -252,7 +274,11 @@ std::vector<StateSlice> ExpertParallel::replicated_state() {
   return state;
 }
 
-std::uint64_t ExpertParallel::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }
+std::uint64_t ExpertParallel::optimizer_bytes(std::int32_t) {
+  std::uint64_t bytes = 0;
+  for (PeerUpdate* const update : updates()) bytes += update->optimizer().state_bytes();
+  return bytes;
+}
 
 void ExpertParallel::fall_behind() { MUSTER_CHECK(false, "experts are not given to newcomers"); }
 

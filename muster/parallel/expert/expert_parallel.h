@@ -4,10 +4,11 @@
 // Each computes slices of its own; in a layer of experts tokens travel to the ranks of theirs and
 // the answers back, exactly as many as are routed there (models/experts_over_ranks.h).
 //
-// The ranks are replicas · ranks, those of a replica next to each other. Gradients of what all hold
-// are summed over all ranks; those of an expert over the slices of each replica by its holder and
-// then over the replicas, along the same fixed tree. So the result is that of plain data
-// parallelism, bit by bit, at any number of ranks and replicas.
+// Of the mesh the axis `expert` is along these ranks; along `replicate` and `shard` there are
+// replicas. Gradients of what all hold are summed over all ranks; those of an expert over the
+// slices of each replica by its holder and then over the replicas, along the same fixed tree. So
+// the result is that of plain data parallelism, bit by bit, at any number of ranks and replicas;
+// along `shard` each keeps a share of the optimizer's state of what it holds (peer_update.h).
 //
 // A rank that dies takes its experts with it, so the membership is fixed. One thread.
 
@@ -20,26 +21,26 @@
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
-#include "muster/layout/mesh.h"
 #include "muster/models/model.h"
 #include "muster/optim/optimizer.h"
 #include "muster/parallel/expert/expert_ranks.h"
 #include "muster/parallel/expert/held_experts.h"
 #include "muster/parallel/gather_state.h"
+#include "muster/parallel/mesh_place.h"
+#include "muster/parallel/peer_update.h"
 #include "muster/parallel/slice_strategy.h"
 
 namespace muster::parallel {
 
 class ExpertParallel final : public SliceStrategy {
  public:
-  // `model`: not initialised; this rank keeps its share of the experts of `ranks` ranks, a divisor
-  // of the group's size, and initialises what it holds from options.seed. One lane, ordered mode,
-  // not elastic. kUnsupported: the experts of such a model cannot be dealt so, or not all ranks
-  // have as many passes (virtual workers that are no multiple of the group's size, micro-batches).
+  // `model`: not initialised; this rank keeps its share of the experts, and initialises what it
+  // holds from options.seed. One lane, ordered mode, not elastic. kUnsupported: the experts of such
+  // a model cannot be dealt so, or not all ranks have as many passes (virtual workers that are no
+  // multiple of the group's size, micro-batches).
   static Result<std::unique_ptr<ExpertParallel>> create(
-      std::unique_ptr<models::Model> model, std::int32_t ranks,
-      const optim::CreateOptimizer& create_optimizer, SliceOptions options,
-      const comm::Group& group, Clock& clock);
+      std::unique_ptr<models::Model> model, const optim::CreateOptimizer& create_optimizer,
+      SliceOptions options, const MeshPlace& place, Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
   // Another rank or number of ranks than at create(): kUnavailable. `owners`: of every rank as many
@@ -61,8 +62,8 @@ class ExpertParallel final : public SliceStrategy {
   std::vector<StateSlice> optimizer_state() override;
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override;
-  bool holds_all() const override { return ranks_->share().size == 1; }
-  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  bool holds_all() const override { return holds_all_experts() && shards() == 1; }
+  void set_optimizer_steps(std::int64_t steps) override;
   std::int64_t parameter_count() const override { return whole_.parameter_count; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
 
@@ -75,30 +76,28 @@ class ExpertParallel final : public SliceStrategy {
     std::int64_t parameter_count = 0;
   };
   static Whole note(const models::Model& model, std::int32_t ranks);
-  struct Places {
-    layout::Mesh mesh;
-    comm::Group group;
-  };
   ExpertParallel(std::unique_ptr<models::Model> model, std::shared_ptr<ExpertRanks> ranks,
-                 Whole whole, Places places, SliceOptions options, Clock& clock);
+                 Whole whole, MeshPlace place, SliceOptions options, Clock& clock);
   Status build(const optim::CreateOptimizer& create);
-  std::vector<const models::Parameter*> trained_here() const;
+  bool holds_all_experts() const noexcept { return ranks_->share().size == 1; }
+  std::int32_t shards() const { return of_all_->optimizer().shards(); }
+  std::vector<PeerUpdate*> updates() const;
+  Status connect(const std::shared_ptr<comm::Communicator>& communicator);
   Status compute(const StepInput& input, StepReport& report);
   Result<std::vector<double>> squared_norms();
   Status update(double learning_rate, double divisor);
   std::vector<std::vector<std::int32_t>> slices_of_ranks(const comm::LeafOwners& owners) const;
 
-  const layout::Mesh mesh_;
-  const comm::Group group_;
+  const MeshPlace place_;
   const std::shared_ptr<ExpertRanks> ranks_;
   const Whole whole_;
   HeldExperts experts_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  bool uses_average_ = false;
+  std::unique_ptr<PeerUpdate> of_all_;      // of what all ranks hold
+  std::unique_ptr<PeerUpdate> of_experts_;  // of the experts here; none: nothing of them is trained
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;   // of all ranks
-  std::vector<at::Tensor> gradients_;                  // of trained_here(), over the sums
+  Peers all_peers_, expert_peers_;                     // who hold the same
   GatheredState gathered_model_, gathered_optimizer_;  // until the next update
 };
 

@@ -20,6 +20,7 @@ constexpr int kDealtSteps = 6;
 struct DealtRecipe {
   cut::Recipe recipe;
   std::int32_t ranks = 2;
+  std::int32_t shards = 1;
 };
 std::string name_of_dealt(const testing::TestParamInfo<DealtRecipe>& info) {
   return info.param.recipe.name;
@@ -31,12 +32,14 @@ Result<std::unique_ptr<ExpertParallel>> make_dealt_strategy(const DealtRecipe& d
                                                             const comm::OpOptions& op = {}) {
   SliceOptions options = cut::options_of(dealt.recipe);
   options.op = op;
-  return ExpertParallel::create(cut::recomputed_model_of(dealt.recipe), dealt.ranks,
-                                cut::optimizer_of(dealt.recipe), options, group, system_clock());
+  MUSTER_ASSIGN(const MeshPlace place,
+                cut::place_in(cut::along(layout::Axis::kExpert, dealt.ranks, dealt.shards), group));
+  return ExpertParallel::create(cut::recomputed_model_of(dealt.recipe),
+                                cut::optimizer_of(dealt.recipe), options, place, system_clock());
 }
 
 std::vector<cut::Outcome> train_dealt(const DealtRecipe& dealt) {
-  return cut::train_ranks(dealt.ranks * dealt.recipe.replicas,
+  return cut::train_ranks(dealt.ranks * dealt.shards * dealt.recipe.replicas,
                           [&](const std::shared_ptr<comm::Communicator>& communicator) {
                             auto strategy = make_dealt_strategy(dealt, communicator->group());
                             EXPECT_TRUE(strategy) << (strategy ? "" : strategy.error().message);
@@ -119,7 +122,23 @@ INSTANTIATE_TEST_SUITE_P(
                     2},
         DealtRecipe{
             {.name = "reduced_in_bf16", .model = mixture(2), .replicas = 2, .reduce = DType::kBF16},
-            2}),
+            2},
+        DealtRecipe{{.name = "sharded", .model = mixture(2)}, 2, 2},
+        DealtRecipe{{.name = "sharded_alone", .model = mixture(2)}, 1, 4},
+        DealtRecipe{{.name = "sharded_lamb_averaged_frozen",
+                     .model = mixture(2),
+                     .replicas = 2,
+                     .optimizer = optim::LambSpec{},
+                     .freeze = {"layer0*", "*experts.3*"},
+                     .average = 0.9},
+                    2,
+                    2},
+        DealtRecipe{{.name = "sharded_frozen_experts_in_bf16",
+                     .model = llama_mixture(),
+                     .freeze = {"*experts.*"},
+                     .reduce = DType::kBF16},
+                    4,
+                    2}),
     name_of_dealt);
 
 TEST(ExpertParallel, OfOneRankHasTheBitsOfPlainTraining) {

@@ -24,21 +24,24 @@ std::int32_t HeldExperts::slot_of(std::size_t parameter) const noexcept {
   return static_cast<std::int32_t>(parameters_.size() - parameter);
 }
 
-Status HeldExperts::enter(std::shared_ptr<comm::Communicator> replicas,
-                          const comm::LeafOwners& owners,
-                          std::vector<std::vector<std::int32_t>> slices, BucketSizes bucket_sizes,
-                          const comm::OpOptions& op) {
-  slices_ = std::move(slices);
-  if (parameters_.empty()) return ok();
+std::vector<std::int64_t> HeldExperts::slot_counts() const {
   std::vector<std::int64_t> counts{1};
   for (auto parameter = parameters_.rbegin(); parameter != parameters_.rend(); ++parameter)
     counts.push_back(parameter->tensor.numel());
-  const std::int32_t size = replicas->group().size;
-  MUSTER_ASSIGN(exchange_, GradientExchange::create(
-                               std::move(replicas), counts,
-                               {.tree = std::make_shared<const comm::SumTree>(owners, size),
-                                .bucket_sizes = bucket_sizes,
-                                .op = op}));
+  return counts;
+}
+
+Status HeldExperts::enter(Generation generation, BucketSizes bucket_sizes,
+                          const comm::OpOptions& op) {
+  slices_ = std::move(generation.slices);
+  if (!any()) return ok();
+  const std::int32_t size = generation.replicas->group().size;
+  const auto tree = std::make_shared<const comm::SumTree>(generation.owners, size);
+  MUSTER_ASSIGN(exchange_, GradientExchange::create(std::move(generation.replicas), slot_counts(),
+                                                    {.tree = tree,
+                                                     .bucket_sizes = bucket_sizes,
+                                                     .op = op,
+                                                     .shards = std::move(generation.shards)}));
   return ok();
 }
 
@@ -79,12 +82,5 @@ Status HeldExperts::finish() {
 }
 
 std::uint64_t HeldExperts::bytes() const noexcept { return exchange_ ? exchange_->bytes() : 0; }
-
-std::vector<at::Tensor> HeldExperts::gradients() {
-  std::vector<at::Tensor> gradients;
-  for (std::size_t p = 0; p < parameters_.size(); ++p)
-    gradients.push_back(tensor_over_sum(exchange_->sum(slot_of(p)), parameters_[p].tensor.sizes()));
-  return gradients;
-}
 
 }  // namespace muster::parallel

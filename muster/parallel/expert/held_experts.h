@@ -15,6 +15,7 @@
 #include "muster/comm/communicator.h"
 #include "muster/models/model.h"
 #include "muster/parallel/gradient_exchange.h"
+#include "muster/parallel/shard_plan.h"
 
 namespace muster::parallel {
 
@@ -23,11 +24,17 @@ class HeldExperts {
   // Model::expert_parameters(); they outlive it.
   explicit HeldExperts(const std::vector<models::Parameter>& parameters);
 
-  // `replicas`: the ranks that hold the same experts, one of each replica. owners[i]: the replica
-  // that computes slice i; slices[r]: those of rank r of this one's, in order, as many for each.
-  Status enter(std::shared_ptr<comm::Communicator> replicas, const comm::LeafOwners& owners,
-               std::vector<std::vector<std::int32_t>> slices, BucketSizes bucket_sizes,
-               const comm::OpOptions& op);
+  // `replicas`: the ranks that hold the same experts, one of each replica; owners[i]: the one in
+  // whose replica slice i is computed; slices[r]: those of rank r of this one's, in order, as many
+  // for each.
+  struct Generation {
+    std::shared_ptr<comm::Communicator> replicas;
+    comm::LeafOwners owners;
+    std::vector<std::vector<std::int32_t>> slices;
+    BucketShards shards;  // as ExchangeOptions has them
+  };
+  Status enter(Generation generation, BucketSizes bucket_sizes, const comm::OpOptions& op);
+  std::vector<std::int64_t> slot_counts() const;  // of the exchange
 
   void begin(std::optional<Duration> timeout);  // a step
   // As models::ExpertGroup::found: once a slice for each rank and parameter.
@@ -36,8 +43,8 @@ class HeldExperts {
   Status finish();
   std::uint64_t bytes() const noexcept;  // handed to the communicator in a step
 
-  // By parameter, over the sums; from finish() to begin().
-  std::vector<at::Tensor> gradients();
+  bool any() const noexcept { return !parameters_.empty(); }
+  GradientExchange& exchange() noexcept { return *exchange_; }  // where there are any
 
  private:
   std::int32_t slot_of(std::size_t parameter) const noexcept;

@@ -1,6 +1,5 @@
 #pragma once
-// Where the chunks of a pipeline lie, as one rank sees it: those of its own replica. The stages of
-// a replica are neighbouring ranks. Immutable.
+// Where the chunks of a pipeline lie, as one rank sees it: those of its own replica. Immutable.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,15 +13,14 @@ namespace muster::parallel {
 
 struct ChunkPlaces {
   std::vector<layout::Stage> stage_of;  // by chunk
-  std::int32_t stages = 1;
-  comm::Group group = {};
+  std::vector<Rank> ranks;              // by stage
+  Rank own{0};
 
   std::size_t last_chunk() const noexcept { return stage_of.size() - 1; }
   Rank rank_of(std::size_t chunk) const {
-    const std::int32_t replica = to_int(group.rank) / stages;
-    return Rank{replica * stages + static_cast<std::int32_t>(stage_of.at(chunk))};
+    return ranks.at(static_cast<std::size_t>(stage_of.at(chunk)));
   }
-  bool is_mine(std::size_t chunk) const { return rank_of(chunk) == group.rank; }
+  bool is_mine(std::size_t chunk) const { return rank_of(chunk) == own; }
 };
 
 }  // namespace muster::parallel

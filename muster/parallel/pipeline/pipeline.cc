@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "muster/base/check.h"
-#include "muster/optim/clip.h"
 #include "muster/parallel/check_and_clip.h"
 #include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
@@ -16,6 +15,8 @@
 
 namespace muster::parallel {
 namespace {
+
+using layout::Axis;
 
 // Streams of tensors, by the chunk that they come from; those of tied weights follow.
 constexpr std::uint32_t kEvaluation = 0x4000;
@@ -39,34 +40,30 @@ constexpr std::size_t kActionsAhead = 3;
 
 Result<std::unique_ptr<Pipeline>> Pipeline::create(const models::Model& whole, std::uint64_t seed,
                                                    const optim::CreateOptimizer& create_optimizer,
-                                                   PipelineOptions options,
-                                                   const comm::Group& group, Clock& clock) {
-  MUSTER_CHECK(group.size % options.schedule.stages == 0, "replicas are whole");
-  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(options), group, clock));
+                                                   PipelineOptions options, const MeshPlace& place,
+                                                   Clock& clock) {
+  MUSTER_CHECK(place.mesh.extent(Axis::kPipeline) == options.schedule.stages,
+               "the mesh has the schedule's stages");
+  options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(options), place, clock));
   MUSTER_TRY(pipeline->build(whole, seed, create_optimizer));
   return pipeline;
 }
 
-Pipeline::Pipeline(PipelineOptions options, const comm::Group& group, Clock& clock)
+Pipeline::Pipeline(PipelineOptions options, MeshPlace place, Clock& clock)
     : options_(std::move(options)),
-      group_(group),
-      own_stage_{to_int(group.rank) % stages()},
+      place_(std::move(place)),
+      own_stage_{place_.along(Axis::kPipeline)},
       clock_(clock) {}
 
 Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
                        const optim::CreateOptimizer& create) {
   MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options_.schedule));
-  places_ = {schedule.stage_of, stages(), group_};
+  const Rank me = place_.group.rank;
+  places_ = {schedule.stage_of, place_.mesh.group(me, {Axis::kPipeline}), me};
   MUSTER_CHECK(places_.stage_of.size() == options_.chunks.size(),
                "the model is cut as the schedule says");
-  parameter_count_ = whole.parameter_count();
-  for (const models::Parameter& parameter : whole.parameters())
-    parameter_names_.push_back(parameter.name);
-  state_names_ = parameter_names_;
-  for (const models::Parameter& parameter : whole.frozen()) state_names_.push_back(parameter.name);
-  for (const models::Statistic& statistic : whole.statistics())
-    state_names_.push_back(statistic.name);
-  metric_names_ = metric_names_of(whole);
+  note(whole);
   std::vector<std::size_t> blocks;
   layout::Partition chunks;
   for (std::size_t chunk = 0; chunk < options_.chunks.size(); ++chunk) {
@@ -80,15 +77,41 @@ Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
   }
   stage_ = std::make_unique<StageModel>(whole.part(blocks), std::move(chunks), options_.compute);
   model().initialize(seed);
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const std::size_t p : stage_->owned()) {
-    const models::Parameter& parameter = model().parameters()[p];
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  }
-  MUSTER_ASSIGN(optimizer_, create(std::move(parameters)));
+  MUSTER_TRY(create_update(create));
   MUSTER_ASSIGN(auto tied, TiedWeights::find(whole, options_.chunks, places_));
   tied_ = std::make_unique<const TiedWeights>(std::move(tied));
   return ok();
+}
+
+void Pipeline::note(const models::Model& whole) {
+  parameter_count_ = whole.parameter_count();
+  for (const models::Parameter& parameter : whole.parameters())
+    parameter_names_.push_back(parameter.name);
+  state_names_ = parameter_names_;
+  for (const models::Parameter& parameter : whole.frozen()) state_names_.push_back(parameter.name);
+  for (const models::Statistic& statistic : whole.statistics())
+    state_names_.push_back(statistic.name);
+  metric_names_ = metric_names_of(whole);
+}
+
+Status Pipeline::create_update(const optim::CreateOptimizer& create) {
+  std::vector<models::Parameter> owned;
+  for (const std::size_t p : stage_->owned()) owned.push_back(model().parameters()[p]);
+  const auto at_once = [](std::size_t count,
+                          const std::function<void(std::size_t, std::size_t)>& body) {
+    body(0, count);
+    return ok();
+  };
+  MUSTER_ASSIGN(update_, PeerUpdate::create({.parameters = std::move(owned),
+                                             .counts = stage_->slot_counts(),
+                                             .bucket_sizes = options_.bucket_sizes,
+                                             .place = place_},
+                                            create, at_once));
+  return ok();
+}
+
+Rank Pipeline::first_of_replica(Rank rank) const {
+  return place_.first_of(rank, {Axis::kPipeline});
 }
 
 std::size_t Pipeline::local(std::size_t chunk) const {
@@ -97,35 +120,24 @@ std::size_t Pipeline::local(std::size_t chunk) const {
 
 Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
                        const comm::LeafOwners& owners) {
-  const comm::Group group = communicator->group();
-  MUSTER_TRY(check_same_place(group_, group, "pipeline", "the blocks lie on {} ranks"));
-  const std::int32_t replica = to_int(group.rank) / stages();
+  MUSTER_TRY(check_same_place(place_.group, communicator->group(), "pipeline",
+                              "the blocks lie on {} ranks"));
+  Peers peers = update_->peers();
   if (communicator != communicator_) {
-    MUSTER_ASSIGN(replicas_, communicator->split(static_cast<int>(own_stage_), replica));
+    MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, {Axis::kReplicate, Axis::kShard}));
     links_ = std::make_unique<StageLinks>(communicator, options_.op);
     communicator_ = std::move(communicator);
   }
-  comm::LeafOwners replica_of(owners.size());
-  std::ranges::transform(owners, replica_of.begin(),
-                         [&](Rank owner) { return Rank{to_int(owner) / stages()}; });
-  const auto tree = std::make_shared<const comm::SumTree>(replica_of, group_.size / stages());
-  MUSTER_ASSIGN(exchange_,
-                GradientExchange::create(
-                    replicas_, stage_->slot_counts(),
-                    {.tree = tree, .bucket_sizes = options_.bucket_sizes, .op = options_.op}));
+  const auto tree =
+      std::make_shared<const comm::SumTree>(peers.owners(owners), peers.all()->group().size);
+  MUSTER_ASSIGN(exchange_, GradientExchange::create(peers.all(), stage_->slot_counts(),
+                                                    {.tree = tree,
+                                                     .bucket_sizes = options_.bucket_sizes,
+                                                     .op = options_.op,
+                                                     .shards = update_->shards_for(peers)}));
   stage_->use(*exchange_);
-  lay_over_sums();
+  update_->enter(std::move(peers), *exchange_, options_.op);
   return tied_->share(model(), *links_);
-}
-
-void Pipeline::lay_over_sums() {
-  gradients_.clear();
-  const auto& owned = stage_->owned();
-  for (std::size_t i = 0; i < owned.size(); ++i) {
-    const auto slot = static_cast<std::int32_t>(owned.size() - i);
-    gradients_.push_back(
-        tensor_over_sum(exchange_->sum(slot), model().parameters()[owned[i]].tensor.sizes()));
-  }
 }
 
 Result<StepReport> Pipeline::step(const StepInput& input) {
@@ -137,6 +149,7 @@ Result<StepReport> Pipeline::step(const StepInput& input) {
   MUSTER_TRY(lane_.run([&](std::int32_t) { return run(batches); }));
   MUSTER_TRY(links_->finish());
   MUSTER_TRY(exchange_->finish());
+  MUSTER_TRY(update_->gather_sums());
   report.times.forward = busy_.forward;
   report.times.backward = busy_.backward;
   report.times.computing = busy_.forward + busy_.backward;
@@ -284,15 +297,15 @@ Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepRepor
   MUSTER_TRY(read_extras(exchange_->sum(0), input, report));
   constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
   std::vector<double> totals(kSquaresAt + parameter_names_.size());
-  if (to_int(group_.rank) < stages()) {
+  MUSTER_ASSIGN(const std::vector<double> own, update_->squared_norms());
+  if (place_.first_of(place_.group.rank, {Axis::kReplicate, Axis::kShard}) == place_.group.rank) {
     totals[0] = report.loss;
     totals[1] = report.accuracy;
     std::copy_n(report.flags.data(), Flags::size(), totals.begin() + kFlagsAt);
     const auto& owned = stage_->owned();
     for (std::size_t i = 0; i < owned.size(); ++i) {
       const auto place = std::ranges::find(parameter_names_, model().parameters()[owned[i]].name);
-      totals[kSquaresAt + static_cast<std::size_t>(place - parameter_names_.begin())] =
-          optim::squared_norm(gradients_[i]);
+      totals[kSquaresAt + static_cast<std::size_t>(place - parameter_names_.begin())] = own[i];
     }
   }
   comm::OpOptions op = options_.op;
@@ -302,9 +315,9 @@ Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepRepor
   report.loss = totals[0];
   report.accuracy = totals[1];
   std::copy_n(totals.begin() + kFlagsAt, Flags::size(), report.flags.data());
-  const auto own = model().metrics(statistics_in(exchange_->sum(0), model()));
+  const auto metrics = model().metrics(statistics_in(exchange_->sum(0), model()));
   MUSTER_ASSIGN(report.model_metrics,
-                combine_metrics(*communicator_, metric_names_, own, options_.op));
+                combine_metrics(*communicator_, metric_names_, metrics, options_.op));
   totals.erase(totals.begin(), totals.begin() + kSquaresAt);
   return totals;
 }
@@ -312,30 +325,18 @@ Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepRepor
 Status Pipeline::update(double learning_rate, double divisor) {
   gathered_model_.forget();  // whoever read it has finished
   gathered_optimizer_.forget();
-  optimizer_->begin_step(learning_rate);
-  optimizer_->update({0, gradients_.size()}, gradients_, divisor);
+  MUSTER_TRY(update_->update(learning_rate, divisor));
   const auto statistics = statistics_in(exchange_->sum(0), model());
   if (!statistics.empty()) model().apply_statistics(statistics);
   return tied_->share(model(), *links_);
 }
 
-void Pipeline::swap_with_average() {
-  const auto& owned = stage_->owned();
-  for (std::size_t i = 0; i < owned.size(); ++i)
-    std::ranges::swap_ranges(view_over(model().parameters()[owned[i]].tensor).bytes,
-                             view_over(optimizer_->average()[i]).bytes);
-}
-
 Status Pipeline::use_average(bool average) {
-  if (average == uses_average_) return ok();
-  if (optimizer_->average().size() != stage_->owned().size())
-    return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
-  swap_with_average();
-  uses_average_ = average;
+  if (average == update_->uses_average()) return ok();
+  MUSTER_TRY(update_->use_average(average));
   const Status shared = tied_->share(model(), *links_);
   if (shared || !average) return shared;
-  swap_with_average();
-  uses_average_ = false;
+  MUSTER_TRY(update_->use_average(false));
   return shared;
 }
 
@@ -391,12 +392,7 @@ std::vector<StateSlice> Pipeline::model_state() {
   return whole_slices(state);
 }
 
-std::vector<StateSlice> Pipeline::optimizer_state() {
-  std::vector<NamedTensor> state;
-  for (const optim::StateTensor& tensor : optimizer_->state())
-    state.push_back({tensor.name, view_over(tensor.tensor)});
-  return whole_slices(state);
-}
+std::vector<StateSlice> Pipeline::optimizer_state() { return update_->optimizer().state(); }
 
 Result<State> Pipeline::gather_state(Rank to) {
   comm::OpOptions op = options_.op;
@@ -409,7 +405,7 @@ Result<State> Pipeline::gather_state(Rank to) {
   return State{std::move(model), std::move(optimizer)};
 }
 
-std::uint64_t Pipeline::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }
+std::uint64_t Pipeline::optimizer_bytes(std::int32_t) { return update_->optimizer().state_bytes(); }
 
 void Pipeline::fall_behind() { MUSTER_CHECK(false, "stages are not given to newcomers"); }
 

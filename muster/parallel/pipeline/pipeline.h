@@ -5,9 +5,11 @@
 // micro-batch (or several, see micro_batch_size), so the sums follow the same fixed tree as
 // everywhere and the bits are those of plain data parallelism.
 //
-// The ranks are replicas · stages, the stages of a replica next to each other. Slices go to
-// replicas; all ranks of one are given its slices. The stages' gradients are summed over replicas.
-// A rank that dies takes its blocks with it, so the membership is fixed. One thread.
+// Of the mesh the axis `pipeline` is along the stages; along `replicate` and `shard` there are
+// replicas. Slices go to replicas; all ranks of one are given its slices. The stages' gradients are
+// summed over replicas; along `shard` each keeps a share of the optimizer's state of its blocks
+// (peer_update.h). A rank that dies takes its blocks with it, so the membership is fixed. One
+// thread.
 
 #include <cstdint>
 #include <functional>
@@ -25,7 +27,9 @@
 #include "muster/parallel/gather_state.h"
 #include "muster/parallel/gradient_exchange.h"
 #include "muster/parallel/lanes.h"
+#include "muster/parallel/mesh_place.h"
 #include "muster/parallel/model_strategy.h"
+#include "muster/parallel/peer_update.h"
 #include "muster/parallel/pipeline/chunk_places.h"
 #include "muster/parallel/pipeline/stage_links.h"
 #include "muster/parallel/pipeline/stage_model.h"
@@ -49,19 +53,20 @@ struct PipelineOptions {
 class Pipeline final : public ModelStrategy {
  public:
   // kInvalid where the schedule cannot be made, or has another number of chunks than the options.
-  // `whole`: not initialised; this rank takes its blocks and initialises those from `seed`.
+  // `whole`: not initialised; this rank takes its blocks and initialises those from `seed`. The
+  // mesh has the schedule's stages.
   static Result<std::unique_ptr<Pipeline>> create(const models::Model& whole, std::uint64_t seed,
                                                   const optim::CreateOptimizer& create_optimizer,
-                                                  PipelineOptions options, const comm::Group& group,
+                                                  PipelineOptions options, const MeshPlace& place,
                                                   Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
-  // Another rank or number of ranks than at create(): kUnavailable. owners[i] is the first rank of
-  // the replica that computes slice i.
+  // Another rank or number of ranks than at create(): kUnavailable.
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;
   std::optional<Step> kept() const override { return std::nullopt; }
   std::int32_t ranks_per_replica() const override { return stages(); }
+  Rank first_of_replica(Rank rank) const override;
 
   // Nobody joins beside the training.
   void fall_behind() override;
@@ -77,8 +82,8 @@ class Pipeline final : public ModelStrategy {
   std::vector<StateSlice> optimizer_state() override;
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override { return {}; }
-  bool holds_all() const override { return stages() == 1; }
-  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  bool holds_all() const override { return stages() * update_->optimizer().shards() == 1; }
+  void set_optimizer_steps(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
 
   models::Model& model() const noexcept override { return stage_->model(); }
   std::int64_t parameter_count() const override { return parameter_count_; }
@@ -91,12 +96,13 @@ class Pipeline final : public ModelStrategy {
     std::vector<float> notes;
     StageModel::Loss loss;
   };
-  Pipeline(PipelineOptions options, const comm::Group& group, Clock& clock);
+  Pipeline(PipelineOptions options, MeshPlace place, Clock& clock);
   Status build(const models::Model& whole, std::uint64_t seed,
                const optim::CreateOptimizer& create);
+  void note(const models::Model& whole);
+  Status create_update(const optim::CreateOptimizer& create);
   std::int32_t stages() const noexcept { return options_.schedule.stages; }
   std::size_t local(std::size_t chunk) const;  // among this rank's
-  void lay_over_sums();
 
   std::vector<MicroBatch> micro_batches(const StepInput& input);
   Status run(std::vector<MicroBatch>& batches);
@@ -108,14 +114,13 @@ class Pipeline final : public ModelStrategy {
   void backward_weight(std::size_t chunk, std::size_t micro, const MicroBatch& batch);
   Result<at::Tensor> take(std::size_t from, TensorKind kind, std::size_t micro);
   void give(std::size_t to, TensorKind kind, std::size_t micro, at::Tensor tensor);
-  void swap_with_average();
   Status evaluate(std::size_t chunk, const data::SliceBatch& slice, EvaluationTotals& totals);
 
   Result<std::vector<double>> total_up(const StepInput& input, StepReport& report);
   Status update(double learning_rate, double divisor);
 
   const PipelineOptions options_;
-  const comm::Group group_;
+  const MeshPlace place_;
   const layout::Stage own_stage_;
   ChunkPlaces places_;
   Clock& clock_;
@@ -127,15 +132,12 @@ class Pipeline final : public ModelStrategy {
   std::vector<std::size_t> my_chunks_;
   std::unique_ptr<StageModel> stage_;
   std::unique_ptr<const TiedWeights> tied_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  bool uses_average_ = false;
+  std::unique_ptr<PeerUpdate> update_;
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;  // of all ranks
-  std::shared_ptr<comm::Communicator> replicas_;      // of those with the same blocks
   std::unique_ptr<StageLinks> links_;
   std::unique_ptr<GradientExchange> exchange_;
-  std::vector<at::Tensor> gradients_;  // over the exchange's sums, by owned parameter
   std::map<std::pair<std::uint32_t, std::size_t>, at::Tensor> here_;  // between own chunks
   struct Busy {
     Duration forward{};

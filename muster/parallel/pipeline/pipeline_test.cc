@@ -22,6 +22,7 @@ struct PipelineCase {
   std::vector<std::int32_t> blocks;  // of each chunk
   std::int32_t chunks = 1;           // of each stage
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
+  std::int32_t shards = 1;
 };
 void PrintTo(const PipelineCase& task, std::ostream* out) { *out << task.recipe.name; }
 
@@ -46,12 +47,15 @@ std::vector<Outcome> train_pipeline(const PipelineCase& task) {
   const PipelineOptions options = pipeline_options_of(task);
   const auto train_rank = [&](const std::shared_ptr<comm::Communicator>& communicator) {
     const auto whole = recomputed_model_of(recipe);
-    auto pipeline = Pipeline::create(*whole, kSeed, optimizer_of(recipe), options,
-                                     communicator->group(), system_clock());
+    const auto place =
+        place_in(along(layout::Axis::kPipeline, options.schedule.stages, task.shards),
+                 communicator->group());
+    auto pipeline = Pipeline::create(*whole, kSeed, optimizer_of(recipe), options, place.value(),
+                                     system_clock());
     EXPECT_TRUE(pipeline) << (pipeline ? "" : pipeline.error().message);
     return pipeline ? train(**pipeline, communicator, recipe, kStepsOfPipelines) : Outcome{};
   };
-  return train_ranks(options.schedule.stages * recipe.replicas, train_rank);
+  return train_ranks(options.schedule.stages * task.shards * recipe.replicas, train_rank);
 }
 
 class PipelineBits : public testing::TestWithParam<PipelineCase> {};
@@ -171,7 +175,39 @@ INSTANTIATE_TEST_SUITE_P(
                       .compute = kFP16,
                       .recompute = {"layer*"},
                       .reduce = DType::kF16},
-                     {2, 1, 2}}),
+                     {2, 1, 2}},
+        PipelineCase{.recipe = {"mlp_sharded", mlp()}, .blocks = {2, 2}, .shards = 2},
+        PipelineCase{.recipe = {"mlp_sharded_alone", mlp(), 2}, .blocks = {4}, .shards = 3},
+        PipelineCase{.recipe = {.name = "resnet_sharded_lars",
+                                .model = resnet(),
+                                .optimizer = optim::LarsSpec{.weight_decay = 1e-3}},
+                     .blocks = {2, 2},
+                     .shards = 3},
+        PipelineCase{.recipe = {.name = "gpt_tied_sharded_average",
+                                .model = kThreeLayers,
+                                .replicas = 2,
+                                .micro_batch_size = 3,
+                                .freeze = {"layer0*"},
+                                .average = 0.9},
+                     .blocks = {2, 1, 2},
+                     .shards = 2},
+        PipelineCase{.recipe = {.name = "gpt_tied_frozen_sharded_bf16",
+                                .model = kThreeLayers,
+                                .freeze = {"embedding.token*"},
+                                .compute = kBF16,
+                                .reduce = DType::kBF16},
+                     .blocks = {1, 1, 2, 1},
+                     .chunks = 2,
+                     .schedule = kInterleaved,
+                     .shards = 2},
+        PipelineCase{.recipe = {.name = "moe_zb_v_sharded_lamb_fp16",
+                                .model = moe(),
+                                .optimizer = optim::LambSpec{},
+                                .compute = kFP16},
+                     .blocks = {1, 2, 1, 2},
+                     .chunks = 2,
+                     .schedule = PipelineKind::kZbV,
+                     .shards = 2}),
     [](const auto& which) { return which.param.recipe.name; });
 
 }  // namespace

@@ -1,14 +1,15 @@
 #include "muster/parallel/tensor/tensor_parallel.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "muster/base/check.h"
 #include "muster/models/torch_error.h"
-#include "muster/optim/clip.h"
 #include "muster/parallel/fixed_group.h"
+#include "muster/parallel/part_slices.h"
 #include "muster/parallel/state_order.h"
-#include "muster/parallel/tensor/tensor_state.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -20,60 +21,60 @@ using layout::Axis;
 
 Result<std::unique_ptr<TensorParallel>> TensorParallel::create(
     std::unique_ptr<models::Model> model, Cut cut, const optim::CreateOptimizer& create_optimizer,
-    SliceOptions options, const comm::Group& group, Clock& clock) {
+    SliceOptions options, const MeshPlace& place, Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run the same slices");
-  MUSTER_ASSIGN(const layout::Mesh mesh, mesh_of_replicas(Axis::kTensor, cut.ranks, group.size));
-  const models::TensorShare share{mesh.coordinates(group.rank)[Axis::kTensor], cut.ranks};
+  const models::TensorShare share{place.along(Axis::kTensor), place.mesh.extent(Axis::kTensor)};
   const auto held = std::make_shared<TensorRanks>(share, options.op, cut.sequence);
   const std::int64_t parameter_count = model->parameter_count();
   MUSTER_TRY(model->split(held));
   model->initialize(options.seed);
+  options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
   std::unique_ptr<TensorParallel> strategy(
-      new TensorParallel(std::move(model), held, {mesh, group}, std::move(options), clock));
+      new TensorParallel(std::move(model), held, place, std::move(options), clock));
   MUSTER_TRY(strategy->build(create_optimizer, parameter_count));
   return strategy;
 }
 
 TensorParallel::TensorParallel(std::unique_ptr<models::Model> model,
-                               std::shared_ptr<TensorRanks> ranks, Places places,
+                               std::shared_ptr<TensorRanks> ranks, MeshPlace place,
                                SliceOptions options, Clock& clock)
     : SliceStrategy(std::move(model), std::move(options), clock),
-      mesh_(places.mesh),
-      group_(places.group),
+      place_(std::move(place)),
       ranks_(std::move(ranks)) {}
 
 Status TensorParallel::build(const optim::CreateOptimizer& create, std::int64_t parameter_count) {
   parameter_count_ = parameter_count;
-  std::vector<optim::OptimizedParameter> parameters;
-  for (const models::Parameter& parameter : model().parameters())
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  MUSTER_ASSIGN(optimizer_, create(std::move(parameters)));
-  if (!holds_all() && optimizer_->norm_scaled() != nullptr)
+  MUSTER_ASSIGN(update_, PeerUpdate::create({.parameters = model().parameters(),
+                                             .counts = slices().slot_counts(),
+                                             .bucket_sizes = slices().options().bucket_sizes,
+                                             .place = place_},
+                                            create, lanes_runner()));
+  if (parts() > 1 && update_->optimizer().takes_norms())
     return fail(ErrorCode::kUnsupported,
                 "[parallel/tensor] the optimizer takes norms of whole tensors, of which each rank "
                 "has a part; take sgd or adamw");
   return ok();
 }
 
+Rank TensorParallel::first_of_replica(Rank rank) const {
+  return place_.first_of(rank, {Axis::kTensor});
+}
+
 Status TensorParallel::enter(std::shared_ptr<comm::Communicator> communicator,
                              const comm::LeafOwners& owners) {
-  const comm::Group group = communicator->group();
-  MUSTER_TRY(check_same_place(group_, group, "tensor", "the tensors lie on {} ranks"));
+  MUSTER_TRY(check_same_place(place_.group, communicator->group(), "tensor",
+                              "the tensors lie on {} ranks"));
+  Peers peers = update_->peers();
   if (communicator != communicator_) {
-    const auto together = mesh_.part(group.rank, {Axis::kTensor});
-    const auto alike = mesh_.part(group.rank, {Axis::kReplicate});
+    const auto together = place_.part({Axis::kTensor});
     MUSTER_ASSIGN(auto ranks, communicator->split(together.color, together.key));
     ranks_->use(std::move(ranks));
-    MUSTER_ASSIGN(replicas_, communicator->split(alike.color, alike.key));
+    MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, {Axis::kReplicate, Axis::kShard}));
     communicator_ = std::move(communicator);
   }
-  comm::LeafOwners replica_of(owners.size());
-  std::ranges::transform(owners, replica_of.begin(), [&](Rank owner) {
-    return Rank{mesh_.coordinates(owner)[Axis::kReplicate]};
-  });
-  MUSTER_TRY(slices().enter(replicas_, replica_of));
-  gradients_ = gradients_over_sums();
+  MUSTER_TRY(slices().enter(peers.all(), peers.owners(owners), update_->shards_for(peers)));
+  update_->enter(std::move(peers), slices().exchange(), slices().options().op);
   return ok();
 }
 
@@ -81,7 +82,8 @@ Result<StepReport> TensorParallel::step(const StepInput& input) {
   StepReport report;
   ranks_->take_bytes();  // of evaluations
   MUSTER_TRY(compute(input, report));
-  if (ranks_->cuts_sequence()) MUSTER_TRY(sum_what_is_whole());
+  MUSTER_TRY(update_->gather_sums());
+  if (ranks_->cuts_sequence() && parts() > 1) MUSTER_TRY(sum_what_is_whole());
   report.bytes_reduced += ranks_->take_bytes();
   MUSTER_ASSIGN(const std::vector<double> squares, agree(report));
   MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
@@ -96,21 +98,43 @@ Status TensorParallel::compute(const StepInput& input, StepReport& report) {
   return ranks_->take_failure().value_or(computed.error());
 }
 
-// Where sequences are cut each rank has the gradients of its positions.
+// Where sequences are cut each rank has the gradients of its positions. Of a shard it has some
+// rows, which need not be those of the other parts' shards.
 Status TensorParallel::sum_what_is_whole() {
-  std::vector<at::Tensor> parts;
-  for (std::size_t p = 0; p < gradients_.size(); ++p)
-    if (!model().parameters()[p].cut.is_part()) parts.push_back(gradients_[p]);
-  if (parts.empty() || holds_all()) return ok();
-  const Status summed = models::catch_torch("parallel/tensor", [&] {
-    std::vector<at::Tensor> flat;
-    for (const at::Tensor& part : parts) flat.push_back(part.flatten());
-    const at::Tensor sum = ranks_->sum(at::cat(flat), "gradients");
-    std::int64_t begin = 0;
-    for (at::Tensor& part : parts) {
-      part.copy_(sum.narrow(0, begin, part.numel()).view_as(part));
-      begin += part.numel();
+  ShardedOptimizer& optimizer = update_->optimizer();
+  std::vector<std::int64_t> begin;  // by parameter
+  std::int64_t count = 0;
+  for (const models::Parameter& parameter : optimizer.parameters()) {
+    begin.push_back(count);
+    if (!parameter.cut.is_part()) count += parameter.tensor.numel();
+  }
+  if (count == 0) return ok();
+  const at::Tensor flat = at::zeros({count}, at::kFloat);
+  const auto for_rows = [&](const std::function<void(const at::Tensor&, const at::Tensor&)>& body) {
+    for (std::size_t i = 0; i < optimizer.pieces().size(); ++i) {
+      const ShardPiece& piece = optimizer.pieces()[i];
+      const std::size_t p = optimizer.parameter_of(piece);
+      if (optimizer.parameters()[p].cut.is_part()) continue;
+      body(flat.narrow(0, begin[p] + piece.begin, piece.count), optimizer.gradients()[i]);
     }
+  };
+  for_rows([](at::Tensor place, const at::Tensor& rows) { place.copy_(rows.view(-1)); });
+  MUSTER_TRY(sum_over_all(flat));
+  for_rows([](const at::Tensor& sum, at::Tensor rows) { rows.copy_(sum.view_as(rows)); });
+  return ok();
+}
+
+// Over the shards, of which each has other numbers and the others zeros, then over the parts.
+Status TensorParallel::sum_over_all(const at::Tensor& flat) {
+  if (update_->optimizer().shards() > 1) {
+    comm::OpOptions op = slices().options().op;
+    op.label = "gradients of whole tensors";
+    const comm::AllReduce sum{.buffer = view_over(flat)};
+    MUSTER_TRY(update_->peers().one_of_each()->submit(sum, op).wait());
+  }
+  const Status summed = models::catch_torch("parallel/tensor", [&] {
+    const at::NoGradGuard no_grad;
+    at::Tensor(flat).copy_(ranks_->sum(flat, "gradients"));
   });
   if (summed) return ok();
   return ranks_->take_failure().value_or(summed.error());
@@ -123,7 +147,8 @@ Result<std::vector<double>> TensorParallel::agree(StepReport& report) {
   const auto& parameters = model().parameters();
   std::vector<double> own{report.loss, report.accuracy};
   own.insert(own.end(), report.flags.data(), report.flags.data() + Flags::size());
-  for (const at::Tensor& gradient : gradients_) own.push_back(optim::squared_norm(gradient));
+  MUSTER_ASSIGN(const std::vector<double> of_part, update_->squared_norms());
+  own.insert(own.end(), of_part.begin(), of_part.end());
   at::Tensor all;
   const Status told = models::catch_torch("parallel/tensor", [&] {
     const TensorView view{DType::kF64, {std::ssize(own)}, std::as_writable_bytes(std::span(own))};
@@ -153,18 +178,10 @@ Result<std::vector<double>> TensorParallel::agree(StepReport& report) {
 Status TensorParallel::update(double learning_rate, double divisor) {
   gathered_model_.forget();  // whoever read it has finished
   gathered_optimizer_.forget();
-  optimizer_->begin_step(learning_rate);
-  return slices().on_lanes(gradients_.size(), [&](std::size_t begin, std::size_t end) {
-    optimizer_->update({begin, end}, std::span(gradients_).subspan(begin, end - begin), divisor);
-  });
+  return update_->update(learning_rate, divisor);
 }
 
-Status TensorParallel::use_average(bool average) {
-  if (average == uses_average_) return ok();
-  MUSTER_TRY(swap_parameters(optimizer_->average()));
-  uses_average_ = average;
-  return ok();
-}
+Status TensorParallel::use_average(bool average) { return update_->use_average(average); }
 
 Status TensorParallel::evaluate(const data::StepBatch& batch,
                                 std::span<EvaluationTotals> by_slice) {
@@ -181,28 +198,39 @@ std::vector<StateSlice> TensorParallel::model_state() {
   return state;
 }
 
-const models::TensorCut& TensorParallel::cut_of(const std::string& parameter) const {
-  return std::ranges::find(model().parameters(), parameter, &models::Parameter::name)->cut;
-}
+std::vector<StateSlice> TensorParallel::optimizer_state() { return update_->optimizer().state(); }
 
-// Each of the optimizer's tensors is cut as its parameter.
-std::vector<StateSlice> TensorParallel::optimizer_state() {
-  std::vector<StateSlice> state;
-  for (const optim::StateTensor& tensor : optimizer_->state())
-    add_slices(state, tensor.name, tensor.tensor, cut_of(owner_in(tensor.name)));
+// What is alike on all ranks of a replica is the first one's to give.
+std::vector<StateSlice> TensorParallel::own_part(std::vector<StateSlice> state) const {
+  if (ranks_->share().rank == 0) return state;
+  std::set<std::string> whole;
+  for (const auto* parameters : {&model().parameters(), &model().frozen()})
+    for (const models::Parameter& parameter : *parameters)
+      if (!parameter.cut.is_part()) whole.insert(parameter.name);
+  std::erase_if(state,
+                [&](const StateSlice& slice) { return whole.contains(owner_in(slice.name)); });
   return state;
 }
 
 Result<State> TensorParallel::gather_state(Rank to) {
   comm::OpOptions op = slices().options().op;
   op.label = "state";
-  MUSTER_ASSIGN(auto model, gathered_model_.gather(*communicator_, model_state(), to, op));
-  MUSTER_ASSIGN(auto optimizer,
-                gathered_optimizer_.gather(*communicator_, optimizer_state(), to, op));
-  return State{std::move(model), std::move(optimizer)};
+  State state;
+  MUSTER_ASSIGN(state.model,
+                gathered_model_.gather(*communicator_, own_part(model_state()), to, op));
+  MUSTER_ASSIGN(state.optimizer,
+                gathered_optimizer_.gather(*communicator_, own_part(optimizer_state()), to, op));
+  std::vector<std::string> owners;
+  for (const auto* parameters : {&model().parameters(), &model().frozen()})
+    for (const models::Parameter& parameter : *parameters) owners.push_back(parameter.name);
+  sort_by_owner(owners, state.model);
+  sort_by_owner(owners, state.optimizer);
+  return state;
 }
 
-std::uint64_t TensorParallel::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }
+std::uint64_t TensorParallel::optimizer_bytes(std::int32_t) {
+  return update_->optimizer().state_bytes();
+}
 
 void TensorParallel::fall_behind() {
   MUSTER_CHECK(false, "parts of tensors are not given to newcomers");

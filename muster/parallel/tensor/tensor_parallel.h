@@ -5,8 +5,10 @@
 // heads, the MLP first along its outputs and then along its inputs, embedding and output layer
 // along the vocabulary, over which the cross entropy is taken in parts (models/tensor_ops.h).
 //
-// The ranks are replicas · ranks, those of a replica next to each other. Slices go to replicas, and
-// gradients are summed over these by the fixed tree. Random numbers are those of the unsplit model.
+// Of the mesh the axis `tensor` is along these ranks; along `replicate` and `shard` there are
+// replicas. Slices go to replicas, and gradients are summed over these by the fixed tree; along
+// `shard` each keeps a share of the optimizer's state of its part (peer_update.h). Random numbers
+// are those of the unsplit model.
 // With Cut::sequence norms and dropout between cut layers are computed by position, each rank its
 // own: sums become reduce-scatters and all-gathers.
 //
@@ -23,10 +25,11 @@
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
-#include "muster/layout/mesh.h"
 #include "muster/models/model.h"
 #include "muster/optim/optimizer.h"
 #include "muster/parallel/gather_state.h"
+#include "muster/parallel/mesh_place.h"
+#include "muster/parallel/peer_update.h"
 #include "muster/parallel/slice_strategy.h"
 #include "muster/parallel/tensor/tensor_ranks.h"
 
@@ -35,24 +38,23 @@ namespace muster::parallel {
 class TensorParallel final : public SliceStrategy {
  public:
   struct Cut {
-    std::int32_t ranks = 1;  // that hold the model together; a divisor of the group's size
-    bool sequence = false;   // activations between cut layers as well, by position (Korthikanti et
-                             // al. 2022); sequences of a multiple of `ranks`
+    bool sequence = false;  // activations between cut layers as well, by position (Korthikanti et
+                            // al. 2022); sequences of a multiple of the ranks
   };
   // `model`: not initialised;
   // this rank keeps its part of it and initialises that from options.seed. One lane, ordered mode,
   // not elastic. kUnsupported: such a model cannot be cut so.
   static Result<std::unique_ptr<TensorParallel>> create(
       std::unique_ptr<models::Model> model, Cut cut, const optim::CreateOptimizer& create_optimizer,
-      SliceOptions options, const comm::Group& group, Clock& clock);
+      SliceOptions options, const MeshPlace& place, Clock& clock);
 
   Result<StepReport> step(const StepInput& input) override;
-  // Another rank or number of ranks than at create(): kUnavailable. owners[i] is the first rank of
-  // the replica that computes slice i.
+  // Another rank or number of ranks than at create(): kUnavailable.
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;
   std::optional<Step> kept() const override { return std::nullopt; }
-  std::int32_t ranks_per_replica() const override { return mesh_.extent(layout::Axis::kTensor); }
+  std::int32_t ranks_per_replica() const override { return parts(); }
+  Rank first_of_replica(Rank rank) const override;
 
   // Nobody joins beside the training.
   void fall_behind() override;
@@ -67,36 +69,30 @@ class TensorParallel final : public SliceStrategy {
   std::vector<StateSlice> optimizer_state() override;
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override { return {}; }
-  bool holds_all() const override { return ranks_per_replica() == 1; }
-  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  bool holds_all() const override { return parts() * update_->optimizer().shards() == 1; }
+  void set_optimizer_steps(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
   std::int64_t parameter_count() const override { return parameter_count_; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
 
  private:
-  struct Places {
-    layout::Mesh mesh;
-    comm::Group group;
-  };
   TensorParallel(std::unique_ptr<models::Model> model, std::shared_ptr<TensorRanks> ranks,
-                 Places places, SliceOptions options, Clock& clock);
+                 MeshPlace place, SliceOptions options, Clock& clock);
+  std::int32_t parts() const noexcept { return ranks_->share().size; }
   Status build(const optim::CreateOptimizer& create, std::int64_t parameter_count);
   Status compute(const StepInput& input, StepReport& report);
   Status sum_what_is_whole();
+  Status sum_over_all(const at::Tensor& flat);
   Result<std::vector<double>> agree(StepReport& report);
   Status update(double learning_rate, double divisor);
-  const models::TensorCut& cut_of(const std::string& parameter) const;
+  std::vector<StateSlice> own_part(std::vector<StateSlice> state) const;
 
-  const layout::Mesh mesh_;
-  const comm::Group group_;
+  const MeshPlace place_;
   const std::shared_ptr<TensorRanks> ranks_;
   std::int64_t parameter_count_ = 0;  // of the whole model
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  bool uses_average_ = false;
+  std::unique_ptr<PeerUpdate> update_;
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;   // of all ranks
-  std::shared_ptr<comm::Communicator> replicas_;       // of those with the same parts
-  std::vector<at::Tensor> gradients_;                  // over the exchange's sums, by parameter
   GatheredState gathered_model_, gathered_optimizer_;  // until the next update
 };
 

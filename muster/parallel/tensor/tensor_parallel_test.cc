@@ -25,6 +25,7 @@ struct TensorCase {
   bool sequence = false;   // Cut::sequence
   // How far a tensor may be from the other one, for its largest value; 10 steps in f32.
   double tolerance = 2e-5;
+  std::int32_t shards = 1;
 };
 void PrintTo(const TensorCase& task, std::ostream* out) { *out << task.recipe.name; }
 
@@ -32,8 +33,10 @@ Result<std::unique_ptr<TensorParallel>> create(const TensorCase& task, const com
                                                const comm::OpOptions& op = {}) {
   SliceOptions options = options_of(task.recipe);
   options.op = op;
-  return TensorParallel::create(recomputed_model_of(task.recipe), {task.ranks, task.sequence},
-                                optimizer_of(task.recipe), options, group, system_clock());
+  MUSTER_ASSIGN(const MeshPlace place,
+                place_in(along(layout::Axis::kTensor, task.ranks, task.shards), group));
+  return TensorParallel::create(recomputed_model_of(task.recipe), {task.sequence},
+                                optimizer_of(task.recipe), options, place, system_clock());
 }
 
 std::vector<Outcome> train_cut(const TensorCase& task) {
@@ -42,7 +45,7 @@ std::vector<Outcome> train_cut(const TensorCase& task) {
     EXPECT_TRUE(strategy) << (strategy ? "" : strategy.error().message);
     return strategy ? train(**strategy, communicator, task.recipe, kStepsOfTensors) : Outcome{};
   };
-  return train_ranks(task.ranks * task.recipe.replicas, train_rank);
+  return train_ranks(task.ranks * task.shards * task.recipe.replicas, train_rank);
 }
 
 void expect_same_bits(const Outcome& found, const Outcome& wanted) {
@@ -183,6 +186,60 @@ INSTANTIATE_TEST_SUITE_P(
                    false,
                    0.01}),
     [](const auto& which) { return which.param.recipe.name; });
+
+// Along `shard` each rank keeps another part of the optimizer's state of its part of the tensors.
+class TensorParallelShards : public testing::TestWithParam<TensorCase> {};
+
+TEST_P(TensorParallelShards, HaveTheBitsOfReplicasThatKeepAll) {
+  TensorCase task = GetParam();
+  const std::vector<Outcome> shards = train_cut(task);
+  task.recipe.replicas *= task.shards;
+  task.shards = 1;
+  const Outcome whole = train_cut(task).front();
+  expect_same_state(shards.front(), whole);
+  for (const Outcome& rank : shards) expect_same_figures(rank, whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, TensorParallelShards,
+    testing::Values(TensorCase{.recipe = {"mlp", mlp(), 1, 0, kSgd}, .ranks = 4, .shards = 2},
+                    TensorCase{
+                        .recipe = {"gpt", kTwoLayers, 2, 0, kAdamW}, .ranks = 3, .shards = 2},
+                    TensorCase{.recipe = {"one", kUntied, 1, 3, kAdamW}, .ranks = 1, .shards = 3},
+                    TensorCase{.recipe = {.name = "gpt_average_frozen_bf16",
+                                          .model = kTwoLayers,
+                                          .optimizer = kAdamW,
+                                          .freeze = {"embedding.token*", "layer0*"},
+                                          .average = 0.9,
+                                          .compute = kBF16,
+                                          .reduce = DType::kBF16},
+                               .ranks = 2,
+                               .shards = 3},
+                    TensorCase{.recipe = {"llama_sequence", llama(), 2, 0, kSgd},
+                               .ranks = 3,
+                               .sequence = true,
+                               .shards = 2},
+                    TensorCase{.recipe = {.name = "llama_fp16",
+                                          .model = llama(),
+                                          .optimizer = kAdamW,
+                                          .compute = kFP16},
+                               .ranks = 2,
+                               .shards = 4}),
+    [](const auto& which) { return which.param.recipe.name; });
+
+TEST(TensorParallel, KeepsItsShardOfItsPartOnly) {
+  TensorCase task{{.name = "gpt", .model = kTwoLayers, .optimizer = kSgd}, 2};
+  const std::uint64_t part = create(task, {.size = 4}).value()->optimizer_bytes(4);
+  task.shards = 2;
+  std::uint64_t sum = 0;
+  for (const Rank rank : {Rank{0}, Rank{2}}) {
+    const auto made = create(task, {.rank = rank, .size = 4}).value();
+    EXPECT_FALSE(made->holds_all());
+    EXPECT_LT(made->optimizer_bytes(4), part * 2 / 3);
+    sum += made->optimizer_bytes(4);
+  }
+  EXPECT_EQ(sum, part);
+}
 
 TEST(TensorParallel, OfOneRankHasTheBitsOfPlainTraining) {
   const TensorCase task{{.name = "gpt", .model = kTwoLayers, .replicas = 2, .optimizer = kSgd}, 1};

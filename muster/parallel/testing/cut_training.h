@@ -19,6 +19,7 @@
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
 #include "muster/parallel/data_parallel.h"
+#include "muster/parallel/mesh_place.h"
 #include "muster/parallel/model_strategy.h"
 #include "muster/parallel/tensor_bridge.h"
 #include "muster/parallel/testing/on_ranks.h"
@@ -34,7 +35,7 @@ inline constexpr models::Compute kFP16{.precision = models::Precision::kF16};
 struct Recipe {
   std::string name;
   models::ModelSpec model;
-  std::int32_t replicas = 1;
+  std::int32_t replicas = 1;  // of ranks that keep all of the optimizer's state of theirs
   std::int64_t micro_batch_size = 0;
   optim::OptimizerSpec optimizer = optim::AdamWSpec{.weight_decay = 0.1};
   std::vector<std::string> freeze = {};  // patterns
@@ -107,11 +108,27 @@ struct Outcome {
   bool stopped = false;
 };
 
+// Of the mesh that has as many replicas as ranks fill, along the first axis.
+inline Result<MeshPlace> place_in(const layout::MeshExtents& wanted, const comm::Group& group) {
+  layout::MeshExtents extents = wanted;
+  extents[layout::Axis::kReplicate] = layout::kRest;
+  MUSTER_ASSIGN(auto mesh, layout::Mesh::create(extents, group.size));
+  return MeshPlace{std::move(mesh), group};
+}
+inline layout::MeshExtents along(layout::Axis axis, std::int32_t ranks, std::int32_t shards = 1) {
+  layout::MeshExtents extents;
+  extents[axis] = ranks;
+  extents[layout::Axis::kShard] = shards;
+  return extents;
+}
+
 // Each slice to the first rank of a replica.
 inline comm::LeafOwners owners_of(const ModelStrategy& strategy, std::int32_t ranks) {
-  const std::int32_t together = strategy.ranks_per_replica();
-  comm::LeafOwners owners = comm::even_owners(kSlices, ranks / together);
-  for (Rank& owner : owners) owner = Rank{to_int(owner) * together};
+  std::vector<Rank> firsts;
+  for (std::int32_t rank = 0; rank < ranks; ++rank)
+    if (strategy.first_of_replica(Rank{rank}) == Rank{rank}) firsts.push_back(Rank{rank});
+  comm::LeafOwners owners = comm::even_owners(kSlices, static_cast<std::int32_t>(firsts.size()));
+  for (Rank& owner : owners) owner = firsts[static_cast<std::size_t>(to_int(owner))];
   return owners;
 }
 
@@ -176,8 +193,7 @@ inline Outcome train(ModelStrategy& strategy,
                      int steps) {
   const comm::Group group = communicator->group();
   const comm::LeafOwners owners = owners_of(strategy, group.size);
-  const std::int32_t together = strategy.ranks_per_replica();
-  const auto mine = slices_of(owners, Rank{to_int(group.rank) / together * together});
+  const auto mine = slices_of(owners, strategy.first_of_replica(group.rank));
   const auto entered = strategy.enter(communicator, owners);
   EXPECT_TRUE(entered) << (entered ? "" : entered.error().message);
   Outcome outcome;

@@ -73,13 +73,14 @@ inline std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
   return model;
 }
 
-inline std::unique_ptr<Sharded> sharded_of(const Recipe& recipe, const SliceOptions& options) {
+inline std::unique_ptr<Sharded> sharded_of(const Recipe& recipe, const SliceOptions& options,
+                                           std::optional<std::int32_t> shards = {}) {
   const auto create = [recipe](std::vector<optim::OptimizedParameter> parts) {
     return optim::create_optimizer(recipe.optimizer, std::move(parts), {.decay = recipe.average});
   };
   auto model = model_of(recipe);
   model->recompute([&](const std::string&) { return recipe.recomputed; });
-  return Sharded::create(std::move(model), create, options, system_clock()).value();
+  return Sharded::create(std::move(model), create, options, system_clock(), shards).value();
 }
 
 inline std::unique_ptr<SliceStrategy> plain_of(const Recipe& recipe, const SliceOptions& options) {
@@ -204,13 +205,14 @@ inline Outcome train_plain(const Recipe& recipe, const SliceOptions& options) {
 
 inline std::vector<Outcome> train_sharded(const Recipe& recipe, std::int32_t size,
                                           const SliceOptions& options,
-                                          const comm::LeafOwners& owners = {}) {
+                                          const comm::LeafOwners& owners = {},
+                                          std::optional<std::int32_t> shards = {}) {
   const auto communicators = comm::create_loopback(size);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < outcomes.size(); ++r)
     ranks.emplace_back([&, r] {
-      const auto strategy = sharded_of(recipe, options);
+      const auto strategy = sharded_of(recipe, options, shards);
       outcomes[r] = train(*strategy, communicators[r], conduct_of(recipe, options), owners);
     });
   ranks.clear();

@@ -1,0 +1,113 @@
+#pragma once
+// The optimizer of the parameters that a rank holds, or of its shard of these (ZeRO: Rajbhandari et
+// al., SC 2020): it keeps the state of some of their rows, and updates those. In ordered mode the
+// same bits as of all rows at once: shards are cut at borders of cells, in which norms are summed
+// as well (optim/cells.h). Where the gradients come from and who needs the new weights is its
+// owner's business. One thread.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/base/result.h"
+#include "muster/base/tensor_slice.h"
+#include "muster/comm/communicator.h"
+#include "muster/models/model.h"
+#include "muster/optim/cells.h"
+#include "muster/optim/norm_scaled.h"
+#include "muster/optim/optimizer.h"
+#include "muster/parallel/shard_plan.h"
+
+namespace muster::parallel {
+
+// Runs a body for items [0, count), dealt to threads in ranges.
+using OnLanes =
+    std::function<Status(std::size_t count, const std::function<void(std::size_t, std::size_t)>&)>;
+
+class ShardedOptimizer {
+ public:
+  // `parameters`: in the model's order; the gradient of parameters[i] is in slot n - i of a bucket
+  // layout, as lanes have them. Keeps the state of all.
+  static Result<std::unique_ptr<ShardedOptimizer>> create(std::vector<models::Parameter> parameters,
+                                                          optim::CreateOptimizer create,
+                                                          OnLanes on_lanes);
+
+  // How so many ranks would share the state out. `layout`: with the first slot alone.
+  ShardPlan plan_for(const BucketLayout& layout, std::int32_t shards) const;
+  // Keeps that shard of the state alone, with the values that it has. `rows`: of the parameters,
+  // in the place of those in the model. Once.
+  Status keep(ShardPlan plan, Rank shard, std::vector<at::Tensor> rows = {});
+  std::int32_t shards() const noexcept { return static_cast<std::int32_t>(plan_.pieces.size()); }
+  Rank shard() const noexcept { return shard_; }
+  const ShardPlan& plan() const noexcept { return plan_; }
+
+  // What it updates, and its rows of the parameters, by piece; in the model's order.
+  const std::vector<ShardPiece>& pieces() const noexcept { return pieces_; }
+  const std::vector<at::Tensor>& rows() const noexcept { return rows_; }
+  const std::vector<models::Parameter>& parameters() const noexcept { return parameters_; }
+  std::size_t parameter_of(const ShardPiece& piece) const {
+    return parameters_.size() - static_cast<std::size_t>(piece.slot);
+  }
+
+  // Where the summed gradient of a piece lies, from now on.
+  void lay_over(const std::function<std::span<float>(const ShardPiece&)>& sum_of);
+  const std::vector<at::Tensor>& gradients() const noexcept { return gradients_; }  // by piece
+  // With several shards: one rank of each, in order; who tells others of its norms from now on.
+  void meet(std::shared_ptr<comm::Communicator> one_of_each, comm::OpOptions op);
+
+  // By parameter. Collective where there are several shards, as is update().
+  Result<std::vector<double>> squared_norms();
+  Status update(double learning_rate, double divisor);
+
+  std::vector<TensorSlice> state();
+  std::uint64_t state_bytes() { return optimizer_->state_bytes(); }
+  const std::vector<at::Tensor>& average() const noexcept {
+    return optimizer_->average();
+  }  // by piece
+  void set_steps(std::int64_t steps) { optimizer_->set_steps(steps); }
+  bool takes_norms() { return optimizer_->norm_scaled() != nullptr; }  // of whole tensors
+
+ private:
+  ShardedOptimizer(std::vector<models::Parameter> parameters, optim::CreateOptimizer create,
+                   OnLanes on_lanes);
+  at::Tensor rows_of(const at::Tensor& whole, const ShardPiece& piece) const;
+  std::vector<at::Tensor> rows_in_model(const std::vector<ShardPiece>& pieces) const;
+  Result<std::unique_ptr<optim::Optimizer>> optimizer_of(const std::vector<ShardPiece>& pieces,
+                                                         const std::vector<at::Tensor>& rows) const;
+  std::map<std::string, const ShardPiece*> by_name(const std::vector<ShardPiece>& pieces) const;
+  std::vector<at::Tensor> state_of(const std::vector<ShardPiece>& pieces) const;
+  Status hold(ShardPlan plan, Rank shard, std::vector<at::Tensor> rows);
+  std::ptrdiff_t first_cell_of(const ShardPiece& piece) const;  // among those of all parameters
+  void add_squares(const ShardPiece& piece, const at::Tensor& gradient,
+                   std::vector<double>& by_cell) const;
+  Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
+  Status update_pieces(double divisor);
+  Status update_scaled(optim::NormScaled& optimizer, double divisor);
+
+  const std::vector<models::Parameter> parameters_;
+  const optim::CreateOptimizer create_;
+  const OnLanes on_lanes_;
+  std::vector<optim::Cells> cells_;      // by parameter
+  std::vector<std::size_t> first_cell_;  // by parameter, among those of all; last: their number
+
+  ShardPlan plan_;
+  Rank shard_{0};
+  std::vector<ShardPiece> pieces_;
+  std::vector<at::Tensor> rows_;  // of the parameters, by piece
+  std::unique_ptr<optim::Optimizer> optimizer_;
+
+  // Of the present generation:
+  std::vector<at::Tensor> gradients_;  // over sums, by piece
+  std::shared_ptr<comm::Communicator> one_of_each_;
+  comm::OpOptions op_;
+};
+
+}  // namespace muster::parallel
