@@ -51,6 +51,8 @@ struct CoordinatorEvents {
   std::function<void(const WorkerInfo& worker, const WorkerInfo& other, const std::string& why)>
       on_unreached;
   std::function<void(std::int32_t worker)> on_leave;
+  // The process of a worker of another host has ended: its host says how.
+  std::function<void(std::int32_t worker, const Ended&)> on_ended;
   // A worker was told to go; `stays`: there would be too few without it.
   std::function<void(std::int32_t worker, bool stays)> on_drain;
   // No generation came about in time: names who is missing.
@@ -96,6 +98,7 @@ class CoordinatorState {
 
   void join(PeerId peer, const Join& message, TimePoint now);
   void enlist(PeerId peer, const Enlist& message);
+  void note_end(PeerId peer, const Ended& message);
   std::optional<std::int32_t> free_number() const;
   void refuse(PeerId peer, std::string why);
   void suspect(const Worker& worker, const Suspect& message, TimePoint now);

@@ -63,6 +63,21 @@ TEST_F(OpenCoordinatorTest, OneWaitsForOthersOnlyALittle) {
   EXPECT_EQ(last_welcome(21).members.size(), 4U);
 }
 
+TEST_F(OpenCoordinatorTest, TheHostOfAWorkerTellsHowItEnded) {
+  events_.on_ended = [this](std::int32_t worker, const Ended& ended) {
+    note("ended", worker);
+    note("signal", ended.end.signal.value_or(0));
+  };
+  enlist(11);
+  Ended killed;
+  killed.end.signal = 9;
+  say(11, killed);
+  EXPECT_EQ(told(), (Told{"ended 3", "signal 9"}));
+  say(12, Ended{});
+  EXPECT_TRUE(closed_.contains(12)) << "it has no place";
+  EXPECT_EQ(told(), Told{});
+}
+
 TEST_F(OpenCoordinatorTest, AfterTheEndNobodyIsEnlisted) {
   say(1, Leave{});
   EXPECT_EQ(enlist(11), -1);

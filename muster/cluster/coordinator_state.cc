@@ -77,6 +77,10 @@ std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& mes
     enlist(peer, *offer);
     return take_actions();
   }
+  if (const auto* ended = std::get_if<Ended>(&message)) {
+    note_end(peer, *ended);
+    return take_actions();
+  }
   const auto found = workers_.find(peer);
   if (found == workers_.end()) {
     refuse(peer,
@@ -286,6 +290,15 @@ void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
   answer.worker = *number;
   answer.workers = std::max(*number + 1, options_.policy.start_workers);
   actions_.emplace_back(SendAction{peer, std::move(answer)});
+}
+
+void CoordinatorState::note_end(PeerId peer, const Ended& message) {
+  const auto place = enlisted_.find(peer);
+  if (place == enlisted_.end())
+    return refuse(peer, "[cluster/coordinator] a peer without a place told of a worker's end");
+  tell([number = place->second, message](const CoordinatorEvents& events) {
+    if (events.on_ended) events.on_ended(number, message);
+  });
 }
 
 // ---- workers that cannot work together

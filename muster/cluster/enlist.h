@@ -14,6 +14,9 @@ class Place {
  public:
   virtual ~Place() = default;
   virtual const Enlisted& enlisted() const noexcept = 0;
+  // The last that the launcher hears from here, and the end of the place. Blocks until it is on its
+  // way, not on the loop's thread; a launcher that is gone needs it no more.
+  virtual void tell_end(const Ended& ended, Deadline deadline) = 0;
 };
 
 // Blocks, not on the loop's thread. `network` outlives the place. kUnavailable: nobody answers;

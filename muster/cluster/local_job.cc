@@ -74,6 +74,11 @@ CoordinatorEvents LocalJob::coordinator_events() {
     consider();
     check_over();
   };
+  events.on_ended = [this](std::int32_t number, const Ended& ended) {
+    if (auto* worker = find(number)) worker->take_end(ended, loop_.clock().now());
+    consider();
+    check_over();
+  };
   events.on_no_answer = [this] { look_into_no_answer(); };
   events.on_failure = [this](std::int32_t number, const Error& error, const Progress& progress) {
     auto* worker = find(number);
@@ -416,7 +421,8 @@ std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
   const bool ended_itself =
       culprit.evidence.end && !culprit.killed_by_us && !was_excluded(culprit.evidence);
   if (!ended_itself || culprit.evidence.end->exit_status == 0) return verdict_->reason;
-  return describe(*culprit.evidence.end, memory_kills(files_) - memory_kills_);
+  const auto kills = culprit.is_elsewhere() ? 0 : memory_kills(files_) - memory_kills_;
+  return describe(*culprit.evidence.end, kills);
 }
 
 JobEnd LocalJob::result() const {

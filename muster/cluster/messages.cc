@@ -109,6 +109,28 @@ struct Row<Enlisted> {
 };
 
 template <>
+struct Row<Ended> {
+  static constexpr std::string_view kName = "ended";
+  static Json write(const Ended& m) {
+    Json json = {{"progress", to_json(m.progress)},
+                 {"last_lines", m.last_lines},
+                 {"peak_memory", m.end.peak_memory}};
+    if (m.end.exit_status) json["exit_status"] = *m.end.exit_status;
+    if (m.end.signal) json["signal"] = *m.end.signal;
+    return json;
+  }
+  static Ended read(const Json& json) {
+    Ended m{.end = {},
+            .progress = progress(json.at("progress")),
+            .last_lines = json.at("last_lines").get<std::vector<std::string>>()};
+    m.end.peak_memory = json.at("peak_memory").get<std::uint64_t>();
+    if (json.contains("exit_status")) m.end.exit_status = json.at("exit_status").get<int>();
+    if (json.contains("signal")) m.end.signal = json.at("signal").get<int>();
+    return m;
+  }
+};
+
+template <>
 struct Row<Heartbeat> {
   static constexpr std::string_view kName = "heartbeat";
   static Json write(const Heartbeat& m) { return to_json(m.progress); }

@@ -10,6 +10,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/ids.h"
+#include "muster/base/process.h"
 #include "muster/base/result.h"
 #include "muster/net/message.h"
 
@@ -58,6 +59,11 @@ struct Join {
 struct Enlist {  // from a host that has a worker to offer, before there is one
   std::string host;
   std::int32_t pid = 0;
+};
+struct Ended {  // from that host, on the connection that holds the place: what it alone has seen
+  ProcessEnd end;
+  Progress progress;  // where the worker was
+  std::vector<std::string> last_lines;
 };
 struct Heartbeat {
   Progress progress;
@@ -145,9 +151,10 @@ struct Knocked {
   std::string why;  // it cannot be reached; empty: it can
 };
 
-using Message = std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine,
-                             Suspect, Reached, Unreached, Leave, Drain, Dumped, StoreRequest,
-                             Welcome, Reach, Dismiss, Stop, Dump, StoreReply, Knock, Knocked>;
+using Message =
+    std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine, Suspect, Reached,
+                 Unreached, Leave, Drain, Dumped, StoreRequest, Welcome, Reach, Dismiss, Stop, Dump,
+                 StoreReply, Knock, Knocked, Ended>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

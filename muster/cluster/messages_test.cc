@@ -33,7 +33,8 @@ std::vector<Message> samples() {
           Dump{.stacks = false},
           StoreReply{7, {std::byte{9}}, -8},
           Knock{"node7:4711"},
-          Knocked{"refused"}};
+          Knocked{"refused"},
+          Ended{{7, std::nullopt, 4096}, {Step{8}, "updating", ""}, {"one", "two"}}};
 }
 
 TEST(Messages, EachComesBackAsItWas) {
@@ -50,6 +51,10 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
   EXPECT_TRUE(welcome.planned);
+  const auto ended = std::get<Ended>(decode(encode(all.back())).value());
+  EXPECT_EQ(ended.end.exit_status, 7);
+  EXPECT_EQ(ended.end.signal, std::nullopt);
+  EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));
   const auto failure = std::get<Failure>(decode(encode(all[5])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
 }

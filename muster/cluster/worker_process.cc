@@ -82,6 +82,15 @@ Progress WorkerProcess::where() const {
   return whereabouts_->read();
 }
 
+void WorkerProcess::take_end(const Ended& ended, TimePoint now) {
+  if (!is_elsewhere() || evidence.end) return;
+  evidence.end = ended.end;
+  evidence.end_at = now;
+  if (!evidence.reported) progress = ended.progress;
+  for (const std::string& line : ended.last_lines) last_lines_.add(line);
+  gone();
+}
+
 void WorkerProcess::ask_to_leave() { send(SIGTERM); }
 
 void WorkerProcess::kill() {

@@ -40,11 +40,13 @@ class WorkerProcess {
   // Whether all it had to say has come: its process may be seen to end before its last messages are
   // read, as by a launcher that was stopped meanwhile.
   bool is_heard_out() const noexcept {
-    return !here || is_elsewhere() || evidence.left || evidence.lost || heard_out_;
+    const bool may_come = here && evidence.end;
+    return !may_come || evidence.left || evidence.lost || heard_out_;
   }
   void hear_no_more() noexcept { heard_out_ = true; }
   bool is_elsewhere() const noexcept { return process_ == nullptr; }
-  void gone() noexcept { gone_ = is_elsewhere(); }  // it has left, or its connection has ended
+  void take_end(const Ended& ended, TimePoint now);  // as its host says, of one elsewhere
+  void gone() noexcept { gone_ = is_elsewhere(); }   // it has left, or its connection has ended
   int pid() const noexcept { return process_ ? process_->pid() : pid_; }
   std::vector<std::string> last_lines() const { return last_lines_.take(); }
   const std::string& log_path() const noexcept { return log_path_; }
@@ -55,7 +57,7 @@ class WorkerProcess {
     whereabouts_ = std::move(whereabouts);
   }
   Progress where() const;
-  bool is_witnessed() const noexcept { return evidence.reported || whereabouts_; }
+  bool is_witnessed() const noexcept { return evidence.reported || evidence.end || whereabouts_; }
 
   Evidence evidence;
   Progress progress;  // of the last heartbeat, or told with its failure

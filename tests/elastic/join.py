@@ -84,14 +84,19 @@ def die_and_come_again(muster, folder):
     process, run, key = start(muster, folder, "die")
     first = Host(muster, folder, key)
     wait_for_members(run, 2)
-    runs.kill(first.worker())
+    pid = first.worker()
+    runs.goes_on(process, run)
+    runs.kill(pid)
     assert first.wait() == 128 + signal.SIGKILL, first.output()
     wait_for_members(run, 1)
     again = Host(muster, folder, key)
     wait_for_members(run, 2)
     output = check_end(process, muster, folder, run)
     assert again.wait() == 0, again.output()
-    assert "worker 1 (pid" in output and "going on" in output, output
+    # Its own host has seen what it died of and where, and what it wrote last.
+    told = rf"worker 1 \(pid {pid} on {re.escape(socket.gethostname())}\) killed by SIGKILL at step \d+, ({runs.DOING}); " \
+        rf"1 worker is left, going on; its last line: .*rank 1 of 2 in generation 2: pid {pid} on "
+    assert re.search(told, output), f"no `{told}` in:\n{output}"
 
 
 def without_the_folder(muster, folder):

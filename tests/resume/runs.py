@@ -148,6 +148,7 @@ def killed_after(muster, job, folder, step, workers, *flags, **options):
 # for the moments between two passes or operations.
 BETWEEN = "computing and reducing gradients"
 PLACE = re.compile(rf"(waiting for data|updating|evaluating|saving a checkpoint)(, in \S.*)?|{BETWEEN}, in \S.*")
+DOING = rf"(?:waiting for \w+|updating|evaluating|saving a checkpoint|comparing \w+|{BETWEEN})[^;]*"
 
 
 def place_of(output, rank, run):

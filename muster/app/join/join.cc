@@ -22,6 +22,7 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 // What one try may take: a connection whose first packets are lost is better begun anew.
 constexpr Duration kTry = std::chrono::seconds(5);
+constexpr Duration kGoodbye = std::chrono::seconds(2);
 
 struct Found {
   Invitation invitation;
@@ -102,14 +103,16 @@ class WorkFolder {
   bool stands_in_;
 };
 
-ProcessSpec process_of(const JoinOptions& options, const Found& found, const WorkFolder& folder) {
+ProcessSpec process_of(const JoinOptions& options, const Found& found, const WorkFolder& folder,
+                       const cluster::Whereabouts& whereabouts) {
   const cluster::Enlisted& enlisted = found.place->enlisted();
   const auto cores = static_cast<std::int32_t>(cluster::available_cores().size());
   const cluster::WorkerEnvironment environment{.coordinator = found.invitation.coordinator,
                                                .worker = enlisted.worker,
                                                .workers = enlisted.workers,
                                                .lanes = options.lanes > 0 ? options.lanes : cores,
-                                               .credentials = found.invitation.credentials};
+                                               .credentials = found.invitation.credentials,
+                                               .whereabouts = whereabouts.address()};
   ProcessSpec spec{
       .command = {options.worker_program.string(), "--run", folder.root().string(), "--join"},
       .environment = to_variables(environment),
@@ -131,12 +134,16 @@ struct StopAtEnd {
   ~StopAtEnd() { loop.stop(); }
 };
 
-// The worker from its start to its end, watched on the loop.
-Result<ProcessEnd> run_worker(const JoinOptions& options, const ProcessSpec& spec, Rank rank,
-                              Processes& processes, net::SystemLoop& loop, const Logger& log) {
-  MUSTER_ASSIGN(auto process, processes.spawn(spec));
+// The worker from its start to its end, watched on the loop; its launcher is told how it ends.
+Result<ProcessEnd> run_worker(const JoinOptions& options, const Found& found,
+                              const WorkFolder& folder, Processes& processes, net::SystemLoop& loop,
+                              const Logger& log) {
+  MUSTER_ASSIGN(auto whereabouts, cluster::Whereabouts::create());
+  MUSTER_ASSIGN(auto process, processes.spawn(process_of(options, found, folder, *whereabouts)));
   Process& child = *process;
+  const Rank rank{found.place->enlisted().worker};
   cluster::WorkerProcess worker(rank, std::move(process), nullptr, {}, log);
+  worker.read_from(std::move(whereabouts));
   std::promise<void> over;
   bool is_over = false;        // the loop's thread
   cluster::StopWishes wishes;  // likewise
@@ -159,6 +166,8 @@ Result<ProcessEnd> run_worker(const JoinOptions& options, const ProcessSpec& spe
                  {[&](bool, std::string_view line) { options.tell(line); }, consider, consider});
   });
   over.get_future().wait();  // bounded by the worker's life; its waits have deadlines
+  found.place->tell_end({*worker.evidence.end, worker.where(), worker.last_lines()},
+                        Deadline::after(loop.clock(), kGoodbye));
   return *worker.evidence.end;
 }
 
@@ -174,8 +183,7 @@ Result<ExitCode> join_job(const JoinOptions& options, Processes& processes, File
       "worker {} of the job at {}{}", enlisted.worker, to_string(found.invitation.coordinator),
       folder.stands_in() ? "; its run folder is out of sight here, so this worker never saves"
                          : ""));
-  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, process_of(options, found, folder),
-                                                 Rank{enlisted.worker}, processes, *loop, log));
+  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, found, folder, processes, *loop, log));
   options.tell(end.exit_status == 0 ? "done" : describe(end));
   return code_of(end);
 }
