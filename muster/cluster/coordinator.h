@@ -39,8 +39,8 @@ struct CoordinatorEvents {
   std::function<void(std::int32_t worker, const Progress&)> on_progress;
   std::function<void(std::int32_t worker, const Bytes& content)> on_report;
   std::function<void(std::int32_t worker, const Bytes& content)> on_dumped;
-  // A worker told of its own failure; error.peer: the worker it accuses.
-  std::function<void(std::int32_t worker, const Error&, const Progress&)> on_failure;
+  // A worker told of its own failure; its error.peer: the worker it accuses.
+  std::function<void(std::int32_t worker, const Failure&)> on_failure;
   // Connection lost without Leave (kPeerLost), silent for too long (kTimeout), out of the others'
   // reach (kUnavailable), or at fault by its own account (kCorrupt).
   std::function<void(std::int32_t worker, const Error&)> on_lost;

@@ -110,7 +110,7 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     });
   } else if (const auto* failure = std::get_if<Failure>(&message)) {
     tell([number, failure = by_worker(*failure)](const CoordinatorEvents& events) {
-      if (events.on_failure) events.on_failure(number, failure.error, failure.progress);
+      if (events.on_failure) events.on_failure(number, failure);
     });
   } else if (const auto* quarantine = std::get_if<Quarantine>(&message)) {
     worker.candidate.leaving = true;

@@ -194,8 +194,8 @@ TEST_F(ElasticCoordinatorTest, AfterTheEndNobodyIsLetIn) {
 }
 
 TEST_F(ElasticCoordinatorTest, WhoAccusesARankAccusesTheWorkerThatItWas) {
-  events_.on_failure = [this](std::int32_t, const Error& error, const Progress&) {
-    note("accused", to_int(error.peer));
+  events_.on_failure = [this](std::int32_t, const Failure& failure) {
+    note("accused", to_int(failure.error.peer));
   };
   close(1);
   told();

@@ -50,7 +50,8 @@ void charge_for_report(const Evidence& worker, std::vector<Charge>& charges) {
   else if (is_consequence(*worker.reported))
     charges.push_back({Strength::kGaveUp, worker.reported_at, worker.rank, "gave up"});
   else
-    charges.push_back({Strength::kOwnFault, worker.reported_at, worker.rank, "reported an error"});
+    charges.push_back(
+        {Strength::kOwnFault, worker.reported_at, worker.rank, std::string(kReportedAnError)});
 }
 
 void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
@@ -112,13 +113,14 @@ std::optional<Verdict> judge(const std::vector<Evidence>& workers,
   return verdict;
 }
 
-std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left,
-                        std::int32_t least) {
+std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least,
+                        bool again) {
   if (!begun) return "the job ends: it had not begun";
-  if (culprit.reported && culprit.joined)
+  if (again && culprit.joined)
+    return "the job ends: a worker before it ended in the same way at the same step, so the others "
+           "would as well";
+  if (!culprit.is_alone() && culprit.joined)
     return "the job ends: what a worker tells of itself the others would meet as well";
-  if (culprit.end && !culprit.end->signal && culprit.joined)
-    return "the job ends: what makes a worker give up the others would meet as well";
   return fmt::format(
       "the job ends: {} worker{} left, {} needed (workers.min_workers), and no new one comes "
       "(workers.max_restarts)",

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/process.h"
+#include "muster/cluster/messages.h"
 
 namespace muster::cluster {
 
@@ -19,16 +21,22 @@ struct Evidence {  // about one worker
   bool joined = false;
   bool left = false;  // said a regular good-bye
   std::optional<ProcessEnd> end;
-  std::optional<Error> reported;  // its own account
-  std::optional<Error> lost;      // what the coordinator saw: broken connection, silence, no join;
-                                  // kCorrupt: a fault that is the worker's alone
+  std::optional<Error> reported;       // its own account
+  Concerns concerns = Concerns::kAll;  // of that
+  std::optional<Error> lost;  // what the coordinator saw: broken connection, silence, no join;
+                              // kCorrupt: a fault that is the worker's alone
   TimePoint end_at{};
   TimePoint reported_at{};
   TimePoint lost_at{};
+
+  // Others can go on where it could not, as far as it knows.
+  bool is_alone() const noexcept { return !reported || concerns == Concerns::kItsHost; }
 };
 
 // The others went on without it, and it ended when it was told so: its exit status says no more.
 bool was_excluded(const Evidence& worker);
+
+inline constexpr std::string_view kReportedAnError = "reported an error";  // a reason
 
 struct Verdict {
   Rank culprit = kNoRank;
@@ -45,6 +53,8 @@ std::optional<Verdict> judge(const std::vector<Evidence>& workers,
 
 // "the job ends: …", for a person. `begun`: everybody had joined; `left`: workers without the
 // culprit.
-std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least);
+// `again`: another worker had ended in the same way at the same step before.
+std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least,
+                        bool again = false);
 
 }  // namespace muster::cluster

@@ -167,9 +167,12 @@ TEST(WhyItEnds, TellsWhatTheOthersLack) {
             "comes (workers.max_restarts)");
   EXPECT_EQ(why_it_ends(culprit, false, 1, 3), "the job ends: it had not begun");
   exited(culprit, 7, 1);
-  EXPECT_NE(why_it_ends(culprit, true, 2, 1).find("give up"), std::string::npos);
+  EXPECT_NE(why_it_ends(culprit, true, 2, 1, true).find("in the same way"), std::string::npos);
   culprit.reported = Error{ErrorCode::kNumeric, "NaN"};
   EXPECT_NE(why_it_ends(culprit, true, 2, 1).find("tells of itself"), std::string::npos);
+  culprit.reported = Error{ErrorCode::kUnavailable, "not enough memory"};
+  culprit.concerns = Concerns::kItsHost;
+  EXPECT_NE(why_it_ends(culprit, true, 2, 3).find("3 are needed"), std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "muster/base/files.h"
@@ -32,12 +33,19 @@ class LocalJob {
 
  private:
   enum class State : std::uint8_t { kRunning, kSettling, kEnding, kOver };
+  struct Fault {
+    Step step{0};  // in which it showed
+    std::string kind;
+    friend bool operator==(const Fault&, const Fault&) = default;
+  };
 
   WorkerProcess* find(std::int32_t worker) const;
   void note_generation(const Welcome& generation);
   void welcome(const WorkerInfo& info);
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();
+  bool is_harmless(const WorkerProcess& culprit) const;
+  std::optional<Fault> fault_of(const WorkerProcess& culprit) const;
   bool can_do_without(const WorkerProcess& culprit) const;
   bool is_done() const;
   bool takes_part(const WorkerProcess& worker) const;
@@ -89,6 +97,7 @@ class LocalJob {
   StopWishes wishes_;
   std::optional<int> signal_;
   std::optional<Rank> last_loss_;
+  std::optional<Fault> last_fault_;  // that the job outlived
   std::optional<Verdict> verdict_;
   std::optional<Error> verdict_error_;
   Progress verdict_progress_;

@@ -187,6 +187,13 @@ std::string last_words(const std::vector<std::string>& lines) {
   return words.substr(0, end) + "…";
 }
 
+// What it said itself, if it did.
+std::string words_of(const JobFailure& loss) {
+  if (loss.reason != kReportedAnError) return "";
+  return fmt::format(" ({})",
+                     last_words({loss.error.message.substr(0, loss.error.message.find('\n'))}));
+}
+
 }  // namespace
 
 std::unique_ptr<Launcher> create_local_launcher(Processes& processes, Files& files, Logger log,
@@ -199,7 +206,7 @@ std::string describe_loss(const JobFailure& loss, const Remainder& left) {
   std::string text = fmt::format("worker {}", to_int(loss.rank));
   if (loss.pid > 0)
     text += fmt::format(" (pid {}{})", loss.pid, loss.host.empty() ? "" : " on " + loss.host);
-  text += fmt::format(" {} {}{}; {} worker{} left, ", loss.reason,
+  text += fmt::format(" {}{} {}{}; {} worker{} left, ", loss.reason, words_of(loss),
                       loss.last_heard ? "after it was last heard of " : "", describe(loss.progress),
                       left.workers, left.workers == 1 ? " is" : "s are");
   if (left.wanted == 0) {

@@ -323,8 +323,8 @@ class NetworkMember : public Member {
   void on_dump(std::function<void(bool)> then) override { session_->on_dump(std::move(then)); }
   void answer_dump(Bytes content) override { session_->send(Dumped{std::move(content)}); }
   void on_lost(std::function<void(const Error&)> then) override { session_->lost().on(then); }
-  void fail(const Error& error, Deadline deadline) noexcept override {
-    session_->send_last(Failure{error, session_->progress_now()}, deadline);
+  void fail(const Error& error, Concerns concerns, Deadline deadline) noexcept override {
+    session_->send_last(Failure{error, session_->progress_now(), concerns}, deadline);
   }
   void quarantine(const Error& why, Deadline deadline) noexcept override {
     session_->send_last(Quarantine{why}, deadline);

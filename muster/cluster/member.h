@@ -65,7 +65,7 @@ class Member {
 
   // Tells of this worker's own failure; returns when it was handed over, at the latest at
   // `deadline`.
-  virtual void fail(const Error& error, Deadline deadline) noexcept = 0;
+  virtual void fail(const Error& error, Concerns concerns, Deadline deadline) noexcept = 0;
   // Likewise of a fault that is this worker's alone: the others can go on without it.
   virtual void quarantine(const Error& why, Deadline deadline) noexcept = 0;
   // Tells that this worker cannot work with another of `generation` (why.peer: its rank): unless

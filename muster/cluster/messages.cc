@@ -148,10 +148,13 @@ template <>
 struct Row<Failure> {
   static constexpr std::string_view kName = "failure";
   static Json write(const Failure& m) {
-    return {{"error", to_json(m.error)}, {"progress", to_json(m.progress)}};
+    return {{"error", to_json(m.error)},
+            {"progress", to_json(m.progress)},
+            {"concerns", static_cast<std::uint8_t>(m.concerns)}};
   }
   static Failure read(const Json& json) {
-    return {error(json.at("error")), progress(json.at("progress"))};
+    return {error(json.at("error")), progress(json.at("progress")),
+            checked_enum(json.at("concerns"), Concerns::kItsHost)};
   }
 };
 

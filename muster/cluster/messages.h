@@ -71,9 +71,11 @@ struct Heartbeat {
 struct Report {
   Bytes content;  // the observer's own
 };
+enum class Concerns : std::uint8_t { kAll, kItsHost };  // whom a fault would meet as well
 struct Failure {
   Error error;
   Progress progress;
+  Concerns concerns = Concerns::kAll;
 };
 struct Quarantine {
   Error why;  // of a fault that is this worker's alone

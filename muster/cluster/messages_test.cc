@@ -12,29 +12,30 @@ namespace {
 const WorkerInfo kInfo{2, "höst", "boot", 77, "[::1]:4711", false};
 
 std::vector<Message> samples() {
-  return {Join{kInfo},
-          Enlist{"node7", 12},
-          Enlisted{4, 3, "/runs/a", "name: a"},
-          Heartbeat{{Step{9}, "forward", "all_reduce"}},
-          Report{{std::byte{1}, std::byte{2}}},
-          Failure{{ErrorCode::kNumeric, "NaN", Rank{3}}, {Step{4}, "update", ""}},
-          Quarantine{{ErrorCode::kCorrupt, "other weights", Rank{1}}},
-          Suspect{Generation{3}, {ErrorCode::kTimeout, "does not answer", Rank{2}}},
-          Reached{{1, 4}},
-          Unreached{2, "no answer"},
-          Leave{},
-          Drain{},
-          Dumped{{std::byte{3}}},
-          StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
-          Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
-          Reach{{kInfo, kInfo}},
-          Dismiss{Generation{7}},
-          Stop{StopReason::kAtOnce},
-          Dump{.stacks = false},
-          StoreReply{7, {std::byte{9}}, -8},
-          Knock{"node7:4711"},
-          Knocked{"refused"},
-          Ended{{7, std::nullopt, 4096}, {Step{8}, "updating", ""}, {"one", "two"}}};
+  return {
+      Join{kInfo},
+      Enlist{"node7", 12},
+      Enlisted{4, 3, "/runs/a", "name: a"},
+      Heartbeat{{Step{9}, "forward", "all_reduce"}},
+      Report{{std::byte{1}, std::byte{2}}},
+      Failure{{ErrorCode::kNumeric, "NaN", Rank{3}}, {Step{4}, "update", ""}, Concerns::kItsHost},
+      Quarantine{{ErrorCode::kCorrupt, "other weights", Rank{1}}},
+      Suspect{Generation{3}, {ErrorCode::kTimeout, "does not answer", Rank{2}}},
+      Reached{{1, 4}},
+      Unreached{2, "no answer"},
+      Leave{},
+      Drain{},
+      Dumped{{std::byte{3}}},
+      StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
+      Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
+      Reach{{kInfo, kInfo}},
+      Dismiss{Generation{7}},
+      Stop{StopReason::kAtOnce},
+      Dump{.stacks = false},
+      StoreReply{7, {std::byte{9}}, -8},
+      Knock{"node7:4711"},
+      Knocked{"refused"},
+      Ended{{7, std::nullopt, 4096}, {Step{8}, "updating", ""}, {"one", "two"}}};
 }
 
 TEST(Messages, EachComesBackAsItWas) {
@@ -57,6 +58,7 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));
   const auto failure = std::get<Failure>(decode(encode(all[5])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
+  EXPECT_EQ(failure.concerns, Concerns::kItsHost);
 }
 
 TEST(Messages, TextThatIsNoUtf8StillTravels) {

@@ -4,11 +4,11 @@ past its deadline; nobody else is started anew; the weights stay the same; nothi
 faulty_worker.cc makes the faults.
 
   SIGKILL, segfault, abort, bus, SIGSTOP, hang, exit   at every place
-  memory    forward and backward: elsewhere a worker gets on with what it has
+  memory    forward and backward: elsewhere a worker gets on with what it has, as it may for a while
   NaN       forward and backward: elsewhere no kernel computes
   cut       backward and all-reduce: elsewhere nothing is sent, so it would show in the next all-reduce
   bit       in the weights, at the update: wherever it flips, it shows when they are compared next
-  disk      in the writer of checkpoints, on the first rank: nobody else writes
+  disk      in the writer of checkpoints, on the first rank: nobody else writes; in the save under way or the next
   data      as the files are opened, before there is a step
   slow      a link, told of in the comparison of paces; nobody is lost
 """
@@ -34,7 +34,7 @@ SAVED = 500  # steps from one checkpoint that is compared to the next
 LENGTH = runs.settings("schedule.type=constant", "schedule.warmup=0 steps", f"checkpoint.every={SAVED} steps",
                        "checkpoint.keep=100")
 SILENCE, WAIT = 1.5, 2  # seconds: workers.heartbeat_timeout, communication.timeout
-LOADING, SLOW = 10, 20  # until a worker opens its data; until two comparisons have found a link slow
+SLOW = 20  # seconds until two comparisons have found a link slow
 BUSY = 5  # seconds more that a machine with more workers than cores may need; it needed 0.4 at most
 
 COMPUTING = r"computing and reducing gradients, in "
@@ -78,6 +78,9 @@ SURVIVED = {
     "hang": ("is out of others' reach", CUT),
     "cut": ("is out of others' reach", CUT),
     "bit": ("held other bits than the others", 5),  # until they are compared
+    "exit": ("exit status 7", 0),  # without a word, as of a library
+    # It may get on for a while with what it has, until it needs more.
+    "memory": (r"(?:reported an error \(.*(?:memory|loading thread).*\)|killed by SIGABRT)", 5),
     "SIGKILL-late": ("killed by SIGKILL", 1),  # when all others wait for it
 }
 
@@ -101,6 +104,8 @@ SCENES = {
     "segfault": at_every_place("segfault", 1),
     "abort": at_every_place("abort", 2),
     "bus": at_every_place("bus"),
+    "exit": at_every_place("exit", 2),
+    "memory": [("middle", "memory", "forward"), ("last", "memory", "backward")],
     "SIGSTOP": at_every_place("SIGSTOP", 1),
     "parts": [("first", "SIGKILL-late", "forward"), ("middle", "SIGKILL-late", "backward"),
               ("last", "SIGKILL-late", "all-reduce")],
@@ -191,6 +196,8 @@ def place_of_loss(act, where):
         case "hang" if where.endswith("waiting for data"):
             # It may have been a lane's thread that told so: then the step goes on until that one is needed.
             return rf"at step {step}, (waiting for data|computing and reducing gradients, in .*)"
+        case "memory":
+            return r"at step \d+, .*"
         case _:
             return re.escape(where)
 
@@ -225,7 +232,8 @@ def strike(job, who, act, place):
     patience = PATIENCE.get(job.name, patience)
     job.faults.arm(worker, act, PLACES[place])
     struck, where = job.faults.struck(worker)
-    check_loss(job, worker, pids[worker], told, place_of_loss(act, where), begin)
+    line, *_ = check_loss(job, worker, pids[worker], told, place_of_loss(act, where), begin)
+    assert faulty.step_of(line[0][line[0].index("at step"):]) >= faulty.step_of(where) - 1, f"{where}: {line[0]}"
     line, stands, at = job.wait_for(r"generation \d+ of 2 workers stands after", begin)
     assert stands - struck < patience + BUSY, f"{who} {act} at {place}: {stands - struck} s\n{job.output()}"
     job.wait_for(rf"worker {worker} got the state", at)
@@ -302,70 +310,85 @@ def end_scene(job, losses):
 ENDED = r"(exit status \d|reported an error)"
 
 
-# Faults that end the job, for the others would meet them as well: exit code, who and where, what is told.
-def exits(rank, place):
-    return (f"own exit, rank {rank}, {place}", rank, "exit", PLACES[place], {}, 1,
-            (rf"rank {rank} on {HOST} \(pid \d+\): exit status 7", "it was {where}",
-             "the job ends: what makes a worker give up the others would meet as well"))
-
-
-# It may get on for a while with what it has, until it needs more.
-def runs_out_of_memory(rank, place):
-    return (f"out of memory, rank {rank}, {place}", rank, "memory", PLACES[place], {}, 3,
-            (rf"rank {rank} on {HOST} \(pid \d+\): {ENDED}",
-             r"not enough memory|out of memory|(can.t|Cannot) allocate memory|cannot start loading thread",
-             rf"it was {SOMEWHERE}",
-             "the job ends: what a worker tells of itself the others would meet as well"))
-
-
-def cannot_read(rank):
-    return (f"unreadable data, rank {rank}", rank, None, None,
-            {"MUSTER_UNREADABLE": f"{rank} train-images-idx3-ubyte"}, 3,
-            (rf"rank {rank} on {HOST} \(pid \d+\): {ENDED}", "train-images-idx3-ubyte.*: Input/output error",
-             "the job ends: "))
-
-
+# Faults that the others would meet as well end the job: exit code, who and where, what is told.
 def computes_nan(rank, place):
     act = {"forward": "nan-forward", "backward": "nan"}[place]
-    return (f"NaN in {place}, rank {rank}", rank, act, PLACES[place], {}, 4,
+    return (f"NaN in {place}, rank {rank}", rank, act, PLACES[place], None, 4,
             (rf"rank {rank} on {HOST} \(pid \d+\): {ENDED}", r"step {step}, ",
              "this worker's part of the sum is not finite", r"it was at step {step}, computing and reducing gradients",
              "the job ends: what a worker tells of itself the others would meet as well"))
 
 
-SOMEWHERE = r"at step \d+, (waiting for data|computing and reducing gradients|updating|evaluating|" \
-    r"saving a checkpoint|comparing \w+)"
+def check_disk(output, struck):
+    """In the save that was under way, or the first one from there on; found when the next one is due at the latest."""
+    saved = int(re.search(r"checkpoints/step-(\d+)/", output)[1])
+    told = int(re.search(r"it was at step (\d+), ", output)[1])
+    assert saved <= told <= saved + OFTEN + 1 and saved - OFTEN < struck <= saved + OFTEN, f"{struck}:\n{output}"
+
+
+OFTEN = 20  # steps from one checkpoint to the next
 ENDINGS = [*(computes_nan(rank, "backward") for rank in range(3)), computes_nan(1, "forward"),
-           *(exits(at % 3, place) for at, place in enumerate(EVERYWHERE)),
-           runs_out_of_memory(1, "forward"), runs_out_of_memory(2, "backward"),
-           cannot_read(0), cannot_read(2),
-           ("full disk, the rank that saves", 0, "disk", PLACES["forward"], {}, 3,
+           ("full disk, the rank that saves", 0, "disk", PLACES["forward"], check_disk, 3,
             (rf"rank 0 on {HOST} \(pid \d+\): {ENDED}", "checkpoints/.*: No space left on device",
-             r"it was at step \d+",
              "the job ends: what a worker tells of itself the others would meet as well"))]
 
 
 def play_ending(muster, folder, ending):
-    name, rank, act, place, variables, expected, told = ending
-    job = Job(muster, folder, re.sub(r"\W+", "-", name), "checkpoint.every=20 steps", **variables)
-    struck, where = time.time(), "at step 0"
-    if act:
-        job.begin(folder)
-        job.faults.arm(rank, act, place)
-        struck, where = job.faults.struck(rank)
-    code = job.end()
-    ended = time.time()
-    output = job.output()
-    assert code == expected, f"{name}: exit code {code}\n{output}"
+    name, rank, act, place, check, expected, told = ending
+    job = Job(muster, folder, re.sub(r"\W+", "-", name), f"checkpoint.every={OFTEN} steps")
+    job.begin(folder)
+    job.faults.arm(rank, act, place)
+    struck, where = job.faults.struck(rank)
+    output = check_ending(job, name, struck, expected)
     at = 0
     for pattern in told:  # in this order
         pattern = pattern.replace("{where}", re.escape(where)).replace("{step}", str(faulty.step_of(where)))
         found = re.search(pattern, output[at:])
         assert found, f"{name}: no `{pattern}` (in this order) in\n{output}"
         at += found.end()
+    if check:
+        check(output, faulty.step_of(where))
+
+
+def check_ending(job, name, struck, expected):
+    """The job's output, once it has ended with one error, in time."""
+    code = job.end()
+    ended = time.time()
+    output = job.output()
+    assert code == expected, f"{name}: exit code {code}\n{output}"
     assert output.count("[ERROR]") == 1, f"{name}: more than one error\n{output}"
-    assert ended - struck < (WAIT if act else LOADING) + BUSY, f"{name}: {ended - struck} s\n{output}"
+    assert ended - struck < WAIT + BUSY, f"{name}: {ended - struck} s\n{output}"
     print(f"ok  {name}: {ended - struck:.2f} s", flush=True)
+    return output
+
+
+def play_recurring(muster, folder):
+    """Where the worker that computes the slices of one that has ended ends in the same way, all would."""
+    job = Job(muster, folder, "recurring")
+    job.begin(folder)
+    step = runs.rows(job.run)[-1]["step"] + 500
+    for rank in (0, 2):
+        job.faults.arm(rank, "exit", rf"^at step {step}, {PLACES['forward']}")
+    struck = max(job.faults.struck(rank)[0] for rank in (0, 2))
+    output = check_ending(job, "the same exit again", struck, 1)
+    assert len(re.findall(r"exit status 7 at step \d+, .* left, going on", output)) == 1, output
+    assert re.search(rf"\[ERROR\] rank [02] on {HOST} \(pid \d+\): exit status 7\n  it was at step {step}, .*\n"
+                     "  the job ends: a worker before it ended in the same way at the same step", output), output
+
+
+def play_unreadable(muster, folder, rank):
+    """Data that one worker cannot read: the others, whose host can, go on without it and those that come for it."""
+    restarts = 2
+    job = Job(muster, folder, f"unreadable-{rank}", f"workers.max_restarts={restarts}",
+              MUSTER_UNREADABLE=f"{rank} train-images-idx3-ubyte")
+    told = rf"\[WARN\] worker {rank} \(pid \d+ on {HOST}\) reported an error \(.*train-images-idx3-ubyte.*: " \
+        "Input/output error.*\\) at step 0; 2 workers are left, going on"
+    job.wait_for(told)
+    job.begin(folder)
+    runs.wait_for(lambda: job.output().count("going on") == 1 + restarts, "those that come for it")
+    job.process.send_signal(signal.SIGINT)
+    assert job.end() == 130, job.output()
+    print(f"ok  unreadable data, worker {rank}", flush=True)
 
 
 def play_slow_link(muster, folder):
@@ -400,9 +423,11 @@ def main():
         scenes = [pool.submit(play_scene, muster, folder, name) for name in SCENES]
         scenes.append(pool.submit(play_changes, muster, folder))
         slow = pool.submit(play_slow_link, muster, folder)
-        endings = [pool.submit(play_ending, muster, folder, ending) for ending in ENDINGS]
+        others = [slow, pool.submit(play_recurring, muster, folder),
+                  *(pool.submit(play_unreadable, muster, folder, rank) for rank in (0, 2)),
+                  *(pool.submit(play_ending, muster, folder, ending) for ending in ENDINGS)]
         try:
-            for done in concurrent.futures.as_completed([*scenes, slow, *endings]):
+            for done in concurrent.futures.as_completed([*scenes, *others]):
                 done.result()
         finally:
             for job in Job.started:

@@ -35,9 +35,10 @@ class Watcher : public LaunchObserver {
   void on_stop(int, StopReason reason) override { stops.push_back(reason); }
   void on_loss(const JobFailure& loss, const Remainder& left) override {
     losses.push_back(describe_loss(loss, left));
-    ::kill(::getpid(), SIGTERM);
+    if (left.workers <= stops_at) ::kill(::getpid(), SIGTERM);
   }
 
+  int stops_at = 99;  // once so few are left
   std::function<void(Watcher&)> then;
   std::function<void(const std::string&)> on_each_line;
   Welcome welcome;
@@ -251,6 +252,44 @@ TEST_F(LocalLauncher, ALossThatTheJobOutlivesIsToldWithItsLastWords) {
                               (spec_.log_folder / "rank-1.log").string() + " ends with: "));
   EXPECT_THAT(told, ::testing::EndsWith("out of cheese"));
   EXPECT_EQ(told.find('\n'), std::string::npos);
+}
+
+// As of a library that calls exit(): a death like any other.
+TEST_F(LocalLauncher, AnEndWithoutAWordIsALossThatTheJobOutlives) {
+  spec_.min_workers = 1;
+  watcher_.stops_at = 1;
+  const auto end = run("exit_at_other_steps", 0);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  ASSERT_EQ(watcher_.losses.size(), 2U);
+  EXPECT_THAT(watcher_.losses[0], HasSubstr("exit status 3 at step 18, update"));
+  EXPECT_THAT(watcher_.losses[1], HasSubstr("exit status 3 at step 19, update"));
+}
+
+TEST_F(LocalLauncher, TheSameEndAtTheSameStepWouldMeetTheOthersToo) {
+  spec_.min_workers = 1;
+  watcher_.stops_at = 0;
+  const auto failure = run_to_failure("exit_at_one_step", 0);
+  ASSERT_EQ(watcher_.losses.size(), 1U);
+  EXPECT_THAT(watcher_.losses[0], ::testing::StartsWith("worker 2 (pid "));
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.reason, "exit status 3");
+  EXPECT_THAT(failure.action, HasSubstr("ended in the same way at the same step"));
+}
+
+TEST_F(LocalLauncher, AFaultOfOneHostIsALossThatTheJobOutlives) {
+  spec_.min_workers = 2;
+  spec_.max_restarts = 3;
+  watcher_.stops_at = 0;
+  watcher_.then = [](Watcher& w) {
+    const bool is_back = w.welcome.generation > Generation{1} && w.welcome.members.size() == 3;
+    if (is_back) ::kill(::getpid(), SIGTERM);
+  };
+  const auto end = run("lack_memory", 1);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(watcher_.restarts, 1) << "the new one is not taken for the one before";
+  ASSERT_EQ(watcher_.losses.size(), 1U);
+  EXPECT_THAT(watcher_.losses[0],
+              HasSubstr("reported an error ([worker/train] not enough memory) at step 17, update"));
 }
 
 TEST_F(LocalLauncher, WhoIsMissingIsNamed) {

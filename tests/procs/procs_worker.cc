@@ -33,6 +33,7 @@ struct Worker {
   Rank actor;  // as numbered by the launcher: ranks move up when one is lost
   bool acts;
   cluster::Member& member;
+  cluster::Whereabouts& where;
   std::promise<void> over;
   std::once_flag ended;
 
@@ -42,7 +43,7 @@ struct Worker {
 };
 
 [[noreturn]] void give_up(Worker& worker, const Error& why) {
-  worker.member.fail(why, after(seconds(5)));
+  worker.member.fail(why, cluster::Concerns::kAll, after(seconds(5)));
   std::cerr << "gave up: " << why.message << std::endl;
   std::_Exit(1);
 }
@@ -92,7 +93,7 @@ int report_much(Worker& worker) {
 
 int numeric(Worker& worker) {
   worker.member.fail(fail(ErrorCode::kNumeric, "[train/step] the loss is NaN at step 17"),
-                     after(seconds(5)));
+                     cluster::Concerns::kAll, after(seconds(5)));
   return 4;
 }
 
@@ -118,6 +119,26 @@ int use_the_store(Worker& worker) {
   return leave(worker);
 }
 
+// The last rank of each generation ends without a word, as long as there is another one.
+int exit_in_turn(Worker& worker, bool at_one_step) {
+  for (;;) {
+    const auto now = worker.member.membership();
+    if (now.size() == 1) return wait_for_the_end(worker);
+    const auto generation = static_cast<std::int64_t>(to_int(now.generation));
+    if (!at_one_step) worker.where.doing(Step{17 + generation}, "update");
+    if (to_int(now.rank) == now.size() - 1) std::_Exit(3);
+    if (!worker.member.wait_newer(now.generation, after(seconds(60)))) return 9;
+  }
+}
+
+// A fault of its host alone, once.
+int lack_memory(Worker& worker) {
+  if (worker.member.membership().generation > Generation{1}) return wait_for_the_end(worker);
+  worker.member.fail(fail(ErrorCode::kUnavailable, "[worker/train] not enough memory"),
+                     cluster::Concerns::kItsHost, after(seconds(5)));
+  return 3;
+}
+
 int run(Worker& worker) {
   using Act = std::function<int(Worker&)>;
   static const std::map<std::string, Act> acts{
@@ -137,6 +158,9 @@ int run(Worker& worker) {
       {"exit0", [](Worker&) -> int { std::_Exit(0); }},
       {"throw", [](Worker&) -> int { throw std::runtime_error("out of cheese"); }},
       {"numeric", numeric},
+      {"lack_memory", lack_memory},
+      {"exit_at_one_step", [](Worker& w) { return exit_in_turn(w, true); }},
+      {"exit_at_other_steps", [](Worker& w) { return exit_in_turn(w, false); }},
       {"stubborn",
        [](Worker& w) {
          std::cout << "ready" << std::endl;
@@ -145,7 +169,8 @@ int run(Worker& worker) {
        }},
   };
   if (worker.act == "die_after_warning") return die_after_warning(worker);
-  constexpr std::string_view kOfAll[] = {"print", "report_much", "store", "stubborn"};
+  constexpr std::string_view kOfAll[] = {"print",    "report_much",      "store",
+                                         "stubborn", "exit_at_one_step", "exit_at_other_steps"};
   if (worker.acts || std::ranges::count(kOfAll, worker.act) > 0) return acts.at(worker.act)(worker);
   return wait_for_the_end(worker);
 }
@@ -185,7 +210,7 @@ int main(int argc, char** argv) {
     std::cerr << member.error().message << std::endl;
     return 1;
   }
-  Worker worker{act, actor, acts, **member, {}, {}};
+  Worker worker{act, actor, acts, **member, *where, {}, {}};
   const int status = run(worker);
   loop->stop();
   return status;

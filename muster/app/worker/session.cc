@@ -8,6 +8,7 @@
 
 #include "muster/app/debug/worker_dump.h"
 #include "muster/app/worker/control_sink.h"
+#include "muster/base/host_fault.h"
 #include "muster/base/process.h"
 #include "muster/base/stacks.h"
 #include "muster/comm/backend/loopback/loopback.h"
@@ -122,8 +123,15 @@ void Session::end(const Status& outcome) {
     member_->leave(deadline);
   } else {
     dump(false);
-    member_->fail(outcome.error(), deadline);
+    member_->fail(outcome.error(), concerns_of(outcome.error()), deadline);
   }
+}
+
+// The run's folder is everybody's, wherever it lies.
+cluster::Concerns Session::concerns_of(const Error& error) const {
+  const bool is_shared = error.message.find(folder_.root().string()) != std::string::npos;
+  return may_be_of_one_host(error) && !is_shared ? cluster::Concerns::kItsHost
+                                                 : cluster::Concerns::kAll;
 }
 
 void Session::quarantine(const Error& why) {

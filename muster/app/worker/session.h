@@ -72,6 +72,7 @@ class Session final : public train::Generations {
   Session(cluster::WorkerEnvironment environment, std::unique_ptr<cluster::Whereabouts> whereabouts,
           observe::RunFolder folder, bool sees_run, Logger log);
   bool is_elastic() const noexcept;
+  cluster::Concerns concerns_of(const Error& error) const;
   void on_signal(int number);
   void watch_for_preemption();
   void leave_early(const std::string& why);

@@ -1,0 +1,154 @@
+// Workers that the job loses: whether it can do without them, and who comes in their place.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/base/units.h"
+#include "muster/cluster/local_job.h"
+
+namespace muster::cluster {
+
+// A death says nothing about the others, nor does an end without a word, or a fault of one host
+// alone; a fault that all share (NaN, a full disk) would meet them too. What comes again where it
+// came before would as well.
+bool LocalJob::is_harmless(const WorkerProcess& culprit) const {
+  const Evidence& evidence = culprit.evidence;
+  if (!evidence.joined) return true;  // it has taken nothing with it
+  if (const auto fault = fault_of(culprit)) return evidence.is_alone() && fault != last_fault_;
+  return evidence.end || evidence.lost;
+}
+
+// What a worker gave up for, without a signal or its host being the reason.
+std::optional<LocalJob::Fault> LocalJob::fault_of(const WorkerProcess& culprit) const {
+  const Evidence& evidence = culprit.evidence;
+  if (evidence.reported)
+    return Fault{culprit.where().step, std::string(to_string(evidence.reported->code))};
+  if (!evidence.end || evidence.end->signal || was_excluded(evidence)) return std::nullopt;
+  return Fault{culprit.where().step, describe(*evidence.end)};
+}
+
+bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
+  if (!published_) return culprit.is_elsewhere();  // somebody else may come
+  const std::int32_t left = left_without(culprit);
+  const bool enough = left >= spec_.min_workers || (left > 0 && others_may_join(left)) ||
+                      (left > 0 && left + coming_without(culprit) >= spec_.min_workers);
+  return is_harmless(culprit) && (is_done() || enough);
+}
+
+// A worker that was not told to go leaves when all have finished and the last checkpoint is
+// written.
+bool LocalJob::is_done() const {
+  return std::ranges::any_of(workers_, [](const auto& entry) {
+    return entry.second->evidence.left && !entry.second->drained;
+  });
+}
+
+bool LocalJob::takes_part(const WorkerProcess& worker) const {
+  const bool is_in = published_ ? worker.evidence.joined : worker.here;
+  return !worker.written_off && !worker.ended() && is_in && !worker.evidence.left;
+}
+
+std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
+  return static_cast<std::int32_t>(std::ranges::count_if(workers_, [&](const auto& entry) {
+    return entry.second.get() != &culprit && takes_part(*entry.second);
+  }));
+}
+
+// Of this host; those that left as they were told are not missed.
+std::vector<std::int32_t> LocalJob::missing_without(const WorkerProcess& culprit) const {
+  std::vector<std::int32_t> missing;
+  for (const auto& [number, worker] : workers_) {
+    if (worker->is_elsewhere() || worker->evidence.left) continue;
+    if (worker.get() == &culprit || !takes_part(*worker)) missing.push_back(number);
+  }
+  return missing;
+}
+
+bool LocalJob::others_may_join(std::int32_t left) const {
+  return spec_.listen.has_value() && left < spec_.max_workers;
+}
+
+// Those that have been started and not joined yet, and the one that will be for `culprit`.
+std::int32_t LocalJob::coming_without(const WorkerProcess& culprit) const {
+  const auto under_way = std::ranges::count_if(workers_, [&](const auto& entry) {
+    const auto& worker = entry.second;
+    return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
+           !worker->evidence.joined;
+  });
+  const bool anew = restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere();
+  return static_cast<std::int32_t>(under_way) + (anew ? 1 : 0);
+}
+
+void LocalJob::give_up_waiting() {
+  if (state_ != State::kRunning && state_ != State::kSettling) return;
+  state_ = State::kEnding;
+  const std::string patience = format_duration(spec_.join_timeout) + " (workers.join_timeout)";
+  if (published_) {
+    verdict_ = Verdict{*last_loss_, "was not replaced in time", true};
+    verdict_error_ = fail(ErrorCode::kTimeout,
+                          fmt::format("[cluster/launcher] fewer than {} workers "
+                                      "(workers.min_workers) were left, and no new one has joined "
+                                      "within {}; go on with --resume",
+                                      spec_.min_workers, patience),
+                          *last_loss_);
+  } else {
+    verdict_ = Verdict{kNoRank, "too few workers have joined", true};
+    verdict_error_ = fail(
+        ErrorCode::kTimeout,
+        fmt::format("[cluster/launcher] fewer than {} workers (workers.min_workers) have joined "
+                    "within {}; start the others with `muster worker --join`, and raise it if they "
+                    "take longer to come",
+                    spec_.min_workers, patience));
+  }
+  verdict_action_ = "the job ends";
+  end_all(*verdict_error_);
+}
+
+void LocalJob::write_off(WorkerProcess& culprit) {
+  if (culprit.evidence.joined)
+    if (auto fault = fault_of(culprit)) last_fault_ = std::move(fault);
+  verdict_error_ = error_of(culprit);
+  verdict_progress_ = culprit.where();
+  verdict_action_.clear();
+  culprit.read_rest();  // its end is often seen before its last lines
+  const JobFailure loss = failure_of(culprit);
+  culprit.written_off = true;
+  culprit.hear_no_more();
+  culprit.kill();  // one that only hangs must not come back
+  state_ = State::kRunning;
+  verdict_.reset();
+  last_loss_ = culprit.evidence.rank;
+  const std::int32_t left = left_without(culprit);
+  const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
+  observer_.on_loss(loss, {left, wanted, missing_without(culprit)});
+  if (!culprit.is_elsewhere()) replace(to_int(culprit.evidence.rank));
+  if (wanted > 0)
+    waiting_timer_ =
+        loop_.call_at(loop_.clock().now() + spec_.join_timeout, [this] { give_up_waiting(); });
+  if (!dump_timer_) tell_dumps();
+  consider();
+  check_over();
+}
+
+// The new one gets ready and then joins; the others train on meanwhile.
+void LocalJob::replace(std::int32_t worker) {
+  if (restarts_left_ == 0 || signal_ || is_done()) return;
+  --restarts_left_;
+  if (start(worker)) observer_.on_restart(Rank{worker}, find(worker)->pid());
+}
+
+// One that joins those who train.
+bool LocalJob::start(std::int32_t worker) {
+  auto started = spawn_(worker, true);
+  if (!started) {
+    log_->warn("[cluster/launcher] {}", started.error().message);
+    return false;
+  }
+  auto& place = workers_[worker];
+  if (place) replaced_.push_back(std::move(place));
+  place = std::move(*started);
+  watch(*place);
+  return true;
+}
+
+}  // namespace muster::cluster
