@@ -128,6 +128,7 @@ class CoordinatorState {
   Logger log_;
   std::map<PeerId, Worker> workers_;
   std::map<PeerId, std::int32_t> enlisted_;  // numbers that are promised
+  std::set<std::string> distrusted_;         // hosts of workers that came with wrong bits
   Suspicions suspicions_;
   std::string complaint_;  // the last one
   std::optional<TimePoint> last_join_;

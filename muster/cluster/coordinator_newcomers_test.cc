@@ -78,6 +78,19 @@ TEST_F(OpenCoordinatorTest, TheHostOfAWorkerTellsHowItEnded) {
   EXPECT_EQ(told(), Told{});
 }
 
+// The launcher itself judges its own host.
+TEST_F(OpenCoordinatorTest, AHostWhoseWorkerHeldWrongBitsMayOfferNoOther) {
+  const Quarantine wrong_bits{{ErrorCode::kCorrupt, "other weights", Rank{0}}};
+  say(1, wrong_bits);
+  EXPECT_EQ(enlist(11), 3);
+  say(21, Join{{.worker = 3, .host = "elsewhere", .boot_id = "b", .pid = 1, .door = {}}});
+  say(21, wrong_bits);
+  EXPECT_EQ(enlist(12), -1);
+  EXPECT_NE(closed_.at(12).message.find("held other bits"), std::string::npos);
+  say(13, Enlist{"another", 7});
+  EXPECT_FALSE(closed_.contains(13));
+}
+
 TEST_F(OpenCoordinatorTest, AfterTheEndNobodyIsEnlisted) {
   say(1, Leave{});
   EXPECT_EQ(enlist(11), -1);

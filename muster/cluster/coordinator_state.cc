@@ -114,6 +114,7 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     });
   } else if (const auto* quarantine = std::get_if<Quarantine>(&message)) {
     worker.candidate.leaving = true;
+    if (number >= options_.own) distrusted_.insert(worker.candidate.info.host);
     lose(worker, quarantine->why);
     decide(now);
   } else if (const auto* suspicion = std::get_if<Suspect>(&message)) {
@@ -280,6 +281,10 @@ void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
   const std::string from =
       fmt::format("[cluster/join] a worker from {} (pid {}) ", message.host, message.pid);
   if (ending_) return refuse(peer, from + "comes too late: the training is over");
+  if (distrusted_.contains(message.host))
+    return refuse(peer, from +
+                            "is not let in again: one from there held other bits than the others "
+                            "(replicas.compare_every); its memory or processor is faulty");
   const auto number = free_number();
   if (!number) {
     return refuse(peer, from + fmt::format("finds no place: all {} (workers.max_workers) are taken",

@@ -94,6 +94,8 @@ class LaunchObserver {
   // The job goes on without this one.
   virtual void on_loss(const JobFailure& /*loss*/, const Remainder& /*left*/) {}
   virtual void on_restart(Rank /*rank*/, int /*pid*/) {}
+  // Nobody is started here any more: workers of this host held wrong bits, this one last.
+  virtual void on_distrust(Rank /*rank*/) {}
   // Workers of other hosts can join here, with the credentials in LaunchSpec::credentials.
   virtual void on_listening(const net::Address& /*address*/) {}
   virtual void on_scale(std::int32_t /*from*/, const ScaleWish& /*to*/) {}

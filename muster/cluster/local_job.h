@@ -55,7 +55,9 @@ class LocalJob {
   bool others_may_join(std::int32_t left) const;
   void give_up_waiting();
   void write_off(WorkerProcess& culprit);
-  void replace(std::int32_t worker);
+  void replace(const WorkerProcess& culprit);
+  bool may_replace(const WorkerProcess& culprit) const;
+  bool distrusts_this_host(const WorkerProcess& culprit) const;
   bool start(std::int32_t worker);
   void scale_later();
   void scale();
@@ -91,6 +93,7 @@ class LocalJob {
   std::vector<std::unique_ptr<WorkerProcess>> replaced_;
   Spawn spawn_;
   std::int32_t restarts_left_;
+  std::int32_t wrong_bits_ = 0;       // so many workers of this host held some
   const std::uint64_t memory_kills_;  // before the job
   State state_ = State::kRunning;
   bool published_ = false;

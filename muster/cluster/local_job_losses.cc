@@ -7,6 +7,13 @@
 #include "muster/cluster/local_job.h"
 
 namespace muster::cluster {
+namespace {
+
+bool has_wrong_bits(const WorkerProcess& worker) {
+  return worker.evidence.lost && worker.evidence.lost->code == ErrorCode::kCorrupt;
+}
+
+}  // namespace
 
 // A death says nothing about the others, nor does an end without a word, or a fault of one host
 // alone; a fault that all share (NaN, a full disk) would meet them too. What comes again where it
@@ -75,8 +82,7 @@ std::int32_t LocalJob::coming_without(const WorkerProcess& culprit) const {
     return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
            !worker->evidence.joined;
   });
-  const bool anew = restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere();
-  return static_cast<std::int32_t>(under_way) + (anew ? 1 : 0);
+  return static_cast<std::int32_t>(under_way) + (may_replace(culprit) ? 1 : 0);
 }
 
 void LocalJob::give_up_waiting() {
@@ -121,7 +127,7 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   const std::int32_t left = left_without(culprit);
   const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
   observer_.on_loss(loss, {left, wanted, missing_without(culprit)});
-  if (!culprit.is_elsewhere()) replace(to_int(culprit.evidence.rank));
+  replace(culprit);
   if (wanted > 0)
     waiting_timer_ =
         loop_.call_at(loop_.clock().now() + spec_.join_timeout, [this] { give_up_waiting(); });
@@ -130,11 +136,25 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   check_over();
 }
 
+// Once may be an accident; of a second time the host is the reason, and a new process is no help.
+bool LocalJob::distrusts_this_host(const WorkerProcess& culprit) const {
+  return wrong_bits_ + (has_wrong_bits(culprit) ? 1 : 0) > 1;
+}
+
+bool LocalJob::may_replace(const WorkerProcess& culprit) const {
+  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() && !distrusts_this_host(culprit);
+}
+
 // The new one gets ready and then joins; the others train on meanwhile.
-void LocalJob::replace(std::int32_t worker) {
-  if (restarts_left_ == 0 || signal_ || is_done()) return;
+void LocalJob::replace(const WorkerProcess& culprit) {
+  if (culprit.is_elsewhere()) return;
+  const Rank rank = culprit.evidence.rank;
+  const bool may = may_replace(culprit);
+  if (has_wrong_bits(culprit) && distrusts_this_host(culprit)) observer_.on_distrust(rank);
+  if (has_wrong_bits(culprit)) ++wrong_bits_;
+  if (!may || is_done()) return;
   --restarts_left_;
-  if (start(worker)) observer_.on_restart(Rank{worker}, find(worker)->pid());
+  if (start(to_int(rank))) observer_.on_restart(rank, find(to_int(rank))->pid());
 }
 
 // One that joins those who train.

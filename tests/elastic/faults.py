@@ -109,7 +109,8 @@ SCENES = {
     "SIGSTOP": at_every_place("SIGSTOP", 1),
     "parts": [("first", "SIGKILL-late", "forward"), ("middle", "SIGKILL-late", "backward"),
               ("last", "SIGKILL-late", "all-reduce")],
-    "bits": [("middle", "bit", "update"), ("last", "bit", "update"), ("first", "bit", "update")],
+    # A job each: after a second one of a host nobody is started there any more.
+    **{f"bits-{who}": [(who, "bit", "update")] for who in WHO},
 }
 FLAGS = {"links": ["communication.transport=tcp"], "learnt": [f"communication.timeout={LONG}s"],
          "patient": [f"communication.timeout={LONGER}s"],

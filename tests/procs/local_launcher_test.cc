@@ -38,6 +38,14 @@ class Watcher : public LaunchObserver {
     if (left.workers <= stops_at) ::kill(::getpid(), SIGTERM);
   }
 
+  void on_restart(Rank, int) override { ++restarts; }
+  void on_distrust(Rank rank) override {
+    distrusted.push_back(to_int(rank));
+    ::kill(::getpid(), SIGTERM);
+  }
+
+  int restarts = 0;
+  std::vector<int> distrusted;
   int stops_at = 99;  // once so few are left
   std::function<void(Watcher&)> then;
   std::function<void(const std::string&)> on_each_line;
@@ -290,6 +298,20 @@ TEST_F(LocalLauncher, AFaultOfOneHostIsALossThatTheJobOutlives) {
   ASSERT_EQ(watcher_.losses.size(), 1U);
   EXPECT_THAT(watcher_.losses[0],
               HasSubstr("reported an error ([worker/train] not enough memory) at step 17, update"));
+}
+
+// Whoever comes as worker 1 has them.
+TEST_F(LocalLauncher, AHostThatComputesWronglyTwiceStartsNobodyAnew) {
+  spec_.min_workers = 1;
+  spec_.max_restarts = 5;
+  watcher_.stops_at = 0;
+  const auto end = run("wrong_bits", 1);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  ASSERT_EQ(watcher_.losses.size(), 2U);
+  for (const std::string& loss : watcher_.losses)
+    EXPECT_THAT(loss, HasSubstr("held other bits than the others"));
+  EXPECT_EQ(watcher_.restarts, 1);
+  EXPECT_EQ(watcher_.distrusted, std::vector{1});
 }
 
 TEST_F(LocalLauncher, WhoIsMissingIsNamed) {

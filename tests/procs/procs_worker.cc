@@ -139,6 +139,12 @@ int lack_memory(Worker& worker) {
   return 3;
 }
 
+int hold_wrong_bits(Worker& worker) {
+  worker.member.quarantine(fail(ErrorCode::kCorrupt, "[train/replicas] other weights"),
+                           after(seconds(5)));
+  return 0;
+}
+
 int run(Worker& worker) {
   using Act = std::function<int(Worker&)>;
   static const std::map<std::string, Act> acts{
@@ -159,6 +165,7 @@ int run(Worker& worker) {
       {"throw", [](Worker&) -> int { throw std::runtime_error("out of cheese"); }},
       {"numeric", numeric},
       {"lack_memory", lack_memory},
+      {"wrong_bits", hold_wrong_bits},
       {"exit_at_one_step", [](Worker& w) { return exit_in_turn(w, true); }},
       {"exit_at_other_steps", [](Worker& w) { return exit_in_turn(w, false); }},
       {"stubborn",

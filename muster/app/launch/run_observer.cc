@@ -129,6 +129,14 @@ void RunObserver::on_restart(Rank rank, int pid) {
                                     to_int(rank), pid));
 }
 
+void RunObserver::on_distrust(Rank rank) {
+  tell(Severity::kWarning,
+       fmt::format(
+           "worker {} is not started anew, nor is another one on this host: it is the second "
+           "one here with wrong bits, so its memory or processor is faulty",
+           to_int(rank)));
+}
+
 void RunObserver::on_listening(const net::Address& address) {
   tell(Severity::kNote, fmt::format("others join with: muster worker --join {} --credentials {}",
                                     to_string(address), folder_.join_key().native()));
