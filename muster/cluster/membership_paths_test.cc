@@ -43,7 +43,8 @@ constexpr Event kAll[] = {Event::kBreak,   Event::kFallSilent, Event::kWake,
 struct Job {
   std::int32_t workers;
   std::int32_t least;
-  int fewer = 0;  // events than kEvents, which would take too long
+  int fewer = 0;           // events than kEvents, which would take too long
+  std::int32_t later = 0;  // so many of the workers are not there at the beginning
 };
 
 struct Worker {
@@ -75,15 +76,17 @@ struct World {
 
   explicit World(const Job& of)
       : job(of), coordinator(options(of), TimePoint(seconds(100)), create_null_logger()) {
-    for (std::int32_t worker = 0; worker < job.workers; ++worker) {
-      all.push_back({.peer = ++last_peer});
+    all.resize(static_cast<std::size_t>(job.workers), {.status = Status::kGone});
+    for (std::int32_t worker = 0; worker < job.workers - job.later; ++worker) {
+      all[static_cast<std::size_t>(worker)] = {.peer = ++last_peer};
       say(worker, Join{{worker, "h", "b", 1, {}}});
     }
   }
 
   static CoordinatorOptions options(const Job& job) {
     CoordinatorOptions options;
-    options.policy.start_workers = options.policy.max_workers = job.workers;
+    options.policy.start_workers = job.workers - job.later;
+    options.policy.max_workers = job.workers;
     options.policy.min_workers = job.least;
     options.policy.heartbeat_timeout = seconds(10);
     return options;
@@ -406,14 +409,16 @@ TEST_P(MembershipPaths, HoldTheRulesAtEveryTurn) {
   EXPECT_GT(seen.size(), 40U);
 }
 
-// Every number of workers up to five with every least number of them.
+// Every number of workers up to five with every least number of them; and some that begin with
+// fewer, to whom others come later.
 INSTANTIATE_TEST_SUITE_P(Jobs, MembershipPaths,
                          ::testing::Values(Job{1, 1}, Job{2, 1}, Job{2, 2}, Job{3, 1}, Job{3, 2},
                                            Job{3, 3}, Job{4, 1}, Job{4, 2}, Job{4, 3}, Job{4, 4},
                                            Job{5, 1, 1}, Job{5, 2, 1}, Job{5, 3}, Job{5, 4, 1},
-                                           Job{5, 5, 1}),
+                                           Job{5, 5, 1}, Job{3, 1, 0, 1}, Job{4, 2, 0, 2}),
                          [](const auto& job) {
-                           return fmt::format("{}of{}", job.param.least, job.param.workers);
+                           return fmt::format("{}of{}{}", job.param.least, job.param.workers,
+                                              job.param.later > 0 ? "Later" : "");
                          });
 
 }  // namespace

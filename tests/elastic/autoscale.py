@@ -2,12 +2,13 @@
 is wanted back; the weights stay the same."""
 import http.server
 import pathlib
+import re
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import runs
-from join import check_end, wait_for_members
+from join import Host, check_end, members, wait_for_members
 
 SCALING = ("workers.min_workers=1", "workers.max_workers=3", "autoscaling.every=200ms")
 
@@ -92,26 +93,66 @@ def by_a_notice(muster, folder):
     assert "worker 2 was told to go and leaves with the step" in output, output
 
 
+def by_a_file_of_the_host(muster, folder):
+    """Each worker looks on its own host: here in the folder in which it was started."""
+    other = folder / "other host"
+    other.mkdir()
+    process, run = start(muster, folder, "notice-file", 1, "preemption.every=100ms", "preemption.file=wanted-back",
+                         "workers.max_workers=2", "workers.listen=127.0.0.1:0")
+    guest = Host(pathlib.Path(muster).resolve(), folder, run / "join.key", before=("env", "-C", str(other)))
+    wait_for_members(run, 2)
+    (other / "wanted-back").touch()
+    assert guest.wait() == 0, guest.output()
+    wait_for_members(run, 1)
+    assert "pre-emption notice (file wanted-back): leaving with the step" in guest.output(), guest.output()
+    assert "worker 1 was told to go and leaves with the step" in check_end(process, muster, folder, run)
+
+
 class Metadata(http.server.BaseHTTPRequestHandler):
-    """As Google's: TRUE or FALSE, for whoever sends the right header."""
+    """As Google's: TRUE or FALSE, for whoever sends the right header; TRUE to so many of those who ask."""
     answer = "FALSE"
+    notices = 0
 
     def do_GET(self):
         status = 200 if self.headers["Metadata-Flavor"] == "Google" else 403
         self.send_response(status)
         self.end_headers()
-        self.wfile.write(self.answer.encode())
+        with METADATA:
+            noticed = Metadata.notices > 0
+            Metadata.notices -= noticed
+        self.wfile.write(b"TRUE" if noticed else self.answer.encode())
 
     def log_message(self, *_):
         pass
 
 
-def when_all_must_go(muster, folder):
-    """Then there is a checkpoint to go on from."""
+METADATA = threading.Lock()
+
+
+def serve_metadata():
+    """A server of it, and the settings of a job that asks there."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/computeMetadata/v1/instance/preempted"
-    settings = ("preemption.every=100ms", f"preemption.url={url}")
+    return server, ("preemption.every=100ms", f"preemption.url={url}")
+
+
+def by_an_answer(muster, folder):
+    """One of three is told so, whichever asks first."""
+    server, settings = serve_metadata()
+    process, run = start(muster, folder, "notice-url", 3, *settings)
+    Metadata.notices = 1
+    wait_for_members(run, 2)
+    output = check_end(process, muster, folder, run)
+    assert output.count("pre-emption notice (http") == 1, output
+    assert len(re.findall(r"worker \d was told to go and leaves with the step", output)) == 1, output
+    assert members(run) == [3, 2], members(run)
+    server.shutdown()
+
+
+def when_all_must_go(muster, folder):
+    """Then there is a checkpoint to go on from."""
+    server, settings = serve_metadata()
     process, run = start(muster, folder, "all", 2, *settings)
     runs.goes_on(process, run)
     Metadata.answer = "TRUE"
@@ -127,4 +168,4 @@ def when_all_must_go(muster, folder):
 
 if __name__ == "__main__":
     runs.play((by_a_file, by_a_command, by_an_address, by_the_time_of_day, by_throughput, by_a_notice,
-               when_all_must_go), runs.arguments().muster)
+               by_a_file_of_the_host, by_an_answer, when_all_must_go), runs.arguments().muster)

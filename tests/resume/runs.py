@@ -53,6 +53,9 @@ def arguments(*extra):
     return parser.parse_args()
 
 
+STARTED = []
+
+
 @contextlib.contextmanager
 def workplace():
     """A folder of its own, by which holders_of_memory knows what was started for it."""
@@ -61,6 +64,9 @@ def workplace():
     try:
         yield folder
     finally:
+        for process in STARTED:  # those that a failure has left running; their workers go with them
+            process.kill()
+            process.wait()
         shutil.rmtree(folder)
 
 
@@ -106,6 +112,7 @@ def start(muster, job, *flags, **options):
     process = subprocess.Popen([muster, "train", str(job), *flags], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, **options)
     process.started = started
+    STARTED.append(process)
     return process
 
 
