@@ -97,6 +97,7 @@ class OneGeneration final : public train::Generations {
     return *why;
   }
   void resign() override {}
+  bool leaving() const noexcept override { return false; }
   void quarantine(const Error&) override {}
 
  private:

@@ -40,6 +40,7 @@ class Generations {
 
   // This worker wants to go; the others are better off without it.
   virtual void resign() = 0;
+  virtual bool leaving() const noexcept = 0;  // it does, or was told to
   // This worker's bits are wrong: the others go on without it, at once. It has no next generation.
   virtual void quarantine(const Error& why) = 0;
 };

@@ -169,7 +169,8 @@ class Trainer {
   Result<std::uint8_t> take_turn(bool best);
   void put_off(bool best);
   Result<std::uint8_t> hear_first(std::uint8_t mine);
-  Status wait_for_disk(bool stands_still);
+  enum class Standstill : std::uint8_t { kSave, kLeave, kEnd };
+  Status wait_for_disk(Standstill why);
   Status save(bool best);
   double epochs_done() const;
   bool due_by_flag(parallel::Flag flag) const noexcept { return position_.flags.has(flag); }

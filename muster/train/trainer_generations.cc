@@ -56,6 +56,9 @@ Status Trainer::recover(const Error& why) {
 // Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set
 // the flag has, so they wait for it.
 Status Trainer::regroup() {
+  // A first rank that goes leaves no save under way: the next one's and its own would take each
+  // other for torn.
+  MUSTER_TRY(wait_for_disk(Standstill::kLeave));
   MUSTER_TRY(meet(op_for("end of the generation")));
   return follow(std::nullopt);
 }

@@ -30,13 +30,18 @@ Result<std::uint8_t> Trainer::hear_first(std::uint8_t mine) {
   return mine;
 }
 
-Status Trainer::wait_for_disk(bool stands_still) {
+// When the training is over, nobody stands still for it. At a change only a first rank that leaves
+// has to end its save.
+Status Trainer::wait_for_disk(Standstill why) {
   const TimePoint began = parts_.clock.now();
   const Deadline deadline = Deadline::after(parts_.clock, kSavePatience);
   for (std::uint8_t turn = kIsBusy; turn == kIsBusy;) {
     if (is_first()) {
+      const bool matters = why != Standstill::kLeave || parts_.generations.leaving();
       MUSTER_ASSIGN(const bool done,
-                    parts_.checkpoints.done(options_.op.timeout / kSaysSoTimes, stands_still));
+                    matters ? parts_.checkpoints.done(options_.op.timeout / kSaysSoTimes,
+                                                      why != Standstill::kEnd)
+                            : Result<bool>(true));
       if (!done && deadline.passed(parts_.clock)) return disk_hangs();
       turn = done ? kHasSaved : kIsBusy;
     }
@@ -61,7 +66,8 @@ Result<bool> Trainer::save_what_is_due(bool best) {
   position_.owes_save = turn == kIsBusy;
   if (turn == kIsBusy) put_off(best);
   if (turn == kSaves) MUSTER_TRY(save(best));
-  if (turn != kIsBusy && !options_.checkpoint.asynchronous) MUSTER_TRY(wait_for_disk(true));
+  if (turn != kIsBusy && !options_.checkpoint.asynchronous)
+    MUSTER_TRY(wait_for_disk(Standstill::kSave));
   return due || best || turn == kSaves;
 }
 
@@ -116,13 +122,13 @@ Status Trainer::conclude() {
   const bool wanted = options_.checkpoint.at_end || position_.next == Next::kStop ||
                       (position_.owes_save && !divergence_.doubtful());
   parts_.now_doing(progress_.committed, "finishing the checkpoint");
-  MUSTER_TRY(wait_for_disk(false));
+  MUSTER_TRY(wait_for_disk(Standstill::kEnd));
   MUSTER_ASSIGN(const std::uint8_t turn,
                 hear_first(saved_ == progress_.committed ? kHasSaved : kSaves));
   if (wanted && turn == kSaves) MUSTER_TRY(save(false));
   parts_.now_doing(progress_.committed, "finishing the checkpoint");
   // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
-  MUSTER_TRY(wait_for_disk(false));
+  MUSTER_TRY(wait_for_disk(Standstill::kEnd));
   return meet(op_for("end of the training"));
 }
 

@@ -48,7 +48,7 @@ class Session final : public train::Generations {
   // By the launcher, or by a signal to this process: whoever signals a whole group of processes
   // means the job.
   bool stop_requested() const noexcept { return signalled_ || member_->stop_requested(); }
-  bool leaving() const noexcept { return leaving_; }  // this worker alone was told to go
+  bool leaving() const noexcept override { return leaving_; }  // this worker alone
   const std::shared_ptr<comm::Communicator>& communicator() const noexcept {
     return current_.communicator;
   }
@@ -59,7 +59,9 @@ class Session final : public train::Generations {
   bool outlives(const Error& why) const override;
   Result<std::optional<train::Entry>> next(const std::optional<Error>& why,
                                            Duration patience) override;
-  void resign() override { member_->drain(); }
+  void resign() override {
+    if (!leaving_.exchange(true)) member_->drain();
+  }
   void quarantine(const Error& why) override;
 
   observe::Hub& hub() noexcept { return hub_; }

@@ -54,6 +54,7 @@ class Inhabitant final : public Generations {
     return std::optional(entry_);
   }
   void resign() override {}
+  bool leaving() const noexcept override { return false; }
   void quarantine(const Error&) override { town_.quarantine(worker_); }
 
  private:
