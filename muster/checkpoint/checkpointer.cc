@@ -164,10 +164,12 @@ Result<Loaded> Checkpointer::load_weights(Step step, const std::vector<NamedTens
   return describe_loaded(*found);
 }
 
-Result<LoadedNewest> Checkpointer::load_newest_whole(const LoadTarget& into) {
+Result<LoadedNewest> Checkpointer::load_newest_whole(const LoadTarget& into,
+                                                     std::optional<Step> at_most) {
   MUSTER_ASSIGN(const auto all, survey(files_, folder_));
   std::vector<Skipped> skipped;
   for (auto found = all.rbegin(); found != all.rend(); ++found) {
+    if (at_most && found->name.step > *at_most) continue;
     const auto loaded =
         found->manifest ? load_both(files_, *found, into) : Result<Loaded>(found->manifest.error());
     if (loaded) return LoadedNewest{*loaded, std::move(skipped)};

@@ -90,8 +90,9 @@ class Checkpointer {
   Result<Loaded> load_weights(Step step,
                               const std::vector<NamedTensor>& model);  // without the optimizer
 
-  // The newest one that is whole; says which newer ones it passed over, and why. kNotFound: none.
-  Result<LoadedNewest> load_newest_whole(const LoadTarget& into);
+  // The newest one that is whole, of `at_most` at most; says which newer ones of those it passed
+  // over, and why. kNotFound: none.
+  Result<LoadedNewest> load_newest_whole(const LoadTarget& into, std::optional<Step> at_most = {});
 
   // Removes all whole checkpoints but the newest `keep_last` (0: keeps all, 1 at least) and
   // `protect`, and all torn ones. A crash in the middle leaves whole ones and torn ones, no lies.

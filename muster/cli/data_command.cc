@@ -59,7 +59,7 @@ void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& cont
       counted(audit.whole_epochs, "epoch"), audit.epoch_size, audit.samples, audit.lost,
       audit.repeated);
   if (audit.superseded > 0) {
-    context.out << fmt::format("  {} trained again after a resume and counted once\n",
+    context.out << fmt::format("  {} trained again, after a resume or a death, and counted once\n",
                                counted(audit.superseded, "step"));
   }
   if (audit.unrecorded > 0) {

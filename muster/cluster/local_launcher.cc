@@ -73,6 +73,7 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   options.policy.max_workers = std::max(spec.workers, spec.max_workers);
   options.own = own_workers(spec);
   options.policy.min_workers = spec.min_workers;
+  options.policy.keeps_ranks = spec.keeps_ranks;
   options.policy.heartbeat_timeout = spec.heartbeat_timeout;
   // Otherwise a mistake would end the job.
   options.policy.learns = spec.min_workers < spec.workers || spec.max_restarts > 0;

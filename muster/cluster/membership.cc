@@ -49,9 +49,23 @@ std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const MembershipView
   return alive;
 }
 
+// Those of the present generation, in their order, who are here or here again.
+std::vector<std::int32_t> same_ranks(std::map<std::int32_t, bool> alive, const MembershipView& view,
+                                     std::size_t& survivors) {
+  std::vector<std::int32_t> members;
+  for (const auto worker : view.current) {
+    if (!alive[worker]) continue;
+    members.push_back(worker);
+    if (!contains(view.replaced, worker)) ++survivors;
+  }
+  return members;
+}
+
 // Survivors in their order, then newcomers by number, no more than max_workers.
 std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const MembershipView& view,
                                    const MembershipPolicy& policy, std::size_t& survivors) {
+  if (policy.keeps_ranks && !view.current.empty())
+    return same_ranks(std::move(alive), view, survivors);
   std::vector<std::int32_t> members;
   for (const auto worker : view.current) {
     if (contains(view.replaced, worker)) continue;
@@ -87,6 +101,11 @@ bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& 
   return true;
 }
 
+std::int32_t least_of(const MembershipView& view, const MembershipPolicy& policy) {
+  if (view.current.empty()) return std::max(policy.min_workers, policy.start_workers);
+  return policy.keeps_ranks ? static_cast<std::int32_t>(view.current.size()) : policy.min_workers;
+}
+
 bool still_settling(TimePoint now, std::size_t count, const MembershipView& view,
                     const MembershipPolicy& policy) {
   return static_cast<std::int32_t>(count) < policy.max_workers && view.last_join &&
@@ -114,8 +133,7 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   if (!view.current.empty() && survivors == 0)
     return {std::nullopt, fmt::format("none of the {} members is left to hand over the state{}",
                                       view.current.size(), because)};
-  const auto least = view.current.empty() ? std::max(policy.min_workers, policy.start_workers)
-                                          : policy.min_workers;
+  const auto least = least_of(view, policy);
   if (static_cast<std::int32_t>(members.size()) < least)
     return {std::nullopt,
             fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};

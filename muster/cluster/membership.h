@@ -42,6 +42,9 @@ struct MembershipPolicy {
   std::int32_t start_workers = 1;                         // the first generation waits for so many
   Duration heartbeat_timeout = std::chrono::seconds(10);  // the most; with `learns` often less
   bool learns = false;  // how long a worker may be silent, from its heartbeats
+  // Each member has a part of the state, by its rank: the first generation's workers are the only
+  // ones, none goes on without another, and who comes again takes the rank that it had.
+  bool keeps_ranks = false;
   // Below max_workers, how long newcomers wait for more of them, so that all come at one change.
   Duration settle = std::chrono::milliseconds(200);
 };
@@ -54,7 +57,8 @@ struct MembershipDecision {
   bool planned = false;  // nobody was lost: the present generation may finish its step
 };
 
-// Survivors keep their order and come first, newcomers follow by worker number; but the first rank
+// Survivors keep their order and come first, newcomers follow by worker number (with keeps_ranks:
+// everybody keeps his rank); but the first rank
 // is one that sees the run's folder (WorkerInfo::can_lead): without one nobody could save. Two
 // halves of a split never both go on: there is one coordinator, it counts those whom it hears, and
 // whoever does not hear from it stops. `min_workers` may ask for more, such as a majority.

@@ -45,6 +45,7 @@ struct Job {
   std::int32_t least;
   int fewer = 0;           // events than kEvents, which would take too long
   std::int32_t later = 0;  // so many of the workers are not there at the beginning
+  bool keeps_ranks = false;
 };
 
 struct Worker {
@@ -89,6 +90,7 @@ struct World {
     options.policy.max_workers = job.workers;
     options.policy.min_workers = job.least;
     options.policy.heartbeat_timeout = seconds(10);
+    options.policy.keeps_ranks = job.keeps_ranks;
     return options;
   }
 
@@ -177,6 +179,9 @@ struct World {
     for (const auto& member : welcome.members) next.push_back(member.info.worker);
     ASSERT_EQ(std::set(next.begin(), next.end()).size(), next.size());
     ASSERT_GE(next.size(), static_cast<std::size_t>(job.least)) << "a minority goes on";
+    if (job.keeps_ranks && !members.empty()) {
+      ASSERT_EQ(next, members) << "somebody has another's part";
+    }
     for (const std::int32_t worker : members) {
       if (!is_lost(worker)) continue;
       ASSERT_FALSE(welcome.planned) << "a step is to be finished with worker " << worker;
@@ -415,10 +420,13 @@ INSTANTIATE_TEST_SUITE_P(Jobs, MembershipPaths,
                          ::testing::Values(Job{1, 1}, Job{2, 1}, Job{2, 2}, Job{3, 1}, Job{3, 2},
                                            Job{3, 3}, Job{4, 1}, Job{4, 2}, Job{4, 3}, Job{4, 4},
                                            Job{5, 1, 1}, Job{5, 2, 1}, Job{5, 3}, Job{5, 4, 1},
-                                           Job{5, 5, 1}, Job{3, 1, 0, 1}, Job{4, 2, 0, 2}),
+                                           Job{5, 5, 1}, Job{3, 1, 0, 1}, Job{4, 2, 0, 2},
+                                           Job{2, 2, 0, 0, true}, Job{3, 3, 0, 0, true},
+                                           Job{4, 4, 1, 0, true}),
                          [](const auto& job) {
-                           return fmt::format("{}of{}{}", job.param.least, job.param.workers,
-                                              job.param.later > 0 ? "Later" : "");
+                           return fmt::format("{}of{}{}{}", job.param.least, job.param.workers,
+                                              job.param.later > 0 ? "Later" : "",
+                                              job.param.keeps_ranks ? "inPlace" : "");
                          });
 
 }  // namespace

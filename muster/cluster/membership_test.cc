@@ -148,6 +148,38 @@ TEST(Membership, WhoComesAgainIsANewcomerBehindTheSurvivors) {
   EXPECT_FALSE(decide_membership(kNow, view, policy).members);
 }
 
+// Where each has a part of the state that goes by its rank.
+TEST(Membership, WhoComesAgainKeepsTheRankItHad) {
+  MembershipPolicy policy;
+  policy.min_workers = policy.max_workers = 3;
+  policy.keeps_ranks = true;
+  auto view = view_of({Kind::kDisconnected, Kind::kWell, Kind::kWell}, {0, 1, 2});
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+  view = view_of({Kind::kWell, Kind::kWell, Kind::kWell}, {0, 1, 2});
+  view.replaced = {0};
+  const auto decision = decide_membership(kNow, view, policy);
+  EXPECT_EQ(decision.members, (Workers{0, 1, 2}));
+  EXPECT_FALSE(decision.planned);
+  EXPECT_NE(
+      decision.reason.find("3 workers, 2 of them from before: worker 0 (h, pid 1) comes anew"),
+      std::string::npos)
+      << decision.reason;
+  view.replaced = {0, 1, 2};
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+}
+
+TEST(Membership, NobodyWithAPartIsDoneWithoutWhateverIsTheLeast) {
+  MembershipPolicy policy;
+  policy.min_workers = 1;
+  policy.max_workers = 4;
+  policy.keeps_ranks = true;
+  const auto view =
+      view_of({Kind::kWell, Kind::kDisconnected, Kind::kWell, Kind::kWell}, {0, 1, 2});
+  const auto decision = decide_membership(kNow, view, policy);
+  EXPECT_FALSE(decision.members) << "worker 3 has no part";
+  EXPECT_NE(decision.reason.find("2 of at least 3 workers are here"), std::string::npos);
+}
+
 TEST(Membership, NamesTheLost) {
   MembershipPolicy policy;
   policy.min_workers = policy.max_workers = 3;

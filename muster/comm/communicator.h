@@ -36,10 +36,12 @@ class Communicator {
   // peer. After abort() every submission ends at once with its reason.
   virtual Work submit(Op op, const OpOptions& options) = 0;
 
-  // Collective. Ranks of equal colour form a group, ordered by key, then by rank.
+  // Collective. Ranks of equal colour form a group, ordered by key, then by rank. Its errors name
+  // ranks of the group that was split.
   virtual Result<std::shared_ptr<Communicator>> split(int color, int key) = 0;
 
-  // Ends all pending Work with `why`; callable from any thread, returns at once.
+  // Ends all pending Work with `why`, here and in the parts that have split off; callable from any
+  // thread, returns at once.
   virtual void abort(Error why) noexcept = 0;
 
   // Collective in order, not in time. Any memory works as a tensor; this kind is fastest.

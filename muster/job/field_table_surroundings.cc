@@ -73,13 +73,15 @@ std::vector<Field> workers_fields() {
       bind("workers.listen", in(&WorkersSpec::listen),
            {.doc = "This host's address, as others reach it, and a port (0: any), where workers of "
                    "other hosts may join; empty: nobody else may."}),
-      bind("workers.max_restarts", in(&WorkersSpec::max_restarts),
-           {.doc =
-                "How often a new worker is started for one that died, in all; it joins while the "
-                "others train on. With 0, and min_workers as many as there are, any death ends the "
-                "job.",
-            .min = 0,
-            .max = 1000000}),
+      bind(
+          "workers.max_restarts", in(&WorkersSpec::max_restarts),
+          {.doc =
+               "How often a new worker is started for one that died, in all; it joins while the "
+               "others train on, or where all are needed (any strategy but data) takes the place "
+               "of the dead one while they wait. With 0, and min_workers as many as there are, any "
+               "death ends the job.",
+           .min = 0,
+           .max = 1000000}),
       bind("workers.join_timeout", in(&WorkersSpec::join_timeout),
            {.doc =
                 "Time for all workers to start and join, and for new ones where too few are left.",

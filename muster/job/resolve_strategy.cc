@@ -27,31 +27,30 @@ void fix(Draft& draft, std::string_view field, T& value, const T& needed, std::s
   draft.derive(field, "strategy.type");
 }
 
-// Why none of the workers may come or go.
+// Why none of the workers can be done without.
 std::string_view held_alone(StrategyType type) {
   switch (type) {
     case StrategyType::kSharded:
-      return "keeps each part of the optimizer's state on one worker, so that none may come or go";
+      return "keeps each part of the optimizer's state on one worker, so that all are needed";
     case StrategyType::kTensor:
-      return "keeps each part of the model's tensors on one worker, so that none may come or go";
+      return "keeps each part of the model's tensors on one worker, so that all are needed";
     case StrategyType::kExpert:
-      return "keeps each expert of a replica on one worker, so that none may come or go";
+      return "keeps each expert of a replica on one worker, so that all are needed";
     case StrategyType::kContext:
-      return "has the workers of a replica share each sequence, so that none may come or go";
+      return "has the workers of a replica share each sequence, so that all are needed";
     default:
-      return "keeps each block of the model on one worker, so that none may come or go";
+      return "keeps each block of the model on one worker, so that all are needed";
   }
 }
 
 void fix_membership(Draft& draft) {
   const std::string_view why = held_alone(draft.spec.strategy.core());
   const std::string help =
-      "leave it out: after a death `muster train JOB --resume` goes on from the last checkpoint, "
-      "with any number of workers; or use strategy.type: data";
+      "leave it out: for one that dies a new worker is started in its place "
+      "(workers.max_restarts); or use strategy.type: data";
   WorkersSpec& workers = draft.spec.workers;
   fix(draft, "workers.standbys", workers.standbys, std::int64_t{0}, why, help);
   fix(draft, "workers.min_workers", workers.min_workers, workers.count, why, help);
-  fix(draft, "workers.max_restarts", workers.max_restarts, std::int64_t{0}, why, help);
   if (draft.given("workers.max_workers") && workers.max_workers > workers.count)
     refuse(draft, "workers.max_workers", why, help);
   if (draft.spec.stragglers.evict_factor > 0) refuse(draft, "stragglers.evict_factor", why, help);

@@ -182,6 +182,11 @@ struct StrategySpec {
   // expert:
   std::int64_t expert = 1;  // workers of a replica; where a job does not say, all
 
+  // Whether each rank has a part of the state or of the work that is its own: all of them are
+  // needed, and whoever comes anew takes the place of one that died.
+  bool keeps_ranks() const noexcept {
+    return core() != StrategyType::kData && type != StrategyType::kAuto;
+  }
   // Those that compute each slice together, once `auto` is decided.
   std::int64_t workers_of_replica() const noexcept {
     return mesh.pipeline * mesh.context * mesh.tensor;
@@ -260,7 +265,7 @@ struct WorkersSpec {
   Duration heartbeat_timeout = std::chrono::seconds(10);
 
   std::int64_t processes() const noexcept { return count + standbys; }
-  // Whether workers may come and go.
+  // Whether the job outlives a worker.
   bool elastic() const noexcept {
     return max_workers > processes() ||
            (processes() > 1 && (min_workers < processes() || max_restarts > 0));
@@ -341,6 +346,9 @@ struct JobSpec {
   CommunicationSpec communication;
   LoggingSpec logging;
   GenerateSpec generate;
+
+  // Whether workers keep what they have summed of a step, so that the others can finish it.
+  bool keeps_sums() const noexcept { return workers.elastic() && !strategy.keeps_ranks(); }
 };
 
 }  // namespace muster::job

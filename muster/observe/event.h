@@ -43,6 +43,15 @@ struct StepCommitted {
   friend bool operator==(const StepCommitted&, const StepCommitted&) = default;
 };
 
+// The training goes on from an earlier step than the last: those after it are taken again. For the
+// ledger.
+struct WentBack {
+  Step to{0};
+  Generation generation{0};  // that goes on from there
+  std::int64_t times = 0;    // that it has gone back, with this one
+  friend bool operator==(const WentBack&, const WentBack&) = default;
+};
+
 struct CheckpointWritten {
   Step step{0};
   std::string path;
@@ -70,7 +79,7 @@ struct RunEnded {
   friend bool operator==(const RunEnded&, const RunEnded&) = default;
 };
 
-using Record =
-    std::variant<RunStarted, Metrics, Span, StepCommitted, CheckpointWritten, Notice, RunEnded>;
+using Record = std::variant<RunStarted, Metrics, Span, StepCommitted, WentBack, CheckpointWritten,
+                            Notice, RunEnded>;
 
 }  // namespace muster::observe

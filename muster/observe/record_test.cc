@@ -49,7 +49,8 @@ std::vector<Record> one_of_each() {
                  "stopped by SIGTERM",
                  std::chrono::seconds(61),
                  {{"eval/accuracy", 0.9}, {"eval/loss", 0.25}}};
-  return {started, row(1, "train/loss", 2.25), span, committed, checkpoint, notice, ended};
+  const WentBack back{Step{5}, Generation{4}, 2};
+  return {started, row(1, "train/loss", 2.25), span, committed, back, checkpoint, notice, ended};
 }
 
 TEST(RecordCodec, GivesBackEveryKindOfRecord) {

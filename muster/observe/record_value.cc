@@ -138,6 +138,18 @@ StepCommitted step_committed(const Value& value) {
   return committed;
 }
 
+Value value_of(const WentBack& back) {
+  return {{"type", "went_back"},
+          {"step", to_int(back.to)},
+          {"generation", to_int(back.generation)},
+          {"times", back.times}};
+}
+
+WentBack went_back(const Value& value) {
+  return {step_of(value), Generation{value.at("generation").get<std::uint64_t>()},
+          value.at("times").get<std::int64_t>()};
+}
+
 Value value_of(const CheckpointWritten& checkpoint) {
   return {{"type", "checkpoint"},
           {"step", to_int(checkpoint.step)},
@@ -199,6 +211,7 @@ Record record(const Value& value) {
   if (type == "metrics") return metrics(value);
   if (type == "span") return span(value);
   if (type == "step_committed") return step_committed(value);
+  if (type == "went_back") return went_back(value);
   if (type == "run_started") return run_started(value);
   if (type == "checkpoint") return checkpoint(value);
   if (type == "notice") return notice(value);

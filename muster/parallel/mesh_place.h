@@ -17,6 +17,10 @@ struct MeshPlace {
   layout::Mesh::Part part(const std::vector<layout::Axis>& axes) const {
     return mesh.part(group.rank, axes);
   }
+  // The same number for all ranks that differ from `rank` along these axes at most, and no others.
+  std::int32_t part_of(Rank rank, const std::vector<layout::Axis>& axes) const {
+    return mesh.part(rank, axes).color;
+  }
   // The first of the ranks that differ from `rank` along these axes at most.
   Rank first_of(Rank rank, const std::vector<layout::Axis>& axes) const {
     return mesh.group(rank, axes).front();

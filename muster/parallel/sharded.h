@@ -13,8 +13,8 @@
 // in FSDP: Zhao et al., VLDB 2023): sums are made over all of them, weights gathered within each.
 //
 // Before it has entered a generation it holds the whole optimizer state, and the whole model, from
-// which enter() keeps this rank's part. A rank that dies takes its shard with it, so the membership
-// is fixed.
+// which enter() keeps this rank's part. A rank that dies takes its shard with it, so another one
+// takes its place.
 
 #include <memory>
 #include <optional>
@@ -52,6 +52,9 @@ class Sharded final : public SliceStrategy {
   std::vector<StateSlice> optimizer_state() override;
   Result<State> gather_state(Rank to) override;
   bool holds_all() const override { return !trained_shards_; }
+  std::int32_t part_of(Rank rank) const override {
+    return shards_ ? to_int(rank) % *shards_ : to_int(rank);  // replicas are outermost
+  }
   std::vector<StateSlice> replicated_state() override;
   void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;

@@ -133,6 +133,9 @@ class Strategy {
   // Whether ranks should be given slices in turns (comm::owners_in_turns), since neighbouring
   // slices are best computed at the same time; else neighbours to the same rank.
   virtual bool deals_in_turns() const { return false; }
+  // Ranks with the same number hold the same state, tensor by tensor, once they have entered a
+  // generation.
+  virtual std::int32_t part_of(Rank) const { return 0; }
   // What every rank holds alike, bit by bit.
   virtual std::vector<StateSlice> replicated_state();
   // After loading: how many updates the optimizer's state has seen.

@@ -92,15 +92,17 @@ class Checkpoints::Impl {
     return whole ? ok() : Status(disk_hangs());
   }
 
-  Result<Progress> resume(parallel::Strategy& strategy) {
+  Result<Progress> resume(parallel::Strategy& strategy, std::optional<Step> at_most) {
     const checkpoint::LoadTarget target{strategy.model_state(), strategy.optimizer_state(),
                                         !strategy.holds_all()};
-    MUSTER_ASSIGN(const auto newest, checkpointer_.load_newest_whole(target));
+    MUSTER_ASSIGN(const auto newest, checkpointer_.load_newest_whole(target, at_most));
     for (const checkpoint::Skipped& skipped : newest.skipped) {
       warn(fmt::format("passed over {}: {}", skipped.folder.string(), skipped.why.message));
     }
     return progress_from_json(newest.loaded.state);
   }
+
+  Result<std::optional<Step>> newest() { return checkpointer_.latest(); }
 
  private:
   Status announce(Result<checkpoint::SavedCheckpoint> outcome) {
@@ -143,8 +145,9 @@ Result<bool> Checkpoints::done(Duration patience, bool stands_still) {
   return impl_->done(patience, stands_still);
 }
 Status Checkpoints::finish() { return impl_->finish(); }
-Result<Progress> Checkpoints::resume(parallel::Strategy& strategy) {
-  return impl_->resume(strategy);
+Result<Progress> Checkpoints::resume(parallel::Strategy& strategy, std::optional<Step> at_most) {
+  return impl_->resume(strategy, at_most);
 }
+Result<std::optional<Step>> Checkpoints::newest() { return impl_->newest(); }
 
 }  // namespace muster::train

@@ -4,6 +4,7 @@
 // what only they hold. One thread.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "muster/base/clock.h"
@@ -47,9 +48,11 @@ class Checkpoints {
   Result<bool> done(Duration patience, bool stands_still = true);
   Status finish();  // waits until it is
 
-  // Loads the newest whole checkpoint into the strategy. Torn or damaged ones before it are skipped
-  // with a warning each; kNotFound where there is none.
-  Result<Progress> resume(parallel::Strategy& strategy);
+  // Loads the newest whole checkpoint, of that step at most, into the strategy. Torn or damaged
+  // ones before it are skipped with a warning each; kNotFound where there is none.
+  Result<Progress> resume(parallel::Strategy& strategy, std::optional<Step> at_most = {});
+  // The step of the newest one, as far as sizes tell; none: there is none.
+  Result<std::optional<Step>> newest();
 
  private:
   class Impl;

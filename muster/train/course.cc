@@ -24,7 +24,8 @@ std::array<std::int64_t, Standing::kWords> Standing::pack() const noexcept {
           kept ? to_int(*kept) : kNone,
           static_cast<std::int64_t>(assignment),
           static_cast<std::int64_t>(paces),
-          rollbacks};
+          rollbacks,
+          idle.count()};
 }
 
 Standing Standing::unpack(const std::int64_t* words) noexcept {
@@ -34,7 +35,8 @@ Standing Standing::unpack(const std::int64_t* words) noexcept {
                     std::nullopt,
                     static_cast<std::uint64_t>(words[4]),
                     static_cast<std::uint64_t>(words[5]),
-                    words[6]};
+                    words[6],
+                    Duration(words[7])};
   if (words[3] != kNone) standing.kept = Step{words[3]};
   return standing;
 }

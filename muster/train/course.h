@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/ids.h"
 #include "muster/base/result.h"
 
@@ -29,7 +30,9 @@ struct Standing {
   // not known to be right does not count against that.
   std::int64_t rollbacks = 0;
 
-  static constexpr std::size_t kWords = 7;
+  Duration idle{};  // since it last trained
+
+  static constexpr std::size_t kWords = 8;
   std::array<std::int64_t, kWords> pack() const noexcept;  // for the wire
   static Standing unpack(const std::int64_t* words) noexcept;
   friend bool operator==(const Standing&, const Standing&) = default;

@@ -52,6 +52,25 @@ Status copy_state(comm::Communicator& communicator, Rank leader, parallel::Strat
   return copy_position(communicator, leader, strategy, position, options);
 }
 
+Status copy_parts(comm::Communicator& communicator, const std::vector<Rank>& sources,
+                  parallel::Strategy& strategy, const comm::OpOptions& options) {
+  const Rank me = communicator.group().rank;
+  const Rank source = sources[static_cast<std::size_t>(to_int(me))];
+  std::vector<comm::Work> works;
+  const auto copy = [&](const TensorView& tensor) {
+    if (source != me)
+      works.push_back(communicator.submit(comm::Recv{.tensor = tensor, .from = source}, options));
+    for (std::size_t rank = 0; rank < sources.size(); ++rank) {
+      const Rank taker{static_cast<std::int32_t>(rank)};
+      if (sources[rank] == me && taker != me)
+        works.push_back(communicator.submit(comm::Send{.tensor = tensor, .to = taker}, options));
+    }
+  };
+  for (const parallel::StateSlice& slice : strategy.model_state()) copy(slice.tensor);
+  for (const parallel::StateSlice& slice : strategy.optimizer_state()) copy(slice.tensor);
+  return comm::wait_for_all(works);
+}
+
 Status copy_position(comm::Communicator& communicator, Rank leader, parallel::Strategy& strategy,
                      Position& position, const comm::OpOptions& options) {
   MUSTER_ASSIGN(const std::string text,

@@ -24,4 +24,9 @@ Status copy_position(comm::Communicator& communicator, Rank leader, parallel::St
 Status copy_state(comm::Communicator& communicator, Rank leader, parallel::Strategy& strategy,
                   Position& position, const comm::OpOptions& options);
 
+// By rank, whose tensors it gets: itself, it keeps its own. Both hold the same part. After an error
+// those that were to come may be torn.
+Status copy_parts(comm::Communicator& communicator, const std::vector<Rank>& sources,
+                  parallel::Strategy& strategy, const comm::OpOptions& options);
+
 }  // namespace muster::train

@@ -50,8 +50,9 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
       waits_(options_.op.timeout),
       guard_(parts_.strategy),
       whole_(!options_.newcomer),
-      was_first_(false) {
+      was_first_(!options_.newcomer && is_first()) {
   progress_ = progress;
+  if (options_.returned) position_.rollbacks = options_.returned->rollbacks;
   if (!options_.loss_scale)
     progress_.loss_scale.reset();
   else if (!progress_.loss_scale)
@@ -61,8 +62,15 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
 }
 
 Result<Outcome> Trainer::run() {
+  if (options_.started) tell(*options_.started);
+  if (options_.returned)
+    tell(observe::WentBack{.to = progress_.committed,
+                           .generation = options_.returned->generation,
+                           .times = options_.returned->rollbacks});
   if (const Status entered = enter(parts_.generations.current()); !entered)
     MUSTER_TRY(recover(entered.error()));
+  else if (options_.returned && !back_)
+    tell_return();
   for (bool over = false; !over;) {
     Result<bool> advanced = advance();
     if (advanced) {
@@ -75,11 +83,14 @@ Result<Outcome> Trainer::run() {
   if (position_.next == Next::kStop) outcome.ending = Ending::kStopRequested;
   if (position_.next == Next::kStopEarly) outcome.ending = Ending::kEarlyStop;
   if (position_.next == Next::kLeave) outcome.ending = Ending::kDismissed;
+  if (back_) outcome.ending = Ending::kGoesBack;
+  outcome.back = back_;
   outcome.results.insert(outcome.results.end(), last_step_.begin(), last_step_.end());
   return outcome;
 }
 
 Result<bool> Trainer::advance() {
+  if (back_) return true;
   if (position_.next == Next::kLeave) {
     MUSTER_TRY(parts_.checkpoints.finish());
     return true;
@@ -127,6 +138,7 @@ Status Trainer::one_step() {
                                              .before_update =
                                                  [&] {
                                                    guard_.before_update();
+                                                   whole_ = false;
                                                    parts_.now_doing(step, "updating");
                                                    return let_readers_finish();
                                                  },
@@ -136,6 +148,7 @@ Status Trainer::one_step() {
                                              .check_sums = check_sums,
                                              .timeout = waits_});
   if (!stepped) return takes_again() ? take_again() : Status(stepped.error());
+  whole_ = true;
   const parallel::StepReport& report = *stepped;
   progress_.committed = step;
   progress_.cursor = batch->after;

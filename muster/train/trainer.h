@@ -32,11 +32,22 @@
 #include "muster/train/position.h"
 #include "muster/train/replica_guard.h"
 #include "muster/train/replicas.h"
+#include "muster/train/reunion.h"
 #include "muster/train/state_transfer.h"
 #include "muster/train/step_patience.h"
 #include "muster/train/stragglers.h"
 
 namespace muster::train {
+
+// All begin again from an earlier step, with a state that is made anew, for a part of it is lost.
+struct Return {
+  std::optional<Step> checkpoint;          // whose state they take; none: that of the beginning
+  Step from{0};                            // the last step that any of them had committed
+  std::vector<std::int32_t> missing = {};  // workers whose parts nobody has
+  std::int64_t rollbacks = 0;              // with this one
+  Generation generation{0};                // in which they do
+  TimePoint began{};                       // since when they do not train
+};
 
 struct TrainerOptions {
   TrainingLength length;
@@ -45,15 +56,19 @@ struct TrainerOptions {
   job::CheckpointSpec checkpoint;
   job::StragglersSpec stragglers;
   job::ReplicasSpec replicas;
-  bool evaluates_average = false;      // of the weights, instead of the trained ones
-  std::int32_t slices = 1;             // virtual workers
-  std::int32_t active = 1;             // workers that compute, while there are so many;
-  std::int32_t standbys = 0;           // of those beyond, so many only follow
-  std::int32_t lanes = 1;              // of this worker
-  bool newcomer = false;               // it joins others, who have the state
-  comm::OpOptions op;                  // of what ranks tell each other between steps
-  bool predicts_bytes = false;         // report bits per byte as well
-  std::int64_t tokens_per_sample = 0;  // report tokens per second as well
+  bool evaluates_average = false;  // of the weights, instead of the trained ones
+  std::int32_t slices = 1;         // virtual workers
+  std::int32_t active = 1;         // workers that compute, while there are so many;
+  std::int32_t standbys = 0;       // of those beyond, so many only follow
+  std::int32_t lanes = 1;          // of this worker
+  bool newcomer = false;           // it joins others, who have the state
+  bool keeps_ranks = false;        // each rank has a part of it: see Reunion
+  Duration join_timeout{};         // how long one that comes anew may take to get ready then
+  std::optional<observe::RunStarted> started = {};  // told before anything else
+  std::optional<Return> returned = {};              // the state is made anew, as this said
+  comm::OpOptions op;                               // of what ranks tell each other between steps
+  bool predicts_bytes = false;                      // report bits per byte as well
+  std::int64_t tokens_per_sample = 0;               // report tokens per second as well
   std::optional<optim::LossScaleSpec> loss_scale = {};  // for fp16; none: no scaling
 };
 
@@ -80,13 +95,15 @@ enum class Ending : std::uint8_t {
   kCompleted,
   kEarlyStop,
   kStopRequested,
-  kDismissed  // the others go on without this worker
+  kDismissed,  // the others go on without this worker
+  kGoesBack    // to be trained again by another trainer, as Outcome::back says
 };
 
 struct Outcome {
   Ending ending = Ending::kCompleted;
   Progress progress;
   std::vector<observe::Metric> results;  // of the last evaluation and the last step
+  std::optional<Return> back = {};       // with kGoesBack
 };
 
 // Time between two steps, but for evaluations.
@@ -120,6 +137,16 @@ class Trainer {
   void take_over();
   Duration step_limit() const;
   Status enter(const Entry& entry);
+  Status reunite(const Entry& entry, const std::vector<Standing>& standings);
+  Status get_position(const Reunion& reunion);
+  Status get_parts(const Entry& entry, const Reunion& reunion);
+  Status plan_return(const Entry& entry, const Reunion& reunion, TimePoint since);
+  Result<std::optional<Step>> agree_on_checkpoint();
+  void begin_generation();
+  comm::OpOptions patient_op(std::string_view label, Duration patience) const;
+  std::string describe_generation(Duration took) const;  // that it stands
+  void tell_return();
+  void tell_reunion(const Reunion& reunion, Duration took);
   Status open_stream();
   void take_roles(bool copied);
   Status share_out();  // anew, after a step that was finished with inherited slices
@@ -200,6 +227,8 @@ class Trainer {
   bool finishing_ = false;                 // the stream holds what a failed step lacks
   bool whole_ = true;                      // false: the state is torn
   std::optional<StateTransfer> transfer_;  // while newcomers get the state, on all ranks
+  std::optional<Return> back_;             // planned: it ends with that
+  std::optional<TimePoint> idle_since_;    // while no generation stands
   Course joining_;                         // how that began,
   Step joined_at_{0};                      // and after which step
   bool was_first_;                         // in the generation before

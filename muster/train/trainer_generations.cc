@@ -32,6 +32,12 @@ comm::OpOptions Trainer::op_for(std::string_view label) const {
   return op;
 }
 
+comm::OpOptions Trainer::patient_op(std::string_view label, Duration patience) const {
+  comm::OpOptions op = op_for(label);
+  op.timeout = std::max(op.timeout, patience);
+  return op;
+}
+
 Status Trainer::meet(const comm::OpOptions& op) {
   return parts_.generations.current().communicator->submit(comm::Barrier{}, op).wait();
 }
@@ -81,9 +87,11 @@ Status Trainer::follow(std::optional<Error> why) {
       position_.next = Next::kLeave;
       return ok();
     }
+    idle_since_ = began;
+    if (options_.keeps_ranks) saved_.reset();  // a save that has begun may have broken off
     const Status entered = enter(*entry);
     if (entered) {
-      tell_recovery(before, parts_.clock.now() - began);
+      if (!options_.keeps_ranks) tell_recovery(before, parts_.clock.now() - began);
       return ok();
     }
     if (!parts_.generations.outlives(entered.error())) return entered;
@@ -93,7 +101,8 @@ Status Trainer::follow(std::optional<Error> why) {
 
 Status Trainer::enter(const Entry& entry) {
   comm::Communicator& communicator = *entry.communicator;
-  const comm::OpOptions op = op_for("entering a generation");
+  const comm::OpOptions op = patient_op("entering a generation",
+                                        options_.keeps_ranks ? options_.join_timeout : Duration{});
   transfer_.reset();
   step_patience_ = {};
   const Standing mine{.committed = progress_.committed,
@@ -102,8 +111,10 @@ Status Trainer::enter(const Entry& entry) {
                       .kept = parts_.strategy.kept(),
                       .assignment = assignment_.fingerprint(),
                       .paces = fingerprint(position_.paces),
-                      .rollbacks = position_.rollbacks};
+                      .rollbacks = position_.rollbacks,
+                      .idle = idle_since_ ? parts_.clock.now() - *idle_since_ : Duration{}};
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
+  if (options_.keeps_ranks) return reunite(entry, standings);
   MUSTER_ASSIGN(const Course course, decide_course(standings));
   const Rank rank = communicator.group().rank;
   if (course.copies) {
@@ -120,12 +131,8 @@ Status Trainer::enter(const Entry& entry) {
   }
   if (course.newcomers > 0) MUSTER_TRY(begin_transfer(course, op));
   if (course.forgets) position_.paces.clear();
+  begin_generation();
   finishing_ = course.finishes;
-  position_.flags.clear(parallel::Flag::kRegroup);
-  position_.flags.clear(parallel::Flag::kCaughtUp);
-  compares_at_ = to_int(progress_.committed) + kStepsBeforeComparing;
-  changes_in_a_row_ = 0;
-  meter_ = {};
   take_roles(course.copies && rank != course.leader);
   if (!finishing_) {
     MUSTER_TRY(take_up(share(entry.workers)));
@@ -136,6 +143,15 @@ Status Trainer::enter(const Entry& entry) {
   MUSTER_ASSIGN(stream_,
                 parts_.training_data(progress_.cursor, assignment_.added(before, rank), 1));
   return ok();
+}
+
+void Trainer::begin_generation() {
+  finishing_ = false;
+  position_.flags.clear(parallel::Flag::kRegroup);
+  position_.flags.clear(parallel::Flag::kCaughtUp);
+  compares_at_ = to_int(progress_.committed) + kStepsBeforeComparing;
+  changes_in_a_row_ = 0;
+  meter_ = {};
 }
 
 // What is made of the position, which may be another rank's now.
@@ -227,10 +243,13 @@ void Trainer::tell_recovery(const Assignment& before, Duration took) {
       finishing_ ? fmt::format("step {} goes on, {} of {} slices are computed again",
                                to_int(next(progress_.committed)), again, options_.slices)
                  : fmt::format("it goes on after step {}", to_int(progress_.committed));
-  parts_.hub.publish(observe::Notice{
-      .text = fmt::format("generation {} of {} worker{} stands after {}: {}",
-                          to_int(group().generation), entry.workers.size(),
-                          entry.workers.size() == 1 ? "" : "s", format_duration(took), what)});
+  parts_.hub.publish(
+      observe::Notice{.text = fmt::format("{}: {}", describe_generation(took), what)});
+}
+
+std::string Trainer::describe_generation(Duration took) const {
+  return fmt::format("generation {} of {} worker{} stands after {}", to_int(group().generation),
+                     group().size, group().size == 1 ? "" : "s", format_duration(took));
 }
 
 }  // namespace muster::train

@@ -35,6 +35,7 @@ import strikes
 STEPS = {"mlp": 800, "resnet": 100, "gpt": 100}
 LONGER = 3  # times as many steps, so that others can join
 EVALUATION = "evaluation.every=100 steps"
+SLOW_DISK = "tests/chaos/slow_disk.so"  # where it is built, beside bin/muster
 
 # What happens to a worker, or to the job; all of it ends in a complete training.
 KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
@@ -307,7 +308,7 @@ def read_arguments():
     parser.add_argument("--kind", choices=ALL, help="of the seeds, those of this kind only")
     arguments = parser.parse_args()
     arguments.slow_disk = arguments.slow_disk or \
-        pathlib.Path(arguments.muster).parent.parent / "tests/chaos/slow_disk.so"
+        pathlib.Path(arguments.muster).parent.parent / SLOW_DISK
     if not arguments.slow_disk.exists():
         parser.error(f"--slow-disk: {arguments.slow_disk} does not exist")
     return arguments

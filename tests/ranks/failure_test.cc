@@ -248,6 +248,47 @@ TEST_P(Conformance, ARankThatLeavesIsNamed) {
   }
 }
 
+// Ranks 0 and 2 know nothing of each other's other group, in which rank 3 has died.
+TEST_P(Conformance, AbortEndsThePartsOfAGroupAsWell) {
+  const Ranks ranks = create(4);
+  Ranks parts(4);
+  on_every_rank(ranks, [&](Communicator& world) {
+    const auto rank = static_cast<std::size_t>(to_int(world.group().rank));
+    auto part = world.split(static_cast<int>(rank % 2), 0);
+    ASSERT_TRUE(part) << part.error().message;
+    parts[rank] = std::move(*part);
+  });
+  std::vector<float> values(100, 1.0F);
+  const Work sum = parts[0]->submit(AllReduce{view_of(std::span(values))}, within(kTheirDeadline));
+  const TimePoint at = abort_at(*ranks[2]);
+  const Status status = sum.wait();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().peer, Rank{2}) << status.error().message;
+  EXPECT_THAT(status.error().message, ::testing::HasSubstr("SIGKILL"));
+  EXPECT_LT(system_clock().now() - at, kAtOnce);
+}
+
+TEST_P(Conformance, ErrorsOfAPartNameRanksOfTheWhole) {
+  Ranks ranks = create(5);
+  Ranks parts(5);
+  on_every_rank(ranks, [&](Communicator& world) {
+    const auto rank = static_cast<std::size_t>(to_int(world.group().rank));
+    auto part = world.split(static_cast<int>(rank % 2), 0);
+    ASSERT_TRUE(part) << part.error().message;
+    parts[rank] = std::move(*part);
+  });
+  parts[4].reset();
+  ranks[4].reset();
+  float value = 0;
+  const Status message =
+      parts[2]->submit(Recv{view_of(std::span(&value, 1)), Rank{2}}, within(kAtOnce)).wait();
+  ASSERT_FALSE(message);
+  EXPECT_EQ(message.error().peer, Rank{4}) << message.error().message;
+  const Status barrier = parts[0]->submit(Barrier{}, within(kAtOnce)).wait();
+  ASSERT_FALSE(barrier);
+  EXPECT_EQ(barrier.error().peer, Rank{4}) << barrier.error().message;
+}
+
 TEST_P(Conformance, WhatWasSentArrivesThoughTheSenderLeft) {
   Ranks ranks = create(2);
   std::vector<float> sent(70000, 3.0F);

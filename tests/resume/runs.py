@@ -139,7 +139,7 @@ def train(muster, job, *flags):
 
 def killed_after(muster, job, folder, step, workers, *flags, **options):
     """The last of so many workers dies after that step and a checkpoint, and the job with it; its run."""
-    process = start(muster, job, "--workers", str(workers), *flags, **options)
+    process = start(muster, job, "--workers", str(workers), *settings("workers.max_restarts=0"), *flags, **options)
     run = wait_for_step(process, folder, step)
     wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint")
     pids = workers_of(process)

@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FEW = [(1, 1), (2, 1), (3, 2)]  # workers, lanes
 ALL = [(workers, lanes) for workers in (1, 2, 3, 4, 5, 7) for lanes in (1, 2)]
 SETTINGS = {"fashion": [], "gpt": ["generate.length=0"]}
-DEATH_ENDS_IT = ("workers.min_workers=3", "workers.max_restarts=0")
+DEATH_ENDS_IT = ("workers.min_workers=3",)
 
 
 def flags(folder, name, steps, *settings):

@@ -73,7 +73,7 @@ with runs.workplace() as folder:
         assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
         print(f"{workers} workers, {flags}: same", flush=True)
 
-    fixed = runs.settings("workers.min_workers=2", "workers.max_restarts=0")
+    fixed = runs.settings("workers.min_workers=2")
     for before, after in (((3, *ZERO2), (2, *SHARDED)), ((2, *fixed), (4, *pipeline(stages=2))),
                           ((3, *pipeline(schedule="gpipe")), (4, *ZERO2)),
                           ((3, *ZERO3), (2, *ZERO2)), ((2, *SHARDED), (5, *ZERO3)), ((2, *ZERO3), (3, *pipeline())),

@@ -42,6 +42,8 @@ class Auditor {
  private:
   void read_line(std::string_view line);
   void start(const Json& line);
+  void go_back(const Json& line);
+  void go_on_after(std::int64_t step);
   bool can_be(const Segment& segment) const;
   void add(const Segment& segment);
   std::uint64_t expected_roll(const Segment& segment) const;
@@ -104,6 +106,7 @@ void Auditor::read_line(std::string_view line) {
       hash_ = json.at("hash").get<std::string>();
     }
     if (json.contains("started_after")) return start(json);
+    if (plan_ && json.contains("back_to")) return go_back(json);
     if (plan_) add(segment_of(json));
   } catch (const Json::exception& exception) {
     fault(fmt::format("not a line of a ledger: {}", exception.what()));
@@ -122,6 +125,17 @@ void Auditor::start(const Json& line) {
   ++audit_.starts;
   // What was torn when the run before ended is of no account: the checkpoint counts.
   if (torn_ == number_ - 1 && !audit_.faults.empty()) audit_.faults.pop_back();
+  go_on_after(after);
+}
+
+// To a checkpoint, or where there is none to the beginning: a part of the state was nowhere else.
+void Auditor::go_back(const Json& line) {
+  const std::int64_t to = line.at("back_to");
+  if (to < 0) return fault("a step to go back to that no run has");
+  go_on_after(to);
+}
+
+void Auditor::go_on_after(std::int64_t after) {
   audit_.superseded += std::max<std::int64_t>(step_ - after, 0);
   for (Steps& gap : unrecorded_) gap.last = std::min(gap.last, after);  // trained again
   if (after > step_) unrecorded_.push_back({step_, after});

@@ -20,7 +20,7 @@ struct LedgerAudit {
   std::int64_t starts = 0;
   std::int64_t lost = 0;            // samples that no committed step consumed
   std::int64_t repeated = 0;        // samples that two did
-  std::int64_t superseded = 0;      // steps trained again after a resume; not counted above
+  std::int64_t superseded = 0;      // steps that were trained again; not counted above
   std::int64_t unrecorded = 0;      // steps that a checkpoint holds and the ledger does not
   std::vector<std::string> faults;  // what does not hold, each with its line; empty: all is well
 

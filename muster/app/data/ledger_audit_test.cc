@@ -75,6 +75,30 @@ TEST_F(LedgerAuditTest, GenerationsAndResumesAreWell) {
   EXPECT_EQ(found.starts, 2);
 }
 
+TEST_F(LedgerAuditTest, StepsThatAreTakenAgainAfterADeathAreCountedOnce) {
+  start(0);
+  commit(1, 5);
+  sink_->take(observe::WentBack{Step{2}, Generation{2}, 1});
+  commit(3, 4, 2);
+  sink_->take(observe::WentBack{Step{2}, Generation{3}, 2});
+  commit(3, 9, 3);
+  const LedgerAudit found = audit();
+  EXPECT_TRUE(found.proven()) << found.faults.front();
+  EXPECT_EQ(found.steps, 9);
+  EXPECT_EQ(found.superseded, 5);
+  EXPECT_EQ(found.starts, 1);
+}
+
+TEST_F(LedgerAuditTest, WhoWentBackAndDidNotTakeTheStepsAgainIsFound) {
+  start(0);
+  commit(1, 5);
+  sink_->take(observe::WentBack{Step{2}, Generation{2}, 1});
+  commit(6, 9, 2);
+  const LedgerAudit found = audit();
+  EXPECT_FALSE(found.well());
+  EXPECT_EQ(found.lost, 70);  // steps 3 to 5; the epoch's last step is the smaller one
+}
+
 TEST_F(LedgerAuditTest, WhatADeadLauncherDidNotWriteIsCountedApart) {
   start(0);
   commit(1, 5);

@@ -90,6 +90,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.workers = static_cast<std::int32_t>(job.workers.processes());
   spec.max_workers = static_cast<std::int32_t>(job.workers.max_workers);
   spec.max_restarts = static_cast<std::int32_t>(job.workers.max_restarts);
+  spec.keeps_ranks = job.strategy.keeps_ranks();
   spec.join_flag = "--join";
   spec.held_signals = cluster::worker_signals();
   spec.scale = create_scale_rule(job.autoscaling, system_clock(), system_processes(), files, log);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -98,7 +99,8 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
 }
 
 // A first rank may die between telling of a step and the others' applying it, who then tell of the
-// same numbers.
+// same numbers. Steps that are taken again after going back are committed again, but what they came
+// to is told once.
 bool RunObserver::is_told_already(const observe::Record& record) {
   const auto is_again = [](std::optional<Step>& told, Step step) {
     if (told && step <= *told) return true;
@@ -107,6 +109,13 @@ bool RunObserver::is_told_already(const observe::Record& record) {
   };
   if (const auto* row = std::get_if<observe::Metrics>(&record))
     return is_again(row->is_evaluation() ? told_evaluation_ : told_step_, row->step);
+  if (std::holds_alternative<observe::RunStarted>(record)) return std::exchange(told_start_, true);
+  if (const auto* back = std::get_if<observe::WentBack>(&record)) {
+    if (back->times <= told_back_) return true;
+    told_back_ = back->times;
+    if (told_commit_) told_commit_ = std::min(*told_commit_, back->to);
+    return false;
+  }
   const auto* committed = std::get_if<observe::StepCommitted>(&record);
   return committed != nullptr && is_again(told_commit_, committed->step);
 }

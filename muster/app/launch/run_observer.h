@@ -68,6 +68,8 @@ class RunObserver final : public cluster::LaunchObserver {
   std::optional<Step> told_step_;
   std::optional<Step> told_commit_;
   std::optional<Step> told_evaluation_;
+  bool told_start_ = false;
+  std::int64_t told_back_ = 0;  // how often it had gone back
   std::string libtorch_;
   std::vector<std::string> held_up_;  // when the job failed: who waited for whom
   int stops_ = 0;

@@ -53,7 +53,7 @@ parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& 
           .seed = job.seed,
           .bucket_sizes = bucket_sizes_of(job),
           .op = build_op_options(job.communication),
-          .elastic = job.workers.elastic(),
+          .elastic = job.keeps_sums(),
           .backup = job.stragglers.backup,
           .computing = place.computing};
 }

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace muster::app {
 
 Result<layout::Partition> cut_blocks(const job::StrategySpec& strategy, const models::Model& whole,
@@ -21,17 +19,6 @@ Result<layout::Partition> cut_blocks(const job::StrategySpec& strategy, const mo
   auto partition = layout::partition_by_hand(counts, {blocks, chunks});
   if (partition) return partition;
   return with_context(std::move(partition).error(), "[job] strategy.blocks");
-}
-
-Status agree_on(std::vector<Duration>& costs, comm::Communicator& communicator,
-                comm::OpOptions options) {
-  std::vector<std::int64_t> ticks(costs.size());
-  std::ranges::transform(costs, ticks.begin(), [](Duration cost) { return cost.count(); });
-  options.label = "costs of blocks";
-  const comm::Broadcast told{.buffer = view_of(std::span(ticks)), .root = Rank{0}};
-  MUSTER_TRY(communicator.submit(told, options).wait());
-  std::ranges::transform(ticks, costs.begin(), [](std::int64_t tick) { return Duration(tick); });
-  return ok();
 }
 
 }  // namespace muster::app

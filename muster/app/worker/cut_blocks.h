@@ -6,7 +6,6 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
-#include "muster/comm/communicator.h"
 #include "muster/job/spec.h"
 #include "muster/layout/partition.h"
 #include "muster/models/model.h"
@@ -17,9 +16,5 @@ namespace muster::app {
 Result<layout::Partition> cut_blocks(const job::StrategySpec& strategy, const models::Model& whole,
                                      std::span<const Duration> costs,
                                      const std::vector<layout::Stage>& stage_of);
-
-// What rank 0 has measured, on every rank. Collective.
-Status agree_on(std::vector<Duration>& costs, comm::Communicator& communicator,
-                comm::OpOptions options);
 
 }  // namespace muster::app

@@ -14,6 +14,7 @@
 #include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/cut_blocks.h"
 #include "muster/app/worker/memory.h"
+#include "muster/app/worker/shared_costs.h"
 #include "muster/app/worker/start_weights.h"
 #include "muster/base/units.h"
 #include "muster/job/enum_names.h"
@@ -94,14 +95,20 @@ class Training {
 
   // A newcomer gets its state from the others.
   Status prepare(bool resume, bool newcomer);
-  Result<StrategyPlace> find_place(const models::Model& model);
-  Status warm_up();
   Result<train::Outcome> run(bool newcomer);
+  Status warm_up();
 
  private:
+  Status build();
+  Status begin();
+  Status resume(std::optional<Step> at_most);
+  Result<train::Outcome> train(const train::TrainerOptions& options);
+  Status go_back(const train::Return& back, bool is_new);
+  Result<StrategyPlace> find_place(const models::Model& model);
+  Result<std::vector<Duration>> find_costs(const models::Model& model);
   train::TrainerParts parts();
   Result<train::TrainerOptions> options() const;
-  void announce();
+  observe::RunStarted start() const;
   void conclude(const train::Outcome& outcome, Duration took);
   std::string reason_of(train::Ending ending) const;  // for a person; empty: as planned
   Result<std::unique_ptr<models::Model>> gather_model();
@@ -113,16 +120,15 @@ class Training {
   const DataPipelines pipelines_;
   const std::int64_t epoch_size_;
   const train::TrainingLength length_;
+  std::vector<std::string> tensors_;   // of the whole model
+  std::vector<Duration> block_costs_;  // where the model is cut by them, once they are known
   std::unique_ptr<parallel::ModelStrategy> strategy_;
   std::unique_ptr<train::Checkpoints> checkpoints_;
   train::Progress progress_;
 };
 
-Status Training::prepare(bool resume, bool newcomer) {
-  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
-  const std::vector<std::string> tensors = tensor_names(*model);
-  MUSTER_ASSIGN(const StrategyPlace place, find_place(*model));
-  MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), place));
+Status Training::prepare(bool resumes, bool newcomer) {
+  MUSTER_TRY(build());
   checkpoints_ = std::make_unique<train::Checkpoints>(
       train::CheckpointsOptions{.folder = session_.folder().checkpoints(),
                                 .job = job_.name,
@@ -130,12 +136,36 @@ Status Training::prepare(bool resume, bool newcomer) {
                                 .keep = job_.checkpoint.keep,
                                 .keeps_best = job_.evaluation.keep_best},
       system_files(), session_.hub(), system_clock());
-  if (!resume && !newcomer)
-    return start_from_weights(system_files(), job_.model, tensors, *strategy_);
-  if (!resume) return ok();
-  MUSTER_ASSIGN(progress_, checkpoints_->resume(*strategy_));
+  if (newcomer) return ok();
+  return resumes ? resume({}) : begin();
+}
+
+Status Training::build() {
+  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
+  tensors_ = tensor_names(*model);
+  MUSTER_ASSIGN(const StrategyPlace place, find_place(*model));
+  MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), place));
+  return ok();
+}
+
+Status Training::begin() {
+  progress_ = {};
+  return start_from_weights(system_files(), job_.model, tensors_, *strategy_);
+}
+
+Status Training::resume(std::optional<Step> at_most) {
+  MUSTER_ASSIGN(progress_, checkpoints_->resume(*strategy_, at_most));
   strategy_->set_optimizer_steps(progress_.optimizer_steps);
   return ok();
+}
+
+// What was made of the state so far is of no use, and what has broken off in it of no account.
+Status Training::go_back(const train::Return& back, bool is_new) {
+  if (!is_new) {
+    strategy_.reset();
+    MUSTER_TRY(build());
+  }
+  return back.checkpoint ? resume(back.checkpoint) : begin();
 }
 
 // Where the model is cut all ranks are there from the beginning.
@@ -146,14 +176,16 @@ Result<StrategyPlace> Training::find_place(const models::Model& model) {
   };
   if (session_.communicator()) place.group = session_.communicator()->group();
   if (!needs_block_costs(job_.strategy)) return place;
-  place.block_costs.resize(model.blocks().size());
-  if (place.group.rank == Rank{0}) {
-    MUSTER_ASSIGN(const data::StepBatch batch, first_slice(pipelines_.training, job_));
-    MUSTER_ASSIGN(place.block_costs, measure_blocks(model, batch, job_));
+  if (block_costs_.empty()) {
+    MUSTER_ASSIGN(block_costs_, share_costs(session_, job_, [&] { return find_costs(model); }));
   }
-  MUSTER_TRY(
-      agree_on(place.block_costs, *session_.communicator(), build_op_options(job_.communication)));
+  place.block_costs = block_costs_;
   return place;
+}
+
+Result<std::vector<Duration>> Training::find_costs(const models::Model& model) {
+  MUSTER_ASSIGN(const data::StepBatch batch, first_slice(pipelines_.training, job_));
+  return measure_blocks(model, batch, job_);
 }
 
 Status Training::warm_up() {
@@ -175,6 +207,8 @@ Result<train::TrainerOptions> Training::options() const {
                                .active = static_cast<std::int32_t>(job_.workers.count),
                                .standbys = static_cast<std::int32_t>(job_.workers.standbys),
                                .lanes = strategy_->lanes(),
+                               .keeps_ranks = job_.strategy.keeps_ranks(),
+                               .join_timeout = job_.workers.join_timeout,
                                .op = build_op_options(job_.communication),
                                .predicts_bytes = text,
                                .tokens_per_sample = text ? job_.data.context_length : 0,
@@ -211,35 +245,45 @@ train::TrainerParts Training::parts() {
                           std::string_view phase) { session_.whereabouts().doing(step, phase); }};
 }
 
-void Training::announce() {
+observe::RunStarted Training::start() const {
   const data::StepPlan plan({.epoch_size = epoch_size_,
                              .batch = job_.training.global_batch_size,
                              .slices = static_cast<std::int32_t>(job_.training.virtual_workers)});
-  session_.hub().publish(observe::RunStarted{
-      .name = job_.name,
-      .headline = headline(job_, *strategy_, session_.communicator()->group()),
-      .libtorch = TORCH_VERSION,
-      .run_folder = session_.folder().root().string(),
-      .workers = session_.communicator()->group().size,
-      .slices = job_.training.virtual_workers,
-      .parameters = strategy_->parameter_count(),
-      .first_step = progress_.committed,
-      .samples_seen = progress_.cursor.samples_seen,
-      .total_steps = length_.total_steps,
-      .total_samples = plan.at(Step{length_.total_steps}).samples_seen,
-      .epochs =
-          static_cast<double>(length_.total_steps) / static_cast<double>(length_.steps_per_epoch),
-      .epoch_size = epoch_size_,
-      .batch = job_.training.global_batch_size});
+  return {.name = job_.name,
+          .headline = headline(job_, *strategy_, session_.communicator()->group()),
+          .libtorch = TORCH_VERSION,
+          .run_folder = session_.folder().root().string(),
+          .workers = session_.communicator()->group().size,
+          .slices = job_.training.virtual_workers,
+          .parameters = strategy_->parameter_count(),
+          .first_step = progress_.committed,
+          .samples_seen = progress_.cursor.samples_seen,
+          .total_steps = length_.total_steps,
+          .total_samples = plan.at(Step{length_.total_steps}).samples_seen,
+          .epochs = static_cast<double>(length_.total_steps) /
+                    static_cast<double>(length_.steps_per_epoch),
+          .epoch_size = epoch_size_,
+          .batch = job_.training.global_batch_size};
+}
+
+Result<train::Outcome> Training::train(const train::TrainerOptions& options) {
+  train::Trainer trainer(parts(), options, progress_);
+  return trainer.run();
 }
 
 Result<train::Outcome> Training::run(bool newcomer) {
   const TimePoint began = system_clock().now();
   MUSTER_ASSIGN(train::TrainerOptions trainer_options, options());
   trainer_options.newcomer = newcomer;
-  if (!newcomer) announce();
-  train::Trainer trainer(parts(), trainer_options, progress_);
-  MUSTER_ASSIGN(train::Outcome outcome, trainer.run());
+  if (!newcomer) trainer_options.started = start();
+  MUSTER_ASSIGN(train::Outcome outcome, train(trainer_options));
+  while (outcome.ending == train::Ending::kGoesBack) {
+    MUSTER_TRY(go_back(*outcome.back, trainer_options.newcomer));
+    trainer_options.newcomer = false;
+    trainer_options.started = start();
+    trainer_options.returned = outcome.back;
+    MUSTER_ASSIGN(outcome, train(trainer_options));
+  }
   if (outcome.ending == train::Ending::kDismissed) return outcome;
   if (outcome.ending != train::Ending::kStopRequested) MUSTER_TRY(generate());
   conclude(outcome, system_clock().now() - began);
@@ -288,6 +332,7 @@ std::string Training::reason_of(train::Ending ending) const {
     case train::Ending::kEarlyStop:
       return "stopped early: no progress in the last evaluations";
     case train::Ending::kDismissed:
+    case train::Ending::kGoesBack:
     case train::Ending::kCompleted:
       break;
   }
@@ -311,7 +356,7 @@ Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
                                     DataPipelines pipelines, const WorkerOptions& options) {
   Training training(session, job, std::move(pipelines));
   MUSTER_TRY(training.prepare(options.resume, options.join));
-  if (options.join) {
+  if (options.join && !job.strategy.keeps_ranks()) {
     MUSTER_TRY(training.warm_up());
     MUSTER_ASSIGN(const bool needed, session.join());
     if (!needed)

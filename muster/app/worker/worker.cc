@@ -42,9 +42,11 @@ train::Outcome not_needed() {
 // that they need not wait.
 Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options, Session& session,
                                       const job::JobSpec& job) {
+  // Where ranks have parts all wait for it anyway, and which is its own it learns by joining.
+  const bool comes_ready = options.join && !job.strategy.keeps_ranks();
   session.listen(job, options.join);
   auto data = std::async(std::launch::async, [&] { return build_data(files, job); });
-  if (!options.join) {
+  if (!comes_ready) {
     const auto joined = session.join();
     if (!joined || !*joined) {
       data.wait();
@@ -54,7 +56,7 @@ Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options
     }
   }
   Result<DataPipelines> pipelines = data.get();
-  if (options.join && session.leaving()) return not_needed();
+  if (comes_ready && session.leaving()) return not_needed();
   Result<train::Outcome> outcome =
       pipelines ? prepare_and_train(session, job, options, std::move(*pipelines))
                 : std::move(pipelines).error();

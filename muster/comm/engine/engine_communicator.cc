@@ -11,6 +11,8 @@
 #include <set>
 #include <thread>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "muster/comm/engine/errors.h"
 #include "muster/comm/engine/split.h"
@@ -37,16 +39,43 @@ Stream stream_of(const Op& op) {
   return {false, recv.from, recv.tag};
 }
 
+// Errors name ranks of the whole group, of which this one may be a part with ranks of its own.
+class RankNames {
+ public:
+  explicit RankNames(std::vector<Rank> in_whole) : in_whole_(std::move(in_whole)) {}
+
+  Rank outside(Rank inside) const {
+    const auto place = static_cast<std::size_t>(to_int(inside));
+    return inside == kNoRank || place >= in_whole_.size() ? inside : in_whole_[place];
+  }
+  Error outside(Error why) const {
+    why.peer = outside(why.peer);
+    return why;
+  }
+  // kNoRank: of somebody who is not in the part.
+  Error inside(Error why) const {
+    if (in_whole_.empty()) return why;
+    const auto found = std::ranges::find(in_whole_, why.peer);
+    why.peer = found == in_whole_.end() ? kNoRank : Rank(found - in_whole_.begin());
+    return why;
+  }
+
+ private:
+  const std::vector<Rank> in_whole_;  // by rank; empty: it is the whole group
+};
+
 // Shared by the communicator and its two threads. Lock order: mutex_ is never held while an
-// operation ends or the engine is called.
+// operation ends or the engine is called. The engine and its peers know ranks of this group,
+// whoever waits here those of the whole.
 class Queue {
  public:
-  Queue(Group group, std::unique_ptr<Engine> engine, Clock& clock)
-      : group_(group), engine_(std::move(engine)), clock_(clock) {}
+  Queue(Group group, std::unique_ptr<Engine> engine, Clock& clock, RankNames names)
+      : group_(group), engine_(std::move(engine)), clock_(clock), names_(std::move(names)) {}
 
   const Group& group() const noexcept { return group_; }
   Engine& engine() noexcept { return *engine_; }
   Clock& clock() noexcept { return clock_; }
+  const RankNames& names() const noexcept { return names_; }
 
   Work push(Op op, const OpOptions& options);
   void fail(const Error& why, bool tell_peers) noexcept;
@@ -64,11 +93,12 @@ class Queue {
   const Group group_;
   const std::unique_ptr<Engine> engine_;
   Clock& clock_;
+  const RankNames names_;
   std::mutex mutex_;
   std::condition_variable added_;
   std::deque<Submitted> collectives_;  // guarded by mutex_, as all below
   std::list<Submitted> messages_;      // not yet seen by run_messages
-  std::optional<Error> failure_;
+  std::optional<Error> failure_;       // as it is told outside
 };
 
 Work Queue::push(Op op, const OpOptions& options) {
@@ -92,10 +122,11 @@ Work Queue::push(Op op, const OpOptions& options) {
 // After the first failure the group's order is lost, so everything ends: what waits here now, what
 // runs as soon as the engine hears of it, and what comes later.
 void Queue::fail(const Error& why, bool tell_peers) noexcept {
+  const Error told = names_.outside(why);
   std::deque<Submitted> waiting;
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = why;
+    if (!failure_) failure_ = told;
     waiting.swap(collectives_);
     for (Submitted& message : messages_) waiting.push_back(std::move(message));
     messages_.clear();
@@ -105,7 +136,7 @@ void Queue::fail(const Error& why, bool tell_peers) noexcept {
     engine_->fail(why);
   else
     engine_->stop(why);
-  for (Submitted& submitted : waiting) submitted.state->finish(why);
+  for (Submitted& submitted : waiting) submitted.state->finish(told);
 }
 
 std::optional<Submitted> Queue::next_collective() {
@@ -123,6 +154,7 @@ void Queue::run_collectives() {
     if (!outcome) {
       fail(outcome.error(), true);
       engine_->drain();  // the caller may free its memory at once
+      outcome = names_.outside(outcome.error());
     }
     next->state->finish(std::move(outcome));
   }
@@ -138,7 +170,7 @@ Status Queue::failed(const Submitted& message, Error why) {
     engine_->drain();
   }
   const std::lock_guard lock(mutex_);
-  return failure_ ? *failure_ : why;  // what ended the group says more
+  return failure_ ? *failure_ : names_.outside(why);  // what ended the group says more
 }
 
 // The outcome of a message, or nothing while it is under way.
@@ -151,7 +183,7 @@ std::optional<Status> Queue::attempt(const Submitted& message) {
   if (*moved) return ok();
   if (!message.deadline.passed(clock_)) return std::nullopt;
   const Rank peer = send != nullptr ? send->to : recv->from;
-  return Status(timeout_error(message.op, message.options, group_, {peer}));
+  return Status(names_.outside(timeout_error(message.op, message.options, group_, {peer})));
 }
 
 TimePoint Queue::earliest_deadline(const std::list<Submitted>& pending) const {
@@ -192,8 +224,8 @@ void Queue::run_messages() {
 
 class EngineCommunicator final : public Communicator {
  public:
-  EngineCommunicator(Group group, std::unique_ptr<Engine> engine, Clock& clock)
-      : queue_(std::make_shared<Queue>(group, std::move(engine), clock)),
+  EngineCommunicator(Group group, std::unique_ptr<Engine> engine, Clock& clock, RankNames names)
+      : queue_(std::make_shared<Queue>(group, std::move(engine), clock, std::move(names))),
         collectives_([queue = queue_] { queue->run_collectives(); }) {}
 
   ~EngineCommunicator() override {
@@ -220,10 +252,25 @@ class EngineCommunicator final : public Communicator {
     MUSTER_ASSIGN(const Division division, divide_group(*this, color, key));
     MUSTER_ASSIGN(auto engine, queue_->engine().split(division.part, color,
                                                       exchange_within(*this, division), deadline));
-    return create_communicator(division.part, std::move(engine), queue_->clock());
+    std::vector<Rank> names;
+    for (const Rank member : division.members) names.push_back(queue_->names().outside(member));
+    auto part = std::make_shared<EngineCommunicator>(division.part, std::move(engine),
+                                                     queue_->clock(), RankNames(std::move(names)));
+    const std::lock_guard lock(mutex_);
+    std::erase_if(parts_, [](const auto& other) { return other.expired(); });
+    parts_.push_back(part);
+    return part;
   }
 
-  void abort(Error why) noexcept override { queue_->fail(why, true); }
+  // A rank that waits in a part of the group has to hear of it as well.
+  void abort(Error why) noexcept override {
+    queue_->fail(queue_->names().inside(why), true);
+    std::unique_lock lock(mutex_);
+    const auto parts = parts_;
+    lock.unlock();
+    for (const auto& known : parts)
+      if (const auto part = known.lock()) part->abort(why);
+  }
 
   Result<Buffer> allocate(std::size_t bytes) override { return queue_->engine().allocate(bytes); }
 
@@ -238,6 +285,8 @@ class EngineCommunicator final : public Communicator {
   }
 
   std::shared_ptr<Queue> queue_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<EngineCommunicator>> parts_;  // that have split off; guarded by mutex_
   std::once_flag first_message_;
   std::thread collectives_;
   std::thread messages_;
@@ -262,7 +311,7 @@ Result<Buffer> Engine::allocate(std::size_t bytes) {
 
 std::shared_ptr<Communicator> create_communicator(Group group, std::unique_ptr<Engine> engine,
                                                   Clock& clock) {
-  return std::make_shared<EngineCommunicator>(group, std::move(engine), clock);
+  return std::make_shared<EngineCommunicator>(group, std::move(engine), clock, RankNames({}));
 }
 
 }  // namespace muster::comm

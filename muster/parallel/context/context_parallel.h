@@ -12,7 +12,7 @@
 // share of the optimizer's state (peer_update.h). Random numbers are those of the whole sequences.
 //
 // So the result is that of plain data parallelism but for rounding; it does not depend on the
-// number of replicas. The membership is fixed. One thread.
+// number of replicas. For a rank that dies another one takes its place. One thread.
 
 #include <cstdint>
 #include <memory>
@@ -49,6 +49,9 @@ class ContextParallel final : public SliceStrategy {
   std::optional<Step> kept() const override { return std::nullopt; }
   std::int32_t ranks_per_replica() const override { return ranks_->share().size; }
   Rank first_of_replica(Rank rank) const override;
+  std::int32_t part_of(Rank rank) const override {
+    return place_.part_of(rank, {layout::Axis::kReplicate, layout::Axis::kContext});
+  }
 
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override;
   Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) override;

@@ -10,7 +10,7 @@
 // the result is that of plain data parallelism, bit by bit, at any number of ranks and replicas;
 // along `shard` each keeps a share of the optimizer's state of what it holds (peer_update.h).
 //
-// A rank that dies takes its experts with it, so the membership is fixed. One thread.
+// A rank that dies takes its experts with it, so another one takes its place. One thread.
 
 #include <cstdint>
 #include <memory>
@@ -63,6 +63,9 @@ class ExpertParallel final : public SliceStrategy {
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override;
   bool holds_all() const override { return holds_all_experts() && shards() == 1; }
+  std::int32_t part_of(Rank rank) const override {
+    return place_.part_of(rank, {layout::Axis::kReplicate});
+  }
   void set_optimizer_steps(std::int64_t steps) override;
   std::int64_t parameter_count() const override { return whole_.parameter_count; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;

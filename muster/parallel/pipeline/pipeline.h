@@ -8,7 +8,7 @@
 // Of the mesh the axis `pipeline` is along the stages; along `replicate` and `shard` there are
 // replicas. Slices go to replicas; all ranks of one are given its slices. The stages' gradients are
 // summed over replicas; along `shard` each keeps a share of the optimizer's state of its blocks
-// (peer_update.h). A rank that dies takes its blocks with it, so the membership is fixed. One
+// (peer_update.h). A rank that dies takes its blocks with it, so another one takes its place. One
 // thread.
 
 #include <cstdint>
@@ -67,6 +67,9 @@ class Pipeline final : public ModelStrategy {
   std::optional<Step> kept() const override { return std::nullopt; }
   std::int32_t ranks_per_replica() const override { return stages(); }
   Rank first_of_replica(Rank rank) const override;
+  std::int32_t part_of(Rank rank) const override {
+    return place_.part_of(rank, {layout::Axis::kReplicate});
+  }
 
   // Nobody joins beside the training.
   void fall_behind() override;

@@ -14,7 +14,7 @@
 //
 // So the result is that of plain data parallelism but for rounding, where a sum over inner
 // dimensions is made in parts; it does not depend on the number of replicas. A rank that dies takes
-// its parts with it, so the membership is fixed. One thread.
+// its parts with it, so another one takes its place. One thread.
 
 #include <cstdint>
 #include <memory>
@@ -55,6 +55,9 @@ class TensorParallel final : public SliceStrategy {
   std::optional<Step> kept() const override { return std::nullopt; }
   std::int32_t ranks_per_replica() const override { return parts(); }
   Rank first_of_replica(Rank rank) const override;
+  std::int32_t part_of(Rank rank) const override {
+    return place_.part_of(rank, {layout::Axis::kReplicate});
+  }
 
   // Nobody joins beside the training.
   void fall_behind() override;

@@ -63,6 +63,7 @@ class TextConsole final : public Sink {
 
   void show(const Span&) {}
   void show(const StepCommitted&) {}
+  void show(const WentBack&) {}
   void show(const CheckpointWritten& checkpoint) { print(checkpoint_line(checkpoint, style())); }
   void show(const Notice& notice) { print(notice_line(notice, style())); }
 

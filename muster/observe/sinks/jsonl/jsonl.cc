@@ -9,13 +9,17 @@
 namespace muster::observe {
 namespace {
 
+bool is_for_others(const Record& record) {
+  return std::holds_alternative<Span>(record) || std::holds_alternative<StepCommitted>(record) ||
+         std::holds_alternative<WentBack>(record);
+}
+
 class JsonlSink final : public Sink {
  public:
   explicit JsonlSink(LineFile file) : file_(std::move(file)) {}
 
   void take(const Record& record) noexcept override {
-    if (std::holds_alternative<Span>(record) || std::holds_alternative<StepCommitted>(record))
-      return;
+    if (is_for_others(record)) return;
     const std::lock_guard lock(mutex_);
     file_.append(to_json_line(record) + "\n");
   }

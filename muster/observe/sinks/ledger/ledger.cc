@@ -34,6 +34,10 @@ std::string body_of(const Segment& segment) {
       segment.first.epoch, segment.first.begin, segment.last.end, segment.roll);
 }
 
+std::string body_of(const WentBack& back) {
+  return fmt::format(R"({{"generation":{},"back_to":{})", to_int(back.generation), to_int(back.to));
+}
+
 std::string body_of(const RunStarted& started) {
   return fmt::format(R"({{"started_after":{},"epoch_size":{},"batch":{},"slices":{})",
                      to_int(started.first_step), started.epoch_size, started.batch, started.slices);
@@ -56,6 +60,9 @@ class LedgerSink final : public Sink {
     } else if (const auto* started = std::get_if<RunStarted>(&record)) {
       flush();
       write(body_of(*started));
+    } else if (const auto* back = std::get_if<WentBack>(&record)) {
+      flush();
+      write(body_of(*back));
     } else if (!std::holds_alternative<Metrics>(record) && !std::holds_alternative<Span>(record)) {
       flush();
     }

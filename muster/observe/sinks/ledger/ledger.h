@@ -3,9 +3,10 @@
 // other in one epoch and one generation share a line:
 //   {"generation":1,"steps":[1,235],"epoch":0,"positions":[0,60000],"roll":123,"hash":"9f…"}
 // and each start of the run has one, {"started_after":0,"epoch_size":60000,"batch":256,"slices":8,
-// "hash":"…"}, which takes back the steps after it. `roll` is the sum of the steps' roll calls
-// (data/roll_call.h). `hash` is the begin of the SHA-256 of the hash before it and the line without
-// it: no line can be changed, removed or put in without breaking the chain.
+// "hash":"…"}, which takes back the steps after it; so does where the workers went back to an
+// earlier step, {"generation":2,"back_to":200,"hash":"…"}. `roll` is the sum of the steps' roll
+// calls (data/roll_call.h). `hash` is the begin of the SHA-256 of the hash before it and the line
+// without it: no line can be changed, removed or put in without breaking the chain.
 
 #include <functional>
 #include <memory>

@@ -42,6 +42,17 @@ TEST_F(LedgerSinkTest, StepsOfOneEpochAndGenerationShareALine) {
   EXPECT_TRUE(written[2].starts_with(R"({"generation":2,"steps":[4,4],"epoch":1,)")) << written[2];
 }
 
+TEST_F(LedgerSinkTest, WhereItWentBackToIsALine) {
+  const auto sink = open();
+  sink->take(step(1, 1, 0, 0));
+  sink->take(WentBack{Step{0}, Generation{2}, 1});
+  sink->take(step(1, 2, 0, 0));
+  sink->take(RunEnded{});
+  const auto written = lines();
+  ASSERT_EQ(written.size(), 3U);
+  EXPECT_TRUE(written[1].starts_with(R"({"generation":2,"back_to":0,"hash":")")) << written[1];
+}
+
 TEST_F(LedgerSinkTest, ALineIsHeldBackForASecondAtMost) {
   const auto sink = open();
   sink->take(step(1, 1, 0, 0));

@@ -1,0 +1,100 @@
+#include "muster/train/reunion.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace muster::train {
+namespace {
+
+// Since when states are the same: a step that was taken again is not the one before.
+struct Place {
+  std::int64_t rollbacks = 0;
+  Step committed{0};
+  auto operator<=>(const Place&) const = default;
+};
+
+Place place_of(const Standing& standing) { return {standing.rollbacks, standing.committed}; }
+
+class Reunited {
+ public:
+  Reunited(const std::vector<Standing>& standings, const std::vector<std::int32_t>& parts)
+      : standings_(standings), parts_(parts) {}
+
+  // The latest first; what was gone back from counts no more.
+  std::vector<Place> places() const {
+    std::set<Place> found;
+    for (const Standing& standing : standings_)
+      if (standing.whole) found.insert(place_of(standing));
+    std::vector<Place> latest(found.rbegin(), found.rend());
+    std::erase_if(latest,
+                  [&](const Place& place) { return place.rollbacks != latest.front().rollbacks; });
+    return latest;
+  }
+
+  bool is_at(std::size_t rank, const Place& place) const {
+    return standings_[rank].whole && place_of(standings_[rank]) == place;
+  }
+
+  // Who has at `place` what `rank` needs: itself, or else the first.
+  std::optional<Rank> source_of(std::size_t rank, const Place& place) const {
+    if (is_at(rank, place)) return rank_of(rank);
+    for (std::size_t other = 0; other < parts_.size(); ++other)
+      if (parts_[other] == parts_[rank] && is_at(other, place)) return rank_of(other);
+    return std::nullopt;
+  }
+
+  std::vector<Rank> missing_at(const Place& place) const {
+    std::vector<Rank> missing;
+    for (std::size_t rank = 0; rank < parts_.size(); ++rank)
+      if (!source_of(rank, place)) missing.push_back(rank_of(rank));
+    return missing;
+  }
+
+  void gather_at(const Place& place, Reunion& reunion) const {
+    std::optional<std::size_t> leader;
+    for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
+      reunion.sources.push_back(*source_of(rank, place));
+      if (is_at(rank, place) &&
+          (!leader || (standings_[rank].settled && !standings_[*leader].settled)))
+        leader = rank;
+    }
+    reunion.leader = rank_of(*leader);
+    reunion.same = std::ranges::all_of(standings_, [&](const Standing& standing) {
+      return standing.whole && place_of(standing) == place &&
+             standing.settled == standings_[*leader].settled &&
+             standing.paces == standings_[*leader].paces;
+    });
+  }
+
+ private:
+  static Rank rank_of(std::size_t rank) { return Rank{static_cast<std::int32_t>(rank)}; }
+
+  const std::vector<Standing>& standings_;
+  const std::vector<std::int32_t>& parts_;
+};
+
+}  // namespace
+
+Reunion decide_reunion(const std::vector<Standing>& standings,
+                       const std::vector<std::int32_t>& parts) {
+  const Reunited ranks(standings, parts);
+  Reunion reunion;
+  for (const Standing& standing : standings) {
+    reunion.furthest = std::max(reunion.furthest, standing.committed);
+    reunion.rollbacks = std::max(reunion.rollbacks, standing.rollbacks);
+    reunion.idle = std::max(reunion.idle, standing.idle);
+  }
+  const std::vector<Place> places = ranks.places();
+  for (const Place& place : places) {
+    if (!ranks.missing_at(place).empty()) continue;
+    ranks.gather_at(place, reunion);
+    return reunion;
+  }
+  // A place that nobody is at is one without any part.
+  reunion.missing = ranks.missing_at(places.empty() ? Place{-1, Step{0}} : places.front());
+  return reunion;
+}
+
+}  // namespace muster::train

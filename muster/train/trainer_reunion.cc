@@ -1,0 +1,119 @@
+// The trainer where each rank has a part of the state: what becomes of it when one dies.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <span>
+#include <utility>
+
+#include "muster/base/units.h"
+#include "muster/train/recovery.h"
+#include "muster/train/trainer.h"
+
+namespace muster::train {
+namespace {
+
+constexpr std::int64_t kNoCheckpoint = -1;
+
+std::string name_workers(const std::vector<std::int32_t>& workers) {
+  return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
+}
+
+}  // namespace
+
+Status Trainer::reunite(const Entry& entry, const std::vector<Standing>& standings) {
+  std::vector<std::int32_t> parts;
+  for (std::int32_t rank = 0; rank < group().size; ++rank)
+    parts.push_back(parts_.strategy.part_of(Rank{rank}));
+  const Reunion reunion = decide_reunion(standings, parts);
+  const TimePoint since = parts_.clock.now() - reunion.idle;
+  if (reunion.goes_back()) return plan_return(entry, reunion, since);
+  if (!reunion.same) MUSTER_TRY(get_position(reunion));
+  begin_generation();
+  take_roles(!reunion.same && group().rank != reunion.leader);
+  MUSTER_TRY(take_up(share(entry.workers)));  // before tensors come: it may cut them
+  if (!reunion.same) MUSTER_TRY(get_parts(entry, reunion));
+  MUSTER_TRY(verify_entry({.leader = reunion.leader, .copies = !reunion.same}));
+  if (idle_since_ || options_.newcomer) tell_reunion(reunion, parts_.clock.now() - since);
+  idle_since_.reset();
+  return ok();
+}
+
+Status Trainer::get_position(const Reunion& reunion) {
+  const Rank me = group().rank;
+  parts_.checkpoints.wait_until_copied();
+  whole_ = reunion.sources[static_cast<std::size_t>(to_int(me))] == me;
+  MUSTER_TRY(copy_position(*parts_.generations.current().communicator, reunion.leader,
+                           parts_.strategy, position_, op_for("position")));
+  take_over();
+  if (!whole_) guard_.forget_update();
+  return ok();
+}
+
+Status Trainer::get_parts(const Entry& entry, const Reunion& reunion) {
+  MUSTER_TRY(copy_parts(*entry.communicator, reunion.sources, parts_.strategy,
+                        op_for("state of another rank")));
+  whole_ = true;
+  // What strategies have made of their tensors is made of others now.
+  return parts_.strategy.enter(entry.communicator, assignment_.owners);
+}
+
+// The state is made anew on all ranks, since those that live are of no use without the others.
+Status Trainer::plan_return(const Entry& entry, const Reunion& reunion, TimePoint since) {
+  const Generation generation = group().generation;
+  if (options_.returned && options_.returned->generation == generation)
+    return fail(ErrorCode::kCorrupt,
+                "[train/recovery] workers have read different states from the same checkpoint; "
+                "`muster checkpoint verify` shows whether it is damaged");
+  MUSTER_ASSIGN(const std::optional<Step> checkpoint, agree_on_checkpoint());
+  back_ = Return{.checkpoint = checkpoint,
+                 .from = reunion.furthest,
+                 .rollbacks = reunion.rollbacks + 1,
+                 .generation = generation,
+                 .began = since};
+  for (const Rank rank : reunion.missing)
+    back_->missing.push_back(entry.workers[static_cast<std::size_t>(to_int(rank))]);
+  return ok();
+}
+
+// Whoever saves has to come to its end before others look for what is there.
+Result<std::optional<Step>> Trainer::agree_on_checkpoint() {
+  parts_.now_doing(progress_.committed, "finishing the checkpoint");
+  MUSTER_TRY(wait_for_disk(Standstill::kSave));
+  std::int64_t step = kNoCheckpoint;
+  if (is_first()) {
+    MUSTER_ASSIGN(const std::optional<Step> newest, parts_.checkpoints.newest());
+    if (newest) step = to_int(*newest);
+  }
+  const comm::Broadcast told{.buffer = view_of(std::span(&step, 1)), .root = Rank{0}};
+  MUSTER_TRY(parts_.generations.current()
+                 .communicator->submit(told, op_for("the last checkpoint"))
+                 .wait());
+  return step == kNoCheckpoint ? std::nullopt : std::optional(Step{step});
+}
+
+void Trainer::tell_return() {
+  const Return& back = *options_.returned;
+  const std::int64_t again = to_int(back.from) - to_int(progress_.committed);
+  const std::string where =
+      back.checkpoint
+          ? fmt::format("all go back to step {}, the last checkpoint", to_int(progress_.committed))
+          : std::string("all begin anew, for there is no checkpoint");
+  parts_.hub.publish(observe::Notice{
+      .text = fmt::format("{}: {}, since nobody else has what {} held; {} step{} taken again",
+                          describe_generation(parts_.clock.now() - back.began), where,
+                          name_workers(back.missing), again, again == 1 ? " is" : "s are")});
+}
+
+void Trainer::tell_reunion(const Reunion& reunion, Duration took) {
+  std::string text = fmt::format("{}: it goes on after step {}", describe_generation(took),
+                                 to_int(progress_.committed));
+  for (std::size_t rank = 0; rank < reunion.sources.size(); ++rank) {
+    const Rank taker{static_cast<std::int32_t>(rank)};
+    if (reunion.sources[rank] != taker)
+      text += fmt::format("; worker {} got its state from worker {}", worker_at(taker),
+                          worker_at(reunion.sources[rank]));
+  }
+  parts_.hub.publish(observe::Notice{.text = std::move(text)});
+}
+
+}  // namespace muster::train

@@ -1,0 +1,206 @@
+"""Workers die that each hold a part of the state, or of the work, which nobody else has: under every strategy but data,
+at every place of the training. Scenarios drawn from a seed, with real processes. A new worker comes in the place of
+each that died, nobody else is started again, and after each scenario there is all that chaos.py asks for: exit 0, the
+same weights, evaluations and state of the trainer as undisturbed, no sample lost or repeated, every step told once,
+nothing left behind. Besides, the log says where the state came from, and the ledger what was taken again.
+
+  parts.py --muster build/dev/bin/muster --count 72             each strategy with each kind of death
+  parts.py --muster build/dev/bin/muster --seed 1234 --count 1  one of them again
+"""
+import argparse
+import itertools
+import json
+import pathlib
+import random
+import re
+import shutil
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import chaos
+import runs
+import strikes
+
+STEPS = {"mlp": 240, "gpt": 80, "moe": 50}
+EVALUATION = "evaluation.every=25 steps"
+MOE = ("model.type=moe", "model.body=gpt", "model.num_experts=4")
+
+
+class Way:
+    """How the model is spread: over so many workers; whether one alone holds a part of it."""
+
+    def __init__(self, name, model, workers, alone, *settings):
+        self.name, self.model, self.workers, self.alone = name, model, workers, alone
+        self.base = "gpt" if model == "moe" else model
+        self.settings = (*(MOE if model == "moe" else ()), f"strategy.type={name.split()[0]}", *settings)
+
+
+WAYS = (Way("sharded", "mlp", 3, True), Way("sharded 2", "mlp", 4, True, "strategy.zero_stage=2"),
+        Way("sharded 3", "mlp", 3, True, "strategy.zero_stage=3"), Way("pipeline", "gpt", 3, True),
+        Way("pipeline twice", "gpt", 4, False, "strategy.stages=2"), Way("tensor", "gpt", 2, True),
+        Way("tensor twice", "gpt", 4, False, "strategy.tensor=2"),
+        Way("context", "gpt", 2, False, "strategy.attention=ring"), Way("expert", "moe", 2, True))
+
+# With as many kinds as ways have no divisor in common with, seeds that follow each other have all pairs.
+KINDS = ("kill", "kill the first rank", "kill some", "kill in recovery", "kill while saving", "kill before a checkpoint",
+         "freeze", "kill again")
+
+
+class Scenario:
+    has_links = False
+
+    def __init__(self, seed, draws=1):
+        draw = random.Random(seed)
+        self.seed, self.draws, self.draw = seed, draws, draw
+        self.way = WAYS[seed % len(WAYS)]
+        self.kind = KINDS[seed % len(KINDS)]
+        self.steps = STEPS[self.way.model]
+        self.transport = draw.choices(("shm", "tcp"), weights=(3, 1))[0]
+        self.mode = "fast" if self.way.name.startswith("sharded") and draw.random() < 0.2 else "ordered"
+        self.step = draw.randint(2, self.steps * 2 // 3)
+        self.acts = strikes.Acts()
+        self.took = 0.0  # seconds
+
+    def drawn_again(self):
+        """Another one of its kind and way; none after a few."""
+        further = chaos.OTHERS * len(KINDS) * len(WAYS)
+        return Scenario(self.seed + further, self.draws + 1) if self.draws < chaos.DRAWS else None
+
+    def __str__(self):
+        return (f"seed {self.seed}: {self.kind}, {self.way.name} of {self.way.model}, {self.mode}, {self.way.workers} "
+                f"workers over {self.transport}, from step {self.step} on")
+
+    def flags(self):
+        every = {"kill while saving": "8 steps", "kill before a checkpoint": "never"}.get(self.kind, "20 steps")
+        settings = [*self.way.settings, f"workers.heartbeat_timeout={strikes.HEARTBEAT:g}s", "workers.max_restarts=20",
+                    f"communication.transport={self.transport}", f"training.mode={self.mode}",
+                    "stragglers.compare_every=20ms", EVALUATION, f"checkpoint.every={every}"]
+        if self.kind == "kill before a checkpoint":
+            settings.append("evaluation.keep_best=false")
+        return ["--workers", str(self.way.workers)] + runs.settings(*settings)
+
+
+def said(run, text):
+    return [row["text"] for row in runs.records(run, "notice") if text in row["text"]]
+
+
+class Strike(strikes.Strike):
+    def kill_another(self, first, pause):
+        """Soon after, any of those who are there now, of whom some are new. Of two it is the new one, for somebody has
+        to be left who knows the training."""
+        time.sleep(pause)
+        victim = self.draw.choice(sorted(self.workers)) if len(self.workers) > 2 else first
+        before, self.workers = self.workers[first], runs.workers_of(self.process)
+        if self.workers.get(victim) in (None, before) or not self.has_room():
+            return 0
+        return self.signal([victim])
+
+    def kill_again(self, first):
+        lost = self.signal([first])
+        runs.wait_for(lambda: said(self.run, "stands after") or self.process.poll() is not None, "the next generation")
+        return lost + self.kill_another(first, self.draw.random() * 0.05)
+
+    def play(self):
+        """Does it; how many workers are lost by it."""
+        ranks = list(self.workers)
+        self.draw.shuffle(ranks)
+        time.sleep(self.draw.random() * 0.03)  # anywhere in a step
+        match self.scenario.kind:
+            case "kill the first rank":
+                return self.signal([0])
+            case "kill some":
+                return self.signal(ranks[:-1][:2], pause=lambda: self.draw.random() * 0.005)
+            case "kill in recovery":
+                return self.signal(ranks[:1]) + self.kill_another(ranks[0], self.draw.random() * 0.5)
+            case "kill again":
+                return self.kill_again(ranks[0])
+            case "kill while saving":
+                return self.kill_while_saving()
+            case "freeze":
+                return self.signal(ranks[:1], signal.SIGSTOP)
+            case _:
+                return self.signal(ranks[:1])
+
+
+def check_story(scenario, lost, run, output):
+    """One line for each loss, one new process for each, and one that says how all went on."""
+    for what in ("(workers.min_workers); missing", "is started anew"):
+        assert output.count(what) == lost, f"{lost} lost, {output.count(what)} × {what}:\n{output}"
+    told = said(run, "stands after")
+    assert told, output
+    back = [line for line in told if "since nobody else has what worker" in line]
+    for line in told:
+        how = r"all (go back to step \d+, the last checkpoint|begin anew)" if line in back else \
+            r"it goes on after step \d+(; worker \d got its state from worker \d)*$"
+        assert re.search(how, line), line
+    if scenario.way.alone:
+        assert back, told
+    if scenario.kind == "kill before a checkpoint":
+        assert all("all begin anew" in line for line in back), back
+    ledger = [json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines()]
+    assert sum("back_to" in line for line in ledger) >= len(back), f"{back}, and in the ledger nothing of it"
+
+
+class Stage(chaos.Stage):
+    def undisturbed(self, way):
+        with self.one_at_a_time:
+            if way.name not in self.expected:
+                job = runs.write_job(self.folder, way.base, STEPS[way.model])
+                flags = runs.settings(*way.settings, EVALUATION)
+                runs.train(self.muster, job, "--workers", str(way.workers), *flags)
+                run = runs.latest(self.folder)
+                self.expected[way.name] = chaos.results(run, STEPS[way.model]), chaos.files_at_the_top(run)
+            return self.expected[way.name]
+
+    def play(self, scenario):
+        folder = self.folder / str(scenario.seed)
+        folder.mkdir()
+        job = runs.write_job(self.folder, scenario.way.base, scenario.steps, runs=folder.name, into=folder)
+        process = runs.start(self.muster, job, *scenario.flags(), env=chaos.environment(scenario, self.slow_disk, folder))
+        scenario.acts = strikes.Acts()
+        try:
+            run = runs.wait_for_step(process, self.folder, scenario.step, folder.name)
+            workers = runs.workers_of(process)
+            assert len(workers) == scenario.way.workers, workers
+            lost = Strike(scenario, process, workers, run).play()
+            output = chaos.end(process)
+        finally:
+            process.kill()
+        check_story(scenario, lost, run, output)
+        chaos.check_run(self.muster, scenario, run, output)
+        expected, usual_files = self.undisturbed(scenario.way)
+        chaos.check_results(chaos.results(run, scenario.steps), expected, scenario.mode, output)
+        assert not chaos.left_behind(folder), chaos.left_behind(folder)
+        runs.no_memory_stays(folder)
+        chaos.check_files(folder, run, usual_files)
+        shutil.rmtree(folder)
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--muster", required=True)
+    parser.add_argument("--slow-disk", type=pathlib.Path, help="see chaos.py")
+    parser.add_argument("--seed", type=int, help="of the first scenario; the others follow it")
+    parser.add_argument("--count", type=int, default=len(KINDS) * len(WAYS), help="how many scenarios")
+    parser.add_argument("--at-once", type=int, default=2, help="how many are played at a time")
+    arguments = parser.parse_args()
+    arguments.slow_disk = arguments.slow_disk or pathlib.Path(arguments.muster).parent.parent / chaos.SLOW_DISK
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
+    scenarios = list(map(Scenario, itertools.islice(itertools.count(first), arguments.count)))
+    with runs.workplace() as folder:
+        played, _, failures = chaos.play_all(Stage(arguments, folder, False), scenarios, arguments.at_once)
+    print(chaos.summary(scenarios, played, []))
+    for scenario in failures:
+        print(f"again with --seed {scenario.seed} --count 1: {scenario}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
