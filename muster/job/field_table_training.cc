@@ -226,6 +226,13 @@ std::vector<Field> strategy_fields() {
             .max = 65536,
             .default_text = "workers.count",
             .only_with = {"strategy.type", {"expert"}}}),
+      bind("strategy.redundancy", in(&StrategySpec::redundancy),
+           {.doc = "1: each worker keeps in memory what only its neighbour has, as of the last "
+                   "step; one that comes in the place of a dead one gets it from there, and no "
+                   "step is lost. 0: then all go back to the last checkpoint.",
+            .min = 0,
+            .max = 1,
+            .only_with = {"strategy.type", {"sharded", "pipeline", "tensor", "expert", "hybrid"}}}),
   };
 }
 

@@ -56,6 +56,28 @@ void fix_membership(Draft& draft) {
   if (draft.spec.stragglers.evict_factor > 0) refuse(draft, "stragglers.evict_factor", why, help);
 }
 
+void check_redundancy(Draft& draft) {
+  const StrategySpec& strategy = draft.spec.strategy;
+  if (strategy.redundancy == 0) return;
+  const bool all_hold_all = strategy.core() == StrategyType::kData ||
+                            (strategy.core() == StrategyType::kContext && strategy.mesh.shard == 1);
+  if (all_hold_all)
+    return draft.complain({"strategy.redundancy"},
+                          "strategy.redundancy 1 is for what not all workers hold, and in this "
+                          "mesh all hold everything",
+                          "leave it out: the others go on, or give it to whoever comes anew");
+  const WorkersSpec& workers = draft.spec.workers;
+  if (workers.count == 1)
+    return draft.complain({"strategy.redundancy", "workers.count"},
+                          "strategy.redundancy 1 needs a neighbour, and workers.count is 1",
+                          "leave it out, or use more workers");
+  if (workers.max_restarts > 0) return;
+  draft.complain({"strategy.redundancy", "workers.max_restarts"},
+                 "strategy.redundancy 1 is for those who come in the place of the dead, and "
+                 "workers.max_restarts 0 starts none",
+                 "use one of the two");
+}
+
 // What a strategy says of workers that compute slices together.
 struct Together {
   std::string_view slices;      // how they do
@@ -176,6 +198,7 @@ namespace {
 void resolve_core(Draft& draft) {
   StrategySpec& strategy = draft.spec.strategy;
   const StrategyType core = strategy.core();
+  check_redundancy(draft);
   if (core == StrategyType::kData) return;
   fix_membership(draft);
   if (core != StrategyType::kContext || strategy.mesh.shard > 1) check_gradients(draft);

@@ -181,6 +181,8 @@ struct StrategySpec {
   ContextAttention attention = ContextAttention::kRing;  // by default ulysses where heads allow it
   // expert:
   std::int64_t expert = 1;  // workers of a replica; where a job does not say, all
+  // sharded, pipeline, tensor, expert:
+  std::int64_t redundancy = 0;  // copies of a worker's part of the state in a neighbour's memory
 
   // Whether each rank has a part of the state or of the work that is its own: all of them are
   // needed, and whoever comes anew takes the place of one that died.

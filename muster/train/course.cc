@@ -25,7 +25,8 @@ std::array<std::int64_t, Standing::kWords> Standing::pack() const noexcept {
           static_cast<std::int64_t>(assignment),
           static_cast<std::int64_t>(paces),
           rollbacks,
-          idle.count()};
+          idle.count(),
+          keeps ? 1 : 0};
 }
 
 Standing Standing::unpack(const std::int64_t* words) noexcept {
@@ -36,7 +37,8 @@ Standing Standing::unpack(const std::int64_t* words) noexcept {
                     static_cast<std::uint64_t>(words[4]),
                     static_cast<std::uint64_t>(words[5]),
                     words[6],
-                    Duration(words[7])};
+                    Duration(words[7]),
+                    words[8] != 0};
   if (words[3] != kNone) standing.kept = Step{words[3]};
   return standing;
 }

@@ -30,9 +30,10 @@ struct Standing {
   // not known to be right does not count against that.
   std::int64_t rollbacks = 0;
 
-  Duration idle{};  // since it last trained
+  Duration idle{};     // since it last trained
+  bool keeps = false;  // what the rank before it had after the committed step (neighbour_copy.h)
 
-  static constexpr std::size_t kWords = 8;
+  static constexpr std::size_t kWords = 9;
   std::array<std::int64_t, kWords> pack() const noexcept;  // for the wire
   static Standing unpack(const std::int64_t* words) noexcept;
   friend bool operator==(const Standing&, const Standing&) = default;

@@ -85,7 +85,8 @@ TEST(Course, WithoutAWholeStateItSaysWhatToDo) {
 
 TEST(Course, StandingsTravelWhole) {
   for (Standing standing :
-       {at(5, 6), at(5), Standing{Step{1}, false, false, Step{2}, ~0ULL, ~1ULL, 3, Duration(9)}}) {
+       {at(5, 6), at(5),
+        Standing{Step{1}, false, false, Step{2}, ~0ULL, ~1ULL, 3, Duration(9), true}}) {
     EXPECT_EQ(Standing::unpack(standing.pack().data()), standing);
   }
 }

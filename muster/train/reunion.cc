@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "muster/train/neighbour_copy.h"
+
 namespace muster::train {
 namespace {
 
@@ -42,7 +44,14 @@ class Reunited {
     if (is_at(rank, place)) return rank_of(rank);
     for (std::size_t other = 0; other < parts_.size(); ++other)
       if (parts_[other] == parts_[rank] && is_at(other, place)) return rank_of(other);
+    const Rank keeper = keeper_of(rank_of(rank), static_cast<std::int32_t>(parts_.size()));
+    if (keeps_at(keeper, place)) return keeper;
     return std::nullopt;
+  }
+
+  bool keeps_at(Rank keeper, const Place& place) const {
+    const auto rank = static_cast<std::size_t>(to_int(keeper));
+    return is_at(rank, place) && standings_[rank].keeps;
   }
 
   std::vector<Rank> missing_at(const Place& place) const {
@@ -55,7 +64,10 @@ class Reunited {
   void gather_at(const Place& place, Reunion& reunion) const {
     std::optional<std::size_t> leader;
     for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
-      reunion.sources.push_back(*source_of(rank, place));
+      const Rank source = *source_of(rank, place);
+      reunion.sources.push_back(source);
+      if (parts_[static_cast<std::size_t>(to_int(source))] != parts_[rank])
+        reunion.restored.push_back(rank_of(rank));
       if (is_at(rank, place) &&
           (!leader || (standings_[rank].settled && !standings_[*leader].settled)))
         leader = rank;

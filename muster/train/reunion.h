@@ -1,6 +1,7 @@
 #pragma once
 // How a generation begins where each rank has a part of the state, which is nobody else's, or only
-// that of few others: a pure decision that each of them takes alike. Whoever comes anew has none.
+// that of few others: a pure decision that each of them takes alike. Whoever comes anew has none,
+// but its neighbour may have kept it (neighbour_copy.h).
 // All go on after the latest step of which every part is with somebody; where there is no such step
 // all go back to the last checkpoint.
 
@@ -16,6 +17,7 @@ struct Reunion {
   std::vector<Rank> missing;   // whose parts nobody has: all go back to the last checkpoint
   Rank leader{0};              // else: whose position counts
   std::vector<Rank> sources;   // by rank: whose tensors it gets; itself: it has them
+  std::vector<Rank> restored;  // those that get what their source has kept of them
   bool same = false;           // all stand where the leader does, and have what they need
   Step furthest{0};            // that anybody has committed
   std::int64_t rollbacks = 0;  // the most of anybody

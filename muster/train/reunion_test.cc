@@ -90,6 +90,41 @@ TEST(Reunion, WhereAllHoldAllOneIsEnough) {
   EXPECT_TRUE(decide_reunion({without(), without(), without()}, kAllAlike).goes_back());
 }
 
+Standing keeping(std::int64_t committed) {
+  Standing standing = standing_at(committed);
+  standing.keeps = true;
+  return standing;
+}
+
+TEST(Reunion, ANeighbourGivesBackWhatItHasKept) {
+  const Reunion reunion = decide_reunion({keeping(5), without(), keeping(5)}, kAllTheirOwn);
+  EXPECT_FALSE(reunion.goes_back());
+  EXPECT_EQ(reunion.sources, (Ranks{Rank{0}, Rank{2}, Rank{2}}));
+  EXPECT_EQ(reunion.restored, Ranks{Rank{1}});
+  const Reunion last = decide_reunion({keeping(5), keeping(5), without()}, kAllTheirOwn);
+  EXPECT_EQ(last.sources, (Ranks{Rank{0}, Rank{1}, Rank{0}})) << "the last one's is the first";
+}
+
+TEST(Reunion, TwoNeighboursWhoDieAtOnceTakeTheCopyWithThem) {
+  const Reunion reunion = decide_reunion({keeping(5), without(), without()}, kAllTheirOwn);
+  EXPECT_EQ(reunion.missing, Ranks{Rank{1}}) << "the copy of rank 1 was with rank 2";
+  const Reunion apart =
+      decide_reunion({without(), keeping(5), without(), keeping(5)}, Parts{0, 1, 2, 3});
+  EXPECT_EQ(apart.restored, (Ranks{Rank{0}, Rank{2}}));
+}
+
+TEST(Reunion, ACopyOfAnotherStepOrOneThatBrokeOffIsNone) {
+  EXPECT_TRUE(decide_reunion({keeping(5), without(), standing_at(5)}, kAllTheirOwn).goes_back());
+  EXPECT_TRUE(decide_reunion({standing_at(5), without(), keeping(6)}, kAllTheirOwn).goes_back());
+}
+
+TEST(Reunion, AReplicaComesBeforeACopy) {
+  const Reunion reunion =
+      decide_reunion({without(), keeping(5), keeping(5), keeping(5)}, kTwoReplicas);
+  EXPECT_EQ(reunion.sources[0], Rank{2});
+  EXPECT_TRUE(reunion.restored.empty());
+}
+
 // What is due after the step is done by those only who have settled it.
 TEST(Reunion, WhoHasEvaluatedLeads) {
   const Reunion reunion =

@@ -9,12 +9,10 @@
 
 #include "muster/base/units.h"
 #include "muster/comm/sum_tree.h"
+#include "muster/train/state_pieces.h"
 
 namespace muster::train {
 namespace {
-
-// Large enough to be fast, small enough that gradients of the same connection need not wait.
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 enum Tag : std::uint32_t { kState = 1, kTaken, kCaughtUp };
 
@@ -23,22 +21,9 @@ constexpr int kPiecesUnderWay = 4;
 // Steps take as long as they take; who waits for a taker at the end of one has a limit of its own.
 constexpr Duration kBesideTheTraining = std::chrono::hours(24);
 
-std::vector<NamedTensor> cut(const std::vector<parallel::StateSlice>& state) {
-  std::vector<NamedTensor> pieces;
-  for (const parallel::StateSlice& slice : state) {
-    const auto bytes = slice.tensor.bytes;
-    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
-      const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
-      pieces.push_back({slice.name, view_of(std::span(reinterpret_cast<std::uint8_t*>(piece.data()),
-                                                      piece.size()))});
-    }
-  }
-  return pieces;
-}
-
 std::vector<NamedTensor> pieces_of(parallel::Strategy& strategy) {
-  std::vector<NamedTensor> pieces = cut(strategy.model_state());
-  std::ranges::move(cut(strategy.optimizer_state()), std::back_inserter(pieces));
+  std::vector<NamedTensor> pieces = cut_into_pieces(strategy.model_state());
+  std::ranges::move(cut_into_pieces(strategy.optimizer_state()), std::back_inserter(pieces));
   return pieces;
 }
 

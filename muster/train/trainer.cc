@@ -58,6 +58,7 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
   else if (!progress_.loss_scale)
     progress_.loss_scale = optim::initial_loss_scale(*options_.loss_scale);
   assignment_ = share(parts_.generations.current().workers);
+  if (options_.keeps_neighbours && group().size > 1) neighbours_.emplace();
   if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
 }
 
@@ -115,6 +116,7 @@ Status Trainer::one_step() {
   const Step step = next(progress_.committed);
   const TimePoint began = parts_.clock.now();
   MUSTER_TRY(take_part_in_transfer());
+  if (neighbours_) neighbours_->begin(parts_.strategy, progress_.committed);
   parts_.now_doing(step, "waiting for data");
   MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream_->next());
   if (!batch)
@@ -293,7 +295,8 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
 
 Duration Trainer::let_readers_finish() {
   return parts_.checkpoints.wait_until_copied() +
-         (transfer_ ? transfer_->wait_until_copied() : Duration{});
+         (transfer_ ? transfer_->wait_until_copied() : Duration{}) +
+         (neighbours_ ? neighbours_->wait() : Duration{});
 }
 
 Result<parallel::EvaluationTotals> Trainer::evaluate_slices() {

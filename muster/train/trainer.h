@@ -28,6 +28,7 @@
 #include "muster/train/divergence.h"
 #include "muster/train/generations.h"
 #include "muster/train/gradient_dispute.h"
+#include "muster/train/neighbour_copy.h"
 #include "muster/train/pace.h"
 #include "muster/train/position.h"
 #include "muster/train/replica_guard.h"
@@ -63,6 +64,7 @@ struct TrainerOptions {
   std::int32_t lanes = 1;          // of this worker
   bool newcomer = false;           // it joins others, who have the state
   bool keeps_ranks = false;        // each rank has a part of it: see Reunion
+  bool keeps_neighbours = false;   // and a copy of its neighbour\'s: see NeighbourCopy
   Duration join_timeout{};         // how long one that comes anew may take to get ready then
   std::optional<observe::RunStarted> started = {};  // told before anything else
   std::optional<Return> returned = {};              // the state is made anew, as this said
@@ -224,8 +226,9 @@ class Trainer {
   GradientDispute gradients_;
   std::optional<observe::Notice> owed_;  // whoever is first in the next generation tells it
   std::unique_ptr<data::BatchStream> stream_;
-  bool finishing_ = false;                 // the stream holds what a failed step lacks
-  bool whole_ = true;                      // false: the state is torn
+  bool finishing_ = false;  // the stream holds what a failed step lacks
+  bool whole_ = true;       // false: the state is torn
+  std::optional<NeighbourCopy> neighbours_;
   std::optional<StateTransfer> transfer_;  // while newcomers get the state, on all ranks
   std::optional<Return> back_;             // planned: it ends with that
   std::optional<TimePoint> idle_since_;    // while no generation stands

@@ -105,6 +105,7 @@ Status Trainer::enter(const Entry& entry) {
                                         options_.keeps_ranks ? options_.join_timeout : Duration{});
   transfer_.reset();
   step_patience_ = {};
+  if (neighbours_) neighbours_->wait();
   const Standing mine{.committed = progress_.committed,
                       .settled = position_.settled,
                       .whole = whole_ && !parts_.strategy.behind(),
@@ -112,7 +113,8 @@ Status Trainer::enter(const Entry& entry) {
                       .assignment = assignment_.fingerprint(),
                       .paces = fingerprint(position_.paces),
                       .rollbacks = position_.rollbacks,
-                      .idle = idle_since_ ? parts_.clock.now() - *idle_since_ : Duration{}};
+                      .idle = idle_since_ ? parts_.clock.now() - *idle_since_ : Duration{},
+                      .keeps = neighbours_ && neighbours_->kept() == progress_.committed};
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
   if (options_.keeps_ranks) return reunite(entry, standings);
   MUSTER_ASSIGN(const Course course, decide_course(standings));

@@ -154,7 +154,7 @@ Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
 
 Status Trainer::roll_back(bool first_goes) {
   const Step from = progress_.committed;
-  parts_.checkpoints.wait_until_copied();
+  let_readers_finish();
   const Progress& then = guard_.go_back();
   progress_.committed = then.committed;
   progress_.cursor = then.cursor;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -31,6 +32,8 @@ Status Trainer::reunite(const Entry& entry, const std::vector<Standing>& standin
   begin_generation();
   take_roles(!reunion.same && group().rank != reunion.leader);
   MUSTER_TRY(take_up(share(entry.workers)));  // before tensors come: it may cut them
+  if (neighbours_)
+    MUSTER_TRY(neighbours_->enter(entry.communicator, parts_.strategy, op_for("neighbours")));
   if (!reunion.same) MUSTER_TRY(get_parts(entry, reunion));
   MUSTER_TRY(verify_entry({.leader = reunion.leader, .copies = !reunion.same}));
   if (idle_since_ || options_.newcomer) tell_reunion(reunion, parts_.clock.now() - since);
@@ -50,8 +53,17 @@ Status Trainer::get_position(const Reunion& reunion) {
 }
 
 Status Trainer::get_parts(const Entry& entry, const Reunion& reunion) {
-  MUSTER_TRY(copy_parts(*entry.communicator, reunion.sources, parts_.strategy,
-                        op_for("state of another rank")));
+  comm::Communicator& communicator = *entry.communicator;
+  const comm::OpOptions op = op_for("state of another rank");
+  std::vector<Rank> sources = reunion.sources;
+  for (const Rank rank : reunion.restored) {
+    if (rank == group().rank)
+      MUSTER_TRY(NeighbourCopy::take(communicator, parts_.strategy, op));
+    else if (sources[static_cast<std::size_t>(to_int(rank))] == group().rank)
+      MUSTER_TRY(neighbours_->give(parts_.strategy));
+    sources[static_cast<std::size_t>(to_int(rank))] = rank;
+  }
+  MUSTER_TRY(copy_parts(communicator, sources, parts_.strategy, op));
   whole_ = true;
   // What strategies have made of their tensors is made of others now.
   return parts_.strategy.enter(entry.communicator, assignment_.owners);
@@ -109,9 +121,11 @@ void Trainer::tell_reunion(const Reunion& reunion, Duration took) {
                                  to_int(progress_.committed));
   for (std::size_t rank = 0; rank < reunion.sources.size(); ++rank) {
     const Rank taker{static_cast<std::int32_t>(rank)};
-    if (reunion.sources[rank] != taker)
-      text += fmt::format("; worker {} got its state from worker {}", worker_at(taker),
-                          worker_at(reunion.sources[rank]));
+    if (reunion.sources[rank] == taker) continue;
+    const bool kept = std::ranges::find(reunion.restored, taker) != reunion.restored.end();
+    text += fmt::format("; worker {} got its state from {}worker {}{}", worker_at(taker),
+                        kept ? "the copy that " : "", worker_at(reunion.sources[rank]),
+                        kept ? " has kept" : "");
   }
   parts_.hub.publish(observe::Notice{.text = std::move(text)});
 }

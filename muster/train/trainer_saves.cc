@@ -119,6 +119,7 @@ Status Trainer::conclude() {
     MUSTER_TRY(evaluate());
     position_.next = Next::kGoOn;  // there is nothing left to stop early
   }
+  if (neighbours_) neighbours_->wait();  // of a last step that changed nothing
   const bool wanted = options_.checkpoint.at_end || position_.next == Next::kStop ||
                       (position_.owes_save && !divergence_.doubtful());
   parts_.now_doing(progress_.committed, "finishing the checkpoint");

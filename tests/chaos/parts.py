@@ -1,13 +1,14 @@
 """Workers die that each hold a part of the state, or of the work, which nobody else has: under every strategy but data,
-at every place of the training. Scenarios drawn from a seed, with real processes. A new worker comes in the place of
+at every place of the training, with and without a copy in a neighbour's memory. Scenarios drawn from a seed, with real processes. A new worker comes in the place of
 each that died, nobody else is started again, and after each scenario there is all that chaos.py asks for: exit 0, the
 same weights, evaluations and state of the trainer as undisturbed, no sample lost or repeated, every step told once,
 nothing left behind. Besides, the log says where the state came from, and the ledger what was taken again.
 
-  parts.py --muster build/dev/bin/muster --count 72             each strategy with each kind of death
+  parts.py --muster build/dev/bin/muster --count 88             each strategy with each kind of death
   parts.py --muster build/dev/bin/muster --seed 1234 --count 1  one of them again
 """
 import argparse
+import collections
 import itertools
 import json
 import pathlib
@@ -41,7 +42,9 @@ WAYS = (Way("sharded", "mlp", 3, True), Way("sharded 2", "mlp", 4, True, "strate
         Way("sharded 3", "mlp", 3, True, "strategy.zero_stage=3"), Way("pipeline", "gpt", 3, True),
         Way("pipeline twice", "gpt", 4, False, "strategy.stages=2"), Way("tensor", "gpt", 2, True),
         Way("tensor twice", "gpt", 4, False, "strategy.tensor=2"),
-        Way("context", "gpt", 2, False, "strategy.attention=ring"), Way("expert", "moe", 2, True))
+        Way("context", "gpt", 2, False, "strategy.attention=ring"), Way("expert", "moe", 2, True),
+        Way("hybrid of shards twice", "mlp", 4, False, "strategy.mesh.replicate=2", "strategy.mesh.shard=2"),
+        Way("hybrid of shards and tensors", "gpt", 4, True, "strategy.mesh.shard=2", "strategy.mesh.tensor=2"))
 
 # With as many kinds as ways have no divisor in common with, seeds that follow each other have all pairs.
 KINDS = ("kill", "kill the first rank", "kill some", "kill in recovery", "kill while saving", "kill before a checkpoint",
@@ -57,10 +60,12 @@ class Scenario:
         self.way = WAYS[seed % len(WAYS)]
         self.kind = KINDS[seed % len(KINDS)]
         self.steps = STEPS[self.way.model]
+        self.redundancy = int(not self.way.name.startswith("context") and draw.random() < 0.5)
         self.transport = draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.mode = "fast" if self.way.name.startswith("sharded") and draw.random() < 0.2 else "ordered"
         self.step = draw.randint(2, self.steps * 2 // 3)
         self.acts = strikes.Acts()
+        self.sources = []  # where states came from
         self.took = 0.0  # seconds
 
     def drawn_again(self):
@@ -69,17 +74,24 @@ class Scenario:
         return Scenario(self.seed + further, self.draws + 1) if self.draws < chaos.DRAWS else None
 
     def __str__(self):
-        return (f"seed {self.seed}: {self.kind}, {self.way.name} of {self.way.model}, {self.mode}, {self.way.workers} "
-                f"workers over {self.transport}, from step {self.step} on")
+        return (f"seed {self.seed}: {self.kind}, {self.way.name} of {self.way.model}"
+                f"{' with redundancy' if self.redundancy else ''}, {self.mode}, {self.way.workers} workers over "
+                f"{self.transport}, from step {self.step} on")
 
     def flags(self):
         every = {"kill while saving": "8 steps", "kill before a checkpoint": "never"}.get(self.kind, "20 steps")
         settings = [*self.way.settings, f"workers.heartbeat_timeout={strikes.HEARTBEAT:g}s", "workers.max_restarts=20",
                     f"communication.transport={self.transport}", f"training.mode={self.mode}",
+                    *(["strategy.redundancy=1"] if self.redundancy else []),
                     "stragglers.compare_every=20ms", EVALUATION, f"checkpoint.every={every}"]
         if self.kind == "kill before a checkpoint":
             settings.append("evaluation.keep_best=false")
         return ["--workers", str(self.way.workers)] + runs.settings(*settings)
+
+
+# Where a state may come from, and what is said of it.
+SOURCES = {"the last checkpoint": r"all go back to step \d+, the last checkpoint", "the beginning": "all begin anew",
+           "a replica": r"got its state from worker \d", "a neighbour's copy": r"the copy that worker \d has kept"}
 
 
 def said(run, text):
@@ -133,10 +145,12 @@ def check_story(scenario, lost, run, output):
     back = [line for line in told if "since nobody else has what worker" in line]
     for line in told:
         how = r"all (go back to step \d+, the last checkpoint|begin anew)" if line in back else \
-            r"it goes on after step \d+(; worker \d got its state from worker \d)*$"
+            r"it goes on after step \d+(; worker \d got its state from worker \d)*$" if not scenario.redundancy else \
+            r"it goes on after step \d+(; worker \d got its state from (worker \d|the copy that worker \d has kept))*$"
         assert re.search(how, line), line
-    if scenario.way.alone:
+    if scenario.way.alone and not scenario.redundancy:
         assert back, told
+    scenario.sources = [source for source, how in SOURCES.items() for line in told if re.search(how, line)]
     if scenario.kind == "kill before a checkpoint":
         assert all("all begin anew" in line for line in back), back
     ledger = [json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines()]
@@ -199,7 +213,18 @@ def main():
     print(chaos.summary(scenarios, played, []))
     for scenario in failures:
         print(f"again with --seed {scenario.seed} --count 1: {scenario}")
-    return 1 if failures else 0
+    return 1 if failures or not has_all_sources(played) else 0
+
+
+def has_all_sources(played):
+    """Of many scenarios some go on from each."""
+    sources = collections.Counter(source for one in played for source in one.sources)
+    print("states came from: " + ", ".join(f"{source} {sources[source]} ×" for source in SOURCES))
+    missing = [source for source in SOURCES if not sources[source]]
+    if len(played) < len(KINDS) * 4 or not missing:
+        return True
+    print(f"no state came from {' or '.join(missing)}")
+    return False
 
 
 if __name__ == "__main__":

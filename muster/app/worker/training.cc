@@ -208,6 +208,7 @@ Result<train::TrainerOptions> Training::options() const {
                                .standbys = static_cast<std::int32_t>(job_.workers.standbys),
                                .lanes = strategy_->lanes(),
                                .keeps_ranks = job_.strategy.keeps_ranks(),
+                               .keeps_neighbours = job_.strategy.redundancy > 0,
                                .join_timeout = job_.workers.join_timeout,
                                .op = build_op_options(job_.communication),
                                .predicts_bytes = text,

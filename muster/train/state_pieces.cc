@@ -1,0 +1,27 @@
+#include "muster/train/state_pieces.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace muster::train {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+}  // namespace
+
+std::vector<NamedTensor> cut_into_pieces(const std::vector<parallel::StateSlice>& state) {
+  std::vector<NamedTensor> pieces;
+  for (const parallel::StateSlice& slice : state) {
+    const auto bytes = slice.tensor.bytes;
+    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+      const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+      pieces.push_back({slice.name, view_of(std::span(reinterpret_cast<std::uint8_t*>(piece.data()),
+                                                      piece.size()))});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace muster::train

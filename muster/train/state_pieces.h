@@ -1,0 +1,15 @@
+#pragma once
+// A strategy's state in pieces, each of which is a message. Pure.
+
+#include <vector>
+
+#include "muster/base/tensor_view.h"
+#include "muster/parallel/strategy.h"
+
+namespace muster::train {
+
+// Large enough to be fast, small enough that gradients of the same connection need not wait. Over
+// the same memory; a piece is of one tensor.
+std::vector<NamedTensor> cut_into_pieces(const std::vector<parallel::StateSlice>& state);
+
+}  // namespace muster::train
