@@ -119,6 +119,8 @@ class Strike(strikes.Strike):
         ranks = list(self.workers)
         self.draw.shuffle(ranks)
         time.sleep(self.draw.random() * 0.03)  # anywhere in a step
+        if not self.has_room():
+            raise strikes.Idle("the job was nearly over before anything was done to it")
         match self.scenario.kind:
             case "kill the first rank":
                 return self.signal([0])
@@ -177,7 +179,7 @@ class Stage(chaos.Stage):
         try:
             run = runs.wait_for_step(process, self.folder, scenario.step, folder.name)
             workers = runs.workers_of(process)
-            assert len(workers) == scenario.way.workers, workers
+            assert len(workers) == scenario.way.workers or process.poll() is not None, workers
             lost = Strike(scenario, process, workers, run).play()
             output = chaos.end(process)
         finally:
