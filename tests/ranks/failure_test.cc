@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <future>
 #include <numeric>
 #include <thread>
 
@@ -234,6 +235,28 @@ TEST_P(Conformance, AbortEndsALargeSumInItsMiddle) {
     allocated.push_back(std::move(*buffer));
   }
   abort_amid_sums(ranks, buffers);
+}
+
+// Where the thread that does the work stands still, abort() returns all the same: that thread goes
+// on only afterwards.
+TEST_P(Conformance, AbortDoesNotWaitForWhoDoesTheWork) {
+  const Ranks ranks = create(2);
+  std::promise<void> stands_still;
+  std::promise<void> returned;
+  std::promise<bool> saw_the_return;
+  const Work work = ranks[1]->submit(Barrier{}, within(kTheirDeadline));
+  work.on_done([&](const Status&) {
+    stands_still.set_value();
+    saw_the_return.set_value(returned.get_future().wait_for(std::chrono::minutes(1)) ==
+                             std::future_status::ready);
+  });
+  std::thread other([&] { static_cast<void>(ranks[0]->submit(Barrier{}, {}).wait()); });
+  stands_still.get_future().wait();
+  ranks[1]->abort(death_of_rank_3());
+  ranks[0]->abort(death_of_rank_3());
+  returned.set_value();
+  EXPECT_TRUE(saw_the_return.get_future().get()) << "abort() waited for the thread";
+  other.join();
 }
 
 TEST_P(Conformance, ARankThatLeavesIsNamed) {
