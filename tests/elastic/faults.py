@@ -194,11 +194,9 @@ def place_of_loss(act, where):
         case "bit":
             compared = (step // COMPARED + 1) * COMPARED
             return rf"at step {compared}, comparing replicas(, in barrier \(going back\))?"
-        case "hang" if where.endswith("waiting for data"):
-            # It may have been a lane's thread that told so: then the step goes on until that one is needed.
-            return rf"at step {step}, (waiting for data|computing and reducing gradients, in .*)"
-        case "memory":
-            return r"at step \d+, .*"
+        case "hang" if where.endswith(("waiting for data", "updating")):
+            # It may have been another thread that told so, as of a lane: then the worker goes on until that is needed.
+            return rf"at step ({step}|{step + 1}), (waiting for data|updating|computing and reducing gradients, in .*)"
         case _:
             return re.escape(where)
 
