@@ -197,6 +197,8 @@ def place_of_loss(act, where):
         case "hang" if where.endswith(("waiting for data", "updating")):
             # It may have been another thread that told so, as of a lane: then the worker goes on until that is needed.
             return rf"at step ({step}|{step + 1}), (waiting for data|updating|computing and reducing gradients, in .*)"
+        case "memory":
+            return r"at step \d+, .*"
         case _:
             return re.escape(where)
 
