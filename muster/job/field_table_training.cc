@@ -131,7 +131,7 @@ std::vector<Field> mesh_fields() {
                 "Stages of a pipeline, as strategy.stages."),
       mesh_axis("strategy.mesh.shard", &MeshSpec::shard,
                 "Workers with other samples that share out the optimizer's state of what they "
-                "hold, and by themselves with replicate: 1 what strategy.zero_stage says."),
+                "hold; beside replicate alone what strategy.zero_stage says."),
       mesh_axis("strategy.mesh.expert", &MeshSpec::expert,
                 "Workers that hold the experts between them, as strategy.expert."),
       mesh_axis("strategy.mesh.context", &MeshSpec::context,

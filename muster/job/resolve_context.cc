@@ -44,9 +44,10 @@ std::int64_t key_heads(const ModelSpec& model) {
   return model.type == ModelType::kLlama ? model.llama.n_kv_head : model.transformer.n_head;
 }
 
-// A number of both that each worker has as many of.
-std::int64_t common_heads(const ModelSpec& model) {
-  return std::gcd(model.transformer.n_head, key_heads(model));
+// A number of both that each worker has as many of; where tensors are cut too, of those in a part.
+std::int64_t common_heads(const Draft& draft) {
+  const ModelSpec& model = draft.spec.model;
+  return std::gcd(model.transformer.n_head, key_heads(model)) / draft.spec.strategy.mesh.tensor;
 }
 
 // Runs of positions that are dealt out, one or two to a worker.
@@ -58,7 +59,7 @@ bool fits(const Draft& draft, std::int64_t workers) {
   const bool ring = draft.spec.strategy.attention == ContextAttention::kRing;
   return draft.spec.workers.count % workers == 0 &&
          draft.spec.data.context_length % runs_of(draft, workers) == 0 &&
-         (ring || common_heads(draft.spec.model) % workers == 0);
+         (ring || common_heads(draft) % workers == 0);
 }
 
 // ", or strategy.context: 2, whose other workers are replicas"; empty where only one worker fits.
@@ -74,7 +75,7 @@ std::string or_fewer(const Draft& draft) {
 void choose_attention(Draft& draft) {
   StrategySpec& strategy = draft.spec.strategy;
   if (draft.given("strategy.attention")) return;
-  const bool dealt = common_heads(draft.spec.model) % strategy.context == 0;
+  const bool dealt = common_heads(draft) % strategy.context == 0;
   strategy.attention = dealt ? ContextAttention::kUlysses : ContextAttention::kRing;
   draft.derive("strategy.attention",
                fmt::format("heads that {} be dealt to {} {}", dealt ? "can" : "cannot",
@@ -83,13 +84,17 @@ void choose_attention(Draft& draft) {
 
 void check_dealt_heads(Draft& draft, std::string_view field, std::int64_t heads) {
   const StrategySpec& strategy = draft.spec.strategy;
-  if (strategy.attention != ContextAttention::kUlysses || heads % strategy.context == 0) return;
+  const std::int64_t parts = strategy.mesh.tensor;
+  if (strategy.attention != ContextAttention::kUlysses || heads % (strategy.context * parts) == 0)
+    return;
   const std::string_view sharers = sharers_field(draft);
+  const std::string of_parts =
+      parts == 1 ? "" : " · strategy.mesh.tensor " + draft.shown("strategy.mesh.tensor");
   draft.complain(
       {field, "strategy.attention", sharers, "strategy.type"},
-      fmt::format("strategy.attention ulysses: {} {} is no multiple of {} {}: each worker has as "
+      fmt::format("strategy.attention ulysses: {} {} is no multiple of {} {}{}: each worker has as "
                   "many whole heads",
-                  field, draft.shown(field), sharers, draft.shown(sharers)),
+                  field, draft.shown(field), sharers, draft.shown(sharers), of_parts),
       fmt::format("use strategy.attention: ring{}", or_fewer(draft)));
 }
 
@@ -110,12 +115,23 @@ void check_positions(Draft& draft) {
                   or_fewer(draft)));
 }
 
+// Both would share sequences out between the layers.
+void check_sequence_parallel(Draft& draft) {
+  const StrategySpec& strategy = draft.spec.strategy;
+  if (!strategy.sequence_parallel || strategy.mesh.tensor == 1) return;
+  draft.complain({"strategy.sequence_parallel", sharers_field(draft)},
+                 fmt::format("strategy.sequence_parallel and {} {} share the same sequences out",
+                             sharers_field(draft), draft.shown(sharers_field(draft))),
+                 "remove one of them");
+}
+
 }  // namespace
 
 void resolve_context(Draft& draft) {
   if (!check_family(draft)) return;
   choose_attention(draft);
   if (draft.spec.strategy.context == 1) return;
+  check_sequence_parallel(draft);
   check_dealt_heads(draft, "model.n_head", draft.spec.model.transformer.n_head);
   if (draft.spec.model.type == ModelType::kLlama &&
       draft.spec.model.llama.n_kv_head != draft.spec.model.transformer.n_head)

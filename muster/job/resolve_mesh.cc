@@ -77,39 +77,39 @@ bool fill(Draft& draft) {
   return false;
 }
 
-// Along these a model, or what it computes, is cut. One at a time; the others' workers could be
-// replicas.
-bool check_cuts(Draft& draft) {
+// Stages, parts of tensors and shared sequences combine, and each with shards and replicas. Experts
+// do with these two only: the workers of the other axes could be replicas.
+bool check_experts_alone(Draft& draft) {
   const MeshSpec& mesh = draft.spec.strategy.mesh;
-  std::vector<const MeshAxis*> cuts;
-  for (const MeshAxis& axis : kMeshAxes)
-    if (axis.name != "replicate" && axis.name != "shard" && mesh.*axis.extent > 1)
-      cuts.push_back(&axis);
-  if (cuts.size() <= 1) return true;
+  if (mesh.expert == 1 || mesh.pipeline * mesh.context * mesh.tensor == 1) return true;
   MeshSpec nearest = mesh;
-  for (const MeshAxis* axis : cuts) {
-    if (axis == cuts.back()) continue;
-    nearest.replicate *= mesh.*axis->extent;
-    nearest.*axis->extent = 1;
-  }
   std::vector<std::string_view> names;
-  for (const MeshAxis* axis : cuts) names.push_back(axis->name);
+  for (const MeshAxis& axis : kMeshAxes) {
+    if (axis.name == "replicate" || axis.name == "shard" || mesh.*axis.extent == 1) continue;
+    if (axis.name == "expert") continue;
+    names.push_back(axis.name);
+    nearest.replicate *= mesh.*axis.extent;
+    nearest.*axis.extent = 1;
+  }
   complain_of_mesh(
-      draft, fmt::format("{} do not combine yet", fmt::join(names, " and ")),
-      fmt::format("use one of them with replicas or shards, as in {}", mesh_text(nearest)));
+      draft, fmt::format("expert and {} do not combine", fmt::join(names, ", ")),
+      fmt::format("use experts with replicas or shards, as in {}", mesh_text(nearest)));
   return false;
 }
 
 void check_shards(Draft& draft) {
   const StrategySpec& strategy = draft.spec.strategy;
-  const bool alone = strategy.core() == StrategyType::kSharded && strategy.mesh.replicate == 1;
-  if (strategy.zero_stage == 1 || alone) return;
+  if (strategy.zero_stage == 1 || strategy.core() == StrategyType::kSharded) return;
+  MeshSpec nearest;
+  nearest.shard = std::max<std::int64_t>(strategy.mesh.shard, 2);
+  nearest.replicate = draft.spec.workers.count / nearest.shard;
   draft.complain({"strategy.zero_stage", "strategy.type"},
-                 fmt::format("strategy.zero_stage {} needs a mesh of shards alone, and this is {}",
+                 fmt::format("strategy.zero_stage {} needs a mesh of shards and replicas, and this "
+                             "is {}",
                              draft.shown("strategy.zero_stage"), mesh_text(strategy.mesh)),
                  fmt::format("use strategy.zero_stage: 1, with which workers share out the "
-                             "optimizer's state, or {{shard: {}}}",
-                             draft.spec.workers.count));
+                             "optimizer's state of what they hold, or as in {}",
+                             mesh_text(nearest)));
 }
 
 // What is said of an axis that the mesh has not.
@@ -145,7 +145,7 @@ bool resolve_mesh(Draft& draft) {
                    "for example strategy: {mesh: {replicate: -1, shard: 2}}");
     return false;
   }
-  if (!check_extents(draft) || !fill(draft) || !check_cuts(draft)) return false;
+  if (!check_extents(draft) || !fill(draft) || !check_experts_alone(draft)) return false;
   check_shards(draft);
   check_unused(draft);
   StrategySpec& strategy = draft.spec.strategy;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <functional>
 #include <vector>
 
 #include "muster/job/draft.h"
@@ -195,36 +196,43 @@ std::int64_t replicas(const Draft& draft) noexcept {
 
 namespace {
 
-void resolve_core(Draft& draft) {
+// What each axis along which the model is cut asks for. `has`: whether it is there.
+void resolve_cuts(Draft& draft, const std::function<bool(StrategyType, std::int64_t)>& has) {
   StrategySpec& strategy = draft.spec.strategy;
+  if (has(StrategyType::kPipeline, strategy.mesh.pipeline)) {
+    fix_slices(draft, kStages);
+    resolve_replica(draft, "strategy.stages", strategy.stages, "each replica has all stages");
+    check_chunks(draft);
+  }
+  if (has(StrategyType::kTensor, strategy.mesh.tensor)) {
+    fix_slices(draft, kTensors);
+    resolve_replica(draft, "strategy.tensor", strategy.tensor,
+                    "each replica has all parts of the tensors");
+    check_tensor(draft);
+  }
+  if (has(StrategyType::kContext, strategy.mesh.context)) {
+    fix_slices(draft, kSequences);
+    resolve_replica(draft, "strategy.context", strategy.context,
+                    "each replica has all positions of a sequence");
+    resolve_context(draft);
+  }
+  if (has(StrategyType::kExpert, strategy.mesh.expert)) {
+    fix_slices(draft, kExperts);
+    resolve_replica(draft, "strategy.expert", strategy.expert, "each replica has all experts");
+    check_experts(draft);
+  }
+}
+
+void resolve_core(Draft& draft) {
+  const StrategySpec& strategy = draft.spec.strategy;
   const StrategyType core = strategy.core();
   check_redundancy(draft);
   if (core == StrategyType::kData) return;
   fix_membership(draft);
   if (core != StrategyType::kContext || strategy.mesh.shard > 1) check_gradients(draft);
   if (core == StrategyType::kSharded) fix_shards(draft);
-  if (core == StrategyType::kPipeline) {
-    fix_slices(draft, kStages);
-    resolve_replica(draft, "strategy.stages", strategy.stages, "each replica has all stages");
-    check_chunks(draft);
-  }
-  if (core == StrategyType::kTensor) {
-    fix_slices(draft, kTensors);
-    resolve_replica(draft, "strategy.tensor", strategy.tensor,
-                    "each replica has all parts of the tensors");
-    check_tensor(draft);
-  }
-  if (core == StrategyType::kContext) {
-    fix_slices(draft, kSequences);
-    resolve_replica(draft, "strategy.context", strategy.context,
-                    "each replica has all positions of a sequence");
-    resolve_context(draft);
-  }
-  if (core == StrategyType::kExpert) {
-    fix_slices(draft, kExperts);
-    resolve_replica(draft, "strategy.expert", strategy.expert, "each replica has all experts");
-    check_experts(draft);
-  }
+  resolve_cuts(draft,
+               [&](StrategyType type, std::int64_t extent) { return core == type || extent > 1; });
 }
 
 }  // namespace

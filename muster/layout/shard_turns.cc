@@ -11,6 +11,7 @@ std::vector<ShardTurn> plan_turns(std::span<const Rank> owners, std::int32_t wid
   std::vector<std::vector<std::int32_t>> rounds;
   std::map<Rank, std::size_t> units_of;
   for (std::size_t unit = 0; unit < owners.size(); ++unit) {
+    if (owners[unit] == kNoRank) continue;
     const std::size_t round = units_of[owners[unit]]++ / static_cast<std::size_t>(width);
     if (rounds.size() <= round) rounds.resize(round + 1);
     rounds[round].push_back(static_cast<std::int32_t>(unit));

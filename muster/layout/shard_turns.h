@@ -17,7 +17,7 @@ struct ShardTurn {
 };
 
 // Each rank's units, in their order, `width` of them a turn, pass after pass. `owners`, `passes`:
-// by unit.
+// by unit; those of kNoRank are others' business.
 std::vector<ShardTurn> plan_turns(std::span<const Rank> owners, std::int32_t width,
                                   std::span<const std::int64_t> passes);
 

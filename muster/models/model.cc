@@ -138,8 +138,9 @@ LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target
                         double label_smoothing) const {
   if (loss) return loss(logits, target);
   const std::int64_t classes = cut_classes();
-  if (classes == 0) return cross_entropy_sum(logits, own_targets(target), label_smoothing);
-  const auto wanted = target.to(torch::kLong).flatten();
+  const torch::Tensor own = own_targets(target);
+  if (classes == 0) return cross_entropy_sum(logits, own, label_smoothing);
+  const auto wanted = own.to(torch::kLong).flatten();
   CrossEntropy found =
       cross_entropy_over_ranks(logits.flatten(0, -2), wanted, classes, label_smoothing, *group_);
   return {std::move(found.sum), std::move(found.correct), wanted.numel()};
@@ -207,19 +208,25 @@ void Model::keep_part(Parameter& parameter, TensorShare share) {
 }
 
 Status Model::split(std::shared_ptr<const TensorGroup> group) {
-  const TensorShare share = group->share();
-  MUSTER_CHECK(!is_spread(), "a model is spread over ranks once");
-  if (share.size == 1) return ok();  // the plain operations, with their bits
+  MUSTER_CHECK(!is_spread(), "a model is split first, and once");
+  if (group->share().size == 1) return ok();  // the plain operations, with their bits
   MUSTER_TRY(check_split(*group));
-  group_ = std::move(group);
-  for (auto* parameters : {&parameters_, &frozen_})
-    for (Parameter& parameter : *parameters) keep_part(parameter, share);
+  keep_parts(std::move(group));
   return ok();
 }
 
+void Model::keep_parts(std::shared_ptr<const TensorGroup> group) {
+  group_ = std::move(group);
+  if (!group_) return;
+  for (auto* parameters : {&parameters_, &frozen_})
+    for (Parameter& parameter : *parameters) keep_part(parameter, group_->share());
+}
+
 Status Model::share_sequences(std::shared_ptr<const ContextGroup> group) {
-  MUSTER_CHECK(!is_spread(), "a model is spread over ranks once");
+  MUSTER_CHECK(!sequences_ && !experts_, "sequences are shared once, and without experts");
   if (group->share().size == 1) return ok();  // the plain operations, with their bits
+  if (group_ && group_->cuts_sequence())
+    return cannot_share(family_, "between its cut layers they are shared among other ranks");
   if (loss_ || training_loss_)
     return cannot_share(family_, "it has a loss of its own, which may need all positions");
   for (const NamedBlock& named : blocks_)
@@ -283,12 +290,14 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
     for (const std::size_t index : blocks) wanted.push_back(all.at(index));
     return wanted;
   };
-  MUSTER_CHECK(!is_spread(), "a model that is spread over ranks has no parts");
+  MUSTER_CHECK(!experts_, "a model whose experts are dealt to ranks has no parts");
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
   model->smooth_labels(label_smoothing_);
   model->freeze_as_in(*this);
   model->recompute_as_in(*this);
+  model->keep_parts(group_);
+  model->sequences_ = sequences_;
   return model;
 }
 

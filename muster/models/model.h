@@ -80,23 +80,25 @@ class Model {
   std::unique_ptr<Model> replicate() const;
 
   // A model of those blocks alone, in that order, whose parameters have the same names and are not
-  // yet initialised: for ranks that hold a part. One tied to a block that is not among them is
-  // there as well, `borrowed`, after the parameters of the first block that uses it.
+  // yet initialised, cut as they are here: for ranks that hold a part. One tied to a block that is
+  // not among them is there as well, `borrowed`, after the parameters of the first block that uses
+  // it.
   std::unique_ptr<Model> part(const std::vector<std::size_t>& blocks) const;
 
   // Tensor parallelism: keeps of each tensor that its partition spec cuts this rank's part, with
   // the values that it has, and computes from here on together with the other ranks of the group,
   // in every pass. What is not cut is alike on all of them, as are its gradients (but see
-  // TensorGroup::cuts_sequence). After freeze() and recompute(), once, before it is replicated; not
-  // of a part(). kUnsupported says why such a model cannot be cut; it is as it was then.
+  // TensorGroup::cuts_sequence). After freeze() and recompute(), once, before it is replicated, or
+  // parts of it are made. kUnsupported says why such a model cannot be cut; it is as it was then.
   Status split(std::shared_ptr<const TensorGroup> group);
 
   // Context parallelism: from here on forward takes whole sequences and computes this rank's
   // positions of them, together with the other ranks of the group, and loss_sum() takes logits of
   // these and all targets. Parameters are whole and alike; what backward finds for them, and the
-  // loss, is of the positions here: the sum over ranks is still to be made. After freeze() and
-  // recompute(), once, before it is replicated; not of a part(), and not with split(). kUnsupported
-  // says why ranks cannot share the sequences of such a model; it is as it was then.
+  // loss, is of the positions here: the sum over ranks is still to be made. After freeze(),
+  // recompute() and split(), once, before it is replicated, or parts of it are made. kUnsupported
+  // says why ranks cannot share the sequences of such a model, as where split() has cut them
+  // already; it is as it was then.
   Status share_sequences(std::shared_ptr<const ContextGroup> group);
 
   // Expert parallelism: keeps of the experts this rank's share, with the values that they have, and
@@ -150,6 +152,7 @@ class Model {
   Status check_split(const TensorGroup& group) const;
   bool is_spread() const noexcept { return group_ || sequences_ || experts_; }
   const Parameter* head_of_vocabulary() const;  // the output layer that is one; null: none
+  void keep_parts(std::shared_ptr<const TensorGroup> group);  // null: all
   void keep_part(Parameter& parameter, TensorShare share);
   Status check_experts(std::int64_t experts, std::int32_t ranks) const;
   void keep_experts(Share here);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "muster/comm/narrow.h"
+
 namespace muster::parallel {
 namespace {
 
@@ -75,7 +77,48 @@ void ShardExchange::add(std::int32_t unit, std::int32_t slot, std::span<const fl
 }
 
 void ShardExchange::give_up(const Error& why) { traffic_->give_up(why); }
-Status ShardExchange::finish() { return traffic_->finish(); }
+Status ShardExchange::finish() {
+  MUSTER_TRY(traffic_->finish());
+  return traffic_->options().copies ? sum_copies() : ok();
+}
+
+// This replica's parts, as they are held. Without a tree one that has none adds zeros.
+TensorView ShardExchange::summands(std::size_t bucket) {
+  const ShardExchangeOptions& options = traffic_->options();
+  const std::span<float> rows = traffic_->rows(bucket);
+  if (!options.tree && std::ranges::count(options.owners, kNoRank) == std::ssize(options.owners))
+    std::ranges::fill(rows, 0.0F);
+  const auto size = std::ssize(traffic_->sum(bucket));
+  return {DType::kF32, {std::ssize(rows) / size, size}, std::as_writable_bytes(rows)};
+}
+
+// Sums of 16 bits travel and are added as such.
+Status ShardExchange::sum_copies() {
+  const ShardExchangeOptions& options = traffic_->options();
+  std::vector<comm::Work> works;
+  std::vector<std::vector<std::byte>> narrow(options.layout.sizes.size());
+  reduced_ = 0;
+  for (std::size_t bucket = 1; bucket < narrow.size(); ++bucket) {
+    if (traffic_->sum(bucket).empty()) continue;
+    TensorView view = summands(bucket);
+    const DType dtype = options.layout.dtypes[bucket];
+    if (dtype != DType::kF32) {
+      narrow[bucket].resize(traffic_->rows(bucket).size() * size_of(dtype));
+      comm::narrow(dtype, traffic_->rows(bucket), narrow[bucket].data());
+      view = {dtype, view.shape, narrow[bucket]};
+    }
+    comm::OpOptions op = options.op;
+    op.label = fmt::format("shards/{}", bucket);
+    reduced_ += view.bytes.size();
+    works.push_back(
+        options.copies->submit(comm::AllReduce{.buffer = view, .tree = options.tree}, op));
+  }
+  MUSTER_TRY(comm::wait_for_all(works));
+  for (std::size_t bucket = 1; bucket < narrow.size(); ++bucket)
+    if (!narrow[bucket].empty())
+      comm::widen(options.layout.dtypes[bucket], narrow[bucket].data(), traffic_->sum(bucket));
+  return ok();
+}
 
 std::span<float> ShardExchange::sum(std::int32_t bucket) {
   return traffic_->sum(static_cast<std::size_t>(bucket));
@@ -113,7 +156,7 @@ Status ShardExchange::gather(const Put& put, const Take& take) {
   return outcome;
 }
 
-std::uint64_t ShardExchange::bytes() const { return traffic_->bytes(); }
+std::uint64_t ShardExchange::bytes() const { return traffic_->bytes() + reduced_; }
 std::uint64_t ShardExchange::sum_bytes() const { return traffic_->sum_bytes(); }
 std::uint64_t ShardExchange::window_bytes() const { return traffic_->window_bytes(); }
 

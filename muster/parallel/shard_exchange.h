@@ -7,7 +7,10 @@
 // A rank is never more than a few buckets ahead of the slowest one, so that nobody has to keep much
 // of what came too early: a lane that is further waits, unless it is the one that others wait for.
 // Least is held where neighbouring units are computed at the same time
-// (Strategy::deals_in_turns()).
+// (Strategy::ranks_in_turns()).
+//
+// Where there are replicas, each does so with its own units, and then the owners of a shard add up
+// what their replicas found, along the same tree.
 //
 // Threads: add() from several lanes at once, each unit by one lane; everything else by one thread.
 
@@ -65,11 +68,14 @@ class ShardExchange final : public GradientSink {
  private:
   ShardExchange(GradientSink& notes, std::shared_ptr<comm::Communicator> communicator,
                 std::shared_ptr<ShardTraffic> traffic, std::vector<comm::Buffer> rows);
+  TensorView summands(std::size_t bucket);
+  Status sum_copies();
 
   GradientSink& notes_;
   const std::shared_ptr<comm::Communicator> communicator_;
   const std::shared_ptr<ShardTraffic> traffic_;  // shared with what is under way
   const std::vector<comm::Buffer> rows_;         // each as long as the longest bucket
+  std::uint64_t reduced_ = 0;                    // bytes handed over for that in the last step
 };
 
 }  // namespace muster::parallel

@@ -131,5 +131,25 @@ TEST(ShardPlan, SharesOfAGptAreEqualWithinOnePercent) {
   }
 }
 
+// Each copy of a shard has a run of it, and they follow each other.
+TEST(ShardPlan, ShardsAreCutOnceMoreAmongTheirCopies) {
+  const BucketShards shards{nullptr,
+                            std::make_shared<const comm::Shards>(comm::Shards{{0, 7, 7, 32}})};
+  const BucketShards all = among_copies(shards, 3);
+  EXPECT_EQ(all[0], nullptr);
+  EXPECT_EQ(all[1]->size(), 9);
+  EXPECT_EQ(all[1]->count(), 32);
+  for (std::int32_t shard = 0; shard < 3; ++shard) {
+    const auto copies = within(shards, Rank{shard}, 3)[1];
+    for (std::int32_t copy = 0; copy < 3; ++copy) {
+      const Rank rank{3 * shard + copy};
+      EXPECT_EQ(all[1]->begin_of(rank),
+                shards[1]->begin_of(Rank{shard}) + copies->begin_of(Rank{copy}));
+      EXPECT_EQ(all[1]->count_of(rank), copies->count_of(Rank{copy}));
+      EXPECT_LE(copies->count_of(Rank{copy}), shards[1]->count_of(Rank{shard}) / 3 + 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster::parallel

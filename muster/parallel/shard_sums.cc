@@ -18,34 +18,37 @@ constexpr std::size_t padded(std::size_t count) {
 
 }  // namespace
 
-ShardSums::ShardSums(std::int32_t units, std::vector<std::int64_t> sizes, std::vector<DType> dtypes)
-    : dtypes_(std::move(dtypes)),
-      sizes_(sizes.begin(), sizes.end()),
-      node_of_unit_(static_cast<std::size_t>(units)),
-      held_(sizes_.size()) {
-  build({0, units}, -1, false);
+ShardSums::ShardSums(std::vector<comm::LeafRange> parts, std::vector<std::int64_t> sizes,
+                     std::vector<DType> dtypes)
+    : dtypes_(std::move(dtypes)), sizes_(sizes.begin(), sizes.end()), held_(sizes_.size()) {
+  const std::int32_t units = parts.empty() ? 0 : parts.back().end;
+  node_of_unit_.resize(static_cast<std::size_t>(units), -1);
+  for (std::size_t row = 0; row < parts.size(); ++row)
+    build(parts[row], -1, false, static_cast<std::int32_t>(row));
+  const std::size_t rows = std::max<std::size_t>(1, parts.size());
   const std::size_t all =
       std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0},
-                      [](std::size_t sum, std::size_t size) { return sum + padded(size); });
+                      [&](std::size_t sum, std::size_t size) { return sum + padded(rows * size); });
   memory_.resize(all);
   std::span<float> rest(memory_);
   for (const std::size_t size : sizes_) {
-    rows_.push_back(rest.first(padded(size)));
-    rest = rest.subspan(padded(size));
+    rows_.push_back(rest.first(rows * size));
+    rest = rest.subspan(padded(rows * size));
   }
   bytes_ = all * sizeof(float);
 }
 
-std::int32_t ShardSums::build(comm::LeafRange range, std::int32_t parent, bool right) {
+std::int32_t ShardSums::build(comm::LeafRange range, std::int32_t parent, bool right,
+                              std::int32_t row) {
   const auto index = static_cast<std::int32_t>(nodes_.size());
-  nodes_.push_back({.range = range, .parent = parent, .right = right});
+  nodes_.push_back({.range = range, .parent = parent, .right = right, .row = row});
   if (range.size() == 1) {
     node_of_unit_[static_cast<std::size_t>(range.begin)] = index;
     return index;
   }
   const std::int32_t middle = comm::split_point(range);
-  const std::int32_t one = build({range.begin, middle}, index, false);
-  const std::int32_t other = build({middle, range.end}, index, true);
+  const std::int32_t one = build({range.begin, middle}, index, false, row);
+  const std::int32_t other = build({middle, range.end}, index, true, -1);
   nodes_[static_cast<std::size_t>(one)].sibling = other;
   nodes_[static_cast<std::size_t>(other)].sibling = one;
   return index;
@@ -105,10 +108,11 @@ void ShardSums::climb(std::int32_t index, std::size_t bucket) {
   }
 }
 
-// The first unit's is where the whole sum ends up, since what is left takes up what is right.
+// A part's first unit's is where its sum ends up, since what is left takes up what is right.
 ShardSums::Held ShardSums::room(std::int32_t node, std::size_t bucket) {
-  if (nodes_[static_cast<std::size_t>(node)].range.begin == 0)
-    return {.floats = rows_[bucket].data()};
+  const std::int32_t row = nodes_[static_cast<std::size_t>(node)].row;
+  if (row >= 0)
+    return {.floats = rows_[bucket].data() + static_cast<std::size_t>(row) * sizes_[bucket]};
   Held held{.block = take(padded(sizes_[bucket]))};
   held.floats = held.block.floats.get();
   return held;

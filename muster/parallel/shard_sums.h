@@ -1,8 +1,9 @@
 #pragma once
-// One rank's shard of the gradients, summed over all units (slices of the batch) along the fixed
-// tree of comm/sum_tree.h, whatever the order in which they come. A unit whose neighbour is there
-// is added to it at once: units that come in their order, bucket by bucket, need memory for as many
-// sums as the number of units so far has ones in binary. One thread at a time.
+// One rank's shard of the gradients, summed over units (slices of the batch) along the fixed tree
+// of comm/sum_tree.h, whatever the order in which they come. A unit whose neighbour is there is
+// added to it at once: units that come in their order, bucket by bucket, need memory for as many
+// sums as the number of units so far has ones in binary. Where other replicas have some of the
+// units, there is a sum for each whole subtree of those here, its parts. One thread at a time.
 
 #include <cstdint>
 #include <map>
@@ -17,8 +18,10 @@ namespace muster::parallel {
 
 class ShardSums {
  public:
-  // `sizes`: floats of this rank's shard of each bucket; `dtypes`: in which it is summed.
-  ShardSums(std::int32_t units, std::vector<std::int64_t> sizes, std::vector<DType> dtypes);
+  // `parts`: of the units here, as comm::SumTree has them. `sizes`: floats of this rank's shard of
+  // each bucket; `dtypes`: in which it is summed.
+  ShardSums(std::vector<comm::LeafRange> parts, std::vector<std::int64_t> sizes,
+            std::vector<DType> dtypes);
 
   void begin();  // a new step: forgets the sums of the last one
 
@@ -29,6 +32,8 @@ class ShardSums {
 
   // Once every unit was added. Stays where it is for this object's life.
   std::span<float> sum(std::size_t bucket) { return rows_[bucket].first(sizes_[bucket]); }
+  // Of all parts, one behind the other; where there is none, the memory of one.
+  std::span<float> rows(std::size_t bucket) { return rows_[bucket]; }
 
   std::uint64_t bytes() const noexcept { return bytes_; }  // the most that was held at a time
 
@@ -38,6 +43,7 @@ class ShardSums {
     std::int32_t parent = -1;
     std::int32_t sibling = -1;
     bool right = false;
+    std::int32_t row = -1;  // of its part, where it is at the begin of that
   };
   struct Block {
     std::unique_ptr<float[]> floats;
@@ -50,7 +56,7 @@ class ShardSums {
   };
   using Nodes = std::map<std::int32_t, Held>;
 
-  std::int32_t build(comm::LeafRange range, std::int32_t parent, bool right);
+  std::int32_t build(comm::LeafRange range, std::int32_t parent, bool right, std::int32_t row);
   Held room(std::int32_t node, std::size_t bucket);
   void climb(std::int32_t node, std::size_t bucket);
   Block take(std::size_t size);
@@ -59,9 +65,9 @@ class ShardSums {
   const std::vector<DType> dtypes_;
   std::vector<std::size_t> sizes_;
   std::vector<Node> nodes_;
-  std::vector<std::int32_t> node_of_unit_;
+  std::vector<std::int32_t> node_of_unit_;  // -1: not here
   std::vector<float> memory_;
-  std::vector<std::span<float>> rows_;  // by bucket: of the whole tree's sum
+  std::vector<std::span<float>> rows_;  // by bucket: [parts, floats], their sums
   std::vector<Nodes> held_;             // by bucket
   std::vector<Block> free_;
   std::uint64_t bytes_ = 0;

@@ -43,7 +43,7 @@ void add_all(ShardSums& sums, std::int32_t units, std::uint64_t order) {
 TEST(ShardSums, AreThoseOfTheTreeInWhateverOrderUnitsCome) {
   for (const DType dtype : {DType::kF32, DType::kBF16})
     for (const std::int32_t units : {1, 2, 3, 5, 8, 13}) {
-      ShardSums sums(units, kSizes, std::vector<DType>(kSizes.size(), dtype));
+      ShardSums sums({{0, units}}, kSizes, std::vector<DType>(kSizes.size(), dtype));
       for (std::uint64_t order = 0; order < 5; ++order) {
         sums.begin();
         add_all(sums, units, order);

@@ -24,6 +24,14 @@ std::vector<std::int64_t> own_sizes(const ShardExchangeOptions& options, Rank ra
   return sizes;
 }
 
+// Whole subtrees of the units that ranks here have.
+std::vector<comm::LeafRange> parts_here(const ShardExchangeOptions& options,
+                                        const comm::LeafOwners& owners) {
+  if (options.tree) return options.tree->parts(options.copies->group().rank);
+  if (owners.empty()) return {};
+  return {comm::LeafRange{0, static_cast<std::int32_t>(owners.size())}};
+}
+
 }  // namespace
 
 ShardTraffic::ShardTraffic(const std::shared_ptr<comm::Communicator>& communicator,
@@ -35,7 +43,7 @@ ShardTraffic::ShardTraffic(const std::shared_ptr<comm::Communicator>& communicat
       owners_(std::move(owners)),
       width_(width),
       clock_(clock),
-      sums_(static_cast<std::int32_t>(owners_.size()), own_sizes(options_, group_.rank),
+      sums_(parts_here(options_, owners_), own_sizes(options_, group_.rank),
             options_.layout.dtypes),
       passes_(owners_.size(), 1),
       streams_(static_cast<std::size_t>(group_.size)) {

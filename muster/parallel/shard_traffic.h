@@ -28,12 +28,17 @@ using layout::ShardTurn;
 struct ShardExchangeOptions {
   BucketLayout layout;  // its first slot, alone in the first bucket, is somebody else's business
   std::vector<std::shared_ptr<const comm::Shards>> shards;  // by bucket; of the first: none
-  comm::LeafOwners owners;  // of units; in fast mode those of slices, of which a lane makes one
+  // Of units; in fast mode those of slices, of which a lane makes one. kNoRank: of other replicas.
+  comm::LeafOwners owners;
   bool ordered = true;
   bool gathers = true;  // ShardExchange::gather() is wanted
   std::int32_t lanes = 1;
   bool several_passes = false;  // units may have more than one
   comm::OpOptions op = {};
+  // Where there are replicas: the ranks that own the same shards, one of each, and who of them has
+  // which units; in fast mode no tree.
+  std::shared_ptr<comm::Communicator> copies = nullptr;
+  std::shared_ptr<const comm::SumTree> tree = nullptr;
 };
 
 // What arrives is handled on the communicator's thread. It holds this state, which therefore must
@@ -54,6 +59,7 @@ class ShardTraffic : public std::enable_shared_from_this<ShardTraffic> {
   std::vector<std::int32_t> own_by_turn() const;
   std::size_t turn_of(std::int32_t unit, std::int32_t pass) const;
   std::span<float> sum(std::size_t bucket) { return sums_.sum(bucket); }
+  std::span<float> rows(std::size_t bucket) { return sums_.rows(bucket); }  // after finish()
   std::uint64_t bytes() const;
   std::uint64_t sum_bytes() const;
   std::uint64_t window_bytes() const;

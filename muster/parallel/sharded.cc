@@ -83,9 +83,9 @@ Status Sharded::cut(const comm::Group& group) {
   MUSTER_ASSIGN(MeshPlace place, place_of(group, shards_of(group.size)));
   const Rank shard{place.along(Axis::kShard)};
   const std::int32_t shards = place.mesh.extent(Axis::kShard);
-  if (options().shard_gradients && shards < group.size)
+  if (options().shard_gradients && shards == 1 && group.size > 1)
     return fail(ErrorCode::kUnsupported,
-                "[parallel/sharded] replicas share out the optimizer's state alone (stage 1)");
+                "[parallel/sharded] one shard has nobody to share gradients with (stage 1)");
   ShardPlan plan = optimizer_->plan_for(layout_, shards);
   std::vector<at::Tensor> rows;
   if (options().shard_weights) rows = cut_weights(plan, shard);
@@ -104,14 +104,38 @@ Status Sharded::enter(std::shared_ptr<comm::Communicator> communicator,
     MUSTER_ASSIGN(peers_, Peers::connect(communicator, *place_, {Axis::kReplicate, Axis::kShard}));
     communicator_ = std::move(communicator);
   }
-  MUSTER_ASSIGN(auto gathers, make_gathers(*peers_.all()));
-  const BucketShards shards = options().shard_gradients
-                                  ? optimizer_->plan().shards
-                                  : shards_of_exchange(optimizer_->plan(), peers_);
-  MUSTER_TRY(slices().enter(peers_.all(), peers_.owners(owners), shards, std::move(gathers)));
+  const BucketShards shards =
+      options().shard_gradients ? BucketShards() : shards_of_exchange(optimizer_->plan(), peers_);
+  MUSTER_TRY(slices().enter(peers_.all(), peers_.owners(owners), shards));
+  if (options().shard_gradients) MUSTER_TRY(share_gradients(owners));
   optimizer_->meet(peers_.one_of_each(), options().op);
   lay_under();
   return ok();
+}
+
+// Among the ranks of a replica, each of which owns a shard of the gradients of its slices.
+Status Sharded::share_gradients(const comm::LeafOwners& owners) {
+  const Rank me = place_->group.rank;
+  const auto replica = [&](Rank rank) {
+    return Rank{place_->mesh.coordinates(rank)[Axis::kReplicate]};
+  };
+  SliceGradients::ShardOwners here{
+      .ranks = peers_.shards() == 1 ? peers_.all() : peers_.one_of_each(),
+      .shards = optimizer_->plan().shards,
+      .owners = {}};
+  comm::LeafOwners replicas;
+  for (const Rank owner : owners) {
+    replicas.push_back(replica(owner));
+    const Rank shard{place_->mesh.coordinates(owner)[Axis::kShard]};
+    here.owners.push_back(replica(owner) == replica(me) ? shard : kNoRank);
+  }
+  if (peers_.copies() > 1) {
+    here.copies = peers_.alike();
+    if (options().ordered)
+      here.tree = std::make_shared<const comm::SumTree>(replicas, peers_.copies());
+  }
+  MUSTER_ASSIGN(auto gathers, make_gathers(*here.ranks));
+  return slices().share_gradients(std::move(here), std::move(gathers));
 }
 
 const SliceOptions& Sharded::options() const noexcept { return slices().options(); }
@@ -288,14 +312,15 @@ std::uint64_t Sharded::gradient_bytes(std::int32_t ranks) {
   if (!options().shard_gradients) return whole;
   const std::int32_t units =
       options().ordered ? options().virtual_workers : ranks * slices().lanes();
-  const std::int32_t sums = layout::sums_held(units, ranks * slices().lanes());
-  return whole * static_cast<std::uint64_t>(sums) / static_cast<std::uint64_t>(ranks);
+  const std::int32_t shards = shards_of(ranks), replicas = ranks / shards;
+  const std::int32_t sums = layout::sums_held(units / replicas, shards * slices().lanes());
+  return whole * static_cast<std::uint64_t>(sums) / static_cast<std::uint64_t>(shards);
 }
 
 std::uint64_t Sharded::weight_bytes(std::int32_t ranks) {
   const std::uint64_t whole = SliceStrategy::weight_bytes(ranks);
   if (!options().shard_weights) return whole;
-  return whole / static_cast<std::uint64_t>(ranks) + widest_two_blocks(model());
+  return whole / static_cast<std::uint64_t>(shards_of(ranks)) + widest_two_blocks(model());
 }
 
 Sharded::WeightMemory Sharded::measured_weights() const {

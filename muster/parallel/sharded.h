@@ -9,8 +9,9 @@
 // all after the update. In ordered mode the same bits as plain data parallelism: shards are cut at
 // borders of cells, in which norms are summed as well (optim/cells.h).
 //
-// Of stage 1 there may be several replicas, whose ranks keep the same shards (hybrid sharding, as
-// in FSDP: Zhao et al., VLDB 2023): sums are made over all of them, weights gathered within each.
+// There may be several replicas, whose ranks keep the same shards (hybrid sharding, as in FSDP:
+// Zhao et al., VLDB 2023): gradients are shared out and weights gathered within each, and of every
+// shard the replicas' sums are added up, along the same tree.
 //
 // Before it has entered a generation it holds the whole optimizer state, and the whole model, from
 // which enter() keeps this rank's part. A rank that dies takes its shard with it, so another one
@@ -38,7 +39,7 @@ class Sharded final : public SliceStrategy {
  public:
   // `model` is initialised alike on every rank; the strategy owns it from here. `shards`: how many
   // there are, a divisor of the number of ranks; none: one for each rank. Fails where the optimizer
-  // cannot be made; kUnsupported: replicas of stages 2 and 3.
+  // cannot be made.
   static Result<std::unique_ptr<Sharded>> create(std::unique_ptr<models::Model> model,
                                                  optim::CreateOptimizer create_optimizer,
                                                  SliceOptions options, Clock& clock,
@@ -73,7 +74,9 @@ class Sharded final : public SliceStrategy {
     std::uint64_t whole_now = 0;
   };
   WeightMemory measured_weights() const;  // with shard_weights, in a generation
-  bool deals_in_turns() const override { return options().shard_gradients; }
+  std::int32_t ranks_in_turns(std::int32_t ranks) const override {
+    return options().shard_gradients ? shards_of(ranks) : 1;
+  }
 
   // Nobody joins beside the training.
   void fall_behind() override;
@@ -87,6 +90,7 @@ class Sharded final : public SliceStrategy {
   bool is_cut() const noexcept { return place_.has_value(); }
   std::int32_t shards_of(std::int32_t ranks) const { return shards_.value_or(ranks); }
   Status cut(const comm::Group& group);
+  Status share_gradients(const comm::LeafOwners& owners);
   std::vector<at::Tensor> cut_weights(const ShardPlan& plan, Rank rank);
   Result<std::unique_ptr<WeightGathers>> make_gathers(comm::Communicator& communicator) const;
   void lay_under();

@@ -1,8 +1,8 @@
-// Replicas of ranks that share the optimizer's state out (ZeRO stage 1 within each): the bits of
-// plain data parallelism, and as much state on a rank as without the other replicas.
+// Replicas of ranks that share out what ZeRO says: the bits of plain data parallelism, and as much
+// on a rank as without the other replicas.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <ostream>
 #include <string>
 
 #include "muster/parallel/testing/sharded_training.h"
@@ -42,6 +42,31 @@ TEST_P(ShardedReplicas, KeepAsMuchAsOneOfThemAlone) {
   EXPECT_EQ(held[0] + held[1], whole);
   EXPECT_EQ(held[2] + held[3], whole);
   EXPECT_EQ(held[0], held[2]);
+}
+
+// Gradients in shards as well, and weights.
+TEST_P(ShardedReplicas, HaveTheBitsInStages2And3) {
+  const Outcome expected = train_plain(GetParam(), options_of(1));
+  for (const int stage : {2, 3})
+    for (const Grid grid : {Grid{2, 2}, Grid{3, 2}, Grid{2, 3}, Grid{5, 2}})
+      expect_same(
+          train_sharded(GetParam(), grid.ranks(), in_stage(stage, options_of(2)), {}, grid.shards),
+          expected, fmt::format("stage {}, {} x {}", stage, grid.replicas, grid.shards));
+}
+
+// Slices in pieces that are no subtrees, of ranks that have none, in passes, in 16 bits.
+TEST_P(ShardedReplicas, HaveTheBitsInStages2And3HoweverSlicesAreDealt) {
+  SliceOptions options = options_of(1);
+  options.bucket_sizes.dtype = DType::kBF16;
+  options.micro_batch_size = 2;
+  const Outcome expected = train_plain(GetParam(), options);
+  comm::LeafOwners mixed;
+  for (const std::int32_t rank : {3, 0, 0, 2, 1, 3, 3, 0}) mixed.push_back(Rank{rank});
+  for (const int stage : {2, 3})
+    for (const auto& owners :
+         {mixed, comm::owners_by_count({5, 0, 0, 3}), comm::owners_by_count({0, 8, 0, 0})})
+      expect_same(train_sharded(GetParam(), 4, in_stage(stage, options), owners, 2), expected,
+                  fmt::format("stage {}", stage));
 }
 
 INSTANTIATE_TEST_SUITE_P(

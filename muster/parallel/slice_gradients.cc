@@ -68,8 +68,7 @@ BucketLayout SliceGradients::bucket_layout() const {
 
 Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
                              const comm::LeafOwners& owners,
-                             std::vector<std::shared_ptr<const comm::Shards>> shards,
-                             std::unique_ptr<WeightGathers> gathers) {
+                             std::vector<std::shared_ptr<const comm::Shards>> shards) {
   const comm::Group group = communicator->group();
   const auto slices =
       static_cast<std::int32_t>(std::count(owners.begin(), owners.end(), group.rank));
@@ -80,7 +79,7 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
       .bucket_sizes = options_.bucket_sizes,
       .op = options_.op,
       .keeps = keeps_in(group),
-      .shards = options_.shard_gradients ? decltype(shards)() : shards};
+      .shards = std::move(shards)};
   std::vector<std::int64_t> counts = slot_counts();
   if (options_.shard_gradients) counts.resize(1);
   MUSTER_ASSIGN(auto exchange, GradientExchange::create(communicator, counts, exchange_options));
@@ -94,8 +93,6 @@ Status SliceGradients::enter(std::shared_ptr<comm::Communicator> communicator,
   }
   communicator_ = std::move(communicator);
   exchange_ = std::move(exchange);
-  if (options_.shard_gradients) MUSTER_TRY(share_gradients(owners, std::move(shards)));
-  if (gathers) gather_weights(std::move(gathers));
   for (const auto& lane : lanes_) lane->use(sink());
   return ok();
 }
@@ -109,18 +106,21 @@ void SliceGradients::gather_weights(std::unique_ptr<WeightGathers> gathers) {
     static_cast<BlockLane&>(*lane).gather_by(*gathers_, first_use);  // see make_lane()
 }
 
-Status SliceGradients::share_gradients(const comm::LeafOwners& owners,
-                                       std::vector<std::shared_ptr<const comm::Shards>> shards) {
+Status SliceGradients::share_gradients(ShardOwners owners, std::unique_ptr<WeightGathers> gathers) {
   shard_exchange_.reset();
   const ShardExchangeOptions options{.layout = bucket_layout(),
-                                     .shards = std::move(shards),
-                                     .owners = owners,
+                                     .shards = std::move(owners.shards),
+                                     .owners = std::move(owners.owners),
                                      .ordered = options_.ordered,
                                      .gathers = !options_.shard_weights,
                                      .lanes = pool_.size(),
                                      .several_passes = options_.micro_batch_size > 0,
-                                     .op = options_.op};
-  MUSTER_ASSIGN(shard_exchange_, ShardExchange::create(communicator_, *exchange_, options, clock_));
+                                     .op = options_.op,
+                                     .copies = std::move(owners.copies),
+                                     .tree = std::move(owners.tree)};
+  MUSTER_ASSIGN(shard_exchange_, ShardExchange::create(owners.ranks, *exchange_, options, clock_));
+  if (gathers) gather_weights(std::move(gathers));
+  for (const auto& lane : lanes_) lane->use(sink());
   return ok();
 }
 

@@ -67,10 +67,20 @@ class SliceGradients {
   // `model` is initialised alike on every rank.
   SliceGradients(std::unique_ptr<models::Model> model, SliceOptions options, Clock& clock);
 
-  // As Strategy::enter. `shards`: as ExchangeOptions has them. `gathers`: with shard_weights.
+  // As Strategy::enter. `shards`: as ExchangeOptions has them.
   Status enter(std::shared_ptr<comm::Communicator> communicator, const comm::LeafOwners& owners,
-               std::vector<std::shared_ptr<const comm::Shards>> shards = {},
-               std::unique_ptr<WeightGathers> gathers = {});
+               std::vector<std::shared_ptr<const comm::Shards>> shards = {});
+  // Then, with shard_gradients: of whom each owns a shard of these; `owners` as
+  // ShardExchangeOptions has them.
+  struct ShardOwners {
+    std::shared_ptr<comm::Communicator> ranks;
+    std::vector<std::shared_ptr<const comm::Shards>> shards;
+    comm::LeafOwners owners;
+    std::shared_ptr<comm::Communicator> copies = nullptr;  // as ShardExchangeOptions has them
+    std::shared_ptr<const comm::SumTree> tree = nullptr;
+  };
+  // `gathers`: with shard_weights.
+  Status share_gradients(ShardOwners owners, std::unique_ptr<WeightGathers> gathers);
   std::optional<Step> kept() const noexcept { return kept_step_; }
 
   // All of a step but the update: the sums are there, and every sample is in them once.
@@ -123,8 +133,6 @@ class SliceGradients {
   }
   std::unique_ptr<Lane> make_lane(std::unique_ptr<models::Model> model) const;
   void watch(std::int32_t lane);
-  Status share_gradients(const comm::LeafOwners& owners,
-                         std::vector<std::shared_ptr<const comm::Shards>> shards);
   GradientSink& sink() noexcept;
   void gather_weights(std::unique_ptr<WeightGathers> gathers);
   void give_up(const Error& why);

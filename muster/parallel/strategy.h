@@ -130,12 +130,12 @@ class Strategy {
   // enter()), and all of them get their data.
   virtual std::int32_t ranks_per_replica() const { return 1; }
   virtual Rank first_of_replica(Rank rank) const { return rank; }
-  // Whether ranks should be given slices in turns (comm::owners_in_turns), since neighbouring
-  // slices are best computed at the same time; else neighbours to the same rank.
-  virtual bool deals_in_turns() const { return false; }
   // Ranks with the same number hold the same state, tensor by tensor, once they have entered a
   // generation.
   virtual std::int32_t part_of(Rank) const { return 0; }
+  // Of so many ranks, how many neighbouring ones should be given their slices in turns
+  // (comm::owners_in_turns), since these are best computed at the same time; 1: each its own.
+  virtual std::int32_t ranks_in_turns([[maybe_unused]] std::int32_t ranks) const { return 1; }
   // What every rank holds alike, bit by bit.
   virtual std::vector<StateSlice> replicated_state();
   // After loading: how many updates the optimizer's state has seen.

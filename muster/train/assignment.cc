@@ -19,9 +19,16 @@ Assignment Assignment::counted(const std::vector<std::int32_t>& counts,
   return {comm::owners_by_count(counts), std::move(workers)};
 }
 
-Assignment Assignment::in_turns(const std::vector<std::int32_t>& counts,
+Assignment Assignment::in_turns(const std::vector<std::int32_t>& counts, std::int32_t ranks,
                                 std::vector<std::int32_t> workers) {
-  return {comm::owners_in_turns(counts), std::move(workers)};
+  comm::LeafOwners owners;
+  for (std::size_t first = 0; first < counts.size(); first += static_cast<std::size_t>(ranks)) {
+    const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + std::min<std::ptrdiff_t>(ranks, counts.end() - begin);
+    for (const Rank owner : comm::owners_in_turns({begin, end}))
+      owners.push_back(Rank{to_int(owner) + static_cast<std::int32_t>(first)});
+  }
+  return {std::move(owners), std::move(workers)};
 }
 
 Assignment Assignment::of_replicas(std::int32_t slices, const std::vector<Rank>& firsts,

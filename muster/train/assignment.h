@@ -16,8 +16,8 @@ struct Assignment {
   // counts[r] neighbouring slices to rank r, in the order of ranks.
   static Assignment counted(const std::vector<std::int32_t>& counts,
                             std::vector<std::int32_t> workers);
-  // The same, but one slice to each rank in turn.
-  static Assignment in_turns(const std::vector<std::int32_t>& counts,
+  // The same to so many neighbouring ranks at a time, of which each gets one slice in turn.
+  static Assignment in_turns(const std::vector<std::int32_t>& counts, std::int32_t ranks,
                              std::vector<std::int32_t> workers);
   // Evenly to replicas, to the first rank of each: these, ascending.
   static Assignment of_replicas(std::int32_t slices, const std::vector<Rank>& firsts,

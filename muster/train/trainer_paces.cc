@@ -125,8 +125,7 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
   const std::int32_t active = std::max(options_.active, size - options_.standbys);
   const std::int32_t whole = transfer_ ? transfer_->givers() : size;
   const auto counts = share_by_pace(options_.slices, paces, std::min(active, whole));
-  return parts_.strategy.deals_in_turns() ? Assignment::in_turns(counts, workers)
-                                          : Assignment::counted(counts, workers);
+  return Assignment::in_turns(counts, parts_.strategy.ranks_in_turns(size), workers);
 }
 
 std::vector<SliceIndex> Trainer::slices_here() const {

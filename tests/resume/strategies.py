@@ -67,7 +67,8 @@ with runs.workplace() as folder:
 
     for workers, flags in ((3, SHARDED), (5, ZERO2), (3, ZERO3), (2, ZERO3 + runs.settings("training.lanes=2")),
                            (3, pipeline()), (4, pipeline(stages=2, schedule="interleaved")),
-                           (4, mesh(replicate=2, shard=2)), (4, mesh(pipeline=2, shard=-1))):
+                           (4, mesh(replicate=2, shard=2)), (4, mesh(pipeline=2, shard=-1)),
+                           (4, mesh(replicate=-1, shard=2) + runs.settings("strategy.zero_stage=3"))):
         train(job, workers, *flags)
         found = runs.weights(runs.latest(folder), 200)
         assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
@@ -128,5 +129,7 @@ with runs.workplace() as folder:
             assert tensors(go_on(path, 4, *flags), 20) == cut, f"{base}, then {flags}: two replicas have other bits"
         if TENSOR in together[base]:
             cut = tensors(go_on(path, 2, *TENSOR), 20)
-            assert tensors(go_on(path, 4, *mesh(shard=2, tensor=2)), 20) == cut, f"{base}, then shards: other bits"
+            for axes in (mesh(shard=2, tensor=2), mesh(pipeline=2, tensor=2)):
+                assert tensors(go_on(path, 4, *axes), 20) == cut, f"{base}, then {axes}: other bits"
+            expect_close(go_on(path, 4, *mesh(tensor=2, context=2)), 20, plain)
         print(f"from {base} on: as one worker", flush=True)

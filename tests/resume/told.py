@@ -150,7 +150,9 @@ def layout_of_a_dry_run(muster, folder):
             (3, (), "3 workers, 2 or 3 slices of the batch each (8 in all), 18 samples a step"),
             (2, ("strategy.type=context",), "2 workers, 1 replica of 2, 8 slices of the batch each (8 in all)"),
             (4, ("strategy.type=tensor", "strategy.tensor=2"),
-             "4 workers, 2 replicas of 2, 4 slices of the batch each (8 in all)")):
+             "4 workers, 2 replicas of 2, 4 slices of the batch each (8 in all)"),
+            (8, ("strategy.mesh.shard=2", "strategy.mesh.pipeline=2", "strategy.mesh.tensor=-1"),
+             "8 workers as pipeline 2 x shard 2 x tensor 2, 2 replicas of 4, 4 slices of the batch each (8 in all)")):
         output = runs.train(muster, job, "--dry-run", "--workers", str(workers), *runs.settings(*flags))
         assert f"layout      {told}" in output, output
 

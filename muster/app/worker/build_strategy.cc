@@ -6,12 +6,11 @@
 #include "muster/app/worker/cut_blocks.h"
 #include "muster/job/enum_names.h"
 #include "muster/layout/pipeline/schedule.h"
-#include "muster/parallel/context/context_parallel.h"
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/expert/expert_parallel.h"
 #include "muster/parallel/pipeline/pipeline.h"
 #include "muster/parallel/sharded.h"
-#include "muster/parallel/tensor/tensor_parallel.h"
+#include "muster/parallel/shared_slices.h"
 
 namespace muster::app {
 namespace {
@@ -106,8 +105,13 @@ Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> mode
   return sharded;
 }
 
-Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
-                     const StrategyPlace& place) {
+parallel::TogetherOptions together_of(const job::JobSpec& job) {
+  return {.cuts_sequence = job.strategy.sequence_parallel,
+          .attention = attention_of(job.strategy.attention),
+          .op = build_op_options(job.communication)};
+}
+
+Built build_pipeline(const job::JobSpec& job, models::Model& whole, const StrategyPlace& place) {
   const parallel::SliceOptions slices = options_of(job, place);
   parallel::PipelineOptions options;
   MUSTER_ASSIGN(options.schedule.kind,
@@ -122,6 +126,7 @@ Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
   options.max_grad_norm = slices.max_grad_norm;
   options.compute = slices.compute;
   options.bucket_sizes = slices.bucket_sizes;
+  options.together = together_of(job);
   options.op = slices.op;
   options.computing = [computing = slices.computing](std::string_view pass) { computing(0, pass); };
   MUSTER_ASSIGN(auto pipeline,
@@ -130,24 +135,12 @@ Built build_pipeline(const job::JobSpec& job, const models::Model& whole,
   return pipeline;
 }
 
-Built build_tensor(const job::JobSpec& job, std::unique_ptr<models::Model> model,
-                   const StrategyPlace& place) {
+Built build_shared_slices(const job::JobSpec& job, std::unique_ptr<models::Model> model,
+                          const StrategyPlace& place) {
   MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
-  MUSTER_ASSIGN(auto strategy,
-                parallel::TensorParallel::create(
-                    std::move(model), {.sequence = job.strategy.sequence_parallel},
-                    optimizer_builder(job), options_of(job, place), in_mesh, system_clock()));
-  return strategy;
-}
-
-Built build_context(const job::JobSpec& job, std::unique_ptr<models::Model> model,
-                    const StrategyPlace& place) {
-  model->initialize(job.seed);
-  MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
-  MUSTER_ASSIGN(auto strategy,
-                parallel::ContextParallel::create(
-                    std::move(model), attention_of(job.strategy.attention), optimizer_builder(job),
-                    options_of(job, place), in_mesh, system_clock()));
+  MUSTER_ASSIGN(auto strategy, parallel::SharedSlices::create(
+                                   std::move(model), together_of(job), optimizer_builder(job),
+                                   options_of(job, place), in_mesh, system_clock()));
   return strategy;
 }
 
@@ -206,9 +199,8 @@ Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(
     case job::StrategyType::kSharded:
       return build_sharded(job, std::move(model), place);
     case job::StrategyType::kTensor:
-      return build_tensor(job, std::move(model), place);
     case job::StrategyType::kContext:
-      return build_context(job, std::move(model), place);
+      return build_shared_slices(job, std::move(model), place);
     case job::StrategyType::kExpert:
       return build_expert(job, std::move(model), place);
     case job::StrategyType::kAuto:

@@ -18,6 +18,7 @@
 #include "muster/models/memory_meter.h"
 #include "muster/models/testing/gradient_check.h"
 #include "muster/parallel/context/context_ranks.h"
+#include "muster/parallel/tensor/tensor_ranks.h"
 #include "muster/parallel/testing/on_ranks.h"
 
 namespace muster::parallel {
@@ -129,6 +130,46 @@ TEST_P(SharedSequences, TrainAsWholeOnesDo) {
   });
 }
 
+at::Tensor part_here(const at::Tensor& whole, const models::TensorCut& cut) {
+  if (!cut.is_part()) return whole;
+  std::vector<at::Tensor> runs;
+  for (const Share run : cut.runs) runs.push_back(whole.narrow(cut.axis, run.begin, run.size()));
+  return at::cat(runs, cut.axis);
+}
+
+// The heads of a part can be dealt to 3 ranks at most.
+TEST_P(SharedSequences, TrainAsWholeOnesDoWithTensorsInParts) {
+  constexpr std::int32_t kParts = 2;
+  const auto& [one, attention, sharers] = GetParam();
+  if (one.adapters.rank > 0 || sharers > 3) return;
+  const auto whole = model_in_double(one);
+  const Steps expected = descend(*whole, nullptr);
+  on_ranks(kParts * sharers, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const std::int32_t me = to_int(communicator->group().rank);
+    const auto parts =
+        std::make_shared<TensorRanks>(models::TensorShare{me % kParts, kParts}, comm::OpOptions{});
+    const auto ranks = std::make_shared<ContextRanks>(models::TensorShare{me / kParts, sharers},
+                                                      attention, comm::OpOptions{});
+    parts->use(communicator->split(me / kParts, me).value());
+    ranks->use(communicator->split(me % kParts, me).value());
+    const auto model = model_in_double(one);
+    ASSERT_TRUE(model->split(parts));
+    ASSERT_TRUE(model->share_sequences(ranks));
+    const Steps found = descend(*model, ranks.get());
+    for (int step = 0; step < kSharedSteps; ++step)
+      expect_close(found.losses[static_cast<std::size_t>(step)],
+                   expected.losses[static_cast<std::size_t>(step)], kSharedRounding, "loss");
+    EXPECT_EQ(found.correct, expected.correct);
+    expect_close(found.evaluation, expected.evaluation, kSharedRounding, "evaluation");
+    for (std::size_t p = 0; p < model->parameters().size(); ++p) {
+      const models::Parameter& parameter = model->parameters()[p];
+      expect_close(parameter.tensor.detach(),
+                   part_here(whole->parameters()[p].tensor.detach(), parameter.cut),
+                   kSharedRounding, parameter.name);
+    }
+  });
+}
+
 // Its heads can be dealt to 2, 3 and 4 ranks.
 models::GptSpec shared_gpt(bool tied) {
   return {.vocabulary = 11,
@@ -222,6 +263,16 @@ TEST(SharedSequences, TakeAsMuchMemoryAsThePositionsOfOneRank) {
       EXPECT_LT(static_cast<double>(shared.kept), 1.06 * static_cast<double>(one.kept));
       EXPECT_LT(static_cast<double>(shared.peak), 1.08 * static_cast<double>(one.peak));
     });
+}
+
+TEST(SharedSequences, AreRefusedWhereTensorRanksHaveCutThem) {
+  const auto model = models::create_model(shared_gpt(true)).value();
+  ASSERT_TRUE(model->split(
+      std::make_shared<const TensorRanks>(models::TensorShare{0, 2}, comm::OpOptions{}, true)));
+  const Status shared = model->share_sequences(std::make_shared<const ContextRanks>(
+      models::TensorShare{0, 2}, ContextAttention::kRing, comm::OpOptions{}));
+  ASSERT_FALSE(shared);
+  EXPECT_EQ(shared.error().code, ErrorCode::kUnsupported);
 }
 
 TEST(SharedSequences, AreRefusedWhereABlockNeedsAllPositions) {

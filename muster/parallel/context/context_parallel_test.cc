@@ -1,7 +1,5 @@
 // Training over ranks that each have a part of every sequence comes to what one rank alone does,
 // but for rounding; how many replicas there are changes no bit.
-#include "muster/parallel/context/context_parallel.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/parallel/shared_slices.h"
 #include "muster/parallel/testing/cut_training.h"
 
 namespace muster::parallel {
@@ -38,18 +37,17 @@ std::string name_of_training(const testing::TestParamInfo<SharedRecipe>& info) {
 }
 void PrintTo(const SharedRecipe& recipe, std::ostream* out) { *out << recipe.recipe.name; }
 
-Result<std::unique_ptr<ContextParallel>> make_shared_strategy(const SharedRecipe& shared,
-                                                              const comm::Group& group,
-                                                              const comm::OpOptions& op = {}) {
-  auto model = cut::recomputed_model_of(shared.recipe);
-  model->initialize(cut::kSeed);
+Result<std::unique_ptr<SharedSlices>> make_shared_strategy(const SharedRecipe& shared,
+                                                           const comm::Group& group,
+                                                           const comm::OpOptions& op = {}) {
   SliceOptions options = cut::options_of(shared.recipe);
   options.op = op;
   MUSTER_ASSIGN(
       const MeshPlace place,
       cut::place_in(cut::along(layout::Axis::kContext, shared.cut.ranks, shared.shards), group));
-  return ContextParallel::create(std::move(model), shared.cut.attention,
-                                 cut::optimizer_of(shared.recipe), options, place, system_clock());
+  return SharedSlices::create(cut::recomputed_model_of(shared.recipe),
+                              {.attention = shared.cut.attention, .op = op},
+                              cut::optimizer_of(shared.recipe), options, place, system_clock());
 }
 
 std::vector<cut::Outcome> train_shared(const SharedRecipe& shared) {

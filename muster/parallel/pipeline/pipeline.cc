@@ -10,6 +10,7 @@
 #include "muster/parallel/combine.h"
 #include "muster/parallel/extras.h"
 #include "muster/parallel/fixed_group.h"
+#include "muster/parallel/part_slices.h"
 #include "muster/parallel/state_order.h"
 #include "muster/parallel/tensor_bridge.h"
 
@@ -38,12 +39,13 @@ constexpr std::size_t kActionsAhead = 3;
 
 }  // namespace
 
-Result<std::unique_ptr<Pipeline>> Pipeline::create(const models::Model& whole, std::uint64_t seed,
+Result<std::unique_ptr<Pipeline>> Pipeline::create(models::Model& whole, std::uint64_t seed,
                                                    const optim::CreateOptimizer& create_optimizer,
                                                    PipelineOptions options, const MeshPlace& place,
                                                    Clock& clock) {
   MUSTER_CHECK(place.mesh.extent(Axis::kPipeline) == options.schedule.stages,
                "the mesh has the schedule's stages");
+  options.together.op = options.op;
   options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
   std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(options), place, clock));
   MUSTER_TRY(pipeline->build(whole, seed, create_optimizer));
@@ -53,10 +55,11 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(const models::Model& whole, s
 Pipeline::Pipeline(PipelineOptions options, MeshPlace place, Clock& clock)
     : options_(std::move(options)),
       place_(std::move(place)),
+      together_(place_, options_.together),
       own_stage_{place_.along(Axis::kPipeline)},
       clock_(clock) {}
 
-Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
+Status Pipeline::build(models::Model& whole, std::uint64_t seed,
                        const optim::CreateOptimizer& create) {
   MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options_.schedule));
   const Rank me = place_.group.rank;
@@ -64,6 +67,7 @@ Status Pipeline::build(const models::Model& whole, std::uint64_t seed,
   MUSTER_CHECK(places_.stage_of.size() == options_.chunks.size(),
                "the model is cut as the schedule says");
   note(whole);
+  MUSTER_TRY(together_.cut(whole));
   std::vector<std::size_t> blocks;
   layout::Partition chunks;
   for (std::size_t chunk = 0; chunk < options_.chunks.size(); ++chunk) {
@@ -107,11 +111,19 @@ Status Pipeline::create_update(const optim::CreateOptimizer& create) {
                                              .bucket_sizes = options_.bucket_sizes,
                                              .place = place_},
                                             create, at_once));
-  return ok();
+  return together_.check_optimizer(update_->optimizer());
+}
+
+std::int32_t Pipeline::ranks_per_replica() const {
+  return stages() * together_.parts().size * together_.sharers().size;
+}
+
+bool Pipeline::holds_all() const {
+  return stages() * together_.parts().size * update_->optimizer().shards() == 1;
 }
 
 Rank Pipeline::first_of_replica(Rank rank) const {
-  return place_.first_of(rank, {Axis::kPipeline});
+  return place_.first_of(rank, {Axis::kPipeline, Axis::kTensor, Axis::kContext});
 }
 
 std::size_t Pipeline::local(std::size_t chunk) const {
@@ -124,12 +136,14 @@ Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
                               "the blocks lie on {} ranks"));
   Peers peers = update_->peers();
   if (communicator != communicator_) {
-    MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, {Axis::kReplicate, Axis::kShard}));
+    MUSTER_TRY(together_.connect(*communicator));
+    MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, Together::axes_of_peers()));
     links_ = std::make_unique<StageLinks>(communicator, options_.op);
     communicator_ = std::move(communicator);
   }
-  const auto tree =
-      std::make_shared<const comm::SumTree>(peers.owners(owners), peers.all()->group().size);
+  slices_ = static_cast<std::int32_t>(owners.size());
+  const auto tree = std::make_shared<const comm::SumTree>(peers.owners(together_.leaves(owners)),
+                                                          peers.all()->group().size);
   MUSTER_ASSIGN(exchange_, GradientExchange::create(peers.all(), stage_->slot_counts(),
                                                     {.tree = tree,
                                                      .bucket_sizes = options_.bucket_sizes,
@@ -146,15 +160,18 @@ Result<StepReport> Pipeline::step(const StepInput& input) {
   busy_ = {};
   exchange_->begin();
   std::vector<MicroBatch> batches = micro_batches(input);
-  MUSTER_TRY(lane_.run([&](std::int32_t) { return run(batches); }));
+  together_.take_bytes();  // of evaluations
+  const Status ran = lane_.run([&](std::int32_t) { return run(batches); });
+  if (!ran) return together_.cause_of(ran.error());
   MUSTER_TRY(links_->finish());
   MUSTER_TRY(exchange_->finish());
   MUSTER_TRY(update_->gather_sums());
+  MUSTER_TRY(together_.sum_positions(*update_));
   report.times.forward = busy_.forward;
   report.times.backward = busy_.backward;
   report.times.computing = busy_.forward + busy_.backward;
   report.times.exposed_communication = clock_.now() - began - report.times.computing;
-  report.bytes_reduced = exchange_->bytes();
+  report.bytes_reduced = exchange_->bytes() + together_.take_bytes();
   MUSTER_ASSIGN(const std::vector<double> squares, total_up(input, report));
   MUSTER_ASSIGN(const auto divisor,
                 check_and_clip(input, parameter_names_, squares, options_.max_grad_norm, report));
@@ -171,9 +188,11 @@ std::vector<Pipeline::MicroBatch> Pipeline::micro_batches(const StepInput& input
   std::vector<MicroBatch> batches;
   for (const data::SliceBatch& slice : input.batch.slices) {
     const bool first = &slice == &input.batch.slices.front();
-    const std::vector<float> notes =
-        notes_of(first ? input.flags : Flags{}, data::limbs_of(slice.mark));
-    const std::int32_t unit = to_int(slice.slice);
+    const models::TensorShare sharers = together_.sharers();
+    // Ranks that share a slice mark its samples once.
+    const data::RollLimbs roll = sharers.rank == 0 ? data::limbs_of(slice.mark) : data::RollLimbs{};
+    const std::vector<float> notes = notes_of(first ? input.flags : Flags{}, roll);
+    const std::int32_t unit = sharers.rank * slices_ + to_int(slice.slice);
     if (slice.samples == 0) {
       stage_->add_nothing(unit, notes);
       continue;
@@ -233,7 +252,7 @@ Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch
     MUSTER_ASSIGN(input, take(chunk - 1, {stream_of(chunk - 1, false), examples.samples()}, micro));
   }
   const TimePoint began = clock_.now();
-  options_.computing(fmt::format("forward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
+  tell("forward", batch, chunk);
   at::Tensor output;
   if (chunk == places_.last_chunk())
     batch.loss =
@@ -258,7 +277,7 @@ Status Pipeline::backward(layout::ActionKind kind, std::size_t chunk, std::size_
   }
   MUSTER_TRY(tied_->take(chunk, micro, *stage_, *links_));
   const TimePoint began = clock_.now();
-  options_.computing(fmt::format("backward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
+  tell("backward", batch, chunk);
   at::Tensor below = kind == layout::ActionKind::kBackward
                          ? stage_->backward(local(chunk), micro, gradient, batch.unit.pass)
                          : stage_->backward_input(local(chunk), micro, gradient, batch.unit.pass);
@@ -271,11 +290,15 @@ Status Pipeline::backward(layout::ActionKind kind, std::size_t chunk, std::size_
 
 void Pipeline::backward_weight(std::size_t chunk, std::size_t micro, const MicroBatch& batch) {
   const TimePoint began = clock_.now();
-  options_.computing(
-      fmt::format("weights' backward of slice {}, chunk {}", batch.unit.pass.unit, chunk));
+  tell("weights' backward", batch, chunk);
   stage_->backward_weight(local(chunk), micro, batch.unit.pass);
   busy_.backward += clock_.now() - began;
   options_.computing("");
+}
+
+void Pipeline::tell(std::string_view pass, const MicroBatch& batch, std::size_t chunk) const {
+  options_.computing(
+      fmt::format("{} of slice {}, chunk {}", pass, batch.unit.pass.unit % slices_, chunk));
 }
 
 // From a neighbouring chunk, on this rank or another.
@@ -291,22 +314,22 @@ void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tens
     links_->send(places_.rank_of(to), kind, std::move(tensor));
 }
 
-// What one stage knows all have to know. One replica speaks for all, which have the same sums; what
-// is not this rank's counts as zero, so the sum is exact in any order.
+// What one stage knows all have to know. One replica speaks for all, which have the same sums, and
+// of several ranks that have the same the first; what is not this rank's counts as zero, so the sum
+// is exact in any order. Of a tensor that is cut each part has a place of its own.
 Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepReport& report) {
   MUSTER_TRY(read_extras(exchange_->sum(0), input, report));
-  constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
-  std::vector<double> totals(kSquaresAt + parameter_names_.size());
   MUSTER_ASSIGN(const std::vector<double> own, update_->squared_norms());
-  if (place_.first_of(place_.group.rank, {Axis::kReplicate, Axis::kShard}) == place_.group.rank) {
-    totals[0] = report.loss;
-    totals[1] = report.accuracy;
-    std::copy_n(report.flags.data(), Flags::size(), totals.begin() + kFlagsAt);
-    const auto& owned = stage_->owned();
-    for (std::size_t i = 0; i < owned.size(); ++i) {
-      const auto place = std::ranges::find(parameter_names_, model().parameters()[owned[i]].name);
-      totals[kSquaresAt + static_cast<std::size_t>(place - parameter_names_.begin())] = own[i];
+  constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
+  const auto parts = static_cast<std::size_t>(together_.parts().size);
+  std::vector<double> totals(kSquaresAt + parameter_names_.size() * parts);
+  if (place_.first_of(place_.group.rank, Together::axes_of_peers()) == place_.group.rank) {
+    if (together_.parts().rank == 0) {
+      totals[0] = report.loss;
+      totals[1] = report.accuracy;
     }
+    std::copy_n(report.flags.data(), Flags::size(), totals.begin() + kFlagsAt);
+    add_squares(own, std::span(totals).subspan(kSquaresAt));
   }
   comm::OpOptions op = options_.op;
   op.label = "norms";
@@ -318,8 +341,22 @@ Result<std::vector<double>> Pipeline::total_up(const StepInput& input, StepRepor
   const auto metrics = model().metrics(statistics_in(exchange_->sum(0), model()));
   MUSTER_ASSIGN(report.model_metrics,
                 combine_metrics(*communicator_, metric_names_, metrics, options_.op));
-  totals.erase(totals.begin(), totals.begin() + kSquaresAt);
-  return totals;
+  std::vector<double> squares(parameter_names_.size());
+  for (std::size_t i = 0; i < squares.size() * parts; ++i)
+    squares[i / parts] += totals[kSquaresAt + i];
+  return squares;
+}
+
+// Of the parameters that this rank owns.
+void Pipeline::add_squares(std::span<const double> own, std::span<double> totals) const {
+  const auto [part, parts] = together_.parts();
+  const auto& owned = stage_->owned();
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    const models::Parameter& parameter = model().parameters()[owned[i]];
+    if (part > 0 && !parameter.cut.is_part()) continue;
+    const auto place = std::ranges::find(parameter_names_, parameter.name);
+    totals[static_cast<std::size_t>((place - parameter_names_.begin()) * parts + part)] = own[i];
+  }
 }
 
 Status Pipeline::update(double learning_rate, double divisor) {
@@ -341,7 +378,7 @@ Status Pipeline::use_average(bool average) {
 }
 
 Status Pipeline::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
-  return lane_.run([&](std::int32_t) -> Status {
+  const Status evaluated = lane_.run([&](std::int32_t) -> Status {
     for (const std::size_t chunk : my_chunks_)
       for (const data::SliceBatch& slice : batch.slices)
         if (slice.samples > 0)
@@ -349,6 +386,8 @@ Status Pipeline::evaluate(const data::StepBatch& batch, std::span<EvaluationTota
               evaluate(chunk, slice, by_slice[static_cast<std::size_t>(to_int(slice.slice))]));
     return links_->finish();
   });
+  if (evaluated) return evaluated;
+  return together_.cause_of(evaluated.error());
 }
 
 Status Pipeline::evaluate(std::size_t chunk, const data::SliceBatch& slice,
@@ -376,20 +415,20 @@ Status Pipeline::evaluate(std::size_t chunk, const data::SliceBatch& slice,
 }
 
 Result<EvaluationTotals> Pipeline::combine(std::span<const EvaluationTotals> by_slice) {
-  return combine_totals(*communicator_, by_slice, options_.op);
+  return combine_totals(*communicator_, together_.by_leaf(by_slice), options_.op);
 }
 
 std::vector<StateSlice> Pipeline::model_state() {
-  std::vector<NamedTensor> state;
+  std::vector<StateSlice> state;
   for (const std::size_t p : stage_->owned()) {
     const models::Parameter& parameter = model().parameters()[p];
-    state.push_back({parameter.name, view_over(parameter.tensor)});
+    add_slices(state, parameter.name, parameter.tensor, parameter.cut);
   }
   for (const models::Parameter& parameter : model().frozen())
-    if (!parameter.borrowed) state.push_back({parameter.name, view_over(parameter.tensor)});
+    if (!parameter.borrowed) add_slices(state, parameter.name, parameter.tensor, parameter.cut);
   for (const models::Statistic& statistic : model().statistics())
-    state.push_back({statistic.name, view_over(statistic.tensor)});
-  return whole_slices(state);
+    add_slices(state, statistic.name, statistic.tensor, {});
+  return state;
 }
 
 std::vector<StateSlice> Pipeline::optimizer_state() { return update_->optimizer().state(); }
@@ -397,12 +436,15 @@ std::vector<StateSlice> Pipeline::optimizer_state() { return update_->optimizer(
 Result<State> Pipeline::gather_state(Rank to) {
   comm::OpOptions op = options_.op;
   op.label = "state";
-  MUSTER_ASSIGN(auto model, gathered_model_.gather(*communicator_, model_state(), to, op));
-  MUSTER_ASSIGN(auto optimizer,
-                gathered_optimizer_.gather(*communicator_, optimizer_state(), to, op));
-  sort_by_owner(state_names_, model);
-  sort_by_owner(parameter_names_, optimizer);
-  return State{std::move(model), std::move(optimizer)};
+  State state;
+  const auto model_here = together_.own_part(model_state(), model());
+  MUSTER_ASSIGN(state.model, gathered_model_.gather(*communicator_, model_here, to, op));
+  const auto optimizer_here = together_.own_part(optimizer_state(), model());
+  MUSTER_ASSIGN(state.optimizer,
+                gathered_optimizer_.gather(*communicator_, optimizer_here, to, op));
+  sort_by_owner(state_names_, state.model);
+  sort_by_owner(parameter_names_, state.optimizer);
+  return state;
 }
 
 std::uint64_t Pipeline::optimizer_bytes(std::int32_t) { return update_->optimizer().state_bytes(); }

@@ -8,13 +8,16 @@
 // Of the mesh the axis `pipeline` is along the stages; along `replicate` and `shard` there are
 // replicas. Slices go to replicas; all ranks of one are given its slices. The stages' gradients are
 // summed over replicas; along `shard` each keeps a share of the optimizer's state of its blocks
-// (peer_update.h). A rank that dies takes its blocks with it, so another one takes its place. One
-// thread.
+// (peer_update.h). Along `tensor` and `context` several ranks compute each stage together, as they
+// compute a whole model (together.h), each with those of the other stages that are alike: then the
+// bits are those of as many ranks without stages. A rank that dies takes its blocks with it, so
+// another one takes its place. One thread.
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +37,7 @@
 #include "muster/parallel/pipeline/stage_links.h"
 #include "muster/parallel/pipeline/stage_model.h"
 #include "muster/parallel/pipeline/tied_weights.h"
+#include "muster/parallel/together.h"
 #include "muster/parallel/unit_passes.h"
 
 namespace muster::parallel {
@@ -45,6 +49,7 @@ struct PipelineOptions {
   double max_grad_norm = 0;  // 0: no clipping
   models::Compute compute = {};
   BucketSizes bucket_sizes{256 << 10, 1 << 20};
+  TogetherOptions together = {};  // without its `op`
   comm::OpOptions op = {};
   // What it computes from here on, "backward of slice 3, chunk 1"; empty: nothing.
   std::function<void(std::string_view pass)> computing = [](std::string_view) {};
@@ -52,10 +57,11 @@ struct PipelineOptions {
 
 class Pipeline final : public ModelStrategy {
  public:
-  // kInvalid where the schedule cannot be made, or has another number of chunks than the options.
-  // `whole`: not initialised; this rank takes its blocks and initialises those from `seed`. The
-  // mesh has the schedule's stages.
-  static Result<std::unique_ptr<Pipeline>> create(const models::Model& whole, std::uint64_t seed,
+  // kInvalid where the schedule cannot be made, or has another number of chunks than the options;
+  // kUnsupported where ranks cannot compute such a model together. `whole`: not initialised; this
+  // rank takes its part of its blocks and initialises that from `seed`. The mesh has the schedule's
+  // stages.
+  static Result<std::unique_ptr<Pipeline>> create(models::Model& whole, std::uint64_t seed,
                                                   const optim::CreateOptimizer& create_optimizer,
                                                   PipelineOptions options, const MeshPlace& place,
                                                   Clock& clock);
@@ -65,10 +71,10 @@ class Pipeline final : public ModelStrategy {
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;
   std::optional<Step> kept() const override { return std::nullopt; }
-  std::int32_t ranks_per_replica() const override { return stages(); }
+  std::int32_t ranks_per_replica() const override;
   Rank first_of_replica(Rank rank) const override;
   std::int32_t part_of(Rank rank) const override {
-    return place_.part_of(rank, {layout::Axis::kReplicate});
+    return place_.part_of(rank, {layout::Axis::kReplicate, layout::Axis::kContext});
   }
 
   // Nobody joins beside the training.
@@ -85,7 +91,7 @@ class Pipeline final : public ModelStrategy {
   std::vector<StateSlice> optimizer_state() override;
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override { return {}; }
-  bool holds_all() const override { return stages() * update_->optimizer().shards() == 1; }
+  bool holds_all() const override;
   void set_optimizer_steps(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
 
   models::Model& model() const noexcept override { return stage_->model(); }
@@ -100,8 +106,7 @@ class Pipeline final : public ModelStrategy {
     StageModel::Loss loss;
   };
   Pipeline(PipelineOptions options, MeshPlace place, Clock& clock);
-  Status build(const models::Model& whole, std::uint64_t seed,
-               const optim::CreateOptimizer& create);
+  Status build(models::Model& whole, std::uint64_t seed, const optim::CreateOptimizer& create);
   void note(const models::Model& whole);
   Status create_update(const optim::CreateOptimizer& create);
   std::int32_t stages() const noexcept { return options_.schedule.stages; }
@@ -119,11 +124,14 @@ class Pipeline final : public ModelStrategy {
   void give(std::size_t to, TensorKind kind, std::size_t micro, at::Tensor tensor);
   Status evaluate(std::size_t chunk, const data::SliceBatch& slice, EvaluationTotals& totals);
 
+  void tell(std::string_view pass, const MicroBatch& batch, std::size_t chunk) const;
   Result<std::vector<double>> total_up(const StepInput& input, StepReport& report);
+  void add_squares(std::span<const double> own, std::span<double> totals) const;
   Status update(double learning_rate, double divisor);
 
   const PipelineOptions options_;
   const MeshPlace place_;
+  const Together together_;
   const layout::Stage own_stage_;
   ChunkPlaces places_;
   Clock& clock_;
@@ -139,6 +147,7 @@ class Pipeline final : public ModelStrategy {
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;  // of all ranks
+  std::int32_t slices_ = 0;
   std::unique_ptr<StageLinks> links_;
   std::unique_ptr<GradientExchange> exchange_;
   std::map<std::pair<std::uint32_t, std::size_t>, at::Tensor> here_;  // between own chunks

@@ -1,7 +1,5 @@
 // Training over ranks that each hold a part of every tensor comes to what one rank alone does, but
 // for rounding; how many replicas there are changes no bit.
-#include "muster/parallel/tensor/tensor_parallel.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "muster/models/create.h"
+#include "muster/parallel/shared_slices.h"
 #include "muster/parallel/testing/cut_training.h"
 
 namespace muster::parallel::cut {
@@ -29,14 +28,15 @@ struct TensorCase {
 };
 void PrintTo(const TensorCase& task, std::ostream* out) { *out << task.recipe.name; }
 
-Result<std::unique_ptr<TensorParallel>> create(const TensorCase& task, const comm::Group& group,
-                                               const comm::OpOptions& op = {}) {
+Result<std::unique_ptr<SharedSlices>> create(const TensorCase& task, const comm::Group& group,
+                                             const comm::OpOptions& op = {}) {
   SliceOptions options = options_of(task.recipe);
   options.op = op;
   MUSTER_ASSIGN(const MeshPlace place,
                 place_in(along(layout::Axis::kTensor, task.ranks, task.shards), group));
-  return TensorParallel::create(recomputed_model_of(task.recipe), {task.sequence},
-                                optimizer_of(task.recipe), options, place, system_clock());
+  return SharedSlices::create(recomputed_model_of(task.recipe),
+                              {.cuts_sequence = task.sequence, .op = op}, optimizer_of(task.recipe),
+                              options, place, system_clock());
 }
 
 std::vector<Outcome> train_cut(const TensorCase& task) {

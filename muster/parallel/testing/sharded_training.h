@@ -162,11 +162,16 @@ inline StepReport one_step(SliceStrategy& strategy, const std::vector<std::int32
 }
 
 inline comm::LeafOwners owners_for(const Strategy& strategy, std::int32_t size) {
-  if (!strategy.deals_in_turns()) return comm::even_owners(kSlices, size);
-  std::vector<std::int32_t> counts;
-  for (std::int32_t rank = 0; rank < size; ++rank)
-    counts.push_back(comm::even_share(kSlices, size, rank).size());
-  return comm::owners_in_turns(counts);
+  const std::int32_t in_turns = strategy.ranks_in_turns(size);
+  comm::LeafOwners owners;
+  for (std::int32_t first = 0; first < size; first += in_turns) {
+    std::vector<std::int32_t> counts;
+    for (std::int32_t rank = first; rank < first + in_turns; ++rank)
+      counts.push_back(comm::even_share(kSlices, size, rank).size());
+    for (const Rank owner : comm::owners_in_turns(counts))
+      owners.push_back(Rank{to_int(owner) + first});
+  }
+  return owners;
 }
 
 // Four steps, the last of a short batch.

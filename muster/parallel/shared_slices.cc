@@ -1,0 +1,196 @@
+#include "muster/parallel/shared_slices.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "muster/base/check.h"
+#include "muster/parallel/combine.h"
+#include "muster/parallel/fixed_group.h"
+#include "muster/parallel/part_slices.h"
+#include "muster/parallel/state_order.h"
+
+namespace muster::parallel {
+namespace {
+
+using layout::Axis;
+
+}  // namespace
+
+Result<std::unique_ptr<SharedSlices>> SharedSlices::create(
+    std::unique_ptr<models::Model> model, const TogetherOptions& together,
+    const optim::CreateOptimizer& create_optimizer, SliceOptions options, const MeshPlace& place,
+    Clock& clock) {
+  MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
+  MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run the same slices");
+  auto ranks = std::make_unique<const Together>(place, together);
+  const std::int64_t parameter_count = model->parameter_count();
+  MUSTER_TRY(ranks->cut(*model));
+  model->initialize(options.seed);
+  options.together = ranks->sharers();
+  options.bucket_sizes = sizes_for_shards(options.bucket_sizes, place.mesh.extent(Axis::kShard));
+  std::unique_ptr<SharedSlices> strategy(
+      new SharedSlices(std::move(model), std::move(ranks), place, std::move(options), clock));
+  MUSTER_TRY(strategy->build(create_optimizer, parameter_count));
+  return strategy;
+}
+
+SharedSlices::SharedSlices(std::unique_ptr<models::Model> model,
+                           std::unique_ptr<const Together> together, MeshPlace place,
+                           SliceOptions options, Clock& clock)
+    : SliceStrategy(std::move(model), std::move(options), clock),
+      place_(std::move(place)),
+      together_(std::move(together)) {}
+
+Status SharedSlices::build(const optim::CreateOptimizer& create, std::int64_t parameter_count) {
+  parameter_count_ = parameter_count;
+  MUSTER_ASSIGN(update_, PeerUpdate::create({.parameters = model().parameters(),
+                                             .counts = slices().slot_counts(),
+                                             .bucket_sizes = slices().options().bucket_sizes,
+                                             .place = place_},
+                                            create, lanes_runner()));
+  return together_->check_optimizer(update_->optimizer());
+}
+
+std::int32_t SharedSlices::ranks_per_replica() const {
+  return together_->parts().size * together_->sharers().size;
+}
+
+Rank SharedSlices::first_of_replica(Rank rank) const {
+  return place_.first_of(rank, {Axis::kTensor, Axis::kContext});
+}
+
+bool SharedSlices::holds_all() const {
+  return holds_all_tensors() && update_->optimizer().shards() == 1;
+}
+
+Status SharedSlices::enter(std::shared_ptr<comm::Communicator> communicator,
+                           const comm::LeafOwners& owners) {
+  MUSTER_TRY(check_same_place(
+      place_.group, communicator->group(), holds_all_tensors() ? "context" : "tensor",
+      holds_all_tensors() ? "{} ranks share the sequences" : "the tensors lie on {} ranks"));
+  Peers peers = update_->peers();
+  if (communicator != communicator_) {
+    MUSTER_TRY(together_->connect(*communicator));
+    MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, Together::axes_of_peers()));
+    communicator_ = std::move(communicator);
+  }
+  const comm::LeafOwners leaves = peers.owners(together_->leaves(owners));
+  MUSTER_TRY(slices().enter(peers.all(), leaves, update_->shards_for(peers)));
+  update_->enter(std::move(peers), slices().exchange(), slices().options().op);
+  return ok();
+}
+
+Result<StepReport> SharedSlices::step(const StepInput& input) {
+  StepReport report;
+  together_->take_bytes();  // of evaluations
+  MUSTER_TRY(compute(input, report));
+  MUSTER_TRY(update_->gather_sums());
+  MUSTER_TRY(together_->sum_positions(*update_));
+  report.bytes_reduced += together_->take_bytes();
+  MUSTER_ASSIGN(const std::vector<double> squares, agree(report));
+  MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
+  if (!divisor) return report;
+  MUSTER_TRY(timed_update(input, report, [&] { return update(input.learning_rate, *divisor); }));
+  return report;
+}
+
+Status SharedSlices::compute(const StepInput& input, StepReport& report) {
+  Status computed = slices().compute(input, report);
+  if (computed) return computed;
+  return together_->cause_of(computed.error());
+}
+
+// Each parameter counts once: of one that is cut every rank's part, else the first rank's. That one
+// speaks for all of them in what should be alike, so that they decide alike whatever happens.
+Result<std::vector<double>> SharedSlices::agree(StepReport& report) {
+  MUSTER_ASSIGN(std::vector<double> squares, update_->squared_norms());
+  if (holds_all_tensors()) return squares;
+  constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
+  std::vector<double> own{report.loss, report.accuracy};
+  own.insert(own.end(), report.flags.data(), report.flags.data() + Flags::size());
+  own.insert(own.end(), squares.begin(), squares.end());
+  MUSTER_ASSIGN(const auto all, together_->gather(std::move(own)));
+  const auto sum = [&](std::size_t i) {
+    double total = 0;
+    for (const std::vector<double>& numbers : all) total += numbers[i];
+    return total;
+  };
+  report.loss = all.front()[0];
+  report.accuracy = all.front()[1];
+  for (std::size_t f = 0; f < Flags::size(); ++f)
+    report.flags.data()[f] = static_cast<float>(sum(kFlagsAt + f));
+  const auto& parameters = model().parameters();
+  for (std::size_t p = 0; p < parameters.size(); ++p)
+    squares[p] = parameters[p].cut.is_part() ? sum(kSquaresAt + p) : all.front()[kSquaresAt + p];
+  return squares;
+}
+
+Status SharedSlices::update(double learning_rate, double divisor) {
+  gathered_model_.forget();  // whoever read it has finished
+  gathered_optimizer_.forget();
+  MUSTER_TRY(update_->update(learning_rate, divisor));
+  apply_statistics(slices().summed_statistics());
+  return ok();
+}
+
+Status SharedSlices::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
+  Status evaluated = SliceStrategy::evaluate(batch, by_slice);
+  if (evaluated) return evaluated;
+  return together_->cause_of(evaluated.error());
+}
+
+Result<EvaluationTotals> SharedSlices::combine(std::span<const EvaluationTotals> by_slice) {
+  return combine_totals(*communicator_, together_->by_leaf(by_slice), slices().options().op);
+}
+
+std::vector<StateSlice> SharedSlices::model_state() {
+  if (holds_all_tensors()) return SliceStrategy::model_state();
+  std::vector<StateSlice> state;
+  for (const auto* parameters : {&model().parameters(), &model().frozen()})
+    for (const models::Parameter& parameter : *parameters)
+      add_slices(state, parameter.name, parameter.tensor, parameter.cut);
+  return state;
+}
+
+std::vector<StateSlice> SharedSlices::replicated_state() {
+  if (!holds_all_tensors()) return {};
+  return holds_all() ? SliceStrategy::replicated_state() : model_state();
+}
+
+// In the order of model_state() of a whole model.
+std::vector<std::string> SharedSlices::state_names() const {
+  std::vector<std::string> names;
+  for (const auto* parameters : {&model().parameters(), &model().frozen()})
+    for (const models::Parameter& parameter : *parameters) names.push_back(parameter.name);
+  for (const models::Statistic& statistic : model().statistics()) names.push_back(statistic.name);
+  return names;
+}
+
+Result<State> SharedSlices::gather_state(Rank to) {
+  if (holds_all()) return State{model_state(), optimizer_state()};
+  comm::OpOptions op = slices().options().op;
+  op.label = "state";
+  State state;
+  auto model_here = together_->own_part(model_state(), model());
+  MUSTER_ASSIGN(state.model, gathered_model_.gather(*communicator_, model_here, to, op));
+  auto optimizer_here = together_->own_part(optimizer_state(), model());
+  MUSTER_ASSIGN(state.optimizer,
+                gathered_optimizer_.gather(*communicator_, optimizer_here, to, op));
+  sort_by_owner(state_names(), state.model);
+  sort_by_owner(state_names(), state.optimizer);
+  return state;
+}
+
+std::uint64_t SharedSlices::optimizer_bytes(std::int32_t) {
+  return update_->optimizer().state_bytes();
+}
+
+void SharedSlices::fall_behind() {
+  MUSTER_CHECK(false, "parts of tensors or sequences are not given to newcomers");
+}
+
+Status SharedSlices::warm_up(const data::StepBatch&) {
+  return fail(ErrorCode::kUnsupported, "[parallel/together] nobody joins a group of ranks");
+}
+
+}  // namespace muster::parallel
