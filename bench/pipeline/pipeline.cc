@@ -124,8 +124,9 @@ Measured train(const Run& run, std::shared_ptr<comm::Communicator> communicator)
   stages[layout::Axis::kPipeline] = run.schedule.stages;
   const parallel::MeshPlace place{checked(layout::Mesh::create(stages, run.schedule.stages)),
                                   communicator->group()};
-  const auto strategy = checked(
-      parallel::Pipeline::create(sleeping_model(run), 1, create, options, place, system_clock()));
+  models::Model whole = sleeping_model(run);
+  const auto strategy =
+      checked(parallel::Pipeline::create(whole, 1, create, options, place, system_clock()));
   const comm::LeafOwners owners(static_cast<std::size_t>(run.schedule.micro_batches), Rank{0});
   if (const Status entered = strategy->enter(communicator, owners); !entered)
     throw std::runtime_error(entered.error().message);
