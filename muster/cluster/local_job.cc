@@ -14,8 +14,8 @@ namespace {
 
 // How long a first, uncertain sign of failure waits for the better one that often follows it.
 constexpr Duration kSettle = std::chrono::milliseconds(150);
-// How long output is read after the last process has ended, and messages after their sender has:
-// only a stray grandchild that keeps them open needs it.
+// How long output is read after the last process has ended, and how long a message is waited for
+// after its sender has: only a stray grandchild that keeps them open needs it.
 constexpr Duration kDrain = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -60,6 +60,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
     observer_.on_progress(Rank{number}, progress);
   };
   events.on_report = [this](std::int32_t number, const Bytes& content) {
+    if (auto* worker = find(number)) worker->heard();
     observer_.on_report(Rank{number}, content);
   };
   events.on_dumped = [this](std::int32_t number, const Bytes& content) {
@@ -199,7 +200,7 @@ void LocalJob::hear_out() {
   hear_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
     hear_timer_ = nullptr;
     for (WorkerProcess* worker : all())
-      if (worker->ended()) worker->hear_no_more();
+      if (worker->ended()) worker->hear_out();
     consider();
     check_over();
   });

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "muster/base/files.h"
 #include "muster/base/log.h"
@@ -44,6 +45,9 @@ class WorkerProcess {
     return !may_come || evidence.left || evidence.lost || heard_out_;
   }
   void hear_no_more() noexcept { heard_out_ = true; }
+  void heard() noexcept { silent_ = false; }
+  // Nothing more comes of one that has said nothing since this was called last.
+  void hear_out() noexcept { heard_out_ |= std::exchange(silent_, true); }
   bool is_elsewhere() const noexcept { return process_ == nullptr; }
   void take_end(const Ended& ended, TimePoint now);  // as its host says, of one elsewhere
   void gone() noexcept { gone_ = is_elsewhere(); }   // it has left, or its connection has ended
@@ -81,6 +85,7 @@ class WorkerProcess {
   int pid_ = 0;
   bool gone_ = false;
   bool heard_out_ = false;
+  bool silent_ = true;
   std::unique_ptr<WritableFile> log_;
   std::string log_path_;
   std::unique_ptr<Whereabouts> whereabouts_;
