@@ -142,10 +142,13 @@ class Strategy {
   virtual void set_optimizer_steps(std::int64_t steps) = 0;
 };
 
-inline std::vector<StateSlice> Strategy::replicated_state() {
-  std::vector<StateSlice> state = model_state();
-  for (StateSlice& slice : optimizer_state()) state.push_back(std::move(slice));
+// What this rank holds: the model's tensors, then the optimizer's.
+inline std::vector<StateSlice> state_here(Strategy& strategy) {
+  std::vector<StateSlice> state = strategy.model_state();
+  for (StateSlice& slice : strategy.optimizer_state()) state.push_back(std::move(slice));
   return state;
 }
+
+inline std::vector<StateSlice> Strategy::replicated_state() { return state_here(*this); }
 
 }  // namespace muster::parallel

@@ -19,17 +19,11 @@ Rank neighbour_of(const comm::Group& group) {
   return Rank{(to_int(group.rank) + group.size - 1) % group.size};
 }
 
-std::vector<parallel::StateSlice> whole_state(parallel::Strategy& strategy) {
-  std::vector<parallel::StateSlice> state = strategy.model_state();
-  std::ranges::move(strategy.optimizer_state(), std::back_inserter(state));
-  return state;
-}
-
 // What not all hold.
 std::vector<NamedTensor> own_pieces(parallel::Strategy& strategy) {
   std::set<std::string> shared;
   for (const parallel::StateSlice& slice : strategy.replicated_state()) shared.insert(slice.name);
-  std::vector<parallel::StateSlice> own = whole_state(strategy);
+  std::vector<parallel::StateSlice> own = state_here(strategy);
   std::erase_if(own, [&](const auto& slice) { return shared.contains(slice.name); });
   return cut_into_pieces(own);
 }

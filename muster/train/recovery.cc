@@ -45,9 +45,7 @@ Result<std::vector<Standing>> exchange_standings(comm::Communicator& communicato
 
 Status copy_state(comm::Communicator& communicator, Rank leader, parallel::Strategy& strategy,
                   Position& position, const comm::OpOptions& options) {
-  for (const parallel::StateSlice& slice : strategy.model_state())
-    MUSTER_TRY(broadcast(communicator, leader, slice.tensor, options));
-  for (const parallel::StateSlice& slice : strategy.optimizer_state())
+  for (const parallel::StateSlice& slice : state_here(strategy))
     MUSTER_TRY(broadcast(communicator, leader, slice.tensor, options));
   return copy_position(communicator, leader, strategy, position, options);
 }
@@ -66,8 +64,7 @@ Status copy_parts(comm::Communicator& communicator, const std::vector<Rank>& sou
         works.push_back(communicator.submit(comm::Send{.tensor = tensor, .to = taker}, options));
     }
   };
-  for (const parallel::StateSlice& slice : strategy.model_state()) copy(slice.tensor);
-  for (const parallel::StateSlice& slice : strategy.optimizer_state()) copy(slice.tensor);
+  for (const parallel::StateSlice& slice : state_here(strategy)) copy(slice.tensor);
   return comm::wait_for_all(works);
 }
 

@@ -7,9 +7,7 @@ namespace {
 
 std::vector<TensorView> tensors_of(parallel::Strategy& strategy) {
   std::vector<TensorView> tensors;
-  for (const parallel::StateSlice& slice : strategy.model_state()) tensors.push_back(slice.tensor);
-  for (const parallel::StateSlice& slice : strategy.optimizer_state())
-    tensors.push_back(slice.tensor);
+  for (const parallel::StateSlice& slice : state_here(strategy)) tensors.push_back(slice.tensor);
   return tensors;
 }
 

@@ -21,12 +21,6 @@ constexpr int kPiecesUnderWay = 4;
 // Steps take as long as they take; who waits for a taker at the end of one has a limit of its own.
 constexpr Duration kBesideTheTraining = std::chrono::hours(24);
 
-std::vector<NamedTensor> pieces_of(parallel::Strategy& strategy) {
-  std::vector<NamedTensor> pieces = cut_into_pieces(strategy.model_state());
-  std::ranges::move(cut_into_pieces(strategy.optimizer_state()), std::back_inserter(pieces));
-  return pieces;
-}
-
 comm::LeafRange share_of(const std::vector<NamedTensor>& pieces, std::int32_t givers,
                          std::int32_t giver) {
   return comm::even_share(static_cast<std::int32_t>(pieces.size()), givers, giver);
@@ -39,7 +33,7 @@ StateTransfer::StateTransfer(std::shared_ptr<comm::Communicator> communicator, s
     : communicator_(std::move(communicator)),
       givers_(givers),
       op_(std::move(op)),
-      pieces_(pieces_of(strategy)) {
+      pieces_(cut_into_pieces(state_here(strategy))) {
   for (const NamedTensor& piece : pieces_) bytes_ += piece.tensor.bytes.size();
   if (gives()) {
     const comm::LeafRange mine = share_of(pieces_, givers_, me());

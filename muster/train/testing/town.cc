@@ -124,28 +124,22 @@ class Faulty final : public parallel::Strategy {
     const Break here = *std::exchange(breaks_, std::nullopt);
     const std::size_t others = town_.size() - 1;
     std::vector<std::vector<std::byte>> before;
-    for (const auto& slice : state())
+    for (const auto& slice : state_here(*this))
       before.emplace_back(slice.tensor.bytes.begin(), slice.tensor.bytes.end());
     auto report = inner_->step(input);
     if (worker_ != here.worker) {
       town_.did(here.step);
       return report;
     }
-    for (auto from = before.begin(); const auto& slice : state())
+    for (auto from = before.begin(); const auto& slice : state_here(*this))
       std::ranges::copy(*from++, slice.tensor.bytes.begin());
     EXPECT_TRUE(town_.wait_until_done(here.step, others));
     town_.break_up();
     return fail(ErrorCode::kPeerLost, "the link broke");
   }
 
-  std::vector<parallel::StateSlice> state() {
-    auto all = model_state();
-    std::ranges::move(optimizer_state(), std::back_inserter(all));
-    return all;
-  }
-
   void flip() {
-    auto all = state();
+    auto all = state_here(*this);
     const std::span<std::byte> bytes = all[flip_->tensor % all.size()].tensor.bytes;
     if (std::exchange(flip_, std::nullopt)->swaps)
       std::ranges::swap_ranges(bytes.first(8), bytes.last(8));
@@ -267,8 +261,7 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   else
     end.error = outcome.error().message;
   Sha256 hash;
-  for (const auto& slice : strategy.model_state()) hash.update(slice.tensor.bytes);
-  for (const auto& slice : strategy.optimizer_state()) hash.update(slice.tensor.bytes);
+  for (const auto& slice : state_here(strategy)) hash.update(slice.tensor.bytes);
   end.hash = to_hex(hash.finish());
   end.told = rows->text;
   end.steps = rows->steps;
