@@ -135,20 +135,6 @@ models::GptSpec some_gpt(bool tied) {
   return spec;
 }
 
-models::LlamaSpec some_llama() {
-  return {.vocabulary = 64,
-          .context = kPositions,
-          .width = 24,
-          .layers = 2,
-          .heads = 12,
-          .kv_heads = 6,
-          .hidden = 40,
-          .dropout = 0.1};
-}
-
-// Far above rounding, as in tensor_parallel_test.cc.
-constexpr optim::AdamWSpec kSteady{.epsilon = 1e-3, .weight_decay = 0.1};
-
 Recipe product_recipe(std::string name, models::ModelSpec model, std::int32_t replicas = 1) {
   return {.name = std::move(name),
           .model = std::move(model),
@@ -165,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                 .tensor = 3,
                 .shards = 2,
                 .blocks = {2, 1, 2}},
-        Product{.recipe = product_recipe("llama_stages_parts_sequence", some_llama()),
+        Product{.recipe = product_recipe("llama_stages_parts_sequence", grouped_llama(kPositions)),
                 .tensor = 2,
                 .shards = 2,
                 .blocks = {2, 2},
@@ -192,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         Product{.recipe = product_recipe("gpt_parts_ring", some_gpt(true), 2),
                 .tensor = 2,
                 .context = 2},
-        Product{.recipe = product_recipe("llama_parts_ulysses", some_llama()),
+        Product{.recipe = product_recipe("llama_parts_ulysses", grouped_llama(kPositions)),
                 .tensor = 2,
                 .context = 3,
                 .shards = 2,
@@ -201,13 +187,14 @@ INSTANTIATE_TEST_SUITE_P(
                 .context = 2,
                 .shards = 2,
                 .blocks = {2, 1, 2}},
-        Product{.recipe = product_recipe("llama_interleaved_parts_ulysses", some_llama()),
-                .tensor = 2,
-                .context = 3,
-                .blocks = {1, 1, 1, 1},
-                .chunks = 2,
-                .schedule = PipelineKind::kInterleaved,
-                .attention = ContextAttention::kUlysses},
+        Product{
+            .recipe = product_recipe("llama_interleaved_parts_ulysses", grouped_llama(kPositions)),
+            .tensor = 2,
+            .context = 3,
+            .blocks = {1, 1, 1, 1},
+            .chunks = 2,
+            .schedule = PipelineKind::kInterleaved,
+            .attention = ContextAttention::kUlysses},
         Product{.recipe = {.name = "gpt_stages_parts_ring_fp16",
                            .model = some_gpt(true),
                            .optimizer = kSteady,

@@ -102,21 +102,6 @@ TEST_P(TensorParallelTraining, HasTheSameBitsWithAnyNumberOfReplicas) {
   expect_same_bits(train_cut(task).front(), found);
 }
 
-models::LlamaSpec llama() {
-  return {.vocabulary = 64,
-          .context = kContext,
-          .width = 24,
-          .layers = 2,
-          .heads = 12,
-          .kv_heads = 6,
-          .hidden = 40,
-          .dropout = 0.1};
-}
-
-// Its steps are those of gradients far above the rounding: an epsilon below would make rounding
-// noise, as in biases of keys, whose gradients are zero, into steps of the learning rate.
-constexpr optim::AdamWSpec kAdamW{.epsilon = 1e-3, .weight_decay = 0.1};
-
 constexpr optim::SgdSpec kSgd{.weight_decay = 1e-3};
 
 const models::GptSpec kTwoLayers = gpt(2, true);
@@ -125,16 +110,16 @@ const models::GptSpec kUntied = gpt(2, false);
 INSTANTIATE_TEST_SUITE_P(
     Models, TensorParallelTraining,
     testing::Values(
-        TensorCase{{"mlp_2", mlp(), 1, 0, kSgd}, 2}, TensorCase{{"mlp_3", mlp(), 1, 0, kAdamW}, 3},
+        TensorCase{{"mlp_2", mlp(), 1, 0, kSgd}, 2}, TensorCase{{"mlp_3", mlp(), 1, 0, kSteady}, 3},
         TensorCase{{"mlp_4", mlp(), 1, 0, optim::SgdSpec{.nesterov = true}}, 4},
-        TensorCase{{"mlp_2x2", mlp(), 2, 2, kAdamW}, 2},
-        TensorCase{{"gpt_2", kTwoLayers, 1, 0, kAdamW}, 2},
+        TensorCase{{"mlp_2x2", mlp(), 2, 2, kSteady}, 2},
+        TensorCase{{"gpt_2", kTwoLayers, 1, 0, kSteady}, 2},
         TensorCase{{"gpt_3", kUntied, 1, 0, kSgd}, 3},
-        TensorCase{{"gpt_4", kTwoLayers, 1, 3, kAdamW}, 4},
+        TensorCase{{"gpt_4", kTwoLayers, 1, 3, kSteady}, 4},
         TensorCase{{"gpt_2x2", kTwoLayers, 2, 0, kSgd}, 2},
-        TensorCase{{"llama_2", llama(), 1, 0, kAdamW}, 2},
-        TensorCase{{"llama_3x2", llama(), 2, 0, kSgd}, 3},
-        TensorCase{{"llama_2x2", llama(), 2, 1, kAdamW}, 2},
+        TensorCase{{"llama_2", grouped_llama(), 1, 0, kSteady}, 2},
+        TensorCase{{"llama_3x2", grouped_llama(), 2, 0, kSgd}, 3},
+        TensorCase{{"llama_2x2", grouped_llama(), 2, 1, kSteady}, 2},
         TensorCase{{.name = "gpt_frozen",
                     .model = kTwoLayers,
                     .optimizer = kSgd,
@@ -148,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                    2},
         TensorCase{{.name = "gpt_average_smoothed",
                     .model = kTwoLayers,
-                    .optimizer = kAdamW,
+                    .optimizer = kSteady,
                     .average = 0.9,
                     .smoothing = 0.2},
                    3},
@@ -156,18 +141,20 @@ INSTANTIATE_TEST_SUITE_P(
         TensorCase{{.name = "gpt_sequence_recomputed",
                     .model = kUntied,
                     .replicas = 2,
-                    .optimizer = kAdamW,
+                    .optimizer = kSteady,
                     .smoothing = 0.1,
                     .recompute = {"layer*"}},
                    2,
                    true},
-        TensorCase{
-            {.name = "llama_sequence_bf16", .model = llama(), .optimizer = kSgd, .compute = kBF16},
-            3,
-            true,
-            0.05},
+        TensorCase{{.name = "llama_sequence_bf16",
+                    .model = grouped_llama(),
+                    .optimizer = kSgd,
+                    .compute = kBF16},
+                   3,
+                   true,
+                   0.05},
         TensorCase{{.name = "llama_recomputed",
-                    .model = llama(),
+                    .model = grouped_llama(),
                     .optimizer = kSgd,
                     .recompute = {"layer*"}},
                    2},
@@ -181,10 +168,11 @@ INSTANTIATE_TEST_SUITE_P(
                    2,
                    false,
                    0.05},
-        TensorCase{{.name = "llama_fp16", .model = llama(), .optimizer = kSgd, .compute = kFP16},
-                   3,
-                   false,
-                   0.01}),
+        TensorCase{
+            {.name = "llama_fp16", .model = grouped_llama(), .optimizer = kSgd, .compute = kFP16},
+            3,
+            false,
+            0.01}),
     [](const auto& which) { return which.param.recipe.name; });
 
 // Along `shard` each rank keeps another part of the optimizer's state of its part of the tensors.
@@ -204,24 +192,24 @@ INSTANTIATE_TEST_SUITE_P(
     Models, TensorParallelShards,
     testing::Values(TensorCase{.recipe = {"mlp", mlp(), 1, 0, kSgd}, .ranks = 4, .shards = 2},
                     TensorCase{
-                        .recipe = {"gpt", kTwoLayers, 2, 0, kAdamW}, .ranks = 3, .shards = 2},
-                    TensorCase{.recipe = {"one", kUntied, 1, 3, kAdamW}, .ranks = 1, .shards = 3},
+                        .recipe = {"gpt", kTwoLayers, 2, 0, kSteady}, .ranks = 3, .shards = 2},
+                    TensorCase{.recipe = {"one", kUntied, 1, 3, kSteady}, .ranks = 1, .shards = 3},
                     TensorCase{.recipe = {.name = "gpt_average_frozen_bf16",
                                           .model = kTwoLayers,
-                                          .optimizer = kAdamW,
+                                          .optimizer = kSteady,
                                           .freeze = {"embedding.token*", "layer0*"},
                                           .average = 0.9,
                                           .compute = kBF16,
                                           .reduce = DType::kBF16},
                                .ranks = 2,
                                .shards = 3},
-                    TensorCase{.recipe = {"llama_sequence", llama(), 2, 0, kSgd},
+                    TensorCase{.recipe = {"llama_sequence", grouped_llama(), 2, 0, kSgd},
                                .ranks = 3,
                                .sequence = true,
                                .shards = 2},
                     TensorCase{.recipe = {.name = "llama_fp16",
-                                          .model = llama(),
-                                          .optimizer = kAdamW,
+                                          .model = grouped_llama(),
+                                          .optimizer = kSteady,
                                           .compute = kFP16},
                                .ranks = 2,
                                .shards = 4}),

@@ -60,6 +60,22 @@ inline models::GptSpec gpt(std::int64_t layers, bool tied) {
           .tied_head = tied};
 }
 
+// The same, and its heads for keys among 2 and 3.
+inline models::LlamaSpec grouped_llama(std::int64_t context = kContext) {
+  return {.vocabulary = 64,
+          .context = context,
+          .width = 24,
+          .layers = 2,
+          .heads = 12,
+          .kv_heads = 6,
+          .hidden = 40,
+          .dropout = 0.1};
+}
+
+// Its steps are those of gradients far above the rounding: an epsilon below would make rounding
+// noise, as in biases of keys, whose gradients are zero, into steps of the learning rate.
+inline constexpr optim::AdamWSpec kSteady{.epsilon = 1e-3, .weight_decay = 0.1};
+
 inline std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
   auto model = models::create_model(recipe.model, recipe.adapters).value();
   model->smooth_labels(recipe.smoothing);
