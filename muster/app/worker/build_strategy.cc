@@ -187,6 +187,12 @@ Result<layout::Mesh> mesh_of(const job::JobSpec& job) {
   return layout::Mesh::create(extents, static_cast<std::int32_t>(job.workers.count));
 }
 
+std::string mesh_words(const job::JobSpec& job) {
+  if (job.strategy.type != job::StrategyType::kHybrid) return {};
+  const auto mesh = mesh_of(job);
+  return mesh ? mesh->describe() : std::string();
+}
+
 bool needs_block_costs(const job::StrategySpec& strategy) {
   return strategy.core() == job::StrategyType::kPipeline && strategy.blocks.empty();
 }

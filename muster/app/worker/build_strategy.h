@@ -30,6 +30,8 @@ struct StrategyPlace {
 
 // The job's workers as a grid.
 Result<layout::Mesh> mesh_of(const job::JobSpec& job);
+// The same in words, of a hybrid: "replicate 2 x shard 2"; of the other types nothing.
+std::string mesh_words(const job::JobSpec& job);
 
 // Whether block_costs are wanted.
 bool needs_block_costs(const job::StrategySpec& strategy);

@@ -19,12 +19,6 @@
 namespace muster::app {
 namespace {
 
-// " as replicate 2 x shard 2", of a hybrid.
-std::string mesh_words(const job::JobSpec& job) {
-  const auto mesh = mesh_of(job);
-  return job.strategy.type == job::StrategyType::kHybrid && mesh ? " as " + mesh->describe() : "";
-}
-
 std::string layout_line(const job::JobSpec& job) {
   const auto workers = static_cast<std::int32_t>(job.workers.count);
   const auto together = static_cast<std::int32_t>(job.strategy.workers_of_replica());
@@ -37,9 +31,10 @@ std::string layout_line(const job::JobSpec& job) {
   const std::string shared = together == 1 ? ""
                                            : fmt::format(", {} replica{} of {}", replicas,
                                                          replicas == 1 ? "" : "s", together);
+  const std::string mesh = mesh_words(job);
   return fmt::format(
       "layout      {} worker{}{}{}, {} slices of the batch each ({} in all), {} samples a step",
-      workers, workers == 1 ? "" : "s", mesh_words(job), shared, each, slices,
+      workers, workers == 1 ? "" : "s", mesh.empty() ? "" : " as " + mesh, shared, each, slices,
       job.training.global_batch_size);
 }
 

@@ -44,9 +44,8 @@ std::string_view device_of(const job::JobSpec& job) {
 // "pipeline"; of a hybrid its mesh; of plain data parallelism nothing.
 std::string strategy_words(const job::JobSpec& job) {
   if (job.strategy.core() == job::StrategyType::kData) return {};
-  const auto mesh = mesh_of(job);
-  if (job.strategy.type == job::StrategyType::kHybrid && mesh) return mesh->describe();
-  return std::string(job::to_string(job.strategy.type));
+  const std::string mesh = mesh_words(job);
+  return mesh.empty() ? std::string(job::to_string(job.strategy.type)) : mesh;
 }
 
 std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
