@@ -11,6 +11,7 @@ namespace {
 enum Tag : std::uint32_t { kAsk = 16, kAnswer, kSliceGradients };
 
 constexpr std::int64_t kNothing = -1;
+constexpr std::int64_t kNotBegun = -2;
 // Questions are waited for as long as the generation lasts, and none lasts so long.
 constexpr Duration kWhileGenerationLasts = std::chrono::hours(24 * 365);
 
@@ -39,7 +40,8 @@ class SliceBackup::State : public std::enable_shared_from_this<State> {
   std::optional<std::vector<float>> claim(std::int32_t unit);
   std::int32_t close();
 
-  Result<std::optional<Loan>> ask();
+  Result<Answers> ask();
+  Result<std::int64_t> ask(comm::Communicator& communicator, Rank owner);
   Status give(const Loan& loan, std::span<float> floats);
 
  private:
@@ -89,7 +91,7 @@ void SliceBackup::State::listen_to(Rank rank) {
 void SliceBackup::State::answer(Rank rank) {
   const std::int64_t round = asked_[static_cast<std::size_t>(to_int(rank))];
   const auto unit = std::make_shared<std::int64_t>(lend(round));
-  if (*unit != kNothing) expect(rank, round, *unit);
+  if (*unit >= 0) expect(rank, round, *unit);
   if (const auto communicator = communicator_.lock())
     communicator
         ->submit(comm::Send{.tensor = one(*unit), .to = rank, .tag = kAnswer},
@@ -117,7 +119,8 @@ std::int64_t SliceBackup::State::this_round() {
 
 std::int64_t SliceBackup::State::lend(std::int64_t round) {
   const std::lock_guard lock(mutex_);
-  if (round != round_ || open_.empty()) return kNothing;
+  if (round > round_) return kNotBegun;
+  if (round < round_ || open_.empty()) return kNothing;
   const std::int32_t unit = open_.back();
   open_.pop_back();
   lent_.push_back(unit);
@@ -154,24 +157,31 @@ std::int32_t SliceBackup::State::close() {
   return std::exchange(count_, 0);
 }
 
-Result<std::optional<Loan>> SliceBackup::State::ask() {
+Result<Answers> SliceBackup::State::ask() {
+  Answers answers;
   const auto communicator = communicator_.lock();
   for (std::int32_t next = 1; communicator && next < group_.size; ++next) {
     const Rank owner{(to_int(group_.rank) + next) % group_.size};
-    std::int64_t round = this_round();
-    std::int64_t unit = kNothing;
-    const auto asking = communicator->submit(
-        comm::Send{.tensor = one(round), .to = owner, .tag = kAsk}, op_for("questions for slices"));
-    const auto answering =
-        communicator->submit(comm::Recv{.tensor = one(unit), .from = owner, .tag = kAnswer},
-                             op_for("answers about slices"));
-    const Status asked = asking.wait();
-    const Status answered = answering.wait();
-    MUSTER_TRY(asked);
-    MUSTER_TRY(answered);
-    if (unit != kNothing) return Loan{owner, static_cast<std::int32_t>(unit)};
+    MUSTER_ASSIGN(const std::int64_t unit, ask(*communicator, owner));
+    if (unit >= 0) return Answers{.loan = Loan{owner, static_cast<std::int32_t>(unit)}};
+    if (unit == kNotBegun) answers.ask_again = true;
   }
-  return std::optional<Loan>();
+  return answers;
+}
+
+Result<std::int64_t> SliceBackup::State::ask(comm::Communicator& communicator, Rank owner) {
+  std::int64_t round = this_round();
+  std::int64_t unit = kNothing;
+  const auto asking = communicator.submit(
+      comm::Send{.tensor = one(round), .to = owner, .tag = kAsk}, op_for("questions for slices"));
+  const auto answering =
+      communicator.submit(comm::Recv{.tensor = one(unit), .from = owner, .tag = kAnswer},
+                          op_for("answers about slices"));
+  const Status asked = asking.wait();
+  const Status answered = answering.wait();
+  MUSTER_TRY(asked);
+  MUSTER_TRY(answered);
+  return unit;
 }
 
 Status SliceBackup::State::give(const Loan& loan, std::span<float> floats) {
@@ -198,7 +208,7 @@ std::optional<std::vector<float>> SliceBackup::claim(std::int32_t unit) {
   return state_->claim(unit);
 }
 std::int32_t SliceBackup::close() { return state_->close(); }
-Result<std::optional<Loan>> SliceBackup::ask() { return state_->ask(); }
+Result<Answers> SliceBackup::ask() { return state_->ask(); }
 Status SliceBackup::give(const Loan& loan, std::span<float> floats) {
   return state_->give(loan, floats);
 }

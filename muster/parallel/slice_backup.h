@@ -20,6 +20,11 @@ struct Loan {  // a slice of another rank
   std::int32_t unit = 0;
 };
 
+struct Answers {
+  std::optional<Loan> loan;
+  bool ask_again = false;  // nobody has one now, but somebody has not begun the step
+};
+
 // One rank's side in one generation. Thread-safe.
 class SliceBackup {
  public:
@@ -36,9 +41,8 @@ class SliceBackup {
   // None is left; how many others were sooner to compute.
   std::int32_t close();
 
-  // As the one who waits: asks the others in turn for a slice; none: nobody has one left. Whoever
-  // gets one gives.
-  Result<std::optional<Loan>> ask();
+  // As the one who waits: asks the others in turn for a slice. Whoever gets one gives.
+  Result<Answers> ask();
   Status give(const Loan& loan, std::span<float> floats);
 
  private:

@@ -32,22 +32,28 @@ struct Pair {
   }
 };
 
+void expect_nothing_left(const Result<Answers>& answers) {
+  ASSERT_TRUE(answers);
+  EXPECT_FALSE(answers->loan);
+  EXPECT_FALSE(answers->ask_again);
+}
+
 TEST(SliceBackup, LendsTheLastSliceFirstAndNoneTwice) {
   Pair pair;
   pair.open({3, 4, 5});
   for (const std::int32_t unit : {5, 4, 3}) {
-    const auto loan = pair.helper.ask();
-    ASSERT_TRUE(loan && *loan);
-    EXPECT_EQ((*loan)->unit, unit);
-    EXPECT_EQ((*loan)->owner, Rank{0});
+    const auto answers = pair.helper.ask();
+    ASSERT_TRUE(answers && answers->loan);
+    EXPECT_EQ(answers->loan->unit, unit);
+    EXPECT_EQ(answers->loan->owner, Rank{0});
   }
-  EXPECT_FALSE(*pair.helper.ask());
+  expect_nothing_left(pair.helper.ask());
 }
 
 TEST(SliceBackup, TheFirstResultCounts) {
   Pair pair;
   pair.open({3, 4});
-  const Loan last = **pair.helper.ask();
+  const Loan last = *pair.helper.ask()->loan;
   pair.give(last);
   EXPECT_EQ(pair.claim_arrived(4), std::vector<float>(kFloats, 4.0F));
   EXPECT_EQ(pair.owner.close(), 1);
@@ -56,7 +62,7 @@ TEST(SliceBackup, TheFirstResultCounts) {
 TEST(SliceBackup, WhoComesToALentSliceFirstComputesItAndTheOtherIsDropped) {
   Pair pair;
   pair.open({3, 4});
-  const Loan loan = **pair.helper.ask();
+  const Loan loan = *pair.helper.ask()->loan;
   EXPECT_FALSE(pair.owner.claim(loan.unit));
   pair.give(loan);
   EXPECT_FALSE(pair.claim_arrived(loan.unit));
@@ -68,23 +74,34 @@ TEST(SliceBackup, WhatIsBegunIsNotLent) {
   pair.open({3, 4});
   EXPECT_FALSE(pair.owner.claim(3));
   EXPECT_FALSE(pair.owner.claim(4));
-  EXPECT_FALSE(*pair.helper.ask());
+  expect_nothing_left(pair.helper.ask());
 }
 
 TEST(SliceBackup, AResultOfAnEarlierStepIsDropped) {
   Pair pair;
   pair.open({3, 4});
-  const Loan loan = **pair.helper.ask();
+  const Loan loan = *pair.helper.ask()->loan;
   pair.owner.close();
   pair.open({3, 4});
   pair.give(loan);
   EXPECT_FALSE(pair.claim_arrived(4));
 }
 
-TEST(SliceBackup, WhoIsInAnotherStepGetsNone) {
+TEST(SliceBackup, WhoIsAStepBehindGetsNone) {
   Pair pair;
   pair.owner.open({3, 4});
-  EXPECT_FALSE(*pair.helper.ask());
+  expect_nothing_left(pair.helper.ask());
+}
+
+TEST(SliceBackup, WhoHasNotBegunTheStepIsAskedAgain) {
+  Pair pair;
+  pair.helper.open({});
+  const auto early = pair.helper.ask();
+  ASSERT_TRUE(early);
+  EXPECT_FALSE(early->loan);
+  EXPECT_TRUE(early->ask_again);
+  pair.owner.open({3, 4});
+  EXPECT_EQ(pair.helper.ask()->loan->unit, 4);
 }
 
 TEST(SliceBackup, EndsWithItsCommunicator) {

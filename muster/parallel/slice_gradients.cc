@@ -19,6 +19,9 @@
 namespace muster::parallel {
 namespace {
 
+// Whoever has not begun a step has nothing to lend yet, and is asked again after this time.
+constexpr Duration kUntilAskedAgain = std::chrono::milliseconds(10);
+
 Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
 
 }  // namespace
@@ -269,11 +272,15 @@ void SliceGradients::offer(const std::vector<Unit>& units, const StepInput& inpu
 
 Status SliceGradients::help(const StepInput& input) {
   if (!backup_ || !input.load_slice || input.finishes) return ok();
-  const TimePoint late = clock_.now() + input.patience;
-  while (!exchange_->wait_until(clock_, std::max(late, clock_.now()))) {
-    MUSTER_ASSIGN(const auto loan, backup_->ask());
-    if (!loan) return ok();
-    MUSTER_TRY(compute_for(*loan, input));
+  TimePoint next = clock_.now() + input.patience;
+  while (!exchange_->wait_until(clock_, std::max(next, clock_.now()))) {
+    MUSTER_ASSIGN(const Answers answers, backup_->ask());
+    if (answers.loan)
+      MUSTER_TRY(compute_for(*answers.loan, input));
+    else if (answers.ask_again)
+      next = clock_.now() + kUntilAskedAgain;
+    else
+      return ok();
   }
   return ok();
 }
