@@ -12,6 +12,7 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -42,7 +43,7 @@ KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze"
          "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
          "kill with a standby", "slow disk", "slow disk and kill", "kill in a join")
 LEFT_OUT = "left out"
-DRAWS = 4  # of a scenario whose job was too fast for what was to happen, with other seeds of its kind
+DRAWS = 6  # of a scenario whose job was too fast for what was to happen, with other seeds of its kind
 OTHERS = 10**6  # kinds from the seed of one draw to that of the next
 # The same with workers of other hosts (guests.py).
 GUESTS = ("storm of guests", "cut links", "cut links and kill")
@@ -143,6 +144,7 @@ class Stage:
     def __init__(self, arguments, folder, has_networks):
         self.muster, self.slow_disk, self.folder = arguments.muster, arguments.slow_disk, folder
         self.has_networks = has_networks
+        self.say = (lambda line: None) if arguments.quiet else functools.partial(print, flush=True)
         self.free = queue.SimpleQueue()  # numbers of hosts, for one scenario each
         for at in range(arguments.at_once):
             self.free.put(range(guests.MOST * at, guests.MOST * (at + 1)))
@@ -260,7 +262,7 @@ def outcome(stage, scenario):
     try:
         stage.play(scenario)
     except strikes.Idle as idle:
-        print(f"idle  {scenario}: {idle}", flush=True)
+        stage.say(f"idle  {scenario}: {idle}")
         return "idle"
     except Exception:  # whatever it is, the others are played
         return f"{scenario.acts}\n{traceback.format_exc()}"
@@ -285,33 +287,39 @@ def play_all(stage, scenarios, at_once):
             scenario, result = future.result()
             if result == "ok":
                 played.append(scenario)
-                print(f"ok    {scenario}: {scenario.took:.1f} s; {scenario.acts}", flush=True)
+                stage.say(f"ok    {scenario}: {scenario.took:.1f} s; {scenario.acts}")
             elif result == "skip":
                 left_out.append(scenario)
-                print(f"skip  {scenario}", flush=True)
+                stage.say(f"skip  {scenario}")
             else:
                 failures.append(scenario)
                 print(f"FAIL  {scenario}\n{result}", flush=True)
     return played, left_out, failures
 
 
-def read_arguments():
-    parser = argparse.ArgumentParser()
+def arguments_of(parser):
+    """With those that all that plays scenarios has."""
     parser.add_argument("--muster", required=True)
     parser.add_argument("--slow-disk", type=pathlib.Path, help="the library that makes a disk slow, slow_disk.so "
                         "(where it was built beside muster)")
     parser.add_argument("--seed", type=int, help="of the first scenario; the others follow it")
-    parser.add_argument("--count", type=int, help="how many scenarios; 20 where --ordered is not given")
-    parser.add_argument("--ordered", type=int, help="play until so many in ordered mode, whose bits are compared, are "
-                        "among them")
     parser.add_argument("--at-once", type=int, default=2, help="how many are played at a time")
-    parser.add_argument("--kind", choices=ALL, help="of the seeds, those of this kind only")
+    parser.add_argument("--quiet", action="store_true", help="say only what failed, and the summary")
     arguments = parser.parse_args()
     arguments.slow_disk = arguments.slow_disk or \
         pathlib.Path(arguments.muster).parent.parent / SLOW_DISK
     if not arguments.slow_disk.exists():
         parser.error(f"--slow-disk: {arguments.slow_disk} does not exist")
     return arguments
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, help="how many scenarios; 20 where --ordered is not given")
+    parser.add_argument("--ordered", type=int, help="play until so many in ordered mode, whose bits are compared, are "
+                        "among them")
+    parser.add_argument("--kind", choices=ALL, help="of the seeds, those of this kind only")
+    return arguments_of(parser)
 
 
 def scenarios_of(arguments):

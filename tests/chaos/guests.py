@@ -14,6 +14,7 @@ from join import Host
 from network import HUB, Place
 
 MOST = 3  # guests at a time
+JOINS = "worker % of .* joins"
 ROOM = 0.7  # of the steps: nothing is done to a job that has gone so far, for it may end
 
 
@@ -75,7 +76,7 @@ class Guest(Host):
         code = self.wait()
         full = code == 2 and "(workers.max_workers) are taken" in self.output()
         missed = self.at_risk and not self.told and self.is_missed()
-        if self.said("worker % of .* joins"):
+        if self.said(JOINS):
             self.party.acts.did("let in", self.name)
         assert full or code in self.may_end_with or self.at_risk and self.is_missed(), \
             f"a guest ended with {code}:\n{self.output()}"
@@ -158,6 +159,23 @@ def storm(party):
                 guest.kill(act == "kill the host")
         if at >= MOST:
             time.sleep(pause * 0.5)
+    one_comes_and_goes(party)
+
+
+def one_comes_and_goes(party):
+    """Where the storm was over before anybody was let in, or nobody had to go."""
+    def somebody_came():
+        return any(guest.said(JOINS) for guest in party.guests)
+
+    def anybody_is_here():
+        return any(guest.here() for guest in party.guests)
+
+    party.wait_for(lambda: somebody_came() or not anybody_is_here(), "a guest")
+    if not somebody_came() and party.has_room():
+        party.join()
+        party.wait_for(lambda: somebody_came() or not anybody_is_here(), "a guest")
+    if not any(guest.told for guest in party.guests) and party.has_room() and (guest := party.pick(0)):
+        guest.leave()
 
 
 LAUNCHER = types.SimpleNamespace(address=HUB)

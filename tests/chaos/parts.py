@@ -196,14 +196,8 @@ class Stage(chaos.Stage):
 
 def read_arguments():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--muster", required=True)
-    parser.add_argument("--slow-disk", type=pathlib.Path, help="see chaos.py")
-    parser.add_argument("--seed", type=int, help="of the first scenario; the others follow it")
     parser.add_argument("--count", type=int, default=len(KINDS) * len(WAYS), help="how many scenarios")
-    parser.add_argument("--at-once", type=int, default=2, help="how many are played at a time")
-    arguments = parser.parse_args()
-    arguments.slow_disk = arguments.slow_disk or pathlib.Path(arguments.muster).parent.parent / chaos.SLOW_DISK
-    return arguments
+    return chaos.arguments_of(parser)
 
 
 def main():
