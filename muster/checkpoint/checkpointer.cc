@@ -102,12 +102,14 @@ Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
                                     to_int(request.step)));
   }
   SavedCheckpoint saved{request.step, at, manifest->bytes(), {}, {}, {}};
-  // The new one stays even where newer ones of another course lie beside it.
-  std::vector<Step> protect = request.protect;
-  protect.push_back(request.step);
-  auto removed = prune(protect);
-  if (removed) saved.removed = std::move(*removed);
-  if (!removed) saved.retention_failed = removed.error();
+  if (request.retires_others) {
+    // The new one stays even where newer ones of another course lie beside it.
+    std::vector<Step> protect = request.protect;
+    protect.push_back(request.step);
+    auto removed = prune(protect);
+    if (removed) saved.removed = std::move(*removed);
+    if (!removed) saved.retention_failed = removed.error();
+  }
   saved.took = clock_.now() - start;
   return saved;
 }

@@ -35,6 +35,7 @@ struct SaveRequest {
                            optimizer = {};  // names unique within each; whole, on the CPU
   std::string state = "{}";                 // JSON object, given back by load()
   std::vector<Step> protect = {};           // kept whatever keep_last says: the best one
+  bool retires_others = true;               // false: retention waits for the next save
 };
 
 struct SavedCheckpoint {
@@ -75,7 +76,7 @@ class Checkpointer {
   // `folder`: <run>/checkpoints; made on the first save.
   Checkpointer(Files& files, const Clock& clock, Path folder, CheckpointOptions options = {});
 
-  // Writes, publishes, then removes what retention no longer keeps. An error names the path; the
+  // Writes, publishes, then removes what retention no longer keeps, if asked. An error names the path; the
   // checkpoints that were there still are.
   Result<SavedCheckpoint> save(const SaveRequest& request);
 

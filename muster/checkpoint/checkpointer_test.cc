@@ -249,6 +249,15 @@ TEST_F(CheckpointerTest, KeepsTheNewestAndTheProtected) {
   EXPECT_EQ(disk_.list(checkpoints()).value().size(), 3u);
 }
 
+TEST_F(CheckpointerTest, RetiresNoneWhereNotAsked) {
+  save(1);
+  SampleState state(2);
+  SaveRequest request = state.request(2);
+  request.retires_others = false;
+  ASSERT_TRUE(checkpointer({.job = "sample", .keep_last = 1}).save(request));
+  EXPECT_EQ(checkpointer().complete_steps().value(), (std::vector<Step>{Step{1}, Step{2}}));
+}
+
 TEST_F(CheckpointerTest, KeepsWhatItHasJustSaved) {
   for (const int step : {500, 600}) save(step);  // of a course that was left
   SampleState state(450);

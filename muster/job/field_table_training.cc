@@ -155,8 +155,8 @@ std::vector<Field> strategy_fields() {
                 "positions of every sequence, and all compute each slice together; expert: each "
                 "worker holds some of the experts of a mixture, and tokens travel; hybrid: several "
                 "of these, by strategy.mesh. All with the same result (tensor, context: but for "
-                "rounding), and only with data may workers die. auto: what `muster plan` finds "
-                "best when the training begins.",
+                "rounding). A worker that dies is replaced; with data the others go on without it. "
+                "auto: what `muster plan` finds best when the training begins.",
             .default_text = "hybrid with a strategy.mesh, else data"}),
       bind("strategy.zero_stage", in(&StrategySpec::zero_stage),
            {.doc = "What each worker holds a share of only. 1: the optimizer's state; 2: the "

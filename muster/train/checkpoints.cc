@@ -47,7 +47,7 @@ class Checkpoints::Impl {
     options_.writes = writes;
   }
 
-  Status save(const Progress& progress, parallel::Strategy& strategy, bool best) {
+  Status save(const Progress& progress, parallel::Strategy& strategy, SaveWorth worth) {
     const TimePoint began = clock_.now();
     MUSTER_ASSIGN(const auto state, strategy.gather_state(kWriter));
     if (!options_.writes) return ok();
@@ -56,8 +56,9 @@ class Checkpoints::Impl {
                                     .model = named(state.model),
                                     .optimizer = named(state.optimizer),
                                     .state = to_json(progress),
-                                    .protect = {}};
-    if (best) best_ = progress.committed;
+                                    .protect = {},
+                                    .retires_others = !worth.doubtful};
+    if (worth.best) best_ = progress.committed;
     if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
     MUSTER_TRY(check());
@@ -136,8 +137,8 @@ Checkpoints::Checkpoints(CheckpointsOptions options, Files& files, observe::Hub&
 Checkpoints::~Checkpoints() = default;
 
 void Checkpoints::enter(Generation generation, bool writes) { impl_->enter(generation, writes); }
-Status Checkpoints::save(const Progress& progress, parallel::Strategy& strategy, bool best) {
-  return impl_->save(progress, strategy, best);
+Status Checkpoints::save(const Progress& progress, parallel::Strategy& strategy, SaveWorth worth) {
+  return impl_->save(progress, strategy, worth);
 }
 Duration Checkpoints::wait_until_copied() { return impl_->wait_until_copied(); }
 Status Checkpoints::check() { return impl_->check(); }

@@ -25,6 +25,12 @@ struct CheckpointsOptions {
   bool keeps_best = true;  // besides the newest ones
 };
 
+// What a state is worth.
+struct SaveWorth {
+  bool best = false;      // its checkpoint is kept until a better one comes
+  bool doubtful = false;  // it replaces none of the checkpoints from before
+};
+
 // A disk that takes longer than this for one checkpoint is as good as gone.
 inline constexpr Duration kSavePatience = std::chrono::minutes(10);
 Error disk_hangs();
@@ -38,8 +44,8 @@ class Checkpoints {
   void enter(Generation generation, bool writes);  // from a new generation on
 
   // Begins to save the state as it is now; no earlier save may be under way. The strategy must not
-  // change it before wait_until_copied() has returned. `best`: keep it until a better one comes.
-  Status save(const Progress& progress, parallel::Strategy& strategy, bool best);
+  // change it before wait_until_copied() has returned.
+  Status save(const Progress& progress, parallel::Strategy& strategy, SaveWorth worth);
   Duration wait_until_copied();  // how long it had to wait
 
   Status check();  // the error of a save that failed in the background

@@ -106,7 +106,8 @@ Status Trainer::save(bool best) {
   saved_ = progress_.committed;
   const TimePoint began = parts_.clock.now();
   checkpoint_due_.restart(began);
-  Status begun = parts_.checkpoints.save(progress_, parts_.strategy, best);
+  Status begun = parts_.checkpoints.save(progress_, parts_.strategy,
+                                         {.best = best, .doubtful = divergence_.doubtful()});
   between_.saving += parts_.clock.now() - began;
   return begun;
 }

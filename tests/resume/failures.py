@@ -229,14 +229,25 @@ def numbers_run_away(muster, folder):
 def loss_runs_away(muster, folder):
     """Long before there is a NaN: checkpoints of that time must not replace the good ones before."""
     job = runs.write_job(folder, "mlp", steps=400)
-    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
-        "optimizer.learning_rate=2000", "schedule.type=linear", "schedule.warmup=300 steps",
-        "checkpoint.every=2 steps")))
+    def settings(warmup):
+        return runs.settings(f"optimizer.learning_rate={2000 * warmup / 300}", "schedule.type=linear",
+                             f"schedule.warmup={warmup} steps", "checkpoint.every=2 steps")
+
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *settings(300)))
     expect(code, 4, output, "learning rate")
     run = runs.latest(folder)
     loss = {row["step"]: row["train/loss"] for row in runs.rows(run) if "train/loss" in row}
-    saved = [int(path.name[5:13]) for path in run.glob("checkpoints/step-*")]
+    saved = saved_steps(run)
     assert saved and max(loss[step] for step in saved) <= 10 * loss[1], (saved, loss)
+    # It ends before it is judged: the end is saved beside the last good one, not in its place.
+    last = max(loss) - 1
+    runs.train(muster, job, "--workers", "2", *settings(last), *runs.settings(
+        "checkpoint.keep=1", f"training.max_steps={last}"))
+    assert saved_steps(runs.latest(folder)) == [saved[-1], last], saved_steps(runs.latest(folder))
+
+
+def saved_steps(run):
+    return sorted(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
 
 
 def stops_early(muster, folder):
@@ -250,8 +261,7 @@ def stops_early(muster, folder):
         expect(code, 0, output, "stopped early")
         run = runs.latest(folder)
         assert [step for step, *_ in runs.evaluations(run)] == [10, 20, 30, 40], output
-        kept = sorted(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
-        assert kept == wanted, (keep_best, kept)
+        assert saved_steps(run) == wanted, (keep_best, saved_steps(run))
 
 
 def missing_instructions(muster, folder):
