@@ -76,8 +76,8 @@ class Checkpointer {
   // `folder`: <run>/checkpoints; made on the first save.
   Checkpointer(Files& files, const Clock& clock, Path folder, CheckpointOptions options = {});
 
-  // Writes, publishes, then removes what retention no longer keeps, if asked. An error names the path; the
-  // checkpoints that were there still are.
+  // Writes, publishes, then removes what retention no longer keeps, if asked. An error names the
+  // path; the checkpoints that were there still are.
   Result<SavedCheckpoint> save(const SaveRequest& request);
 
   // Steps with a readable manifest and files of the right sizes, ascending. Content is not read.
