@@ -7,8 +7,12 @@
 #include "muster/cli/debug_command.h"
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
+#include "muster/cli/logs_command.h"
 #include "muster/cli/plan_command.h"
 #include "muster/cli/report_command.h"
+#include "muster/cli/runs_command.h"
+#include "muster/cli/status_command.h"
+#include "muster/cli/stop_command.h"
 #include "muster/cli/train_command.h"
 #include "muster/cli/validate_command.h"
 #include "muster/cli/worker_command.h"
@@ -23,6 +27,11 @@ void add_commands(CLI::App& app, Context& context) {
   add_plan_command(app, context);
   add_checkpoint_command(app, context);
   add_data_command(app, context);
+  add_runs_command(app, context);
+  add_status_command(app, context);
+  add_logs_command(app, context);
+  add_stop_command(app, context);
+  add_resume_command(app, context);
   add_debug_command(app, context);
   add_report_command(app, context);
   add_doctor_command(app, context);

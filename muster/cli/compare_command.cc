@@ -1,7 +1,6 @@
 #include "muster/cli/compare_command.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,12 +11,11 @@
 #include <vector>
 
 #include "muster/app/launch/launch.h"
-#include "muster/base/hash.h"
 #include "muster/base/random.h"
 #include "muster/base/trimmed.h"
-#include "muster/checkpoint/weights.h"
 #include "muster/cli/application.h"
 #include "muster/cli/auto_strategy.h"
+#include "muster/cli/compared_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/run_options.h"
@@ -147,34 +145,16 @@ Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
   return fail(ErrorCode::kInvalid, errors);
 }
 
-// Of the weights in the run's last whole checkpoint; empty where it has none.
-std::string weights_digest(Files& files, const observe::RunFolder& run) {
-  const auto newest = checkpoint::find_weights(files, run.root());
-  if (!newest || !newest->manifest) return {};
-  const checkpoint::Manifest& manifest = *newest->manifest;
-  std::vector<std::string> digests;
-  for (const checkpoint::FileRecord& file : manifest.files) {
-    const bool holds_weights = std::ranges::any_of(
-        manifest.model, [&](const auto& tensor) { return tensor.file == file.name; });
-    if (holds_weights) digests.push_back(file.sha256);
-  }
-  if (digests.size() == 1) return digests.front();  // what sha256sum says of the file
-  const std::string all = fmt::format("{}", fmt::join(digests, "\n"));
-  return to_hex(sha256(std::as_bytes(std::span(all))));
-}
-
 // Reads what the run left; of one that left nothing, that it failed.
 observe::ComparedRun look_at(const std::string& name, const job::JobSpec& job, ExitCode code,
                              Files& files) {
-  observe::ComparedRun compared;
-  compared.name = name;
   const auto run = observe::RunFolder::open(files, Path(job.run_folder) / job.name / "latest");
-  auto read = run ? observe::read_run(files, *run) : Result<observe::ReportInput>(run.error());
+  auto read = run ? compared_run(name, *run, files) : Result<observe::ComparedRun>(run.error());
+  observe::ComparedRun compared;
   if (read) {
-    compared.run = std::move(*read);
-    compared.folder = run->root().native();
-    compared.weights = weights_digest(files, *run);
+    compared = std::move(*read);
   } else {
+    compared.name = name;
     compared.run.ended.reason = read.error().message;
   }
   compared.run.ended.completed = compared.run.ended.completed && code == ExitCode::kDone;

@@ -8,18 +8,19 @@
 
 #include "muster/app/debug/ask.h"
 #include "muster/cli/application.h"
+#include "muster/cli/find_run.h"
 
 namespace muster::cli {
 namespace {
 
 struct DebugArguments {
-  std::string run;
+  RunArguments run;
   bool json = false;
   bool stacks = false;
 };
 
 ExitCode debug(const DebugArguments& arguments, Context& context) {
-  const auto folder = observe::RunFolder::open(context.files, Path(arguments.run));
+  const auto folder = find_run(arguments.run, context);
   if (!folder) return report(context, folder.error());
   const auto found = app::ask_where(*folder, context.files, context.clock);
   if (!found) return report(context, found.error());
@@ -40,7 +41,7 @@ void add_debug_command(CLI::App& app, Context& context) {
       app, "debug", "Show where every worker of a run is, and who holds it up",
       {"muster debug runs/fashion/latest", "muster debug --stacks runs/fashion/latest"});
   const auto arguments = std::make_shared<DebugArguments>();
-  command.add_option("RUN", arguments->run, "A run's folder")->required();
+  add_run_arguments(command, arguments->run);
   command.add_flag("--stacks", arguments->stacks,
                    "The stacks of all workers, not only of those who hold the others up");
   command.add_flag("--json", arguments->json, "Answer in JSON");

@@ -5,11 +5,15 @@
 
 namespace muster::cli {
 
-void add_job_arguments(CLI::App& command, JobArguments& arguments) {
-  command.add_option("JOB", arguments.path, "The job file")->required()->type_name("");
+void add_set_option(CLI::App& command, JobArguments& arguments) {
   command.add_option("--set", arguments.sets, "Another value for one field; may be repeated")
       ->type_name("FIELD=VALUE")
       ->allow_extra_args(false);
+}
+
+void add_job_arguments(CLI::App& command, JobArguments& arguments) {
+  command.add_option("JOB", arguments.path, "The job file")->required()->type_name("");
+  add_set_option(command, arguments);
   command.add_flag("--quick", arguments.quick, "Apply the job file's `quick` values");
 }
 

@@ -22,6 +22,8 @@ struct JobArguments {
 // `arguments` must outlive the parsing and the action of the command.
 void add_job_arguments(CLI::App& command, JobArguments& arguments);
 
+void add_set_option(CLI::App& command, JobArguments& arguments);  // its part of them
+
 // With the process's environment; a command adds its own flags.
 job::LoadOptions load_options(const JobArguments& arguments, const Context& context);
 

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "muster/cli/application.h"
+#include "muster/cli/find_run.h"
 #include "muster/cli/json_line.h"
 #include "muster/observe/report.h"
 
@@ -15,7 +16,7 @@ namespace muster::cli {
 namespace {
 
 struct ReportArguments {
-  std::string run;
+  RunArguments run;
   std::string output;
   bool json = false;
 };
@@ -30,7 +31,7 @@ Result<observe::ReportInput> read(Files& files, const observe::RunFolder& folder
 }
 
 Status make(const ReportArguments& arguments, Context& context) {
-  MUSTER_ASSIGN(const auto folder, observe::RunFolder::open(context.files, Path(arguments.run)));
+  MUSTER_ASSIGN(const auto folder, find_run(arguments.run, context));
   MUSTER_ASSIGN(const auto input, read(context.files, folder));
   for (const std::string& line : input.left_out) warn(context, "not in the report: " + line);
   const Path page = arguments.output.empty() ? folder.report() : Path(arguments.output);
@@ -50,7 +51,7 @@ void add_report_command(CLI::App& app, Context& context) {
                   {"muster report runs/fashion/latest",
                    "muster report runs/fashion/latest --output page.html"});
   const auto arguments = std::make_shared<ReportArguments>();
-  command.add_option("RUN", arguments->run, "A run's folder; it may still train")->required();
+  add_run_arguments(command, arguments->run);
   command
       .add_option("-o,--output", arguments->output,
                   "Where to put the page; by default into the run")

@@ -17,6 +17,7 @@
 #include "muster/cli/application.h"
 #include "muster/cli/ask_worker.h"
 #include "muster/cli/auto_strategy.h"
+#include "muster/cli/find_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/run_options.h"
@@ -32,6 +33,7 @@ struct TrainArguments {
   std::string workers;  // text: the field table checks it like any other value
   bool resume = false;
   std::string resume_from;
+  bool by_run = false;  // as `muster resume`, which needs no job file
   bool dry_run = false;
   // Of launchers for several hosts: accepted where they say one host, this one.
   std::string nodes;
@@ -101,10 +103,24 @@ bool can_be_read_again(const std::string& path) {
          std::filesystem::is_regular_file(path, missing);
 }
 
+// What a command line that goes on has in common with this one.
+std::string other_words(const TrainArguments& arguments, bool with_length) {
+  std::string words;
+  if (!arguments.workers.empty()) words += " --workers " + arguments.workers;
+  if (!arguments.hosts.empty()) words += " -H " + app::shell_quoted(arguments.hosts);
+  for (const std::string& set : arguments.job.sets) {
+    if (with_length || !is_length(set)) words += " --set " + app::shell_quoted(set);
+  }
+  return words;
+}
+
 // The same command line with --resume; without its length, so that another may follow. Where the
 // job file is gone, the run's own has the same name and values.
 std::string resume_command(const TrainArguments& arguments, const job::JobSpec& job,
                            const std::string& program, bool with_length) {
+  if (arguments.by_run)
+    return fmt::format("{} resume {}{}", program, app::shell_quoted(arguments.resume_from),
+                       other_words(arguments, with_length));
   const bool again = can_be_read_again(arguments.job.path);
   const Path kept = Path(job.run_folder) / job.name / "latest" / "resolved.yaml";
   std::string command = fmt::format("{} train {}", program,
@@ -113,12 +129,7 @@ std::string resume_command(const TrainArguments& arguments, const job::JobSpec& 
                  ? std::string(" --resume")
                  : " --resume-from " + app::shell_quoted(arguments.resume_from);
   if (arguments.job.quick && again) command += " --quick";
-  if (!arguments.workers.empty()) command += " --workers " + arguments.workers;
-  if (!arguments.hosts.empty()) command += " -H " + app::shell_quoted(arguments.hosts);
-  for (const std::string& set : arguments.job.sets) {
-    if (with_length || !is_length(set)) command += " --set " + app::shell_quoted(set);
-  }
-  return command;
+  return command + other_words(arguments, with_length);
 }
 
 Result<std::optional<Path>> run_to_resume(const TrainArguments& arguments, const job::JobSpec& job,
@@ -200,7 +211,33 @@ void add_host_options(CLI::App& command, TrainArguments& arguments) {
       ->group("As other launchers have them");
 }
 
+// A run goes on by the job that it keeps.
+ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& context) {
+  const auto folder = find_run(run, context);
+  if (!folder) return report(context, folder.error());
+  arguments.job.path = folder->resolved_job().native();
+  arguments.resume_from = folder->root().native();
+  arguments.by_run = true;
+  return train(arguments, context);
+}
+
 }  // namespace
+
+void add_resume_command(CLI::App& app, Context& context) {
+  auto& command = add_command(
+      app, "resume", "Go on with a run, from its newest whole checkpoint",
+      {"muster resume fashion --workers 4", "muster resume 3f09a1 --set training.epochs=20"});
+  auto run = std::make_shared<RunArguments>();
+  auto arguments = std::make_shared<TrainArguments>();
+  add_run_arguments(command, *run);
+  add_set_option(command, arguments->job);
+  add_workers_option(command, arguments->workers);
+  command.add_flag("--dry-run", arguments->dry_run,
+                   "Show layout, model size and memory; train nothing");
+  command.callback([run, arguments, &context] {
+    context.action = [run, arguments, &context] { return resume(*run, *arguments, context); };
+  });
+}
 
 void add_train_command(CLI::App& app, Context& context) {
   auto& command =

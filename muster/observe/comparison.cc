@@ -11,6 +11,7 @@
 #include "muster/observe/gib.h"
 #include "muster/observe/number_text.h"
 #include "muster/observe/page.h"
+#include "muster/observe/table_text.h"
 
 namespace muster::observe {
 namespace {
@@ -20,7 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostWarmUp = 10;  // steps
 constexpr std::size_t kPicturePoints = 600;
 constexpr int kColours = 6;
-constexpr std::string_view kNone = "–";
 
 std::vector<const Metrics*> steps_of(const std::vector<Metrics>& rows) {
   std::vector<const Metrics*> steps;
@@ -66,32 +66,32 @@ std::string_view rate_name(const std::vector<RunFigures>& runs) {
 }
 
 std::string loss_text(const RunFigures& run) {
-  return run.loss ? fmt::format("{:.4f}", *run.loss) : std::string(kNone);
+  return run.loss ? fmt::format("{:.4f}", *run.loss) : std::string(kNothing);
 }
 
 std::string rate_text(const RunFigures& run) {
   const auto rate = rate_of(run);
-  return rate ? grouped(std::llround(*rate)) : std::string(kNone);
+  return rate ? grouped(std::llround(*rate)) : std::string(kNothing);
 }
 
 std::string ratio_text(const RunFigures& run, const RunFigures& first) {
   const auto rate = rate_of(run);
   const auto base = rate_of(first);
-  return rate && base && *base > 0 ? fmt::format("{:.2f}×", *rate / *base) : std::string(kNone);
+  return rate && base && *base > 0 ? fmt::format("{:.2f}×", *rate / *base) : std::string(kNothing);
 }
 
 std::string sent_text(const RunFigures& run) {
   return run.bytes_a_step ? format_bytes(static_cast<std::uint64_t>(*run.bytes_a_step))
-                          : std::string(kNone);
+                          : std::string(kNothing);
 }
 
 std::string memory_text(const RunFigures& run) {
-  return run.peak_bytes ? format_bytes(*run.peak_bytes) : std::string(kNone);
+  return run.peak_bytes ? format_bytes(*run.peak_bytes) : std::string(kNothing);
 }
 
 std::string weights_text(const RunFigures& run, const RunFigures& first) {
   constexpr std::size_t kShown = 8;
-  if (run.weights.empty()) return std::string(kNone);
+  if (run.weights.empty()) return std::string(kNothing);
   if (&run != &first && run.weights == first.weights) return "same";
   return run.weights.substr(0, kShown);
 }
@@ -103,28 +103,6 @@ std::vector<std::string> cells(const RunFigures& run, const RunFigures& first) {
 
 std::vector<std::string> headings(const std::vector<RunFigures>& runs) {
   return {"", "loss", std::string(rate_name(runs)), "", "sent/step", "memory", "time", "weights"};
-}
-
-std::size_t columns(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-// The first cell of a line on the left, the others on the right of their columns.
-std::string aligned(const std::vector<std::vector<std::string>>& lines) {
-  std::vector<std::size_t> widths(lines.front().size(), 0);
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], columns(line[i]));
-  }
-  std::string text;
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string space(widths[i] - columns(line[i]), ' ');
-      text += i == 0 ? line[i] + space : "  " + space + line[i];
-    }
-    text += "\n";
-  }
-  return text;
 }
 
 int colour_of(std::size_t index) { return static_cast<int>(index % kColours) + 1; }
@@ -250,7 +228,7 @@ Json comparison_json(const std::vector<RunFigures>& runs) {
 }
 
 std::string render_comparison(std::string_view title, const std::vector<ComparedRun>& runs,
-                              const Path& base) {
+                              const Path& base, std::string_view more_cards) {
   std::vector<RunFigures> figures;
   figures.reserve(runs.size());
   for (const ComparedRun& run : runs) figures.push_back(figures_of(run));
@@ -262,6 +240,7 @@ std::string render_comparison(std::string_view title, const std::vector<Compared
   cards += card(rate_name(figures), bars(figures, rate_of, rate_text));
   cards += card("Peak memory of a worker", bars(figures, memory_of, memory_text));
   cards += card("Sent by the first worker, a step", bars(figures, sent_of, sent_text));
+  cards += more_cards;
   return page(title, head, cards);
 }
 

@@ -38,8 +38,8 @@ std::string comparison_text(const std::vector<RunFigures>& runs);
 nlohmann::ordered_json comparison_json(const std::vector<RunFigures>& runs);
 
 // The same with the loss against time and links to the runs' own reports, which `base` leads to:
-// the folder that the page lies in.
+// the folder that the page lies in. `more_cards`: HTML, after them.
 std::string render_comparison(std::string_view title, const std::vector<ComparedRun>& runs,
-                              const Path& base);
+                              const Path& base, std::string_view more_cards = {});
 
 }  // namespace muster::observe

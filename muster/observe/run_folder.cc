@@ -94,9 +94,10 @@ Status RunFolder::write_environment(Files& files, const Environment& environment
   return write_atomically(files, this->environment(), to_json(environment));
 }
 
-Status RunFolder::write_summary(Files& files, const RunEnded& ended) const {
-  const std::string text =
-      to_value(ended).dump(2, ' ', false, Value::error_handler_t::replace) + "\n";
+Status RunFolder::write_summary(Files& files, const RunEnded& ended, RunState state) const {
+  Value value = to_value(ended);
+  value["state"] = to_string(state);
+  const std::string text = value.dump(2, ' ', false, Value::error_handler_t::replace) + "\n";
   return write_atomically(files, summary(), text);
 }
 

@@ -13,6 +13,7 @@
 #include "muster/base/result.h"
 #include "muster/observe/environment.h"
 #include "muster/observe/event.h"
+#include "muster/observe/run_state.h"
 
 namespace muster::observe {
 
@@ -54,7 +55,7 @@ class RunFolder {
   Result<int> launcher(Files& files) const;
 
   Status write_environment(Files& files, const Environment& environment) const;
-  Status write_summary(Files& files, const RunEnded& ended) const;
+  Status write_summary(Files& files, const RunEnded& ended, RunState state) const;
 
  private:
   explicit RunFolder(Path root) : root_(std::move(root)) {}

@@ -95,8 +95,9 @@ TEST_F(RunFolderTest, KeepsEnvironmentAndSummary) {
   EXPECT_EQ(*environment_from_json(*text), environment);
   RunEnded ended;
   ended.results = {{"eval/accuracy", 0.9}};
-  ASSERT_TRUE(folder->write_summary(system_files(), ended));
+  ASSERT_TRUE(folder->write_summary(system_files(), ended, RunState::kFinished));
   EXPECT_THAT(*system_files().read(folder->summary()), HasSubstr("\"eval/accuracy\": 0.9"));
+  EXPECT_THAT(*system_files().read(folder->summary()), HasSubstr("\"state\": \"finished\""));
 }
 
 TEST(Environment, ReadsThisMachine) {

@@ -102,11 +102,12 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
   return report;
 }
 
-std::vector<std::string> conclusions(const DebugReport& report) {
+std::vector<std::string> conclusions(const DebugReport& report, Duration least) {
   const auto records = records_of(report);
   std::vector<std::string> lines;
-  for (const comm::FlightFinding& finding : comm::analyse(records))
-    lines.push_back(describe(finding, newest_generation(records)));
+  for (const comm::FlightFinding& finding : comm::analyse(records)) {
+    if (finding.call.age >= least) lines.push_back(describe(finding, newest_generation(records)));
+  }
   for (const DebugWorker& worker : report.workers) {
     if (worker.dump) continue;
     lines.push_back(fmt::format("{} does not answer: {}; it was at step {}{}{}", who(worker),

@@ -35,8 +35,8 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
                               std::string occasion);
 
 // What follows from it, a line each: who missed which operation, who does not answer. Empty: no
-// collective is held up.
-std::vector<std::string> conclusions(const DebugReport& report);
+// collective is held up; for less than `least` each one is, of a run that is well.
+std::vector<std::string> conclusions(const DebugReport& report, Duration least = Duration::zero());
 
 // For a person: conclusions, a line a worker, and the stacks of those who hold the others up, or
 // of all.

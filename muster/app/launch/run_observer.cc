@@ -35,6 +35,11 @@ std::string_view signal_name(int signal) {
   }
 }
 
+observe::RunState state_of(const observe::RunEnded& ended, const cluster::JobEnd& end) {
+  if (end.failure) return observe::RunState::kFailed;
+  return ended.completed ? observe::RunState::kFinished : observe::RunState::kStopped;
+}
+
 std::string name_of(cluster::DumpOccasion occasion) {
   switch (occasion) {
     case cluster::DumpOccasion::kNoAnswer:
@@ -244,7 +249,7 @@ void RunObserver::conclude(const cluster::JobEnd& end) {
          fmt::format("where every worker was: muster debug {}", folder_.root().native()));
   }
   hub_.publish(ended);
-  if (auto status = folder_.write_summary(files_, ended); !status) {
+  if (auto status = folder_.write_summary(files_, ended, state_of(ended, end)); !status) {
     log_->warn("{}", status.error().message);
   }
   kept_.clear();

@@ -1,0 +1,96 @@
+#include "muster/cli/run_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+app::DebugWorker worker(std::int32_t number, std::int64_t step) {
+  return {.worker = number,
+          .host = "here",
+          .pid = 100 + number,
+          .step = step,
+          .phase = "updating",
+          .state = {},
+          .dump = app::WorkerDump{}};
+}
+
+RunStatus running() {
+  RunStatus status;
+  status.run.root = "runs/tiny/1";
+  status.run.name = {"tiny", "1", "1", ""};
+  status.run.state = observe::RunState::kRunning;
+  status.run.outline.started.emplace();
+  status.run.outline.started->total_steps = 1000;
+  observe::Metrics row;
+  row.step = Step{400};
+  row.epoch = 1.5;
+  row.values = {{"train/loss", 0.5}, {"perf/samples_per_s", 1234.4}, {"perf/step_time_s", 0.1}};
+  status.run.outline.last_step = row;
+  observe::Metrics evaluation;
+  evaluation.values = {{"eval/accuracy", 0.875}};
+  status.run.outline.evaluations = {evaluation};
+  status.run.outline.took = std::chrono::seconds(40);
+  status.workers = app::DebugReport{.time = "", .occasion = "", .workers = {}};
+  status.workers->workers = {worker(0, 401), worker(1, 400)};
+  return status;
+}
+
+TEST(RunStatus, SaysStepMeasuresRateAndWorkers) {
+  EXPECT_EQ(status_text(running()),
+            "tiny 1 in runs/tiny/1\n"
+            "  state    running\n"
+            "  step     400 of 1,000, epoch 1.50\n"
+            "  measured training loss 0.5, best validation accuracy 87.50 %\n"
+            "  rate     1,234 samples/s, 100 ms a step, 1:00 left\n"
+            "  time     0:40\n"
+            "  workers  2\n"
+            "    worker 0 (pid 100 on here): step 401, updating\n"
+            "    worker 1 (pid 101 on here): step 400, updating\n"
+            "  late     nobody\n");
+}
+
+TEST(RunStatus, NamesWhoIsBehindAndWhoDoesNotAnswer) {
+  RunStatus status = running();
+  EXPECT_THAT(late_workers(*status.workers), IsEmpty());
+  status.workers->workers[1].step = 390;
+  EXPECT_THAT(late_workers(*status.workers), ElementsAre("worker 1 is at step 390, others at 401"));
+  status.workers->workers[1].dump.reset();
+  status.workers->workers[1].state = "its process is stopped (SIGSTOP)";
+  EXPECT_THAT(late_workers(*status.workers),
+              ElementsAre(::testing::HasSubstr("does not answer: its process is stopped")));
+}
+
+TEST(RunStatus, ACollectiveOfThisMomentIsNotLate) {
+  RunStatus status = running();
+  for (app::DebugWorker& one : status.workers->workers) {
+    one.dump->record = {
+        .rank = Rank{one.worker}, .size = 2, .generation = Generation{1}, .calls = {}};
+    one.dump->record.calls.push_back(
+        {.number = 1, .op = "all_reduce", .age = std::chrono::milliseconds(3)});
+  }
+  EXPECT_THAT(late_workers(*status.workers), IsEmpty());
+  for (app::DebugWorker& one : status.workers->workers)
+    one.dump->record.calls.back().age = std::chrono::seconds(3);
+  EXPECT_THAT(late_workers(*status.workers), ElementsAre(::testing::HasSubstr("for 3.0 s")));
+}
+
+TEST(RunStatus, OfAnEndThereIsNothingLeft) {
+  RunStatus status = running();
+  EXPECT_EQ(time_left(status.run), std::chrono::minutes(1));
+  status.run.outline.started->total_steps = 0;
+  EXPECT_EQ(time_left(status.run), std::nullopt);
+  status = running();
+  status.run.state = observe::RunState::kFailed;
+  status.run.reason = "no end was recorded";
+  status.workers.reset();
+  EXPECT_EQ(time_left(status.run), std::nullopt);
+  EXPECT_THAT(status_text(status), ::testing::HasSubstr("failed: no end was recorded\n"));
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,107 @@
+#include "muster/cli/runs_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "muster/cli/application.h"
+#include "muster/cli/compare_runs.h"
+#include "muster/cli/find_run.h"
+#include "muster/cli/json_line.h"
+#include "muster/cli/run_filter.h"
+#include "muster/cli/run_json.h"
+#include "muster/observe/number_text.h"
+#include "muster/observe/run_list.h"
+#include "muster/observe/table_text.h"
+
+namespace muster::cli {
+namespace {
+
+using observe::RunInfo;
+
+struct RunsArguments {
+  std::string runs;
+  RunFilter filter;
+  std::size_t limit = 0;  // 0: none
+  bool json = false;
+};
+
+std::string loss_text(const RunInfo& run) {
+  const auto& row = run.outline.last_step;
+  const auto loss = row ? row->find(observe::metric::kTrainLoss) : std::nullopt;
+  return loss ? fmt::format("{:.4g}", *loss) : std::string(observe::kNothing);
+}
+
+std::string best_text(const RunInfo& run) {
+  const auto best = observe::best_evaluation(run.outline);
+  return best ? observe::metric_text(*best).value : std::string(observe::kNothing);
+}
+
+std::vector<std::string> cells(const RunInfo& run) {
+  const auto& started = run.outline.started;
+  return {run.name.job,
+          run.name.id,
+          run.name.began.empty() ? std::string(observe::kNothing) : run.name.began.substr(5),
+          std::string(to_string(run.state)),
+          observe::grouped(to_int(last_step(run.outline))),
+          loss_text(run),
+          best_text(run),
+          observe::clock_text(run.outline.took),
+          started ? observe::grouped(started->workers) : std::string(observe::kNothing)};
+}
+
+std::string table(const std::vector<RunInfo>& runs) {
+  std::vector<std::vector<std::string>> lines = {
+      {"job", "id", "began", "state", "steps", "loss", "best", "time", "workers"}};
+  lines.reserve(runs.size() + 1);
+  for (const RunInfo& run : runs) lines.push_back(cells(run));
+  constexpr std::size_t kWords = 4;
+  return observe::aligned(lines, kWords);
+}
+
+ExitCode list(const RunsArguments& arguments, Context& context) {
+  if (const Status valid = check_filter(arguments.filter); !valid)
+    return report(context, valid.error());
+  const Path folder = runs_folder(arguments.runs, context);
+  std::vector<RunInfo> runs;
+  for (const auto& run : observe::find_runs(context.files, folder)) {
+    RunInfo info = look_at(context.files, run);
+    if (passes(arguments.filter, info, context)) runs.push_back(std::move(info));
+    if (arguments.limit > 0 && runs.size() == arguments.limit) break;
+  }
+  if (arguments.json || context.log == LogFormat::kJson) {
+    auto all = nlohmann::ordered_json::array();
+    for (const RunInfo& run : runs) all.push_back(to_json(run));
+    context.out << json_line({{"runs", std::move(all)}});
+  } else if (runs.empty()) {
+    context.out << fmt::format("no such run in {}; --run-folder says where they are\n",
+                               folder.native());
+  } else {
+    context.out << table(runs);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_runs_command(CLI::App& app, Context& context) {
+  CLI::App& command = add_command(app, "runs", "List the runs that there are, or compare some",
+                                  {"muster runs --job fashion --state failed",
+                                   "muster runs --where optimizer.learning_rate=0.1 --json"});
+  const auto arguments = std::make_shared<RunsArguments>();
+  add_run_folder_option(command, arguments->runs);
+  add_filter_options(command, arguments->filter);
+  command.add_option("--limit", arguments->limit, "No more than so many, the newest")
+      ->type_name("N");
+  command.add_flag("--json", arguments->json, "Answer in JSON");
+  add_compare_runs_command(command, context);
+  command.callback([arguments, &command, &context] {
+    if (!command.get_subcommands().empty()) return;
+    context.action = [arguments, &context] { return list(*arguments, context); };
+  });
+}
+
+}  // namespace muster::cli

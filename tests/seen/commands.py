@@ -1,0 +1,124 @@
+"""What a person asks of a run and tells it, by its id, its job's name or its folder: real processes."""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import runs
+
+
+class Asked:
+    """muster with the folder of runs of this test."""
+    def __init__(self, muster, folder):
+        self.muster, self.runs = muster, folder / "runs"
+
+    def ask(self, *words, code=0):
+        asked = subprocess.run([self.muster, *words, "--run-folder", str(self.runs)], capture_output=True, text=True,
+                               timeout=runs.DEADLINE)
+        assert asked.returncode == code, asked
+        return asked.stdout + asked.stderr
+
+    def json(self, *words):
+        return json.loads(self.ask(*words, "--json"))
+
+
+def wait_until(holds, what):
+    end = time.monotonic() + runs.DEADLINE
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def id_of(run):
+    return run.name.rsplit("-", 1)[1]
+
+
+def while_it_trains(muster, folder, workers):
+    """Listed as running, with step, rate and every worker; its log is followed to the end; it is stopped with a
+    checkpoint, and goes on where it was."""
+    asked = Asked(muster, folder)
+    job = runs.write_job(folder, "mlp", steps=10**6)
+    training = runs.start(muster, job, "--workers", str(workers), *runs.settings(*runs.UNTIL_STOPPED))
+    run = runs.wait_for_step(training, folder, 30)
+    name = id_of(run)
+    (listed,) = [one for one in asked.json("runs", "--state", "running")["runs"] if one["id"] == name]
+    assert listed["job"] == "tiny" and listed["workers"] == workers and listed["total_steps"] == 10**6, listed
+
+    status = asked.json("status", "tiny")
+    assert status["state"] == "running" and status["step"] >= 30 and status["left_s"] > 0, status
+    assert {one["worker"]: one["pid"] for one in status["members"]} == runs.workers_of(training), status
+    assert status["metrics"]["perf/samples_per_s"] > 0 and status["late"] == [], status
+    text = asked.ask("status", name)
+    assert re.search(r"^  rate +[\d,]+ samples/s, [\d.e+]+ ms a step, [\d:]+ left$", text, re.MULTILINE), text
+    assert max(len(line) for line in text.splitlines()[1:]) <= 80 and "late     nobody" in text, text
+
+    follower = subprocess.Popen([muster, "logs", str(run), "-f"], stdout=subprocess.PIPE, text=True)
+    stopped = asked.ask("stop", name)
+    code, output = runs.finish(training)
+    assert code == 143 and "SIGTERM" in output, (code, output)
+    told = re.fullmatch(rf"tiny {name}: stopped at step ([\d,]+), as asked, checkpoint written; "
+                        rf"go on with: muster resume (.*)\n", stopped)
+    assert told and pathlib.Path(told[2]).resolve() == run, stopped
+    step = int(told[1].replace(",", ""))
+    assert (run / f"checkpoints/step-{step:08d}/manifest.json").exists(), stopped
+    followed, _ = follower.communicate(timeout=runs.DEADLINE)
+    for rank in range(workers):
+        for line in (run / f"logs/rank-{rank}.log").read_text().splitlines():
+            assert f"[rank{rank}] {line}\n" in followed, (line, followed)
+
+    output = asked.ask("resume", name, "--workers", "1", "--set", f"training.max_steps={step + 5}")
+    assert f"train twice as long  {muster}" in output.replace("\n      ", " ") and " resume " in output, output
+    (listed,) = [one for one in asked.json("runs")["runs"] if one["id"] == name]
+    assert listed["state"] == "finished" and listed["step"] == step + 5, listed
+    assert "nothing to stop" in asked.ask("stop", name, code=3)
+
+
+def by_one(muster, folder):
+    while_it_trains(muster, folder, 1)
+
+
+def by_three(muster, folder):
+    while_it_trains(muster, folder, 3)
+
+
+def killed(muster, folder):
+    """A run whose launcher was killed has failed, and goes on all the same."""
+    asked = Asked(muster, folder)
+    job = runs.write_job(folder, "mlp", steps=10**6)
+    training = runs.start(muster, job, *runs.settings(*runs.UNTIL_STOPPED))
+    run = runs.wait_for_step(training, folder, 30)
+    runs.wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint")
+    training.kill()
+    training.communicate()
+    wait_until(lambda: asked.json("status", id_of(run))["state"] == "failed", "it is told as failed")
+    assert "no end was recorded" in asked.ask("status", id_of(run))
+    asked.ask("resume", str(run), "--set", "training.max_steps=10")
+
+
+def two_compared(muster, folder):
+    asked = Asked(muster, folder)
+    job = runs.write_job(folder, "mlp", steps=20)
+    found = []
+    for rate in ("0.05", "0.01"):
+        runs.train(muster, job, "--set", f"optimizer.learning_rate={rate}")
+        found.append(id_of(runs.latest(folder)))
+    page = folder / "compared.html"
+    compared = asked.json("runs", "compare", *found, "--page", str(page))
+    assert compared["differences"] == {"optimizer.learning_rate": ["0.05", "0.01"]}, compared
+    assert len(set(compared["metrics"]["eval/loss"])) == 2, compared
+    assert len({run["weights"] for run in compared["runs"]}) == 2, compared
+    assert page.read_text().count("<svg") >= 1
+    (only,) = asked.json("runs", "--where", "optimizer.learning_rate=0.01")["runs"]
+    assert only["id"] == found[1] and only["state"] == "finished", only
+
+
+def main():
+    arguments = runs.arguments()
+    runs.play((by_one, by_three, killed, two_compared), arguments.muster)
+
+
+if __name__ == "__main__":
+    main()
