@@ -52,6 +52,9 @@ void resolve(Draft& draft, const Path& path);
 // Paths below `~`. Part of resolve().
 void resolve_paths(Draft& draft);
 
+// prometheus: where it listens, and that no stranger can read it. Part of resolve().
+void resolve_prometheus(Draft& draft);
+
 // model: what depends on its type. Part of resolve().
 void resolve_model(Draft& draft);
 

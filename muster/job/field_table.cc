@@ -110,6 +110,7 @@ const std::vector<Section>& sections() {
       {"stragglers", "What is done about a worker that is slower than the others."},
       {"communication", "How workers exchange gradients."},
       {"logging", "What is told while it runs."},
+      {"prometheus", "An endpoint at which Prometheus fetches what the run measures."},
       {"generate", "A sample of text at the end of a language model's job."},
   };
   return kSections;

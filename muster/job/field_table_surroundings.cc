@@ -212,13 +212,35 @@ std::vector<Field> communication_fields() {
   };
 }
 
-std::vector<Field> telling_fields() {
-  const OnlyWith text = language_models();
+std::vector<Field> logging_fields() {
   return {
       bind("logging.logging_steps", at(&JobSpec::logging, &LoggingSpec::logging_steps),
            {.doc = "Training metrics are told every so many steps.", .unit = "steps", .min = 1}),
       bind("logging.format", at(&JobSpec::logging, &LoggingSpec::format),
            {.doc = "Lines for people, or one JSON object a line."}),
+  };
+}
+
+std::vector<Field> prometheus_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::prometheus, member); };
+  return {
+      bind(
+          "prometheus.listen", in(&PrometheusSpec::listen),
+          {.doc = "A port of this host's loopback, as `9464`, or host:port, at which /metrics is "
+                  "(0: any port); empty: nowhere. Where other hosts reach it, only with a token or "
+                  "a certificate."}),
+      bind("prometheus.token_file", in(&PrometheusSpec::token_file),
+           {.doc = "A file with the token that a scraper must show (in Prometheus: "
+                   "authorization.credentials_file)."}),
+      bind("prometheus.certificate", in(&PrometheusSpec::certificate),
+           {.doc = "A certificate in PEM; with it the endpoint speaks https."}),
+      bind("prometheus.key", in(&PrometheusSpec::key), {.doc = "Its private key in PEM."}),
+  };
+}
+
+std::vector<Field> generate_fields() {
+  const OnlyWith text = language_models();
+  return {
       bind("generate.prompt", at(&JobSpec::generate, &GenerateSpec::prompt),
            {.doc = "Text that the sample continues.", .only_with = text}),
       bind("generate.length", at(&JobSpec::generate, &GenerateSpec::length),
@@ -238,9 +260,10 @@ std::vector<Field> telling_fields() {
 
 std::vector<Field> surroundings_fields() {
   std::vector<Field> table;
-  for (auto* part : {&evaluation_fields, &checkpoint_fields, &workers_fields, &autoscaling_fields,
-                     &preemption_fields, &stragglers_fields, &replicas_fields,
-                     &communication_fields, &telling_fields}) {
+  for (auto* part :
+       {&evaluation_fields, &checkpoint_fields, &workers_fields, &autoscaling_fields,
+        &preemption_fields, &stragglers_fields, &replicas_fields, &communication_fields,
+        &logging_fields, &prometheus_fields, &generate_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

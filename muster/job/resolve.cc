@@ -332,6 +332,7 @@ void resolve(Draft& draft, const Path& path) {
   resolve_schedule(draft);
   resolve_evaluation(draft);
   check_workers(draft);
+  resolve_prometheus(draft);
 }
 
 }  // namespace muster::job

@@ -319,6 +319,14 @@ struct LoggingSpec {
   LogStyle format = LogStyle::kText;
 };
 
+// An endpoint at which Prometheus fetches what the run measures.
+struct PrometheusSpec {
+  std::string listen;       // host:port; empty: none
+  std::string token_file;   // holds what a scraper must show; empty: nothing
+  std::string certificate;  // PEM files, of https
+  std::string key;
+};
+
 struct GenerateSpec {  // a sample of text at the end of a language model's job
   std::string prompt;
   std::int64_t length = 0;  // bytes; 0: none
@@ -347,6 +355,7 @@ struct JobSpec {
   ReplicasSpec replicas;
   CommunicationSpec communication;
   LoggingSpec logging;
+  PrometheusSpec prometheus;
   GenerateSpec generate;
 
   // Whether workers keep what they have summed of a step, so that the others can finish it.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/app/data/data_files.h"
+#include "muster/app/launch/metrics_endpoint.h"
 #include "muster/app/launch/next_steps.h"
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
@@ -159,6 +160,22 @@ void report_on(Files& files, const RunFolder& folder, const std::string& program
                             shell_quoted(folder.root().string())));
 }
 
+// Where Prometheus fetches the run's numbers; null where the job wants none.
+struct Exposed {
+  std::shared_ptr<observe::PrometheusSink> numbers;
+  std::unique_ptr<HttpServer> endpoint;  // goes first: it reads the numbers
+};
+
+Result<Exposed> expose_metrics(const job::PrometheusSpec& spec, Files& files) {
+  Exposed exposed;
+  if (spec.listen.empty()) return exposed;
+  exposed.numbers = observe::create_prometheus_sink();
+  MUSTER_ASSIGN(exposed.endpoint,
+                open_metrics_endpoint(
+                    spec, [numbers = exposed.numbers] { return numbers->text(); }, files));
+  return exposed;
+}
+
 }  // namespace
 
 // A folder of a run that never was helps nobody, so all this comes before one is made.
@@ -190,10 +207,13 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
     log->error("{}", error.message);
     return exit_code(error.code);
   };
+  const auto exposed = expose_metrics(job.spec.prometheus, files);
+  if (!exposed) return end_with(exposed.error());
   const auto run = prepare_run(files, job, options, log);
   if (!run) return end_with(run.error());
   const RunFolder& folder = run->folder;
   RunObserver observer(folder, options.console, files, log);
+  if (exposed->endpoint) observer.expose(exposed->numbers, exposed->endpoint->url() + "/metrics");
   record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
   const auto spec = launch_spec(files, job, folder, options, log);

@@ -80,6 +80,16 @@ void RunObserver::subscribe_files(Files& files) {
                                              now, on_error));
 }
 
+void RunObserver::expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url) {
+  numbers_ = std::move(numbers);
+  numbered_ = hub_.subscribe(numbers_);
+  tell(Severity::kNote, fmt::format("metrics for Prometheus: {}", url));
+}
+
+void RunObserver::on_generation(const cluster::Welcome& generation) {
+  if (numbers_) numbers_->set_workers(std::ssize(generation.members));
+}
+
 void RunObserver::tell(Severity severity, std::string text) {
   hub_.publish(Notice{severity, std::move(text)});
 }

@@ -13,6 +13,7 @@
 #include "muster/observe/hub.h"
 #include "muster/observe/run_folder.h"
 #include "muster/observe/sinks/console/console.h"
+#include "muster/observe/sinks/prometheus/prometheus.h"
 
 namespace muster::app {
 
@@ -22,6 +23,10 @@ class RunObserver final : public cluster::LaunchObserver {
               Logger log);
   ~RunObserver() override;
 
+  // The run's numbers, for as long as the observer is there.
+  void expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url);
+
+  void on_generation(const cluster::Welcome& generation) override;
   void on_report(Rank rank, const cluster::Bytes& content) override;
   void on_waiting(std::int32_t others, std::int32_t own) override;
   void on_loss(const cluster::JobFailure& loss, const cluster::Remainder& left) override;
@@ -62,8 +67,10 @@ class RunObserver final : public cluster::LaunchObserver {
   const std::unique_ptr<observe::Terminal> terminal_;
   observe::Hub hub_;
   observe::Hub::Subscription shown_;
-  std::vector<observe::Hub::Subscription> kept_;  // in files
-  std::optional<observe::RunEnded> ended_;        // as the first rank told it
+  std::vector<observe::Hub::Subscription> kept_;      // in files
+  std::shared_ptr<observe::PrometheusSink> numbers_;  // null: nobody fetches them
+  observe::Hub::Subscription numbered_;
+  std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
   std::optional<Step> told_step_;
   std::optional<Step> told_commit_;
