@@ -13,6 +13,7 @@
 #include "muster/cli/runs_command.h"
 #include "muster/cli/status_command.h"
 #include "muster/cli/stop_command.h"
+#include "muster/cli/top_command.h"
 #include "muster/cli/train_command.h"
 #include "muster/cli/validate_command.h"
 #include "muster/cli/worker_command.h"
@@ -29,6 +30,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_data_command(app, context);
   add_runs_command(app, context);
   add_status_command(app, context);
+  add_top_command(app, context);
   add_logs_command(app, context);
   add_stop_command(app, context);
   add_resume_command(app, context);

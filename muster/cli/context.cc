@@ -38,10 +38,11 @@ bool Context::colour(bool terminal) const {
          !is_set(environment, "CI") && !is_dumb(environment);
 }
 
-bool Context::live() const {
-  return err_is_terminal && log == LogFormat::kText && !is_set(environment, "CI") &&
-         !is_dumb(environment);
+bool Context::redraws(bool terminal) const {
+  return terminal && log == LogFormat::kText && !is_set(environment, "CI") && !is_dumb(environment);
 }
+
+bool Context::live() const { return redraws(err_is_terminal); }
 
 ExitCode report(Context& context, const Error& error) {
   return report(context, error, exit_code(error.code));

@@ -32,8 +32,9 @@ struct Context {
       {};              // what the command line asks for; a command's callback sets it
   int out_width = 80;  // columns
 
-  bool colour(bool terminal) const;  // NO_COLOR, CI and TERM=dumb are honoured
-  bool live() const;                 // whether one redrawn line can be shown on stderr
+  bool colour(bool terminal) const;   // NO_COLOR, CI and TERM=dumb are honoured
+  bool live() const;                  // whether one redrawn line can be shown on stderr
+  bool redraws(bool terminal) const;  // whether what is there can be drawn again
 };
 
 // Tells the error on `err`, as text or as one JSON object, and gives the exit code that belongs to

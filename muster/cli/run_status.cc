@@ -51,20 +51,6 @@ std::string measured_text(const RunInfo& run) {
   return text;
 }
 
-std::string rate_of_run(const RunInfo& run) {
-  const auto& row = run.outline.last_step;
-  if (!row) return {};
-  const auto tokens = row->find(observe::metric::kTokensPerSecond);
-  const auto rate = tokens ? tokens : row->find(observe::metric::kSamplesPerSecond);
-  const auto step = row->find(observe::metric::kStepTime);
-  if (!rate || !step) return {};
-  std::string text = fmt::format("{} {}/s, {:.3g} ms a step", observe::grouped(std::llround(*rate)),
-                                 tokens ? "tokens" : "samples", *step * 1e3);
-  if (const auto left = time_left(run))
-    text += fmt::format(", {} left", observe::clock_text(*left));
-  return text;
-}
-
 std::string workers_text(const RunStatus& status) {
   if (!status.workers) {
     const auto& started = status.run.outline.started;
@@ -113,13 +99,27 @@ std::optional<Duration> time_left(const RunInfo& run) {
       std::chrono::duration<double>(std::max(steps, 0.0) * *step));
 }
 
+std::string rate_text_of(const RunInfo& run) {
+  const auto& row = run.outline.last_step;
+  if (!row) return {};
+  const auto tokens = row->find(observe::metric::kTokensPerSecond);
+  const auto rate = tokens ? tokens : row->find(observe::metric::kSamplesPerSecond);
+  const auto step = row->find(observe::metric::kStepTime);
+  if (!rate || !step) return {};
+  std::string text = fmt::format("{} {}/s, {:.3g} ms a step", observe::grouped(std::llround(*rate)),
+                                 tokens ? "tokens" : "samples", *step * 1e3);
+  if (const auto left = time_left(run))
+    text += fmt::format(", {} left", observe::clock_text(*left));
+  return text;
+}
+
 std::string status_text(const RunStatus& status) {
   const RunInfo& run = status.run;
   std::string text = fmt::format("{} {} in {}\n", run.name.job, run.name.id, run.root.native());
   text += status_line("state", state_text(run));
   text += status_line("step", progress_text(run));
   text += status_line("measured", measured_text(run));
-  text += status_line("rate", rate_of_run(run));
+  text += status_line("rate", rate_text_of(run));
   text += status_line("time", observe::clock_text(run.outline.took));
   text += status_line("workers", workers_text(status));
   if (run.state == observe::RunState::kRunning) text += status_line("late", late_text(status));

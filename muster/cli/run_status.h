@@ -22,6 +22,9 @@ std::vector<std::string> late_workers(const app::DebugReport& report);
 // Until the last step, at the rate of the last one told. Nothing: it is over, or endless.
 std::optional<Duration> time_left(const observe::RunInfo& run);
 
+// "1,234 samples/s, 100 ms a step, 1:00 left"; empty: no step was told.
+std::string rate_text_of(const observe::RunInfo& run);
+
 std::string status_text(const RunStatus& status);
 
 }  // namespace muster::cli

@@ -46,6 +46,7 @@ class RunFolder {
   Path checkpoints() const { return root_ / "checkpoints"; }
   Path join_key() const { return root_ / "join.key"; }  // while workers may join from other hosts
   Path debug() const { return root_ / "debug.json"; }
+  Path live() const { return root_ / "live.json"; }  // while it trains: see app/debug/live_report.h
   Path summary() const { return root_ / "summary.json"; }
   Path report() const { return root_ / "report.html"; }
 

@@ -72,6 +72,23 @@ TEST(RunOutline, AResumeTakesStepsAgainAndHasNoEndYet) {
   EXPECT_EQ(outline.took, std::chrono::seconds(23));
 }
 
+TEST(RunOutline, KeepsTheLastWordOnEachSlowWorker) {
+  const auto told = [](const std::string& text) {
+    return to_json_line(Notice{Severity::kWarning, text}) + "\n";
+  };
+  const std::string one = told("worker 1 (pid 7 on a) computes 2.0 × slower than the others: …");
+  const std::string other = told(
+      "worker 12 (pid 8 on b) waits 1 s a step for its data, the others "
+      "1 ms: its storage is slow, or it needs more");
+  const std::string again = told("worker 1 (pid 7 on a) computes 3.0 × slower than the others: …");
+  const std::string good = told("worker 1 (pid 7 on a) keeps pace again");
+  EXPECT_EQ(read_outline(start(0) + one + other + again).slow.size(), 2u);
+  EXPECT_THAT(read_outline(start(0) + one + other + again).slow[1],
+              ::testing::HasSubstr("computes 3.0 ×"));
+  EXPECT_EQ(read_outline(start(0) + one + other + good).slow.size(), 1u);
+  EXPECT_THAT(read_outline(start(0) + one + start(0)).slow, IsEmpty());
+}
+
 TEST(RunOutline, ATornLineIsPassedOver) {
   const auto outline = read_outline(start(0) + step(1, 3, 10) + R"({"type":"metrics","st)");
   EXPECT_EQ(last_step(outline), Step{1});

@@ -11,11 +11,24 @@ namespace {
 // As to_json_line() begins a line.
 constexpr std::string_view kMetricsLine = R"({"type":"metrics")";
 constexpr std::string_view kEvaluation = R"("eval/)";
+constexpr std::string_view kNoticeLine = R"({"type":"notice")";
+// As train/stragglers.h describes one, and as it is told that it is none any more.
+constexpr std::string_view kSlow[] = {"slower than the others", "over a slow link",
+                                      "its storage is slow"};
+constexpr std::string_view kKeepsPace = "keeps pace again";
 constexpr std::string_view kRare[] = {R"({"type":"run_started")", R"({"type":"run_ended")"};
 
 bool is_rare(std::string_view line) {
   return std::ranges::any_of(kRare, [&](std::string_view one) { return line.starts_with(one); });
 }
+
+bool tells_of_slowness(std::string_view text) {
+  return std::ranges::any_of(kSlow,
+                             [&](std::string_view one) { return text.find(one) != text.npos; });
+}
+
+// "worker 3 (" of "worker 3 (pid 12 on b) computes 2.0 × slower than the others: …"
+std::string_view who_of(std::string_view text) { return text.substr(0, text.find('(') + 1); }
 
 // Reads the lines of which there are few, and of the steps the first and the last of each start.
 class OutlineReader {
@@ -25,6 +38,8 @@ class OutlineReader {
       take_rare(line);
     } else if (line.starts_with(kMetricsLine) && line.find(kEvaluation) != line.npos) {
       if (auto row = metrics(line)) outline_.evaluations.push_back(std::move(*row));
+    } else if (line.starts_with(kNoticeLine)) {
+      if (tells_of_slowness(line) || line.find(kKeepsPace) != line.npos) take_pace(line);
     } else if (line.starts_with(kMetricsLine)) {
       if (first_.empty()) first_ = line;
       last_ = line;
@@ -54,7 +69,19 @@ class OutlineReader {
     }
   }
 
+  // The last word on a worker counts.
+  void take_pace(std::string_view line) {
+    const auto record = from_json_line(line);
+    const auto* notice = record ? std::get_if<Notice>(&*record) : nullptr;
+    if (notice == nullptr) return;
+    std::erase_if(outline_.slow, [&](const std::string& before) {
+      return before.starts_with(who_of(notice->text));
+    });
+    if (tells_of_slowness(notice->text)) outline_.slow.push_back(notice->text);
+  }
+
   void begin(RunStarted started) {
+    outline_.slow.clear();
     std::erase_if(outline_.evaluations,
                   [&](const Metrics& row) { return row.step > started.first_step; });
     outline_.started = std::move(started);

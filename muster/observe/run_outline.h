@@ -15,6 +15,7 @@ struct RunOutline {
   std::optional<Metrics> last_step;   // a training step, the last told
   std::vector<Metrics> evaluations;   // in order, without those of steps that were taken again
   std::optional<RunEnded> ended;      // how the last start ended; none: nobody told
+  std::vector<std::string> slow;      // who is slower than the others now, and why, as was told
   Duration took{0};                   // of all starts together; of one without an end, its steps
 };
 

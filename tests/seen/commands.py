@@ -37,7 +37,7 @@ def id_of(run):
 
 
 def while_it_trains(muster, folder, workers):
-    """Listed as running, with step, rate and every worker; its log is followed to the end; it is stopped with a
+    """Listed as running, with step, rate and every worker, and what each of them does; its log is followed to the end; it is stopped with a
     checkpoint, and goes on where it was."""
     asked = Asked(muster, folder)
     job = runs.write_job(folder, "mlp", steps=10**6)
@@ -55,8 +55,19 @@ def while_it_trains(muster, folder, workers):
     assert re.search(r"^  rate +[\d,]+ samples/s, [\d.e+]+ ms a step, [\d:]+ left$", text, re.MULTILINE), text
     assert max(len(line) for line in text.splitlines()[1:]) <= 80 and "late     nobody" in text, text
 
+    runs.wait_for(lambda: (run / "live.json").exists(), "what workers do now")
+    top = runs.wait_for(lambda: [shown for shown in [asked.json("top", name)] if len(shown["members"]) == workers and
+                                 all(one["step"] > 0 for one in shown["members"])], "heartbeats")[0]
+    assert {one["worker"]: one["pid"] for one in top["members"]} == runs.workers_of(training), top
+    assert all(one["resident_bytes"] > 2**20 and 0.99 < sum(one["shares"].values()) < 1.01 for one in top["members"]), top
+    text = asked.ask("top", name)
+    assert re.search(r"^step: data \d+ %  forward .*  save \d+ %$", text, re.MULTILINE), text
+    assert len(re.findall(r"^\S+ +\d+ +\d+ +\d+ +[\d,]+ +[\d.]+ MiB( +\d+ %){5}$", text, re.MULTILINE)) == workers, text
+    assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text, text
+
     follower = subprocess.Popen([muster, "logs", str(run), "-f"], stdout=subprocess.PIPE, text=True)
     stopped = asked.ask("stop", name)
+    assert not (run / "live.json").exists()
     code, output = runs.finish(training)
     assert code == 143 and "SIGTERM" in output, (code, output)
     told = re.fullmatch(rf"tiny {name}: stopped at step ([\d,]+), as asked, checkpoint written; "

@@ -63,6 +63,7 @@ RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOption
   auto console_sink = observe::create_console_sink(*terminal_, system_clock(), console);
   shown_ = hub_.subscribe(observe::create_queued_sink(std::move(console_sink), system_clock()));
   subscribe_files(files);
+  live_.emplace(files, folder_.live(), system_clock());
 }
 
 RunObserver::~RunObserver() = default;
@@ -88,6 +89,11 @@ void RunObserver::expose(std::shared_ptr<observe::PrometheusSink> numbers, const
 
 void RunObserver::on_generation(const cluster::Welcome& generation) {
   if (numbers_) numbers_->set_workers(std::ssize(generation.members));
+  if (live_) live_->set_members(generation.members);
+}
+
+void RunObserver::on_progress(Rank rank, const cluster::Progress& progress) {
+  if (live_) live_->note(to_int(rank), progress);
 }
 
 void RunObserver::tell(Severity severity, std::string text) {
@@ -251,6 +257,7 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
 }
 
 void RunObserver::conclude(const cluster::JobEnd& end) {
+  live_.reset();
   const observe::RunEnded ended = end_of(end);
   if (end.failure) tell(Severity::kError, cluster::describe(*end.failure));
   if (end.failure && end.failure->error.code == ErrorCode::kTimeout) {

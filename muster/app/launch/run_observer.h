@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/app/launch/live_file.h"
 #include "muster/base/clock.h"
 #include "muster/base/files.h"
 #include "muster/base/log.h"
@@ -27,6 +28,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url);
 
   void on_generation(const cluster::Welcome& generation) override;
+  void on_progress(Rank rank, const cluster::Progress& progress) override;
   void on_report(Rank rank, const cluster::Bytes& content) override;
   void on_waiting(std::int32_t others, std::int32_t own) override;
   void on_loss(const cluster::JobFailure& loss, const cluster::Remainder& left) override;
@@ -70,6 +72,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::vector<observe::Hub::Subscription> kept_;      // in files
   std::shared_ptr<observe::PrometheusSink> numbers_;  // null: nobody fetches them
   observe::Hub::Subscription numbered_;
+  std::optional<LiveFile> live_;            // until the end
   std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
   std::optional<Step> told_step_;

@@ -1,0 +1,131 @@
+#include "muster/cli/top_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "muster/base/units.h"
+#include "muster/cli/run_status.h"
+#include "muster/observe/number_text.h"
+#include "muster/observe/phase_timer.h"
+#include "muster/observe/table_text.h"
+
+namespace muster::cli {
+namespace {
+
+using app::LiveWorker;
+
+// So much more of its time than others a worker waits for somebody.
+constexpr double kWaitsMore = 0.3;
+
+double share(const LiveWorker& worker, app::Activity activity) {
+  return worker.shares[static_cast<std::size_t>(activity)];
+}
+
+// Of observe::Phase, in its order: all of them stand in a line of 80 columns.
+constexpr std::array<std::string_view, observe::kPhaseCount> kShortPhases = {
+    "data", "forward", "backward", "comm", "update", "save"};
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+std::string head_line(const TopView& view) {
+  const observe::RunInfo& run = view.run;
+  std::string line =
+      fmt::format("{} {}  {}  step {}", run.name.job, run.name.id, to_string(run.state),
+                  observe::grouped(to_int(last_step(run.outline))));
+  const auto& started = run.outline.started;
+  if (started && started->total_steps > 0) line += " of " + observe::grouped(started->total_steps);
+  const auto& row = run.outline.last_step;
+  const auto loss = row ? row->find(observe::metric::kTrainLoss) : std::nullopt;
+  if (loss) line += fmt::format("  loss {:.4g}", *loss);
+  return line;
+}
+
+// Of the first rank, as the last step measured it.
+std::string phases_line(const observe::RunInfo& run) {
+  const auto& row = run.outline.last_step;
+  const auto step = row ? row->find(observe::metric::kStepTime) : std::nullopt;
+  if (!step || !(*step > 0)) return {};
+  std::string line;
+  for (std::size_t i = 0; i < observe::kPhaseCount; ++i) {
+    const auto phase = static_cast<observe::Phase>(i);
+    const auto took = row->find(observe::metric_name(phase));
+    if (!took) continue;
+    line += fmt::format("{}{} {}", line.empty() ? "step: " : "  ", kShortPhases[i],
+                        percent(*took / *step));
+  }
+  return line;
+}
+
+std::vector<std::string> row_of(const LiveWorker& worker) {
+  std::vector<std::string> cells = {
+      worker.host,
+      fmt::format("{}", worker.rank),
+      fmt::format("{}", worker.worker),
+      fmt::format("{}", worker.pid),
+      observe::grouped(worker.step),
+      worker.resident > 0 ? format_bytes(worker.resident) : std::string(observe::kNothing)};
+  for (const double one : worker.shares) cells.push_back(percent(one));
+  return cells;
+}
+
+std::string workers_table(std::vector<LiveWorker> workers) {
+  if (workers.empty()) return {};
+  std::ranges::sort(workers, {}, &LiveWorker::rank);
+  std::vector<std::vector<std::string>> lines = {
+      {"host", "rank", "worker", "pid", "step", "memory"}};
+  for (const std::string_view name : app::kActivityNames) lines.front().emplace_back(name);
+  for (const LiveWorker& worker : workers) lines.push_back(row_of(worker));
+  return observe::aligned(lines);
+}
+
+// Without what is beyond the width; characters stay whole.
+std::string cut(std::string_view text, int width) {
+  std::string lines;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    while (observe::width_of(line) > static_cast<std::size_t>(width)) line.remove_suffix(1);
+    lines.append(line) += "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> slow_workers(const TopView& view) {
+  if (!view.run.outline.slow.empty() || view.workers.size() < 2) return view.run.outline.slow;
+  double most = 0;
+  for (const LiveWorker& worker : view.workers)
+    most = std::max(most, share(worker, app::Activity::kWait));
+  std::vector<std::string> lines;
+  for (const LiveWorker& worker : view.workers) {
+    const double waits = share(worker, app::Activity::kWait);
+    if (waits + kWaitsMore > most) continue;
+    lines.push_back(
+        fmt::format("worker {} waits for others {} of its time, they for it up to {}: "
+                    "it is {} in step {}",
+                    worker.worker, percent(waits), percent(most),
+                    worker.phase.empty() ? "not begun" : worker.phase, worker.step));
+  }
+  return lines;
+}
+
+std::string top_text(const TopView& view, int width) {
+  std::string text = head_line(view) + "\n";
+  const auto add = [&](const std::string& line) {
+    if (!line.empty()) text += line + "\n";
+  };
+  add(rate_text_of(view.run));
+  add(phases_line(view.run));
+  add(view.run.reason);
+  text += "\n" + workers_table(view.workers);
+  const auto slow = slow_workers(view);
+  if (!slow.empty()) text += "\n";
+  for (const std::string& line : slow) add("slow: " + line);
+  return cut(text, width);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,70 @@
+#include "muster/cli/top_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+app::LiveWorker worker(std::int32_t number, std::array<double, app::kActivities> shares) {
+  return {.worker = number,
+          .rank = number,
+          .host = "here",
+          .pid = 100 + number,
+          .step = 401,
+          .phase = "updating",
+          .operation = {},
+          .shares = shares,
+          .resident = std::uint64_t{120} << 20};
+}
+
+TopView sample() {
+  TopView view;
+  view.run.name = {"tiny", "1", "3f09a1", ""};
+  view.run.state = observe::RunState::kRunning;
+  observe::Metrics row;
+  row.step = Step{400};
+  row.values = {{"train/loss", 0.5},
+                {"perf/samples_per_s", 1234},
+                {"perf/step_time_s", 0.1},
+                {"phase/forward_s", 0.04},
+                {"phase/update_s", 0.005}};
+  view.run.outline.last_step = row;
+  view.workers = {worker(1, {0, 0.8, 0.1, 0.1, 0}), worker(0, {0.05, 0.75, 0.1, 0.1, 0})};
+  return view;
+}
+
+TEST(TopView, ShowsRateAndEachWorkerInOrderOfRanks) {
+  EXPECT_EQ(top_text(sample(), 80),
+            "tiny 3f09a1  running  step 400  loss 0.5\n"
+            "1,234 samples/s, 100 ms a step\n"
+            "step: forward 40 %  update 5 %\n"
+            "\n"
+            "host  rank  worker  pid  step     memory  data  compute  wait  update  other\n"
+            "here     0       0  100   401  120.0 MiB   5 %     75 %  10 %    10 %    0 %\n"
+            "here     1       1  101   401  120.0 MiB   0 %     80 %  10 %    10 %    0 %\n");
+}
+
+TEST(TopView, LinesAreNoLongerThanTheTerminalAndCharactersWhole) {
+  TopView view = sample();
+  view.run.name.job = "größer";
+  EXPECT_EQ(top_text(view, 5).substr(0, 9), "größe\n1");
+}
+
+TEST(TopView, NamesWhoTheWorkersFoundSlowOrWhoOthersWaitFor) {
+  TopView view = sample();
+  EXPECT_THAT(slow_workers(view), IsEmpty());
+  view.workers[0].shares = {0, 0.4, 0.5, 0.1, 0};
+  EXPECT_THAT(slow_workers(view), ElementsAre(HasSubstr("worker 0 waits for others 10 % of its "
+                                                        "time, they for it up to 50 %")));
+  view.run.outline.slow = {"worker 0 (pid 100 on here) computes 2.0 × slower than the others"};
+  EXPECT_EQ(slow_workers(view), view.run.outline.slow);
+  EXPECT_THAT(top_text(view, 80), HasSubstr("\nslow: worker 0 (pid 100 on here) computes"));
+}
+
+}  // namespace
+}  // namespace muster::cli
