@@ -8,6 +8,7 @@
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
 #include "muster/cli/logs_command.h"
+#include "muster/cli/page_command.h"
 #include "muster/cli/plan_command.h"
 #include "muster/cli/report_command.h"
 #include "muster/cli/runs_command.h"
@@ -36,6 +37,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_resume_command(app, context);
   add_debug_command(app, context);
   add_report_command(app, context);
+  add_page_command(app, context);
   add_doctor_command(app, context);
   add_help_command(app, context);
   add_completion_command(app, context);

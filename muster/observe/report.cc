@@ -138,20 +138,16 @@ std::string checkpoint_table(const std::vector<CheckpointWritten>& checkpoints) 
   return "<div class=scroll><table>" + rows + "</table></div>";
 }
 
-std::string heading(const ReportInput& input) {
-  const bool good = input.ended.completed;
-  std::string state = good ? "completed" : "stopped";
-  if (!input.ended.reason.empty()) state += ": " + input.ended.reason;
+std::string heading(const ReportInput& input, const std::string& state, bool good) {
   return fmt::format(
       "<header><h1>{}<span class=\"state {}\">{}</span></h1><p>{}</p><p>{}</p></header>\n",
       escape_html(input.started.name), good ? "good" : "bad", escape_html(state),
       escape_html(input.started.headline), escape_html(input.started.run_folder));
 }
 
-}  // namespace
-
-std::string render_report(const ReportInput& input) {
+std::string cards_of(const ReportInput& input, std::string_view more_cards) {
   std::string cards = card("Loss", loss_chart(input), "wide");
+  cards += more_cards;
   cards +=
       card("Validation accuracy", single_chart(input, metric::kEvalAccuracy, "accuracy", 2, true));
   cards += card("Validation bits per byte",
@@ -169,7 +165,27 @@ std::string render_report(const ReportInput& input) {
         "</details></section>\n",
         escape_html(input.resolved_job));
   }
-  return page(input.started.name, heading(input) + numbers(input), cards);
+  return cards;
+}
+
+}  // namespace
+
+std::string render_report(const ReportInput& input) {
+  const bool good = input.ended.completed;
+  std::string state = good ? "completed" : "stopped";
+  if (!input.ended.reason.empty()) state += ": " + input.ended.reason;
+  return page(input.started.name, heading(input, state, good) + numbers(input),
+              cards_of(input, ""));
+}
+
+std::string render_live_report(const ReportInput& input, RunState state,
+                               std::string_view more_cards) {
+  const bool good = state == RunState::kRunning || state == RunState::kFinished;
+  std::string words(to_string(state));
+  if (state != RunState::kRunning && !input.ended.reason.empty())
+    words += ": " + input.ended.reason;
+  return live_page(fmt::format("{}: {}", input.started.name, to_string(state)),
+                   heading(input, words, good) + numbers(input), cards_of(input, more_cards));
 }
 
 }  // namespace muster::observe

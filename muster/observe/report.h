@@ -17,6 +17,7 @@ struct ReportInput {
   RunStarted started;
   std::vector<Metrics> rows;  // in order of steps; training and evaluation mixed
   std::vector<CheckpointWritten> checkpoints;
+  std::vector<Notice> notices;  // the last of them
   RunEnded ended;
   Environment environment;
   std::string resolved_job;           // YAML
@@ -24,6 +25,11 @@ struct ReportInput {
 };
 
 std::string render_report(const ReportInput& input);  // pure
+
+// The same while it trains, or did: with its state, and `more_cards` (HTML) below the loss; it
+// shows what it is answered with again and again. Pure.
+std::string render_live_report(const ReportInput& input, RunState state,
+                               std::string_view more_cards);
 
 // A run's files, as far as they are there and whole. kNotFound: nothing was ever recorded.
 Result<ReportInput> read_run(Files& files, const RunFolder& folder);

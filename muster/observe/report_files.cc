@@ -6,6 +6,8 @@
 namespace muster::observe {
 namespace {
 
+constexpr std::ptrdiff_t kNotices = 40;
+
 RunEnded no_end() {
   RunEnded ended;
   ended.completed = false;
@@ -27,6 +29,7 @@ void add(ReportInput& input, Record&& record) {
   }
   if (auto* row = std::get_if<Metrics>(&record)) input.rows.push_back(std::move(*row));
   if (auto* ended = std::get_if<RunEnded>(&record)) input.ended = std::move(*ended);
+  if (auto* notice = std::get_if<Notice>(&record)) input.notices.push_back(std::move(*notice));
   if (auto* checkpoint = std::get_if<CheckpointWritten>(&record)) {
     input.checkpoints.push_back(std::move(*checkpoint));
   }
@@ -41,6 +44,8 @@ Result<ReportInput> read_run(Files& files, const RunFolder& folder) {
   input.ended = no_end();
   for (Record& record : lines.records) add(input, std::move(record));
   end_with_the_last_row(input);
+  if (std::ssize(input.notices) > kNotices)
+    input.notices.erase(input.notices.begin(), input.notices.end() - kNotices);
   for (const Error& damaged : lines.damaged)
     input.left_out.push_back(fmt::format("{}: {}", folder.metrics().native(), damaged.message));
   if (const auto text = files.read(folder.environment())) {

@@ -1,0 +1,70 @@
+#include "muster/cli/page_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "muster/app/page/run_pages.h"
+#include "muster/base/pause.h"
+#include "muster/cli/application.h"
+#include "muster/cli/find_run.h"
+#include "muster/cli/json_line.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr Duration kServes = std::chrono::hours(1);
+
+struct PageArguments {
+  std::string runs;
+  std::uint16_t port = 0;
+  bool json = false;
+};
+
+// Until it is interrupted.
+Status serve(const PageArguments& arguments, Context& context) {
+  const Path runs = runs_folder(arguments.runs, context);
+  if (!context.files.exists(runs))
+    return fail(ErrorCode::kNotFound,
+                fmt::format("[page] no folder {}; give the one that runs are in, `run_folder` of "
+                            "their jobs",
+                            runs.native()));
+  const app::RunPages pages(context.files, runs);
+  app::HttpOptions options;
+  options.address = {"127.0.0.1", arguments.port};
+  options.only_loopback_names = true;
+  MUSTER_ASSIGN(const auto server, app::open_http_server(options, [&pages](std::string_view path) {
+                  return pages.answer(path);
+                }));
+  const bool json = arguments.json || context.log == LogFormat::kJson;
+  context.out << (json
+                      ? json_line({{"page", server->url() + "/"}})
+                      : fmt::format("{}/ shows {}; Ctrl-C ends it\n", server->url(), runs.native()))
+              << std::flush;
+  while (context.out) pause(context.clock, kServes);
+  return ok();
+}
+
+}  // namespace
+
+void add_page_command(CLI::App& app, Context& context) {
+  CLI::App& command = add_command(app, "page", "Show runs in a browser on this host, live",
+                                  {"muster page runs", "muster page --port 8080"});
+  const auto arguments = std::make_shared<PageArguments>();
+  command.add_option("RUNS_FOLDER", arguments->runs, "Where the runs are; by default `runs`")
+      ->type_name("");
+  command.add_option("--port", arguments->port, "Of 127.0.0.1; by default any that is free")
+      ->type_name("N");
+  command.add_flag("--json", arguments->json, "Tell the address in JSON");
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] {
+      const Status served = serve(*arguments, context);
+      return served ? ExitCode::kDone : report(context, served.error());
+    };
+  });
+}
+
+}  // namespace muster::cli

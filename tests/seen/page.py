@@ -1,0 +1,103 @@
+"""Runs in a browser: what the pages say while a run trains and after it, and that the real Chromium shows them, loads
+nothing else and fetches them again by itself."""
+import http.server
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import runs
+
+WORKERS = 3
+
+
+def get(address):
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        return answer.read()
+
+
+class Between(http.server.ThreadingHTTPServer):
+    """Stands between a browser and muster, and counts what is asked for."""
+    def __init__(self, behind):
+        super().__init__(("127.0.0.1", 0), Passing)
+        self.behind, self.asked = behind, []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Passing(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        try:
+            body = get(urllib.parse.urljoin(self.server.behind, self.path))
+        except urllib.error.HTTPError as error:
+            return self.send_error(error.code)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def in_chromium(folder, address, *flags):
+    """What it makes of a page after ten seconds, by its own clock."""
+    found = shutil.which("chromium")
+    assert found, "no chromium here: script/dependencies --for test installs it"
+    shown = subprocess.run([found, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/chromium",
+                            "--virtual-time-budget=10000", "--window-size=1080,1600", *flags, address],
+                           capture_output=True, text=True, timeout=runs.DEADLINE)
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout
+
+
+def pages(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=10**6)
+    training = runs.start(muster, job, "--workers", str(WORKERS), *runs.settings(*runs.UNTIL_STOPPED))
+    run = runs.wait_for_step(training, folder, 60)
+    runs.wait_for(lambda: (run / "live.json").exists(), "what workers do now")
+    server = subprocess.Popen([muster, "page", str(folder / "runs"), "--json"], stdout=subprocess.PIPE, text=True)
+    runs.STARTED.append(server)
+    address = json.loads(server.stdout.readline())["page"]
+    assert address.startswith("http://127.0.0.1:"), address
+    (link,) = re.findall(r'href="(/run/[^"]+)"', get(address).decode())
+    page = urllib.parse.urljoin(address, link)
+    text = get(page).decode()
+    assert ">running<" in text and text.count("<svg") >= 3 and text.count("<div class=bar>") == WORKERS, text
+    assert not re.search(r"(src|href)=.?https?:", text), "it loads something"
+
+    between = Between(address)
+    shown = in_chromium(folder, between.address + link, "--dump-dom")
+    assert shown.count('<div class="bar">') == WORKERS, shown
+    again = [path for path in between.asked if path == link]
+    assert len(again) >= 3 and set(between.asked) <= {link, "/favicon.ico"}, between.asked
+    in_chromium(folder, page, f"--screenshot={folder}/page.png")
+    assert (folder / "page.png").stat().st_size > 20000
+    in_chromium(folder, page, f"--screenshot={folder}/dark.png", "--force-dark-mode", "--enable-features=WebUIDarkMode")
+    assert (folder / "dark.png").read_bytes() != (folder / "page.png").read_bytes()
+
+    training.terminate()
+    assert runs.finish(training)[0] == 143
+    assert ">stopped: as asked, checkpoint written<" in get(page).decode()
+    server.terminate()
+    server.wait()
+
+
+def main():
+    arguments = runs.arguments()
+    runs.play((pages,), arguments.muster)
+
+
+if __name__ == "__main__":
+    main()
