@@ -9,7 +9,7 @@ import re
 
 from sources import ROOT, arguments, finish, root_of
 
-FOLDERS = ("muster", "tests", "bench", "cmake", "tools", "script", "jobs", "docs", ".ci")
+FOLDERS = ("muster", "tests", "bench", "cmake", "tools", "script", "jobs", "docs", "examples", ".ci")
 SUFFIXES = {"", ".h", ".cc", ".cmake", ".py", ".sh", ".txt", ".md", ".yaml", ".yml", ".json", ".svg",
             ".html", ".test"}
 MACHINE_PATH = re.compile(r"/(work|root|home/\w+|tmp/(bash|clone)\w*)/")

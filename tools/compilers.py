@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from check_layers import LAYERS, TORCH_LAYERS
+from check_layers import FRONTS, LAYERS, TORCH_LAYERS
 from sources import ROOT
 
 TORCH = ROOT / ".deps/libtorch/torch"
@@ -15,6 +15,8 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wnon-virtual-dtor", 
 def needs_torch(path):
     """True where libtorch's headers may appear, tests of those layers included."""
     top, layer = path.parts[:2]
+    if path.as_posix() in FRONTS:
+        return True
     return top == "muster" and layer in TORCH_LAYERS and (layer != "app" or path.parts[2] == APP_WITH_TORCH)
 
 

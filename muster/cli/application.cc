@@ -34,6 +34,13 @@ void add_global_options(CLI::App& app, Context& context) {
   app.footer("`muster COMMAND --help` shows examples; docs/cli.md has exit codes and variables.");
 }
 
+// The examples are those of muster; a program of a user's has another name.
+std::string called(std::string example, const std::string& program) {
+  constexpr std::string_view kMuster = "muster ";
+  if (example.starts_with(kMuster)) example.replace(0, kMuster.size() - 1, program);
+  return example;
+}
+
 std::string nearest_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -104,15 +111,17 @@ std::string_view version() { return MUSTER_VERSION; }
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::vector<std::string>& examples) {
   auto* command = app.add_subcommand(name, summary);
+  const CLI::App* program = &app;
+  while (program->get_parent()) program = program->get_parent();
   std::string text = "With every command: --log text|json\n\nExamples:\n";
-  for (const auto& example : examples) text += "  " + example + "\n";
+  for (const auto& example : examples) text += "  " + called(example, program->get_name()) + "\n";
   command->footer(text);
   return *command;
 }
 
 ExitCode run(const std::vector<std::string>& arguments, Context& context) {
   CLI::App app("Distributed training: one job file, any number of workers, the same result.",
-               "muster");
+               context.program.filename().string());
   add_global_options(app, context);
   add_commands(app, context);
   accept_extras(app);

@@ -34,7 +34,8 @@ bool is_given(const job::Job& job, const std::string& field) {
 // What the run was begun with.
 Result<WayChanges> stored_choice(const job::Job& job, const Path& root, Context& context) {
   MUSTER_ASSIGN(const auto folder, observe::RunFolder::open(context.files, root));
-  MUSTER_ASSIGN(const job::Job before, job::load_job(context.files, folder.resolved_job(), {}));
+  MUSTER_ASSIGN(const job::Job before,
+                job::load_job(context.files, folder.resolved_job(), {.fields = context.fields}));
   const auto values = nlohmann::json::parse(job::to_json(before));
   WayChanges changes{{}, {"strategy."}};
   std::vector<std::string> fields = {"strategy.type"};

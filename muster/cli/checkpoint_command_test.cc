@@ -32,7 +32,7 @@ class CheckpointCommandTest : public ::testing::Test {
   ExitCode muster(const std::vector<std::string>& arguments) {
     out_.str("");
     err_.str("");
-    Context context{system_files(), system_clock(), system_machine(), out_, err_, {}, {}};
+    Context context{system_files(), system_clock(), system_machine(), out_, err_, {}, "muster"};
     return run(arguments, context);
   }
   // An object a line.

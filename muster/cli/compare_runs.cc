@@ -42,9 +42,9 @@ struct Compared {
 };
 
 // The fields that not all have alike; what a run's job does not have is empty.
-std::vector<SideBySide> differences_of(const std::vector<Json>& jobs) {
+std::vector<SideBySide> differences_of(const std::vector<Json>& jobs, const job::Fields& fields) {
   std::vector<SideBySide> differences;
-  for (const auto& field : job::fields()) {
+  for (const auto& field : fields.all()) {
     SideBySide one{field.name, {}};
     for (const Json& job : jobs) {
       const auto entry = job.find(field.name);
@@ -63,14 +63,14 @@ std::vector<SideBySide> read_differences(const std::vector<observe::ComparedRun>
   jobs.reserve(runs.size());
   for (const observe::ComparedRun& run : runs) {
     const Path path = Path(run.folder) / "resolved.yaml";
-    const auto job = job::load_job(context.files, path, {});
+    const auto job = job::load_job(context.files, path, {.fields = context.fields});
     if (!job) {
       warn(context, fmt::format("jobs are not compared: {}", job.error().message));
       return {};
     }
     jobs.push_back(Json::parse(job::to_json(*job)));
   }
-  return differences_of(jobs);
+  return differences_of(jobs, *context.fields);
 }
 
 Result<Compared> read_all(const CompareRunsArguments& arguments, Context& context) {

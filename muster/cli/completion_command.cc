@@ -17,28 +17,28 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-std::string field_words() {
+std::string field_words(const job::Fields& fields) {
   std::vector<std::string> words;
-  for (const auto& field : job::fields()) words.push_back(field.name + "=");
+  for (const auto& field : fields.all()) words.push_back(field.name + "=");
   return fmt::format("{}", fmt::join(words, " "));
 }
 
 // Of a command that takes one of a few words.
-std::vector<std::string> arguments_of(const CLI::App& command) {
+std::vector<std::string> arguments_of(const CLI::App& command, const job::Fields& fields) {
   std::vector<std::string> words;
   if (command.get_name() == "completion") words = {"bash", "zsh"};
   if (command.get_name() == "help") {
     for (const auto* other : commands_of(*command.get_parent())) words.push_back(other->get_name());
   }
   if (command.get_name() == "job") {
-    for (const auto& field : job::fields()) words.push_back(field.name);
+    for (const auto& field : fields.all()) words.push_back(field.name);
   }
   return words;
 }
 
 // What may follow a command: its own commands, its arguments, its options.
-std::vector<std::string> words_after(const CLI::App& command) {
-  std::vector<std::string> words = arguments_of(command);
+std::vector<std::string> words_after(const CLI::App& command, const job::Fields& fields) {
+  std::vector<std::string> words = arguments_of(command, fields);
   for (const auto* inner : commands_of(command)) words.push_back(inner->get_name());
   for (const auto* option : command.get_options()) {
     for (const auto& name : option->get_lnames()) words.push_back("--" + name);
@@ -46,26 +46,27 @@ std::vector<std::string> words_after(const CLI::App& command) {
   return words;
 }
 
-bool takes_files(const CLI::App& command) {
-  return commands_of(command).empty() && arguments_of(command).empty() &&
+bool takes_files(const CLI::App& command, const job::Fields& fields) {
+  return commands_of(command).empty() && arguments_of(command, fields).empty() &&
          command.get_name() != "doctor";
 }
 
 // A line of the script's `case` for every command, named by the way to it: "checkpoint export".
-std::string cases_below(const CLI::App& parent, const std::string& way) {
+std::string cases_below(const CLI::App& parent, const std::string& way, const job::Fields& fields) {
   std::string cases;
   for (const auto* command : commands_of(parent)) {
     const std::string path = way + command->get_name();
     cases += fmt::format("      \"{}\") path=\"$longer\" files={} words=\"{}\" ;;\n", path,
-                         takes_files(*command) ? 1 : 0, fmt::join(words_after(*command), " "));
-    cases += cases_below(*command, path + " ");
+                         takes_files(*command, fields) ? 1 : 0,
+                         fmt::join(words_after(*command, fields), " "));
+    cases += cases_below(*command, path + " ", fields);
   }
   return cases;
 }
 
-std::string bash_script(const CLI::App& app) {
-  return fmt::format(R"(# bash completion for muster; load with: source <(muster completion bash)
-_muster() {{
+std::string bash_script(const CLI::App& app, const job::Fields& fields) {
+  return fmt::format(R"(# bash completion for {name}; load with: source <({name} completion bash)
+_{name}() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
   local path="" longer at files=0 words="{top}"
   if [[ "$before" == --set ]]; then
@@ -81,17 +82,16 @@ _muster() {{
   COMPREPLY=($(compgen -W "$words" -- "$word"))
   if ((files)) && [[ "$word" != -* ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
 }}
-complete -o filenames -F _muster muster
+complete -o filenames -F _{name} {name}
 )",
-                     fmt::arg("fields", field_words()),
-                     fmt::arg("top", fmt::format("{}", fmt::join(words_after(app), " "))),
-                     fmt::arg("cases", cases_below(app, "")));
+                     fmt::arg("name", app.get_name()), fmt::arg("fields", field_words(fields)),
+                     fmt::arg("top", fmt::format("{}", fmt::join(words_after(app, fields), " "))),
+                     fmt::arg("cases", cases_below(app, "", fields)));
 }
 
-std::string zsh_script(const CLI::App& app) {
-  return "#compdef muster\n# load with: source <(muster completion zsh)\n"
-         "autoload -U +X bashcompinit && bashcompinit\n" +
-         bash_script(app);
+std::string zsh_script(const CLI::App& app, const job::Fields& fields) {
+  return fmt::format("#compdef {0}\n# load with: source <({0} completion zsh)\n", app.get_name()) +
+         "autoload -U +X bashcompinit && bashcompinit\n" + bash_script(app, fields);
 }
 
 }  // namespace
@@ -107,7 +107,8 @@ void add_completion_command(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"bash", "zsh"}));
   command.callback([shell, &app, &context] {
     context.action = [shell, &app, &context] {
-      context.out << (*shell == "bash" ? bash_script(app) : zsh_script(app));
+      context.out << (*shell == "bash" ? bash_script(app, *context.fields)
+                                       : zsh_script(app, *context.fields));
       return ExitCode::kDone;
     };
   });

@@ -68,8 +68,12 @@ void warn(Context& context, const std::string& message) {
                       : fmt::format("warning: {}\n", message));
 }
 
+Path worker_path(const Context& context) {
+  return context.is_worker ? context.program : context.program.parent_path() / "muster-worker";
+}
+
 Result<Path> worker_program(const Context& context) {
-  Path worker = context.program.parent_path() / "muster-worker";
+  Path worker = worker_path(context);
   if (can_be_started(worker)) return worker;
   if (context.files.exists(worker)) {
     return fail(

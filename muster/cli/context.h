@@ -11,6 +11,7 @@
 #include "muster/base/exit_code.h"
 #include "muster/base/files.h"
 #include "muster/base/log.h"
+#include "muster/job/fields.h"
 
 namespace muster::cli {
 
@@ -23,7 +24,7 @@ struct Context {
   std::ostream& out;
   std::ostream& err;
   std::map<std::string, std::string> environment;
-  Path program;  // muster itself; muster-worker lies in the same folder
+  Path program;  // muster itself, or a program of a user's (muster::App)
   bool out_is_terminal = false;
   bool err_is_terminal = false;
 
@@ -31,6 +32,9 @@ struct Context {
   std::function<ExitCode()> action =
       {};              // what the command line asks for; a command's callback sets it
   int out_width = 80;  // columns
+  // What a program of a user's has besides: fields of its own, and itself as its workers.
+  job::FieldsPtr fields = job::muster_fields();
+  bool is_worker = false;  // else muster-worker lies beside `program`
 
   bool colour(bool terminal) const;   // NO_COLOR, CI and TERM=dumb are honoured
   bool live() const;                  // whether one redrawn line can be shown on stderr
@@ -45,7 +49,8 @@ ExitCode report(Context& context, const Error& error, ExitCode code);
 // A line on `err` of what is no error, as text or as one JSON object.
 void warn(Context& context, const std::string& message);
 
-// The program of training processes; kUnavailable where it is not beside this one.
+// The program of training processes; worker_program() is kUnavailable where it cannot be started.
+Path worker_path(const Context& context);
 Result<Path> worker_program(const Context& context);
 
 // The process's variables.

@@ -31,7 +31,7 @@ Check check_muster(Context&) {
 }
 
 Check check_worker(Context& context) {
-  const auto worker = context.program.parent_path() / "muster-worker";
+  const auto worker = worker_path(context);
   if (!context.files.exists(worker)) {
     return {
         "libtorch", CheckState::kBad, fmt::format("no {}", worker.string()),

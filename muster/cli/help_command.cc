@@ -19,10 +19,10 @@ struct HelpArguments {
   bool markdown = false;
 };
 
-Error unknown_field(const std::string& name) {
+Error unknown_field(const std::string& name, const job::Fields& fields) {
   std::vector<std::string_view> known;
-  for (const auto& section : job::sections()) known.push_back(section.name);
-  for (const auto& field : job::fields()) {
+  for (const auto& section : fields.sections()) known.push_back(section.name);
+  for (const auto& field : fields.all()) {
     known.push_back(field.name);
     if (field.key() == name) {
       return fail(ErrorCode::kInvalid,
@@ -37,18 +37,19 @@ Error unknown_field(const std::string& name) {
 }
 
 ExitCode help_job(const HelpArguments& arguments, Context& context) {
+  const job::Fields& fields = *context.fields;
   if (arguments.schema) {
-    context.out << job::json_schema();
+    context.out << job::json_schema(fields);
   } else if (arguments.markdown) {
-    context.out << job::markdown();
+    context.out << job::markdown(fields);
   } else if (arguments.field.empty()) {
-    context.out << job::help_all();
-  } else if (const auto* field = job::find_field(arguments.field)) {
+    context.out << job::help_all(fields);
+  } else if (const auto* field = fields.find(arguments.field)) {
     context.out << job::help_field(*field);
-  } else if (const auto* section = job::find_section(arguments.field)) {
-    context.out << job::help_section(*section);
+  } else if (const auto* section = fields.find_section(arguments.field)) {
+    context.out << job::help_section(*section, fields);
   } else {
-    return report(context, unknown_field(arguments.field));
+    return report(context, unknown_field(arguments.field, fields));
   }
   return ExitCode::kDone;
 }
@@ -62,7 +63,7 @@ ExitCode help_command(CLI::App& app, const std::string& name, Context& context) 
   const auto found =
       app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
   if (!found.empty()) {
-    context.out << found.front()->help("muster");
+    context.out << found.front()->help(app.get_name());
     return ExitCode::kDone;
   }
   return report(context,

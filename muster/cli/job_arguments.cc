@@ -18,11 +18,16 @@ void add_job_arguments(CLI::App& command, JobArguments& arguments) {
 }
 
 job::LoadOptions load_options(const JobArguments& arguments, const Context& context) {
-  return {{}, arguments.sets, context.environment, arguments.quick};
+  return {.flags = {},
+          .sets = arguments.sets,
+          .environment = context.environment,
+          .quick = arguments.quick,
+          .fields = context.fields};
 }
 
 void warn_of_stray_variables(Context& context) {
-  for (const std::string& line : job::stray_variables(context.environment)) warn(context, line);
+  for (const std::string& line : job::stray_variables(context.environment, *context.fields))
+    warn(context, line);
 }
 
 tl::expected<job::Job, ExitCode> load_job_or_report(const Path& path,

@@ -27,7 +27,8 @@ bool is_value(const nlohmann::json& value, const std::string& word) {
 
 bool has_values(const std::vector<std::string>& wanted, const observe::RunInfo& run,
                 Context& context) {
-  const auto job = job::load_job(context.files, run.root / "resolved.yaml", {});
+  const auto job =
+      job::load_job(context.files, run.root / "resolved.yaml", {.fields = context.fields});
   if (!job) return false;
   const auto values = nlohmann::json::parse(job::to_json(*job));
   return std::ranges::all_of(wanted, [&](const std::string& text) {
@@ -59,12 +60,12 @@ void add_filter_options(CLI::App& command, RunFilter& filter) {
       ->allow_extra_args(false);
 }
 
-Status check_filter(const RunFilter& filter) {
+Status check_filter(const RunFilter& filter, const job::Fields& fields) {
   std::vector<std::string_view> known;
-  for (const auto& field : job::fields()) known.push_back(field.name);
+  for (const auto& field : fields.all()) known.push_back(field.name);
   for (const std::string& text : filter.fields) {
     const std::string field = split(text).first;
-    if (job::find_field(field) != nullptr && text.find('=') != text.npos) continue;
+    if (fields.find(field) != nullptr && text.find('=') != text.npos) continue;
     const auto near = nearest(field, known);
     return fail(
         ErrorCode::kInvalid,

@@ -24,7 +24,7 @@ struct RunFilter {
 void add_filter_options(CLI::App& command, RunFilter& filter);
 
 // kInvalid, with the nearest name, where a field is none.
-Status check_filter(const RunFilter& filter);
+Status check_filter(const RunFilter& filter, const job::Fields& fields);
 
 // Reads the run's resolved job where fields are asked for; one that cannot be read any more does
 // not pass.

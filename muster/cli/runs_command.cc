@@ -63,7 +63,7 @@ std::string table(const std::vector<RunInfo>& runs) {
 }
 
 ExitCode list(const RunsArguments& arguments, Context& context) {
-  if (const Status valid = check_filter(arguments.filter); !valid)
+  if (const Status valid = check_filter(arguments.filter, *context.fields); !valid)
     return report(context, valid.error());
   const Path folder = runs_folder(arguments.runs, context);
   std::vector<RunInfo> runs;

@@ -44,13 +44,19 @@ std::string length_of(const job::TrainingSpec& training) {
   return text;
 }
 
+// An own source may need no path.
+std::string place_of_data(const job::Job& job) {
+  const std::string& path = job.spec.data.path;
+  return path.empty() ? job.fields->find("data.type")->print(job.spec).text : path;
+}
+
 std::string summary(const job::Job& job) {
   const auto& spec = job.spec;
   const bool hybrid = spec.strategy.type == job::StrategyType::kHybrid;
   return fmt::format("{}: valid: {} on {}, {}, {}, {}, learning rate {}{}", job.path.string(),
-                     to_string(spec.model.type), spec.data.path, length_of(spec.training),
-                     batch_identity(spec.training), to_string(spec.optimizer.type),
-                     spec.optimizer.learning_rate,
+                     job.fields->find("model.type")->print(spec).text, place_of_data(job),
+                     length_of(spec.training), batch_identity(spec.training),
+                     to_string(spec.optimizer.type), spec.optimizer.learning_rate,
                      hybrid ? ", workers as " + mesh_text(spec.strategy.mesh) : "");
 }
 

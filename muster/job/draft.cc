@@ -15,7 +15,7 @@ Origin Draft::origin_of(std::string_view field) const {
 }
 
 std::string Draft::shown(std::string_view field) const {
-  return fmt::format("{} ({})", find_field(field)->print(spec).text, describe(origin_of(field)));
+  return fmt::format("{} ({})", table->find(field)->print(spec).text, describe(origin_of(field)));
 }
 
 void Draft::derive(std::string_view field, std::string how) {

@@ -20,6 +20,7 @@ struct Draft {
     Place place;
   };
 
+  FieldsPtr table = muster_fields();
   std::shared_ptr<const Source> file;
   std::string home;  // the person's folder; empty: not known
   JobSpec spec;
@@ -54,6 +55,12 @@ void resolve_paths(Draft& draft);
 
 // prometheus: where it listens, and that no stranger can read it. Part of resolve().
 void resolve_prometheus(Draft& draft);
+
+// What own components ask of a job. Part of resolve(), before anything depends on it.
+void resolve_own(Draft& draft);
+// The words for what a job trains and on what, own ones too.
+std::string model_word(const JobSpec& spec);
+std::string data_word(const JobSpec& spec);
 
 // model: what depends on its type. Part of resolve().
 void resolve_model(Draft& draft);

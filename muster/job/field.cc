@@ -128,6 +128,8 @@ std::string variable_name(std::string_view field) {
 std::string expectation(FieldType type, const FieldRules& rules,
                         const std::vector<std::string_view>& choices) {
   std::string text = noun(type, rules);
+  if (type == FieldType::kTexts && !choices.empty())
+    text = fmt::format("a list of {}", fmt::join(choices, ", "));
   if (type == FieldType::kChoice) text += fmt::format("{}", fmt::join(choices, ", "));
   if (type == FieldType::kInterval) text += alternatives(rules.units);
   if (const auto limit = limits(type, rules); !limit.empty()) {

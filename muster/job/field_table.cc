@@ -27,7 +27,8 @@ std::vector<Field> data_fields() {
   const auto in = [](auto member) { return at(&JobSpec::data, member); };
   return {
       bind("data.type", in(&DataSpec::type),
-           {.doc = "idx: images and labels as of MNIST; text: one file, read as bytes.",
+           {.doc = "idx: images and labels as of MNIST; text: one file, read as bytes. Programs of "
+                   "your own may add others.",
             .required = true}),
       bind("data.path", in(&DataSpec::path),
            {.doc = "Folder with the idx files, or the text file.", .required = true}),
@@ -67,6 +68,8 @@ std::vector<Field> data_fields() {
            {.doc = "Threads of a worker that read and transform samples.", .min = 1, .max = 256}),
       bind("data.prefetch_batches", in(&DataSpec::prefetch_batches),
            {.doc = "Batches kept ready ahead of the step.", .min = 1, .max = 1024}),
+      bind("data.transforms", in(&DataSpec::transforms),
+           {.doc = "Transforms of a program's own (docs/app.md), applied one after the other."}),
       bind("data.cache", in(&DataSpec::cache),
            {.doc = "Folder for inflated copies of gzip files, which the workers of a host share; "
                    "auto: muster in $XDG_CACHE_HOME or ~/.cache; none: each inflates for itself.",
@@ -85,7 +88,7 @@ std::vector<Field> data_fields() {
 
 }  // namespace
 
-const std::vector<Section>& sections() {
+const std::vector<Section>& muster_sections() {
   static const std::vector<Section> kSections = {
       {"", "The job as a whole."},
       {"model", "What is trained."},

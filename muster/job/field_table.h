@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "muster/job/field.h"
+#include "muster/job/fields.h"
 
 namespace muster::job {
 
+const std::vector<Section>& muster_sections();
 std::vector<Field> field_table();
 std::vector<Field> model_fields();         // model, lora
 std::vector<Field> training_fields();      // training … schedule

@@ -12,7 +12,8 @@ std::vector<Field> family_fields() {
   };
   return {
       bind("model.type", at(&JobSpec::model, &ModelSpec::type),
-           {.doc = "Model family.", .required = true}),
+           {.doc = "Model family. Programs of your own may add others (docs/app.md).",
+            .required = true}),
       bind("model.classes", at(&JobSpec::model, &ModelSpec::classes),
            {.doc = "Number of classes; labels run from 0 to one less.",
             .min = 2,

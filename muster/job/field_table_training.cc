@@ -58,6 +58,8 @@ std::vector<Field> computing_fields() {
                    "result must not."}),
       bind("training.max_grad_norm", in(&TrainingSpec::max_grad_norm),
            {.doc = "Clips the gradient to this global norm; 0 for no clipping.", .min = 0}),
+      bind("training.loss", in(&TrainingSpec::loss),
+           {.doc = "What is minimised. Programs of your own may add others (docs/app.md)."}),
       bind("training.label_smoothing", in(&TrainingSpec::label_smoothing),
            {.doc = "Share of each target that is spread evenly over all classes, in the loss of "
                    "training steps; evaluations take the plain loss.",

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "muster/job/field_table.h"
+#include "muster/job/own_fields.h"
 
 namespace muster::job {
 namespace {
@@ -82,27 +83,6 @@ constexpr ForeignName kForeignNames[] = {
     {"output_dir", "run_folder"},
 };
 
-std::vector<std::string_view> keys_of(std::string_view section) {
-  std::vector<std::string_view> keys;
-  for (const auto* field : fields_of(section)) keys.push_back(field->key());
-  for (const auto& known : sections()) {
-    const auto dot = known.name.rfind('.');
-    const auto parent = dot == std::string_view::npos ? "" : known.name.substr(0, dot);
-    if (!known.name.empty() && parent == section) keys.emplace_back(known.name.substr(dot + 1));
-  }
-  if (section.empty()) keys.emplace_back("quick");
-  return keys;
-}
-
-std::string elsewhere(std::string_view section, std::string_view key) {
-  for (const auto& field : fields()) {
-    if (field.key() != key || field.section() == section) continue;
-    if (field.section().empty()) return fmt::format("`{}` stands at the top level", field.name);
-    return fmt::format("`{}` belongs to `{}`", field.key(), field.section());
-  }
-  return {};
-}
-
 // `hidden` for hidden_sizes: far from it as a misspelling, and yet clear.
 std::string only_one_that_begins_with(std::string_view key,
                                       const std::vector<std::string_view>& known) {
@@ -115,34 +95,75 @@ std::string only_one_that_begins_with(std::string_view key,
 
 }  // namespace
 
-const std::vector<Field>& fields() {
-  static const std::vector<Field> kFields = field_table();
+const FieldsPtr& muster_fields() {
+  static const FieldsPtr kFields = std::make_shared<const Fields>();
   return kFields;
 }
 
-const Field* find_field(std::string_view name) {
-  const auto found = std::find_if(fields().begin(), fields().end(),
-                                  [&](const Field& field) { return field.name == name; });
-  return found == fields().end() ? nullptr : &*found;
+Fields::Fields(OwnComponents own)
+    : own_(std::move(own)), sections_(muster_sections()), fields_(field_table()) {
+  add_own_choices(fields_, own_);
+  add_own_options(fields_, sections_, own_, words_);
 }
 
-const Section* find_section(std::string_view name) {
-  const auto found = std::find_if(sections().begin(), sections().end(),
-                                  [&](const Section& section) { return section.name == name; });
-  return found == sections().end() ? nullptr : &*found;
+std::vector<std::string_view> Fields::keys_of(std::string_view section) const {
+  std::vector<std::string_view> keys;
+  for (const auto* field : of(section)) keys.push_back(field->key());
+  for (const auto& known : sections_) {
+    const auto dot = known.name.rfind('.');
+    const auto parent = dot == std::string_view::npos ? "" : known.name.substr(0, dot);
+    if (!known.name.empty() && parent == section) keys.emplace_back(known.name.substr(dot + 1));
+  }
+  if (section.empty()) keys.emplace_back("quick");
+  return keys;
 }
 
-std::vector<const Field*> fields_of(std::string_view section) {
+std::string Fields::elsewhere(std::string_view section, std::string_view key) const {
+  for (const auto& field : fields_) {
+    if (field.key() != key || field.section() == section) continue;
+    if (field.section().empty()) return fmt::format("`{}` stands at the top level", field.name);
+    return fmt::format("`{}` belongs to `{}`", field.key(), field.section());
+  }
+  return {};
+}
+
+const Field* Fields::find(std::string_view name) const {
+  const auto found = std::ranges::find(fields_, name, &Field::name);
+  return found == fields_.end() ? nullptr : &*found;
+}
+
+const Section* Fields::find_section(std::string_view name) const {
+  const auto found = std::ranges::find(sections_, name, &Section::name);
+  return found == sections_.end() ? nullptr : &*found;
+}
+
+std::vector<const Field*> Fields::of(std::string_view section) const {
   std::vector<const Field*> found;
-  for (const auto& field : fields()) {
+  for (const auto& field : fields_) {
     if (field.section() == section) found.push_back(&field);
   }
   return found;
 }
 
-std::string suggestion(std::string_view section, std::string_view key) {
+const Field& Fields::first_of(std::string_view section) const {
+  return *std::ranges::find_if(fields_, [begin = fmt::format("{}.", section)](const Field& field) {
+    return field.name.starts_with(begin);
+  });
+}
+
+bool Fields::holds(const OnlyWith& condition, const JobSpec& spec) const {
+  if (condition.field.empty()) return true;
+  const Field& field = *find(condition.field);
+  const std::string value = field.print(spec).text;
+  return std::ranges::any_of(condition.values, [&](std::string_view wanted) {
+    if (field.type != FieldType::kTexts) return value == wanted;
+    return value.find(fmt::format("\"{}\"", wanted)) != std::string::npos;
+  });
+}
+
+std::string Fields::suggestion(std::string_view section, std::string_view key) const {
   const auto full = section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
-  if (find_field(full)) return "write it as nested keys, one level per line";
+  if (find(full)) return "write it as nested keys, one level per line";
   for (const auto& [name, field] : kForeignNames) {
     if (name == key) return fmt::format("muster calls it `{}`", field);
   }
@@ -151,7 +172,7 @@ std::string suggestion(std::string_view section, std::string_view key) {
   return near.empty() ? near : fmt::format("did you mean `{}`?", near);
 }
 
-std::string near_key(std::string_view section, std::string_view key) {
+std::string Fields::near_key(std::string_view section, std::string_view key) const {
   const auto known = keys_of(section);
   auto near = near_word(key, known);
   if (near.empty()) near = only_one_that_begins_with(key, known);

@@ -19,7 +19,7 @@ std::optional<Diagnostic> copy(const Field& field, const JobSpec& from, JobSpec&
 }
 
 TEST(Fields, EveryDefaultIsAllowed) {
-  for (const auto& field : fields()) {
+  for (const auto& field : muster_fields()->all()) {
     JobSpec spec;
     const auto complaint = copy(field, JobSpec{}, spec);
     EXPECT_FALSE(complaint) << field.name << ": " << (complaint ? complaint->message : "");
@@ -29,26 +29,28 @@ TEST(Fields, EveryDefaultIsAllowed) {
 TEST(Fields, NamesAndVariablesAreUnique) {
   std::set<std::string> names;
   std::set<std::string> variables;
-  for (const auto& field : fields()) {
+  for (const auto& field : muster_fields()->all()) {
     EXPECT_TRUE(names.insert(field.name).second) << field.name;
     EXPECT_TRUE(variables.insert(field.variable()).second) << field.variable();
   }
 }
 
 TEST(Fields, AreWholeAndDocumented) {
-  for (const auto& field : fields()) {
+  for (const auto& field : muster_fields()->all()) {
     EXPECT_TRUE(field.rules.doc.ends_with('.')) << field.name;
-    EXPECT_TRUE(find_section(field.section())) << field.name << " is in no section";
-    EXPECT_EQ(find_field(field.name), &field);
+    EXPECT_TRUE(muster_fields()->find_section(field.section()))
+        << field.name << " is in no section";
+    EXPECT_EQ(muster_fields()->find(field.name), &field);
     for (const OnlyWith* condition : conditions(field.rules))
-      EXPECT_TRUE(condition->field.empty() || find_field(condition->field)) << field.name;
+      EXPECT_TRUE(condition->field.empty() || muster_fields()->find(condition->field))
+          << field.name;
     EXPECT_EQ(field.type == FieldType::kInterval, !field.rules.units.empty()) << field.name;
   }
 }
 
 // Two fields bound to the same member would read each other's values.
 TEST(Fields, EachHasItsOwnMember) {
-  for (const auto& field : fields()) {
+  for (const auto& field : muster_fields()->all()) {
     if (field.type != FieldType::kInteger && field.type != FieldType::kNumber) continue;
     std::vector<Diagnostic> errors;
     const auto source = std::make_shared<Source>(Source{"", "0.75", 0});
@@ -56,7 +58,7 @@ TEST(Fields, EachHasItsOwnMember) {
     const auto& text = field.type == FieldType::kNumber ? source : whole;
     JobSpec changed;
     if (field.read(read_yaml_value(text, 0, errors), changed)) continue;  // out of range
-    for (const auto& other : fields()) {
+    for (const auto& other : muster_fields()->all()) {
       const bool same = other.print(changed).text == other.print(JobSpec{}).text;
       EXPECT_TRUE(same || other.name == field.name) << field.name << " changes " << other.name;
     }
@@ -64,9 +66,9 @@ TEST(Fields, EachHasItsOwnMember) {
 }
 
 TEST(Fields, HelpNamesEveryField) {
-  const auto help = help_all();
-  const auto page = markdown();
-  for (const auto& field : fields()) {
+  const auto help = help_all(*muster_fields());
+  const auto page = markdown(*muster_fields());
+  for (const auto& field : muster_fields()->all()) {
     EXPECT_NE(help.find(field.name), std::string::npos) << field.name;
     EXPECT_NE(page.find("`" + std::string(field.key()) + "`"), std::string::npos) << field.name;
   }

@@ -28,7 +28,8 @@ std::string normalised(std::string_view variable) {
 class Loader {
  public:
   Loader(std::string_view text, const Path& path, const LoadOptions& options)
-      : path_(path), options_(options) {
+      : path_(path), options_(options), fields_(*options.fields) {
+    draft_.table = options.fields;
     draft_.file = std::make_shared<Source>(Source{path.string(), std::string(text), 0});
     if (const auto home = options.environment.find("HOME"); home != options.environment.end())
       draft_.home = home->second;
@@ -71,16 +72,16 @@ class Loader {
       const auto name = section.empty() ? key.text : section + "." + key.text;
       if (section.empty() && key.text == kQuick) {
         quick_ = value;
-      } else if (find_section(name) && !name.empty()) {
+      } else if (fields_.find_section(name) && !name.empty()) {
         read_section(key, value, name);
-      } else if (const auto* field = find_field(name);
+      } else if (const auto* field = fields_.find(name);
                  field && key.text.find('.') == std::string::npos) {
         assign(*field, value, {Origin::Kind::kFile, key.place.line, {}}, draft_.spec);
       } else {
         report(key.place,
                fmt::format("unknown key `{}`{}", excerpt(key.text),
                            section.empty() ? "" : fmt::format(" in `{}`", section)),
-               suggestion(section, key.text));
+               fields_.suggestion(section, key.text));
         excuse(section, key.text);
       }
     }
@@ -88,10 +89,10 @@ class Loader {
 
   // What is missing because its key, or that of its group, was misspelt has been told.
   void excuse(const std::string& section, std::string_view key) {
-    const auto near = near_key(section, key);
+    const auto near = fields_.near_key(section, key);
     if (near.empty()) return;
     const auto name = section.empty() ? near : section + "." + near;
-    for (const auto& field : fields()) {
+    for (const auto& field : fields_.all()) {
       if (field.name == name || field.name.starts_with(name + "."))
         draft_.faulty.insert(field.name);
     }
@@ -100,13 +101,14 @@ class Loader {
   void read_section(const YamlNode& key, const YamlNode& value, const std::string& name) {
     draft_.section_places[name] = key.place;
     if (!value.broken && value.kind == YamlNode::Kind::kMap) return read_map(value, name);
-    for (const auto& field : fields()) {
+    for (const auto& field : fields_.all()) {
       if (field.section() == name) draft_.faulty.insert(field.name);
     }
     if (value.broken) return;
-    const auto* first = fields_of(name).front();
+    const auto first = fields_.first_of(name).name.substr(name.size() + 1);
     report(value.place, fmt::format("`{}` is a group of keys, not a value", name),
-           fmt::format("put its keys below it, indented, such as `{}:`", first->key()));
+           fmt::format("put its keys below it, indented, such as `{}:`",
+                       std::string_view(first).substr(0, first.find('.'))));
   }
 
   // Checked always, applied with --quick.
@@ -118,7 +120,7 @@ class Loader {
     }
     JobSpec unused;
     for (const auto& [key, value] : map.entries) {
-      const auto* field = find_field(key.text);
+      const auto* field = fields_.find(key.text);
       if (!field) {
         report(key.place, fmt::format("unknown field `{}` in `quick`", excerpt(key.text)),
                near_field(key.text));
@@ -140,25 +142,25 @@ class Loader {
   void read_variable(const std::string& name, const std::string& value) {
     if (!name.starts_with(kVariablePrefix)) return;
     const auto wanted = normalised(name);
-    const auto found = std::find_if(fields().begin(), fields().end(),
+    const auto found = std::find_if(fields_.all().begin(), fields_.all().end(),
                                     [&](const Field& field) { return field.variable() == wanted; });
     const auto source = one_line(name + "=" + value);
-    if (found != fields().end()) {
+    if (found != fields_.all().end()) {
       const auto node = read_yaml_value(source, name.size() + 1, draft_.errors);
       return assign(*found, node, {Origin::Kind::kEnvironment, 0, name}, draft_.spec);
     }
     // Other variables of this prefix are none of the job's, unless they name one of its sections.
-    const auto near =
-        std::find_if(sections().begin(), sections().end(), [&](const Section& section) {
+    const auto near = std::find_if(
+        fields_.sections().begin(), fields_.sections().end(), [&](const Section& section) {
           return !section.name.empty() &&
                  (wanted + "_").starts_with(variable_name(section.name) + "_");
         });
-    if (near == sections().end()) return;
+    if (near == fields_.sections().end()) return;
     const bool is_section = wanted == variable_name(near->name);
     report({source, 1, 1, static_cast<int>(name.size())},
            fmt::format("no field of a job belongs to the variable {}", name),
            is_section ? fmt::format("`{}` is a group of fields; {} is its first", near->name,
-                                    fields_of(near->name).front()->variable())
+                                    fields_.first_of(near->name).variable())
                       : near_variable(wanted));
   }
 
@@ -167,7 +169,7 @@ class Loader {
     const auto equals = set.find('=');
     const auto source = one_line(std::string(kFlag) + set);
     const auto name = set.substr(0, equals);
-    const auto* field = find_field(name);
+    const auto* field = fields_.find(name);
     const Place place{source, 1, static_cast<int>(kFlag.size()) + 1, static_cast<int>(name.size())};
     if (equals == std::string::npos) {
       return report(place, "expected --set FIELD=VALUE", "for example --set training.epochs=3");
@@ -179,7 +181,7 @@ class Loader {
   }
 
   void read_flag(const FlagValue& flag) {
-    const auto* field = find_field(flag.field);
+    const auto* field = fields_.find(flag.field);
     MUSTER_CHECK(field, "no field " + flag.field);
     const auto source = one_line(flag.flag + " " + flag.value);
     auto node = read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
@@ -221,33 +223,34 @@ class Loader {
     return std::make_shared<Source>(Source{{}, std::move(text), ++sources_});
   }
 
-  static std::string near_field(std::string_view name) {
+  std::string near_field(std::string_view name) const {
     std::vector<std::string_view> known;
-    for (const auto& field : fields()) known.push_back(field.name);
+    for (const auto& field : fields_.all()) known.push_back(field.name);
     if (const auto near = near_word(name, known); !near.empty()) {
       return fmt::format("did you mean `{}`?", near);
     }
     const auto dot = name.rfind('.');
     const auto section = dot == std::string_view::npos ? "" : name.substr(0, dot);
-    return suggestion(section, dot == std::string_view::npos ? name : name.substr(dot + 1));
+    return fields_.suggestion(section, dot == std::string_view::npos ? name : name.substr(dot + 1));
   }
 
-  static std::string near_variable(const std::string& name) {
+  std::string near_variable(const std::string& name) const {
     std::vector<std::string> names;
-    for (const auto& field : fields()) names.push_back(field.variable());
+    for (const auto& field : fields_.all()) names.push_back(field.variable());
     const std::vector<std::string_view> known(names.begin(), names.end());
     const auto near = near_word(name, known);
     return near.empty() ? near : fmt::format("did you mean {}?", near);
   }
 
   Job finished() {
-    Job job{path_, std::move(draft_.spec), {}, draft_.file->text};
-    for (const auto& field : fields()) job.origins[field.name] = draft_.origin_of(field.name);
+    Job job{path_, std::move(draft_.spec), {}, draft_.file->text, draft_.table};
+    for (const auto& field : fields_.all()) job.origins[field.name] = draft_.origin_of(field.name);
     return job;
   }
 
   const Path& path_;
   const LoadOptions& options_;
+  const Fields& fields_;
   Draft draft_;
   std::optional<YamlNode> quick_;
   bool file_is_usable_ = true;
@@ -276,7 +279,8 @@ std::string describe(const Origin& origin) {
   return {};
 }
 
-std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment) {
+std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment,
+                                         const Fields& fields) {
   std::vector<std::string> lines;
   for (const auto& [name, value] : environment) {
     const auto is_meant = [wanted = normalised(name)](const Field& field) {
@@ -285,9 +289,9 @@ std::vector<std::string> stray_variables(const std::map<std::string, std::string
     const auto is_field = [wanted = normalised(name)](const Field& field) {
       return field.variable() == wanted;
     };
-    if (!name.starts_with(kVariablePrefix) || std::ranges::any_of(fields(), is_field)) continue;
-    const auto meant = std::ranges::find_if(fields(), is_meant);
-    if (meant == fields().end()) continue;
+    if (!name.starts_with(kVariablePrefix) || std::ranges::any_of(fields.all(), is_field)) continue;
+    const auto meant = std::ranges::find_if(fields.all(), is_meant);
+    if (meant == fields.all().end()) continue;
     lines.push_back(fmt::format("the variable {} sets nothing; `{}` is set by {}", name,
                                 meant->name, meant->variable()));
   }

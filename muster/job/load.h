@@ -12,6 +12,7 @@
 #include "muster/base/files.h"
 #include "muster/base/result.h"
 #include "muster/job/diagnostic.h"
+#include "muster/job/fields.h"
 #include "muster/job/spec.h"
 
 namespace muster::job {
@@ -26,17 +27,20 @@ struct FlagValue {
 };
 
 struct LoadOptions {
-  std::vector<FlagValue> flags;
-  std::vector<std::string> sets;                   // "a.b=c"
-  std::map<std::string, std::string> environment;  // the process's; only MUSTER_<FIELD> is read
+  std::vector<FlagValue> flags = {};
+  std::vector<std::string> sets = {};  // "a.b=c"
+  std::map<std::string, std::string> environment =
+      {};  // the process's; only MUSTER_<FIELD> is read
   bool quick = false;
   // Fields, or sections (`strategy.`), that only flags set: what anybody else says of them is
   // checked by itself and passed over. For commands that try other values than the job's.
   std::vector<std::string> flags_only = {};
+  FieldsPtr fields = muster_fields();  // those that the job may have
 };
 
 // Of variables that end like a field's and set none (MUSTER_EPOCHS): a line for a person each.
-std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment);
+std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment,
+                                         const Fields& fields);
 
 // Where a value came from.
 struct Origin {
@@ -52,6 +56,7 @@ struct Job {
   JobSpec spec;
   std::map<std::string, Origin> origins;  // by field name, every field
   std::string text;                       // the job file as it was read
+  FieldsPtr fields = muster_fields();
 };
 
 // `job` where nothing is wrong; otherwise every error of the file, the options and the combination

@@ -44,7 +44,7 @@ Job loaded(std::string_view text, const LoadOptions& options = {}) {
 }
 
 void expect_equal(const JobSpec& a, const JobSpec& b) {
-  for (const auto& field : fields()) {
+  for (const auto& field : muster_fields()->all()) {
     EXPECT_EQ(to_json(field.print(a)), to_json(field.print(b))) << field.name;
   }
 }

@@ -13,12 +13,9 @@ namespace {
 constexpr std::size_t kCommentColumn = 44;
 
 // Fields of another model or data type would be refused when the YAML is read again.
-bool applies(const Field& field, const JobSpec& spec) {
+bool applies(const Field& field, const Job& job) {
   return std::ranges::all_of(conditions(field.rules), [&](const OnlyWith* condition) {
-    const auto& [other, values] = *condition;
-    if (other.empty()) return true;
-    const auto value = find_field(other)->print(spec).text;
-    return std::find(values.begin(), values.end(), value) != values.end();
+    return job.fields->holds(*condition, job.spec);
   });
 }
 
@@ -29,15 +26,24 @@ std::string line_of(const Job& job, const Field& field, std::size_t indent, bool
   return fmt::format("{:<{}}  # {}\n", text, kCommentColumn, describe(job.origins.at(field.name)));
 }
 
+// A section may hold nothing but sections.
+bool has_sections(const Job& job, const Section& section) {
+  if (section.name.empty()) return false;
+  const std::string begin = fmt::format("{}.", section.name);
+  return std::ranges::any_of(job.fields->all(), [&](const Field& field) {
+    return field.name.starts_with(begin) && applies(field, job);
+  });
+}
+
 void print_section(const Job& job, const Section& section, bool with_origins, std::string& text) {
   std::string lines;
   const auto depth =
       section.name.empty() ? 0 : 1 + std::count(section.name.begin(), section.name.end(), '.');
   const auto indent = static_cast<std::size_t>(2 * depth);
-  for (const auto* field : fields_of(section.name)) {
-    if (applies(*field, job.spec)) lines += line_of(job, *field, indent, with_origins);
+  for (const auto* field : job.fields->of(section.name)) {
+    if (applies(*field, job)) lines += line_of(job, *field, indent, with_origins);
   }
-  if (lines.empty()) return;
+  if (lines.empty() && !has_sections(job, section)) return;
   if (!section.name.empty()) {
     const auto key = section.name.substr(section.name.rfind('.') + 1);
     text += fmt::format("{:{}}{}:\n", "", indent - 2, key);
@@ -49,14 +55,15 @@ void print_section(const Job& job, const Section& section, bool with_origins, st
 
 std::string to_yaml(const Job& job, bool with_origins) {
   std::string text;
-  for (const auto& section : sections()) print_section(job, section, with_origins, text);
+  for (const auto& section : job.fields->sections())
+    print_section(job, section, with_origins, text);
   return text;
 }
 
 std::string to_json(const Job& job) {
   auto values = nlohmann::ordered_json::object();
-  for (const auto& field : fields()) {
-    if (!applies(field, job.spec)) continue;
+  for (const auto& field : job.fields->all()) {
+    if (!applies(field, job)) continue;
     values[field.name] = {{"value", nlohmann::ordered_json::parse(to_json(field.print(job.spec)))},
                           {"origin", describe(job.origins.at(field.name))}};
   }

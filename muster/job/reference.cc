@@ -102,30 +102,30 @@ std::string help_field(const Field& field) {
   return text;
 }
 
-std::string help_section(const Section& section) {
+std::string help_section(const Section& section, const Fields& fields) {
   std::string text = section.name.empty() ? fmt::format("{}\n", section.doc)
                                           : fmt::format("{}: {}\n", section.name, section.doc);
-  for (const auto* field : fields_of(section.name)) {
+  for (const auto* field : fields.of(section.name)) {
     text += fmt::format("  {:<36} {} [{}]\n", field->name, field->rules.doc, default_text(*field));
   }
   return text;
 }
 
-std::string help_all() {
+std::string help_all(const Fields& fields) {
   std::string text =
       "Fields of a job file, with [default]. `muster help job FIELD` tells more about one.\n";
-  for (const auto& section : sections()) text += "\n" + help_section(section);
+  for (const auto& section : fields.sections()) text += "\n" + help_section(section, fields);
   return text +
          "\nquick: fields and the values they take with --quick, "
          "such as quick: {training.epochs: 2}\n";
 }
 
-std::string markdown() {
+std::string markdown(const Fields& fields) {
   std::string text(kIntroduction);
-  for (const auto& section : sections()) {
+  for (const auto& section : fields.sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
                         title_of(section), section.doc);
-    for (const auto* field : fields_of(section.name)) text += row(*field);
+    for (const auto* field : fields.of(section.name)) text += row(*field);
   }
   return text;
 }

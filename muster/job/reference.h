@@ -9,10 +9,10 @@
 namespace muster::job {
 
 std::string default_text(const Field& field);  // as help shows it
-std::string help_all();
-std::string help_section(const Section& section);
+std::string help_all(const Fields& fields);
+std::string help_section(const Section& section, const Fields& fields);
 std::string help_field(const Field& field);
-std::string markdown();     // docs/job.md
-std::string json_schema();  // draft 2020-12
+std::string markdown(const Fields& fields);     // docs/job.md
+std::string json_schema(const Fields& fields);  // draft 2020-12
 
 }  // namespace muster::job

@@ -12,10 +12,11 @@ namespace muster::job {
 namespace {
 
 void check_required(Draft& draft) {
-  for (const auto& field : fields()) {
+  for (const auto& field : draft.table->all()) {
     if (!field.rules.required || draft.given(field.name) || draft.faulty.contains(field.name)) {
       continue;
     }
+    if (field.name == "data.path" && draft.spec.data.type == DataType::kOwn) continue;
     const auto section = draft.section_places.find(field.section());
     const auto place =
         section == draft.section_places.end() ? Place{draft.file, 0, 0, 1} : section->second;
@@ -27,13 +28,12 @@ void check_required(Draft& draft) {
 
 // A field was given that the type chosen elsewhere does not have.
 void check_only_with(Draft& draft) {
-  for (const auto& field : fields()) {
+  for (const auto& field : draft.table->all()) {
     if (!draft.given(field.name)) continue;
     for (const OnlyWith* condition : conditions(field.rules)) {
+      if (draft.table->holds(*condition, draft.spec)) continue;
       const auto& [other, values] = *condition;
-      if (other.empty()) continue;
-      const auto value = find_field(other)->print(draft.spec).text;
-      if (std::find(values.begin(), values.end(), value) != values.end()) continue;
+      const auto value = draft.table->find(other)->print(draft.spec).text;
       draft.complain({field.name, other},
                      fmt::format("`{}` is for {} {}; here it is {}", field.name, other,
                                  fmt::join(values, ", "), value),
@@ -79,7 +79,7 @@ void check_data(Draft& draft) {
                                data.std.size()),
                    "give one value a channel in both, or leave both out");
   }
-  if (data.path.empty()) {
+  if (data.path.empty() && data.type != DataType::kOwn) {
     draft.complain({"data.path"}, "data.path: expected a path, found empty text");
   }
   if (data.type == DataType::kText && data.validation_split > 0 && !data.validation_path.empty() &&
@@ -159,9 +159,9 @@ void resolve_schedule(Draft& draft) {
 void resolve_evaluation(Draft& draft) {
   auto& evaluation = draft.spec.evaluation;
   if (!draft.given("evaluation.metric")) {
-    const bool idx = draft.spec.data.type == DataType::kIdx;
+    const bool idx = draft.spec.data.type == DataType::kIdx && draft.spec.classifies();
     evaluation.metric = idx ? MetricKind::kAccuracy : MetricKind::kLoss;
-    draft.derive("evaluation.metric", fmt::format("for {} data", to_string(draft.spec.data.type)));
+    draft.derive("evaluation.metric", fmt::format("for {} data", data_word(draft.spec)));
   }
   if (evaluation.early_stop_patience > 0 && evaluation.every == Interval::never()) {
     draft.complain(
@@ -319,6 +319,7 @@ void check_workers(Draft& draft) {
 
 void resolve(Draft& draft, const Path& path) {
   name_hybrid(draft);
+  resolve_own(draft);
   check_required(draft);
   check_only_with(draft);
   resolve_name(draft, path);

@@ -20,7 +20,7 @@ void refuse_family(Draft& draft, std::string_view why) {
   draft.complain(
       {"strategy.type", "model.type"},
       fmt::format("strategy.type {} cannot share the sequences of a model of type {}: {}",
-                  draft.shown("strategy.type"), to_string(draft.spec.model.type), why),
+                  draft.shown("strategy.type"), model_word(draft.spec), why),
       fmt::format("{}; gpt and llama can share theirs", kOtherTypes));
 }
 
@@ -31,6 +31,9 @@ bool check_family(Draft& draft) {
       return true;
     case ModelType::kMoe:
       refuse_family(draft, "how many tokens an expert takes follows from all positions");
+      return false;
+    case ModelType::kOwn:
+      refuse_family(draft, "whether it has some is not known");
       return false;
     case ModelType::kMlp:
     case ModelType::kResnet:

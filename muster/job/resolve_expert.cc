@@ -20,7 +20,7 @@ bool check_has_experts(Draft& draft) {
   if (draft.spec.model.type == ModelType::kMoe) return true;
   draft.complain({"strategy.type", "model.type"},
                  fmt::format("strategy.type {} deals out experts; a model of type {} has none",
-                             draft.shown("strategy.type"), to_string(draft.spec.model.type)),
+                             draft.shown("strategy.type"), model_word(draft.spec)),
                  fmt::format("{}, or model.type: moe", kWithoutDealing));
   return false;
 }

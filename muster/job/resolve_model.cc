@@ -7,7 +7,9 @@
 namespace muster::job {
 namespace {
 
-bool reads_text(ModelType type) { return type != ModelType::kMlp && type != ModelType::kResnet; }
+bool reads_text(ModelType type) {
+  return type == ModelType::kGpt || type == ModelType::kLlama || type == ModelType::kMoe;
+}
 
 bool is_llama(const ModelSpec& model) {
   return model.type == ModelType::kLlama ||
@@ -16,11 +18,14 @@ bool is_llama(const ModelSpec& model) {
 
 void check_data_type(Draft& draft) {
   const auto& spec = draft.spec;
+  // What own ones have to do with each other, the program that has them knows.
+  if (spec.model.type == ModelType::kOwn) return;
   const bool text = reads_text(spec.model.type);
+  if (!text && spec.data.type == DataType::kOwn) return;
   if (text == (spec.data.type == DataType::kText)) return;
   draft.complain({"model.type", "data.type"},
                  fmt::format("model {} cannot learn from {} data", to_string(spec.model.type),
-                             to_string(spec.data.type)),
+                             data_word(spec)),
                  text ? "set data.type: text" : "set data.type: idx, or model.type: gpt");
 }
 

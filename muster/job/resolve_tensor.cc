@@ -18,7 +18,7 @@ std::string_view parts_field(const Draft& draft) { return axis_field(draft, "str
 void refuse_model(Draft& draft, std::string_view why) {
   draft.complain({"strategy.type", "model.type"},
                  fmt::format("strategy.type {} cannot cut a model of type {}: {}",
-                             draft.shown("strategy.type"), to_string(draft.spec.model.type), why),
+                             draft.shown("strategy.type"), model_word(draft.spec), why),
                  fmt::format("{}; gpt, llama and mlp can be cut", kOthers));
 }
 
@@ -82,6 +82,8 @@ void check_model(Draft& draft) {
       return refuse_model(draft, "its convolutions are not cut over workers");
     case ModelType::kMoe:
       return refuse_model(draft, "its experts are not cut over workers");
+    case ModelType::kOwn:
+      return refuse_model(draft, "how a model of a program's own could be cut is not known");
     case ModelType::kMlp:
       return check_mlp(draft);
     case ModelType::kGpt:

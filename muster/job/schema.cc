@@ -58,9 +58,10 @@ std::string interval_pattern(const FieldRules& rules) {
 }
 
 // A text stands for a list of one.
-Json texts() {
-  return {{"anyOf", Json::array({Json{{"type", "string"}},
-                                 Json{{"type", "array"}, {"items", {{"type", "string"}}}}})}};
+Json texts(const std::vector<std::string_view>& choices = {}) {
+  Json item = {{"type", "string"}};
+  if (!choices.empty()) item = {{"enum", choices}};
+  return {{"anyOf", Json::array({item, Json{{"type", "array"}, {"items", item}}})}};
 }
 
 Json group() {
@@ -96,7 +97,7 @@ Json value_schema(const Field& field) {
     case FieldType::kNumbers:
       return {{"type", "array"}, {"items", number("number", field.rules)}};
     case FieldType::kTexts:
-      return texts();
+      return texts(field.choices);
     case FieldType::kGroups:
       return {{"type", "array"}, {"items", group()}};
   }
@@ -127,10 +128,10 @@ Json object(std::string_view doc) {
           {"properties", Json::object()}};
 }
 
-Json section_schema(const Section& section) {
+Json section_schema(const Section& section, const Fields& fields) {
   Json schema = object(section.doc);
   auto required = Json::array();
-  for (const auto* field : fields_of(section.name)) {
+  for (const auto* field : fields.of(section.name)) {
     schema["properties"][std::string(field->key())] = field_schema(*field);
     if (field->rules.required) required.push_back(field->key());
   }
@@ -138,9 +139,9 @@ Json section_schema(const Section& section) {
   return schema;
 }
 
-Json quick_schema() {
+Json quick_schema(const Fields& fields) {
   Json schema = object("Values that fields take with --quick.");
-  for (const auto& field : fields()) schema["properties"][field.name] = optional_schema(field);
+  for (const auto& field : fields.all()) schema["properties"][field.name] = optional_schema(field);
   return schema;
 }
 
@@ -154,17 +155,17 @@ Json& parent_of(Json& root, std::string_view section, std::string_view& key) {
 
 }  // namespace
 
-std::string json_schema() {
+std::string json_schema(const Fields& fields) {
   Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                {"title", "muster job"}};
-  root.update(section_schema(sections().front()));
-  for (const auto& section : sections()) {
+  root.update(section_schema(fields.sections().front(), fields));
+  for (const auto& section : fields.sections()) {
     if (section.name.empty()) continue;
     std::string_view key;
     Json& parent = parent_of(root, section.name, key);
-    parent["properties"][std::string(key)] = section_schema(section);
+    parent["properties"][std::string(key)] = section_schema(section, fields);
   }
-  root["properties"]["quick"] = quick_schema();
+  root["properties"]["quick"] = quick_schema(fields);
   root["required"] = {"model", "data"};
   return root.dump(2) + "\n";
 }

@@ -28,8 +28,8 @@ Json schema_of(const Json& root, const Field& field) {
 }
 
 TEST(Schema, TakesTheIntervalsThatTheLoaderTakes) {
-  const Json root = Json::parse(json_schema());
-  for (const Field& field : fields()) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  for (const Field& field : muster_fields()->all()) {
     if (field.type != FieldType::kInterval) continue;
     const std::regex pattern(schema_of(root, field).at("pattern").get<std::string>());
     for (const std::string text :
@@ -43,8 +43,8 @@ TEST(Schema, TakesTheIntervalsThatTheLoaderTakes) {
 }
 
 TEST(Schema, QuickTakesWhatTheFieldItselfTakes) {
-  const Json root = Json::parse(json_schema());
-  for (const Field& field : fields()) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  for (const Field& field : muster_fields()->all()) {
     Json plain = schema_of(root, field);
     plain.erase("description");
     plain.erase("default");

@@ -7,19 +7,22 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/job/own.h"
 #include "muster/job/values.h"
 
 namespace muster::job {
 
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
-enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt, kLlama, kMoe };
+// kOwn: what a program has added (own.h); its name stands beside.
+enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt, kLlama, kMoe, kOwn };
 enum class ModelBody : std::uint8_t { kGpt, kLlama };
 enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
 enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
-enum class DataType : std::uint8_t { kIdx, kText };
+enum class DataType : std::uint8_t { kIdx, kText, kOwn };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Precision : std::uint8_t { kF32, kBF16, kFP16 };
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
@@ -38,12 +41,14 @@ enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved, kZbH1,
 enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
 enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
-enum class MetricKind : std::uint8_t { kLoss, kAccuracy };
+enum class MetricKind : std::uint8_t { kLoss, kAccuracy, kOwn };
 enum class EngineKind : std::uint8_t { kNative, kLoopback };
 enum class TransportKind : std::uint8_t { kAuto, kShm, kTcp };
 enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kHalvingDoubling };
 enum class AutoscalingPolicy : std::uint8_t { kNone, kThroughput, kSchedule, kProbe };
 enum class LogStyle : std::uint8_t { kText, kJson };
+
+inline constexpr std::string_view kCrossEntropy = "cross_entropy";  // training.loss
 
 struct MlpSpec {
   std::vector<std::int64_t> hidden_sizes = {128};
@@ -82,6 +87,7 @@ struct MoeSpec {  // besides TransformerSpec and, with the body of a llama, Llam
 
 struct ModelSpec {
   ModelType type = ModelType::kMlp;
+  std::string own;            // of kOwn: which
   std::int64_t classes = 10;  // mlp, resnet: labels run from 0 to classes - 1
   double dropout = 0;
   std::string weights;  // to start from: a safetensors file, a checkpoint or a run; empty: random
@@ -107,7 +113,8 @@ struct AugmentSpec {
 
 struct DataSpec {
   DataType type = DataType::kIdx;
-  std::string path;             // a folder (idx) or a file (text)
+  std::string own;              // of kOwn: which
+  std::string path;             // a folder (idx) or a file (text); of kOwn perhaps none
   std::string validation_path;  // empty: idx: the same folder; text: the end of `path`
   std::string train_images = "train-images-idx3-ubyte";  // .gz is tried too
   std::string train_labels = "train-labels-idx1-ubyte";
@@ -117,8 +124,9 @@ struct DataSpec {
   double validation_split = 0.05;     // share of the text that is held out
   bool shuffle = true;
   AugmentSpec augment;
-  std::vector<double> mean;  // per channel, of values in [0, 1]; empty: no normalisation
-  std::vector<double> std;   // as many as `mean`
+  std::vector<double> mean;             // per channel, of values in [0, 1]; empty: no normalisation
+  std::vector<double> std;              // as many as `mean`
+  std::vector<std::string> transforms;  // own ones
   std::int64_t loader_threads = 1;
   std::int64_t prefetch_batches = 2;
   std::string cache = "auto";  // a folder, auto or none
@@ -145,6 +153,7 @@ struct TrainingSpec {
   std::optional<std::int64_t> lanes;  // unset: the cores of the worker
   Isa isa = Isa::kAuto;
   double max_grad_norm = 0;         // 0: no clipping
+  std::string loss{kCrossEntropy};  // or one of the program's own
   double label_smoothing = 0;       // in training; evaluations take the plain loss
   std::vector<std::string> freeze;  // patterns (base/glob.h) for parameters that stay as they are
   Precision precision = Precision::kF32;
@@ -245,8 +254,15 @@ struct EvaluationSpec {
   Interval every = Interval::of_epochs(1);  // never: none at all, not even at the end
   std::int64_t batch_size = 256;
   MetricKind metric = MetricKind::kLoss;  // what "best" means; accuracy by default for idx data
+  std::string own_metric;                 // of kOwn: which; it is among `metrics`
+  bool own_is_higher = false;             // of kOwn: a higher value is a better one
+  std::vector<std::string> metrics;       // own ones
   std::int64_t early_stop_patience = 0;   // evaluations without progress; 0: off
   bool keep_best = true;
+
+  bool higher_is_better() const noexcept {
+    return metric == MetricKind::kAccuracy || (metric == MetricKind::kOwn && own_is_higher);
+  }
 };
 
 struct CheckpointSpec {
@@ -357,7 +373,10 @@ struct JobSpec {
   LoggingSpec logging;
   PrometheusSpec prometheus;
   GenerateSpec generate;
+  OptionValues options;  // of own components
 
+  // Whether there is an accuracy: outputs are logits of classes.
+  bool classifies() const noexcept { return training.loss == kCrossEntropy; }
   // Whether workers keep what they have summed of a step, so that the others can finish it.
   bool keeps_sums() const noexcept { return workers.elastic() && !strategy.keeps_ranks(); }
 };

@@ -143,9 +143,11 @@ class ModuleBlock final : public Block {
   explicit ModuleBlock(std::shared_ptr<Module> module) : module_(std::move(module)) {
     MUSTER_CHECK(module_->buffers().empty(), "a module with buffers cannot run as a block");
     for (const auto& item : module_->named_parameters())
-      add_parameter({.name = item.key(), .tensor = item.value()}, item.value().sizes());
+      add_parameter({.name = item.key(), .tensor = item.value(), .decays = item.value().dim() > 1},
+                    item.value().sizes());
   }
-  torch::Tensor forward(torch::Tensor input, PassContext&) override {
+  torch::Tensor forward(torch::Tensor input, PassContext& context) override {
+    if (module_->is_training() != context.training) module_->train(context.training);
     return module_->forward(std::move(input));
   }
 

@@ -76,6 +76,15 @@ LossSum cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& targ
   return loss;
 }
 
+Model::Loss loss_of(Measure measure, std::string name) {
+  return [measure = std::move(measure), name = std::move(name)](const torch::Tensor& outputs,
+                                                                const torch::Tensor& target) {
+    return LossSum{.sum = sum_of(measure, name, outputs, target),
+                   .correct = at::zeros({}, torch::kLong),
+                   .targets = target.numel()};
+  };
+}
+
 Model::Model(std::string family, Builder builder, Loss loss)
     : family_(std::move(family)),
       builder_(std::move(builder)),
@@ -131,7 +140,11 @@ LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target
 }
 
 LossSum Model::evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
-  return loss_sum(widened(logits), target, loss_, 0);
+  const torch::Tensor outputs = widened(logits);
+  LossSum loss = loss_sum(outputs, target, loss_, 0);
+  for (const Metric& metric : metrics_)
+    loss.measured.push_back(sum_of(metric.measure, metric.name, outputs, target).item<double>());
+  return loss;
 }
 
 LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
@@ -293,6 +306,7 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
   MUSTER_CHECK(!experts_, "a model whose experts are dealt to ranks has no parts");
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
+  model->measure_with(metrics_);
   model->smooth_labels(label_smoothing_);
   model->freeze_as_in(*this);
   model->recompute_as_in(*this);
@@ -305,6 +319,7 @@ std::unique_ptr<Model> Model::replicate() const {
   MUSTER_CHECK(!experts_, "a model whose experts are dealt to ranks has one lane");
   auto replica = std::make_unique<Model>(family_, builder_, loss_);
   replica->train_with(training_loss_);
+  replica->measure_with(metrics_);
   replica->smooth_labels(label_smoothing_);
   replica->freeze_as_in(*this);
   replica->recompute_as_in(*this);

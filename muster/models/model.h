@@ -21,6 +21,7 @@
 #include "muster/models/block.h"
 #include "muster/models/context_group.h"
 #include "muster/models/expert_group.h"
+#include "muster/models/measure.h"
 #include "muster/models/partition.h"
 #include "muster/models/tensor_group.h"
 
@@ -45,7 +46,12 @@ struct LossSum {
   torch::Tensor sum;  // scalar with grad: sum over targets; the caller divides by all slices' count
   torch::Tensor correct;  // scalar i64: targets whose largest logit is the right one
   std::int64_t targets = 0;
+  std::vector<double> measured = {};  // of measure_with(), in evaluations: sums over targets
 };
+
+// The mean of what `measure` gives, as a model's loss; `correct` is 0. `name`: as in sum_of().
+std::function<LossSum(const torch::Tensor&, const torch::Tensor&)> loss_of(Measure measure,
+                                                                           std::string name);
 
 // Cross entropy of logits [n, classes] or [n, positions, classes] against integer targets of the
 // leading shape; summed. The loss of all shipped models. `label_smoothing` in [0, 1): that share of
@@ -64,6 +70,15 @@ class Model {
 
   // Training steps take this loss, evaluations the one the model was made with.
   void train_with(Loss loss) { training_loss_ = std::move(loss); }
+  // Both take this one.
+  void learn_by(Loss loss) { training_loss_ = loss_ = std::move(loss); }
+  // Evaluations find these besides.
+  struct Metric {
+    std::string name;
+    Measure measure;
+  };
+  void measure_with(std::vector<Metric> metrics) { metrics_ = std::move(metrics); }
+  std::size_t measures() const noexcept { return metrics_.size(); }
   // Training steps of a model without a loss of its own smooth the targets; see
   // cross_entropy_sum().
   void smooth_labels(double share) { label_smoothing_ = share; }
@@ -170,6 +185,7 @@ class Model {
   Loss loss_;
   Loss training_loss_ = loss_;  // as loss_, empty: cross entropy
   double label_smoothing_ = 0;
+  std::vector<Metric> metrics_;
   std::shared_ptr<const TensorGroup> group_;
   std::shared_ptr<const ContextGroup> sequences_;
   std::shared_ptr<const ExpertGroup> experts_;

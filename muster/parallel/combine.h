@@ -12,11 +12,11 @@
 
 namespace muster::parallel {
 
-// Collective. A slice is zero on every rank but one. Adds up in the order of slices: the same bits
-// at any size.
+// Collective. A slice is zero on every rank but one; `measures`: metrics of the model. Adds up in
+// the order of slices: the same bits at any size.
 Result<EvaluationTotals> combine_totals(comm::Communicator& communicator,
                                         std::span<const EvaluationTotals> by_slice,
-                                        comm::OpOptions op);
+                                        std::size_t measures, comm::OpOptions op);
 
 // Collective. `own`: of the blocks on this rank; `names`: of the whole model's metrics, alike on
 // every rank. Of each name the largest value, the worst block's.

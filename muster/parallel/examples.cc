@@ -2,11 +2,22 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
+namespace {
+
+const TensorView& either(const data::SliceBatch& slice, std::string_view one,
+                         std::string_view other) {
+  const bool first = std::ranges::find(slice.fields, one, &NamedTensor::name) != slice.fields.end();
+  return slice.field(first ? one : other);
+}
+
+}  // namespace
 
 Examples examples_of(const data::SliceBatch& slice) {
   for (const NamedTensor& field : slice.fields) {
@@ -15,7 +26,8 @@ Examples examples_of(const data::SliceBatch& slice) {
     const std::int64_t positions = tokens.size(1) - 1;
     return {tokens.narrow(1, 0, positions), tokens.narrow(1, 1, positions)};
   }
-  return {tensor_over(slice.field("image")), tensor_over(slice.field("label"))};
+  return {tensor_over(either(slice, "image", "input")),
+          tensor_over(either(slice, "label", "target"))};
 }
 
 Examples concatenate(std::span<const Examples> parts) {

@@ -11,12 +11,13 @@ namespace muster::parallel {
 
 struct Examples {
   at::Tensor inputs;   // [samples, …]
-  at::Tensor targets;  // i64 [samples] or [samples, positions]
+  at::Tensor targets;  // [samples, …]; of classes i64 [samples] or [samples, positions]
   std::int64_t samples() const { return inputs.size(0); }
 };
 
-// "image" and "label": inputs and targets as they are. "tokens" U8 [T + 1]: each byte but the last
-// is an input, each but the first a target. Tensors may point into the slice's own memory.
+// "image" or "input", and "label" or "target": inputs and targets as they are. "tokens" U8 [T + 1]:
+// each byte but the last is an input, each but the first a target. Tensors may point into the
+// slice's own memory.
 Examples examples_of(const data::SliceBatch& slice);
 
 // One after the other, as one.

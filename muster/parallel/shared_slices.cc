@@ -140,7 +140,8 @@ Status SharedSlices::evaluate(const data::StepBatch& batch, std::span<Evaluation
 }
 
 Result<EvaluationTotals> SharedSlices::combine(std::span<const EvaluationTotals> by_slice) {
-  return combine_totals(*communicator_, together_->by_leaf(by_slice), slices().options().op);
+  return combine_totals(*communicator_, together_->by_leaf(by_slice), model().measures(),
+                        slices().options().op);
 }
 
 std::vector<StateSlice> SharedSlices::model_state() {

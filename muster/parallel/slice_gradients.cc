@@ -393,8 +393,8 @@ Status SliceGradients::evaluate(const data::StepBatch& batch,
       options_.computing(lane, fmt::format("evaluation of slice {}", to_int(slice.slice)));
       const Examples examples = examples_of(slice);
       models::PassContext context = evaluation_context();
-      add_to(by_slice[static_cast<std::size_t>(to_int(slice.slice))],
-             model.evaluation_loss_sum(model.forward(examples.inputs, context), examples.targets));
+      by_slice[static_cast<std::size_t>(to_int(slice.slice))].add(
+          model.evaluation_loss_sum(model.forward(examples.inputs, context), examples.targets));
     }
     options_.computing(lane, "");
     return ok();
@@ -405,12 +405,6 @@ models::PassContext SliceGradients::evaluation_context() const {
   return {.training = false,
           .random = RandomStream(options_.seed, "none"),
           .compute = options_.compute};
-}
-
-void SliceGradients::add_to(EvaluationTotals& totals, const models::LossSum& loss) {
-  totals.loss += loss.sum.item<double>();
-  totals.correct += loss.correct.item<double>();
-  totals.targets += static_cast<double>(loss.targets);
 }
 
 // All slices through one block, then through the next: each block's weights come once.
@@ -444,7 +438,7 @@ Status SliceGradients::evaluate_block(std::size_t block, std::vector<Evaluated>&
       models::PassContext context = evaluation_context();
       examples.inputs = model.forward_block(block, std::move(examples.inputs), context);
       if (block + 1 == model.blocks().size())
-        add_to(*totals, model.evaluation_loss_sum(examples.inputs, examples.targets));
+        totals->add(model.evaluation_loss_sum(examples.inputs, examples.targets));
     }
     options_.computing(lane, "");
     return ok();
@@ -452,7 +446,7 @@ Status SliceGradients::evaluate_block(std::size_t block, std::vector<Evaluated>&
 }
 
 Result<EvaluationTotals> SliceGradients::combine(std::span<const EvaluationTotals> by_slice) {
-  return combine_totals(*communicator_, by_slice, options_.op);
+  return combine_totals(*communicator_, by_slice, lanes_.front()->model().measures(), options_.op);
 }
 
 }  // namespace muster::parallel

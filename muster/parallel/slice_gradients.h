@@ -159,7 +159,6 @@ class SliceGradients {
   Status evaluate_by_block(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice);
   Status evaluate_block(std::size_t block, std::vector<Evaluated>& slices);
   models::PassContext evaluation_context() const;
-  static void add_to(EvaluationTotals& totals, const models::LossSum& loss);
 
   const SliceOptions options_;
   Clock& clock_;

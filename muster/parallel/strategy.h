@@ -23,6 +23,10 @@
 #include "muster/observe/metric.h"
 #include "muster/parallel/flags.h"
 
+namespace muster::models {
+struct LossSum;
+}
+
 namespace muster::parallel {
 
 struct StepInput {
@@ -85,6 +89,8 @@ struct EvaluationTotals {
   double loss = 0;  // sums over targets
   double correct = 0;
   double targets = 0;
+  std::vector<double> measured = {};          // of the model's metrics, one by one; empty: all 0
+  void add(const models::LossSum& of_slice);  // or of a part of it
 };
 
 class Strategy {

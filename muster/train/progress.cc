@@ -41,9 +41,9 @@ Progress read(const json& object) {
 
 }  // namespace
 
-void note_evaluation(Progress& progress, job::MetricKind metric, double value) {
+void note_evaluation(Progress& progress, bool higher_is_better, double value) {
   const auto is_better = [&](double than) {
-    return metric == job::MetricKind::kAccuracy ? value > than : value < than;
+    return higher_is_better ? value > than : value < than;
   };
   const bool gains = std::isfinite(value) && (!progress.best || is_better(progress.best->value));
   if (gains) progress.best = Best{value, progress.committed};

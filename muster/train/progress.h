@@ -28,7 +28,7 @@ struct Progress {
 };
 
 // What an evaluation found. One that is not finite is no gain: nothing could be better than NaN.
-void note_evaluation(Progress& progress, job::MetricKind metric, double value);
+void note_evaluation(Progress& progress, bool higher_is_better, double value);
 
 // As JSON text, for the manifest. kCorrupt for what to_json() did not write.
 std::string to_json(const Progress& progress);

@@ -7,35 +7,36 @@
 namespace muster::train {
 namespace {
 
+constexpr bool kHigher = true, kLower = false;  // is better
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The step of the best evaluation, of which the first is at step 1; 0: none.
-std::int64_t best_of(job::MetricKind metric, const std::vector<double>& values) {
+std::int64_t best_of(bool higher, const std::vector<double>& values) {
   Progress progress;
   for (const double value : values) {
     progress.committed = next(progress.committed);
-    note_evaluation(progress, metric, value);
+    note_evaluation(progress, higher, value);
   }
   return progress.best ? to_int(progress.best->step) : 0;
 }
 
 TEST(Progress, TheFirstOfEqualEvaluationsIsTheBest) {
-  EXPECT_EQ(best_of(job::MetricKind::kLoss, {3, 1, 2, 1}), 2);
-  EXPECT_EQ(best_of(job::MetricKind::kAccuracy, {0.3, 0.1, 0.4, 0.4}), 3);
+  EXPECT_EQ(best_of(kLower, {3, 1, 2, 1}), 2);
+  EXPECT_EQ(best_of(kHigher, {0.3, 0.1, 0.4, 0.4}), 3);
 }
 
 TEST(Progress, AnEvaluationThatIsNotFiniteIsNoGain) {
-  EXPECT_EQ(best_of(job::MetricKind::kLoss, {kNaN, 5, kNaN, 4}), 4);
-  EXPECT_EQ(best_of(job::MetricKind::kLoss, {kInfinity, -kInfinity}), 0);
-  EXPECT_EQ(best_of(job::MetricKind::kAccuracy, {kNaN, 0.1, kInfinity}), 2);
+  EXPECT_EQ(best_of(kLower, {kNaN, 5, kNaN, 4}), 4);
+  EXPECT_EQ(best_of(kLower, {kInfinity, -kInfinity}), 0);
+  EXPECT_EQ(best_of(kHigher, {kNaN, 0.1, kInfinity}), 2);
 }
 
 TEST(Progress, EvaluationsWithoutGainAreCountedFromTheLastOne) {
   Progress progress;
   std::vector<std::int64_t> counted;
   for (const double value : {2.0, 2.0, kNaN, 1.0, 1.5}) {
-    note_evaluation(progress, job::MetricKind::kLoss, value);
+    note_evaluation(progress, kLower, value);
     counted.push_back(progress.evaluations_without_gain);
   }
   EXPECT_EQ(counted, (std::vector<std::int64_t>{0, 1, 2, 0, 1}));
@@ -49,7 +50,7 @@ TEST(Progress, ComesBackFromJsonWithTheSameBits) {
   progress.first_loss = 2.0 / 3;
   progress.loss_scale = optim::LossScale{.scale = 1024, .good_steps = 7, .stuck = 1};
   for (const double value : {kNaN, 0.1}) {  // without a best one, and with
-    note_evaluation(progress, job::MetricKind::kLoss, value);
+    note_evaluation(progress, kLower, value);
     const auto back = progress_from_json(to_json(progress));
     ASSERT_TRUE(back) << back.error().message;
     EXPECT_EQ(to_json(*back), to_json(progress));

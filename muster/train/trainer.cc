@@ -36,6 +36,21 @@ observe::PhaseTimes phases_of(const data::StepBatch& batch, const parallel::Step
   return times;
 }
 
+std::string eval_metric(const std::string& own) { return "eval/" + own; }
+
+// By which evaluations are compared.
+std::string decisive_metric(const job::EvaluationSpec& evaluation) {
+  switch (evaluation.metric) {
+    case job::MetricKind::kOwn:
+      return eval_metric(evaluation.own_metric);
+    case job::MetricKind::kAccuracy:
+      return std::string(metric::kEvalAccuracy);
+    case job::MetricKind::kLoss:
+      break;
+  }
+  return std::string(metric::kEvalLoss);
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
@@ -310,6 +325,19 @@ Result<parallel::EvaluationTotals> Trainer::evaluate_slices() {
   return parts_.strategy.combine(by_slice);
 }
 
+std::vector<observe::Metric> Trainer::results_of(const parallel::EvaluationTotals& totals) const {
+  const double loss = totals.loss / totals.targets;
+  std::vector<observe::Metric> results = {{std::string(metric::kEvalLoss), loss}};
+  if (options_.classifies)
+    results.push_back({std::string(metric::kEvalAccuracy), totals.correct / totals.targets});
+  if (options_.predicts_bytes)
+    results.push_back({std::string(metric::kEvalBitsPerByte), loss / std::numbers::ln2});
+  const std::vector<std::string>& own = options_.evaluation.metrics;
+  for (std::size_t i = 0; i < own.size(); ++i)
+    results.push_back({eval_metric(own[i]), totals.measured.at(i) / totals.targets});
+  return results;
+}
+
 Status Trainer::evaluate() {
   parts_.now_doing(progress_.committed, "evaluating");
   if (options_.evaluates_average) {
@@ -319,14 +347,7 @@ Status Trainer::evaluate() {
   const Result<parallel::EvaluationTotals> evaluated = evaluate_slices();
   if (options_.evaluates_average) MUSTER_TRY(parts_.strategy.use_average(false));
   MUSTER_ASSIGN(const parallel::EvaluationTotals totals, evaluated);
-  const double loss = totals.loss / totals.targets;
-  const double accuracy = totals.correct / totals.targets;
-  std::vector<observe::Metric>& results = position_.last_evaluation;
-  results = {{std::string(metric::kEvalLoss), loss},
-             {std::string(metric::kEvalAccuracy), accuracy}};
-  if (options_.predicts_bytes) {
-    results.push_back({std::string(metric::kEvalBitsPerByte), loss / std::numbers::ln2});
-  }
+  const std::vector<observe::Metric>& results = position_.last_evaluation = results_of(totals);
   tell(observe::Metrics{.step = progress_.committed,
                         .epoch = epochs_done(),
                         .samples_seen = progress_.cursor.samples_seen,
@@ -334,8 +355,9 @@ Status Trainer::evaluate() {
                         .values = results});
   position_.evaluated = progress_.committed;
   evaluation_due_.restart(parts_.clock.now());
-  const job::MetricKind kind = options_.evaluation.metric;
-  note_evaluation(progress_, kind, kind == job::MetricKind::kAccuracy ? accuracy : loss);
+  const auto decides =
+      std::ranges::find(results, decisive_metric(options_.evaluation), &observe::Metric::name);
+  note_evaluation(progress_, options_.evaluation.higher_is_better(), decides->value);
   const std::int64_t patience = options_.evaluation.early_stop_patience;
   if (patience > 0 && progress_.evaluations_without_gain >= patience)
     position_.next = Next::kStopEarly;

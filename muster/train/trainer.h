@@ -69,6 +69,7 @@ struct TrainerOptions {
   std::optional<observe::RunStarted> started = {};  // told before anything else
   std::optional<Return> returned = {};              // the state is made anew, as this said
   comm::OpOptions op;                               // of what ranks tell each other between steps
+  bool classifies = true;                           // there is an accuracy
   bool predicts_bytes = false;                      // report bits per byte as well
   std::int64_t tokens_per_sample = 0;               // report tokens per second as well
   std::optional<optim::LossScaleSpec> loss_scale = {};  // for fp16; none: no scaling
@@ -193,6 +194,7 @@ class Trainer {
   void tell_recovery(const Assignment& before, Duration took);
   Status evaluate();  // sets position_.next
   Result<parallel::EvaluationTotals> evaluate_slices();
+  std::vector<observe::Metric> results_of(const parallel::EvaluationTotals& totals) const;
   Duration let_readers_finish();  // before the state is changed: how long that took
   Result<bool> save_what_is_due(bool best);
   Result<std::uint8_t> take_turn(bool best);

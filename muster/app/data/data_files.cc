@@ -78,6 +78,7 @@ DataFiles idx_files(Files& files, const job::DataSpec& data) {
 }
 
 Status check_data_is_there(Files& files, const job::DataSpec& data) {
+  if (data.type == job::DataType::kOwn) return ok();  // what its path means, its source knows
   MUSTER_TRY(check_place(files, "data.path", data.path, data.type));
   if (!data.validation_path.empty())
     MUSTER_TRY(check_place(files, "data.validation_path", data.validation_path, data.type));

@@ -16,6 +16,8 @@ constexpr std::string_view kFixed[] = {"seed",
                                        "model.",
                                        "lora.",
                                        "data.",
+                                       "options.",
+                                       "training.loss",
                                        "training.global_batch_size",
                                        "training.micro_batch_size",
                                        "training.gradient_accumulation_steps",
@@ -56,7 +58,7 @@ Error damaged(const observe::RunFolder& folder, const Error& why) {
 
 Result<std::vector<std::string>> check_resumable(Files& files, const observe::RunFolder& folder,
                                                  const job::Job& job) {
-  const auto loaded = job::load_job(files, folder.resolved_job(), {});
+  const auto loaded = job::load_job(files, folder.resolved_job(), {.fields = job.fields});
   if (!loaded) return damaged(folder, loaded.error());
   const job::Job& before = *loaded;
   const json was = json::parse(job::to_json(before));

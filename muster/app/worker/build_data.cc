@@ -1,6 +1,8 @@
 #include "muster/app/worker/build_data.h"
 
+#include <algorithm>
 #include <future>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -61,7 +63,26 @@ std::vector<float> as_floats(const std::vector<double>& values, float otherwise)
   return {values.begin(), values.end()};
 }
 
-std::vector<data::FieldTransform> transforms_of(const job::DataSpec& data, bool training) {
+Result<Sources> open_own(Files& files, const job::JobSpec& job, const Components& own) {
+  Sources sources;
+  MUSTER_ASSIGN(sources.training, make_source(own, job, files, DataPart::kTraining));
+  MUSTER_ASSIGN(sources.evaluation, make_source(own, job, files, DataPart::kValidation));
+  return sources;
+}
+
+Result<Sources> open_sources(Files& files, const job::JobSpec& job, const Components& own) {
+  switch (job.data.type) {
+    case job::DataType::kOwn:
+      return open_own(files, job, own);
+    case job::DataType::kText:
+      return open_text(files, job.data);
+    case job::DataType::kIdx:
+      break;
+  }
+  return open_idx(files, job.data, job.model.type == job::ModelType::kOwn ? 0 : job.model.classes);
+}
+
+std::vector<data::FieldTransform> image_transforms(const job::DataSpec& data, bool training) {
   if (data.type != job::DataType::kIdx) return {};
   std::vector<data::FieldTransform> transforms;
   if (training && data.augment.crop_padding > 0) {
@@ -75,16 +96,25 @@ std::vector<data::FieldTransform> transforms_of(const job::DataSpec& data, bool 
   return transforms;
 }
 
+// Own ones come last: they get images as the model does.
+Result<std::vector<data::FieldTransform>> transforms_of(const job::JobSpec& job,
+                                                        const Components& own, DataPart part) {
+  auto transforms = image_transforms(job.data, part == DataPart::kTraining);
+  MUSTER_ASSIGN(auto added, make_transforms(own, job, part));
+  std::ranges::move(added, std::back_inserter(transforms));
+  return transforms;
+}
+
 }  // namespace
 
-Result<DataPipelines> build_data(Files& files, const job::JobSpec& job) {
-  const bool idx = job.data.type == job::DataType::kIdx;
-  MUSTER_ASSIGN(Sources sources,
-                idx ? open_idx(files, job.data, job.model.classes) : open_text(files, job.data));
+Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Components& own) {
+  MUSTER_ASSIGN(Sources sources, open_sources(files, job, own));
+  MUSTER_ASSIGN(auto for_training, transforms_of(job, own, DataPart::kTraining));
+  MUSTER_ASSIGN(auto for_evaluation, transforms_of(job, own, DataPart::kValidation));
   MUSTER_ASSIGN(auto training, data::Pipeline::create(std::move(sources.training),
-                                                      transforms_of(job.data, true), job.seed));
+                                                      std::move(for_training), job.seed));
   MUSTER_ASSIGN(auto evaluation, data::Pipeline::create(std::move(sources.evaluation),
-                                                        transforms_of(job.data, false), job.seed));
+                                                        std::move(for_evaluation), job.seed));
   return DataPipelines{std::move(training), std::move(evaluation)};
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "muster/app/worker/components.h"
 #include "muster/base/files.h"
 #include "muster/base/result.h"
 #include "muster/data/batch_stream.h"
@@ -16,7 +17,7 @@ struct DataPipelines {
   data::Pipeline evaluation;
 };
 
-Result<DataPipelines> build_data(Files& files, const job::JobSpec& job);
+Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Components& own);
 
 // How the job's batches are cut; whose slices, the trainer says.
 data::BatchStreamOptions stream_options(const job::JobSpec& job);

@@ -103,6 +103,7 @@ models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::Fi
       return llama_spec(job.model, job.data.context_length);
     case job::ModelType::kMoe:
       return moe_spec(job.model, job.data.context_length);
+    case job::ModelType::kOwn:
     case job::ModelType::kMlp:
       break;
   }
@@ -269,8 +270,13 @@ models::Compute compute_of(const job::TrainingSpec& training) {
 }
 
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
-                                                   const std::vector<data::FieldSpec>& fields) {
-  MUSTER_ASSIGN(auto model, models::create_model(model_spec(job, fields), adapter_spec(job.lora)));
+                                                   const std::vector<data::FieldSpec>& fields,
+                                                   const ComponentsPtr& own) {
+  MUSTER_ASSIGN(auto model,
+                job.model.type == job::ModelType::kOwn
+                    ? make_model(own, job, fields)
+                    : models::create_model(model_spec(job, fields), adapter_spec(job.lora)));
+  MUSTER_TRY(give_measures(*own, job, *model));
   model->smooth_labels(job.training.label_smoothing);
   MUSTER_TRY(check_adapters(*model, job.lora));
   MUSTER_TRY(freeze(*model, job.training.freeze));

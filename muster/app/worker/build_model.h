@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "muster/app/worker/components.h"
 #include "muster/base/result.h"
 #include "muster/base/tensor_slice.h"
 #include "muster/data/source.h"
@@ -18,7 +19,8 @@ namespace muster::app {
 
 // `fields`: what the data yields; the model's input shape. Not initialised yet.
 Result<std::unique_ptr<models::Model>> build_model(const job::JobSpec& job,
-                                                   const std::vector<data::FieldSpec>& fields);
+                                                   const std::vector<data::FieldSpec>& fields,
+                                                   const ComponentsPtr& own);
 
 models::Compute compute_of(const job::TrainingSpec& training);
 

@@ -53,25 +53,26 @@ Result<StrategyPlace> place_without_group(const job::JobSpec& job, const data::S
 // On one worker.
 Result<Activations> activations_of(const job::JobSpec& job, const models::Model& model,
                                    const data::StepBatch& batch,
-                                   const std::vector<data::FieldSpec>& fields) {
+                                   const std::vector<data::FieldSpec>& fields,
+                                   const ComponentsPtr& own) {
   const job::StrategySpec& strategy = job.strategy;
   if (strategy.core() != job::StrategyType::kContext || strategy.context == 1)
     return measure_activations(model, batch, job);
-  MUSTER_ASSIGN(const auto shared, build_model(job, fields));
+  MUSTER_ASSIGN(const auto shared, build_model(job, fields, own));
   MUSTER_TRY(shared->share_sequences(std::make_shared<const CountedContext>(
       static_cast<std::int32_t>(strategy.context), attention_of(strategy.attention))));
   shared->initialize(job.seed);
   return measure_own_activations(*shared, batch, job);
 }
 
-Result<std::string> describe(Files& files, const job::JobSpec& job) {
-  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
-  MUSTER_ASSIGN(auto model, build_model(job, data.training.fields()));
+Result<std::string> describe(Files& files, const job::JobSpec& job, const ComponentsPtr& own) {
+  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job, *own));
+  MUSTER_ASSIGN(auto model, build_model(job, data.training.fields(), own));
   const std::string about = model->describe();
   const std::vector<std::string> tensors = tensor_names(*model);
   MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
   MUSTER_ASSIGN(const Activations activations,
-                activations_of(job, *model, batch, data.training.fields()));
+                activations_of(job, *model, batch, data.training.fields(), own));
   MUSTER_ASSIGN(const StrategyPlace place, place_without_group(job, batch, *model));
   MUSTER_ASSIGN(const auto strategy, build_strategy(job, std::move(model), place));
   MUSTER_TRY(start_from_weights(files, job.model, tensors, *strategy));
@@ -92,9 +93,10 @@ Result<std::string> describe(Files& files, const job::JobSpec& job) {
 
 }  // namespace
 
-Result<std::string> describe_training(Files& files, const job::JobSpec& job) {
+Result<std::string> describe_training(Files& files, const job::JobSpec& job,
+                                      const ComponentsPtr& own) {
   Result<std::string> text = fail(ErrorCode::kInternal, "[worker/describe] nothing was looked at");
-  MUSTER_TRY(models::catch_torch("worker/describe", [&] { text = describe(files, job); }));
+  MUSTER_TRY(models::catch_torch("worker/describe", [&] { text = describe(files, job, own); }));
   return text;
 }
 

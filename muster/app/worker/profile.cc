@@ -60,12 +60,13 @@ std::uint64_t resident_without_blocks(const plan::ModelProfile& profile, std::ui
 }
 
 Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
-                                      const std::vector<std::int64_t>& micro_batches) {
+                                      const std::vector<std::int64_t>& micro_batches,
+                                      const ComponentsPtr& own) {
   plan::ModelProfile profile;
-  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job));
+  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job, *own));
   job::JobSpec wanted = job;
   wanted.training.recompute.clear();  // the planner adds what recomputing costs
-  MUSTER_ASSIGN(const auto model, build_model(wanted, data.training.fields()));
+  MUSTER_ASSIGN(const auto model, build_model(wanted, data.training.fields(), own));
   MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
   for (std::size_t b = 0; b < model->blocks().size(); ++b)
     profile.blocks.push_back(look_at(*model, b));
@@ -82,7 +83,7 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
   MUSTER_TRY(measure_optimizer(job, *model, profile));
   profile.shards = shards_of(*model, job);
   wanted.training.micro_batch_size = job.training.micro_batch_size;
-  const auto build = [&] { return build_model(wanted, data.training.fields()); };
+  const auto build = [&] { return build_model(wanted, data.training.fields(), own); };
   MUSTER_ASSIGN(profile.cuts, cuts_of(profile, build, batch, wanted));
   return profile;
 }
@@ -90,14 +91,15 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
 }  // namespace
 
 Result<std::string> profile_training(Files& files, const job::JobSpec& job,
-                                     const std::vector<std::int64_t>& micro_batches) {
+                                     const std::vector<std::int64_t>& micro_batches,
+                                     const ComponentsPtr& own) {
   at::set_num_threads(1);  // as lanes have it
   std::vector<std::int64_t> sizes = micro_batches;
   if (std::ranges::find(sizes, job.training.micro_batch_size) == sizes.end())
     sizes.push_back(job.training.micro_batch_size);
   Result<std::string> text = fail(ErrorCode::kInternal, "[worker/profile] nothing was measured");
   MUSTER_TRY(models::catch_torch("worker/profile", [&] {
-    const auto profile = profile_of(files, job, sizes);
+    const auto profile = profile_of(files, job, sizes, own);
     text = profile ? Result<std::string>(plan::to_json(*profile).dump() + "\n")
                    : Result<std::string>(tl::unexpected(profile.error()));
   }));

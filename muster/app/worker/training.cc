@@ -85,9 +85,10 @@ std::string harmless(std::string text) {
 // The objects of one training, in the order in which they lean on each other.
 class Training {
  public:
-  Training(Session& session, const job::JobSpec& job, DataPipelines pipelines)
+  Training(Session& session, const job::JobSpec& job, DataPipelines pipelines, ComponentsPtr own)
       : session_(session),
         job_(job),
+        own_(std::move(own)),
         pipelines_(std::move(pipelines)),
         epoch_size_(pipelines_.training.source().size()),
         length_(training_length(job.training, epoch_size_)) {}
@@ -116,6 +117,7 @@ class Training {
 
   Session& session_;
   const job::JobSpec& job_;
+  const ComponentsPtr own_;
   const DataPipelines pipelines_;
   const std::int64_t epoch_size_;
   const train::TrainingLength length_;
@@ -140,7 +142,7 @@ Status Training::prepare(bool resumes, bool newcomer) {
 }
 
 Status Training::build() {
-  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
+  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields(), own_));
   tensors_ = tensor_names(*model);
   MUSTER_ASSIGN(const StrategyPlace place, find_place(*model));
   MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), place));
@@ -210,6 +212,7 @@ Result<train::TrainerOptions> Training::options() const {
                                .keeps_neighbours = job_.strategy.redundancy > 0,
                                .join_timeout = job_.workers.join_timeout,
                                .op = build_op_options(job_.communication),
+                               .classifies = job_.classifies(),
                                .predicts_bytes = text,
                                .tokens_per_sample = text ? job_.data.context_length : 0,
                                .loss_scale = loss_scale_of(job_.training)};
@@ -296,7 +299,7 @@ Result<std::unique_ptr<models::Model>> Training::gather_model() {
     return std::unique_ptr<models::Model>();
   MUSTER_ASSIGN(const parallel::State state, strategy_->gather_state(Rank{0}));
   if (!session_.first_rank()) return std::unique_ptr<models::Model>();
-  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields()));
+  MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields(), own_));
   fill(*model, state.model);
   return model;
 }
@@ -354,7 +357,7 @@ void Training::conclude(const train::Outcome& outcome, Duration took) {
 
 Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
                                     DataPipelines pipelines, const WorkerOptions& options) {
-  Training training(session, job, std::move(pipelines));
+  Training training(session, job, std::move(pipelines), options.own);
   MUSTER_TRY(training.prepare(options.resume, options.join));
   if (options.join && !job.strategy.keeps_ranks()) {
     MUSTER_TRY(training.warm_up());

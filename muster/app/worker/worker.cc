@@ -19,8 +19,9 @@
 namespace muster::app {
 namespace {
 
-Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder) {
-  return job::load_job(files, folder.resolved_job(), {});
+Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder,
+                               const Components& own) {
+  return job::load_job(files, folder.resolved_job(), {.fields = own.fields});
 }
 
 Result<train::Outcome> prepare_and_train(Session& session, const job::JobSpec& job,
@@ -45,7 +46,7 @@ Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options
   // Where ranks have parts all wait for it anyway, and which is its own it learns by joining.
   const bool comes_ready = options.join && !job.strategy.keeps_ranks();
   session.listen(job, options.join);
-  auto data = std::async(std::launch::async, [&] { return build_data(files, job); });
+  auto data = std::async(std::launch::async, [&] { return build_data(files, job, *options.own); });
   if (!comes_ready) {
     const auto joined = session.join();
     if (!joined || !*joined) {
@@ -74,7 +75,7 @@ ExitCode run_worker(const WorkerOptions& options, Logger log) {
   };
   auto folder = observe::RunFolder::open(files, options.run_folder);
   if (!folder) return end(folder.error());
-  auto job = load_resolved(files, *folder);
+  auto job = load_resolved(files, *folder, *options.own);
   if (!job) return end(job.error());
   auto session = Session::create(*folder, !options.apart, log);
   if (!session) return end(session.error());

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "muster/app/worker/components.h"
 #include "muster/base/exit_code.h"
 #include "muster/base/files.h"
 #include "muster/base/log.h"
@@ -16,6 +17,7 @@ struct WorkerOptions {
   bool join = false;    // a training that goes on; its workers have the state
   bool apart = false;   // the folder stands in for the run's own, which is out of sight
   std::function<void(const cluster::Progress&)> watch = {};  // see cluster::Whereabouts; for tests
+  ComponentsPtr own = no_components();                       // what the program adds to muster
 };
 
 // Blocks until the training is over. Errors have been reported to the launcher and logged.

@@ -407,15 +407,13 @@ Status Pipeline::evaluate(std::size_t chunk, const data::SliceBatch& slice,
     give(chunk + 1, kind(chunk), number, std::move(output));
     return ok();
   }
-  const models::LossSum loss = model().evaluation_loss_sum(output, examples.targets);
-  totals.loss += loss.sum.item<double>();
-  totals.correct += loss.correct.item<double>();
-  totals.targets += static_cast<double>(loss.targets);
+  totals.add(model().evaluation_loss_sum(output, examples.targets));
   return ok();
 }
 
 Result<EvaluationTotals> Pipeline::combine(std::span<const EvaluationTotals> by_slice) {
-  return combine_totals(*communicator_, together_.by_leaf(by_slice), options_.op);
+  return combine_totals(*communicator_, together_.by_leaf(by_slice), model().measures(),
+                        options_.op);
 }
 
 std::vector<StateSlice> Pipeline::model_state() {

@@ -1,0 +1,4 @@
+#pragma once
+// What a program of a user's includes: muster::App (own/app.h).
+
+#include "muster/own/app.h"

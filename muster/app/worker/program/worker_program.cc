@@ -1,0 +1,109 @@
+#include "muster/app/worker/program/worker_program.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <torch/version.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "muster/app/worker/describe.h"
+#include "muster/app/worker/profile.h"
+#include "muster/app/worker/worker.h"
+#include "muster/base/split_log.h"
+#include "muster/job/load.h"
+
+namespace muster::app {
+namespace {
+
+// A step frees its activations and the next one wants as much again. Handed back to the kernel in
+// between they would return page by page, each one cleared: some 6,000 page faults a step.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
+using Look = std::function<Result<std::string>(const job::JobSpec&)>;
+
+Result<std::string> look_at(const Path& path, const Look& look, const ComponentsPtr& own) {
+  try {
+    MUSTER_ASSIGN(const auto job, job::load_job(system_files(), path, {.fields = own->fields}));
+    return look(job.spec);
+  } catch (const std::exception& fault) {
+    return fail(ErrorCode::kInternal, fault.what());
+  }
+}
+
+ExitCode tell(const Path& path, const Look& look, const ComponentsPtr& own) {
+  const auto text = look_at(path, look, own);
+  if (!text) {
+    fmt::print("{}\n", text.error().message);  // the answer, for whoever asked
+    return exit_code(text.error().code);
+  }
+  fmt::print("{}", *text);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+bool is_worker_call(int argc, char** argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  return first == "--run" || first == "--describe" || first == "--profile";
+}
+
+int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
+  keep_freed_memory();
+  CLI::App program("A training process of muster; `muster train` starts it.", "muster-worker");
+  std::string run_folder;
+  std::string described;
+  std::string profiled;
+  std::vector<std::int64_t> micro_batches;
+  bool resume = false;
+  bool join = false;
+  bool apart = false;
+  auto* run = program.add_option("--run", run_folder, "train: the run's folder");
+  program.add_flag("--resume", resume, "go on from the newest whole checkpoint");
+  program.add_flag("--join", join, "join a training that goes on");
+  program.add_flag("--apart", apart, "the folder only stands in for the run's, on another host");
+  program.add_option("--describe", described, "show what a resolved job would train")
+      ->excludes(run);
+  auto* profile =
+      program
+          .add_option("--profile", profiled,
+                      "say in JSON what the blocks of a resolved job's model cost, for the planner")
+          ->excludes(run);
+  program.add_option("--micro-batches", micro_batches, "samples of the passes to measure besides")
+      ->delimiter(',')
+      ->needs(profile);
+  program.set_version_flag(
+      "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
+  program.require_option(1, 4);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(program.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
+  }
+  const Logger log = create_split_logger();
+  if (!described.empty())
+    return static_cast<int>(tell(
+        described,
+        [&](const job::JobSpec& job) { return describe_training(system_files(), job, own); }, own));
+  if (!profiled.empty())
+    return static_cast<int>(tell(
+        profiled,
+        [&](const job::JobSpec& job) {
+          return profile_training(system_files(), job, micro_batches, own);
+        },
+        own));
+  return static_cast<int>(run_worker({.run_folder = run_folder,
+                                      .resume = resume && !join,
+                                      .join = join,
+                                      .apart = apart,
+                                      .own = own},
+                                     log));
+}
+
+}  // namespace muster::app

@@ -1,0 +1,73 @@
+#include "muster/cli/program/program.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "muster/cli/application.h"
+#include "muster/cli/machine.h"
+
+namespace muster::cli {
+namespace {
+
+Path own_path(const char* name) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? Path(name) : path;
+}
+
+// 80 where it is none, or does not say.
+int columns_of_terminal() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+// As in `muster help job | head`: whoever read has seen enough.
+bool reader_has_left() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+// What could not be written is not done, however well the rest went.
+ExitCode end(ExitCode code, Context& context) {
+  if (std::cout.flush() || reader_has_left() || code != ExitCode::kDone) return code;
+  return report(context, fail(ErrorCode::kUnavailable,
+                              "[muster] standard output could not be written; is its disk full?"));
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, const ProgramOptions& options) {
+  // `muster train job.yaml | head` must not end the training: writing then fails like on a full
+  // disk.
+  std::signal(SIGPIPE, SIG_IGN);
+  Context context{system_files(),
+                  system_clock(),
+                  system_machine(),
+                  std::cout,
+                  std::cerr,
+                  variables_of(environ),
+                  own_path(argv[0]),
+                  ::isatty(STDOUT_FILENO) == 1,
+                  ::isatty(STDERR_FILENO) == 1,
+                  LogFormat::kText,
+                  {},
+                  columns_of_terminal(),
+                  options.fields,
+                  options.is_worker};
+  try {
+    if (!options.usable) return static_cast<int>(report(context, options.usable.error()));
+    return static_cast<int>(end(run({argv + 1, argv + argc}, context), context));
+  } catch (const std::exception& fault) {
+    return static_cast<int>(report(context, fail(ErrorCode::kInternal, fault.what())));
+  }
+}
+
+}  // namespace muster::cli
