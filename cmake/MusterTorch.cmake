@@ -3,6 +3,8 @@
 # -DTorch_DIR=<…/share/cmake/Torch> of another libtorch >= 2.11 is accepted.
 if(Torch_DIR)
   get_filename_component(MUSTER_TORCH_ROOT ${Torch_DIR}/../../.. ABSOLUTE)
+elseif(MUSTER_TORCH_BUILT_WITH)  # by an installed muster
+  set(MUSTER_TORCH_ROOT ${MUSTER_TORCH_BUILT_WITH})
 else()
   set(MUSTER_TORCH_ROOT ${PROJECT_SOURCE_DIR}/.deps/libtorch/torch)
 endif()
@@ -20,7 +22,7 @@ if(EXISTS ${version_header})
   list(JOIN numbers "." MUSTER_TORCH_VERSION)
 endif()
 
-add_library(torch INTERFACE)
+add_library(torch INTERFACE IMPORTED GLOBAL)
 # After the system's include folders: the wheel carries its own fmt, protobuf, pybind11.
 target_compile_options(torch INTERFACE
   "SHELL:-idirafter ${MUSTER_TORCH_ROOT}/include"
