@@ -176,6 +176,14 @@ TEST_F(RunsCommandTest, ARunGoesOnByTheJobThatItKeeps) {
   EXPECT_THAT(err_.str(), HasSubstr("/data"));  // whose data is not there
   EXPECT_EQ(muster({"resume", "3f09a1", "--dry-run", "--set", "optimizer.type=nothing"}),
             ExitCode::kUsage);
+  // What followed from the number of workers does not bind another number.
+  const Path job = run_of("20261124T221836Z-3f09a1") / "resolved.yaml";
+  write(job, *files_.read(job) + "workers: {count: 3, max_workers: 3}\n");
+  EXPECT_EQ(muster({"resume", "3f09a1", "--dry-run", "--workers", "1"}), ExitCode::kEnvironment);
+  EXPECT_THAT(err_.str(), HasSubstr("/data"));
+  EXPECT_EQ(
+      muster({"resume", "3f09a1", "--dry-run", "--workers", "1", "--set", "workers.max_workers=3"}),
+      ExitCode::kUsage);
   EXPECT_EQ(muster({"resume", "3f09a2", "--dry-run"}), ExitCode::kEnvironment);
   EXPECT_THAT(err_.str(), HasSubstr("did you mean `3f09a1`?"));
 }

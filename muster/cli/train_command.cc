@@ -11,6 +11,7 @@
 #include <ostream>
 #include <sstream>
 #include <system_error>
+#include <vector>
 
 #include "muster/app/launch/launch.h"
 #include "muster/app/launch/next_steps.h"
@@ -33,7 +34,8 @@ struct TrainArguments {
   std::string workers;  // text: the field table checks it like any other value
   bool resume = false;
   std::string resume_from;
-  bool by_run = false;  // as `muster resume`, which needs no job file
+  bool by_run = false;                   // as `muster resume`, which needs no job file
+  std::vector<std::string> passed_over;  // fields of that run's job that do not count
   bool dry_run = false;
   // Of launchers for several hosts: accepted where they say one host, this one.
   std::string nodes;
@@ -72,6 +74,7 @@ Status check_one_host(const TrainArguments& arguments) {
 
 PlanRequest request_of(const TrainArguments& arguments, const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
+  request.options.flags_only = arguments.passed_over;
   add_workers(arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers,
               context, request.options);
   return request;
@@ -210,6 +213,19 @@ void add_host_options(CLI::App& command, TrainArguments& arguments) {
       ->group("As other launchers have them");
 }
 
+// How many workers there were at most is no wish of the person where none come from elsewhere or by
+// themselves: it followed from how many there were.
+std::vector<std::string> followed_from_workers(const job::JobSpec& kept,
+                                               const std::vector<std::string>& sets) {
+  constexpr std::string_view kMost = "workers.max_workers";
+  const bool wished =
+      std::ranges::any_of(sets, [&](const auto& set) { return set.starts_with(kMost); });
+  const bool alone =
+      kept.workers.listen.empty() && kept.autoscaling.policy == job::AutoscalingPolicy::kNone;
+  if (wished || !alone) return {};
+  return {std::string(kMost)};
+}
+
 // A run goes on by the job that it keeps.
 ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& context) {
   const auto folder = find_run(run, context);
@@ -217,6 +233,8 @@ ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& con
   arguments.job.path = folder->resolved_job().native();
   arguments.resume_from = folder->root().native();
   arguments.by_run = true;
+  if (const auto kept = job::load_job(context.files, arguments.job.path, {}))
+    arguments.passed_over = followed_from_workers(kept->spec, arguments.job.sets);
   return train(arguments, context);
 }
 
