@@ -52,6 +52,11 @@ Result<Selection> select(const CheckpointArguments& arguments, Files& files) {
   if (const auto name = checkpoint::folder_name_from_string(plain.filename().native())) {
     return Selection{plain, {{*name, plain, checkpoint::inspect(files, plain)}}};
   }
+  if (files.exists(plain / checkpoint::kManifestName)) {  // copied, or renamed
+    auto manifest = checkpoint::inspect(files, plain);
+    const checkpoint::FolderName name{manifest ? manifest->step : Step{0}, 0};
+    return Selection{plain, {{name, plain, std::move(manifest)}}};
+  }
   const bool is_run = files.exists(plain / "checkpoints");
   const Path folder = is_run ? plain / "checkpoints" : plain;
   MUSTER_ASSIGN(auto found, checkpoint::survey(files, folder));

@@ -102,6 +102,15 @@ TEST_F(CheckpointCommandTest, VerifiesAndNamesDamage) {
 }
 
 // Under the same names; what has no average is as it is.
+TEST_F(CheckpointCommandTest, KnowsACopyUnderAnotherName) {
+  save(5);
+  const auto copy = run_ / "kept";
+  std::filesystem::copy(run_ / "checkpoints/step-00000005", copy);
+  EXPECT_EQ(muster({"checkpoint", "verify", copy.native()}), ExitCode::kDone) << err_.str();
+  EXPECT_EQ(muster({"checkpoint", "list", "--json", copy.native()}), ExitCode::kDone);
+  EXPECT_EQ(answer()[0]["step"], 5);
+}
+
 TEST_F(CheckpointCommandTest, ExportsTheAverage) {
   const std::string into = (run_ / "weights").native();
   save(5);

@@ -327,12 +327,16 @@ JobEnd LocalJob::result() const {
 }
 
 JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
+  Progress progress = verdict_progress_;
+  if (!culprit.evidence.joined && progress.phase.empty()) progress.phase = "starting";
+  // One of this host says where it is when it joins.
+  const bool known = !culprit.host.empty();
   return {.rank = culprit.evidence.rank,
-          .host = culprit.host,
+          .host = known ? culprit.host : describe_this_process(0, files_).host,
           .pid = culprit.pid(),
           .reason = reason_of(culprit),
           .error = *verdict_error_,
-          .progress = verdict_progress_,
+          .progress = std::move(progress),
           .last_lines = culprit.last_lines(),
           .log = culprit.log_path(),
           .last_heard = !culprit.is_witnessed(),

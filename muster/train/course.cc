@@ -12,7 +12,7 @@ constexpr std::int64_t kNone = -1;
 // How far a rank is; a rank without a whole state is nowhere.
 auto distance(const Standing& standing) {
   return std::tuple(standing.whole, standing.rollbacks, to_int(standing.committed),
-                    standing.settled);
+                    standing.done());
 }
 
 }  // namespace
@@ -26,7 +26,8 @@ std::array<std::int64_t, Standing::kWords> Standing::pack() const noexcept {
           static_cast<std::int64_t>(paces),
           rollbacks,
           idle.count(),
-          keeps ? 1 : 0};
+          keeps ? 1 : 0,
+          evaluated ? 1 : 0};
 }
 
 Standing Standing::unpack(const std::int64_t* words) noexcept {
@@ -38,7 +39,8 @@ Standing Standing::unpack(const std::int64_t* words) noexcept {
                     static_cast<std::uint64_t>(words[5]),
                     words[6],
                     Duration(words[7]),
-                    words[8] != 0};
+                    words[8] != 0,
+                    words[9] != 0};
   if (words[3] != kNone) standing.kept = Step{words[3]};
   return standing;
 }

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -32,8 +33,12 @@ struct Standing {
 
   Duration idle{};     // since it last trained
   bool keeps = false;  // what the rank before it had after the committed step (neighbour_copy.h)
+  bool evaluated = false;  // after the committed step
 
-  static constexpr std::size_t kWords = 9;
+  // What of that which is due after the committed step is done: more is further.
+  std::pair<bool, bool> done() const noexcept { return {settled, evaluated}; }
+
+  static constexpr std::size_t kWords = 10;
   std::array<std::int64_t, kWords> pack() const noexcept;  // for the wire
   static Standing unpack(const std::int64_t* words) noexcept;
   friend bool operator==(const Standing&, const Standing&) = default;

@@ -22,10 +22,23 @@ TEST(Course, WhoHasAppliedTheStepLeads) {
             (Course{.leader = Rank{1}, .copies = true}));
 }
 
-TEST(Course, WhoHasEvaluatedLeads) {
+TEST(Course, WhoHasSettledTheStepLeads) {
   Standing behind = at(6);
   behind.settled = false;
   EXPECT_EQ(decide_course({behind, at(6)}).value(), (Course{.leader = Rank{1}, .copies = true}));
+}
+
+// Else some would evaluate while others, which have the result, go on to the checkpoint.
+TEST(Course, WhoHasEvaluatedLeads) {
+  for (const bool settled : {false, true}) {  // true: at the end of the training
+    Standing behind = at(6);
+    behind.settled = settled;
+    Standing ahead = behind;
+    ahead.evaluated = true;
+    EXPECT_EQ(decide_course({behind, ahead, behind}).value(),
+              (Course{.leader = Rank{1}, .copies = true}));
+    EXPECT_EQ(decide_course({ahead, ahead}).value(), Course{});
+  }
 }
 
 TEST(Course, ANewcomerGetsTheStateHoweverFarItClaimsToBe) {

@@ -68,14 +68,13 @@ class Reunited {
       reunion.sources.push_back(source);
       if (parts_[static_cast<std::size_t>(to_int(source))] != parts_[rank])
         reunion.restored.push_back(rank_of(rank));
-      if (is_at(rank, place) &&
-          (!leader || (standings_[rank].settled && !standings_[*leader].settled)))
+      if (is_at(rank, place) && (!leader || standings_[rank].done() > standings_[*leader].done()))
         leader = rank;
     }
     reunion.leader = rank_of(*leader);
     reunion.same = std::ranges::all_of(standings_, [&](const Standing& standing) {
       return standing.whole && place_of(standing) == place &&
-             standing.settled == standings_[*leader].settled &&
+             standing.done() == standings_[*leader].done() &&
              standing.paces == standings_[*leader].paces;
     });
   }

@@ -126,12 +126,20 @@ TEST(Reunion, AReplicaComesBeforeACopy) {
 }
 
 // What is due after the step is done by those only who have settled it.
-TEST(Reunion, WhoHasEvaluatedLeads) {
+TEST(Reunion, WhoHasSettledTheStepLeads) {
   const Reunion reunion =
       decide_reunion({unsettled(5), standing_at(5), unsettled(5)}, kAllTheirOwn);
   EXPECT_EQ(reunion.leader, Rank{1});
   EXPECT_FALSE(reunion.same);
   EXPECT_EQ(reunion.sources, (Ranks{Rank{0}, Rank{1}, Rank{2}}));
+}
+
+TEST(Reunion, WhoHasEvaluatedLeads) {
+  Standing ahead = unsettled(5);
+  ahead.evaluated = true;
+  const Reunion reunion = decide_reunion({unsettled(5), ahead, unsettled(5)}, kAllTheirOwn);
+  EXPECT_EQ(reunion.leader, Rank{1});
+  EXPECT_FALSE(reunion.same);
 }
 
 // One died while all went back: some are where they go, the others still where they came from.

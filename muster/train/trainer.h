@@ -153,6 +153,7 @@ class Trainer {
   Status open_stream();
   void take_roles(bool copied);
   Status share_out();  // anew, after a step that was finished with inherited slices
+  std::int32_t computing(std::int32_t workers) const;  // how many of so many do
   Assignment share(const std::vector<std::int32_t>& workers) const;
   std::vector<SliceIndex> slices_here() const;  // those that this rank has a part in
   Status take_up(Assignment assignment);

@@ -114,7 +114,8 @@ Status Trainer::enter(const Entry& entry) {
                       .paces = fingerprint(position_.paces),
                       .rollbacks = position_.rollbacks,
                       .idle = idle_since_ ? parts_.clock.now() - *idle_since_ : Duration{},
-                      .keeps = neighbours_ && neighbours_->kept() == progress_.committed};
+                      .keeps = neighbours_ && neighbours_->kept() == progress_.committed,
+                      .evaluated = position_.evaluated == progress_.committed};
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
   if (options_.keeps_ranks) return reunite(entry, standings);
   MUSTER_ASSIGN(const Course course, decide_course(standings));
@@ -211,14 +212,18 @@ void Trainer::tell_transfer() {
   const auto& workers = parts_.generations.current().workers;
   const std::span newcomers(workers.begin() + transfer_->givers(), workers.end());
   const std::int64_t meanwhile = to_int(progress_.committed) - to_int(joined_at_);
+  const bool one = newcomers.size() == 1;
+  const bool compute = computing(static_cast<std::int32_t>(workers.size())) > transfer_->givers();
+  const std::string_view from_now_on =
+      compute ? (one ? "computes" : "compute") : (one ? "stands by" : "stand by");
   parts_.hub.publish(observe::Notice{
-      .text = fmt::format(
-          "worker{} {} got the state ({}) from {} worker{} while {} step{} passed, and compute{} "
-          "from step {} on",
-          newcomers.size() == 1 ? "" : "s", fmt::join(newcomers, ", "),
-          format_bytes(transfer_->bytes()), transfer_->givers(),
-          transfer_->givers() == 1 ? "" : "s", meanwhile, meanwhile == 1 ? "" : "s",
-          newcomers.size() == 1 ? "s" : "", to_int(next(progress_.committed)))});
+      .text =
+          fmt::format("worker{} {} got the state ({}) from {} worker{} while {} step{} passed, and "
+                      "{} from step "
+                      "{} on",
+                      one ? "" : "s", fmt::join(newcomers, ", "), format_bytes(transfer_->bytes()),
+                      transfer_->givers(), transfer_->givers() == 1 ? "" : "s", meanwhile,
+                      meanwhile == 1 ? "" : "s", from_now_on, to_int(next(progress_.committed)))});
 }
 
 // A new first rank does not know which saves of the one before it came to their end, nor which rows

@@ -106,6 +106,11 @@ Status Trainer::compare_paces() {
   return options_.stragglers.rebalance ? rebalance(before) : ok();
 }
 
+// The others stand by.
+std::int32_t Trainer::computing(std::int32_t workers) const {
+  return std::max(options_.active, workers - options_.standbys);
+}
+
 // As paces say; those not known, and all of them without rebalancing, count as equal. Where several
 // ranks compute a slice together it is the first one's.
 Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
@@ -122,9 +127,8 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
     const bool counts = options_.stragglers.rebalance && known != position_.paces.end();
     paces.push_back(counts ? *known : Pace{.worker = worker});
   }
-  const std::int32_t active = std::max(options_.active, size - options_.standbys);
   const std::int32_t whole = transfer_ ? transfer_->givers() : size;
-  const auto counts = share_by_pace(options_.slices, paces, std::min(active, whole));
+  const auto counts = share_by_pace(options_.slices, paces, std::min(computing(size), whole));
   return Assignment::in_turns(counts, parts_.strategy.ranks_in_turns(size), workers);
 }
 

@@ -15,11 +15,12 @@ draw = random.Random(seed)
 
 
 def begin(job, folder, workers):
-    """A job that a death ends, after a random step; its run, and the process ids of its workers by rank."""
+    """A job that a death ends, after a random step and a checkpoint; its run, and its process ids by rank."""
     process = runs.start(arguments.muster, job, "--workers", str(workers),
                          "--set", f"workers.min_workers={workers}", "--set", "workers.max_restarts=0")
     step = draw.randrange(21, 180)
     run = runs.wait_for_step(process, folder, step)
+    runs.wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint")
     pids = runs.workers_of(process)
     assert len(pids) == workers, pids
     return process, run, pids, step
@@ -42,7 +43,6 @@ def kill_one(job, folder, workers):
 def kill_all(job, folder, workers):
     """As when the host loses power: nobody is left to say or save anything."""
     process, run, pids, step = begin(job, folder, workers)
-    runs.wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint")
     for pid in (process.pid, *pids.values()):
         with contextlib.suppress(ProcessLookupError):  # gone with its launcher
             runs.kill(pid)
@@ -55,8 +55,9 @@ def kill_all(job, folder, workers):
 
 
 def goes_on(job, folder, run, after, expected, what):
-    runs.train(arguments.muster, job, "--workers", str(after), "--resume")
-    assert runs.latest(folder) == run, "resumed into another folder"
+    output = runs.train(arguments.muster, job, "--workers", str(after), "--resume")
+    assert runs.latest(folder) == run, f"resumed into another folder:\n{output}"
+    assert list(run.glob("checkpoints/step-00000200*")), f"{what}: no checkpoint of the end:\n{output}"
     found = runs.weights(run, 200)
     assert found == expected, f"{what}, then {after} workers: {found}, {expected}"
     steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
