@@ -154,7 +154,8 @@ def killed_after(muster, job, folder, step, workers, *flags, **options):
 # What a worker does while it trains, and in which operation; where it computes and reduces, that is always told, but
 # for the moments between two passes or operations.
 BETWEEN = "computing and reducing gradients"
-PLACE = re.compile(rf"(waiting for data|updating|evaluating|saving a checkpoint)(, in \S.*)?|{BETWEEN}, in \S.*")
+PLACE = re.compile(r"(waiting for data|updating|evaluating|saving a checkpoint|comparing \w+)(, in \S.*)?|"
+                   rf"{BETWEEN}, in \S.*")
 DOING = rf"(?:waiting for \w+|updating|evaluating|saving a checkpoint|comparing \w+|{BETWEEN})[^;]*"
 
 

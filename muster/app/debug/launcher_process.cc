@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view kTraining[] = {"train", "compare", "resume"};
 
-// Where the lock is another host's, or cannot be tried, the number in it may be anybody's here.
+// Where the lock is another host's, or cannot be tried, the number in it may be anybody's here. A
+// program made with muster::App has another name, and knows its own runs.
 bool is_launcher(int pid, Files& files) {
   const auto text = [&](std::string_view name) {
     return files.read(fmt::format("/proc/{}/{}", pid, name)).value_or("");
@@ -18,7 +19,10 @@ bool is_launcher(int pid, Files& files) {
   const auto has = [&](std::string_view word) {
     return words.find(fmt::format("{}{}{}", '\0', word, '\0')) != std::string::npos;
   };
-  return text("comm") == "muster\n" && std::ranges::any_of(kTraining, has);
+  const std::string program = text("comm");
+  const bool trains =
+      program == "muster\n" || program == files.read("/proc/self/comm").value_or("");
+  return trains && std::ranges::any_of(kTraining, has);
 }
 
 }  // namespace
