@@ -34,7 +34,7 @@ with runs.workplace() as folder:
         expected = runs.weights(run, count)["model.safetensors"]
         assert one["weights"] == expected, (one, expected)
     made = subprocess.run([arguments.muster, "report", str(run), "--json"], capture_output=True, text=True)
-    assert json.loads(made.stdout) == {"report": f"{run}/report.html"}, made
+    assert json.loads(made.stdout) == {"report": f"{run.parent / run.readlink()}/report.html"}, made
     page = (newest / "comparison.html").read_text()
     for one in told:
         assert f">{one['name']}</a>" in page, page
