@@ -383,7 +383,7 @@ def play_unreadable(muster, folder, rank):
     job = Job(muster, folder, f"unreadable-{rank}", f"workers.max_restarts={restarts}",
               MUSTER_UNREADABLE=f"{rank} train-images-idx3-ubyte")
     told = rf"\[WARN\] worker {rank} \(pid \d+ on {HOST}\) reported an error \(.*train-images-idx3-ubyte.*: " \
-        "Input/output error.*\\) at step 0, starting; 2 workers are left, going on"
+        "Input/output error.*\\) at step 0; 2 workers are left, going on"
     job.wait_for(told)
     job.begin(folder)
     runs.wait_for(lambda: job.output().count("going on") == 1 + restarts, "those that come for it")
