@@ -25,6 +25,18 @@ bool LocalJob::is_harmless(const WorkerProcess& culprit) const {
   return evidence.end || evidence.lost;
 }
 
+// The error of another worker that has ended because of this one's numbers (NaN), which all of them
+// met; its own word may come later.
+const Error* LocalJob::numbers_of(const WorkerProcess& culprit) const {
+  for (const auto& [number, other] : workers_) {
+    const auto& reported = other->evidence.reported;
+    if (reported && reported->code == ErrorCode::kNumeric &&
+        reported->peer == culprit.evidence.rank)
+      return &*reported;
+  }
+  return nullptr;
+}
+
 // What a worker gave up for, without a signal or its host being the reason.
 std::optional<LocalJob::Fault> LocalJob::fault_of(const WorkerProcess& culprit) const {
   const Evidence& evidence = culprit.evidence;

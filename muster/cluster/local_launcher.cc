@@ -242,10 +242,14 @@ std::string describe(const JobFailure& failure) {
                         describe(failure.progress));
   if (!failure.action.empty()) text += "\n  " + failure.action;
   auto lines = failure.last_lines;
-  if (!message.empty())
+  if (!message.empty()) {
+    const std::string said = message.substr(0, message.find('\n'));
     std::erase_if(lines, [&](const std::string& line) {
-      return line.find(message.substr(0, message.find('\n'))) != std::string::npos;
+      constexpr std::string_view kMark = "[ERROR] ";
+      const bool is_begun = line.starts_with(kMark) && said.starts_with(line.substr(kMark.size()));
+      return is_begun || line.find(said) != std::string::npos;  // begun: not all of it was read
     });
+  }
   if (!lines.empty()) {
     text += "\n  its last lines:";
     for (const auto& line : lines) text += "\n    " + line;
