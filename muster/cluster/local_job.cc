@@ -218,6 +218,7 @@ void LocalJob::conclude() {
   auto* culprit = find(to_int(verdict_->culprit));
   if (culprit != nullptr && !culprit->evidence.reported) {
     if (const Error* numbers = numbers_of(*culprit)) {
+      culprit->progress = culprit->where();
       culprit->evidence.reported = *numbers;
       verdict_->reason = kReportedAnError;
     }
