@@ -1,12 +1,10 @@
 #include "muster/app/launch/live_file.h"
 
-#include <fmt/format.h>
-
-#include <charconv>
 #include <numeric>
 #include <utility>
 
-#include "muster/base/trimmed.h"
+#include "muster/cluster/environment.h"
+#include "muster/observe/environment.h"
 
 namespace muster::app {
 namespace {
@@ -14,22 +12,6 @@ namespace {
 constexpr Duration kLiveEvery = std::chrono::seconds(1);
 // What of a heartbeat's weight is left a second later: about the last ten seconds count.
 constexpr double kKept = 0.9;
-
-std::string own_host(Files& files) {
-  const std::string text = files.read("/proc/sys/kernel/hostname").value_or("");
-  return std::string(trimmed(text, " \n"));
-}
-
-std::uint64_t resident_bytes(Files& files, int pid) {
-  const std::string text = files.read(fmt::format("/proc/{}/status", pid)).value_or("");
-  constexpr std::string_view kEntry = "VmRSS:";
-  const auto at = text.find(kEntry);
-  if (at == text.npos) return 0;
-  const std::string_view rest = trimmed(std::string_view(text).substr(at + kEntry.size()), " \t");
-  std::uint64_t kib = 0;
-  std::from_chars(rest.data(), rest.data() + rest.size(), kib);
-  return kib * 1024;
-}
 
 // Nothing is lost with it, so it need not be on the disk.
 void replace_file(Files& files, const Path& path, std::string_view text) {
@@ -45,7 +27,7 @@ LiveFile::LiveFile(Files& files, Path path, Clock& clock)
     : files_(files),
       path_(std::move(path)),
       clock_(clock),
-      host_(own_host(files)),
+      host_(cluster::describe_this_process(0, files).host),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 LiveFile::~LiveFile() {
@@ -94,7 +76,7 @@ void LiveFile::write() {
   auto workers = present();
   if (workers.empty()) return;
   for (LiveWorker& worker : workers) {
-    if (worker.host == host_) worker.resident = resident_bytes(files_, worker.pid);
+    if (worker.host == host_) worker.resident = observe::resident_memory(files_, worker.pid);
   }
   replace_file(files_, path_, to_json(workers));
 }
