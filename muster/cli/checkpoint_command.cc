@@ -30,10 +30,6 @@ struct CheckpointArguments {
   bool json = false;
 };
 
-bool wants_json(const CheckpointArguments& arguments, const Context& context) {
-  return arguments.json || context.log == LogFormat::kJson;
-}
-
 // What `place` holds: one checkpoint, or all of a run.
 struct Selection {
   Path folder;
@@ -124,7 +120,7 @@ void list_text(const Selection& selection, Context& context) {
 ExitCode list(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context.files);
   if (!selection) return report(context, selection.error());
-  if (wants_json(arguments, context)) {
+  if (context.answers_json(arguments.json)) {
     list_json(*selection, context);
   } else {
     list_text(*selection, context);
@@ -158,7 +154,7 @@ void verify_text(const checkpoint::VerifyReport& one, Context& context) {
 ExitCode verify(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context.files);
   if (!selection) return report(context, selection.error());
-  const bool json = wants_json(arguments, context);
+  const bool json = context.answers_json(arguments.json);
   bool all_whole = true;
   for (const auto& found : selection->found) {
     const auto one = checkpoint::verify_checkpoint(context.files, found.folder);
@@ -219,7 +215,7 @@ ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
                                        : export_newest(*selection, arguments, context);
   if (!exported) return report(context, exported.error());
   const auto& [folder, written] = *exported;
-  if (wants_json(arguments, context)) {
+  if (context.answers_json(arguments.json)) {
     context.out << json_line({{"file", written.file.native()},
                               {"tensors", written.tensors},
                               {"bytes", written.bytes},

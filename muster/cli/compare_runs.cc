@@ -132,7 +132,7 @@ Status compare(const CompareRunsArguments& arguments, Context& context) {
     if (const Status written = write_page(arguments.page, compared, context); !written)
       return with_context(written.error(), "[runs] no page; --page FILE may name another place");
   }
-  if (arguments.json || context.log == LogFormat::kJson) {
+  if (context.answers_json(arguments.json)) {
     context.out << json_line({{"runs", observe::comparison_json(figures)},
                               {"differences", to_json(compared.differences)},
                               {"metrics", to_json(compared.metrics)},
@@ -165,8 +165,7 @@ void add_compare_runs_command(CLI::App& runs, Context& context) {
   command.add_flag("--json", arguments->json, "Answer in JSON");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
-      const Status compared = compare(*arguments, context);
-      return compared ? ExitCode::kDone : report(context, compared.error());
+      return conclude(context, compare(*arguments, context));
     };
   });
 }

@@ -48,6 +48,10 @@ ExitCode report(Context& context, const Error& error) {
   return report(context, error, exit_code(error.code));
 }
 
+ExitCode conclude(Context& context, const Status& status) {
+  return status ? ExitCode::kDone : report(context, status.error());
+}
+
 ExitCode report(Context& context, const Error& error, ExitCode code) {
   if (context.log == LogFormat::kJson) {
     const nlohmann::ordered_json line = {{"level", "error"},

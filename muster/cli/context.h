@@ -36,6 +36,7 @@ struct Context {
   job::FieldsPtr fields = job::muster_fields();
   bool is_worker = false;  // else muster-worker lies beside `program`
 
+  bool answers_json(bool asked) const { return asked || log == LogFormat::kJson; }  // --json, --log
   bool colour(bool terminal) const;   // NO_COLOR, CI and TERM=dumb are honoured
   bool live() const;                  // whether one redrawn line can be shown on stderr
   bool redraws(bool terminal) const;  // whether what is there can be drawn again
@@ -45,6 +46,8 @@ struct Context {
 // it.
 ExitCode report(Context& context, const Error& error);
 ExitCode report(Context& context, const Error& error, ExitCode code);
+// kDone, or what report() gives.
+ExitCode conclude(Context& context, const Status& status);
 
 // A line on `err` of what is no error, as text or as one JSON object.
 void warn(Context& context, const std::string& message);

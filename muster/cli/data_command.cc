@@ -83,7 +83,7 @@ ExitCode audit(const AuditArguments& arguments, Context& context) {
   if (!text) return report(context, text.error());
   const auto found = app::audit_ledger(*text);
   if (!found) return report(context, with_context(found.error(), folder->ledger().native()));
-  if (arguments.json || context.log == LogFormat::kJson) {
+  if (context.answers_json(arguments.json)) {
     context.out << json_line(to_json(*found));
   } else {
     write_text(*found, folder->ledger(), context);

@@ -24,7 +24,7 @@ ExitCode debug(const DebugArguments& arguments, Context& context) {
   if (!folder) return report(context, folder.error());
   const auto found = app::ask_where(*folder, context.files, context.clock);
   if (!found) return report(context, found.error());
-  if (arguments.json || context.log == LogFormat::kJson) {
+  if (context.answers_json(arguments.json)) {
     context.out << app::to_json(*found) << "\n";
     return ExitCode::kDone;
   }

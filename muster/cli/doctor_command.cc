@@ -67,7 +67,7 @@ ExitCode doctor(bool json, Context& context) {
   const bool good = std::none_of(checks.begin(), checks.end(), [](const Check& check) {
     return check.state == CheckState::kBad;
   });
-  if (json || context.log == LogFormat::kJson) {
+  if (context.answers_json(json)) {
     tell_json(checks, good, context);
   } else {
     tell(checks, context);

@@ -38,7 +38,7 @@ void follow(LogReader& reader, const observe::RunFolder& folder, Context& contex
 
 Status show_logs(const LogsArguments& arguments, Context& context) {
   MUSTER_ASSIGN(const auto folder, find_run(arguments.run, context));
-  const bool json = arguments.json || context.log == LogFormat::kJson;
+  const bool json = context.answers_json(arguments.json);
   bool any = false;
   LogReader reader(context.files, folder, arguments.rank, [&](auto rank, std::string_view line) {
     any = true;
@@ -77,8 +77,7 @@ void add_logs_command(CLI::App& app, Context& context) {
   command.add_flag("--json", arguments->json, "Answer in JSON, one object a line");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
-      const Status shown = show_logs(*arguments, context);
-      return shown ? ExitCode::kDone : report(context, shown.error());
+      return conclude(context, show_logs(*arguments, context));
     };
   });
 }

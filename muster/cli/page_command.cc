@@ -39,7 +39,7 @@ Status serve(const PageArguments& arguments, Context& context) {
   MUSTER_ASSIGN(const auto server, app::open_http_server(options, [&pages](std::string_view path) {
                   return pages.answer(path);
                 }));
-  const bool json = arguments.json || context.log == LogFormat::kJson;
+  const bool json = context.answers_json(arguments.json);
   context.out << (json
                       ? json_line({{"page", server->url() + "/"}})
                       : fmt::format("{}/ shows {}; Ctrl-C ends it\n", server->url(), runs.native()))
@@ -61,8 +61,7 @@ void add_page_command(CLI::App& app, Context& context) {
   command.add_flag("--json", arguments->json, "Tell the address in JSON");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
-      const Status served = serve(*arguments, context);
-      return served ? ExitCode::kDone : report(context, served.error());
+      return conclude(context, serve(*arguments, context));
     };
   });
 }

@@ -161,7 +161,7 @@ Status plan_pipeline(const PipelineArguments& arguments, Context& context) {
   const PipelineAnswers answers = answer_all(question, wanted);
   MUSTER_ASSIGN(const auto drawn, pick(answers, wanted));
   MUSTER_TRY(write_svg(arguments, drawn, context));
-  if (arguments.json || context.log == LogFormat::kJson)
+  if (context.answers_json(arguments.json))
     context.out << json_line(comparison_json(answers));
   else
     show(arguments, answers, drawn, context);
@@ -271,7 +271,7 @@ ExitCode plan_ways(const PlanArguments& arguments, Context& context) {
   if (!plan) return report(context, plan.error());
   if (const Status drawn = write_svg(arguments, *plan, context); !drawn)
     return report(context, drawn.error());
-  if (arguments.json || context.log == LogFormat::kJson)
+  if (context.answers_json(arguments.json))
     context.out << plan_json(*plan) << "\n";
   else
     show(arguments, *plan, context);
@@ -316,8 +316,7 @@ void add_plan_command(CLI::App& app, Context& context) {
   add_options(pipeline, *arguments);
   pipeline.callback([arguments, &context] {
     context.action = [arguments, &context] {
-      const Status done = plan_pipeline(*arguments, context);
-      return done ? ExitCode::kDone : report(context, done.error());
+      return conclude(context, plan_pipeline(*arguments, context));
     };
   });
 }

@@ -38,7 +38,7 @@ Status make(const ReportArguments& arguments, Context& context) {
   if (const Status written = observe::write_report(context.files, input, page); !written)
     return with_context(written.error(),
                         "[report] no page; --output FILE puts it into another place");
-  const bool json = arguments.json || context.log == LogFormat::kJson;
+  const bool json = context.answers_json(arguments.json);
   context.out << (json ? json_line({{"report", page.native()}}) : page.native() + "\n");
   return ok();
 }
@@ -58,10 +58,7 @@ void add_report_command(CLI::App& app, Context& context) {
       ->type_name("FILE");
   command.add_flag("--json", arguments->json, "Answer in JSON");
   command.callback([arguments, &context] {
-    context.action = [arguments, &context] {
-      const Status made = make(*arguments, context);
-      return made ? ExitCode::kDone : report(context, made.error());
-    };
+    context.action = [arguments, &context] { return conclude(context, make(*arguments, context)); };
   });
 }
 

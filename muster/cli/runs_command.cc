@@ -72,7 +72,7 @@ ExitCode list(const RunsArguments& arguments, Context& context) {
     if (passes(arguments.filter, info, context)) runs.push_back(std::move(info));
     if (arguments.limit > 0 && runs.size() == arguments.limit) break;
   }
-  if (arguments.json || context.log == LogFormat::kJson) {
+  if (context.answers_json(arguments.json)) {
     auto all = nlohmann::ordered_json::array();
     for (const RunInfo& run : runs) all.push_back(to_json(run));
     context.out << json_line({{"runs", std::move(all)}});

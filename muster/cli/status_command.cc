@@ -61,7 +61,7 @@ Json status_json(const RunStatus& status) {
 
 Status show_status(const StatusArguments& arguments, Context& context) {
   MUSTER_ASSIGN(const RunStatus status, read_status(arguments.run, context));
-  const bool json = arguments.json || context.log == LogFormat::kJson;
+  const bool json = context.answers_json(arguments.json);
   context.out << (json ? json_line(status_json(status)) : status_text(status));
   return ok();
 }
@@ -77,8 +77,7 @@ void add_status_command(CLI::App& app, Context& context) {
   command.add_flag("--json", arguments->json, "Answer in JSON");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
-      const Status shown = show_status(*arguments, context);
-      return shown ? ExitCode::kDone : report(context, shown.error());
+      return conclude(context, show_status(*arguments, context));
     };
   });
 }

@@ -68,7 +68,7 @@ std::string how_to_go_on(const observe::RunInfo& run) {
 
 void tell_end(const observe::RunFolder& folder, const StopArguments& arguments, Context& context) {
   const observe::RunInfo run = look_at(context.files, folder);
-  if (arguments.json || context.log == LogFormat::kJson) {
+  if (context.answers_json(arguments.json)) {
     context.out << json_line(to_json(run));
     return;
   }
@@ -104,10 +104,7 @@ void add_stop_command(CLI::App& app, Context& context) {
       ->type_name("DURATION");
   command.add_flag("--json", arguments->json, "Answer in JSON");
   command.callback([arguments, &context] {
-    context.action = [arguments, &context] {
-      const Status stopped = stop(*arguments, context);
-      return stopped ? ExitCode::kDone : report(context, stopped.error());
-    };
+    context.action = [arguments, &context] { return conclude(context, stop(*arguments, context)); };
   });
 }
 

@@ -65,7 +65,7 @@ void watch(const observe::RunFolder& folder, Duration every, Context& context) {
 Status top(const TopArguments& arguments, Context& context) {
   MUSTER_ASSIGN(const Duration every, parse_duration(arguments.every));
   MUSTER_ASSIGN(const auto folder, find_run(arguments.run, context));
-  if (arguments.json || context.log == LogFormat::kJson) {
+  if (context.answers_json(arguments.json)) {
     context.out << json_line(top_json(look(folder, context.files)));
   } else if (context.redraws(context.out_is_terminal)) {
     watch(folder, std::max<Duration>(every, std::chrono::milliseconds(100)), context);
@@ -88,10 +88,7 @@ void add_top_command(CLI::App& app, Context& context) {
       ->type_name("DURATION");
   command.add_flag("--json", arguments->json, "Answer in JSON, once");
   command.callback([arguments, &context] {
-    context.action = [arguments, &context] {
-      const Status shown = top(*arguments, context);
-      return shown ? ExitCode::kDone : report(context, shown.error());
-    };
+    context.action = [arguments, &context] { return conclude(context, top(*arguments, context)); };
   });
 }
 

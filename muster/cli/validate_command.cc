@@ -83,7 +83,7 @@ ExitCode validate(const ValidateArguments& arguments, Context& context) {
   const auto text = job::read_job_text(context.files, path);
   if (!text) return report(context, text.error());
   const auto checked = check_job(*text, path, load_options(arguments.job, context));
-  if (arguments.json || context.log == LogFormat::kJson) {
+  if (context.answers_json(arguments.json)) {
     tell_json(checked, context);
   } else {
     tell(checked, arguments.print_config, context);
