@@ -216,13 +216,7 @@ void LocalJob::conclude() {
   }
   if (!verdict_->certain && awaits_stacks()) return;  // tell_dumps() comes back here
   auto* culprit = find(to_int(verdict_->culprit));
-  if (culprit != nullptr && !culprit->evidence.reported) {
-    if (const Error* numbers = numbers_of(*culprit)) {
-      culprit->progress = culprit->where();
-      culprit->evidence.reported = *numbers;
-      verdict_->reason = kReportedAnError;
-    }
-  }
+  if (culprit != nullptr) take_word_of_others(*culprit);
   if (culprit != nullptr && can_do_without(*culprit)) return write_off(*culprit);
   state_ = State::kEnding;
   verdict_error_ = culprit != nullptr ? error_of(*culprit)

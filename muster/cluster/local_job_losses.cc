@@ -25,16 +25,18 @@ bool LocalJob::is_harmless(const WorkerProcess& culprit) const {
   return evidence.end || evidence.lost;
 }
 
-// The error of another worker that has ended because of this one's numbers (NaN), which all of them
-// met; its own word may come later.
-const Error* LocalJob::numbers_of(const WorkerProcess& culprit) const {
+// Numbers that are no numbers (NaN) end all workers, and each names the one that they come from;
+// its own word may be the last to come.
+void LocalJob::take_word_of_others(WorkerProcess& culprit) {
+  if (culprit.evidence.reported) return;
   for (const auto& [number, other] : workers_) {
-    const auto& reported = other->evidence.reported;
-    if (reported && reported->code == ErrorCode::kNumeric &&
-        reported->peer == culprit.evidence.rank)
-      return &*reported;
+    const auto& told = other->evidence.reported;
+    if (!told || told->code != ErrorCode::kNumeric || told->peer != culprit.evidence.rank) continue;
+    culprit.progress = culprit.where();
+    culprit.evidence.reported = *told;
+    verdict_->reason = kReportedAnError;
+    return;
   }
-  return nullptr;
 }
 
 // What a worker gave up for, without a signal or its host being the reason.
