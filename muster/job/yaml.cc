@@ -158,7 +158,6 @@ class TreeBuilder final : public YAML::EventHandler {
     if (anchor != YAML::NullAnchor) {
       report(place_of(mark, word_length(mark)), "anchors (&name) are not accepted",
              "write the value where it is needed");
-      node.broken = true;
     }
     if (!tag.empty() && tag != "?" && tag != "!") {
       report(place_of(mark, word_length(mark)),
