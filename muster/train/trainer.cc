@@ -9,6 +9,7 @@
 #include "muster/base/units.h"
 #include "muster/observe/gib.h"
 #include "muster/observe/phase_timer.h"
+#include "muster/train/largest_weight.h"
 
 namespace muster::train {
 namespace {
@@ -197,10 +198,19 @@ Status Trainer::one_step() {
 Status Trainer::judge(Step step, const parallel::StepReport& report, double rate) {
   if (options_.loss_scale) MUSTER_TRY(adapt_loss_scale(step, report));
   if (report.overflow) return ok();
-  MUSTER_TRY(divergence_.observe(step, report.loss, rate));
+  if (auto sound = divergence_.observe(step, report.loss, rate); !sound)
+    return naming_largest_weight(std::move(sound).error());
   progress_.first_loss = divergence_.first_loss();
   position_.losses = divergence_.trend();
   return ok();
+}
+
+Error Trainer::naming_largest_weight(Error error) const {
+  if (const auto largest = largest_weight(parts_.strategy.model_state()))
+    error.message +=
+        fmt::format("; the largest number among the weights of this worker is {:.4g}, in {}",
+                    largest->magnitude, largest->name);
+  return error;
 }
 
 Status Trainer::adapt_loss_scale(Step step, const parallel::StepReport& report) {

@@ -126,6 +126,7 @@ class Trainer {
   Result<bool> advance();  // one thing more; whether that was the last one
   Status one_step();
   Status judge(Step step, const parallel::StepReport& report, double rate);
+  Error naming_largest_weight(Error error) const;
   Status adapt_loss_scale(Step step, const parallel::StepReport& report);
   Status settle();    // what is due after the committed step
   Status conclude();  // what is due at the end

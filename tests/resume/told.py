@@ -157,8 +157,19 @@ def layout_of_a_dry_run(muster, folder):
         assert f"layout      {told}" in output, output
 
 
+def divergence(muster, folder):
+    """A training that runs away, without a NaN, ends by itself, and says where the weights have gone."""
+    job = runs.write_job(folder, "mlp", steps=2000)
+    flags = runs.settings("optimizer.type=adamw", "optimizer.learning_rate=300", "schedule.type=constant")
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *flags))
+    assert code == 4, f"exit code {code}:\n{output}"
+    told = re.search(r"\[train/divergence\] step \d+: the loss is \S+ on average, .* at learning rate \S+; .*; the largest "
+                     r"number among the weights of this worker is \S+, in (\S+)", output)
+    assert told and told[1].endswith((".weight", ".bias")), output
+
+
 CASES = [version, in_a_pipe, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
-         learning_rate_scaled_with_the_batch, checkpoints_by_the_clock]
+         learning_rate_scaled_with_the_batch, checkpoints_by_the_clock, divergence]
 
 parser = runs.arguments("--only")
 for case in CASES:
