@@ -4,12 +4,20 @@
 
 #include "muster/base/check.h"
 #include "muster/models/adapter.h"
+#include "muster/models/device.h"
 
 namespace muster::models {
+namespace {
+
+torch::TensorOptions floats() {
+  return torch::TensorOptions(torch::kFloat32).device(building_device());
+}
+
+}  // namespace
 
 torch::Tensor Block::add_parameter(BlockParameter parameter, torch::IntArrayRef shape) {
   if (!parameter.tensor.defined())
-    parameter.tensor = torch::empty(shape, torch::kFloat32).set_requires_grad(true);
+    parameter.tensor = torch::empty(shape, floats()).set_requires_grad(true);
   parameters_.push_back(std::move(parameter));
   return parameters_.back().tensor;
 }
@@ -24,7 +32,7 @@ torch::Tensor Block::borrow(const NamedBlock& owner, const std::string& paramete
 }
 
 torch::Tensor Block::add_statistic(std::string name, std::int64_t channels, double value) {
-  statistics_.push_back({std::move(name), torch::full({channels}, value, torch::kFloat32)});
+  statistics_.push_back({std::move(name), torch::full({channels}, value, floats())});
   return statistics_.back().tensor;
 }
 

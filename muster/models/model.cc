@@ -10,6 +10,7 @@
 #include "muster/base/check.h"
 #include "muster/base/units.h"
 #include "muster/models/adapter.h"
+#include "muster/models/device.h"
 #include "muster/models/positions.h"
 #include "muster/models/recompute.h"
 #include "muster/models/tensor_ops.h"
@@ -80,7 +81,7 @@ Model::Loss loss_of(Measure measure, std::string name) {
   return [measure = std::move(measure), name = std::move(name)](const torch::Tensor& outputs,
                                                                 const torch::Tensor& target) {
     return LossSum{.sum = sum_of(measure, name, outputs, target),
-                   .correct = at::zeros({}, torch::kLong),
+                   .correct = at::zeros({}, outputs.options().dtype(torch::kLong)),
                    .targets = target.numel()};
   };
 }
@@ -89,6 +90,7 @@ Model::Model(std::string family, Builder builder, Loss loss)
     : family_(std::move(family)),
       builder_(std::move(builder)),
       loss_(std::move(loss)),
+      device_(building_device()),
       blocks_(builder_()) {
   for (const auto& named : blocks_) publish(named);
   std::set<std::string> names;
@@ -125,6 +127,7 @@ torch::Tensor Model::forward(torch::Tensor inputs, PassContext& context) {
 }
 
 torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassContext& context) {
+  input = input.to(device_);
   const auto& named = blocks_.at(index);
   PassContext own = context;
   own.random = context.random.fork(named.name);
@@ -143,12 +146,15 @@ LossSum Model::evaluation_loss_sum(const torch::Tensor& logits, const torch::Ten
   const torch::Tensor outputs = widened(logits);
   LossSum loss = loss_sum(outputs, target, loss_, 0);
   for (const Metric& metric : metrics_)
-    loss.measured.push_back(sum_of(metric.measure, metric.name, outputs, target).item<double>());
+    loss.measured.push_back(
+        sum_of(metric.measure, metric.name, outputs, target.to(outputs.device())).item<double>());
   return loss;
 }
 
-LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
+LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& from, const Loss& loss,
                         double label_smoothing) const {
+  // Losses of its own may need none.
+  const torch::Tensor target = from.defined() ? from.to(logits.device()) : from;
   if (loss) return loss(logits, target);
   const std::int64_t classes = cut_classes();
   const torch::Tensor own = own_targets(target);
@@ -304,6 +310,7 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
     return wanted;
   };
   MUSTER_CHECK(!experts_, "a model whose experts are dealt to ranks has no parts");
+  const ScopedDevice here(device_);
   auto model = std::make_unique<Model>(family_, some, loss_);
   model->train_with(training_loss_);
   model->measure_with(metrics_);
@@ -317,6 +324,7 @@ std::unique_ptr<Model> Model::part(const std::vector<std::size_t>& blocks) const
 
 std::unique_ptr<Model> Model::replicate() const {
   MUSTER_CHECK(!experts_, "a model whose experts are dealt to ranks has one lane");
+  const ScopedDevice here(device_);
   auto replica = std::make_unique<Model>(family_, builder_, loss_);
   replica->train_with(training_loss_);
   replica->measure_with(metrics_);
@@ -391,7 +399,7 @@ void Model::apply_statistics(std::span<const torch::Tensor> merged, double momen
                fmt::format("{} merged statistics for {}", merged.size(), statistics_.size()));
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < merged.size(); ++i)
-    statistics_[i].tensor.mul_(1 - momentum).add_(merged[i], momentum);
+    statistics_[i].tensor.mul_(1 - momentum).add_(merged[i].to(device_), momentum);
 }
 
 std::vector<BlockMetric> Model::metrics(std::span<const torch::Tensor> merged) const {

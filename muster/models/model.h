@@ -20,6 +20,7 @@
 #include "muster/base/result.h"
 #include "muster/models/block.h"
 #include "muster/models/context_group.h"
+#include "muster/models/device.h"
 #include "muster/models/expert_group.h"
 #include "muster/models/measure.h"
 #include "muster/models/partition.h"
@@ -82,6 +83,10 @@ class Model {
   // Training steps of a model without a loss of its own smooth the targets; see
   // cross_entropy_sum().
   void smooth_labels(double share) { label_smoothing_ = share; }
+
+  // Where its tensors are, and those of models made from it: the device of the scope in which it
+  // was made (device.h). Inputs and targets are brought there.
+  torch::Device device() const noexcept { return device_; }
 
   // inputs: as the first block wants them; slices of any size >= 1 along axis 0.
   torch::Tensor forward(torch::Tensor inputs, PassContext& context);
@@ -174,7 +179,7 @@ class Model {
   torch::Tensor own_targets(const torch::Tensor& target) const;
   // Of the whole model, where ranks have a part of each sample's logits; else 0.
   std::int64_t cut_classes() const;
-  LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
+  LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& from, const Loss& loss,
                    double label_smoothing) const;
   void share_storage_of(const Model& other);
   void freeze_as_in(const Model& other);
@@ -189,6 +194,7 @@ class Model {
   std::shared_ptr<const TensorGroup> group_;
   std::shared_ptr<const ContextGroup> sequences_;
   std::shared_ptr<const ExpertGroup> experts_;
+  torch::Device device_;  // of all its tensors
   std::vector<NamedBlock> blocks_;
   std::vector<bool> recomputed_ = std::vector<bool>(blocks_.size());
   std::vector<Parameter> parameters_;

@@ -155,7 +155,7 @@ Image image_of(const torch::Tensor& tensor) {
 }
 
 bool is_channels_last(const torch::Tensor& tensor) {
-  return tensor.scalar_type() == torch::kFloat32 && tensor.dim() == 4 &&
+  return tensor.is_cpu() && tensor.scalar_type() == torch::kFloat32 && tensor.dim() == 4 &&
          tensor.is_contiguous(torch::MemoryFormat::ChannelsLast);
 }
 

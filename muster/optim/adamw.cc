@@ -18,7 +18,8 @@ void AdamW::update_group(const Group& group) {
     mean.push_back(mean_[i]);
     variance.push_back(variance_[i]);
   }
-  const auto step = torch::full({}, static_cast<double>(steps()), torch::kFloat32);
+  const auto step = torch::full({}, static_cast<double>(steps()),
+                                group.parameters.front().options().dtype(torch::kFloat32));
   const std::vector<torch::Tensor> all_steps(group.index.size(), step);
   at::_fused_adamw_(group.parameters, group.gradients, mean, variance, {}, all_steps,
                     group.learning_rate, spec_.beta1, spec_.beta2, group.weight_decay,

@@ -12,7 +12,7 @@ namespace muster::optim {
 
 double squared_norm(const torch::Tensor& gradient) {
   const at::NoGradGuard no_grad;
-  const torch::Tensor dense = gradient.detach().contiguous();
+  const torch::Tensor dense = gradient.detach().cpu().contiguous();
   const Cells cells = cells_of(dense);
   double total = 0;
   with_elements(dense, [&](auto type) {

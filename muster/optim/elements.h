@@ -9,11 +9,31 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "muster/base/check.h"
 #include "muster/optim/cells.h"
 
 namespace muster::optim {
+
+// Tensors for such loops: those that lie on the host themselves, of others copies.
+class HostTensors {
+ public:
+  explicit HostTensors(std::vector<torch::Tensor> tensors) : tensors_(std::move(tensors)) {
+    for (const torch::Tensor& tensor : tensors_) host_.push_back(tensor.cpu());
+  }
+  const torch::Tensor& operator[](std::size_t index) const { return host_[index]; }
+  // What a loop has made of copies becomes the tensors'.
+  void write_back() {
+    for (std::size_t i = 0; i < host_.size(); ++i)
+      if (!tensors_[i].is_cpu()) tensors_[i].copy_(host_[i]);
+  }
+
+ private:
+  const std::vector<torch::Tensor> tensors_;
+  std::vector<torch::Tensor> host_;
+};
 
 // Calls `body` with a value of the tensor's element type, float or double.
 template <class Body>

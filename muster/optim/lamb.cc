@@ -49,7 +49,9 @@ Lamb::Lamb(const LambSpec& spec, std::vector<OptimizedParameter> parameters)
 
 void Lamb::direct(std::size_t parameter, torch::Tensor& gradient) {
   const auto step = static_cast<double>(steps());
-  with_elements(gradient, [&](auto type) {
+  HostTensors here(
+      {mean_[parameter], variance_[parameter], gradient, parameters()[parameter].tensor});
+  with_elements(here[0], [&](auto type) {
     using T = decltype(type);
     const Moments<T> by{.beta1 = static_cast<T>(spec_.beta1),
                         .beta2 = static_cast<T>(spec_.beta2),
@@ -59,10 +61,10 @@ void Lamb::direct(std::size_t parameter, torch::Tensor& gradient) {
                         .decay = static_cast<T>(weight_decay_of(parameter)),
                         .correction1 = static_cast<T>(1 - std::pow(spec_.beta1, step)),
                         .correction2 = static_cast<T>(std::sqrt(1 - std::pow(spec_.beta2, step)))};
-    direct_elements(elements_of<T>(mean_[parameter]), elements_of<T>(variance_[parameter]),
-                    elements_of<T>(gradient), elements_of<const T>(parameters()[parameter].tensor),
-                    by);
+    direct_elements(elements_of<T>(here[0]), elements_of<T>(here[1]), elements_of<T>(here[2]),
+                    elements_of<const T>(here[3]), by);
   });
+  here.write_back();
 }
 
 double Lamb::trust_ratio(std::size_t, double weight_norm, double direction_norm) const {
@@ -70,11 +72,13 @@ double Lamb::trust_ratio(std::size_t, double weight_norm, double direction_norm)
 }
 
 void Lamb::move(std::size_t parameter, const torch::Tensor& direction, double trust) {
-  with_elements(direction, [&](auto type) {
+  HostTensors here({parameters()[parameter].tensor, direction});
+  with_elements(here[0], [&](auto type) {
     using T = decltype(type);
-    move_elements(elements_of<T>(parameters()[parameter].tensor), elements_of<const T>(direction),
+    move_elements(elements_of<T>(here[0]), elements_of<const T>(here[1]),
                   static_cast<T>(learning_rate_of(parameter) * trust));
   });
+  here.write_back();
 }
 
 std::vector<StateTensor> Lamb::state() {

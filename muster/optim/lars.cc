@@ -33,13 +33,14 @@ double Lars::trust_ratio(std::size_t parameter, double weight_norm, double gradi
 }
 
 void Lars::move(std::size_t parameter, const torch::Tensor& gradient, double trust) {
-  with_elements(gradient, [&](auto type) {
+  HostTensors here({parameters()[parameter].tensor, momentum_[parameter], gradient});
+  with_elements(here[0], [&](auto type) {
     using T = decltype(type);
-    step(elements_of<T>(parameters()[parameter].tensor), elements_of<T>(momentum_[parameter]),
-         elements_of<const T>(gradient), static_cast<T>(spec_.momentum),
-         static_cast<T>(learning_rate_of(parameter) * trust),
+    step(elements_of<T>(here[0]), elements_of<T>(here[1]), elements_of<const T>(here[2]),
+         static_cast<T>(spec_.momentum), static_cast<T>(learning_rate_of(parameter) * trust),
          static_cast<T>(weight_decay_of(parameter)));
   });
+  here.write_back();
 }
 
 std::vector<StateTensor> Lars::state() { return named_state({{"momentum", momentum_}}); }

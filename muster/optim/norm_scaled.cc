@@ -43,10 +43,11 @@ void NormScaled::measure_group(const Group& group) {
     direct(i, direction);
     if (!scales(i)) continue;
     const Cells cells = cells_of(direction);
-    with_elements(direction, [&](auto type) {
+    const HostTensors here({group.parameters[at], direction});
+    with_elements(here[0], [&](auto type) {
       using T = decltype(type);
-      const auto weights = elements_of<const T>(group.parameters[at]);
-      const auto moves = elements_of<const T>(direction);
+      const auto weights = elements_of<const T>(here[0]);
+      const auto moves = elements_of<const T>(here[1]);
       for (std::int64_t cell = 0; cell < cells.count(); ++cell)
         squares_[i][static_cast<std::size_t>(cell)] = {sum_of_squares(cells.in(weights, cell)),
                                                        sum_of_squares(cells.in(moves, cell))};

@@ -7,6 +7,15 @@
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
+namespace {
+
+void swap(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor kept = a.clone();
+  a.copy_(b);
+  b.copy_(kept);
+}
+
+}  // namespace
 
 DataParallel::DataParallel(std::unique_ptr<models::Model> model,
                            std::unique_ptr<optim::Optimizer> optimizer, SliceOptions options,
@@ -43,10 +52,13 @@ Result<StepReport> DataParallel::step(const StepInput& input) {
 void DataParallel::fall_behind() {
   behind_ = true;
   missed_.clear();
+  mirror().await_writing();
 }
 
 Status DataParallel::catch_up() {
+  mirror().write_back();
   for (const Update& update : std::exchange(missed_, {})) MUSTER_TRY(apply(update));
+  mirror().changed();
   behind_ = false;
   return ok();
 }
@@ -73,7 +85,8 @@ Status DataParallel::swap_parameters(const std::vector<at::Tensor>& averages) {
   if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
   const auto& parameters = model().parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    std::ranges::swap_ranges(view_over(parameters[i].tensor).bytes, view_over(averages[i]).bytes);
+    swap(parameters[i].tensor.detach(), averages[i]);
+  mirror().changed();
   return ok();
 }
 
@@ -87,9 +100,12 @@ Result<std::vector<double>> DataParallel::squared_norms() {
 
 Status DataParallel::apply(const Update& update) {
   optimizer_->begin_step(update.learning_rate);
-  const std::span<const at::Tensor> gradients(update.gradients);
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& gradient : update.gradients)
+    gradients.push_back(gradient.to(model().device()));
   MUSTER_TRY(slices().on_lanes(gradients.size(), [&](std::size_t begin, std::size_t end) {
-    optimizer_->update({begin, end}, gradients.subspan(begin, end - begin), update.divisor);
+    optimizer_->update({begin, end}, std::span(gradients).subspan(begin, end - begin),
+                       update.divisor);
   }));
   apply_statistics(update.statistics);
   return ok();
@@ -100,6 +116,11 @@ std::vector<StateSlice> DataParallel::optimizer_state() {
   for (const optim::StateTensor& tensor : optimizer_->state())
     state.push_back(whole_slice(tensor.name, tensor.tensor));
   return state;
+}
+
+void DataParallel::loaded(std::int64_t updates) {
+  mirror().write_back();
+  optimizer_->set_steps(updates);
 }
 
 std::uint64_t DataParallel::optimizer_bytes(std::int32_t) { return optimizer_->state_bytes(); }

@@ -25,7 +25,7 @@ class DataParallel : public SliceStrategy {
 
   Result<StepReport> step(const StepInput& input) override;
   std::vector<StateSlice> optimizer_state() override;
-  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  void loaded(std::int64_t updates) override;
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override;

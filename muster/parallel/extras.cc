@@ -37,8 +37,10 @@ void write_extras(std::vector<float>& extras, const models::Model& model, double
   extras[1] = static_cast<float>(correct);
   std::ranges::copy(notes, extras.begin() + kFlagsAt);
   const auto weight = static_cast<float>(share);
-  for (const at::Tensor& statistic : statistics)
-    for (const float value : floats_of(statistic)) extras.push_back(value * weight);
+  for (const at::Tensor& statistic : statistics) {
+    const at::Tensor on_host = statistic.cpu();
+    for (const float value : floats_of(on_host)) extras.push_back(value * weight);
+  }
   MUSTER_CHECK(extras.size() == extra_count(model),
                "a block pushed another number of statistics than it registered");
 }

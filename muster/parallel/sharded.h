@@ -57,7 +57,7 @@ class Sharded final : public SliceStrategy {
     return shards_ ? to_int(rank) % *shards_ : to_int(rank);  // replicas are outermost
   }
   std::vector<StateSlice> replicated_state() override;
-  void set_optimizer_steps(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  void loaded(std::int64_t steps) override { optimizer_->set_steps(steps); }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
   std::uint64_t gradient_bytes(std::int32_t ranks) override;
   std::uint64_t weight_bytes(std::int32_t ranks) override;

@@ -150,7 +150,7 @@ TEST(Sharded, CutsTheStateThatWasLoaded) {
       return state;
     };
     copy(sorted(from.optimizer_state()), sorted(to.optimizer_state()));
-    to.set_optimizer_steps(4);
+    to.loaded(4);
   };
   const auto first = plain_of(recipe, options_of(1));
   train(*first, comm::create_loopback(1).front());

@@ -67,7 +67,7 @@ class SharedSlices final : public SliceStrategy {
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override;
   bool holds_all() const override;
-  void set_optimizer_steps(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
+  void loaded(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
   std::int64_t parameter_count() const override { return parameter_count_; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
 

@@ -25,6 +25,7 @@ Status SliceStrategy::timed_update(const StepInput& input, StepReport& report,
   if (input.before_update) report.times.checkpoint_stall = input.before_update();
   const TimePoint updating = clock_.now();
   MUSTER_TRY(update());
+  mirror_.changed();
   report.times.update = clock_.now() - updating;
   return ok();
 }
@@ -40,7 +41,7 @@ OnLanes SliceStrategy::lanes_runner() {
 }
 
 StateSlice SliceStrategy::whole_slice(const std::string& name, const at::Tensor& tensor) {
-  const TensorView view = view_over(tensor);
+  const TensorView view = view_over(mirror_.of(tensor));
   return {name, view, view.shape, Shape(view.shape.size(), 0)};
 }
 

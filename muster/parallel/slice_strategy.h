@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/parallel/host_mirror.h"
 #include "muster/parallel/model_strategy.h"
 #include "muster/parallel/sharded_optimizer.h"
 #include "muster/parallel/slice_gradients.h"
@@ -38,12 +39,14 @@ class SliceStrategy : public ModelStrategy {
   Status timed_update(const StepInput& input, StepReport& report,
                       const std::function<Status()>& update);
   void apply_statistics(const std::vector<at::Tensor>& statistics);
-  static StateSlice whole_slice(const std::string& name, const at::Tensor& tensor);
-  OnLanes lanes_runner();  // for as long as this lives
+  StateSlice whole_slice(const std::string& name, const at::Tensor& tensor);
+  HostMirror& mirror() noexcept { return mirror_; }  // of the tensors of the state
+  OnLanes lanes_runner();                            // for as long as this lives
 
  private:
   Clock& clock_;
   SliceGradients slices_;
+  HostMirror mirror_;
 };
 
 }  // namespace muster::parallel

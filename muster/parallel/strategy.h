@@ -144,8 +144,9 @@ class Strategy {
   virtual std::int32_t ranks_in_turns([[maybe_unused]] std::int32_t ranks) const { return 1; }
   // What every rank holds alike, bit by bit.
   virtual std::vector<StateSlice> replicated_state();
-  // After loading: how many updates the optimizer's state has seen.
-  virtual void set_optimizer_steps(std::int64_t steps) = 0;
+  // After writing through model_state() and optimizer_state(): takes that over, as a state that has
+  // seen so many updates.
+  virtual void loaded(std::int64_t updates) = 0;
 };
 
 // What this rank holds: the model's tensors, then the optimizer's.

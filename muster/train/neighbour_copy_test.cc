@@ -44,7 +44,7 @@ class Numbers final : public parallel::Strategy {
     return {};
   }
   Status use_average(bool) override { return ok(); }
-  void set_optimizer_steps(std::int64_t) override {}
+  void loaded(std::int64_t) override {}
 
  private:
   static parallel::StateSlice slice(const std::string& name, std::vector<float>& numbers) {

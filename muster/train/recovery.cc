@@ -74,7 +74,7 @@ Status copy_position(comm::Communicator& communicator, Rank leader, parallel::St
                 broadcast_text(communicator, leader, encode(position), options));
   if (communicator.group().rank == leader) return ok();
   MUSTER_ASSIGN(position, decode_position(text));
-  strategy.set_optimizer_steps(position.progress.optimizer_steps);
+  strategy.loaded(position.progress.optimizer_steps);
   return ok();
 }
 

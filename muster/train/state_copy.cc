@@ -25,7 +25,7 @@ void StateCopy::restore(parallel::Strategy& strategy) const {
   const std::vector<TensorView> tensors = tensors_of(strategy);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     std::ranges::copy(tensors_[i], tensors[i].bytes.begin());
-  strategy.set_optimizer_steps(progress_.optimizer_steps);
+  strategy.loaded(progress_.optimizer_steps);
 }
 
 }  // namespace muster::train

@@ -289,7 +289,7 @@ void fill(models::Model& model, const std::vector<TensorSlice>& state) {
   const auto load = [&](const std::string& name, const at::Tensor& into) {
     const auto found = std::ranges::find(state, name, &TensorSlice::name);
     MUSTER_CHECK(found != state.end(), name + " is not in the state");
-    std::ranges::copy(found->tensor.bytes, parallel::view_over(into).bytes.begin());
+    into.detach().copy_(parallel::tensor_over(found->tensor));
   };
   for (const auto* parameters : {&model.parameters(), &model.frozen()})
     for (const models::Parameter& parameter : *parameters) load(parameter.name, parameter.tensor);

@@ -64,6 +64,7 @@ Status start_from_weights(Files& files, const job::ModelSpec& model,
       std::erase_if(wanted, [](const auto& slice) { return is_adapter(slice.name); });
     MUSTER_TRY(checkpoint::read_weights(files, weights, wanted));
   }
+  strategy.loaded(0);
   return ok();
 }
 

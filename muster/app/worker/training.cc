@@ -156,7 +156,7 @@ Status Training::begin() {
 
 Status Training::resume(std::optional<Step> at_most) {
   MUSTER_ASSIGN(progress_, checkpoints_->resume(*strategy_, at_most));
-  strategy_->set_optimizer_steps(progress_.optimizer_steps);
+  strategy_->loaded(progress_.optimizer_steps);
   return ok();
 }
 

@@ -110,7 +110,7 @@ std::vector<PeerUpdate*> ExpertParallel::updates() const {
   return updates;
 }
 
-void ExpertParallel::set_optimizer_steps(std::int64_t steps) {
+void ExpertParallel::loaded(std::int64_t steps) {
   for (PeerUpdate* const update : updates()) update->optimizer().set_steps(steps);
 }
 

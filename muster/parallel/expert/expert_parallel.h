@@ -66,7 +66,7 @@ class ExpertParallel final : public SliceStrategy {
   std::int32_t part_of(Rank rank) const override {
     return place_.part_of(rank, {layout::Axis::kReplicate});
   }
-  void set_optimizer_steps(std::int64_t steps) override;
+  void loaded(std::int64_t steps) override;
   std::int64_t parameter_count() const override { return whole_.parameter_count; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
 

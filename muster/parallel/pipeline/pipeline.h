@@ -92,7 +92,7 @@ class Pipeline final : public ModelStrategy {
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override { return {}; }
   bool holds_all() const override;
-  void set_optimizer_steps(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
+  void loaded(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
 
   models::Model& model() const noexcept override { return stage_->model(); }
   std::int64_t parameter_count() const override { return parameter_count_; }

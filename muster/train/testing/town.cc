@@ -11,6 +11,7 @@
 #include "muster/comm/wrap/forward.h"
 #include "muster/comm/wrap/wrappers.h"
 #include "muster/models/create.h"
+#include "muster/models/testing/foreign_device.h"
 #include "muster/parallel/data_parallel.h"
 
 namespace muster::train {
@@ -71,6 +72,7 @@ class Faulty final : public parallel::Strategy {
          const Faults& faults)
       : inner_(std::move(inner)),
         town_(town),
+        foreign_(faults.on_foreign_device),
         breaks_(faults.breaks),
         death_(faults.death),
         worker_(worker) {
@@ -91,9 +93,9 @@ class Faulty final : public parallel::Strategy {
       town_.spoil_sum(worker_);
       flip_.reset();
     }
-    if (flip_ && !flip_->by_update && step == flip_->step + 1) flip();
+    if (flip_ && !flip_->by_update && step == flip_->step + 1) flip(step);
     auto report = inner_->step(input);
-    if (flip_ && flip_->by_update && report && step == flip_->step) flip();
+    if (flip_ && flip_->by_update && report && step == flip_->step) flip(step);
     if (report) town_.trained(step);
     return report;
   }
@@ -116,7 +118,7 @@ class Faulty final : public parallel::Strategy {
   }
   std::vector<parallel::StateSlice> model_state() override { return inner_->model_state(); }
   std::vector<parallel::StateSlice> optimizer_state() override { return inner_->optimizer_state(); }
-  void set_optimizer_steps(std::int64_t steps) override { inner_->set_optimizer_steps(steps); }
+  void loaded(std::int64_t steps) override { inner_->loaded(steps); }
 
  private:
   // As if the link had broken before this rank heard of the last sum: it has not applied the step.
@@ -133,22 +135,30 @@ class Faulty final : public parallel::Strategy {
     }
     for (auto from = before.begin(); const auto& slice : state_here(*this))
       std::ranges::copy(*from++, slice.tensor.bytes.begin());
+    wrote(here.step);
     EXPECT_TRUE(town_.wait_until_done(here.step, others));
     town_.break_up();
     return fail(ErrorCode::kPeerLost, "the link broke");
   }
 
-  void flip() {
+  void flip(std::int64_t step) {
     auto all = state_here(*this);
     const std::span<std::byte> bytes = all[flip_->tensor % all.size()].tensor.bytes;
     if (std::exchange(flip_, std::nullopt)->swaps)
       std::ranges::swap_ranges(bytes.first(8), bytes.last(8));
     else
       bytes[1] ^= std::byte{4};
+    wrote(step);
+  }
+
+  // SGD's state does not say how many updates it has seen.
+  void wrote(std::int64_t step) {
+    if (foreign_) inner_->loaded(step);
   }
 
   const std::unique_ptr<parallel::DataParallel> inner_;
   Town& town_;
+  const bool foreign_;
   std::optional<Flip> flip_;
   std::optional<Break> breaks_;
   const std::optional<Death> death_;
@@ -186,6 +196,8 @@ class SpoiltSums final : public comm::Forward {
 };
 
 std::unique_ptr<parallel::DataParallel> make_strategy(const Faults& faults) {
+  const models::ScopedDevice device(faults.on_foreign_device ? models::foreign_device()
+                                                             : c10::Device(c10::kCPU));
   auto model = models::create_model(models::MlpSpec{.inputs = kWidth, .hidden = {8}}).value();
   model->initialize(1);
   std::vector<optim::OptimizedParameter> parameters;

@@ -155,6 +155,7 @@ struct Faults {
       {};  // with it workers compare their paces as often as they can
   std::optional<optim::LossScaleSpec> loss_scale = {};  // none: in f32; else in fp16
   bool compares_gradients = false;
+  bool on_foreign_device = false;  // the model's tensors (models/testing/foreign_device.h)
 };
 
 struct End {

@@ -1,0 +1,191 @@
+#include "muster/models/testing/foreign_device.h"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/CPUFallback.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace muster::models {
+namespace {
+
+c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
+
+// Neither x86-64 nor AArch64 maps user memory at addresses with this bit.
+constexpr std::uintptr_t kHidden = std::uintptr_t{1} << 55;
+constexpr std::align_val_t kAlignment{64};
+
+void* hide(void* host) {
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | kHidden);
+}
+void* reveal(const void* foreign) {
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(foreign) & ~kHidden);
+}
+void release(void* foreign) { ::operator delete(reveal(foreign), kAlignment); }
+
+class Memory final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* const at = bytes == 0 ? nullptr : hide(::operator new(bytes, kAlignment));
+    return {at, at, at == nullptr ? nullptr : &release, device()};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(reveal(to), reveal(from), bytes);
+  }
+};
+
+Memory* memory() {
+  static Memory memory;
+  return &memory;
+}
+
+class Hooks final : public at::PrivateUse1HooksInterface {
+ public:
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+};
+
+class Guard final : public c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
+ public:
+  c10::Device exchangeDevice(c10::Device) const override { return device(); }
+  c10::Device getDevice() const override { return device(); }
+  c10::Stream getStream(c10::Device) const noexcept override {
+    return c10::Stream(c10::Stream::DEFAULT, device());
+  }
+};
+
+// The same bytes for the processor; only the kernels below may.
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return tensor;
+  return at::from_blob(reveal(tensor.unsafeGetTensorImpl()->data()), tensor.sizes(),
+                       tensor.strides(), at::TensorOptions(tensor.scalar_type()));
+}
+
+at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type,
+                 std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
+                 std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(sizes, memory(),
+                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                   type.value_or(at::kFloat), format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
+                         std::optional<at::ScalarType> type, std::optional<at::Layout>,
+                         std::optional<at::Device>, std::optional<bool>) {
+  return at::detail::empty_strided_generic(sizes, strides, memory(),
+                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                           type.value_or(at::kFloat));
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+  if (to.numel() > 0) on_host(to).copy_(on_host(from));
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  if (to.sizes() != from.sizes()) to.set_(at::empty(from.sizes(), to.options()));
+  return copy_from(from, to, false);
+}
+
+at::Tensor& set_source(at::Tensor& self, at::Storage storage, std::int64_t offset,
+                       at::IntArrayRef sizes, at::IntArrayRef strides) {
+  return at::native::set_storage_cpu_(self, std::move(storage), offset, sizes, strides);
+}
+
+// What libtorch asks of backends by other names than of the processor.
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                       at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, std::int64_t groups) {
+  const auto on_cpu = bias && bias->defined() ? std::optional(bias->cpu()) : std::nullopt;
+  return at::convolution(input.cpu(), weight.cpu(), on_cpu, stride, padding, dilation, transposed,
+                         output_padding, groups)
+      .to(device());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
+    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+    at::IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> wanted) {
+  const auto [of_input, of_weight, of_bias] = at::convolution_backward(
+      gradient.cpu(), input.cpu(), weight.cpu(),
+      wanted[2] ? at::OptionalIntArrayRef(weight.sizes().slice(0, 1)) : std::nullopt, stride,
+      padding, dilation, transposed, output_padding, groups, wanted);
+  const auto back = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(device()) : tensor;
+  };
+  return {back(of_input), back(of_weight), back(of_bias)};
+}
+
+// Its schema does not say that it writes the running statistics, which a fallback would lose.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
+    const at::Tensor& input, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& mean,
+    const std::optional<at::Tensor>& variance, bool training, double momentum, double epsilon) {
+  const auto on_cpu = [](const std::optional<at::Tensor>& tensor) {
+    return tensor && tensor->defined() ? std::optional(on_host(*tensor)) : std::nullopt;
+  };
+  const auto [output, saved_mean, saved_inverse] =
+      at::native_batch_norm(on_host(input), on_cpu(weight), on_cpu(bias), on_cpu(mean),
+                            on_cpu(variance), training, momentum, epsilon);
+  return {output.to(device()), saved_mean.to(device()), saved_inverse.to(device())};
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  at::native::cpu_fallback(op, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", &empty);
+  m.impl("empty_strided", &empty_strided);
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("convolution_overrideable", &convolution);
+  m.impl("convolution_backward_overrideable", &convolution_backward);
+  m.impl("native_batch_norm", &batch_norm);
+  m.impl("as_strided", &at::native::as_strided_tensorimpl);
+  m.impl("view", TORCH_FN(at::native::view));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("set_.source_Storage_storage_offset", &set_source);
+  m.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+}
+
+// In 16 bits, where a pass asks for them, as on the processor.
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
+  KERNEL_PRIVATEUSEONE(linear, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(matmul, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(conv2d, lower_precision_fp)
+}
+
+// Before the first backward pass: then libtorch counts the devices.
+const c10::impl::DeviceGuardImplRegistrar kGuard(c10::DeviceType::PrivateUse1, new Guard);
+const bool kRegistered = [] {
+  c10::register_privateuse1_backend("foreign");
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+  c10::SetAllocator(c10::DeviceType::PrivateUse1, memory());
+  return true;
+}();
+
+}  // namespace
+
+c10::Device foreign_device() { return device(); }
+
+}  // namespace muster::models
