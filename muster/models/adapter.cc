@@ -43,7 +43,8 @@ void Adapter::attach(Block& owner, const std::string& layer, const BlockParamete
   up_ = add(kAdapterUp, {InitKind::kZeros}, Split::kColumn, {out, spec.rank});
   alpha_ = owner.add_parameter(
       {.name = layer + std::string(kAdapterAlpha),
-       .tensor = torch::full({1}, spec.alpha, weight.tensor.options().dtype(torch::kFloat32))
+       .tensor = torch::full({1}, spec.alpha,
+                             torch::TensorOptions(torch::kFloat32).device(down_.device()))
                      .set_requires_grad(true),
        .expert = weight.expert,
        .decays = false},

@@ -100,7 +100,8 @@ TEST(Adapter, AddsTheScaledProduct) {
 class AdaptedLinear final : public Block {
  public:
   AdaptedLinear() : layer_(*this, "linear", {.in = 4, .out = 5}) {
-    layers().front().adapter->attach(*this, "linear", parameters().front(), {.rank = 2});
+    const BlockParameter weight = parameters().front();
+    layers().front().adapter->attach(*this, "linear", weight, {.rank = 2});
   }
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
     return layer_(input, context);

@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "muster/models/testing/task.h"
+#include "muster/models/create.h"
 
 namespace muster::models {
 namespace {
@@ -21,6 +21,29 @@ struct SliceResult {
   std::vector<torch::Tensor> statistics;
   torch::Tensor loss;
 };
+
+struct Task {
+  ModelSpec spec;
+  torch::Tensor inputs;  // [kSlices * kSamples, …]
+  torch::Tensor targets;
+  Precision precision = Precision::kF32;
+};
+
+torch::Tensor numbers(torch::IntArrayRef shape) {
+  const auto count = c10::multiply_integers(shape);
+  return torch::sin(torch::arange(count, torch::kFloat32) * 0.37f).view(shape);
+}
+
+Task image_task(bool channels_last, NormKind norm = NormKind::kBatch) {
+  return {
+      ResNetSpec{.channels = {8, 16}, .norm = norm, .dropout = 0.1, .channels_last = channels_last},
+      numbers({kSlices * kSamples, 1, 12, 12}), torch::arange(kSlices * kSamples) % 10};
+}
+
+Task text_task(ModelSpec spec) {
+  const auto text = (torch::arange(kSlices * kSamples * 9) * 7 % 251).view({-1, 9});
+  return {std::move(spec), text.narrow(1, 0, 8).to(torch::kUInt8), text.narrow(1, 1, 8)};
+}
 
 SliceResult run_slice(Model& model, const Task& task, std::int64_t step, std::int64_t slice) {
   SliceResult result;
@@ -99,27 +122,22 @@ class Lanes : public testing::TestWithParam<std::string> {
     const ModelSpec moe = MoeSpec{
         .body = LlamaSpec{.context = 8, .width = 32, .layers = 2, .heads = 2, .dropout = 0.1},
         .experts = 5};
-    if (GetParam() == "gpt") return text_task(kSlices * kSamples, gpt);
-    if (GetParam() == "llama") return text_task(kSlices * kSamples, llama);
-    if (GetParam() == "moe") return text_task(kSlices * kSamples, moe);
+    if (GetParam() == "gpt") return text_task(gpt);
+    if (GetParam() == "llama") return text_task(llama);
+    if (GetParam() == "moe") return text_task(moe);
     if (GetParam() == "moe_with_capacity")
-      return text_task(kSlices * kSamples,
-                       MoeSpec{.body = GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2},
+      return text_task(MoeSpec{.body = GptSpec{.context = 8, .width = 32, .layers = 2, .heads = 2},
                                .experts = 5,
                                .experts_per_token = 1,
                                .capacity_factor = 1});
-    if (GetParam() == "gpt_bf16") return in(Precision::kBF16, text_task(kSlices * kSamples, gpt));
-    if (GetParam() == "gpt_fp16") return in(Precision::kF16, text_task(kSlices * kSamples, gpt));
-    if (GetParam() == "llama_bf16")
-      return in(Precision::kBF16, text_task(kSlices * kSamples, llama));
-    if (GetParam() == "moe_bf16") return in(Precision::kBF16, text_task(kSlices * kSamples, moe));
-    if (GetParam() == "image_bf16")
-      return in(Precision::kBF16, image_task(kSlices * kSamples, true));
-    if (GetParam() == "image_group_norm")
-      return image_task(kSlices * kSamples, true, NormKind::kGroup);
-    if (GetParam() == "image_no_norm")
-      return image_task(kSlices * kSamples, false, NormKind::kNone);
-    return image_task(kSlices * kSamples, GetParam() == "image_channels_last");
+    if (GetParam() == "gpt_bf16") return in(Precision::kBF16, text_task(gpt));
+    if (GetParam() == "gpt_fp16") return in(Precision::kF16, text_task(gpt));
+    if (GetParam() == "llama_bf16") return in(Precision::kBF16, text_task(llama));
+    if (GetParam() == "moe_bf16") return in(Precision::kBF16, text_task(moe));
+    if (GetParam() == "image_bf16") return in(Precision::kBF16, image_task(true));
+    if (GetParam() == "image_group_norm") return image_task(true, NormKind::kGroup);
+    if (GetParam() == "image_no_norm") return image_task(false, NormKind::kNone);
+    return image_task(GetParam() == "image_channels_last");
   }
 };
 
