@@ -15,7 +15,8 @@ set(MUSTER_PUBLIC_HEADERS
     muster/checkpoint/checkpointer.h muster/checkpoint/safetensors.h muster/checkpoint/verify.h
     muster/checkpoint/weights.h)
 if(TARGET muster_own)
-  list(APPEND MUSTER_PUBLIC_HEADERS muster/app.h muster/models/dropout.h muster/models/layers.h)
+  list(APPEND MUSTER_PUBLIC_HEADERS muster/app.h muster/checkpointer.h muster/join.h muster/sampler.h
+       muster/models/dropout.h muster/models/layers.h)
 endif()
 
 function(muster_collect_headers header)

@@ -30,10 +30,10 @@ LAYERS = {
     "train": (*LOWER, "models", "optim", "parallel"),
     "app": (*WITHOUT_TORCH, "models", "optim", "parallel", "train"),
     "cli": (*WITHOUT_TORCH, "app"),
-    "own": ("base", "job", "models", "app", "cli"),
+    "own": ("base", "job", "layout", "comm", "data", "checkpoint", "models", "parallel", "app", "cli"),
 }
 TORCH_LAYERS = ("models", "optim", "parallel", "train", "app", "own")
-FRONTS = ("muster/app.h",)  # what users' programs include, and tests of them
+FRONTS = ("muster/app.h", "muster/checkpointer.h", "muster/join.h", "muster/sampler.h")  # what users' programs include, and tests of them
 
 # Folders of leaves: only app and tests include what lies in one; leaves do not see each other.
 LEAF_FOLDERS = ("backend", "formats", "sinks", "stores", "launchers")

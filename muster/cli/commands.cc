@@ -7,6 +7,7 @@
 #include "muster/cli/debug_command.h"
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
+#include "muster/cli/launch_command.h"
 #include "muster/cli/logs_command.h"
 #include "muster/cli/page_command.h"
 #include "muster/cli/plan_command.h"
@@ -24,6 +25,7 @@ namespace muster::cli {
 void add_commands(CLI::App& app, Context& context) {
   add_train_command(app, context);
   add_worker_command(app, context);
+  add_launch_command(app, context);
   add_validate_command(app, context);
   add_compare_command(app, context);
   add_plan_command(app, context);

@@ -1,5 +1,5 @@
-"""What `cmake --install` leaves is all that a user needs: both examples are configured, built and run from the install
-tree alone, one of them without libtorch; what find_package cannot give it says."""
+"""What `cmake --install` leaves is all that a user needs: examples are configured, built and run from the install tree
+alone, one of them without libtorch; what find_package cannot give it says."""
 import argparse
 import os
 import pathlib
@@ -28,13 +28,13 @@ def configure(source, build, prefix, *more, fails=False):
                fails=fails)
 
 
-def build(name, work, prefix):
+def build(name, work, prefix, target=None):
     """A copy of the example, so that nothing beside it is found either."""
     source = work / name
     shutil.copytree(EXAMPLES / name, source)
     configure(source, source / "build", prefix)
-    run(arguments.cmake, "--build", source / "build")
-    return source / "build" / name
+    run(arguments.cmake, "--build", source / "build", "--target", target or name)
+    return source / "build" / (target or name)
 
 
 def headers_are_those_needed(prefix):
@@ -54,6 +54,11 @@ def an_app_trains(work, prefix):
     program = build("tides", work, prefix)
     print(run(sys.executable, HERE / "tides.py", "--tides", program, "--muster", prefix / "bin/muster", "--example",
               EXAMPLES / "tides", "--only", "learns_the_same_at_any_size"))
+
+
+def a_loop_of_ones_own_trains(work, prefix):
+    program = build("plain", work, prefix, "resumable")
+    assert "step 40: loss" in run(prefix / "bin/muster", "launch", "-n", 2, program, work / "loop")
 
 
 def programs_run(prefix):
@@ -76,7 +81,7 @@ os.environ.pop("CMAKE_PREFIX_PATH", None)
 with tempfile.TemporaryDirectory(prefix="muster-install-") as folder:
     place = pathlib.Path(folder)
     run(arguments.cmake, "--install", arguments.build, "--prefix", place / "installed")
-    for scenario in (layers_need_no_libtorch, an_app_trains, what_is_missing_is_told):
+    for scenario in (layers_need_no_libtorch, an_app_trains, a_loop_of_ones_own_trains, what_is_missing_is_told):
         scenario(place, place / "installed")
         print(f"ok  {scenario.__name__}", flush=True)
     for scenario in (headers_are_those_needed, programs_run):
