@@ -46,10 +46,12 @@ def start(muster, folder, name, *settings):
 
 
 def members(run):
-    """How many trained in each generation so far."""
-    text = (run / "logs/rank-0.log").read_text()
-    return [int(line.split(" of ")[1].split(" in ")[0]) for line in text.splitlines()
-            if "in generation" in line and "rank 0 of" in line and "lanes" in line]
+    """How many trained in each generation so far, as its first rank wrote down, whichever worker that was."""
+    sizes = {}
+    for path in run.glob("logs/rank-*.log"):
+        for size, generation in re.findall(r" rank 0 of (\d+) in generation (\d+): pid ", path.read_text()):
+            sizes[int(generation)] = int(size)
+    return [size for _, size in sorted(sizes.items())]
 
 
 def wait_for_members(run, count):
