@@ -121,7 +121,8 @@ std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, 
            "would as well";
   if (!culprit.is_alone() && culprit.joined)
     return "the job ends: what a worker tells of itself the others would meet as well";
-  if (left == 0) return "the job ends: nobody is left who holds its state";
+  if (left == 0 && culprit.reported)
+    return "the job ends: nobody is left, and who comes in its place would meet the same";
   return fmt::format(
       "the job ends: {} worker{} left, {} needed (workers.min_workers), and no new one comes "
       "(workers.max_restarts)",

@@ -165,7 +165,9 @@ TEST(WhyItEnds, TellsWhatTheOthersLack) {
   EXPECT_EQ(why_it_ends(culprit, true, 1, 3),
             "the job ends: 1 worker is left, 3 are needed (workers.min_workers), and no new one "
             "comes (workers.max_restarts)");
-  EXPECT_EQ(why_it_ends(culprit, true, 0, 1), "the job ends: nobody is left who holds its state");
+  EXPECT_EQ(why_it_ends(culprit, true, 0, 1),
+            "the job ends: 0 workers are left, 1 is needed (workers.min_workers), and no new one "
+            "comes (workers.max_restarts)");
   EXPECT_EQ(why_it_ends(culprit, false, 1, 3), "the job ends: it had not begun");
   exited(culprit, 7, 1);
   EXPECT_NE(why_it_ends(culprit, true, 2, 1, true).find("in the same way"), std::string::npos);
@@ -174,6 +176,7 @@ TEST(WhyItEnds, TellsWhatTheOthersLack) {
   culprit.reported = Error{ErrorCode::kUnavailable, "not enough memory"};
   culprit.concerns = Concerns::kItsHost;
   EXPECT_NE(why_it_ends(culprit, true, 2, 3).find("3 are needed"), std::string::npos);
+  EXPECT_NE(why_it_ends(culprit, true, 0, 1).find("would meet the same"), std::string::npos);
 }
 
 }  // namespace

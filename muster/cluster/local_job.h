@@ -45,6 +45,7 @@ class LocalJob {
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();
   bool is_harmless(const WorkerProcess& culprit) const;
+  bool is_accident(const WorkerProcess& culprit) const;
   void take_word_of_others(WorkerProcess& culprit);
   std::optional<Fault> fault_of(const WorkerProcess& culprit) const;
   bool can_do_without(const WorkerProcess& culprit) const;

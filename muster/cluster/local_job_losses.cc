@@ -51,9 +51,14 @@ std::optional<LocalJob::Fault> LocalJob::fault_of(const WorkerProcess& culprit) 
 bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
   if (!published_) return culprit.is_elsewhere();  // somebody else may come
   const std::int32_t left = left_without(culprit);
-  const bool enough = left >= spec_.min_workers || (left > 0 && others_may_join(left)) ||
-                      (left > 0 && left + coming_without(culprit) >= spec_.min_workers);
-  return is_harmless(culprit) && (is_done() || enough);
+  const bool enough = left >= spec_.min_workers || others_may_join(left) ||
+                      left + coming_without(culprit) >= spec_.min_workers;
+  return is_harmless(culprit) && (is_done() || (enough && (left > 0 || is_accident(culprit))));
+}
+
+// What a worker tells of itself, and nobody is left whom it does not meet, meets its successor.
+bool LocalJob::is_accident(const WorkerProcess& culprit) const {
+  return culprit.is_elsewhere() || !culprit.evidence.reported;
 }
 
 // A worker that was not told to go leaves when all have finished and the last checkpoint is

@@ -106,6 +106,17 @@ std::int32_t least_of(const MembershipView& view, const MembershipPolicy& policy
   return policy.keeps_ranks ? static_cast<std::int32_t>(view.current.size()) : policy.min_workers;
 }
 
+// Of the present generation nobody is left, nor comes back: all that they held is lost.
+bool are_all_gone(const MembershipView& view) {
+  return std::ranges::all_of(view.current, [&](std::int32_t worker) {
+    if (contains(view.replaced, worker)) return true;
+    const auto found = std::ranges::find(
+        view.candidates, worker, [](const Candidate& candidate) { return candidate.info.worker; });
+    return found == view.candidates.end() || !found->connected || found->leaving ||
+           found->cut_off || found->lost;
+  });
+}
+
 bool still_settling(TimePoint now, std::size_t count, const MembershipView& view,
                     const MembershipPolicy& policy) {
   return static_cast<std::int32_t>(count) < policy.max_workers && view.last_join &&
@@ -130,7 +141,8 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   auto members = proposal(alive_by_worker(now, view, policy), view, policy, survivors);
   const auto lost = losses(now, view, policy);
   const auto because = lost.empty() ? "" : ": " + lost;
-  if (!view.current.empty() && survivors == 0)
+  const bool begins_anew = !view.current.empty() && survivors == 0;
+  if (begins_anew && !are_all_gone(view))
     return {std::nullopt, fmt::format("none of the {} members is left to hand over the state{}",
                                       view.current.size(), because)};
   const auto least = least_of(view, policy);
@@ -146,8 +158,9 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
             fmt::format("none of {} workers sees the run's folder{}", members.size(), because)};
   if (members == view.current && view.replaced.empty())
     return {members, fmt::format("all {} members are well", members.size())};
-  if (!view.current.empty() && lost.empty() && survivors == view.current.size() &&
-      still_settling(now, members.size(), view, policy))
+  const bool settles = still_settling(now, members.size(), view, policy);
+  if (begins_anew && settles) return {std::nullopt, "waiting whether more workers join" + because};
+  if (!view.current.empty() && lost.empty() && survivors == view.current.size() && settles)
     return {view.current, "waiting whether more workers join"};
   return {members,
           fmt::format("{} workers, {} of them from before{}", members.size(), survivors, because),

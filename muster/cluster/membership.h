@@ -58,8 +58,9 @@ struct MembershipDecision {
 };
 
 // Survivors keep their order and come first, newcomers follow by worker number (with keeps_ranks:
-// everybody keeps his rank); but the first rank
-// is one that sees the run's folder (WorkerInfo::can_lead): without one nobody could save. Two
+// everybody keeps his rank); but the first rank is one that sees the run's folder
+// (WorkerInfo::can_lead): without one nobody could save. Where all of the present generation are
+// gone, newcomers alone are the next one: it has no state, and goes back to a checkpoint. Two
 // halves of a split never both go on: there is one coordinator, it counts those whom it hears, and
 // whoever does not hear from it stops. `min_workers` may ask for more, such as a majority.
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,

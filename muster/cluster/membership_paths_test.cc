@@ -205,16 +205,18 @@ struct World {
     for (const std::int32_t worker : next) of(worker).has_state = true;
   }
 
-  // One that holds the state takes it from each generation to the next. Whoever of a generation is
+  // One that holds the state takes it from each generation to the next, unless all are lost.
+  // Whoever of a generation is
   // not in the next one is gone or wishes to go, and was not merely outvoted; and where min_workers
   // is a majority of the job's workers, those who go on are more than all the others, whatever has
   // become of them: so no two generations have nobody in common.
   void check_succession(const Workers& next) const {
     if (last.generation == Generation{0}) return;
     const auto goes_on = [&](std::int32_t worker) { return std::ranges::count(next, worker) > 0; };
-    ASSERT_TRUE(std::ranges::any_of(members, [&](std::int32_t worker) {
+    const bool hands_over = std::ranges::any_of(members, [&](std::int32_t worker) {
       return goes_on(worker) && of(worker).has_state && !is_lost(worker);
-    })) << "nobody takes the state over";
+    });
+    ASSERT_TRUE(hands_over || are_all_lost()) << "nobody takes the state over";
     for (const std::int32_t worker : members)
       ASSERT_TRUE(goes_on(worker) || is_lost(worker) || of(worker).status != Status::kHere)
           << "worker " << worker << " is well and left behind";
@@ -232,8 +234,8 @@ struct World {
           << "worker " << worker << " may go on by itself";
   }
 
-  // Those who are well are the generation, where they are enough and one of them has the state;
-  // else there is none, and the reason says so.
+  // Those who are well are the generation, where they are enough and one of them has the state, or
+  // nobody is left who could; else there is none, and the reason says so.
   void check_outcome() const {
     if (over) return;
     std::set<std::int32_t> well;
@@ -244,7 +246,7 @@ struct World {
       well.insert(worker);
       state |= w.has_state;
     }
-    if (state && well.size() >= static_cast<std::size_t>(job.least)) {
+    if ((state || are_all_lost()) && well.size() >= static_cast<std::size_t>(job.least)) {
       ASSERT_EQ(std::set(members.begin(), members.end()), well) << "those who are well go on";
       return;
     }
@@ -256,6 +258,10 @@ struct World {
 
   bool has_lost() const {
     return std::ranges::any_of(members, [&](std::int32_t worker) { return is_lost(worker); });
+  }
+
+  bool are_all_lost() const {
+    return std::ranges::all_of(members, [&](std::int32_t worker) { return is_lost(worker); });
   }
 
   bool is_possible(Event event, std::int32_t worker) const {

@@ -60,7 +60,11 @@ TEST(Membership, HoldsItsRulesInEverySmallCase) {
     };
     const auto alive = static_cast<int>(std::count(kinds.begin(), kinds.end(), Kind::kWell));
     const auto survivors = std::count_if(view.current.begin(), view.current.end(), well);
-    const bool goes_on = view.current.empty() || survivors > 0;
+    const bool all_gone = std::ranges::none_of(view.current, [&](std::int32_t worker) {
+      const Kind kind = kinds[static_cast<std::size_t>(worker)];
+      return kind == Kind::kWell || kind == Kind::kSilent;  // which is not given up yet
+    });
+    const bool goes_on = view.current.empty() || survivors > 0 || all_gone;
     ASSERT_EQ(decision.members.has_value(), goes_on && alive >= policy.min_workers);
     if (!decision.members) return;
     const auto& members = *decision.members;
@@ -144,8 +148,37 @@ TEST(Membership, WhoComesAgainIsANewcomerBehindTheSurvivors) {
   view = view_of({Kind::kWell, Kind::kWell}, {1, 0});  // in its old place, and yet anew
   view.replaced = {0};
   EXPECT_FALSE(decide_membership(kNow, view, policy).planned);
-  view.replaced = {0, 1};  // nobody has the state
+}
+
+// As the newcomers that they are, they are the next generation, and have no state.
+TEST(Membership, WhereAllWereLostThoseThatComeAnewGoOn) {
+  MembershipPolicy policy;
+  policy.min_workers = policy.max_workers = 2;
+  auto view = view_of({Kind::kWell, Kind::kWell}, {1, 0});
+  view.replaced = {0, 1};
+  const auto decision = decide_membership(kNow, view, policy);
+  EXPECT_EQ(decision.members, (Workers{0, 1}));
+  EXPECT_FALSE(decision.planned);
+  EXPECT_NE(decision.reason.find("2 workers, 0 of them from before"), std::string::npos);
+  policy.min_workers = 1;
+  view = view_of({Kind::kWell, Kind::kDisconnected}, {1});
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, Workers{0});
+  view.last_join = kNow;
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members) << "another one may be about to come";
+}
+
+TEST(Membership, WhoIsToldToGoStaysWhereNobodyElseHasTheState) {
+  MembershipPolicy policy;
+  policy.max_workers = 2;
+  auto view = view_of({Kind::kWell, Kind::kWell}, {0});
+  view.candidates[0].draining = true;
+  view.candidates[1].reaches = false;
   EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+  view = view_of({Kind::kSilent, Kind::kWell}, {0});
+  view.last_join = kNow - seconds(100);
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members) << "not given up yet";
+  view.candidates[0].lost = true;
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, Workers{1});
 }
 
 // Where each has a part of the state that goes by its rank.
@@ -165,7 +198,7 @@ TEST(Membership, WhoComesAgainKeepsTheRankItHad) {
       std::string::npos)
       << decision.reason;
   view.replaced = {0, 1, 2};
-  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{0, 1, 2}));
 }
 
 TEST(Membership, NobodyWithAPartIsDoneWithoutWhateverIsTheLeast) {

@@ -49,7 +49,7 @@ std::vector<Record> one_of_each() {
                  "stopped by SIGTERM",
                  std::chrono::seconds(61),
                  {{"eval/accuracy", 0.9}, {"eval/loss", 0.25}}};
-  const WentBack back{Step{5}, Generation{4}, 2};
+  const WentBack back{Step{5}, Generation{4}, Step{9}, "all go back to step 5"};
   return {started, row(1, "train/loss", 2.25), span, committed, back, checkpoint, notice, ended};
 }
 

@@ -142,12 +142,13 @@ Value value_of(const WentBack& back) {
   return {{"type", "went_back"},
           {"step", to_int(back.to)},
           {"generation", to_int(back.generation)},
-          {"times", back.times}};
+          {"from", to_int(back.from)},
+          {"how", back.how}};
 }
 
 WentBack went_back(const Value& value) {
   return {step_of(value), Generation{value.at("generation").get<std::uint64_t>()},
-          value.at("times").get<std::int64_t>()};
+          Step{value.at("from").get<std::int64_t>()}, value.at("how").get<std::string>()};
 }
 
 Value value_of(const CheckpointWritten& checkpoint) {

@@ -45,15 +45,11 @@ Standing Standing::unpack(const std::int64_t* words) noexcept {
   return standing;
 }
 
-Result<Course> decide_course(const std::vector<Standing>& standings) {
+Course decide_course(const std::vector<Standing>& standings) {
   const auto first = std::max_element(
       standings.begin(), standings.end(),
       [](const Standing& a, const Standing& b) { return distance(a) < distance(b); });
-  if (!first->whole) {
-    return fail(ErrorCode::kUnavailable,
-                "[train/recovery] the last worker with the state died before another one had it; "
-                "go on from the newest checkpoint with --resume");
-  }
+  if (!first->whole) return {.goes_back = true};
   Course course{.leader = Rank{static_cast<std::int32_t>(first - standings.begin())}};
   // Newcomers come last, but for one that alone sees the run's folder, and so speaks for all.
   const auto newcomers = std::ranges::find(standings, false, &Standing::whole);

@@ -5,7 +5,8 @@
 // update, and gets the state of one that has it. If nobody is ahead, the step that failed is
 // finished: each rank keeps what it had summed, and only the slices of those who are gone are
 // computed again. Newcomers, who have no state at all, get it while the others train on, unless all
-// have to wait for somebody's copy anyway.
+// have to wait for somebody's copy anyway. Where nobody has a state all go back to the last
+// checkpoint.
 
 #include <array>
 #include <cstdint>
@@ -15,7 +16,6 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/ids.h"
-#include "muster/base/result.h"
 
 namespace muster::train {
 
@@ -50,10 +50,10 @@ struct Course {
   std::int32_t newcomers = 0;  // so many, the last ranks, get it beside the training
   bool finishes = false;       // the step after the committed one goes on from the kept sums
   bool forgets = false;        // ranks know different paces; those of the leader are not copied
+  bool goes_back = false;      // nobody has a whole state: all go back to the last checkpoint
   friend bool operator==(const Course&, const Course&) = default;
 };
 
-// By rank. kUnavailable: no rank has a whole state any more, and no next generation will.
-Result<Course> decide_course(const std::vector<Standing>& standings);
+Course decide_course(const std::vector<Standing>& standings);  // by rank
 
 }  // namespace muster::train

@@ -27,7 +27,8 @@ struct Reunion {
   friend bool operator==(const Reunion&, const Reunion&) = default;
 };
 
-// Both by rank. Ranks with the same part hold the same tensors, wherever they stand alike.
+// `parts`: which one each rank has. Both by rank. Ranks with the same part hold the same tensors,
+// wherever they stand alike.
 Reunion decide_reunion(const std::vector<Standing>& standings,
                        const std::vector<std::int32_t>& parts);
 

@@ -80,14 +80,9 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
 
 Result<Outcome> Trainer::run() {
   if (options_.started) tell(*options_.started);
-  if (options_.returned)
-    tell(observe::WentBack{.to = progress_.committed,
-                           .generation = options_.returned->generation,
-                           .times = options_.returned->rollbacks});
+  if (options_.returned && !options_.newcomer) tell_return();
   if (const Status entered = enter(parts_.generations.current()); !entered)
     MUSTER_TRY(recover(entered.error()));
-  else if (options_.returned && !back_)
-    tell_return();
   for (bool over = false; !over;) {
     Result<bool> advanced = advance();
     if (advanced) {

@@ -44,10 +44,10 @@ namespace muster::train {
 struct Return {
   std::optional<Step> checkpoint;          // whose state they take; none: that of the beginning
   Step from{0};                            // the last step that any of them had committed
-  std::vector<std::int32_t> missing = {};  // workers whose parts nobody has
+  std::vector<std::int32_t> missing = {};  // workers whose parts nobody has; empty: everybody's
   std::int64_t rollbacks = 0;              // with this one
   Generation generation{0};                // in which they do
-  TimePoint began{};                       // since when they do not train
+  std::optional<TimePoint> began = {};     // since when they do not train, if somebody knows
 };
 
 struct TrainerOptions {
@@ -144,11 +144,12 @@ class Trainer {
   Status reunite(const Entry& entry, const std::vector<Standing>& standings);
   Status get_position(const Reunion& reunion);
   Status get_parts(const Entry& entry, const Reunion& reunion);
-  Status plan_return(const Entry& entry, const Reunion& reunion, TimePoint since);
+  Status plan_return(const Entry& entry, const Reunion& reunion);
   Result<std::optional<Step>> agree_on_checkpoint();
   void begin_generation();
   comm::OpOptions patient_op(std::string_view label, Duration patience) const;
-  std::string describe_generation(Duration took) const;  // that it stands
+  Duration entry_patience() const;
+  std::string describe_generation(std::optional<Duration> took) const;  // that it stands
   void tell_return();
   void tell_reunion(const Reunion& reunion, Duration took);
   Status open_stream();

@@ -18,6 +18,11 @@ constexpr std::int64_t kStepsBeforeComparing = 5;
 // A newcomer keeps no more updates than that: the others wait then until it has the state.
 constexpr std::int64_t kMostMissed = 64;
 
+// The part of the state that each rank has, where all have everything.
+std::vector<std::int32_t> all_alike(const std::vector<Standing>& standings) {
+  return std::vector<std::int32_t>(standings.size(), 0);
+}
+
 }  // namespace
 
 bool Trainer::is_first() const noexcept { return group().rank == Rank{0}; }
@@ -91,7 +96,7 @@ Status Trainer::follow(std::optional<Error> why) {
     if (options_.keeps_ranks) saved_.reset();  // a save that has begun may have broken off
     const Status entered = enter(*entry);
     if (entered) {
-      if (!options_.keeps_ranks) tell_recovery(before, parts_.clock.now() - began);
+      if (!options_.keeps_ranks && !back_) tell_recovery(before, parts_.clock.now() - began);
       return ok();
     }
     if (!parts_.generations.outlives(entered.error())) return entered;
@@ -99,10 +104,15 @@ Status Trainer::follow(std::optional<Error> why) {
   }
 }
 
+// Whoever comes anew may take as long to get ready, and whoever goes back to read a checkpoint.
+Duration Trainer::entry_patience() const {
+  const bool reads = options_.returned && options_.returned->generation == group().generation;
+  return options_.keeps_ranks || reads ? options_.join_timeout : Duration{};
+}
+
 Status Trainer::enter(const Entry& entry) {
   comm::Communicator& communicator = *entry.communicator;
-  const comm::OpOptions op = patient_op("entering a generation",
-                                        options_.keeps_ranks ? options_.join_timeout : Duration{});
+  const comm::OpOptions op = patient_op("entering a generation", entry_patience());
   transfer_.reset();
   step_patience_ = {};
   if (neighbours_) neighbours_->wait();
@@ -118,7 +128,8 @@ Status Trainer::enter(const Entry& entry) {
                       .evaluated = position_.evaluated == progress_.committed};
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
   if (options_.keeps_ranks) return reunite(entry, standings);
-  MUSTER_ASSIGN(const Course course, decide_course(standings));
+  const Course course = decide_course(standings);
+  if (course.goes_back) return plan_return(entry, decide_reunion(standings, all_alike(standings)));
   const Rank rank = communicator.group().rank;
   if (course.copies) {
     parts_.checkpoints.wait_until_copied();
@@ -254,9 +265,10 @@ void Trainer::tell_recovery(const Assignment& before, Duration took) {
       observe::Notice{.text = fmt::format("{}: {}", describe_generation(took), what)});
 }
 
-std::string Trainer::describe_generation(Duration took) const {
-  return fmt::format("generation {} of {} worker{} stands after {}", to_int(group().generation),
-                     group().size, group().size == 1 ? "" : "s", format_duration(took));
+std::string Trainer::describe_generation(std::optional<Duration> took) const {
+  return fmt::format("generation {} of {} worker{} stands{}", to_int(group().generation),
+                     group().size, group().size == 1 ? "" : "s",
+                     took ? " after " + format_duration(*took) : "");
 }
 
 }  // namespace muster::train

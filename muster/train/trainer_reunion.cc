@@ -1,4 +1,5 @@
-// The trainer where each rank has a part of the state: what becomes of it when one dies.
+// The trainer where each rank has a part of the state: what becomes of it when one dies. And where
+// nobody has what all need: how they go back to the last checkpoint.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,8 +27,8 @@ Status Trainer::reunite(const Entry& entry, const std::vector<Standing>& standin
   for (std::int32_t rank = 0; rank < group().size; ++rank)
     parts.push_back(parts_.strategy.part_of(Rank{rank}));
   const Reunion reunion = decide_reunion(standings, parts);
+  if (reunion.goes_back()) return plan_return(entry, reunion);
   const TimePoint since = parts_.clock.now() - reunion.idle;
-  if (reunion.goes_back()) return plan_return(entry, reunion, since);
   if (!reunion.same) MUSTER_TRY(get_position(reunion));
   begin_generation();
   take_roles(!reunion.same && group().rank != reunion.leader);
@@ -70,7 +71,7 @@ Status Trainer::get_parts(const Entry& entry, const Reunion& reunion) {
 }
 
 // The state is made anew on all ranks, since those that live are of no use without the others.
-Status Trainer::plan_return(const Entry& entry, const Reunion& reunion, TimePoint since) {
+Status Trainer::plan_return(const Entry& entry, const Reunion& reunion) {
   const Generation generation = group().generation;
   if (options_.returned && options_.returned->generation == generation)
     return fail(ErrorCode::kCorrupt,
@@ -80,8 +81,9 @@ Status Trainer::plan_return(const Entry& entry, const Reunion& reunion, TimePoin
   back_ = Return{.checkpoint = checkpoint,
                  .from = reunion.furthest,
                  .rollbacks = reunion.rollbacks + 1,
-                 .generation = generation,
-                 .began = since};
+                 .generation = generation};
+  if (reunion.idle > Duration{}) back_->began = parts_.clock.now() - reunion.idle;
+  if (reunion.missing.size() == entry.workers.size()) return ok();
   for (const Rank rank : reunion.missing)
     back_->missing.push_back(entry.workers[static_cast<std::size_t>(to_int(rank))]);
   return ok();
@@ -103,17 +105,23 @@ Result<std::optional<Step>> Trainer::agree_on_checkpoint() {
   return step == kNoCheckpoint ? std::nullopt : std::optional(Step{step});
 }
 
+// Before any step that is taken again. How many those are is added by who knows what was told.
 void Trainer::tell_return() {
   const Return& back = *options_.returned;
-  const std::int64_t again = to_int(back.from) - to_int(progress_.committed);
   const std::string where =
       back.checkpoint
           ? fmt::format("all go back to step {}, the last checkpoint", to_int(progress_.committed))
           : std::string("all begin anew, for there is no checkpoint");
-  parts_.hub.publish(observe::Notice{
-      .text = fmt::format("{}: {}, since nobody else has what {} held; {} step{} taken again",
-                          describe_generation(parts_.clock.now() - back.began), where,
-                          name_workers(back.missing), again, again == 1 ? " is" : "s are")});
+  const std::string why = back.missing.empty() ? "nobody is left who holds the state"
+                                               : fmt::format("nobody else has what {} held",
+                                                             name_workers(back.missing));
+  std::optional<Duration> took;
+  if (back.began) took = parts_.clock.now() - *back.began;
+  tell(observe::WentBack{
+      .to = progress_.committed,
+      .generation = back.generation,
+      .from = back.from,
+      .how = fmt::format("{}: {}, since {}", describe_generation(took), where, why)});
 }
 
 void Trainer::tell_reunion(const Reunion& reunion, Duration took) {

@@ -41,7 +41,7 @@ SLOW_DISK = "tests/chaos/slow_disk.so"  # where it is built, beside bin/muster
 # What happens to a worker, or to the job; all of it ends in a complete training.
 KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
          "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
-         "kill with a standby", "slow disk", "slow disk and kill", "kill in a join")
+         "kill with a standby", "slow disk", "slow disk and kill", "kill in a join", "kill all")
 LEFT_OUT = "left out"
 DRAWS = 6  # of a scenario whose job was too fast for what was to happen, with other seeds of its kind
 OTHERS = 10**6  # kinds from the seed of one draw to that of the next
@@ -232,7 +232,9 @@ def play_alone(scenario, process, run):
     assert len(workers) == scenario.workers + scenario.standbys, workers
     lost = strikes.Strike(scenario, process, workers, run).play()
     output = end(process)
-    assert output.count("going on") == lost, f"{lost} lost, but:\n{output}"
+    told = output.count("going on") + output.count("0 workers are left, waiting until")
+    assert told == lost, f"{lost} lost, but:\n{output}"
+    assert scenario.kind != "kill all" or "since nobody is left who holds the state" in output, output
     return output
 
 

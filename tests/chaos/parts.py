@@ -144,7 +144,7 @@ def check_story(scenario, lost, run, output):
         assert output.count(what) == lost, f"{lost} lost, {output.count(what)} × {what}:\n{output}"
     told = said(run, "stands after")
     assert told, output
-    back = [line for line in told if "since nobody else has what worker" in line]
+    back = [line for line in told if "since nobody" in line]
     for line in told:
         how = r"all (go back to step \d+, the last checkpoint|begin anew)" if line in back else \
             r"it goes on after step \d+(; worker \d got its state from worker \d)*$" if not scenario.redundancy else \

@@ -27,6 +27,7 @@ ENOUGH = {
     "slow disk": {"slow save": 1},
     "slow disk and kill": {"slow save": 1, "SIGKILL": 1},
     "kill in a join": {"SIGKILL": 2},
+    "kill all": {"SIGKILL": 2},
     "storm of guests": {"let in": 1, "told to leave, or killed": 1},
     "cut links": {"cut": 1},
     "cut links and kill": {"cut": 1, "SIGKILL": 1},
@@ -119,10 +120,8 @@ class Strike:
 
     def kill_in_join(self, ranks):
         """One dies; when the one that is started for it has just joined, it or another one dies, while it gets the
-        state or soon after; not the last one who has the state."""
+        state or soon after; of two that is at times the only one who has it."""
         first, second, pause = ranks[0], self.draw.choice((ranks[0], ranks[-1])), self.draw.random() * 0.02
-        if len(ranks) == 2:
-            second = first
         lost = self.signal([first])
         before, size = self.workers[first], len(self.workers)
 
@@ -174,6 +173,8 @@ class Strike:
                 return self.signal(most[:3], pause=lambda: self.draw.random() * 0.006)
             case "kill all but one":
                 return self.signal(most)
+            case "kill all":
+                return self.signal(ranks, pause=lambda: self.draw.random() * 0.006)
             case "kill while saving":
                 return self.kill_while_saving()
             case "drain":

@@ -78,9 +78,9 @@ TEST_F(LedgerAuditTest, GenerationsAndResumesAreWell) {
 TEST_F(LedgerAuditTest, StepsThatAreTakenAgainAfterADeathAreCountedOnce) {
   start(0);
   commit(1, 5);
-  sink_->take(observe::WentBack{Step{2}, Generation{2}, 1});
+  sink_->take(observe::WentBack{Step{2}, Generation{2}});
   commit(3, 4, 2);
-  sink_->take(observe::WentBack{Step{2}, Generation{3}, 2});
+  sink_->take(observe::WentBack{Step{2}, Generation{3}});
   commit(3, 9, 3);
   const LedgerAudit found = audit();
   EXPECT_TRUE(found.proven()) << found.faults.front();
@@ -92,7 +92,7 @@ TEST_F(LedgerAuditTest, StepsThatAreTakenAgainAfterADeathAreCountedOnce) {
 TEST_F(LedgerAuditTest, WhoWentBackAndDidNotTakeTheStepsAgainIsFound) {
   start(0);
   commit(1, 5);
-  sink_->take(observe::WentBack{Step{2}, Generation{2}, 1});
+  sink_->take(observe::WentBack{Step{2}, Generation{2}});
   commit(6, 9, 2);
   const LedgerAudit found = audit();
   EXPECT_FALSE(found.well());

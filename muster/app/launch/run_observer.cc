@@ -132,13 +132,22 @@ bool RunObserver::is_told_already(const observe::Record& record) {
     return is_again(row->is_evaluation() ? told_evaluation_ : told_step_, row->step);
   if (std::holds_alternative<observe::RunStarted>(record)) return std::exchange(told_start_, true);
   if (const auto* back = std::get_if<observe::WentBack>(&record)) {
-    if (back->times <= told_back_) return true;
-    told_back_ = back->times;
+    if (back->generation <= told_back_) return true;
+    told_back_ = back->generation;
+    tell_return(*back);
     if (told_commit_) told_commit_ = std::min(*told_commit_, back->to);
     return false;
   }
   const auto* committed = std::get_if<observe::StepCommitted>(&record);
   return committed != nullptr && is_again(told_commit_, committed->step);
+}
+
+// Who goes back may be new, and know nothing of the steps that are lost.
+void RunObserver::tell_return(const observe::WentBack& back) {
+  const Step from = std::max(back.from, told_commit_.value_or(Step{0}));
+  const std::int64_t again = std::max<std::int64_t>(0, to_int(from) - to_int(back.to));
+  tell(Severity::kNote,
+       fmt::format("{}; {} step{} taken again", back.how, again, again == 1 ? " is" : "s are"));
 }
 
 void RunObserver::on_loss(const cluster::JobFailure& loss, const cluster::Remainder& left) {

@@ -60,6 +60,7 @@ class RunObserver final : public cluster::LaunchObserver {
 
  private:
   bool is_told_already(const observe::Record& record);
+  void tell_return(const observe::WentBack& back);
   void subscribe_files(Files& files);
   observe::RunEnded end_of(const cluster::JobEnd& end) const;
 
@@ -79,7 +80,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::optional<Step> told_commit_;
   std::optional<Step> told_evaluation_;
   bool told_start_ = false;
-  std::int64_t told_back_ = 0;  // how often it had gone back
+  Generation told_back_{0};  // the last one that went back
   std::string libtorch_;
   std::vector<std::string> held_up_;  // when the job failed: who waited for whom
   int stops_ = 0;

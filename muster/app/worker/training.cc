@@ -103,7 +103,7 @@ class Training {
   Status begin();
   Status resume(std::optional<Step> at_most);
   Result<train::Outcome> train(const train::TrainerOptions& options);
-  Status go_back(const train::Return& back, bool is_new);
+  Status go_back(const train::Return& back, train::TrainerOptions& options);
   Result<StrategyPlace> find_place(const models::Model& model);
   Result<std::vector<Duration>> find_costs(const models::Model& model);
   train::TrainerParts parts();
@@ -161,7 +161,16 @@ Status Training::resume(std::optional<Step> at_most) {
 }
 
 // What was made of the state so far is of no use, and what has broken off in it of no account.
-Status Training::go_back(const train::Return& back, bool is_new) {
+// Where all hold everything, the first one has it and the others, who may not see the run's folder,
+// get it from there.
+Status Training::go_back(const train::Return& back, train::TrainerOptions& options) {
+  const bool is_new = options.newcomer && !strategy_->behind();
+  options.newcomer = !job_.strategy.keeps_ranks() && !session_.first_rank();
+  options.returned = back;
+  if (options.newcomer) {
+    progress_ = {};
+    return ok();
+  }
   if (!is_new) {
     strategy_.reset();
     MUSTER_TRY(build());
@@ -281,10 +290,8 @@ Result<train::Outcome> Training::run(bool newcomer) {
   if (!newcomer) trainer_options.started = start();
   MUSTER_ASSIGN(train::Outcome outcome, train(trainer_options));
   while (outcome.ending == train::Ending::kGoesBack) {
-    MUSTER_TRY(go_back(*outcome.back, trainer_options.newcomer));
-    trainer_options.newcomer = false;
+    MUSTER_TRY(go_back(*outcome.back, trainer_options));
     trainer_options.started = start();
-    trainer_options.returned = outcome.back;
     MUSTER_ASSIGN(outcome, train(trainer_options));
   }
   if (outcome.ending == train::Ending::kDismissed) return outcome;

@@ -45,7 +45,7 @@ TEST_F(LedgerSinkTest, StepsOfOneEpochAndGenerationShareALine) {
 TEST_F(LedgerSinkTest, WhereItWentBackToIsALine) {
   const auto sink = open();
   sink->take(step(1, 1, 0, 0));
-  sink->take(WentBack{Step{0}, Generation{2}, 1});
+  sink->take(WentBack{Step{0}, Generation{2}});
   sink->take(step(1, 2, 0, 0));
   sink->take(RunEnded{});
   const auto written = lines();

@@ -1,0 +1,127 @@
+"""Nobody is left who holds the state: the training goes back to its last checkpoint by itself, or begins anew where there
+is none, with the bits of an undisturbed run; it ends only where no new worker comes either."""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import runs
+
+STEPS = 300
+NEVER = ("checkpoint.every=never", "evaluation.keep_best=false")
+
+
+class Stage:
+    def __init__(self, muster, folder):
+        self.muster, self.folder = muster, folder
+        self.expected = runs.undisturbed(muster, folder, "resnet", STEPS)
+        self.job = runs.write_job(folder, "resnet", steps=STEPS)
+
+    def start(self, name, workers, *settings, step=60):
+        process = runs.start(self.muster, self.job, "--workers", str(workers),
+                             *runs.settings(f"run_folder={self.folder / name}", *settings))
+        return process, runs.wait_for_step(process, self.folder, step, name)
+
+    def check_end(self, process, run, returns=1):
+        """It has gone back so often, and come to what an undisturbed run comes to; the lines that say so."""
+        code, output = runs.finish(process)
+        assert code == 0, f"exit code {code}:\n{output}"
+        assert runs.weights(run, STEPS) == self.expected, f"other weights:\n{output}"
+        steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
+        assert steps == list(range(1, STEPS + 1)), f"told {steps}\n{output}"
+        told = re.findall(r"^generation .*since nobody is left who holds the state; .*$", output, re.MULTILINE)
+        assert len(told) == returns, output
+        audit = subprocess.run([self.muster, "data", "audit", "--json", str(run)], capture_output=True, text=True)
+        ledger = json.loads(audit.stdout)
+        assert ledger["well"] and ledger["proven"] and ledger["steps"] == STEPS, ledger
+        backs = [json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines() if "back_to" in line]
+        assert len(backs) == returns, backs
+        for line, back in zip(told, backs):
+            check_line(line, back["back_to"])
+        return told, output
+
+
+def check_line(line, to):
+    """That it says to where, and how many steps that costs."""
+    whereto = f"all go back to step {to}, the last checkpoint" if to else "all begin anew, for there is no checkpoint"
+    found = re.search(whereto + r", since nobody is left who holds the state; (\d+) steps? (is|are) taken again$", line)
+    assert found, f"to {to}: {line}"
+
+
+def kill_all(process):
+    for pid in runs.workers_of(process).values():
+        runs.kill(pid)
+
+
+def all_at_once(stage):
+    for workers in (1, 3):
+        process, run = stage.start(f"all-{workers}", workers)
+        kill_all(process)
+        told, output = stage.check_end(process, run)
+        assert "all go back to step" in told[0], told
+        assert "0 workers are left, waiting until 1 more has joined" in output, output
+
+
+def twice(stage):
+    process, run = stage.start("twice", 2, "workers.max_restarts=9")
+    kill_all(process)
+    runs.wait_for(lambda: any("who holds the state" in row["text"] for row in runs.records(run, "notice")), "a return")
+    runs.goes_on(process, run, 20)
+    kill_all(process)
+    stage.check_end(process, run, returns=2)
+
+
+def before_a_checkpoint(stage):
+    process, run = stage.start("anew", 2, *NEVER, step=20)
+    kill_all(process)
+    told, _ = stage.check_end(process, run)
+    assert "all begin anew" in told[0], told
+
+
+def all_shards_at_once(stage):
+    process, run = stage.start("shards", 2, "strategy.type=sharded")
+    kill_all(process)
+    stage.check_end(process, run)
+
+
+def before_another_has_it(stage):
+    """The only one with the state dies as soon as a new one has joined."""
+    process, run = stage.start("handover", 2)
+    before = runs.workers_of(process)
+    runs.kill(before[1])
+
+    def has_joined():
+        return "of 2 in generation 3: pid" in (run / "logs/rank-1.log").read_text()
+
+    runs.wait_for(has_joined, "the new one")
+    runs.kill(before[0])
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    assert runs.weights(run, STEPS) == stage.expected, f"other weights:\n{output}"
+
+
+def nobody_comes(stage):
+    process, run = stage.start("never", 1, "workers.max_restarts=1")
+    kill_all(process)
+    runs.wait_for(lambda: any("who holds the state" in row["text"] for row in runs.records(run, "notice")), "a return")
+    kill_all(process)
+    code, output = runs.finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert "0 workers are left, 1 is needed (workers.min_workers), and no new one comes" in output, output
+    assert "SIGKILL" in output, output
+
+
+def main():
+    muster = runs.arguments().muster
+    with runs.workplace() as folder:
+        runs.write_data(folder)
+        stage = Stage(muster, folder)
+        for scenario in (all_at_once, twice, before_a_checkpoint, all_shards_at_once, before_another_has_it, nobody_comes):
+            scenario(stage)
+            print(f"ok  {scenario.__name__}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
