@@ -38,6 +38,11 @@ class Shell : public std::enable_shared_from_this<Shell> {
 
   void broadcast(const Message& message) { perform(state_.broadcast(message)); }
 
+  void expect(std::int32_t workers) {
+    perform(state_.expect(workers, clock_.now()));
+    schedule();
+  }
+
   // After what may make something due sooner, and when the timer has fired: on time, since the
   // state takes what it does late for a sign that it slept. Too soon does no harm.
   void schedule() {
@@ -130,6 +135,12 @@ class NetworkCoordinator : public Coordinator {
   void broadcast(const Message& message) override {
     loop_.post([weak = std::weak_ptr(shell_), message] {
       if (const auto shell = weak.lock()) shell->broadcast(message);
+    });
+  }
+
+  void expect(std::int32_t workers) override {
+    loop_.post([weak = std::weak_ptr(shell_), workers] {
+      if (const auto shell = weak.lock()) shell->expect(workers);
     });
   }
 

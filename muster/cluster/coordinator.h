@@ -81,6 +81,8 @@ class CoordinatorState {
   std::vector<Action> on_closed(PeerId peer, const Error& why, TimePoint now);
   std::vector<Action> on_clock(TimePoint now);
   std::vector<Action> broadcast(const Message& message);
+  // From now on the first generation waits for so many, and for the join time-out once more.
+  std::vector<Action> expect(std::int32_t workers, TimePoint now);
 
   // When on_clock is due, after `now`; TimePoint::max(): never.
   TimePoint next_clock(TimePoint now) const noexcept;
@@ -151,6 +153,7 @@ class Coordinator {
   virtual ~Coordinator() = default;
   virtual const net::Address& address() const noexcept = 0;  // where workers join
   virtual void broadcast(const Message& message) = 0;
+  virtual void expect(std::int32_t workers) = 0;  // see CoordinatorState
 };
 
 // Listens at `address` (port 0: any). `network` outlives the coordinator.

@@ -466,6 +466,16 @@ std::vector<Action> CoordinatorState::broadcast(const Message& message) {
   return take_actions();
 }
 
+std::vector<Action> CoordinatorState::expect(std::int32_t workers, TimePoint now) {
+  if (generation_ > Generation{0}) return {};
+  wake(now);
+  options_.policy.start_workers = workers;
+  started_ = now;
+  gave_up_ = false;
+  decide(now);
+  return take_actions();
+}
+
 // ---- time
 
 TimePoint CoordinatorState::next_clock(TimePoint now) const noexcept {

@@ -115,8 +115,11 @@ std::optional<Verdict> judge(const std::vector<Evidence>& workers,
 
 std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least,
                         bool again) {
+  if (again && !culprit.joined)
+    return "the job ends: a worker before it ended in the same way as it started, so the others "
+           "would as well";
   if (!begun) return "the job ends: it had not begun";
-  if (again && culprit.joined)
+  if (again)
     return "the job ends: a worker before it ended in the same way at the same step, so the others "
            "would as well";
   if (!culprit.is_alone() && culprit.joined)

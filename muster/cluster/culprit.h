@@ -53,7 +53,7 @@ std::optional<Verdict> judge(const std::vector<Evidence>& workers,
 
 // "the job ends: …", for a person. `begun`: everybody had joined; `left`: workers without the
 // culprit.
-// `again`: another worker had ended in the same way at the same step before.
+// `again`: another worker had ended in the same way at the same step, or as it started, before.
 std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least,
                         bool again = false);
 

@@ -169,6 +169,9 @@ TEST(WhyItEnds, TellsWhatTheOthersLack) {
             "the job ends: 0 workers are left, 1 is needed (workers.min_workers), and no new one "
             "comes (workers.max_restarts)");
   EXPECT_EQ(why_it_ends(culprit, false, 1, 3), "the job ends: it had not begun");
+  culprit.joined = false;
+  EXPECT_NE(why_it_ends(culprit, false, 1, 3, true).find("as it started"), std::string::npos);
+  culprit.joined = true;
   exited(culprit, 7, 1);
   EXPECT_NE(why_it_ends(culprit, true, 2, 1, true).find("in the same way"), std::string::npos);
   culprit.reported = Error{ErrorCode::kNumeric, "NaN"};

@@ -67,6 +67,8 @@ struct Remainder {
   std::int32_t workers = 0;
   std::int32_t wanted = 0;            // so many have to join before they go on
   std::vector<std::int32_t> missing;  // workers of this host that are not in it, by number
+  // Else everybody has yet to join: `workers` are starting, `wanted` is started in its place.
+  bool begun = true;
 };
 // One line for a person: who failed, how and where, what it wrote last, and how it goes on.
 std::string describe_loss(const JobFailure& loss, const Remainder& left);

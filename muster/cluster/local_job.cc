@@ -47,6 +47,7 @@ void LocalJob::note_generation(const Welcome& generation) {
     if (auto* worker = find(member.info.worker)) {
       worker->evidence.joined = true;
       worker->host = member.info.host;
+      failed_starts_.erase(member.info.worker);
     }
   }
   observer_.on_generation(generation);
@@ -225,7 +226,8 @@ void LocalJob::conclude() {
     verdict_progress_ = culprit->where();
     verdict_action_ =
         why_it_ends(culprit->evidence, published_, left_without(*culprit), spec_.min_workers,
-                    last_fault_ && fault_of(*culprit) == last_fault_);
+                    culprit->evidence.joined ? last_fault_ && fault_of(*culprit) == last_fault_
+                                             : ended_as_one_before(*culprit));
   }
   end_all(*verdict_error_);
 }

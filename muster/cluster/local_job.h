@@ -49,6 +49,13 @@ class LocalJob {
   void take_word_of_others(WorkerProcess& culprit);
   std::optional<Fault> fault_of(const WorkerProcess& culprit) const;
   bool can_do_without(const WorkerProcess& culprit) const;
+  bool can_begin_without(const WorkerProcess& culprit) const;
+  bool would_start_in_vain(const WorkerProcess& culprit) const;
+  bool ended_as_one_before(const WorkerProcess& culprit) const;
+  std::int32_t starting_without(const WorkerProcess* culprit) const;
+  bool may_start_again(const WorkerProcess& culprit) const;
+  Remainder remainder_without(const WorkerProcess& culprit) const;
+  void note_start(const WorkerProcess& culprit);
   bool is_done() const;
   bool takes_part(const WorkerProcess& worker) const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
@@ -102,7 +109,9 @@ class LocalJob {
   StopWishes wishes_;
   std::optional<int> signal_;
   std::optional<Rank> last_loss_;
-  std::optional<Fault> last_fault_;  // that the job outlived
+  std::optional<Fault> last_fault_;            // that the job outlived
+  std::string last_failed_start_;              // how it ended, before it had joined
+  std::map<std::int32_t, int> failed_starts_;  // by worker: in a row, that came to nothing
   std::optional<Verdict> verdict_;
   std::optional<Error> verdict_error_;
   Progress verdict_progress_;

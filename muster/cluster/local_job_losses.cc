@@ -49,7 +49,7 @@ std::optional<LocalJob::Fault> LocalJob::fault_of(const WorkerProcess& culprit) 
 }
 
 bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
-  if (!published_) return culprit.is_elsewhere();  // somebody else may come
+  if (!published_) return can_begin_without(culprit);
   const std::int32_t left = left_without(culprit);
   const bool enough = left >= spec_.min_workers || others_may_join(left) ||
                       left + coming_without(culprit) >= spec_.min_workers;
@@ -58,7 +58,8 @@ bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
 
 // What a worker tells of itself, and nobody is left whom it does not meet, meets its successor.
 bool LocalJob::is_accident(const WorkerProcess& culprit) const {
-  return culprit.is_elsewhere() || !culprit.evidence.reported;
+  if (culprit.is_elsewhere()) return true;
+  return culprit.evidence.joined ? !culprit.evidence.reported : !would_start_in_vain(culprit);
 }
 
 // A worker that was not told to go leaves when all have finished and the last checkpoint is
@@ -143,16 +144,27 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   state_ = State::kRunning;
   verdict_.reset();
   last_loss_ = culprit.evidence.rank;
-  const std::int32_t left = left_without(culprit);
-  const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
-  observer_.on_loss(loss, {left, wanted, missing_without(culprit)});
+  const Remainder left = remainder_without(culprit);
+  observer_.on_loss(loss, left);
   replace(culprit);
-  if (wanted > 0)
+  if (!culprit.evidence.joined) note_start(culprit);
+  if (published_ && left.wanted > 0)
     waiting_timer_ =
         loop_.call_at(loop_.clock().now() + spec_.join_timeout, [this] { give_up_waiting(); });
   if (!dump_timer_) tell_dumps();
   consider();
   check_over();
+}
+
+Remainder LocalJob::remainder_without(const WorkerProcess& culprit) const {
+  if (!published_)
+    return {.workers = starting_without(&culprit),
+            .wanted = may_replace(culprit) ? 1 : 0,
+            .missing = {},
+            .begun = false};
+  const std::int32_t left = left_without(culprit);
+  const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
+  return {left, wanted, missing_without(culprit)};
 }
 
 // Once may be an accident; of a second time the host is the reason, and a new process is no help.
@@ -161,7 +173,8 @@ bool LocalJob::distrusts_this_host(const WorkerProcess& culprit) const {
 }
 
 bool LocalJob::may_replace(const WorkerProcess& culprit) const {
-  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() && !distrusts_this_host(culprit);
+  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() &&
+         !distrusts_this_host(culprit) && may_start_again(culprit);
 }
 
 // The new one gets ready and then joins; the others train on meanwhile.
@@ -176,9 +189,9 @@ void LocalJob::replace(const WorkerProcess& culprit) {
   if (start(to_int(rank))) observer_.on_restart(rank, find(to_int(rank))->pid());
 }
 
-// One that joins those who train.
+// One that joins those who train, or those who have yet to begin.
 bool LocalJob::start(std::int32_t worker) {
-  auto started = spawn_(worker, true);
+  auto started = spawn_(worker, published_);
   if (!started) {
     log_->warn("[cluster/launcher] {}", started.error().message);
     return false;

@@ -207,10 +207,13 @@ std::string describe_loss(const JobFailure& loss, const Remainder& left) {
   std::string text = fmt::format("worker {}", to_int(loss.rank));
   if (loss.pid > 0)
     text += fmt::format(" (pid {}{})", loss.pid, loss.host.empty() ? "" : " on " + loss.host);
-  text += fmt::format(" {}{} {}{}; {} worker{} left, ", loss.reason, words_of(loss),
-                      loss.last_heard ? "after it was last heard of " : "", describe(loss.progress),
-                      left.workers, left.workers == 1 ? " is" : "s are");
-  if (left.wanted == 0) {
+  const std::string place = left.begun ? describe(loss.progress) : "as it started";
+  text += fmt::format(" {}{} {}{}; {} {}worker{} left, ", loss.reason, words_of(loss),
+                      loss.last_heard ? "after it was last heard of " : "", place, left.workers,
+                      left.begun ? "" : "other ", left.workers == 1 ? " is" : "s are");
+  if (!left.begun) {
+    text += left.wanted > 0 ? "and one comes in its place" : "which begin without it";
+  } else if (left.wanted == 0) {
     text += "going on";
   } else {
     text += fmt::format("waiting until {} more {} joined (workers.min_workers)", left.wanted,

@@ -361,6 +361,70 @@ TEST_F(LocalLauncher, WhoNeverJoinsIsNamed) {
   EXPECT_THAT(failure.error.message, HasSubstr("workers 1 of 3 did not join"));
 }
 
+TEST_F(LocalLauncher, WhoDiesAsItStartsIsReplacedBeforeTheJobBegins) {
+  spec_.max_restarts = 3;
+  watcher_.stops_at = -1;
+  spec_.environment["PROCS_WORKER_MARK"] = (folder_ / "mark").string();
+  std::filesystem::create_directories(folder_);
+  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  const auto end = run("crash_once_before_join", 1);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(watcher_.welcome.generation, Generation{1});
+  EXPECT_EQ(watcher_.welcome.members.size(), 3U);
+  EXPECT_EQ(watcher_.restarts, 1);
+  ASSERT_EQ(watcher_.losses.size(), 1U);
+  EXPECT_THAT(watcher_.losses[0], HasSubstr("killed by SIGABRT as it started; 2 other workers are "
+                                            "left, and one comes in its place; its log: "));
+}
+
+TEST_F(LocalLauncher, WhatComesAgainAsWorkersStartEndsTheJob) {
+  spec_.max_restarts = 100;
+  watcher_.stops_at = -1;
+  for (const int actor : {1, -1}) {
+    watcher_.restarts = 0;
+    const auto failure = run_to_failure("crash_before_join", actor);
+    EXPECT_EQ(failure.reason, "killed by SIGABRT");
+    EXPECT_THAT(failure.action, HasSubstr("ended in the same way as it started"));
+    EXPECT_EQ(watcher_.restarts, 1);
+  }
+}
+
+TEST_F(LocalLauncher, AJobFileThatIsWrongForOneIsWrongForAll) {
+  spec_.max_restarts = 100;
+  const auto failure = run_to_failure("exit_before_join", 1);
+  EXPECT_EQ(failure.reason, "exit status 2");
+  EXPECT_EQ(watcher_.restarts, 0);
+}
+
+TEST_F(LocalLauncher, APlaceWhereWorkersNeverStartIsDoneWithout) {
+  spec_.max_restarts = 100;
+  watcher_.stops_at = -1;
+  spec_.min_workers = 2;
+  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  const auto end = run("killed_before_join", 1);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(watcher_.welcome.members.size(), 2U);
+  EXPECT_EQ(watcher_.restarts, 3);
+  EXPECT_THAT(watcher_.losses.back(),
+              HasSubstr("2 other workers are left, which begin without it"));
+  spec_.min_workers = 3;
+  const auto failure = run_to_failure("killed_before_join", 1);
+  EXPECT_EQ(failure.rank, Rank{1});
+  EXPECT_EQ(failure.reason, "killed by SIGKILL");
+}
+
+TEST_F(LocalLauncher, WhoDoesNotJoinInTimeIsDoneWithout) {
+  spec_.max_restarts = 100;
+  watcher_.stops_at = -1;
+  spec_.min_workers = 2;
+  spec_.join_timeout = std::chrono::milliseconds(1500);
+  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  const auto end = run("never_join", 1);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(watcher_.welcome.members.size(), 2U);
+  EXPECT_EQ(watcher_.restarts, 0);
+}
+
 TEST_F(LocalLauncher, AMissingProgramIsAnErrorAndNothingStarts) {
   spec_.command = {"/nowhere/worker"};
   const auto end = create_local_launcher(system_processes(), system_files(), create_null_logger())

@@ -1,5 +1,6 @@
 // A worker for tests: joins the job, and then one rank does what the command line says while the
-// others behave as survivors do.   procs_worker ACT [RANK]
+// others behave as survivors do.   procs_worker ACT [RANK], -1: all
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -149,6 +150,7 @@ int run(Worker& worker) {
   using Act = std::function<int(Worker&)>;
   static const std::map<std::string, Act> acts{
       {"wait", wait_for_the_end},
+      {"crash_once_before_join", wait_for_the_end},
       {"leave", leave},
       {"print", print},
       {"report_much", report_much},
@@ -182,10 +184,19 @@ int run(Worker& worker) {
   return wait_for_the_end(worker);
 }
 
+// Of all processes of the job.
+bool is_first_time() {
+  const int mark = ::open(std::getenv("PROCS_WORKER_MARK"), O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (mark >= 0) ::close(mark);
+  return mark >= 0;
+}
+
 int before_joining(const std::string& act) {
   if (act == "crash_before_join") std::raise(SIGABRT);
   if (act == "exit_before_join") std::exit(2);
   if (act == "never_join") std::this_thread::sleep_for(seconds(60));
+  if (act == "killed_before_join") std::raise(SIGKILL);
+  if (act == "crash_once_before_join" && is_first_time()) std::raise(SIGABRT);
   return 0;
 }
 
@@ -199,7 +210,7 @@ int main(int argc, char** argv) {
     std::cerr << environment.error().message << std::endl;
     return 3;
   }
-  const bool acts = Rank{environment->worker} == actor;
+  const bool acts = actor == kNoRank || Rank{environment->worker} == actor;
   if (acts) before_joining(act);
   const auto log = create_stderr_logger();
   const auto loop = net::create_loop("worker", log);
