@@ -15,14 +15,24 @@ struct Charge {
   TimePoint at;
   Rank rank;
   std::string reason;
+  std::optional<Error> account;
   bool operator<(const Charge& other) const {
     return std::tie(strength, at) < std::tie(other.strength, other.at);
   }
 };
 
+using Workers = std::vector<Evidence>;
+
 bool accuses_another(const Evidence& worker) {
   return worker.reported && worker.reported->peer != kNoRank &&
          worker.reported->peer != worker.rank;
+}
+
+// Who comes in the place of an accused is not accused.
+bool is_here(const Evidence& accuser, const Workers& workers) {
+  return std::ranges::any_of(workers, [&](const Evidence& worker) {
+    return worker.rank == accuser.reported->peer && worker.process == accuser.accused;
+  });
 }
 
 bool is_consequence(const Error& error) {
@@ -43,60 +53,79 @@ std::string reason_of_end(const Evidence& worker) {
   return worker.end->exit_status == 0 ? text + " before the job was over" : text;
 }
 
-void charge_for_report(const Evidence& worker, std::vector<Charge>& charges) {
-  if (accuses_another(worker))
-    charges.push_back({Strength::kAccused, worker.reported_at, worker.reported->peer,
-                       fmt::format("rank {} lost it", to_int(worker.rank))});
-  else if (is_consequence(*worker.reported))
-    charges.push_back({Strength::kGaveUp, worker.reported_at, worker.rank, "gave up"});
-  else
-    charges.push_back(
-        {Strength::kOwnFault, worker.reported_at, worker.rank, std::string(kReportedAnError)});
+Charge charge_for_report(const Evidence& worker, const Workers& workers) {
+  const Error& told = *worker.reported;
+  if (accuses_another(worker) && is_here(worker, workers)) {
+    if (told.code == ErrorCode::kNumeric)
+      return {Strength::kOwnFault, worker.reported_at, told.peer, std::string(kReportedAnError),
+              told};
+    return {Strength::kAccused,
+            worker.reported_at,
+            told.peer,
+            fmt::format("rank {} lost it", to_int(worker.rank)),
+            {}};
+  }
+  if (worker.gave_up())
+    return {Strength::kGaveUp, worker.reported_at, worker.rank, "gave up", told};
+  return {Strength::kOwnFault, worker.reported_at, worker.rank, std::string(kReportedAnError),
+          told};
 }
 
 void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
   if (worker.lost->code == ErrorCode::kCorrupt) {
     charges.push_back(
-        {Strength::kOwnFault, worker.lost_at, worker.rank, "held other bits than the others"});
+        {Strength::kOwnFault, worker.lost_at, worker.rank, "held other bits than the others", {}});
     return;
   }
   const bool silent = worker.lost->code == ErrorCode::kTimeout;
   if (worker.lost->code == ErrorCode::kUnavailable) {
-    charges.push_back({Strength::kSilent, worker.lost_at, worker.rank, "is out of others' reach"});
+    charges.push_back(
+        {Strength::kSilent, worker.lost_at, worker.rank, "is out of others' reach", {}});
     return;
   }
   const auto reason = !silent         ? "lost its connection"
                       : worker.joined ? "was silent for too long"
                                       : "did not join in time";
-  charges.push_back(
-      {silent ? Strength::kSilent : Strength::kDisconnected, worker.lost_at, worker.rank, reason});
+  charges.push_back({silent ? Strength::kSilent : Strength::kDisconnected,
+                     worker.lost_at,
+                     worker.rank,
+                     reason,
+                     {}});
 }
 
-std::vector<Charge> all_charges(const std::vector<Evidence>& workers,
-                                std::optional<int> accepted_exit) {
+std::vector<Charge> all_charges(const Workers& workers, std::optional<int> accepted_exit) {
   std::vector<Charge> charges;
   for (const auto& worker : workers) {
-    if (worker.reported) charge_for_report(worker, charges);
+    if (worker.reported) charges.push_back(charge_for_report(worker, workers));
     // One that told why it ends, or was told to, is judged by what it said.
     if (!worker.reported && ended_badly(worker, accepted_exit))
-      charges.push_back({Strength::kOwnFault, worker.end_at, worker.rank, reason_of_end(worker)});
+      charges.push_back(
+          {Strength::kOwnFault, worker.end_at, worker.rank, reason_of_end(worker), {}});
     if (!worker.reported && worker.lost) charge_for_loss(worker, charges);
   }
   return charges;
 }
 
 // Whom the accused accuses himself, and so on: the end of the chain broke first.
-Rank end_of_chain(Rank accused, const std::vector<Evidence>& workers) {
+Rank end_of_chain(Rank accused, const Workers& workers) {
   for (std::size_t step = 0; step < workers.size(); ++step) {
     const auto found = std::find_if(workers.begin(), workers.end(),
                                     [&](const auto& worker) { return worker.rank == accused; });
-    if (found == workers.end() || !accuses_another(*found)) return accused;
+    if (found == workers.end() || !accuses_another(*found) || !is_here(*found, workers))
+      return accused;
     accused = found->reported->peer;
   }
   return accused;
 }
 
 }  // namespace
+
+bool Evidence::gave_up() const noexcept {
+  if (!reported) return false;
+  const bool misses =
+      reported->code == ErrorCode::kTimeout || reported->code == ErrorCode::kUnavailable;
+  return is_consequence(*reported) || (misses && accuses_another(*this));
+}
 
 bool was_excluded(const Evidence& worker) {
   if (!worker.joined || !worker.lost || worker.lost->code == ErrorCode::kPeerLost) return false;
@@ -108,7 +137,7 @@ std::optional<Verdict> judge(const std::vector<Evidence>& workers,
   const auto charges = all_charges(workers, accepted_exit);
   if (charges.empty()) return std::nullopt;
   const auto& worst = *std::min_element(charges.begin(), charges.end());
-  Verdict verdict{worst.rank, worst.reason, worst.strength == Strength::kOwnFault};
+  Verdict verdict{worst.rank, worst.reason, worst.strength == Strength::kOwnFault, worst.account};
   if (worst.strength == Strength::kAccused) verdict.culprit = end_of_chain(worst.rank, workers);
   return verdict;
 }
@@ -124,7 +153,7 @@ std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, 
            "would as well";
   if (!culprit.is_alone() && culprit.joined)
     return "the job ends: what a worker tells of itself the others would meet as well";
-  if (left == 0 && culprit.reported)
+  if (left == 0 && culprit.reported && !culprit.gave_up())
     return "the job ends: nobody is left, and who comes in its place would meet the same";
   return fmt::format(
       "the job ends: {} worker{} left, {} needed (workers.min_workers), and no new one comes "

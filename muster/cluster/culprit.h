@@ -18,11 +18,13 @@ namespace muster::cluster {
 
 struct Evidence {  // about one worker
   Rank rank = kNoRank;
+  std::int64_t process = 0;  // which of all that have been started; another one has the same rank
   bool joined = false;
   bool left = false;  // said a regular good-bye
   std::optional<ProcessEnd> end;
   std::optional<Error> reported;       // its own account
   Concerns concerns = Concerns::kAll;  // of that
+  std::int64_t accused = 0;            // the process that it means, where it is not its own fault
   std::optional<Error> lost;  // what the coordinator saw: broken connection, silence, no join;
                               // kCorrupt: a fault that is the worker's alone
   TimePoint end_at{};
@@ -30,7 +32,10 @@ struct Evidence {  // about one worker
   TimePoint lost_at{};
 
   // Others can go on where it could not, as far as it knows.
-  bool is_alone() const noexcept { return !reported || concerns == Concerns::kItsHost; }
+  bool is_alone() const noexcept {
+    return !reported || concerns == Concerns::kItsHost || gave_up();
+  }
+  bool gave_up() const noexcept;  // for what others did, or did not do
 };
 
 // The others went on without it, and it ended when it was told so: its exit status says no more.
@@ -42,11 +47,15 @@ struct Verdict {
   Rank culprit = kNoRank;
   std::string reason;    // "killed by SIGKILL", "reported an error", "was silent for too long"
   bool certain = false;  // no later evidence can change it
+  // What the culprit tells of its fault, or who found it: each worker finds numbers that are no
+  // numbers (NaN), and names the one whose part of a sum they came in.
+  std::optional<Error> account;
 };
 
 // Nothing: nobody has failed. Strongest first, the earliest among equals: a process that died or
 // reported a fault of its own; one that has fallen silent or never joined; one that others say they
-// lost; one whose connection broke; one that gave up for reasons that are nobody's.
+// lost; one whose connection broke; one that gave up for reasons that are nobody's, or of a process
+// that is gone. That another one's numbers are wrong is as good as told by itself.
 // `accepted_exit`: an exit status that is no failure, besides 0 (128 + signal after a stop).
 std::optional<Verdict> judge(const std::vector<Evidence>& workers,
                              std::optional<int> accepted_exit = std::nullopt);

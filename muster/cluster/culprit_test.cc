@@ -131,6 +131,47 @@ TEST(Culprit, IsWhoReportsAFaultOfItsOwn) {
   EXPECT_TRUE(verdict->certain);
 }
 
+// Numbers that are no numbers end all workers; its own word may be the last to come, or never.
+TEST(Culprit, IsWhoseNumbersOthersFindWrong) {
+  auto workers = healthy(3);
+  accused(workers[0], 2, 10);
+  workers[0].reported->code = ErrorCode::kNumeric;
+  exited(workers[2], 4, 12);
+  auto verdict = judge(workers);
+  EXPECT_EQ(verdict->culprit, Rank{2});
+  EXPECT_EQ(verdict->reason, kReportedAnError);
+  EXPECT_TRUE(verdict->certain);
+  EXPECT_EQ(verdict->account, workers[0].reported);
+  accused(workers[2], 0, 8);  // it only lost those who had ended for it
+  verdict = judge(workers);
+  EXPECT_EQ(verdict->culprit, Rank{2});
+  EXPECT_EQ(verdict->account, workers[0].reported);
+}
+
+TEST(Culprit, IsNotWhoComesInThePlaceOfTheAccused) {
+  for (const ErrorCode code : {ErrorCode::kPeerLost, ErrorCode::kNumeric}) {
+    auto workers = healthy(3);
+    accused(workers[0], 1, 10);
+    workers[0].reported->code = code;
+    workers[0].accused = workers[1].process = 7;
+    EXPECT_EQ(judge(workers)->culprit, Rank{1});
+    workers[1].process = 8;
+    EXPECT_EQ(judge(workers)->culprit, Rank{0});
+  }
+}
+
+TEST(Culprit, IsAloneWhereItGaveUpForOthers) {
+  Evidence worker = healthy(1)[0];
+  accused(worker, 1, 10);
+  EXPECT_TRUE(worker.is_alone());
+  worker.reported->code = ErrorCode::kNumeric;
+  EXPECT_FALSE(worker.is_alone());
+  worker.reported = Error{ErrorCode::kCancelled, "the job ends", kNoRank};
+  EXPECT_TRUE(worker.is_alone());
+  worker.reported = Error{ErrorCode::kInvalid, "a wrong label", kNoRank};
+  EXPECT_FALSE(worker.is_alone());
+}
+
 TEST(Culprit, IsNotWhoExitsAsASignalAsked) {
   auto workers = healthy(2);
   exited(workers[0], 143, 5);

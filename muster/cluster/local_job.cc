@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/units.h"
+#include "muster/cluster/environment.h"
 #include "muster/cluster/memory_kills.h"
 
 namespace muster::cluster {
@@ -89,6 +90,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
     worker->progress = failure.progress;
     worker->evidence.reported = failure.error;
     worker->evidence.concerns = failure.concerns;
+    worker->evidence.accused = process_meant(failure.error.peer);
     worker->evidence.reported_at = loop_.clock().now();
     consider();
   };
@@ -126,6 +128,15 @@ CoordinatorEvents LocalJob::coordinator_events() {
   return events;
 }
 
+void LocalJob::admit(WorkerProcess& worker) { worker.evidence.process = ++processes_seen_; }
+
+// Members accuse members. One that has come since for another is none yet.
+std::int64_t LocalJob::process_meant(Rank accused) const {
+  const WorkerProcess* worker = find(to_int(accused));
+  return worker != nullptr && (worker->evidence.joined || !published_) ? worker->evidence.process
+                                                                       : 0;
+}
+
 // One of ours, or one that another host has started.
 void LocalJob::welcome(const WorkerInfo& info) {
   auto* worker = find(info.worker);
@@ -134,6 +145,7 @@ void LocalJob::welcome(const WorkerInfo& info) {
     if (place) replaced_.push_back(std::move(place));
     place = std::make_unique<WorkerProcess>(info, log_);
     worker = place.get();
+    admit(*worker);
     observer_.on_arrival(info);
   }
   worker->here = true;
@@ -145,6 +157,7 @@ void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<Worke
   coordinator_ = &coordinator;
   spawn_ = std::move(spawn);
   for (auto& worker : workers) {
+    admit(*worker);
     watch(*worker);
     workers_[to_int(worker->evidence.rank)] = std::move(worker);
   }
@@ -217,7 +230,7 @@ void LocalJob::conclude() {
   }
   if (!verdict_->certain && awaits_stacks()) return;  // tell_dumps() comes back here
   auto* culprit = find(to_int(verdict_->culprit));
-  if (culprit != nullptr) take_word_of_others(*culprit);
+  if (culprit != nullptr) take_account(*culprit);
   if (culprit != nullptr && can_do_without(*culprit)) return write_off(*culprit);
   state_ = State::kEnding;
   verdict_error_ = culprit != nullptr ? error_of(*culprit)
@@ -230,6 +243,14 @@ void LocalJob::conclude() {
                                              : ended_as_one_before(*culprit));
   }
   end_all(*verdict_error_);
+}
+
+// What others have found of it, as if it had said so.
+void LocalJob::take_account(WorkerProcess& culprit) const {
+  if (!verdict_->account || culprit.evidence.reported == verdict_->account) return;
+  culprit.progress = culprit.where();
+  culprit.evidence.reported = verdict_->account;
+  culprit.evidence.concerns = Concerns::kAll;
 }
 
 // What the culprit said, what others saw of it, or how it ended.

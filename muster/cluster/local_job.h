@@ -46,7 +46,9 @@ class LocalJob {
   void conclude();
   bool is_harmless(const WorkerProcess& culprit) const;
   bool is_accident(const WorkerProcess& culprit) const;
-  void take_word_of_others(WorkerProcess& culprit);
+  void admit(WorkerProcess& worker);
+  std::int64_t process_meant(Rank accused) const;
+  void take_account(WorkerProcess& culprit) const;
   std::optional<Fault> fault_of(const WorkerProcess& culprit) const;
   bool can_do_without(const WorkerProcess& culprit) const;
   bool can_begin_without(const WorkerProcess& culprit) const;
@@ -100,6 +102,7 @@ class LocalJob {
   Coordinator* coordinator_ = nullptr;
   std::map<std::int32_t, std::unique_ptr<WorkerProcess>> workers_;  // by number
   std::vector<std::unique_ptr<WorkerProcess>> replaced_;
+  std::int64_t processes_seen_ = 0;
   Spawn spawn_;
   std::int32_t restarts_left_;
   std::int32_t wrong_bits_ = 0;       // so many workers of this host held some

@@ -25,20 +25,6 @@ bool LocalJob::is_harmless(const WorkerProcess& culprit) const {
   return evidence.end || evidence.lost;
 }
 
-// Numbers that are no numbers (NaN) end all workers, and each names the one that they come from;
-// its own word may be the last to come.
-void LocalJob::take_word_of_others(WorkerProcess& culprit) {
-  if (culprit.evidence.reported) return;
-  for (const auto& [number, other] : workers_) {
-    const auto& told = other->evidence.reported;
-    if (!told || told->code != ErrorCode::kNumeric || told->peer != culprit.evidence.rank) continue;
-    culprit.progress = culprit.where();
-    culprit.evidence.reported = *told;
-    verdict_->reason = kReportedAnError;
-    return;
-  }
-}
-
 // What a worker gave up for, without a signal or its host being the reason.
 std::optional<LocalJob::Fault> LocalJob::fault_of(const WorkerProcess& culprit) const {
   const Evidence& evidence = culprit.evidence;
@@ -59,7 +45,9 @@ bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
 // What a worker tells of itself, and nobody is left whom it does not meet, meets its successor.
 bool LocalJob::is_accident(const WorkerProcess& culprit) const {
   if (culprit.is_elsewhere()) return true;
-  return culprit.evidence.joined ? !culprit.evidence.reported : !would_start_in_vain(culprit);
+  const Evidence& evidence = culprit.evidence;
+  if (!evidence.joined) return !would_start_in_vain(culprit);
+  return !evidence.reported || evidence.gave_up();
 }
 
 // A worker that was not told to go leaves when all have finished and the last checkpoint is
@@ -110,7 +98,7 @@ void LocalJob::give_up_waiting() {
   state_ = State::kEnding;
   const std::string patience = format_duration(spec_.join_timeout) + " (workers.join_timeout)";
   if (published_) {
-    verdict_ = Verdict{*last_loss_, "was not replaced in time", true};
+    verdict_ = Verdict{*last_loss_, "was not replaced in time", true, {}};
     verdict_error_ = fail(ErrorCode::kTimeout,
                           fmt::format("[cluster/launcher] fewer than {} workers "
                                       "(workers.min_workers) were left, and no new one has joined "
@@ -118,7 +106,7 @@ void LocalJob::give_up_waiting() {
                                       spec_.min_workers, patience),
                           *last_loss_);
   } else {
-    verdict_ = Verdict{kNoRank, "too few workers have joined", true};
+    verdict_ = Verdict{kNoRank, "too few workers have joined", true, {}};
     verdict_error_ = fail(
         ErrorCode::kTimeout,
         fmt::format("[cluster/launcher] fewer than {} workers (workers.min_workers) have joined "
@@ -199,6 +187,7 @@ bool LocalJob::start(std::int32_t worker) {
   auto& place = workers_[worker];
   if (place) replaced_.push_back(std::move(place));
   place = std::move(*started);
+  admit(*place);
   watch(*place);
   return true;
 }
