@@ -63,7 +63,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
   };
   events.on_report = [this](std::int32_t number, const Bytes& content) {
     if (auto* worker = find(number)) worker->heard();
-    observer_.on_report(Rank{number}, content);
+    hear_report(Rank{number}, content);
   };
   events.on_dumped = [this](std::int32_t number, const Bytes& content) {
     take_dump(number, content);
@@ -100,6 +100,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
     worker->evidence.lost = why;
     worker->evidence.lost_at = loop_.clock().now();
     worker->gone();
+    tell_dumps_if_complete();
     consider();
     check_over();
   };
@@ -201,7 +202,7 @@ void LocalJob::consider() {
     hear_out();
   }
   verdict_ = judge(evidence, signal_ ? std::optional(128 + *signal_) : std::nullopt);
-  if (!verdict_) return;
+  if (!verdict_) return tell_held_reports();
   if (verdict_->certain) return conclude();
   if (state_ == State::kSettling) return;
   state_ = State::kSettling;
@@ -226,7 +227,7 @@ void LocalJob::conclude() {
   if (!verdict_) {  // what looked like a failure has turned out to be the end somebody asked for
     state_ = State::kRunning;
     if (!dump_timer_) tell_dumps();
-    return;
+    return tell_held_reports();
   }
   if (!verdict_->certain && awaits_stacks()) return;  // tell_dumps() comes back here
   auto* culprit = find(to_int(verdict_->culprit));
@@ -243,7 +244,31 @@ void LocalJob::conclude() {
                                              : ended_as_one_before(*culprit));
   }
   end_all(*verdict_error_);
+  tell_held_reports();
 }
+
+// ---- reports: what comes of a loss is told after it
+
+void LocalJob::hear_report(Rank rank, const Bytes& content) {
+  held_reports_.emplace_back(rank, content);
+  tell_held_reports();
+}
+
+bool LocalJob::is_considering() const {
+  if (state_ == State::kEnding || state_ == State::kOver) return false;
+  return state_ == State::kSettling || std::ranges::any_of(workers_, [](const auto& entry) {
+           const WorkerProcess& worker = *entry.second;
+           return worker.evidence.end && !worker.written_off && !worker.is_heard_out();
+         });
+}
+
+void LocalJob::tell_held_reports() {
+  if (is_considering()) return;
+  for (const auto& [rank, content] : std::exchange(held_reports_, {}))
+    observer_.on_report(rank, content);
+}
+
+// ---- the end of a failed job
 
 // What others have found of it, as if it had said so.
 void LocalJob::take_account(WorkerProcess& culprit) const {
@@ -313,6 +338,7 @@ void LocalJob::finish() {
   if (state_ == State::kSettling) conclude();
   if (state_ == State::kOver) return;
   state_ = State::kOver;
+  tell_held_reports();
   tell_dumps();
   settle_timer_ = hear_timer_ = kill_timer_ = waiting_timer_ = drain_timer_ = scale_timer_ =
       nullptr;

@@ -44,6 +44,9 @@ class LocalJob {
   void welcome(const WorkerInfo& info);
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();
+  void hear_report(Rank rank, const Bytes& content);
+  bool is_considering() const;
+  void tell_held_reports();
   bool is_harmless(const WorkerProcess& culprit) const;
   bool is_accident(const WorkerProcess& culprit) const;
   void admit(WorkerProcess& worker);
@@ -88,6 +91,7 @@ class LocalJob {
   bool has_looked_into() const;
   bool awaits_stacks() const;
   void take_dump(std::int32_t worker, const Bytes& content);
+  void tell_dumps_if_complete();
   void tell_dumps();
   Error error_of(const WorkerProcess& culprit) const;
   std::string reason_of(const WorkerProcess& culprit) const;
@@ -103,6 +107,7 @@ class LocalJob {
   std::map<std::int32_t, std::unique_ptr<WorkerProcess>> workers_;  // by number
   std::vector<std::unique_ptr<WorkerProcess>> replaced_;
   std::int64_t processes_seen_ = 0;
+  std::vector<std::pair<Rank, Bytes>> held_reports_;  // while it is considered who is to blame
   Spawn spawn_;
   std::int32_t restarts_left_;
   std::int32_t wrong_bits_ = 0;       // so many workers of this host held some

@@ -43,10 +43,15 @@ bool LocalJob::awaits_stacks() const { return asked_ == DumpOccasion::kNoAnswer 
 
 void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
   dumps_[worker] = content;
+  tell_dumps_if_complete();
+}
+
+// Who is lost is not heard any more.
+void LocalJob::tell_dumps_if_complete() {
   if (!asked_ || asked_ == DumpOccasion::kFailure) return;
   const bool complete = std::ranges::all_of(workers_, [&](const auto& entry) {
     const auto& [number, each] = entry;
-    return each->ended() || each->written_off || dumps_.contains(number);
+    return each->ended() || each->evidence.lost || each->written_off || dumps_.contains(number);
   });
   if (complete) tell_dumps();
 }

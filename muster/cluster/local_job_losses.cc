@@ -141,6 +141,7 @@ void LocalJob::write_off(WorkerProcess& culprit) {
         loop_.call_at(loop_.clock().now() + spec_.join_timeout, [this] { give_up_waiting(); });
   if (!dump_timer_) tell_dumps();
   consider();
+  tell_held_reports();
   check_over();
 }
 

@@ -233,9 +233,10 @@ def strike(job, who, act, place):
     patience = PATIENCE.get(job.name, patience)
     job.faults.arm(worker, act, PLACES[place])
     struck, where = job.faults.struck(worker)
-    line, *_ = check_loss(job, worker, pids[worker], told, place_of_loss(act, where), begin)
+    line, _, loss = check_loss(job, worker, pids[worker], told, place_of_loss(act, where), begin)
     assert faulty.step_of(line[0][line[0].index("at step"):]) >= faulty.step_of(where) - 1, f"{where}: {line[0]}"
     line, stands, at = job.wait_for(r"generation \d+ of 2 workers stands after", begin)
+    assert at > loss, f"what came of the loss is told before it:\n{job.output()}"
     assert stands - struck < patience + BUSY, f"{who} {act} at {place}: {stands - struck} s\n{job.output()}"
     job.wait_for(rf"worker {worker} got the state", at)
     job.ranks.append(worker)
@@ -261,7 +262,6 @@ def strike_in_change(job, other, act, what):
     pid = r"\d+" if other == 1 else pids[other]
     became, patience = SURVIVED[act]
     job.wait_for(told.format(other, pid, became, re.escape(where)), later)
-    # The others may stand before it is certain what became of the one that died.
     _, stands, at = job.wait_for(r"generation \d+ of [12] workers? stands after", begin, struck)
     assert stands - struck < patience + BUSY, f"{what}: {stands - struck} s\n{job.output()}"
     _, _, at = job.wait_for(r"generation \d+ of 3 workers stands after", at)
