@@ -4,7 +4,7 @@ past its deadline; nobody else is started anew; the weights stay the same; nothi
 faulty_worker.cc makes the faults.
 
   SIGKILL, segfault, abort, bus, SIGSTOP, hang, exit   at every place
-  memory    forward and backward: elsewhere a worker gets on with what it has, as it may for a while
+  memory    forward and backward: elsewhere no tensor is made
   NaN       forward and backward: elsewhere no kernel computes
   cut       backward and all-reduce: elsewhere nothing is sent, so it would show in the next all-reduce
   bit       in the weights, at the update: wherever it flips, it shows when they are compared next
@@ -79,8 +79,7 @@ SURVIVED = {
     "cut": ("is out of others' reach", CUT),
     "bit": ("held other bits than the others", 5),  # until they are compared
     "exit": ("exit status 7", 0),  # without a word, as of a library
-    # It may get on for a while with what it has, until it needs more.
-    "memory": (r"(?:reported an error \(.*(?:memory|loading thread).*\)|killed by SIGABRT)", 5),
+    "memory": (r"reported an error \(.*memory.*\)", 0),
     "SIGKILL-late": ("killed by SIGKILL", 1),  # when all others wait for it
 }
 
@@ -197,8 +196,6 @@ def place_of_loss(act, where):
         case "hang" if where.endswith(("waiting for data", "updating")):
             # It may have been another thread that told so, as of a lane: then the worker goes on until that is needed.
             return rf"at step ({step}|{step + 1}), (waiting for data|updating|computing and reducing gradients, in .*)"
-        case "memory":
-            return r"at step \d+, .*"
         case _:
             return re.escape(where)
 

@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,6 +86,7 @@ std::atomic<bool> poisons_gradient{false};
 std::atomic<bool> flips_bit{false};
 std::atomic<bool> flips_sum{false};
 std::atomic<int> late_samples{0};
+thread_local bool lacks_memory = false;  // for a tensor, in the pass that it is in
 
 bool is_below(int fd, std::string_view folder) {
   std::array<char, 4096> path{};
@@ -125,13 +125,6 @@ void read_beyond_the_end() {
   static_cast<void>(*static_cast<volatile char*>(at));
 }
 
-// Address space for nothing more: what is allocated next is refused.
-void leave_no_memory() {
-  const rlimit none{1 << 20, 1 << 20};
-  ::setrlimit(RLIMIT_AS, &none);
-  ::setrlimit(RLIMIT_DATA, &none);
-}
-
 using Act = std::function<void()>;
 const std::map<std::string, Act> kActs{
     {"SIGKILL", [] { ::kill(::getpid(), SIGKILL); }},  // as the system does when memory runs out
@@ -144,7 +137,7 @@ const std::map<std::string, Act> kActs{
     {"exit", [] { std::_Exit(7); }},
     {"hang", faulty::hang},
     {"doze", [] { ::sleep(1); }},
-    {"memory", leave_no_memory},
+    {"memory", [] { lacks_memory = true; }},
     {"disk", [] { disk_is_full = true; }},
     {"cut", [] { link_is_cut = true; }},
     {"slow", [] { link_is_slow = true; }},
@@ -269,6 +262,13 @@ extern "C" ssize_t write(int fd, const void* bytes, size_t size) {
     return -1;
   }
   return systems<decltype(::write)>("write")(fd, bytes, size);
+}
+
+// libtorch asks it for the memory of every tensor.
+extern "C" int posix_memalign(void** at, size_t alignment, size_t size) noexcept {
+  if (lacks_memory) return ENOMEM;
+  static auto* const system = systems<int(void**, size_t, size_t)>("posix_memalign");
+  return system(at, alignment, size);
 }
 
 extern "C" int open(const char* path, int flags, ...) {

@@ -49,12 +49,11 @@ std::string last_call(const DebugWorker& worker) {
   if (first != calls.end()) {
     return fmt::format("{} {} {}{}", first->failed ? "failed after" : "waits",
                        format_duration(first->took.value_or(first->age)),
-                       first->failed ? "" : "in ", first->op) +
-           (first->label.empty() ? "" : fmt::format(" ({})", first->label));
+                       first->failed ? "" : "in ", comm::describe(*first));
   }
   if (calls.empty()) return "no operation yet";
-  return fmt::format("{} ago called {}{}", format_duration(calls.back().age), calls.back().op,
-                     calls.back().label.empty() ? "" : fmt::format(" ({})", calls.back().label));
+  return fmt::format("{} ago called {}", format_duration(calls.back().age),
+                     comm::describe(calls.back()));
 }
 
 json to_json(const DebugWorker& worker) {

@@ -62,7 +62,11 @@ TEST(DebugReport, NamesWhoHasNotCalledAndShowsItsStacks) {
   EXPECT_THAT(conclusions(report)[0], HasSubstr("rank 0 has waited 12.0 s"));
   EXPECT_THAT(conclusions(report)[0], HasSubstr("which rank 1 has not called"));
   const std::string text = to_text(report, false);
-  EXPECT_THAT(text, HasSubstr("worker 1 (rank 1, pid 41 on here): step 7, computing"));
+  EXPECT_THAT(text,
+              HasSubstr("  worker 0 (rank 0, pid 40 on here): step 7, computing; waits 12.0 s "
+                        "in all_reduce sum F32 [8] (gradients/0), #2\n"));
+  EXPECT_THAT(text, HasSubstr("  worker 1 (rank 1, pid 41 on here): step 7, computing; 20.0 s ago "
+                              "called all_reduce sum F32 [8] (gradients/0), #1\n"));
   EXPECT_THAT(text, HasSubstr("stacks of worker 1"));
   EXPECT_THAT(text, Not(HasSubstr("stacks of worker 0")));
   EXPECT_THAT(to_text(report, true), HasSubstr("stacks of worker 0"));

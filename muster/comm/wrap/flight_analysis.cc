@@ -112,11 +112,14 @@ std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records) {
   return findings;
 }
 
+std::string describe(const FlightCall& call) {
+  return fmt::format("{}{}, #{}", call.op,
+                     call.label.empty() ? "" : fmt::format(" ({})", call.label), call.number);
+}
+
 std::string describe(const FlightFinding& finding, Generation generation) {
   const FlightCall& call = finding.call;
-  const std::string what = fmt::format("{}{}, #{} of generation {}", call.op,
-                                       call.label.empty() ? "" : fmt::format(" ({})", call.label),
-                                       call.number, to_int(generation));
+  const std::string what = fmt::format("{} of generation {}", describe(call), to_int(generation));
   const bool one = finding.waiting.size() == 1;
   const std::string time = format_duration(call.took.value_or(call.age));
   const std::string waiting = fmt::format("{} {} waited {} in {}", ranks_text(finding.waiting),

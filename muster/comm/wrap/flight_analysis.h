@@ -23,6 +23,8 @@ struct FlightCall {
   friend bool operator==(const FlightCall&, const FlightCall&) = default;
 };
 
+std::string describe(const FlightCall& call);  // "all_reduce sum F32 [1000] (gradients/0), #120"
+
 struct FlightRecord {  // of one rank in one generation
   Rank rank{0};
   std::int32_t size = 1;  // ranks of the group
