@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "muster/app/page/run_pages.h"
 #include "muster/base/pause.h"
 #include "muster/cli/application.h"
 #include "muster/cli/find_run.h"
 #include "muster/cli/json_line.h"
+#include "muster/cli/page_server.h"
 
 namespace muster::cli {
 namespace {
@@ -32,17 +32,10 @@ Status serve(const PageArguments& arguments, Context& context) {
                 fmt::format("[page] no folder {}; give the one that runs are in, `run_folder` of "
                             "their jobs",
                             runs.native()));
-  const app::RunPages pages(context.files, runs);
-  app::HttpOptions options;
-  options.address = {"127.0.0.1", arguments.port};
-  options.only_loopback_names = true;
-  MUSTER_ASSIGN(const auto server, app::open_http_server(options, [&pages](std::string_view path) {
-                  return pages.answer(path);
-                }));
+  MUSTER_ASSIGN(const auto server, PageServer::open(context.files, runs, arguments.port));
   const bool json = context.answers_json(arguments.json);
-  context.out << (json
-                      ? json_line({{"page", server->url() + "/"}})
-                      : fmt::format("{}/ shows {}; Ctrl-C ends it\n", server->url(), runs.native()))
+  context.out << (json ? json_line({{"page", server->url()}})
+                       : fmt::format("{} shows {}; Ctrl-C ends it\n", server->url(), runs.native()))
               << std::flush;
   while (context.out) pause(context.clock, kServes);
   return ok();

@@ -21,6 +21,7 @@
 #include "muster/cli/find_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
+#include "muster/cli/page_server.h"
 #include "muster/cli/run_options.h"
 #include "muster/observe/run_folder.h"
 
@@ -37,6 +38,7 @@ struct TrainArguments {
   bool by_run = false;                   // as `muster resume`, which needs no job file
   std::vector<std::string> passed_over;  // fields of that run's job that do not count
   bool dry_run = false;
+  bool page = false;
   // Of launchers for several hosts: accepted where they say one host, this one.
   std::string nodes;
   std::string node_rank;
@@ -189,6 +191,13 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
     const Status kept = app::check_run_folder(context.files, job, *resume, log);
     return kept ? describe(job, *worker, context) : report(context, kept.error());
   }
+  std::unique_ptr<PageServer> pages;
+  if (arguments.page) {
+    auto opened = PageServer::open(context.files, job.spec.run_folder, 0);
+    if (!opened) return report(context, opened.error());
+    pages = *std::move(opened);
+    log->info("page {}", pages->url());
+  }
   const std::string program = program_word(context);
   return app::launch(job,
                      {.worker_program = *worker,
@@ -273,6 +282,8 @@ void add_train_command(CLI::App& app, Context& context) {
       ->excludes(latest);
   command.add_flag("--dry-run", arguments->dry_run,
                    "Show layout, model size and memory; train nothing");
+  command.add_flag("--page", arguments->page,
+                   "Show this run, and others beside it, in browsers on this host while it trains");
   add_host_options(command, *arguments);
   command.callback([arguments, &context] {
     context.action = [arguments, &context] { return train(*arguments, context); };

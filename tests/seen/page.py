@@ -94,9 +94,25 @@ def pages(muster, folder):
     server.wait()
 
 
+def page_of_the_training_itself(muster, folder):
+    job = runs.write_job(folder, "mlp", steps=10**6)
+    training = runs.start(muster, job, "--workers", "3", "--page", *runs.settings(*runs.UNTIL_STOPPED))
+    told = (re.search(r"page (http://127.0.0.1:\d+/)", line) for line in training.stdout)
+    address = next(found[1] for found in told if found)
+    run = runs.wait_for_step(training, folder, 1)
+    assert ">running<" in get(urllib.parse.urljoin(address, f"run/{run.relative_to(folder / 'runs')}")).decode()
+    training.terminate()
+    assert runs.finish(training)[0] == 143
+    try:
+        get(address)
+    except urllib.error.URLError:
+        return
+    raise AssertionError("somebody still answers")
+
+
 def main():
     arguments = runs.arguments()
-    runs.play((pages,), arguments.muster)
+    runs.play((pages, page_of_the_training_itself), arguments.muster)
 
 
 if __name__ == "__main__":
