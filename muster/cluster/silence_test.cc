@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace muster::cluster {
 namespace {
 
@@ -39,6 +41,23 @@ TEST(Silence, ForgetsAHiccup) {
 TEST(Silence, NeverFallsBelowASecondOrAboveTheLimit) {
   EXPECT_EQ(after({{50, milliseconds(1)}}).patience(kMost), seconds(1));
   EXPECT_EQ(after({{50, milliseconds(200)}}).patience(milliseconds(300)), milliseconds(300));
+}
+
+// With ten processes that want to run for each core a beat waits for its turn several times on its
+// way: in the worker, its kernel and the coordinator.
+TEST(Silence, IsNotWhatALoadedMachineMakes) {
+  std::mt19937 draw(7);
+  std::uniform_int_distribution<int> others(0, 2 * 9);  // before it, in turns of 4 ms
+  Silence silence;
+  TimePoint now{seconds(100)};
+  for (int beat = 0; beat < 1000; ++beat) {
+    now += milliseconds(200);
+    if (beat >= 100)
+      for (int wait = 0; wait < 5; ++wait) now += milliseconds(4 * others(draw));
+    ASSERT_TRUE(beat == 0 || now - silence.last_heard() < silence.patience(kMost)) << beat;
+    silence.heard(now);
+  }
+  EXPECT_LT(silence.patience(kMost), seconds(4)) << "and who is silent there is missed soon";
 }
 
 }  // namespace

@@ -197,12 +197,14 @@ std::vector<Field> communication_fields() {
       bind("communication.algorithm", in(&CommunicationSpec::algorithm),
            {.doc = "Schedule of an all-reduce over TCP in fast mode; ordered mode has its own, and "
                    "shared memory needs none."}),
-      bind("communication.timeout", in(&CommunicationSpec::timeout),
-           {.doc = "Longest wait for another worker in one operation; for the sums of a step less, "
-                   "but never below 5 s or a sixth of it, once it is known how long steps take and "
-                   "others can go on.",
-            .min = 0.1,
-            .max = 86400}),
+      bind(
+          "communication.timeout", in(&CommunicationSpec::timeout),
+          {.doc =
+               "Longest wait for another worker in one operation; for the sums of a step less, "
+               "but never below 2 s or a fifteenth of it, once it is known how long steps take and "
+               "others can go on.",
+           .min = 0.1,
+           .max = 86400}),
       bind("communication.bucket_size", in(&CommunicationSpec::bucket_size),
            {.doc = "Gradients are reduced in pieces of about this size.",
             .min = 1024,

@@ -17,6 +17,9 @@ class StepPatience {
   // ranks up: the next steps get all the time there is, and nothing is learnt from them.
   void disturb() noexcept { disturbed_ = kDisturbed; }
 
+  // The next steps are others': those of before tell only what to expect of later ones.
+  void begin_generation() noexcept;
+
   // Many times the longest recent step, some seconds and a share of `most` at least; `most` until
   // enough steps were taken to tell.
   Duration limit(Duration most) const noexcept;

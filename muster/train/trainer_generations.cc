@@ -114,7 +114,7 @@ Status Trainer::enter(const Entry& entry) {
   comm::Communicator& communicator = *entry.communicator;
   const comm::OpOptions op = patient_op("entering a generation", entry_patience());
   transfer_.reset();
-  step_patience_ = {};
+  step_patience_.begin_generation();
   if (neighbours_) neighbours_->wait();
   const Standing mine{.committed = progress_.committed,
                       .settled = position_.settled,

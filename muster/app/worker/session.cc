@@ -107,7 +107,8 @@ Result<bool> Session::join() {
   watch_for_preemption();
   const cluster::Membership membership = member_->membership();
   if (membership.members.empty()) return false;
-  const Status connected = connect(membership, job.workers.join_timeout);
+  const Status connected =
+      connect(membership, {job.workers.join_timeout, job.workers.join_timeout});
   if (connected) return true;
   if (!outlives(connected.error())) return connected.error();
   // Somebody may have died, or left, while the others waited for this one.
@@ -226,7 +227,7 @@ void Session::watch_membership() {
 }
 
 Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::Group& group,
-                                                                   Duration limit) {
+                                                                   const Limits& limits) {
   if (job_->communication.engine ==
       job::EngineKind::kLoopback) {  // of one worker: the job file says so
     return comm::create_loopback(group.size, group.generation).front();
@@ -240,16 +241,17 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
                                   *store, group, fmt::format("comm/{}", to_int(group.generation))),
                               .network = network_.get(),
                               .transport = transport_of(job_->communication.transport),
-                              .connect_timeout = limit,
+                              .connect_timeout = limits.connecting,
+                              .arrival_timeout = limits.arrival,
                               .cancelled = has_ended,
                               .listen_host = host_,
                               .log = log_});
 }
 
-Status Session::connect(const cluster::Membership& membership, Duration limit) {
+Status Session::connect(const cluster::Membership& membership, const Limits& limits) {
   tried_ = membership.generation;
   const comm::Group group{membership.rank, membership.size(), membership.generation};
-  MUSTER_ASSIGN(auto engine, create_engine(group, limit));
+  MUSTER_ASSIGN(auto engine, create_engine(group, limits));
   current_.communicator = comm::with_trace(std::move(engine), recorder_);
   current_.workers.clear();
   current_.places.clear();
@@ -297,8 +299,8 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
       return nothing_new && last ? *last : std::move(membership).error();
     }
     if (membership->members.empty()) return std::optional<train::Entry>();
-    // All of its members live and know of it; whoever does not come hangs.
-    Status connected = connect(*membership, std::max(kConnecting, patience));
+    // All of its members live and know of it; whoever does not come in the time of a step hangs.
+    Status connected = connect(*membership, {patience, std::max(kConnecting, patience)});
     if (connected) return std::optional(current_);
     last = std::move(connected).error();
     suspect(*last);

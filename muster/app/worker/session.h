@@ -82,9 +82,13 @@ class Session final : public train::Generations {
   void write_stacks() const;
   void beside_the_loop(std::function<void()> task);
   void watch_membership();
-  Status connect(const cluster::Membership& membership, Duration limit);
+  struct Limits {
+    Duration arrival;     // of all members
+    Duration connecting;  // once they are there
+  };
+  Status connect(const cluster::Membership& membership, const Limits& limits);
   Result<std::shared_ptr<comm::Communicator>> create_engine(const comm::Group& group,
-                                                            Duration limit);
+                                                            const Limits& limits);
   void abort(const Error& why);
   void suspect(const Error& why);
 

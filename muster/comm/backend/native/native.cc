@@ -77,10 +77,11 @@ Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
 }  // namespace
 
 Result<std::shared_ptr<Communicator>> create_native(const NativeOptions& options) {
-  const auto deadline = Deadline::after(*options.clock, options.connect_timeout);
   const std::string host = options.host.empty() ? boot_id() : options.host;
   const std::string mine = fmt::format("{} {}", name(options.transport), host);
-  MUSTER_ASSIGN(const auto said, options.exchange(mine, deadline));
+  const Duration arrival = options.arrival_timeout.value_or(options.connect_timeout);
+  MUSTER_ASSIGN(const auto said, options.exchange(mine, Deadline::after(*options.clock, arrival)));
+  const auto deadline = Deadline::after(*options.clock, options.connect_timeout);
   MUSTER_ASSIGN(const auto transport, agree(said, options.group, options.transport));
   const bool mixes = options.transport == NativeTransport::kAuto && !host.empty();
   const std::ptrdiff_t neighbours = mixes ? std::ranges::count(said, mine) - 1 : 0;

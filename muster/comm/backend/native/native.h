@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct NativeOptions {
   NativeTransport transport = NativeTransport::kAuto;
   std::string host = {};  // names this machine; empty: by the kernel's boot id
   Duration connect_timeout = std::chrono::seconds(30);
+  std::optional<Duration> arrival_timeout = {};  // of the others, before that; none: the same
   std::function<bool()> cancelled;  // asked while it waits for peers: a newer generation has begun
   std::size_t heap_bytes = std::size_t{64} << 30;  // address space for allocate(), not memory
   std::string listen_host = "127.0.0.1";           // TCP: the address peers can reach me at

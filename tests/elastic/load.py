@@ -1,0 +1,61 @@
+"""On a machine with ten times as many processes that want to run as it has cores nobody is taken for stuck or dead; one
+that hangs there still is."""
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import faulty
+import runs
+
+TIMES = 10
+
+
+@contextlib.contextmanager
+def load():
+    """From one moment to the next."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(TIMES * os.cpu_count())]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def losses(output):
+    return re.findall(r"^\[WARN\] worker \d+ \(.* (?:is|are) left, .*$", output, re.MULTILINE)
+
+
+def main():
+    arguments = runs.arguments("--worker")
+    with runs.workplace() as folder:
+        runs.write_data(folder)
+        muster = faulty.install(folder, arguments.muster, arguments.worker)
+        faults = faulty.Faults(folder / "faults")
+        job = runs.write_job(folder, "mlp", steps=10**6, runs="loaded")
+        process = runs.start(muster, job, "--workers", "3", *runs.settings(*runs.UNTIL_STOPPED, "training.lanes=1"),
+                             env=faults.environment())
+        run = runs.wait_for_step(process, folder, 300, "loaded")
+        told = lambda: [row["text"] for row in runs.records(run, "notice")]
+        with load():
+            runs.goes_on(process, run, 200)
+            assert not any("stands after" in line or " left, " in line for line in told()), told()
+            print("ok  nobody is lost", flush=True)
+            faults.arm(1, "hang", r"^at step \d*[5-9]\d, .*forward of slice \d+$")
+            faults.struck(1)
+            runs.wait_for(lambda: any("stands after" in line for line in told()), "the loss")
+        output = runs.stop(arguments.muster, process, folder, run)
+        found = losses(output)
+        assert len(found) == 1 and re.search(r"worker 1 \(.*is out of others' reach", found[0]), output
+        waited = [re.search(r"rank 1 did not answer within (\S+ \S+) in generation 1 ", path.read_text())
+                  for path in run.glob("logs/rank-[02].log")]
+        assert any(waited) and not any(one and one[1] == "30.0 s" for one in waited), "how long is not learnt"
+        print("ok  who hangs is found", flush=True)
+
+
+if __name__ == "__main__":
+    main()
