@@ -173,7 +173,7 @@ class SystemMachine final : public Machine {
     MUSTER_ASSIGN(const auto child,
                   system_processes().spawn(
                       {.command = command, .environment = {}, .folder = {}, .cores = {}}));
-    MUSTER_ASSIGN(const std::string text, read_all(*child, limit));
+    MUSTER_ASSIGN(std::string text, read_all(*child, limit));
     const ProcessEnd end = child->poll().value_or(ProcessEnd{});
     if (end.exit_status == 0) return text;
     return bad_end(command.front(), end, text);

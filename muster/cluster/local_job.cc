@@ -84,31 +84,13 @@ CoordinatorEvents LocalJob::coordinator_events() {
   };
   events.on_no_answer = [this] { look_into_no_answer(); };
   events.on_failure = [this](std::int32_t number, const Failure& failure) {
-    auto* worker = find(number);
-    if (worker == nullptr || worker->evidence.reported) return;
-    if (failure.error.code == ErrorCode::kTimeout) look_into_no_answer();
-    worker->progress = failure.progress;
-    worker->evidence.reported = failure.error;
-    worker->evidence.concerns = failure.concerns;
-    worker->evidence.accused = process_meant(failure.error.peer);
-    worker->evidence.reported_at = loop_.clock().now();
-    consider();
+    hear_failure(number, failure);
   };
-  const auto lose = [this](std::int32_t number, const Error& why) {
-    auto* worker = find(number);
-    if (worker == nullptr || worker->evidence.lost) return;
-    worker->evidence.lost = why;
-    worker->evidence.lost_at = loop_.clock().now();
-    worker->gone();
-    tell_dumps_if_complete();
-    consider();
-    check_over();
-  };
-  events.on_lost = [this, lose](std::int32_t number, const Error& why) {
+  events.on_lost = [this](std::int32_t number, const Error& why) {
     // Else it is of the process before: that one told of its failure first.
     if (const auto* worker = find(number); worker != nullptr && worker->here) lose(number, why);
   };
-  events.on_join_timeout = [this, lose](const Error& why) {
+  events.on_join_timeout = [this](const Error& why) {
     bool is_here = true;
     for (const auto& [number, worker] : workers_) {
       if (worker->evidence.joined || worker->here || worker->written_off) continue;
@@ -127,6 +109,29 @@ CoordinatorEvents LocalJob::coordinator_events() {
     observer_.on_unreached(newcomer, other, why);
   };
   return events;
+}
+
+void LocalJob::hear_failure(std::int32_t number, const Failure& failure) {
+  auto* worker = find(number);
+  if (worker == nullptr || worker->evidence.reported) return;
+  if (failure.error.code == ErrorCode::kTimeout) look_into_no_answer();
+  worker->progress = failure.progress;
+  worker->evidence.reported = failure.error;
+  worker->evidence.concerns = failure.concerns;
+  worker->evidence.accused = process_meant(failure.error.peer);
+  worker->evidence.reported_at = loop_.clock().now();
+  consider();
+}
+
+void LocalJob::lose(std::int32_t number, const Error& why) {
+  auto* worker = find(number);
+  if (worker == nullptr || worker->evidence.lost) return;
+  worker->evidence.lost = why;
+  worker->evidence.lost_at = loop_.clock().now();
+  worker->gone();
+  tell_dumps_if_complete();
+  consider();
+  check_over();
 }
 
 void LocalJob::admit(WorkerProcess& worker) { worker.evidence.process = ++processes_seen_; }

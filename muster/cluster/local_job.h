@@ -44,6 +44,8 @@ class LocalJob {
   void welcome(const WorkerInfo& info);
   void consider();  // new evidence: is somebody to blame, and is it certain?
   void conclude();
+  void hear_failure(std::int32_t number, const Failure& failure);
+  void lose(std::int32_t number, const Error& why);
   void hear_report(Rank rank, const Bytes& content);
   bool is_considering() const;
   void tell_held_reports();

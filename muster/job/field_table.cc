@@ -64,6 +64,13 @@ std::vector<Field> data_fields() {
            {.doc = "Divides pixels after the mean is subtracted; as many values as data.mean.",
             .above = 0,
             .only_with = idx}),
+  };
+}
+
+std::vector<Field> loading_fields() {
+  const OnlyWith idx{"data.type", {"idx"}};
+  const auto in = [](auto member) { return at(&JobSpec::data, member); };
+  return {
       bind("data.loader_threads", in(&DataSpec::loader_threads),
            {.doc = "Threads of a worker that read and transform samples.", .min = 1, .max = 256}),
       bind("data.prefetch_batches", in(&DataSpec::prefetch_batches),
@@ -121,8 +128,8 @@ const std::vector<Section>& muster_sections() {
 
 std::vector<Field> field_table() {
   std::vector<Field> table;
-  for (auto* part :
-       {&top_fields, &model_fields, &data_fields, &training_fields, &surroundings_fields}) {
+  for (auto* part : {&top_fields, &model_fields, &data_fields, &loading_fields, &training_fields,
+                     &surroundings_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

@@ -194,6 +194,13 @@ std::vector<Field> strategy_fields() {
                    "by the blocks' measured costs.",
             .min = 1,
             .only_with = staged}),
+  };
+}
+
+// How many workers share what.
+std::vector<Field> sharing_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::strategy, member); };
+  return {
       bind("strategy.tensor", in(&StrategySpec::tensor),
            {.doc = "Workers that hold the model together, each a part of its attention heads, MLPs "
                    "and vocabulary; the others are further replicas. A divisor of workers.count, "
@@ -337,8 +344,8 @@ std::vector<Field> schedule_fields() {
 
 std::vector<Field> training_fields() {
   std::vector<Field> table = batch_fields();
-  for (const auto part : {computing_fields, loss_scale_fields, strategy_fields, mesh_fields,
-                          optimizer_fields, ema_fields, schedule_fields})
+  for (const auto part : {computing_fields, loss_scale_fields, strategy_fields, sharing_fields,
+                          mesh_fields, optimizer_fields, ema_fields, schedule_fields})
     for (auto& field : part()) table.push_back(std::move(field));
   return table;
 }

@@ -52,6 +52,7 @@ std::string_view pattern_of(Interval::Unit unit) {
 // Of the field's own units; where it must be above 0, a number with a digit that is not.
 std::string interval_pattern(const FieldRules& rules) {
   std::vector<std::string_view> units;
+  units.reserve(rules.units.size());
   for (const auto unit : rules.units) units.push_back(pattern_of(unit));
   return fmt::format("^{}({})$", std::isfinite(rules.above) ? "(?=.*[1-9]|[a-z])" : "",
                      fmt::join(units, "|"));

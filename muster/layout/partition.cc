@@ -302,6 +302,7 @@ Chunk chunk_of(const Partition& partition, std::int32_t block) {
 std::vector<Stage> holders_of(const TiedBlocks& tied, const Partition& partition,
                               const std::vector<Stage>& stage_of) {
   std::vector<Stage> holders;
+  holders.reserve(tied.blocks.size());
   for (const std::int32_t block : tied.blocks)
     holders.push_back(stage_of[static_cast<std::size_t>(chunk_of(partition, block))]);
   std::ranges::sort(holders);

@@ -253,6 +253,7 @@ class EngineCommunicator final : public Communicator {
     MUSTER_ASSIGN(auto engine, queue_->engine().split(division.part, color,
                                                       exchange_within(*this, division), deadline));
     std::vector<Rank> names;
+    names.reserve(division.members.size());
     for (const Rank member : division.members) names.push_back(queue_->names().outside(member));
     auto part = std::make_shared<EngineCommunicator>(division.part, std::move(engine),
                                                      queue_->clock(), RankNames(std::move(names)));

@@ -88,9 +88,10 @@ std::vector<Chunk> PipelineSchedule::chunks_of(Stage stage) const {
 
 std::vector<Stage> round_robin_placement(std::int32_t stages, std::int32_t chunks_per_stage) {
   MUSTER_CHECK(stages >= 1 && chunks_per_stage >= 1, "a pipeline has stages, and they have chunks");
+  const std::int32_t chunks = stages * chunks_per_stage;
   std::vector<Stage> stage_of;
-  for (std::int32_t chunk = 0; chunk < stages * chunks_per_stage; ++chunk)
-    stage_of.push_back(Stage{chunk % stages});
+  stage_of.reserve(static_cast<std::size_t>(chunks));
+  for (std::int32_t chunk = 0; chunk < chunks; ++chunk) stage_of.push_back(Stage{chunk % stages});
   return stage_of;
 }
 

@@ -30,8 +30,10 @@ struct Rules {
 };
 
 std::vector<Rules> all_rules() {
+  constexpr int kAll = 32;
   std::vector<Rules> all;
-  for (int bits = 0; bits < 32; ++bits)
+  all.reserve(kAll);
+  for (int bits = 0; bits < kAll; ++bits)
     all.push_back(
         {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0});
   return all;
@@ -265,6 +267,7 @@ void Search::warm_up() {
 // gradient comes in this very round has its turn after the one that sends it.
 void Search::round() {
   std::vector<std::optional<Leg>> legs;
+  legs.reserve(stages_.size());
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) legs.push_back(backward_leg(stage));
   const auto backward = [&](std::size_t stage, Leg leg, bool even_late) {
     if (legs[stage] != leg) return;
@@ -305,6 +308,7 @@ bool Search::run() {
 
 std::vector<std::vector<Action>> Search::take() {
   std::vector<std::vector<Action>> actions;
+  actions.reserve(stages_.size());
   for (StageState& state : stages_) actions.push_back(std::move(state.actions));
   return actions;
 }
