@@ -138,7 +138,8 @@ class CoordinatorState {
   std::vector<std::int32_t> replaced_;   // see MembershipView
   std::vector<std::int32_t> newcomers_;  // of the present generation, if it is not the first
   Generation generation_{0};
-  bool again_ = false;  // the present generation does not work: another, though of the same
+  std::optional<Stop> stop_;  // all were told to: newcomers are as well
+  bool again_ = false;        // the present generation does not work: another, though of the same
   bool gave_up_ = false;
   bool ending_ = false;  // somebody has left in good order: the training is over
   std::string reason_;

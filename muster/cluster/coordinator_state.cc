@@ -438,6 +438,7 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   for (auto& [peer, worker] : workers_) {
     welcome.rank = rank_of(members, worker.candidate.info.worker);
     if (welcome.rank != kNoRank) actions_.emplace_back(SendAction{peer, welcome});
+    if (welcome.rank != kNoRank && stop_) actions_.emplace_back(SendAction{peer, *stop_});
     if (worker.candidate.lost && worker.candidate.connected && !worker.candidate.leaving)
       exclude(peer, worker.candidate);
     const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&
@@ -461,6 +462,7 @@ void CoordinatorState::exclude(PeerId peer, Candidate& candidate) {
 }
 
 std::vector<Action> CoordinatorState::broadcast(const Message& message) {
+  if (const auto* stop = std::get_if<Stop>(&message)) stop_ = *stop;
   for (const auto& [peer, worker] : workers_)
     if (worker.candidate.connected) actions_.emplace_back(SendAction{peer, message});
   return take_actions();

@@ -160,6 +160,13 @@ TEST_F(ElasticCoordinatorTest, ANewWorkerJoinsAsPlanned) {
   EXPECT_EQ(last_welcome(4).rank, Rank{2}) << "newcomers follow the survivors";
 }
 
+TEST_F(ElasticCoordinatorTest, WhoComesWhenAllWereToldToStopIsToldAsWell) {
+  close(2);
+  perform(state_->broadcast(Stop{StopReason::kCheckpointAndExit}));
+  join(4, 1);
+  EXPECT_EQ(std::get<Stop>(sent_[4].back()).reason, StopReason::kCheckpointAndExit);
+}
+
 TEST_F(ElasticCoordinatorTest, WhoIsToldToGoIsDismissedWhileEnoughStay) {
   say(2, Drain{});
   EXPECT_EQ(told(), (Told{"generation 2", "drains 1"}));

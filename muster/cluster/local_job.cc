@@ -329,6 +329,7 @@ void LocalJob::check_over() {
   const auto everybody = all();
   if (!std::ranges::all_of(everybody, &WorkerProcess::ended)) return;
   if (!std::ranges::all_of(everybody, &WorkerProcess::is_heard_out)) return hear_out();
+  if (awaits_others()) return;
   if (std::ranges::all_of(everybody, &WorkerProcess::output_ended)) return finish();
   if (!drain_timer_)
     drain_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
@@ -342,6 +343,7 @@ void LocalJob::finish() {
   dump_timer_ = nullptr;  // nobody is left to answer
   if (state_ == State::kSettling) conclude();
   if (state_ == State::kOver) return;
+  if (state_ == State::kRunning && last_loss_ && !signal_ && !is_done()) end_unfinished();
   state_ = State::kOver;
   tell_held_reports();
   tell_dumps();
@@ -408,7 +410,10 @@ void LocalJob::on_signal(int number) {
   const bool at_once = wish == StopWishes::Wish::kAtOnce || !published_;
   signal_ = signal_.value_or(number);
   observer_.on_stop(number, at_once ? StopReason::kAtOnce : StopReason::kCheckpointAndExit);
-  if (!at_once) return coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  if (!at_once) {
+    coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+    return check_over();  // nobody may be there, for the moment
+  }
   if (state_ != State::kEnding) verdict_.reset();
   state_ = State::kEnding;  // what now ends badly ends so by order
   kill_all();

@@ -69,7 +69,9 @@ class LocalJob {
   std::vector<std::int32_t> missing_without(const WorkerProcess& culprit) const;
   std::int32_t coming_without(const WorkerProcess& culprit) const;
   bool others_may_join(std::int32_t left) const;
+  bool awaits_others() const;
   void give_up_waiting();
+  void end_unfinished();
   void write_off(WorkerProcess& culprit);
   void replace(const WorkerProcess& culprit);
   bool may_replace(const WorkerProcess& culprit) const;

@@ -93,6 +93,22 @@ std::int32_t LocalJob::coming_without(const WorkerProcess& culprit) const {
   return static_cast<std::int32_t>(under_way) + (may_replace(culprit) ? 1 : 0);
 }
 
+// Nobody is here, but others are waited for.
+bool LocalJob::awaits_others() const {
+  return state_ == State::kRunning && published_ && waiting_timer_ && !signal_ &&
+         others_may_join(0);
+}
+
+// All have ended, and none of them because the training was over.
+void LocalJob::end_unfinished() {
+  verdict_ = Verdict{*last_loss_, "was lost, and nobody is left", true, {}};
+  verdict_error_ = fail(ErrorCode::kPeerLost,
+                        "[cluster/launcher] nobody is left to go on with the training, and no new "
+                        "worker comes; go on with --resume",
+                        *last_loss_);
+  verdict_action_ = "the job ends";
+}
+
 void LocalJob::give_up_waiting() {
   if (state_ != State::kRunning && state_ != State::kSettling) return;
   state_ = State::kEnding;

@@ -215,6 +215,7 @@ Status Trainer::complete_transfer() {
   between_.comparing += parts_.clock.now() - began;
   if (is_first()) tell_transfer();
   transfer_.reset();
+  step_patience_.disturb();  // newcomers' first slices take longer
   MUSTER_TRY(take_up(share(parts_.generations.current().workers)));
   return verify_entry(joining_);
 }

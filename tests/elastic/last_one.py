@@ -3,6 +3,7 @@ is none, with the bits of an undisturbed run; it ends only where no new worker c
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -113,12 +114,45 @@ def nobody_comes(stage):
     assert "SIGKILL" in output, output
 
 
+def nobody_joins(stage):
+    """Others might have come."""
+    process, run = stage.start("joins", 1, "workers.max_restarts=0", "workers.listen=127.0.0.1:0",
+                               "workers.max_workers=2", "workers.join_timeout=3s")
+    kill_all(process)
+    code, output = runs.finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert "no new one has joined within 3.0 s" in output, output
+    assert "0 workers are left, waiting until 1 more has joined" in output, output
+
+
+def the_new_one_is_told_to_go(stage):
+    process, run = stage.start("goes", 1, "workers.max_restarts=1")
+    before = runs.workers_of(process)[0]
+    runs.kill(before)
+    runs.wait_for(lambda: runs.workers_of(process).get(0) not in (None, before), "a new one")
+    runs.kill(runs.workers_of(process)[0], signal.SIGTERM)
+    code, output = runs.finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert "--resume" in output and "finished" not in output.splitlines()[-1], output
+
+
+def all_are_told_to_go_meanwhile(stage):
+    """While the training waits for the new one."""
+    process, run = stage.start("stop", 1)
+    kill_all(process)
+    runs.wait_for(lambda: "0 workers are left" in str(runs.records(run, "notice")) or len(runs.workers_of(process)) == 1, "a loss")
+    process.send_signal(signal.SIGTERM)
+    code, output = runs.finish(process)
+    assert code == 143, f"exit code {code}:\n{output}"
+
+
 def main():
     muster = runs.arguments().muster
     with runs.workplace() as folder:
         runs.write_data(folder)
         stage = Stage(muster, folder)
-        for scenario in (all_at_once, twice, before_a_checkpoint, all_shards_at_once, before_another_has_it, nobody_comes):
+        for scenario in (all_at_once, twice, before_a_checkpoint, all_shards_at_once, before_another_has_it, nobody_comes,
+                         nobody_joins, the_new_one_is_told_to_go, all_are_told_to_go_meanwhile):
             scenario(stage)
             print(f"ok  {scenario.__name__}", flush=True)
 

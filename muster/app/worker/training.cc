@@ -171,7 +171,8 @@ Status Training::go_back(const train::Return& back, train::TrainerOptions& optio
     progress_ = {};
     return ok();
   }
-  if (!is_new) {
+  // Without a checkpoint nothing overwrites what a newcomer may have got of the state.
+  if (!is_new || !back.checkpoint) {
     strategy_.reset();
     MUSTER_TRY(build());
   }
