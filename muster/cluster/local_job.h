@@ -61,6 +61,7 @@ class LocalJob {
   bool ended_as_one_before(const WorkerProcess& culprit) const;
   std::int32_t starting_without(const WorkerProcess* culprit) const;
   bool may_start_again(const WorkerProcess& culprit) const;
+  bool starts_fail_at(std::int32_t worker) const;
   Remainder remainder_without(const WorkerProcess& culprit) const;
   void note_start(const WorkerProcess& culprit);
   bool is_done() const;

@@ -45,6 +45,7 @@ void LocalJob::grow_to(std::int32_t wanted) {
   auto missing = wanted - static_cast<std::int32_t>(members_.size());
   for (std::int32_t number = 0; number < spec_.max_workers && missing > 0; ++number) {
     const WorkerProcess* there = find(number);
+    if (starts_fail_at(number)) continue;
     if ((there == nullptr || there->ended()) && start(number)) --missing;
   }
 }

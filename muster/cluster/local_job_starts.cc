@@ -45,8 +45,12 @@ std::int32_t LocalJob::starting_without(const WorkerProcess* culprit) const {
 // One that has not joined in time had all of it.
 bool LocalJob::may_start_again(const WorkerProcess& culprit) const {
   if (!published_ && !culprit.evidence.end && !culprit.here) return false;
-  const auto failed = failed_starts_.find(to_int(culprit.evidence.rank));
-  return failed == failed_starts_.end() || failed->second < kMostFailedStarts;
+  return !starts_fail_at(to_int(culprit.evidence.rank));
+}
+
+bool LocalJob::starts_fail_at(std::int32_t worker) const {
+  const auto failed = failed_starts_.find(worker);
+  return failed != failed_starts_.end() && failed->second >= kMostFailedStarts;
 }
 
 // It has perhaps been replaced already.
