@@ -437,8 +437,10 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   });
   for (auto& [peer, worker] : workers_) {
     welcome.rank = rank_of(members, worker.candidate.info.worker);
-    if (welcome.rank != kNoRank) actions_.emplace_back(SendAction{peer, welcome});
-    if (welcome.rank != kNoRank && stop_) actions_.emplace_back(SendAction{peer, *stop_});
+    if (welcome.rank != kNoRank) {
+      actions_.emplace_back(SendAction{peer, welcome});
+      if (stop_) actions_.emplace_back(SendAction{peer, *stop_});
+    }
     if (worker.candidate.lost && worker.candidate.connected && !worker.candidate.leaving)
       exclude(peer, worker.candidate);
     const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&

@@ -58,6 +58,11 @@ Error cannot_deal(const std::string& family, std::string_view why) {
                           family, why));
 }
 
+// On the device of the logits; a loss of a model's own may need no targets.
+torch::Tensor beside(const torch::Tensor& logits, const torch::Tensor& target) {
+  return target.defined() ? target.to(logits.device()) : target;
+}
+
 bool has_adapter(const NamedBlock& named) {
   return std::ranges::any_of(named.block->layers(),
                              [](const AdaptableLayer& layer) { return layer.adapter->attached(); });
@@ -139,22 +144,20 @@ torch::Tensor Model::forward_block(std::size_t index, torch::Tensor input, PassC
 }
 
 LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
-  return loss_sum(widened(logits), target, training_loss_, label_smoothing_);
+  return loss_sum(widened(logits), beside(logits, target), training_loss_, label_smoothing_);
 }
 
 LossSum Model::evaluation_loss_sum(const torch::Tensor& logits, const torch::Tensor& target) const {
   const torch::Tensor outputs = widened(logits);
-  LossSum loss = loss_sum(outputs, target, loss_, 0);
+  const torch::Tensor here = beside(logits, target);
+  LossSum loss = loss_sum(outputs, here, loss_, 0);
   for (const Metric& metric : metrics_)
-    loss.measured.push_back(
-        sum_of(metric.measure, metric.name, outputs, target.to(outputs.device())).item<double>());
+    loss.measured.push_back(sum_of(metric.measure, metric.name, outputs, here).item<double>());
   return loss;
 }
 
-LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& from, const Loss& loss,
+LossSum Model::loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
                         double label_smoothing) const {
-  // Losses of its own may need none.
-  const torch::Tensor target = from.defined() ? from.to(logits.device()) : from;
   if (loss) return loss(logits, target);
   const std::int64_t classes = cut_classes();
   const torch::Tensor own = own_targets(target);

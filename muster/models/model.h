@@ -179,7 +179,7 @@ class Model {
   torch::Tensor own_targets(const torch::Tensor& target) const;
   // Of the whole model, where ranks have a part of each sample's logits; else 0.
   std::int64_t cut_classes() const;
-  LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& from, const Loss& loss,
+  LossSum loss_sum(const torch::Tensor& logits, const torch::Tensor& target, const Loss& loss,
                    double label_smoothing) const;
   void share_storage_of(const Model& other);
   void freeze_as_in(const Model& other);
