@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <limits>
+#include <string>
 
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
@@ -227,18 +229,21 @@ class SystemFiles final : public Files {
   }
 
   Status link(const Path& target, const Path& at) override {
-    Path fresh = at;
-    fresh += ".new";
-    // Others may link there at the same time, by the same name: whoever finds his own taken away,
-    // or theirs in his way, tries again, so that nothing is ever left lying about.
+    // Others may link there at the same time: each makes its own under a name that nobody else has.
+    static std::atomic<unsigned> count = 0;
     constexpr int kMost = 1000;
     for (int attempt = 1;; ++attempt) {
-      const bool made = ::symlink(target.c_str(), fresh.c_str()) == 0;
-      if (made && ::rename(fresh.c_str(), at.c_str()) == 0) return ok();
+      Path fresh = at;
+      fresh += "." + std::to_string(::getpid()) + "-" + std::to_string(count++) + ".new";
+      if (::symlink(target.c_str(), fresh.c_str()) != 0) {
+        // A process of this number left it as it was killed, or has it on another host.
+        if (errno == EEXIST && attempt < kMost) continue;
+        return file_error("symlink", fresh);
+      }
+      if (::rename(fresh.c_str(), at.c_str()) == 0) return ok();
       const int why = errno;
-      const bool met = why == (made ? ENOENT : EEXIST);
-      if (!met || attempt == kMost) return file_error(made ? "rename" : "symlink", fresh, why);
-      if (!made) ::unlink(fresh.c_str());
+      ::unlink(fresh.c_str());
+      return file_error("rename", fresh, why);
     }
   }
 
