@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <limits>
-#include <string>
 
+#include "muster/base/random.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 
@@ -229,22 +228,12 @@ class SystemFiles final : public Files {
   }
 
   Status link(const Path& target, const Path& at) override {
-    // Others may link there at the same time: each makes its own under a name that nobody else has.
-    static std::atomic<unsigned> count = 0;
-    constexpr int kMost = 1000;
-    for (int attempt = 1;; ++attempt) {
-      Path fresh = at;
-      fresh += "." + std::to_string(::getpid()) + "-" + std::to_string(count++) + ".new";
-      if (::symlink(target.c_str(), fresh.c_str()) != 0) {
-        // A process of this number left it as it was killed, or has it on another host.
-        if (errno == EEXIST && attempt < kMost) continue;
-        return file_error("symlink", fresh);
-      }
-      if (::rename(fresh.c_str(), at.c_str()) == 0) return ok();
-      const int why = errno;
-      ::unlink(fresh.c_str());
-      return file_error("rename", fresh, why);
-    }
+    const Path fresh = fresh_name(at);
+    if (::symlink(target.c_str(), fresh.c_str()) != 0) return file_error("symlink", fresh);
+    if (::rename(fresh.c_str(), at.c_str()) == 0) return ok();
+    const int why = errno;
+    ::unlink(fresh.c_str());
+    return file_error("rename", fresh, why);
   }
 
   Status remove_all(const Path& path) override {
@@ -304,6 +293,10 @@ Status write_whole(Files& files, const Path& path, std::string_view text) {
 Files& system_files() noexcept {
   static SystemFiles files;
   return files;
+}
+
+Path fresh_name(const Path& path) {
+  return path.native() + fmt::format(".{:016x}.new", system_entropy().next());
 }
 
 Status write_atomically(Files& files, const Path& path, std::string_view text) {

@@ -77,6 +77,9 @@ class Files {
 // The machine's file system. Lives as long as the process.
 Files& system_files() noexcept;
 
+// Beside it, to be renamed to it once whole; nobody else has it, however many make one. Any thread.
+Path fresh_name(const Path& path);
+
 // Writes a whole file so that a crash leaves the old one or the new one: temporary name, fsync,
 // rename, fsync of the folder. One writer a path at a time.
 Status write_atomically(Files& files, const Path& path, std::string_view text);

@@ -7,8 +7,6 @@
 #include <optional>
 #include <string_view>
 
-#include "muster/base/random.h"
-
 namespace muster::data {
 namespace {
 
@@ -97,8 +95,7 @@ class CachedCopy {
 
   // Under a name of its own first: another process may be writing the same copy.
   Status write(Bytes bytes) const {
-    Path fresh = path_;
-    fresh += fmt::format(".{:016x}.new", system_entropy().next());
+    const Path fresh = fresh_name(path_);
     MUSTER_TRY(files_.create_folders(folder_));
     Status written = write_to(fresh, bytes);
     if (written) written = files_.rename(fresh, path_);
