@@ -196,9 +196,6 @@ def place_of_loss(act, where):
         case "hang" if where.endswith(("waiting for data", "updating")):
             # It may have been another thread that told so, as of a lane: then the worker goes on until that is needed.
             return rf"at step ({step}|{step + 1}), (waiting for data|updating|computing and reducing gradients, in .*)"
-        case "memory":
-            # Struck as a pass ends, it has all tensors that it needs: then the next pass is the first to lack one.
-            return rf"at step ({step}|{step + 1}), computing and reducing gradients, in (forward|backward) of slice \d"
         case _:
             return re.escape(where)
 

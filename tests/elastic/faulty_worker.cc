@@ -34,6 +34,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "muster/app/worker/worker.h"
@@ -182,12 +183,22 @@ void note_pass(const cluster::Progress& now) {
   ::close(fd);
 }
 
+// What its thread computes is another pass than when it last told something.
+bool begins_pass(const cluster::Progress& now) {
+  thread_local std::string last;
+  std::string pass = now.operation.substr(0, now.operation.find(" beside "));
+  return std::exchange(last, pass) != pass;
+}
+
 void look(const cluster::Progress& now) {
   note_pass(now);
+  const bool begins = begins_pass(now);
   const std::string fault = text_of(fault_file());
   if (fault.empty()) return;
   const std::size_t space = fault.find(' ');
   if (!std::regex_search(describe(now), std::regex(fault.substr(space + 1)))) return;
+  // Near its end, as sums come in, a pass has all tensors that it needs.
+  if (fault.starts_with("memory ") && !begins) return;
   if (::unlink(fault_file().c_str()) != 0) return;  // another thread was first
   timespec time{};
   ::clock_gettime(CLOCK_REALTIME, &time);
