@@ -44,24 +44,29 @@ Result<std::unique_ptr<Whereabouts>> Whereabouts::open(std::string_view address)
   return std::unique_ptr<Whereabouts>(new Whereabouts(std::move(page)));
 }
 
+template <class Write>
+void Whereabouts::tell(const Write& write) {
+  if (!watch_) return write();
+  const std::lock_guard lock(watched_);
+  write();
+  watch_(read());
+}
+
 void Whereabouts::doing(Step step, std::string_view phase) {
-  layout().step.store(to_int(step), std::memory_order_relaxed);
-  layout().phase.write(phase);
-  told();
+  tell([&] {
+    layout().step.store(to_int(step), std::memory_order_relaxed);
+    layout().phase.write(phase);
+  });
 }
 
 void Whereabouts::computing(std::int32_t lane, std::string_view pass) {
-  if (lane < kLanes) layout().lanes[static_cast<std::size_t>(lane)].write(pass);
-  told();
+  tell([&] {
+    if (lane < kLanes) layout().lanes[static_cast<std::size_t>(lane)].write(pass);
+  });
 }
 
 void Whereabouts::waiting_in(std::string_view operation) {
-  layout().operation.write(operation);
-  told();
-}
-
-void Whereabouts::told() const {
-  if (watch_) watch_(read());
+  tell([&] { layout().operation.write(operation); });
 }
 
 Progress Whereabouts::read() const {

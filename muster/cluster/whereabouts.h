@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -52,7 +53,8 @@ class Whereabouts {
   void waiting_in(std::string_view operation);
 
   // Called after each of these, by their caller: for tests that need something to happen just
-  // there. Set before there is anything to tell.
+  // there. Until it returns nobody else writes down anything, so that the worker stays where it is
+  // said to be. Set before there is anything to tell.
   void watch(std::function<void(const Progress&)> watch) { watch_ = std::move(watch); }
 
   // Any thread. "backward of slice 3 beside all_reduce sum F32 [8] (gradients/0)"
@@ -68,10 +70,13 @@ class Whereabouts {
   explicit Whereabouts(std::unique_ptr<SharedPage> page) : page_(std::move(page)) {}
   Layout& layout() const noexcept { return *reinterpret_cast<Layout*>(page_->bytes().data()); }
 
-  void told() const;
+  // Calls `write`, then who watches.
+  template <class Write>
+  void tell(const Write& write);
 
   std::unique_ptr<SharedPage> page_;
   std::function<void(const Progress&)> watch_;
+  std::mutex watched_;  // of use only with watch_
 };
 
 }  // namespace muster::cluster
