@@ -52,6 +52,11 @@ class Guest(Host):
     def is_missed(self):
         return self.said(r"worker %\b.* left, going on")
 
+    def stalled(self):
+        """Whether it was given up although nothing was done to it, for its silence: of a machine with far more
+        workers than cores one may not come to run for a second."""
+        return not self.told and self.said(r"worker %\b.* was silent for too long .* left, going on")
+
     def leave(self):
         self.told = True
         self.party.acts.did("told to leave, or killed", self.name)
@@ -78,7 +83,10 @@ class Guest(Host):
         missed = self.at_risk and not self.told and self.is_missed()
         if self.said(JOINS):
             self.party.acts.did("let in", self.name)
-        assert full or code in self.may_end_with or self.at_risk and self.is_missed(), \
+        if not self.at_risk and self.stalled():
+            self.party.acts.did("stalled", self.name)
+            missed = True
+        assert full or code in self.may_end_with or missed or self.at_risk and self.is_missed(), \
             f"a guest ended with {code}:\n{self.output()}"
         return missed
 

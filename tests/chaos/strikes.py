@@ -54,9 +54,13 @@ class Acts:
         runs.kill(pid, number)
         self.did(signal.Signals(number).name, whom)
 
+    def were(self, act):
+        """How often it was done."""
+        return sum(one == act for one, *_ in self.done)
+
     def check(self, kind):
         for act, least in ENOUGH.get(kind, {"SIGKILL": 1}).items():
-            done = sum(one == act for one, *_ in self.done)
+            done = self.were(act)
             if done < least:
                 raise Idle(f"{act}: {done} times instead of {least}; {self}")
 

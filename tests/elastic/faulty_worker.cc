@@ -198,11 +198,11 @@ void note_pass(const cluster::Progress& now) {
   ::close(fd);
 }
 
-// What its thread computes is another pass than when it last told something.
+// Whether who told this is the lane that begins a pass: from then on others tell of it as well.
 bool begins_pass(const cluster::Progress& now) {
-  thread_local std::string last;
-  std::string pass = now.operation.substr(0, now.operation.find(" beside "));
-  return std::exchange(last, pass) != pass;
+  static std::string last;  // one caller at a time
+  std::string passes = now.operation.substr(0, now.operation.find(" beside "));
+  return std::exchange(last, passes) != passes;
 }
 
 void look(const cluster::Progress& now) {
@@ -212,8 +212,11 @@ void look(const cluster::Progress& now) {
   if (fault.empty()) return;
   const std::size_t space = fault.find(' ');
   if (!std::regex_search(describe(now), std::regex(fault.substr(space + 1)))) return;
-  // Near its end, as sums come in, a pass has all tensors that it needs.
-  if (fault.starts_with("memory ") && !begins) return;
+  // Near its end, as sums come in, a pass has all tensors that it needs, and the others what they
+  // need of it.
+  if (now.operation.find(" of slice ") != std::string::npos && !begins &&
+      now.operation.find(" beside ") == std::string::npos)
+    return;
   if (::unlink(fault_file().c_str()) != 0) return;  // another thread was first
   timespec time{};
   ::clock_gettime(CLOCK_REALTIME, &time);
