@@ -58,6 +58,22 @@ TEST(Whereabouts, TellWhoeverWatches) {
                                    {Step{2}, "computing", "barrier"}}));
 }
 
+TEST(Whereabouts, StandStillWhileTheyAreWatched) {
+  const auto where = whereabouts();
+  int moved = 0;
+  where->watch([&](const Progress& now) {
+    std::this_thread::yield();
+    if (where->read() != now) ++moved;
+  });
+  {
+    std::jthread lane([&] {
+      for (int i = 0; i < 5'000; ++i) where->computing(0, i % 2 == 0 ? "forward" : "backward");
+    });
+    for (int i = 0; i < 5'000; ++i) where->waiting_in(i % 2 == 0 ? "barrier" : "");
+  }
+  EXPECT_EQ(moved, 0);
+}
+
 TEST(Whereabouts, CutWhatIsTooLong) {
   const auto where = whereabouts();
   where->waiting_in(std::string(SharedText::kMost + 9, 'x'));
