@@ -55,7 +55,7 @@ class Guest(Host):
     def stalled(self):
         """Whether it was given up although nothing was done to it, for its silence: of a machine with far more
         workers than cores one may not come to run for a second."""
-        return not self.told and self.said(r"worker %\b.* was silent for too long .* left, going on")
+        return not self.told and not self.at_risk and self.said(r"worker %\b.* was silent for too long .* left, going on")
 
     def leave(self):
         self.told = True
@@ -80,15 +80,13 @@ class Guest(Host):
     def check_end(self):
         code = self.wait()
         full = code == 2 and "(workers.max_workers) are taken" in self.output()
-        missed = self.at_risk and not self.told and self.is_missed()
+        cut_off, stalled = self.at_risk and self.is_missed(), self.stalled()
         if self.said(JOINS):
             self.party.acts.did("let in", self.name)
-        if not self.at_risk and self.stalled():
+        if stalled:
             self.party.acts.did("stalled", self.name)
-            missed = True
-        assert full or code in self.may_end_with or missed or self.at_risk and self.is_missed(), \
-            f"a guest ended with {code}:\n{self.output()}"
-        return missed
+        assert full or code in self.may_end_with or cut_off or stalled, f"a guest ended with {code}:\n{self.output()}"
+        return stalled or cut_off and not self.told
 
 
 class Party:

@@ -217,7 +217,7 @@ void look(const cluster::Progress& now) {
   if (now.operation.find(" of slice ") != std::string::npos && !begins &&
       now.operation.find(" beside ") == std::string::npos)
     return;
-  if (::unlink(fault_file().c_str()) != 0) return;  // another thread was first
+  if (::unlink(fault_file().c_str()) != 0) return;  // taken away meanwhile
   timespec time{};
   ::clock_gettime(CLOCK_REALTIME, &time);
   write_text(fault_file() + ".struck", std::to_string(static_cast<double>(time.tv_sec) +
