@@ -15,6 +15,7 @@ namespace muster::cluster {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Everything that happens, and a chance to do something at it.
 class Watcher : public LaunchObserver {
@@ -254,7 +255,7 @@ TEST_F(LocalLauncher, ALossThatTheJobOutlivesIsToldWithItsLastWords) {
   EXPECT_FALSE(end.failure) << describe(*end.failure);
   ASSERT_EQ(watcher_.losses.size(), 1U);
   const std::string& told = watcher_.losses[0];
-  EXPECT_THAT(told, ::testing::StartsWith("worker 1 (pid "));
+  EXPECT_THAT(told, StartsWith("worker 1 (pid "));
   EXPECT_THAT(told, HasSubstr("killed by SIGABRT at step 17, update, in clip gradients; 2 workers "
                               "are left, going on; its log: " +
                               (spec_.log_folder / "rank-1.log").string() + " ends with: "));
@@ -262,15 +263,18 @@ TEST_F(LocalLauncher, ALossThatTheJobOutlivesIsToldWithItsLastWords) {
   EXPECT_EQ(told.find('\n'), std::string::npos);
 }
 
-// As of a library that calls exit(): a death like any other.
+// As of a library that calls exit(): a death like any other. A connection may break long before its
+// process is seen to end, so which of the two is told first is open.
 TEST_F(LocalLauncher, AnEndWithoutAWordIsALossThatTheJobOutlives) {
   spec_.min_workers = 1;
   watcher_.stops_at = 1;
   const auto end = run("exit_at_other_steps", 0);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
-  ASSERT_EQ(watcher_.losses.size(), 2U);
-  EXPECT_THAT(watcher_.losses[0], HasSubstr("exit status 3 at step 18, update"));
-  EXPECT_THAT(watcher_.losses[1], HasSubstr("exit status 3 at step 19, update"));
+  EXPECT_THAT(watcher_.losses, ::testing::UnorderedElementsAre(
+                                   ::testing::AllOf(StartsWith("worker 2 (pid "),
+                                                    HasSubstr("exit status 3 at step 18, update")),
+                                   ::testing::AllOf(StartsWith("worker 1 (pid "),
+                                                    HasSubstr("exit status 3 at step 19, update"))));
 }
 
 TEST_F(LocalLauncher, TheSameEndAtTheSameStepWouldMeetTheOthersToo) {
@@ -278,8 +282,9 @@ TEST_F(LocalLauncher, TheSameEndAtTheSameStepWouldMeetTheOthersToo) {
   watcher_.stops_at = 0;
   const auto failure = run_to_failure("exit_at_one_step", 0);
   ASSERT_EQ(watcher_.losses.size(), 1U);
-  EXPECT_THAT(watcher_.losses[0], ::testing::StartsWith("worker 2 (pid "));
-  EXPECT_EQ(failure.rank, Rank{1});
+  const bool last_first = failure.rank == Rank{1};
+  EXPECT_TRUE(last_first || failure.rank == Rank{2}) << describe(failure);
+  EXPECT_THAT(watcher_.losses[0], StartsWith(last_first ? "worker 2 (pid " : "worker 1 (pid "));
   EXPECT_EQ(failure.reason, "exit status 3");
   EXPECT_THAT(failure.action, HasSubstr("ended in the same way at the same step"));
 }
