@@ -57,7 +57,7 @@ BANNED = (
     ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b",
      "what main() passes in",
      {"muster/base/process.cc": "hands the environment on",
-      "muster/cluster/environment.cc": "reads the launcher's variables", **PROGRAMS}),
+      "muster/cluster/variables.cc": "reads the launcher's variables", **PROGRAMS}),
     ("signals", r"(?<![\w>.])(std::|::)?(sigaction|signal)\s*\(\s*SIG|\bsigprocmask\s*\(",
      "the signal set of the event loop", {**CHILD, **STACKS,
       "muster/cli/program": "a training outlives whoever read its output"}),

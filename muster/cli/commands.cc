@@ -3,6 +3,7 @@
 #include "muster/cli/checkpoint_command.h"
 #include "muster/cli/compare_command.h"
 #include "muster/cli/completion_command.h"
+#include "muster/cli/credentials_command.h"
 #include "muster/cli/data_command.h"
 #include "muster/cli/debug_command.h"
 #include "muster/cli/doctor_command.h"
@@ -26,6 +27,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_train_command(app, context);
   add_worker_command(app, context);
   add_launch_command(app, context);
+  add_credentials_command(app, context);
   add_validate_command(app, context);
   add_compare_command(app, context);
   add_plan_command(app, context);

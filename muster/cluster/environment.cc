@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
-#include <cstdlib>
 
 namespace muster::cluster {
 namespace {
@@ -20,13 +18,9 @@ Result<std::string> need(const VariableLookup& variable, const std::string& name
 
 Result<std::int32_t> need_number(const VariableLookup& variable, const std::string& name,
                                  std::int32_t least) {
-  MUSTER_ASSIGN(const std::string text, need(variable, name));
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= least) return value;
-  return fail(ErrorCode::kInvalid,
-              fmt::format("[cluster/environment] {} is \"{}\"; expected a number of at least {}",
-                          name, text, least));
+  MUSTER_TRY(need(variable, name));
+  MUSTER_ASSIGN(const auto value, number_in(variable, name, least));
+  return *value;
 }
 
 std::string trimmed(std::string text) {
@@ -66,11 +60,6 @@ Result<WorkerEnvironment> read_environment(const VariableLookup& variable) {
   MUSTER_ASSIGN(environment.local_worker, need_number(variable, "LOCAL_RANK", 0));
   MUSTER_ASSIGN(environment.local_workers, need_number(variable, "LOCAL_WORLD_SIZE", 1));
   return environment;
-}
-
-std::optional<std::string> system_variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
 }
 
 WorkerInfo describe_this_process(std::int32_t worker, Files& files) {

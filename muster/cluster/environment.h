@@ -3,14 +3,13 @@
 
 #include <csignal>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/base/files.h"
 #include "muster/cluster/member.h"
+#include "muster/cluster/variables.h"
 #include "muster/net/credentials.h"
 
 namespace muster::cluster {
@@ -32,11 +31,8 @@ struct WorkerEnvironment {
 
 std::map<std::string, std::string> to_variables(const WorkerEnvironment& environment);
 
-// `variable` looks one up (system_variable, or a map in tests). kNotFound: not started by muster's
-// launcher; kInvalid: a variable that makes no sense, named.
-using VariableLookup = std::function<std::optional<std::string>(const std::string&)>;
+// kNotFound: not started by muster's launcher; kInvalid: a variable that makes no sense, named.
 Result<WorkerEnvironment> read_environment(const VariableLookup& variable);
-std::optional<std::string> system_variable(const std::string& name);
 
 // Host name, boot id and pid of this process.
 WorkerInfo describe_this_process(std::int32_t worker, Files& files = system_files());

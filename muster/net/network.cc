@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 
-#include <asio/connect.hpp>
 #include <asio/ip/tcp.hpp>
-#include <asio/ip/udp.hpp>
 #include <asio/post.hpp>
 #include <map>
 
@@ -392,20 +390,6 @@ Result<std::unique_ptr<Network>> create_network(SystemLoop& loop, const Credenti
                          std::make_shared<Counters>(), std::move(log)});
   return std::unique_ptr<Network>(std::make_unique<AsioNetwork>(
       asio_loop, std::make_shared<Core>(asio_loop, std::move(tls), options, std::move(settings))));
-}
-
-Result<std::string> local_host_towards(const Address& peer) {
-  using Udp = asio::ip::udp;
-  asio::io_context context;
-  error_code error;
-  Udp::resolver resolver(context);
-  const auto found = resolver.resolve(peer.host, std::to_string(peer.port), error);
-  Udp::socket socket(context);
-  if (!error) asio::connect(socket, found, error);  // sends nothing
-  const auto here = error ? Udp::endpoint() : socket.local_endpoint(error);
-  if (!error) return here.address().to_string();
-  return fail(ErrorCode::kUnavailable, fmt::format("[net/address] no way leads to {}: {}",
-                                                   to_string(peer), error.message()));
 }
 
 Result<std::shared_ptr<Connection>> connect_and_wait(Network& network, const Address& address,

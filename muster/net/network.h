@@ -124,10 +124,6 @@ struct NetworkOptions {
 Result<std::unique_ptr<Network>> create_network(SystemLoop& loop, const Credentials& credentials,
                                                 const NetworkOptions& options, Logger log);
 
-// This host's address on the way to `peer`: where that one, and whoever is beside it, reaches this.
-// May ask the name service. kUnavailable: the name is unknown, or no way leads there.
-Result<std::string> local_host_towards(const Address& peer);
-
 // Blocks until connected. Not on the loop's thread.
 Result<std::shared_ptr<Connection>> connect_and_wait(Network& network, const Address& address,
                                                      Deadline deadline,

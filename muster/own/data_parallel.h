@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "muster/app/world/world.h"
+#include "muster/app/rendezvous/join.h"
 #include "muster/base/clock.h"
 
 namespace muster {

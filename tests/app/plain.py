@@ -48,7 +48,8 @@ def the_same_losses():
     assert "a world of one process" in alone.stderr, alone.stderr
     for size in (1, 2, 3):
         done = launch(size, PROGRAMS / "parallel")
-        assert f"started by muster launch: a world of {size} process" in done.stderr, done.stderr
+        processes = "one process" if size == 1 else f"{size} processes"
+        assert f"started by muster launch: a world of {processes}" in done.stderr, done.stderr
         worst = max(abs(a - b) / b for a, b in zip(losses(done.stdout), losses(wanted), strict=True))
         assert worst < 1e-4, (size, worst)
 

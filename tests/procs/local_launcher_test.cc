@@ -270,11 +270,12 @@ TEST_F(LocalLauncher, AnEndWithoutAWordIsALossThatTheJobOutlives) {
   watcher_.stops_at = 1;
   const auto end = run("exit_at_other_steps", 0);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
-  EXPECT_THAT(watcher_.losses, ::testing::UnorderedElementsAre(
-                                   ::testing::AllOf(StartsWith("worker 2 (pid "),
-                                                    HasSubstr("exit status 3 at step 18, update")),
-                                   ::testing::AllOf(StartsWith("worker 1 (pid "),
-                                                    HasSubstr("exit status 3 at step 19, update"))));
+  EXPECT_THAT(watcher_.losses,
+              ::testing::UnorderedElementsAre(
+                  ::testing::AllOf(StartsWith("worker 2 (pid "),
+                                   HasSubstr("exit status 3 at step 18, update")),
+                  ::testing::AllOf(StartsWith("worker 1 (pid "),
+                                   HasSubstr("exit status 3 at step 19, update"))));
 }
 
 TEST_F(LocalLauncher, TheSameEndAtTheSameStepWouldMeetTheOthersToo) {

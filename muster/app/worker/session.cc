@@ -13,6 +13,7 @@
 #include "muster/base/stacks.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/native/native.h"
+#include "muster/net/reach.h"
 
 namespace muster::app {
 namespace {

@@ -6,23 +6,24 @@
 #include <exception>
 #include <mutex>
 
+#include "muster/cluster/environment.h"
 #include "muster/cluster/member.h"
 #include "muster/comm/backend/native/native.h"
 #include "muster/net/network.h"
+#include "muster/net/reach.h"
 
 namespace muster::app {
 namespace {
 
-constexpr Duration kMeeting = std::chrono::seconds(60);
 constexpr Duration kGoodbye = std::chrono::seconds(2);
+constexpr Duration kLongestEnd = std::chrono::minutes(10);  // of the others, after the host's own
 constexpr Duration kLook = std::chrono::seconds(1);  // for what the store already has, or has not
 
 std::string key_of(Rank rank) { return fmt::format("world/end/{}", to_int(rank)); }
 
 class MemberTies final : public Ties {
  public:
-  static Result<std::shared_ptr<MemberTies>> create(const cluster::WorkerEnvironment& environment,
-                                                    Logger log);
+  static Result<std::shared_ptr<MemberTies>> create(MeetingPlace place, Logger log);
   ~MemberTies() override;
 
   // The engine stays with the ties: its going is seen by others, and has to follow the good-bye.
@@ -40,10 +41,13 @@ class MemberTies final : public Ties {
   }
 
  private:
-  explicit MemberTies(Logger log)
-      : log_(std::move(log)), loop_(net::create_loop("muster-io", log_)) {}
+  MemberTies(MeetingPlace place, Logger log)
+      : place_(std::move(place)),
+        log_(std::move(log)),
+        loop_(net::create_loop("muster-io", log_)) {}
   void say_goodbye();
 
+  MeetingPlace place_;
   const Logger log_;
   const int exceptions_ = std::uncaught_exceptions();
   std::unique_ptr<net::SystemLoop> loop_;
@@ -58,19 +62,19 @@ class MemberTies final : public Ties {
   std::string word_ = "in good order";
 };
 
-Result<std::shared_ptr<MemberTies>> MemberTies::create(
-    const cluster::WorkerEnvironment& environment, Logger log) {
-  const std::shared_ptr<MemberTies> ties(new MemberTies(std::move(log)));
-  MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(environment.credentials));
+Result<std::shared_ptr<MemberTies>> MemberTies::create(MeetingPlace place, Logger log) {
+  const std::shared_ptr<MemberTies> ties(new MemberTies(std::move(place), std::move(log)));
+  const MeetingPlace& there = ties->place_;
+  MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(there.credentials));
   MUSTER_ASSIGN(ties->network_, net::create_network(*ties->loop_, credentials, {}, ties->log_));
-  MUSTER_ASSIGN(ties->host_, net::local_host_towards(environment.coordinator));
+  MUSTER_ASSIGN(ties->host_, net::local_host_towards(there.coordinator));
   const cluster::MemberOptions member{
-      .coordinator = environment.coordinator,
-      .info = cluster::describe_this_process(environment.worker, system_files()),
+      .coordinator = there.coordinator,
+      .info = cluster::describe_this_process(there.rank, system_files()),
       .host = ties->host_};
   MUSTER_ASSIGN(ties->member_,
-                cluster::join(*ties->network_, member, Deadline::after(system_clock(), kMeeting),
-                              ties->log_));
+                cluster::join(*ties->network_, member,
+                              Deadline::after(system_clock(), there.patience), ties->log_));
   ties->membership_ = ties->member_->membership();
   ties->store_ = ties->member_->store(ties->membership_.generation);
   return ties;
@@ -80,6 +84,11 @@ MemberTies::~MemberTies() {
   const bool ends_well = !has_failed_ && std::uncaught_exceptions() == exceptions_;
   if (communicator_ && ends_well) say_goodbye();
   communicator_.reset();
+  if (place_.host) {
+    if (!ends_well) member_.reset();  // nobody waits for this one
+    place_.host->wait_for_the_others(
+        Deadline::after(system_clock(), ends_well ? kLongestEnd : kGoodbye));
+  }
   loop_->stop();  // nothing may call what is being destroyed
 }
 
@@ -96,13 +105,19 @@ Result<std::shared_ptr<comm::Communicator>> MemberTies::connect() {
                 comm::create_native({.group = group,
                                      .exchange = comm::exchange_through(*store_, group, "world"),
                                      .network = network_.get(),
-                                     .connect_timeout = kMeeting,
+                                     .connect_timeout = place_.patience,
                                      .cancelled = {},
                                      .listen_host = host_,
                                      .log = log_}));
   // Who waits for one that has died is told at once.
-  member_->on_lost([weak = std::weak_ptr(communicator_)](const Error& why) {
-    if (const auto running = weak.lock()) running->abort(why);
+  const bool of_first = place_.first_is_host;
+  member_->on_lost([of_first, weak = std::weak_ptr(communicator_)](const Error& why) {
+    const auto running = weak.lock();
+    if (!running) return;
+    Error told = why;
+    // Its connection is the one to the coordinator.
+    if (of_first && told.code == ErrorCode::kPeerLost && told.peer == kNoRank) told.peer = Rank{0};
+    running->abort(told);
   });
   return communicator_;
 }
@@ -123,8 +138,8 @@ std::string MemberTies::last_word_of(Rank rank) const {
 
 }  // namespace
 
-Result<World> meet(const cluster::WorkerEnvironment& environment, const Logger& log) {
-  MUSTER_ASSIGN(auto ties, MemberTies::create(environment, log));
+Result<World> meet(MeetingPlace place, const Logger& log) {
+  MUSTER_ASSIGN(auto ties, MemberTies::create(std::move(place), log));
   MUSTER_ASSIGN(auto communicator, ties->connect());
   return World(std::move(communicator), std::move(ties), log);
 }

@@ -1,12 +1,25 @@
 #pragma once
-// The ties of a rank that a launcher of muster's has started: a member of its one generation.
+// The ties of a rank to others that a launcher has started with it: a member of their one
+// generation.
 
+#include <memory>
+#include <string>
+
+#include "muster/app/world/host.h"
 #include "muster/app/world/world.h"
-#include "muster/cluster/environment.h"
 
 namespace muster::app {
 
+struct MeetingPlace {
+  net::Address coordinator;
+  std::string credentials;                       // net::to_text
+  std::int32_t rank = 0;                         // to be, of this process
+  Duration patience = std::chrono::seconds(60);  // until all are there
+  bool first_is_host = false;       // the coordinator is rank 0's, and not a launcher's
+  std::unique_ptr<Host> host = {};  // on rank 0, then; it stays until all have come to their end
+};
+
 // Blocks until all ranks are there. kTimeout: they did not come.
-Result<World> meet(const cluster::WorkerEnvironment& environment, const Logger& log);
+Result<World> meet(MeetingPlace place, const Logger& log);
 
 }  // namespace muster::app

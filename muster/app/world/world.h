@@ -1,6 +1,5 @@
 #pragma once
-// World: the processes that compute together, in a program that has its own training loop. `muster
-// launch` starts them; a program that is started by itself is a world of one.
+// World: the processes that compute together, in a program that has its own training loop.
 
 #include <cstdint>
 #include <memory>
@@ -68,8 +67,5 @@ class World {
   std::shared_ptr<Ties> ties_;  // none: nobody to tell
   std::shared_ptr<comm::Communicator> communicator_;
 };
-
-// Waits for all that the launcher started. Throws Failure where they do not come.
-World join();
 
 }  // namespace muster::app

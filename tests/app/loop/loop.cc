@@ -1,7 +1,8 @@
-// A training loop with what its test asks for: loop FOLDER [accumulate=N] [kill=STEP] [steps1=N]
+// A training loop with what its tests ask for:
+//   loop FOLDER [accumulate=N] [kill=STEP] [kill0=STEP] [steps1=N]
 // Leaves the weights of rank r in FOLDER/r, raw.
 //   accumulate: one process computes the parts that N processes would
-//   kill: rank 1 is killed in the midst of that step
+//   kill, kill0: rank 1, or 0, is killed in the midst of that step
 //   steps1: rank 1 has so many batches, the others 30
 
 #include <muster/join.h>
@@ -36,7 +37,8 @@ int main(int argc, char** argv) {
   muster::DataParallel ddp(*model, world, {.bucket_bytes = 1000});
   const std::int64_t accumulate = option(argc, argv, "accumulate", 1);
   const std::int64_t parts = accumulate * world.size();
-  const std::int64_t kill = world.rank() == 1 ? option(argc, argv, "kill", -1) : -1;
+  const std::int64_t kill =
+      world.rank() < 2 ? option(argc, argv, world.rank() == 1 ? "kill" : "kill0", -1) : -1;
   const std::int64_t steps = world.rank() == 1 ? option(argc, argv, "steps1", 30) : 30;
   const auto backward = [&](std::int64_t part) {
     const auto loss =

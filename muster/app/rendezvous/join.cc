@@ -1,0 +1,142 @@
+#include "muster/app/rendezvous/join.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "muster/app/rendezvous/torch_store.h"
+#include "muster/app/world/member_ties.h"
+#include "muster/base/units.h"
+#include "muster/cluster/environment.h"
+#include "muster/cluster/started_by.h"
+#include "muster/comm/backend/loopback/loopback.h"
+#include "muster/net/reach.h"
+
+namespace muster::app {
+namespace {
+
+constexpr const char* kPatience = "MUSTER_JOIN_TIMEOUT";
+constexpr const char* kPlace = "coordinator";  // key of "HOST:PORT CREDENTIALS"
+constexpr const char* kOwnCredentials = "-";   // for those: everybody has them already
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// As Debian's own name of a host.
+void warn_of_loopback(const net::Address& meeting, const Logger& log) {
+  const auto here = net::local_host_towards(meeting);
+  if (here && is_loopback(*here) && !is_loopback(meeting.host))
+    log->warn(
+        "[world] {} (MASTER_ADDR) is {} on its own host: ranks on other hosts do not reach "
+        "rank 0 there; set it to an address that they reach",
+        meeting.host, *here);
+}
+
+net::Address listen_address(const std::string& host) {
+  if (is_loopback(host)) return {host, 0};
+  return {host.find(':') == std::string::npos ? "0.0.0.0" : "::", 0};
+}
+
+// Rank 0: makes the place, and tells of it.
+Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& store,
+                                Deadline deadline, const Logger& log) {
+  warn_of_loopback(by.meeting, log);
+  const auto own = cluster::system_variable(net::kCredentialsVariable);
+  MUSTER_ASSIGN(const auto credentials, own ? net::credentials_from_text(*own)
+                                            : net::create_credentials(system_clock().wall()));
+  MUSTER_ASSIGN(auto host, create_host(credentials,
+                                       {.listen = listen_address(by.meeting.host),
+                                        .ranks = by.ranks,
+                                        .join_timeout = deadline.left(system_clock())},
+                                       log));
+  MeetingPlace place{.coordinator = {by.meeting.host, host->address().port},
+                     .credentials = net::to_text(credentials),
+                     .rank = by.rank,
+                     .first_is_host = true,
+                     .host = std::move(host)};
+  const std::string told = fmt::format("{} {}", net::to_string(place.coordinator),
+                                       own ? kOwnCredentials : place.credentials);
+  MUSTER_TRY(store.set(kPlace, cluster::to_bytes(told), deadline));
+  return place;
+}
+
+// The others.
+Result<MeetingPlace> find_place(const cluster::StartedBy& by, cluster::KvStore& store,
+                                Deadline deadline) {
+  const auto bytes = store.get(kPlace, deadline);
+  if (!bytes) return with_context(bytes.error(), "rank 0 did not come");
+  const std::string told = cluster::to_string(*bytes);
+  const auto blank = told.find(' ');
+  MUSTER_ASSIGN(auto coordinator, net::parse_address(told.substr(0, blank)));
+  std::string credentials = told.substr(blank + 1);
+  if (credentials == kOwnCredentials)
+    credentials = cluster::system_variable(net::kCredentialsVariable).value_or("");
+  if (credentials.empty())
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[world] {} is set for rank 0 and not here; set the same for all",
+                            net::kCredentialsVariable));
+  return MeetingPlace{.coordinator = std::move(coordinator),
+                      .credentials = std::move(credentials),
+                      .rank = by.rank,
+                      .first_is_host = true};
+}
+
+Result<Duration> patience() {
+  const auto told = cluster::system_variable(kPatience);
+  if (!told) return MeetingPlace{}.patience;
+  auto parsed = parse_duration(*told);
+  if (!parsed) return with_context(parsed.error(), fmt::format("[world] {}", kPatience));
+  return parsed;
+}
+
+Result<World> meet_as_started(const cluster::StartedBy& by, const Logger& log) {
+  if (by.ranks == 1) return World(comm::create_loopback(1).front(), nullptr, log);
+  MUSTER_ASSIGN(const Duration wait, patience());
+  const Deadline deadline = Deadline::after(system_clock(), wait);
+  // Until all have met: others read it.
+  MUSTER_ASSIGN(const auto store, open_torch_store(by, deadline));
+  MUSTER_ASSIGN(auto place, by.rank == 0 ? open_place(by, *store, deadline, log)
+                                         : find_place(by, *store, deadline));
+  place.patience = wait;
+  return meet(std::move(place), log);
+}
+
+// Those of muster's own launcher, of another one, or a world of one; with who it was.
+Result<World> meet_all(std::string& launcher, const Logger& log) {
+  auto own = cluster::read_environment(cluster::system_variable);
+  if (own) {
+    launcher = "muster launch";
+    MUSTER_ASSIGN(const Duration wait, patience());
+    return meet({.coordinator = own->coordinator,
+                 .credentials = own->credentials,
+                 .rank = own->worker,
+                 .patience = wait},
+                log);
+  }
+  if (own.error().code != ErrorCode::kNotFound) return own.error();
+  const auto by = cluster::who_started(cluster::system_variable, ::getppid());
+  if (!by && by.error().code != ErrorCode::kNotFound) return by.error();
+  launcher = by ? by->launcher : "itself";
+  if (!by) return World(comm::create_loopback(1).front(), nullptr, log);
+  auto world = meet_as_started(*by, log);
+  if (world) return world;
+  return with_context(world.error(), fmt::format("[world] rank {} of {}, started by {}", by->rank,
+                                                 by->ranks, by->launcher));
+}
+
+}  // namespace
+
+World join() {
+  const Logger log = create_stderr_logger();  // standard output is the user's
+  log->set_level(spdlog::level::warn);
+  std::string launcher;
+  auto met = meet_all(launcher, log);
+  if (!met) throw Failure(met.error());
+  if (met->rank() != 0) return *std::move(met);
+  log->set_level(spdlog::level::info);
+  log->info("started by {}: a world of {}", launcher,
+            met->size() == 1 ? "one process" : fmt::format("{} processes", met->size()));
+  return *std::move(met);
+}
+
+}  // namespace muster::app

@@ -1,0 +1,132 @@
+#include "muster/app/rendezvous/torch_store.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "muster/base/awaited.h"
+#include "muster/net/reach.h"
+
+namespace muster::app {
+namespace {
+
+using std::chrono::milliseconds;
+
+milliseconds left_until(Deadline deadline) {
+  return std::max(milliseconds(1),
+                  std::chrono::duration_cast<milliseconds>(deadline.left(system_clock())));
+}
+
+// Without the stack of calls that torch adds.
+std::string first_line(const char* what) {
+  const std::string text(what);
+  return text.substr(0, text.find('\n'));
+}
+
+Status leads_somewhere(const net::Address& address) {
+  MUSTER_TRY(net::local_host_towards(address));
+  return ok();
+}
+
+using Connected = Result<c10::intrusive_ptr<c10d::Store>>;
+
+// Where something else answers, torch waits for it without end: on a thread of its own, then.
+Connected connect(const std::string& host, const c10d::TCPStoreOptions& options,
+                  Deadline deadline) {
+  Awaited<Connected> connected;
+  std::thread([host, options, giver = connected.giver()] {
+    try {
+      giver->give(
+          c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::TCPStore>(host, options)));
+    } catch (const std::exception& why) {
+      giver->give(fail(ErrorCode::kUnavailable, first_line(why.what())));
+    }
+  }).detach();
+  if (auto ended = connected.wait(system_clock(), deadline)) return *std::move(ended);
+  return fail(ErrorCode::kTimeout, "no answer that torch's store would give");
+}
+
+class TorchStore final : public cluster::KvStore {
+ public:
+  explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+
+  Status set(const std::string& key, cluster::Bytes value, Deadline deadline) override {
+    return attempt(key, deadline, [&] {
+      store_->set(key, of_bytes(value));
+      return ok();
+    });
+  }
+  Result<cluster::Bytes> get(const std::string& key, Deadline deadline) override {
+    return attempt(key, deadline,
+                   [&] { return Result<cluster::Bytes>(to_bytes(store_->get(key))); });
+  }
+  Result<std::int64_t> add(const std::string& key, std::int64_t delta, Deadline deadline) override {
+    return attempt(key, deadline, [&] { return Result<std::int64_t>(store_->add(key, delta)); });
+  }
+  Result<cluster::Bytes> compare_exchange(const std::string& key, cluster::Bytes expected,
+                                          cluster::Bytes desired, Deadline deadline) override {
+    return attempt(key, deadline, [&] {
+      return Result<cluster::Bytes>(
+          to_bytes(store_->compareSet(key, of_bytes(expected), of_bytes(desired))));
+    });
+  }
+
+ private:
+  using Torch = std::vector<std::uint8_t>;
+  static Torch of_bytes(const cluster::Bytes& bytes) {
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    return {begin, begin + bytes.size()};
+  }
+  static cluster::Bytes to_bytes(const Torch& bytes) {
+    const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+    return {begin, begin + bytes.size()};
+  }
+
+  template <class Call>
+  std::invoke_result_t<Call> attempt(const std::string& key, Deadline deadline, const Call& call) {
+    try {
+      store_->setTimeout(left_until(deadline));
+      return call();
+    } catch (const std::exception& why) {
+      const bool late = deadline.left(system_clock()) <= Duration(0);
+      return fail(
+          late ? ErrorCode::kTimeout : ErrorCode::kPeerLost,
+          fmt::format("[app/rendezvous] {} in torch's store: {}", key, first_line(why.what())));
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<cluster::KvStore>> open_torch_store(const cluster::StartedBy& by,
+                                                           Deadline deadline) {
+  c10d::TCPStoreOptions options;
+  options.port = by.meeting.port;
+  options.isServer = by.rank == 0 && !by.is_served;
+  options.waitWorkers = false;
+  const std::string where = net::to_string(by.meeting) + " (MASTER_ADDR, MASTER_PORT)";
+  // torch's own client would say so many times, with its stack.
+  const Status there =
+      options.isServer ? leads_somewhere(by.meeting) : net::await_listener(by.meeting, deadline);
+  if (!there)
+    return with_context(there.error(),
+                        fmt::format("[app/rendezvous] {} should keep torch's store at {}",
+                                    by.is_served ? by.launcher : "rank 0", where));
+  options.timeout = left_until(deadline);
+  auto store = connect(by.meeting.host, options, deadline);
+  if (store)
+    return std::make_unique<TorchStore>(
+        c10::make_intrusive<c10d::PrefixStore>("muster/" + by.attempt, *std::move(store)));
+  return fail(
+      store.error().code,
+      fmt::format("[app/rendezvous] torch's store at {}: {}; {}", where, store.error().message,
+                  options.isServer ? "does another job use that port?"
+                                   : "what answers there, if not this job's rank 0?"));
+}
+
+}  // namespace muster::app

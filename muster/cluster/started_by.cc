@@ -1,0 +1,153 @@
+#include "muster/cluster/started_by.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+namespace muster::cluster {
+namespace {
+
+// torch's own, for whoever sets the variables by hand.
+constexpr std::int32_t kUsualPort = 29500;
+// Above the ports that the system gives out by itself (32768 to 60999), below the last.
+constexpr std::uint64_t kFirstPort = 61000, kPorts = 4500;
+
+// How a launcher names what all of them tell.
+struct Dialect {
+  const char* launcher;
+  const char* rank;
+  const char* ranks;
+  const char* local_ranks;          // on this host; null: it does not say
+  const char* more = nullptr;       // besides its rank, what shows that it is this launcher
+  const char* start = nullptr;      // tells its jobs apart
+  const char* hosts = nullptr;      // how many have ranks
+  const char* host_list = nullptr;  // which
+};
+
+constexpr Dialect kDialects[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID",
+     "TORCHELASTIC_RUN_ID"},
+    {"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+    {"Kubeflow (PET_NODE_RANK)", "PET_NODE_RANK", "PET_NNODES", nullptr},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     nullptr, "PMIX_NAMESPACE"},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALNRANKS"},
+    // A batch script has a SLURM_PROCID too, and is no rank.
+    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "SLURM_STEP_NUM_TASKS",
+     "SLURM_JOB_ID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"},
+    {"an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", nullptr},
+};
+
+const Dialect* dialect_of(const VariableLookup& variable) {
+  for (const Dialect& dialect : kDialects)
+    if (variable(dialect.rank) && (dialect.more == nullptr || variable(dialect.more)))
+      return &dialect;
+  return nullptr;
+}
+
+Error lacks(const Dialect& dialect, const std::string& name, const std::string& what) {
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[cluster/environment] started by {}: {} is set, but {} is not; set it to "
+                  "{}",
+                  dialect.launcher, dialect.rank, name, what));
+}
+
+// FNV-1a: the same on all hosts, and of any library.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+Result<bool> are_all_here(const VariableLookup& variable, const Dialect& dialect,
+                          std::int32_t ranks) {
+  if (ranks == 1) return true;
+  if (dialect.hosts != nullptr) {
+    MUSTER_ASSIGN(const auto hosts, number_in(variable, dialect.hosts, 1));
+    if (hosts == 1) return true;
+  }
+  if (dialect.local_ranks == nullptr) return false;
+  MUSTER_ASSIGN(const auto here, number_in(variable, dialect.local_ranks, 1));
+  return here == ranks;
+}
+
+// Where all are on one host, or the launcher lists them, the first one's is known.
+Result<std::string> host_of_first(const VariableLookup& variable, const Dialect& dialect,
+                                  std::int32_t ranks) {
+  for (const char* name : {"MASTER_ADDR", "PET_MASTER_ADDR"})
+    if (auto told = variable(name); told && !told->empty()) return *std::move(told);
+  MUSTER_ASSIGN(const bool here, are_all_here(variable, dialect, ranks));
+  if (here) return std::string("127.0.0.1");
+  if (dialect.host_list != nullptr)
+    if (const auto list = variable(dialect.host_list)) return first_host(*list);
+  return lacks(dialect, "MASTER_ADDR", "the host of rank 0, for all ranks");
+}
+
+Result<std::uint16_t> port_of(const VariableLookup& variable, const std::string& start) {
+  for (const char* name : {"MASTER_PORT", "PET_MASTER_PORT"}) {
+    MUSTER_ASSIGN(const auto told, number_in(variable, name, 1));
+    if (told && *told > 65535)
+      return fail(
+          ErrorCode::kInvalid,
+          fmt::format("[cluster/environment] {} is {}; a port is at most 65535", name, *told));
+    if (told) return static_cast<std::uint16_t>(*told);
+  }
+  if (start.empty()) return static_cast<std::uint16_t>(kUsualPort);
+  return static_cast<std::uint16_t>(kFirstPort + hash_of(start) % kPorts);
+}
+
+// What tells this start of a program from others that could meet at the same place.
+std::string start_of(const VariableLookup& variable, const Dialect& dialect, std::int32_t parent) {
+  std::string start;
+  if (dialect.start != nullptr) start = variable(dialect.start).value_or("");
+  for (const char* name : {"SLURM_STEP_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"})
+    if (const auto value = variable(name); value && !start.empty()) start += "." + *value;
+  if (start.empty() && std::string_view(dialect.launcher) == "MPICH")
+    start = fmt::format("started by process {}", parent);
+  return start;
+}
+
+}  // namespace
+
+std::string first_host(const std::string& list) {
+  const auto bracket = list.find('[');
+  const auto comma = list.find(',');
+  if (comma < bracket) return list.substr(0, comma);
+  if (bracket == std::string::npos) return list;
+  const auto closed = list.find(']', bracket);
+  if (closed == std::string::npos) return list;
+  const auto number_end = list.find_first_of("-,]", bracket);
+  const auto rest_end = list.find(',', closed);
+  return list.substr(0, bracket) + list.substr(bracket + 1, number_end - bracket - 1) +
+         list.substr(closed + 1, rest_end == std::string::npos ? rest_end : rest_end - closed - 1);
+}
+
+Result<StartedBy> who_started(const VariableLookup& variable, std::int32_t parent) {
+  const Dialect* dialect = dialect_of(variable);
+  if (dialect == nullptr)
+    return fail(ErrorCode::kNotFound, "[cluster/environment] no launcher has started this");
+  MUSTER_ASSIGN(const auto rank, number_in(variable, dialect->rank, 0));
+  MUSTER_ASSIGN(const auto ranks, number_in(variable, dialect->ranks, 1));
+  if (!ranks) return lacks(*dialect, dialect->ranks, "how many ranks there are");
+  if (*rank >= *ranks)
+    return fail(ErrorCode::kInvalid, fmt::format("[cluster/environment] {} is {}, and {} only {}",
+                                                 dialect->rank, *rank, dialect->ranks, *ranks));
+  MUSTER_ASSIGN(const auto per_node, number_in(variable, "PET_NPROC_PER_NODE", 1));
+  if (std::string_view(dialect->ranks) == "PET_NNODES" && per_node.value_or(1) > 1)
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[cluster/environment] PET_NPROC_PER_NODE is {}, and this is one "
+                            "process of its node; start as many, or set it to 1",
+                            *per_node));
+  StartedBy by{.launcher = dialect->launcher,
+               .rank = *rank,
+               .ranks = *ranks,
+               .meeting = {},
+               .is_served = variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True",
+               .attempt = start_of(variable, *dialect, parent)};
+  MUSTER_ASSIGN(by.meeting.host, host_of_first(variable, *dialect, *ranks));
+  MUSTER_ASSIGN(by.meeting.port, port_of(variable, by.attempt));
+  return by;
+}
+
+}  // namespace muster::cluster

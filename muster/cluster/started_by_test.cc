@@ -1,0 +1,179 @@
+#include "muster/cluster/started_by.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace muster::cluster {
+namespace {
+
+using ::testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+Result<StartedBy> started_with(Variables variables, std::int32_t parent = 7) {
+  return who_started(
+      [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+        const auto found = variables.find(name);
+        if (found == variables.end()) return std::nullopt;
+        return found->second;
+      },
+      parent);
+}
+
+StartedBy must(const Result<StartedBy>& by) {
+  EXPECT_TRUE(by) << by.error().message;
+  return by.value_or(StartedBy{});
+}
+
+std::string refusal(Variables variables) {
+  const auto by = started_with(std::move(variables));
+  EXPECT_FALSE(by);
+  if (by) return "";
+  EXPECT_EQ(by.error().code, ErrorCode::kInvalid);
+  return by.error().message;
+}
+
+TEST(StartedBy, NobodyIsNoError) {
+  EXPECT_EQ(started_with({}).error().code, ErrorCode::kNotFound);
+  // A batch script of Slurm's is no rank of anything.
+  EXPECT_EQ(started_with({{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "12"}, {"SLURM_NTASKS", "4"}})
+                .error()
+                .code,
+            ErrorCode::kNotFound);
+}
+
+TEST(StartedBy, TorchrunSaysEverything) {
+  const Variables variables{{"RANK", "5"},
+                            {"WORLD_SIZE", "8"},
+                            {"LOCAL_RANK", "1"},
+                            {"LOCAL_WORLD_SIZE", "4"},
+                            {"MASTER_ADDR", "head"},
+                            {"MASTER_PORT", "1234"},
+                            {"TORCHELASTIC_RUN_ID", "night"},
+                            {"TORCHELASTIC_RESTART_COUNT", "2"},
+                            {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  const StartedBy by = must(started_with(variables));
+  EXPECT_EQ(by.launcher, "torchrun");
+  EXPECT_EQ(by.rank, 5);
+  EXPECT_EQ(by.ranks, 8);
+  EXPECT_EQ(by.meeting, (net::Address{"head", 1234}));
+  EXPECT_TRUE(by.is_served);
+  EXPECT_EQ(by.attempt, "night.2");
+}
+
+TEST(StartedBy, TheSameVariablesSetByHandDo) {
+  const StartedBy by =
+      must(started_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.1"}}));
+  EXPECT_EQ(by.launcher, "RANK and WORLD_SIZE");
+  EXPECT_EQ(by.meeting, (net::Address{"10.0.0.1", 29500}));
+  EXPECT_FALSE(by.is_served);
+}
+
+TEST(StartedBy, OpenMpiOnOneHostMeetsThereByItsJob) {
+  Variables variables{{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "3"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
+                      {"PMIX_RANK", "1"},
+                      {"PMIX_NAMESPACE", "1278672897"},
+                      // Of the daemon that srun has started.
+                      {"SLURM_PROCID", "0"},
+                      {"SLURM_STEP_NUM_TASKS", "1"}};
+  const StartedBy by = must(started_with(variables));
+  EXPECT_EQ(by.launcher, "Open MPI");
+  EXPECT_EQ(by.rank, 1);
+  EXPECT_EQ(by.ranks, 3);
+  EXPECT_EQ(by.meeting.host, "127.0.0.1");
+  EXPECT_GE(by.meeting.port, 61000);
+  variables["OMPI_COMM_WORLD_RANK"] = "2";
+  EXPECT_EQ(must(started_with(variables, 8)).meeting, by.meeting) << "another rank of the same";
+  variables["PMIX_NAMESPACE"] = "1278672898";
+  EXPECT_NE(must(started_with(variables)).meeting, by.meeting) << "another job";
+}
+
+TEST(StartedBy, AnMpiOnSeveralHostsNeedsTheFirstOnes) {
+  Variables variables{{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "4"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                      {"PMIX_NAMESPACE", "1"}};
+  const std::string why = refusal(variables);
+  EXPECT_THAT(why, HasSubstr("Open MPI"));
+  EXPECT_THAT(why, HasSubstr("MASTER_ADDR is not; set it to the host of rank 0"));
+  variables["MASTER_ADDR"] = "head";
+  EXPECT_EQ(must(started_with(variables)).meeting.host, "head");
+}
+
+TEST(StartedBy, MpichKnowsItsRanksByTheirParent) {
+  const Variables variables{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
+  const StartedBy by = must(started_with(variables, 77));
+  EXPECT_EQ(by.launcher, "MPICH");
+  EXPECT_EQ(must(started_with(variables, 77)).meeting, by.meeting);
+  EXPECT_NE(must(started_with(variables, 78)).meeting, by.meeting);
+}
+
+TEST(StartedBy, SlurmListsItsHosts) {
+  Variables variables{{"SLURM_PROCID", "3"},         {"SLURM_STEP_NUM_TASKS", "4"},
+                      {"SLURM_NTASKS", "9"},         {"SLURM_JOB_ID", "12"},
+                      {"SLURM_STEP_ID", "1"},        {"SLURM_STEP_NODELIST", "n[03-04]"},
+                      {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "n[01-09]"}};
+  const StartedBy by = must(started_with(variables));
+  EXPECT_EQ(by.launcher, "Slurm");
+  EXPECT_EQ(by.rank, 3);
+  EXPECT_EQ(by.ranks, 4) << "of the step, not of the whole job";
+  EXPECT_EQ(by.meeting.host, "n03");
+  EXPECT_EQ(by.attempt, "12.1");
+  variables["SLURM_RESTART_COUNT"] = "1";
+  EXPECT_NE(must(started_with(variables)).attempt, by.attempt) << "requeued";
+  variables["SLURM_STEP_NUM_NODES"] = "1";
+  EXPECT_EQ(must(started_with(variables)).meeting.host, "127.0.0.1");
+}
+
+TEST(StartedBy, AnIndexedJobHasToBeToldMore) {
+  Variables variables{{"JOB_COMPLETION_INDEX", "2"}};
+  EXPECT_THAT(refusal(variables), HasSubstr("WORLD_SIZE is not"));
+  variables["WORLD_SIZE"] = "3";
+  EXPECT_THAT(refusal(variables), HasSubstr("MASTER_ADDR is not"));
+  variables["MASTER_ADDR"] = "train-0.train";
+  EXPECT_EQ(must(started_with(variables)).meeting, (net::Address{"train-0.train", 29500}));
+}
+
+TEST(StartedBy, KubeflowsVariablesAreNodes) {
+  Variables variables{{"PET_NODE_RANK", "1"},
+                      {"PET_NNODES", "2"},
+                      {"PET_MASTER_ADDR", "master"},
+                      {"PET_MASTER_PORT", "23456"}};
+  const StartedBy by = must(started_with(variables));
+  EXPECT_EQ(by.rank, 1);
+  EXPECT_EQ(by.meeting, (net::Address{"master", 23456}));
+  variables["PET_NPROC_PER_NODE"] = "4";
+  EXPECT_THAT(refusal(variables), HasSubstr("PET_NPROC_PER_NODE is 4, and this is one process"));
+}
+
+TEST(StartedBy, NonsenseIsNamed) {
+  EXPECT_THAT(refusal({{"RANK", "x"}, {"WORLD_SIZE", "2"}}),
+              HasSubstr("RANK is \"x\"; expected a number of at least 0"));
+  EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "0"}}),
+              HasSubstr("WORLD_SIZE is \"0\"; expected a number of at least 1"));
+  EXPECT_THAT(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}),
+              HasSubstr("RANK is 2, and WORLD_SIZE only 2"));
+  EXPECT_THAT(refusal({{"RANK", "0"}}), HasSubstr("WORLD_SIZE is not"));
+  EXPECT_THAT(
+      refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "70000"}}),
+      HasSubstr("MASTER_PORT is 70000; a port is at most 65535"));
+}
+
+TEST(StartedBy, FirstHostsOfLists) {
+  for (const auto& [list, first] : Variables{{"one", "one"},
+                                             {"a,b", "a"},
+                                             {"n[1-3]", "n1"},
+                                             {"n[07,09],x", "n07"},
+                                             {"n[5]", "n5"},
+                                             {"n[1-2].site,m", "n1.site"},
+                                             {"a,n[1-2]", "a"},
+                                             {"n[1-2]b", "n1b"},
+                                             {"", ""}})
+    EXPECT_EQ(first_host(list), first) << list;
+}
+
+}  // namespace
+}  // namespace muster::cluster

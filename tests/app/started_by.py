@@ -1,0 +1,174 @@
+"""join() under the launchers that people have (docs/loop.md): torchrun, Open MPI's and MPICH's mpirun, Slurm's srun and
+sbatch, and torchrun's variables set by hand. One line says which; losses are those of the plain loop; a death, a rank that
+does not come, a port that is taken: each is told."""
+import argparse
+import http.server
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+
+import slurm
+
+parser = argparse.ArgumentParser()
+for name in ("--muster", "--programs", "--loop", "--python"):
+    parser.add_argument(name, required=True)
+arguments = parser.parse_args()
+PARALLEL = str(pathlib.Path(arguments.programs) / "parallel")
+HOST = socket.gethostname()
+# The test's own launcher must not be taken for that of the program.
+SIGNS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "MUSTER_", "PMI", "OMPI_", "SLURM_", "PET_", "TORCHELASTIC_")
+CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(SIGNS)} | {
+    "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+
+
+def run(*words, environment=CLEAN, code=0):
+    done = subprocess.run([*map(str, words)], env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert code is None or done.returncode == code, f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def torchrun(*words):
+    return (arguments.python, "-m", "torch.distributed.run", "--no-python", *words)
+
+
+def losses(text):
+    # A launcher may add what it likes to what ranks write.
+    return [float(loss) for loss in re.findall(r"^\d+ (\d+\.\d+)$", text, re.MULTILINE)]
+
+
+WANTED = losses(run(PARALLEL).stdout)
+assert len(WANTED) == 60
+
+
+def has_trained(text, launcher, size):
+    assert f"started by {launcher}: a world of {size} processes" in text, text
+    found = losses(text)
+    worst = max(abs(a - b) / b for a, b in zip(found, WANTED, strict=True))
+    assert worst < 1e-4, (launcher, size, worst)
+
+
+def trains(launcher, size, *words, environment=CLEAN):
+    done = run(*words, PARALLEL, environment=environment)
+    has_trained(done.stdout + done.stderr, launcher, size)
+
+
+class Silent(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class Ranks:
+    """Started by hand: processes with torchrun's variables, some with more."""
+
+    def __init__(self, size, ranks, *words, port=None, more=lambda rank: {}):
+        common = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+                          "MASTER_PORT": str(port or slurm.free_ports(1)[0]), "MUSTER_JOIN_TIMEOUT": "20s"}
+        self.processes = [subprocess.Popen([*map(str, words)], env=common | {"RANK": str(rank)} | more(rank), text=True,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in ranks]
+
+    def ends(self):
+        """Of each: its exit code, what it wrote, its errors."""
+        found = [process.communicate(timeout=120) for process in self.processes]
+        return [(process.returncode, *texts) for process, texts in zip(self.processes, found, strict=True)]
+
+
+def under_torchrun():
+    trains("torchrun", 3, *torchrun("--standalone", "--nproc-per-node", 3))
+    trains("torchrun", 2, *torchrun("--nproc-per-node", 2, "--master-port", slurm.free_ports(1)[0]))
+
+
+def torchrun_starts_all_again():
+    # Its store stays, with what the first attempt has left there.
+    with tempfile.TemporaryDirectory() as folder:
+        script = f"exec {arguments.loop} {folder} $([ $TORCHELASTIC_RESTART_COUNT = 1 ] || echo kill=10)"
+        run(*torchrun("--standalone", "--nproc-per-node", 2, "--max-restarts", 1), "sh", "-c", script)
+        weights = {path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+    assert len(weights) == 1, len(weights)
+
+
+def under_mpi():
+    trains("Open MPI", 3, "mpirun.openmpi", "-n", 3)
+    trains("MPICH", 3, "mpirun.mpich", "-n", 3)
+
+
+def under_slurm():
+    with tempfile.TemporaryDirectory() as folder, slurm.cluster(folder, [HOST, HOST + "2"]) as found:
+        environment = CLEAN | {key: found[key] for key in ("SLURM_CONF", "PATH")}
+        trains("Slurm", 3, "srun", "--nodes=1", "--ntasks=3", environment=environment)
+        # They meet on the first of the nodes, which is this host by its name.
+        trains("Slurm", 3, "srun", "--nodes=2", "--ntasks=3", environment=environment)
+        out = pathlib.Path(folder) / "batch.txt"
+        script = f"{PARALLEL} && srun --ntasks=2 {PARALLEL}"
+        run("sbatch", "--wait", "--ntasks=2", f"--output={out}", f"--wrap={script}", environment=environment)
+        alone, together = out.read_text().split("started by Slurm", 1)
+        assert "started by itself: a world of one process" in alone, alone
+        has_trained("started by Slurm" + together, "Slurm", 2)
+
+
+def by_hand():
+    for size in (2, 3):
+        ends = Ranks(size, range(size), PARALLEL).ends()
+        assert all(code == 0 for code, _, _ in ends), ends
+        has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", size)
+
+
+def deaths_are_told():
+    for victim, words in ((1, ("kill=10",)), (0, ("kill0=10",))):
+        with tempfile.TemporaryDirectory() as folder:
+            ends = Ranks(3, range(3), arguments.loop, folder, *words).ends()
+            assert not list(pathlib.Path(folder).iterdir()), "somebody went on"
+        assert ends[victim][0] == -signal.SIGKILL, ends
+        for rank in {0, 1, 2} - {victim}:
+            pattern = rf"\[world\] rank {rank}, in backward\(\) 11, reducing gradients: .*"
+            pattern += rf"the culprit is rank {victim} \(pid \d+ on {re.escape(HOST)}\)"
+            assert re.search(pattern, ends[rank][2]), (rank, ends[rank][2])
+
+
+def fewer_batches_are_told():
+    with tempfile.TemporaryDirectory() as folder:
+        ends = Ranks(3, range(3), arguments.loop, folder, "steps1=12").ends()
+    for rank in (0, 2):
+        assert "has come to its end after 12 backward() with synchronisation" in ends[rank][2], ends
+
+
+def who_does_not_come_is_told():
+    ends = Ranks(3, (0, 2), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "3s"}).ends()
+    for rank, (code, _, told) in zip((0, 2), ends, strict=True):
+        assert code != 0 and f"[world] rank {rank} of 3, started by RANK and WORLD_SIZE" in told, told
+        assert "workers 1 of 3 did not join in time" in told, told
+    [(code, _, told)] = Ranks(2, (1,), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "1s"}).ends()
+    assert code != 0 and "rank 0 should keep torch's store at 127.0.0.1:" in told, told
+
+
+def what_else_is_at_the_port_is_told():
+    with http.server.HTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ends = Ranks(2, range(2), PARALLEL, port=server.server_port, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "3s"}).ends()
+        server.shutdown()
+    assert "does another job use that port?" in ends[0][2], ends
+    assert "what answers there, if not this job's rank 0?" in ends[1][2], ends
+
+
+def credentials_of_ones_own_are_for_all():
+    own = run(arguments.muster, "credentials").stdout.strip()
+    short = {"MUSTER_JOIN_TIMEOUT": "10s"}
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MUSTER_CREDENTIALS": own}).ends()
+    has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", 2)
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: short | ({} if rank else {"MUSTER_CREDENTIALS": own})).ends()
+    assert "MUSTER_CREDENTIALS is set for rank 0 and not here; set the same for all" in ends[1][2], ends
+    other = run(arguments.muster, "credentials").stdout.strip()
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: short | {"MUSTER_CREDENTIALS": other if rank else own}).ends()
+    assert all(code != 0 for code, _, _ in ends), ends
+
+
+for scenario in (under_torchrun, torchrun_starts_all_again, under_mpi, under_slurm, by_hand, deaths_are_told,
+                 fewer_batches_are_told, who_does_not_come_is_told, what_else_is_at_the_port_is_told,
+                 credentials_of_ones_own_are_for_all):
+    scenario()
+    print(f"ok  {scenario.__name__}", flush=True)
