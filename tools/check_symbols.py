@@ -51,7 +51,7 @@ BANNED = (
       "muster/cli/train_command.cc": "asks where it was started"}),
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
      "the native engine's segment, or SharedPage", {"muster/base/files.cc": "maps files for reading", **SEGMENTS}),
-    ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvp|posix_spawnp?|waitpid|waitid|popen)\s*\()"
+    ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvpe?|posix_spawnp?|waitpid|waitid|popen)\s*\()"
                   r"|(?<![\w>.:])(std::)?system\s*\(|(?<![\w>.])::(kill|killpg|raise)\s*\(",
      "muster::Processes", CHILD),
     ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b",

@@ -15,7 +15,7 @@
 namespace muster {
 
 struct ProcessSpec {
-  std::vector<std::string> command;                // command[0]: path of the program
+  std::vector<std::string> command;  // command[0]: path of the program, or its name in the PATH
   std::map<std::string, std::string> environment;  // added to the parent's
   Path folder;                                     // empty: the parent's
   std::vector<int> cores;                          // pinned to these; empty: free

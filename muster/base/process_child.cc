@@ -65,7 +65,7 @@ void ChildPlan::become() const noexcept {
   take_output();
   if (!folder_.empty() && ::chdir(folder_.c_str()) != 0) give_up(ChildStage::kFolder);
   take_signals();
-  ::execve(arguments_[0], arguments_.data(), variables_.data());
+  ::execvpe(arguments_[0], arguments_.data(), variables_.data());
   give_up(ChildStage::kExec);
 }
 

@@ -18,17 +18,7 @@ void add_global_options(CLI::App& app, Context& context) {
                        fmt::format("muster {} (commit {})\nlibtorch {}", version(), commit(),
                                    libtorch().empty() ? "none: built without" : libtorch()),
                        "Show the versions of muster and libtorch and the commit, and leave");
-  app.add_option_function<std::string>(
-         "--log",
-         [&context](const std::string& word) {
-           context.log = word == "json" ? LogFormat::kJson : LogFormat::kText;
-         },
-         "Lines for people, or one JSON object a line; with every command")
-      ->check([](const std::string& word) {
-        if (word == "text" || word == "json") return std::string();
-        return fmt::format("expected text or json, found `{}`", word);
-      })
-      ->type_name("text|json");
+  add_log_option(app, context);
   app.require_subcommand(0, 1);
   app.fallthrough();
   app.footer("`muster COMMAND --help` shows examples; docs/cli.md has exit codes and variables.");
@@ -77,8 +67,28 @@ Error unknown_words(const CLI::App& app, const std::vector<std::string>& words) 
               fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));
 }
 
+// In place of --, which CLI11 takes for the end of the command's words and begins with the
+// application's again.
+constexpr const char* kMark = "\x01--";
+
+// What follows a command that starts another program is that program's.
+void keep_marks(const CLI::App& app, std::vector<std::string>& words) {
+  const auto command =
+      std::ranges::find_if(words, [](const auto& w) { return !w.starts_with('-'); });
+  if (command == words.end()) return;
+  const auto commands = app.get_subcommands([&](const CLI::App* each) {
+    return each->get_name() == *command && each->get_prefix_command();
+  });
+  if (!commands.empty()) std::replace(command, words.end(), std::string("--"), std::string(kMark));
+}
+
+std::vector<std::string> words_of_nobody(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return app.remaining(chosen.empty() || !chosen.front()->get_prefix_command());
+}
+
 ExitCode run_parsed(CLI::App& app, Context& context) {
-  const auto words = app.remaining(true);
+  const auto words = words_of_nobody(app);
   if (!words.empty()) return report(context, unknown_words(app, words));
   if (context.action) return context.action();
   if (context.log == LogFormat::kJson)
@@ -108,6 +118,20 @@ bool asks_for_help(const CLI::ParseError& error) {
 
 std::string_view version() { return MUSTER_VERSION; }
 
+void add_log_option(CLI::App& app, Context& context) {
+  app.add_option_function<std::string>(
+         "--log",
+         [&context](const std::string& word) {
+           context.log = word == "json" ? LogFormat::kJson : LogFormat::kText;
+         },
+         "Lines for people, or one JSON object a line; with every command")
+      ->check([](const std::string& word) {
+        if (word == "text" || word == "json") return std::string();
+        return fmt::format("expected text or json, found `{}`", word);
+      })
+      ->type_name("text|json");
+}
+
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::vector<std::string>& examples) {
   auto* command = app.add_subcommand(name, summary);
@@ -119,21 +143,44 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
   return *command;
 }
 
+void starts_a_program(CLI::App& command) {
+  command.fallthrough(false);
+  command.prefix_command();
+}
+
+Result<std::vector<std::string>> program_of(const CLI::App& command) {
+  auto words = command.remaining();
+  const bool marked = !words.empty() && words.front() == kMark;
+  if (marked) words.erase(words.begin());
+  std::ranges::replace(words, kMark, "--");
+  const std::string& name = command.get_name();
+  if (words.empty())
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[{0}] the program is missing; see `muster {0} --help`", name));
+  if (!marked && words.front().starts_with('-'))
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[{}] unknown option `{}`; {} (the program\'s own follow its name)",
+                            name, words.front(), nearest_option(command, words.front())));
+  return words;
+}
+
 ExitCode run(const std::vector<std::string>& arguments, Context& context) {
   CLI::App app("Distributed training: one job file, any number of workers, the same result.",
                context.program.filename().string());
   add_global_options(app, context);
   add_commands(app, context);
   accept_extras(app);
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  std::vector<std::string> words = arguments;
+  keep_marks(app, words);
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
   // mpirun's -np; CLI11 would read it as -n with the value p.
   std::ranges::replace(reversed, "-np", "--np");
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
     if (asks_for_help(error)) return leave(app, error, context);
-    const auto words = app.remaining(true);
-    if (!words.empty()) return report(context, unknown_words(app, words));
+    const auto strange = words_of_nobody(app);
+    if (!strange.empty()) return report(context, unknown_words(app, strange));
     const auto chosen = app.get_subcommands();
     const auto place = chosen.empty() ? std::string() : " " + chosen.front()->get_name();
     return report(context, fail(ErrorCode::kInvalid,

@@ -25,4 +25,13 @@ void add_commands(CLI::App& app, Context& context);
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::vector<std::string>& examples);
 
+// `command` is followed by another program and its words, behind -- or not, which are not read for
+// options of its own; its callback asks for them. kInvalid: there is none, or an option that is
+// none of the command's.
+void starts_a_program(CLI::App& command);
+Result<std::vector<std::string>> program_of(const CLI::App& command);
+
+// --log, which every command has from the application; for one whose words are not all its own.
+void add_log_option(CLI::App& app, Context& context);
+
 }  // namespace muster::cli

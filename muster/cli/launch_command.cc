@@ -10,37 +10,53 @@
 
 #include "muster/base/process.h"
 #include "muster/cli/application.h"
+#include "muster/cli/launch_place.h"
 #include "muster/cluster/launcher.h"
+#include "muster/cluster/process_group.h"
+#include "muster/cluster/started_by.h"
 
 namespace muster::cli {
 namespace {
 
-struct LaunchArguments {
-  std::int32_t workers = 1;
-  std::vector<std::string> command = {};
-};
-
 // The first rank's lines as they are, those of others with who wrote them.
-class Lines final : public cluster::LaunchObserver {
+class Lines final : public cluster::LaunchObserver, public cluster::ProcessGroupObserver {
  public:
-  explicit Lines(Context& context) : context_(context) {}
+  Lines(Context& context, std::int32_t first_rank) : context_(context), first_(first_rank) {}
 
   void on_line(Rank rank, bool is_error, std::string_view line) override {
-    std::ostream& to = is_error ? context_.err : context_.out;
-    if (rank != Rank{0}) to << fmt::format("[rank{}] ", to_int(rank));
-    to << line << "\n" << std::flush;
+    show(to_int(rank), is_error, line);
+  }
+  void on_line(std::size_t process, bool is_error, std::string_view line) override {
+    show(first_ + static_cast<std::int32_t>(process), is_error, line);
   }
 
  private:
+  void show(std::int32_t rank, bool is_error, std::string_view line) {
+    std::ostream& to = is_error ? context_.err : context_.out;
+    if (rank != 0) to << fmt::format("[rank{}] ", rank);
+    to << line << "\n" << std::flush;
+  }
+
   Context& context_;
+  const std::int32_t first_;
 };
 
-// Otherwise each process of libtorch computes on all cores.
-void share_threads(std::int32_t workers, const Context& context,
-                   std::map<std::string, std::string>& environment) {
-  if (context.environment.contains("OMP_NUM_THREADS")) return;
+struct Launch {
+  LaunchPlace place;
+  std::vector<std::string> command;
+  std::int32_t attempt = 0;  // from 0 on
+};
+
+// What all processes have besides their ranks.
+std::map<std::string, std::string> variables_of_all(const Launch& launch, const Context& context) {
+  std::map<std::string, std::string> variables{
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(launch.attempt)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(launch.place.max_restarts)}};
+  if (context.environment.contains("OMP_NUM_THREADS")) return variables;
+  // Otherwise each process of libtorch computes on all cores.
   const auto cores = static_cast<std::int32_t>(cluster::available_cores().size());
-  environment["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores / workers));
+  variables["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores / launch.place.per_node));
+  return variables;
 }
 
 // Where some have come to their end, to the launcher the others' is no loss any more.
@@ -57,42 +73,130 @@ Status all_ended_well(const cluster::JobEnd& end) {
   return ok();
 }
 
-ExitCode run_command(const LaunchArguments& arguments, Context& context) {
+struct LaunchEnd {
+  Status status = ok();
+  std::optional<int> signal = {};  // ended on its request
+};
+
+// With a coordinator of the launcher's, which sees and names who fails.
+Result<LaunchEnd> run_here(const Launch& launch, Context& context) {
   const Logger log = create_stderr_logger(context.log);
   const auto launcher = cluster::create_local_launcher(system_processes(), context.files, log);
   cluster::LaunchSpec spec;
-  spec.command = arguments.command;
-  share_threads(arguments.workers, context, spec.environment);
-  spec.workers = spec.max_workers = spec.min_workers = arguments.workers;
-  Lines lines(context);
-  auto end = launcher->run(spec, lines);
-  if (!end) return report(context, end.error());
-  if (end->signal) return static_cast<ExitCode>(128 + *end->signal);
-  if (!end->failure) return conclude(context, all_ended_well(*end));
-  end->failure->action.clear();  // it speaks of fields of a job
-  return report(context, fail(end->failure->error.code, describe(*end->failure)),
-                ExitCode::kFailed);
+  spec.command = launch.command;
+  spec.environment = variables_of_all(launch, context);
+  spec.workers = spec.max_workers = spec.min_workers = launch.place.per_node;
+  Lines lines(context, 0);
+  MUSTER_ASSIGN(auto end, launcher->run(spec, lines));
+  if (!end.failure) return LaunchEnd{all_ended_well(end), end.signal};
+  end.failure->action.clear();  // it speaks of fields of a job
+  return LaunchEnd{fail(end.failure->error.code, describe(*end.failure)), end.signal};
+}
+
+ProcessSpec process_of(const Launch& launch, std::int32_t local, const Context& context) {
+  const LaunchPlace& place = launch.place;
+  ProcessSpec process{.command = launch.command,
+                      .environment = variables_of_all(launch, context),
+                      .folder = {},
+                      .cores = {}};
+  const auto set = [&](const char* name, const std::string& value) {
+    process.environment[name] = value;
+  };
+  set("RANK", std::to_string(place.first_rank() + local));
+  set("WORLD_SIZE", std::to_string(place.ranks()));
+  set("LOCAL_RANK", std::to_string(local));
+  set("LOCAL_WORLD_SIZE", std::to_string(place.per_node));
+  set("GROUP_RANK", std::to_string(place.node_rank));
+  set("MASTER_ADDR", place.meeting.host);
+  set("MASTER_PORT", std::to_string(place.meeting.port));
+  set(cluster::kLaunchVariable, place.id.empty() ? "launch" : place.id);
+  return process;
+}
+
+Status failure_of(const cluster::ProcessGroupEnd& end, std::int32_t first_rank) {
+  if (!end.failed) return ok();
+  const auto& failed = end.members[*end.failed];
+  std::string told = fmt::format("[launch] rank {} (pid {}) {}",
+                                 first_rank + static_cast<std::int32_t>(*end.failed), failed.pid,
+                                 describe(failed.end));
+  for (const std::string& line : failed.last_lines) told += "\n  " + line;
+  return fail(ErrorCode::kPeerLost, std::move(told));
+}
+
+// Its part of several hosts' processes, whose first keeps the coordinator.
+Result<LaunchEnd> run_part(const Launch& launch, Context& context) {
+  cluster::ProcessGroupSpec spec;
+  for (std::int32_t local = 0; local < launch.place.per_node; ++local)
+    spec.processes.push_back(process_of(launch, local, context));
+  Lines lines(context, launch.place.first_rank());
+  MUSTER_ASSIGN(const auto end, cluster::run_process_group(spec, system_processes(), lines,
+                                                           create_stderr_logger(context.log)));
+  return LaunchEnd{failure_of(end, launch.place.first_rank()), end.signal};
+}
+
+ExitCode run_command(const LaunchFlags& flags, const std::vector<std::string>& command,
+                     Context& context) {
+  const auto place = launch_place(flags, context.environment,
+                                  static_cast<std::int32_t>(cluster::available_cores().size()));
+  if (!place) return report(context, place.error());
+  for (Launch launch{*place, command};; ++launch.attempt) {
+    const auto end = place->nodes == 1 ? run_here(launch, context) : run_part(launch, context);
+    if (!end) return report(context, end.error());
+    if (end->signal) return static_cast<ExitCode>(128 + *end->signal);
+    if (end->status) return ExitCode::kDone;
+    if (launch.attempt == place->max_restarts)
+      return report(context, end->status.error(), ExitCode::kFailed);
+    warn(context,
+         fmt::format("{}\n[launch] all are started again: {} of {} (--max-restarts)",
+                     end->status.error().message, launch.attempt + 1, place->max_restarts));
+  }
+}
+
+void add_flags(CLI::App& command, LaunchFlags& flags) {
+  command
+      .add_option("--workers,-w,-n,--np,--nproc-per-node,--nproc_per_node", flags.per_node,
+                  "Processes on this host; auto: one a core")
+      ->type_name("N");
+  command
+      .add_option("--max-restarts,--max_restarts", flags.max_restarts,
+                  "Start all again where one fails, so many times; 0 unless given")
+      ->type_name("N");
+  const auto add = [&command](const char* names, std::string& into, const char* type,
+                              const char* help) {
+    command.add_option(names, into, help)->type_name(type)->group("On several hosts, on each");
+  };
+  add("--nnodes", flags.nodes, "N", "Hosts");
+  add("--node-rank,--node_rank", flags.node_rank, "N", "Which of them this is, from 0 on");
+  add("--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "HOST[:PORT]",
+      "The first one, as all reach it; port 29500 unless given");
+  add("--master-addr,--master_addr", flags.master_host, "HOST", "The same in two flags");
+  add("--master-port,--master_port", flags.master_port, "PORT", "");
+  add("--rdzv-id,--rdzv_id", flags.id, "TEXT", "Sets it apart from others that meet there");
+}
+
+// What torchrun needs to be told and this does not.
+void accept_flags_of_torchrun(CLI::App& command) {
+  for (const char* names : {"--rdzv-backend,--rdzv_backend", "--rdzv-conf,--rdzv_conf"})
+    command.add_option_function<std::string>(names, [](const std::string&) {})->group("");
+  command.add_flag("--standalone,--no-python,--no_python")->group("");
 }
 
 }  // namespace
 
 void add_launch_command(CLI::App& app, Context& context) {
-  CLI::App& command =
-      add_command(app, "launch", "Start a program that calls muster::join() on several processes",
-                  {"muster launch -n 2 ./train", "muster launch -n 4 -- ./train --epochs 3"});
-  const auto arguments = std::make_shared<LaunchArguments>();
-  command
-      .add_option("--workers,-w,-n,--np,--nproc-per-node,--nproc_per_node", arguments->workers,
-                  "Processes on this machine")
-      ->check(CLI::Range(1, 65536))
-      ->type_name("N");
-  command
-      .add_option("COMMAND", arguments->command,
-                  "The program and its arguments; behind -- where these begin with a dash")
-      ->required()
-      ->type_name("");
-  command.callback([arguments, &context] {
-    context.action = [arguments, &context] { return run_command(*arguments, context); };
+  CLI::App& command = add_command(
+      app, "launch", "Start a program that calls muster::join() on several processes",
+      {"muster launch -n 2 ./train", "muster launch -n 4 ./train --epochs 3",
+       "muster launch --nnodes 2 --node-rank 1 --rdzv-endpoint head:29500 -n 4 ./train"});
+  const auto flags = std::make_shared<LaunchFlags>();
+  add_flags(command, *flags);
+  accept_flags_of_torchrun(command);
+  add_log_option(command, context);
+  starts_a_program(command);
+  command.callback([flags, &command, &context] {
+    context.action = [flags, program = program_of(command), &context] {
+      return program ? run_command(*flags, *program, context) : report(context, program.error());
+    };
   });
 }
 

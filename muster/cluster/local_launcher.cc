@@ -37,12 +37,6 @@ class LocalLauncher : public Launcher {
   Clock& clock_;
 };
 
-// Nothing may call a job that is being destroyed.
-struct StopAtEnd {
-  net::SystemLoop& loop;
-  ~StopAtEnd() { loop.stop(); }
-};
-
 // For those who start workers elsewhere; worth nothing once the job is over.
 struct CredentialsFile {
   Files& files;
@@ -104,7 +98,7 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   }
   const auto signals = loop->on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2},
                                         [&job](int number) { job.on_signal(number); });
-  const StopAtEnd stop_first{*loop};
+  const net::StopAtEnd stop_first{*loop};
   // Whatever arrives while the workers are started waits for begin(), which is posted first.
   std::promise<void> begun;
   auto gate = begun.get_future().share();

@@ -12,30 +12,62 @@ constexpr std::int32_t kUsualPort = 29500;
 // Above the ports that the system gives out by itself (32768 to 60999), below the last.
 constexpr std::uint64_t kFirstPort = 61000, kPorts = 4500;
 
-// How a launcher names what all of them tell.
+// How a launcher names what all of them tell; null: it does not.
 struct Dialect {
-  const char* launcher;
-  const char* rank;
-  const char* ranks;
-  const char* local_ranks;          // on this host; null: it does not say
-  const char* more = nullptr;       // besides its rank, what shows that it is this launcher
-  const char* start = nullptr;      // tells its jobs apart
-  const char* hosts = nullptr;      // how many have ranks
-  const char* host_list = nullptr;  // which
+  const char* launcher = nullptr;
+  const char* rank = nullptr;
+  const char* ranks = nullptr;
+  const char* local_ranks = nullptr;  // on this host
+  const char* more = nullptr;         // besides its rank, what shows that it is this launcher
+  const char* start = nullptr;        // tells its jobs apart
+  const char* again = nullptr;        // and their restarts
+  const char* part = nullptr;         // and their steps
+  const char* hosts = nullptr;        // how many have ranks
+  const char* host_list = nullptr;    // which
 };
 
 constexpr Dialect kDialects[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID",
-     "TORCHELASTIC_RUN_ID"},
-    {"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
-    {"Kubeflow (PET_NODE_RANK)", "PET_NODE_RANK", "PET_NNODES", nullptr},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     nullptr, "PMIX_NAMESPACE"},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALNRANKS"},
-    // A batch script has a SLURM_PROCID too, and is no rank.
-    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "SLURM_STEP_NUM_TASKS",
-     "SLURM_JOB_ID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"},
-    {"an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", nullptr},
+    {.launcher = "muster launch",
+     .rank = "RANK",
+     .ranks = "WORLD_SIZE",
+     .local_ranks = "LOCAL_WORLD_SIZE",
+     .more = kLaunchVariable,
+     .start = kLaunchVariable,
+     .again = "TORCHELASTIC_RESTART_COUNT"},
+    {.launcher = "torchrun",
+     .rank = "RANK",
+     .ranks = "WORLD_SIZE",
+     .local_ranks = "LOCAL_WORLD_SIZE",
+     .more = "TORCHELASTIC_RUN_ID",
+     .start = "TORCHELASTIC_RUN_ID",
+     .again = "TORCHELASTIC_RESTART_COUNT"},
+    {.launcher = "RANK and WORLD_SIZE",
+     .rank = "RANK",
+     .ranks = "WORLD_SIZE",
+     .local_ranks = "LOCAL_WORLD_SIZE"},
+    {.launcher = "Kubeflow (PET_NODE_RANK)", .rank = "PET_NODE_RANK", .ranks = "PET_NNODES"},
+    {.launcher = "Open MPI",
+     .rank = "OMPI_COMM_WORLD_RANK",
+     .ranks = "OMPI_COMM_WORLD_SIZE",
+     .local_ranks = "OMPI_COMM_WORLD_LOCAL_SIZE",
+     .start = "PMIX_NAMESPACE"},
+    {.launcher = "MPICH",
+     .rank = "PMI_RANK",
+     .ranks = "PMI_SIZE",
+     .local_ranks = "MPI_LOCALNRANKS",
+     .more = "MPI_LOCALNRANKS"},
+    {.launcher = "Slurm",
+     .rank = "SLURM_PROCID",
+     .ranks = "SLURM_STEP_NUM_TASKS",
+     .more = "SLURM_STEP_NUM_TASKS",  // a batch script has a SLURM_PROCID too, and is no rank
+     .start = "SLURM_JOB_ID",
+     .again = "SLURM_RESTART_COUNT",
+     .part = "SLURM_STEP_ID",
+     .hosts = "SLURM_STEP_NUM_NODES",
+     .host_list = "SLURM_STEP_NODELIST"},
+    {.launcher = "an indexed Job of Kubernetes",
+     .rank = "JOB_COMPLETION_INDEX",
+     .ranks = "WORLD_SIZE"},
 };
 
 const Dialect* dialect_of(const VariableLookup& variable) {
@@ -100,9 +132,9 @@ Result<std::uint16_t> port_of(const VariableLookup& variable, const std::string&
 // What tells this start of a program from others that could meet at the same place.
 std::string start_of(const VariableLookup& variable, const Dialect& dialect, std::int32_t parent) {
   std::string start;
-  if (dialect.start != nullptr) start = variable(dialect.start).value_or("");
-  for (const char* name : {"SLURM_STEP_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"})
-    if (const auto value = variable(name); value && !start.empty()) start += "." + *value;
+  for (const char* name : {dialect.start, dialect.part, dialect.again})
+    if (const auto value = name != nullptr ? variable(name) : std::nullopt)
+      start += (start.empty() ? "" : ".") + *value;
   if (start.empty() && std::string_view(dialect.launcher) == "MPICH")
     start = fmt::format("started by process {}", parent);
   return start;

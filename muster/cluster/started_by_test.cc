@@ -62,6 +62,21 @@ TEST(StartedBy, TorchrunSaysEverything) {
   EXPECT_EQ(by.attempt, "night.2");
 }
 
+TEST(StartedBy, MusterLaunchOnSeveralHostsComesFirst) {
+  const StartedBy by = must(started_with({{"RANK", "3"},
+                                          {"WORLD_SIZE", "4"},
+                                          {"LOCAL_WORLD_SIZE", "2"},
+                                          {"MASTER_ADDR", "head"},
+                                          {"MASTER_PORT", "29500"},
+                                          {"MUSTER_LAUNCH", "night"},
+                                          {"TORCHELASTIC_RESTART_COUNT", "1"},
+                                          {"SLURM_PROCID", "1"},
+                                          {"SLURM_STEP_NUM_TASKS", "2"}}));
+  EXPECT_EQ(by.launcher, "muster launch");
+  EXPECT_EQ(by.attempt, "night.1");
+  EXPECT_FALSE(by.is_served);
+}
+
 TEST(StartedBy, TheSameVariablesSetByHandDo) {
   const StartedBy by =
       must(started_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.1"}}));

@@ -37,6 +37,12 @@ class Loop {  // thread-safe
   virtual void stop() = 0;
 };
 
+// Where it ends a scope: nothing may call what is being destroyed.
+struct StopAtEnd {
+  Loop& loop;
+  ~StopAtEnd() { loop.stop(); }
+};
+
 // A Loop of the operating system: it also watches file descriptors (pipes, pidfds) and signals.
 class SystemLoop : public Loop {
  public:

@@ -78,6 +78,56 @@ class Ranks:
         return [(process.returncode, *texts) for process, texts in zip(self.processes, found, strict=True)]
 
 
+class Nodes:
+    """One `muster launch` a node, of three with two processes each."""
+
+    def __init__(self, *words, flags=(), nodes=range(3)):
+        endpoint = f"127.0.0.1:{slurm.free_ports(1)[0]}"
+        self.processes = [subprocess.Popen(
+            [arguments.muster, "launch", "--nnodes", "3", "--node-rank", str(node), "--nproc_per_node", "2",
+             "--rdzv-endpoint", endpoint, *flags, "--", *map(str, words)], env=CLEAN | {"MUSTER_JOIN_TIMEOUT": "20s"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for node in nodes]
+
+    ends = lambda self: Ranks.ends(self)
+
+
+def launched_on_several_hosts():
+    ends = Nodes(PARALLEL).ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    has_trained("".join(ends[0][1:]), "muster launch", 6)
+    assert not ends[1][1] and not ends[2][1], "only rank 0 of all writes"
+
+
+def a_death_on_one_host_ends_all():
+    with tempfile.TemporaryDirectory() as folder:
+        ends = Nodes(arguments.loop, folder, "kill=10").ends()
+        assert not list(pathlib.Path(folder).iterdir()), "somebody went on"
+    assert all(code == 1 for code, _, _ in ends), ends
+    assert re.search(r"^error: \[launch\] rank 1 \(pid \d+\) killed by SIGKILL$", ends[0][2], re.MULTILINE), ends[0][2]
+    for node, ranks in ((0, (0,)), (1, (2, 3)), (2, (4, 5))):
+        for rank in ranks:
+            pattern = rf"\[world\] rank {rank}, in backward\(\) 11, .*the culprit is rank 1 \(pid \d+ on {re.escape(HOST)}\)"
+            assert re.search(pattern, ends[node][2]), (rank, ends[node][2])
+
+
+def all_are_started_again():
+    with tempfile.TemporaryDirectory() as folder:
+        script = f"exec {arguments.loop} {folder} $([ $TORCHELASTIC_RESTART_COUNT = 1 ] || echo kill=10)"
+        ends = Nodes("sh", "-c", script, flags=("--max-restarts", "1")).ends()
+        weights = [path.read_bytes() for path in pathlib.Path(folder).iterdir()]
+    assert all(code == 0 and "all are started again: 1 of 1" in told for code, _, told in ends), ends
+    assert len(weights) == 6 and len(set(weights)) == 1, len(weights)
+
+
+def a_signal_ends_a_host_and_with_it_all():
+    nodes = Nodes("sh", "-c", "echo here; exec sleep 100")
+    for node in nodes.processes:
+        assert "here" in node.stdout.readline()
+    for node in nodes.processes:
+        node.terminate()
+    assert [code for code, _, _ in nodes.ends()] == [143] * 3
+
+
 def under_torchrun():
     trains("torchrun", 3, *torchrun("--standalone", "--nproc-per-node", 3))
     trains("torchrun", 2, *torchrun("--nproc-per-node", 2, "--master-port", slurm.free_ports(1)[0]))
@@ -138,7 +188,7 @@ def fewer_batches_are_told():
 
 
 def who_does_not_come_is_told():
-    ends = Ranks(3, (0, 2), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "3s"}).ends()
+    ends = Ranks(3, (0, 2), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "8s"}).ends()
     for rank, (code, _, told) in zip((0, 2), ends, strict=True):
         assert code != 0 and f"[world] rank {rank} of 3, started by RANK and WORLD_SIZE" in told, told
         assert "workers 1 of 3 did not join in time" in told, told
@@ -157,17 +207,18 @@ def what_else_is_at_the_port_is_told():
 
 def credentials_of_ones_own_are_for_all():
     own = run(arguments.muster, "credentials").stdout.strip()
-    short = {"MUSTER_JOIN_TIMEOUT": "10s"}
     ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MUSTER_CREDENTIALS": own}).ends()
     has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", 2)
-    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: short | ({} if rank else {"MUSTER_CREDENTIALS": own})).ends()
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {} if rank else {"MUSTER_CREDENTIALS": own}).ends()
     assert "MUSTER_CREDENTIALS is set for rank 0 and not here; set the same for all" in ends[1][2], ends
     other = run(arguments.muster, "credentials").stdout.strip()
-    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: short | {"MUSTER_CREDENTIALS": other if rank else own}).ends()
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {
+        "MUSTER_JOIN_TIMEOUT": "3s", "MUSTER_CREDENTIALS": other if rank else own}).ends()
     assert all(code != 0 for code, _, _ in ends), ends
 
 
-for scenario in (under_torchrun, torchrun_starts_all_again, under_mpi, under_slurm, by_hand, deaths_are_told,
+for scenario in (launched_on_several_hosts, a_death_on_one_host_ends_all, all_are_started_again,
+                 a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_slurm, by_hand, deaths_are_told,
                  fewer_batches_are_told, who_does_not_come_is_told, what_else_is_at_the_port_is_told,
                  credentials_of_ones_own_are_for_all):
     scenario()

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <future>
 
 #include "muster/base/pause.h"
 #include "muster/base/random.h"
@@ -11,8 +10,8 @@
 #include "muster/cluster/enlist.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
-#include "muster/cluster/stop_wishes.h"
-#include "muster/cluster/worker_process.h"
+#include "muster/cluster/process_group.h"
+#include "muster/cluster/whereabouts.h"
 #include "muster/observe/run_folder.h"
 
 namespace muster::app {
@@ -128,47 +127,33 @@ ExitCode code_of(const ProcessEnd& end) {
                          : static_cast<ExitCode>(128 + end.signal.value_or(SIGKILL));
 }
 
-// Nothing may call what is being destroyed.
-struct StopAtEnd {
-  net::SystemLoop& loop;
-  ~StopAtEnd() { loop.stop(); }
+class Teller final : public cluster::ProcessGroupObserver {
+ public:
+  explicit Teller(const JoinOptions& options) : options_(options) {}
+  void on_line(std::size_t /*process*/, bool /*is_error*/, std::string_view line) override {
+    options_.tell(line);
+  }
+  void on_stop(int /*signal*/, bool again) override {
+    options_.tell(again ? "again: leaving at once"
+                        : "leaving with the step; once more to leave at once");
+  }
+
+ private:
+  const JoinOptions& options_;
 };
 
-// The worker from its start to its end, watched on the loop; its launcher is told how it ends.
+// The worker from its start to its end; its launcher is told how it ends.
 Result<ProcessEnd> run_worker(const JoinOptions& options, const Found& found,
-                              const WorkFolder& folder, Processes& processes, net::SystemLoop& loop,
-                              const Logger& log) {
-  MUSTER_ASSIGN(auto whereabouts, cluster::Whereabouts::create());
-  MUSTER_ASSIGN(auto process, processes.spawn(process_of(options, found, folder, *whereabouts)));
-  Process& child = *process;
-  const Rank rank{found.place->enlisted().worker};
-  cluster::WorkerProcess worker(rank, std::move(process), nullptr, {}, log);
-  worker.read_from(std::move(whereabouts));
-  std::promise<void> over;
-  bool is_over = false;        // the loop's thread
-  cluster::StopWishes wishes;  // likewise
-  const auto consider = [&] {
-    const bool ends = worker.ended() && worker.output_ended();
-    if (ends && !std::exchange(is_over, true)) over.set_value();
-  };
-  const StopAtEnd stop_first{loop};
-  const auto signals = loop.on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int number) {
-    const auto wish = wishes.hear(number, loop.clock().now());
-    if (wish == cluster::StopWishes::Wish::kEcho) return;
-    const bool again = wish == cluster::StopWishes::Wish::kAtOnce;
-    options.tell(again ? "again: leaving at once"
-                       : "leaving with the step; once more to leave at once");
-    if (const auto sent = child.signal(again ? SIGKILL : SIGTERM); !sent)
-      log->warn("{}", sent.error().message);
-  });
-  loop.post([&] {
-    worker.watch(loop,
-                 {[&](bool, std::string_view line) { options.tell(line); }, consider, consider});
-  });
-  over.get_future().wait();  // bounded by the worker's life; its waits have deadlines
-  found.place->tell_end({*worker.evidence.end, worker.where(), worker.last_lines()},
-                        Deadline::after(loop.clock(), kGoodbye));
-  return *worker.evidence.end;
+                              const WorkFolder& folder, Processes& processes, const Logger& log) {
+  MUSTER_ASSIGN(const auto whereabouts, cluster::Whereabouts::create());
+  Teller teller(options);
+  MUSTER_ASSIGN(auto end, cluster::run_process_group(
+                              {.processes = {process_of(options, found, folder, *whereabouts)}},
+                              processes, teller, log));
+  cluster::ProcessGroupEnd::Member& worker = end.members.front();
+  found.place->tell_end({worker.end, whereabouts->read(), std::move(worker.last_lines)},
+                        Deadline::after(system_clock(), kGoodbye));
+  return worker.end;
 }
 
 }  // namespace
@@ -177,13 +162,14 @@ Result<ExitCode> join_job(const JoinOptions& options, Processes& processes, File
                           const Logger& log) {
   const auto loop = net::create_loop("join", log);
   MUSTER_ASSIGN(const Found found, find_launcher(options, *loop, log));
+  const net::StopAtEnd stop_first{*loop};
   const cluster::Enlisted& enlisted = found.place->enlisted();
   MUSTER_ASSIGN(const WorkFolder folder, WorkFolder::find(files, enlisted, options.scratch));
   options.tell(fmt::format(
       "worker {} of the job at {}{}", enlisted.worker, to_string(found.invitation.coordinator),
       folder.stands_in() ? "; its run folder is out of sight here, so this worker never saves"
                          : ""));
-  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, found, folder, processes, *loop, log));
+  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, found, folder, processes, log));
   options.tell(end.exit_status == 0 ? "done" : describe(end));
   return code_of(end);
 }

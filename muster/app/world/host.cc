@@ -57,10 +57,11 @@ class HostOfAll final : public Host {
 
   const net::Address& address() const noexcept override { return coordinator_->address(); }
 
-  void wait_for_the_others(Deadline deadline) override {
+  void wait_for_the_others(Deadline deadline) noexcept override {
     std::unique_lock lock(mutex_);
     const Deadline patience = Deadline::after(loop_->clock(), kPatience);
     if (are_gone_by(std::min(patience.at(), deadline.at()), lock)) return;
+    if (deadline.at() <= patience.at()) return;
     log_->info("[world] rank 0 has come to its end and waits for rank {}", under_way());
     if (!are_gone_by(deadline.at(), lock))
       log_->warn("[world] rank 0 waits no longer for rank {}", under_way());
@@ -144,7 +145,7 @@ class HostOfAll final : public Host {
   std::string under_way() const {
     std::string ranks;
     for (const auto& of : evidence_)
-      if (of.joined && !of.left && !of.lost)
+      if (of.rank != Rank{0} && of.joined && !of.left && !of.lost)
         ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", to_int(of.rank));
     return ranks;
   }

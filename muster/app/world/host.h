@@ -24,8 +24,9 @@ class Host {  // thread-safe
   // Says no word to anybody: who is left takes that for the first rank's death.
   virtual ~Host() = default;
   virtual const net::Address& address() const noexcept = 0;
-  // Waits until all ranks have left, or been lost; says whom it waits for where it takes long.
-  virtual void wait_for_the_others(Deadline deadline) = 0;
+  // Waits until all other ranks have left, or been lost; says whom it waits for where it takes
+  // long.
+  virtual void wait_for_the_others(Deadline deadline) noexcept = 0;
 };
 
 Result<std::unique_ptr<Host>> create_host(const net::Credentials& credentials, HostOptions options,

@@ -39,6 +39,9 @@ class MemberTies final : public Ties {
     if (has_failed_.exchange(true)) return;
     member_->fail(why, cluster::Concerns::kAll, Deadline::after(system_clock(), kGoodbye));
   }
+  void serve_the_others() noexcept override {
+    if (place_.host) place_.host->wait_for_the_others(Deadline::after(system_clock(), kGoodbye));
+  }
 
  private:
   MemberTies(MeetingPlace place, Logger log)

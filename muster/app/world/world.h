@@ -34,6 +34,9 @@ class Ties {
   virtual void set_last_word(std::string word) = 0;
   // Tells the launcher and with it all others of this rank's own failure.
   virtual void tell_failure(const Error& why) noexcept = 0;
+  // A failure has been found, and what its user does about it may end this process at once: what
+  // others need of it to hear of the same is done before, for two seconds at most.
+  virtual void serve_the_others() noexcept = 0;
 };
 
 // A cheap value; copies are the same world. Thread-safe. The last copy says good-bye to the others,
