@@ -51,13 +51,21 @@ bool takes_files(const CLI::App& command, const job::Fields& fields) {
          command.get_name() != "doctor";
 }
 
+bool takes_runs(const CLI::App& command) {
+  const auto options = command.get_options();
+  return std::ranges::any_of(options, [](const CLI::Option* option) {
+    const std::string name = option->get_positional() ? option->get_name(true) : "";
+    return name == "RUN" || name == "RUN_OR_FOLDER";
+  });
+}
+
 // A line of the script's `case` for every command, named by the way to it: "checkpoint export".
 std::string cases_below(const CLI::App& parent, const std::string& way, const job::Fields& fields) {
   std::string cases;
   for (const auto* command : commands_of(parent)) {
     const std::string path = way + command->get_name();
-    cases += fmt::format("      \"{}\") path=\"$longer\" files={} words=\"{}\" ;;\n", path,
-                         takes_files(*command, fields) ? 1 : 0,
+    cases += fmt::format("      \"{}\") path=\"$longer\" files={} runs={} words=\"{}\" ;;\n", path,
+                         takes_files(*command, fields) ? 1 : 0, takes_runs(*command) ? 1 : 0,
                          fmt::join(words_after(*command, fields), " "));
     cases += cases_below(*command, path + " ", fields);
   }
@@ -65,10 +73,11 @@ std::string cases_below(const CLI::App& parent, const std::string& way, const jo
 }
 
 std::string bash_script(const CLI::App& app, const job::Fields& fields) {
-  return fmt::format(R"(# bash completion for {name}; load with: source <({name} completion bash)
+  return fmt::format(
+      R"bash(# bash completion for {name}; load with: source <({name} completion bash)
 _{name}() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
-  local path="" longer at files=0 words="{top}"
+  local path="" longer at files=0 runs=0 words="{top}"
   if [[ "$before" == --set ]]; then
     compopt -o nospace 2>/dev/null
     COMPREPLY=($(compgen -W "{fields}" -- "$word"))
@@ -79,14 +88,18 @@ _{name}() {{
     case "$longer" in
 {cases}    esac
   done
+  if ((runs)) && [[ "$word" != -* ]]; then
+    # Jobs, for the newest run of each, and ids.
+    words+=" $("${{COMP_WORDS[0]}}" runs 2>/dev/null | awk 'NR > 1 {{ print $1, $2 }}' | tr ' ' '\n' | sort -u)"
+  fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))
   if ((files)) && [[ "$word" != -* ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
 }}
 complete -o filenames -F _{name} {name}
-)",
-                     fmt::arg("name", app.get_name()), fmt::arg("fields", field_words(fields)),
-                     fmt::arg("top", fmt::format("{}", fmt::join(words_after(app, fields), " "))),
-                     fmt::arg("cases", cases_below(app, "", fields)));
+)bash",
+      fmt::arg("name", app.get_name()), fmt::arg("fields", field_words(fields)),
+      fmt::arg("top", fmt::format("{}", fmt::join(words_after(app, fields), " "))),
+      fmt::arg("cases", cases_below(app, "", fields)));
 }
 
 std::string zsh_script(const CLI::App& app, const job::Fields& fields) {
