@@ -22,7 +22,8 @@ void add_credentials_command(CLI::App& app, Context& context) {
   CLI::App& command =
       add_command(app, "credentials",
                   "Make a certificate and key for ranks that another launcher than muster's starts",
-                  {"export MUSTER_CREDENTIALS=$(muster credentials)"});
+                  {"export MUSTER_CREDENTIALS=$(muster credentials)",
+                   "MUSTER_CREDENTIALS=$(muster credentials) srun --ntasks 8 ./train"});
   command.callback([&context] { context.action = [&context] { return run_command(context); }; });
 }
 
