@@ -16,6 +16,7 @@
 #include "muster/cli/runs_command.h"
 #include "muster/cli/status_command.h"
 #include "muster/cli/stop_command.h"
+#include "muster/cli/submit_command.h"
 #include "muster/cli/top_command.h"
 #include "muster/cli/train_command.h"
 #include "muster/cli/validate_command.h"
@@ -28,6 +29,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_worker_command(app, context);
   add_launch_command(app, context);
   add_credentials_command(app, context);
+  add_submit_command(app, context);
   add_validate_command(app, context);
   add_compare_command(app, context);
   add_plan_command(app, context);

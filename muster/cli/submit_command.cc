@@ -1,0 +1,233 @@
+#include "muster/cli/submit_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <system_error>
+
+#include "muster/app/launch/next_steps.h"
+#include "muster/base/shared_page.h"
+#include "muster/cli/application.h"
+#include "muster/cli/job_arguments.h"
+#include "muster/cli/json_line.h"
+#include "muster/cli/machine.h"
+#include "muster/cli/slurm_script.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr std::chrono::minutes kSubmitLimit{1};
+
+struct SubmitArguments {
+  JobArguments job;
+  std::int32_t nodes = 1;
+  std::optional<std::int32_t> workers_per_node;
+  bool dry_run = false;
+};
+
+struct SlurmArguments {
+  SubmitArguments submit;
+  std::int32_t cpus_per_worker = 0;
+  std::string time, partition, account;
+  std::vector<std::string> options;
+};
+
+// As it will be trained: workers of other nodes have to find room in it, and a strategy for them.
+job::LoadOptions options_of(const SubmitArguments& arguments, const Context& context) {
+  job::LoadOptions options = load_options(arguments.job, context);
+  if (arguments.workers_per_node)
+    options.flags.push_back(
+        {"--workers-per-node", "workers.count", std::to_string(*arguments.workers_per_node)});
+  if (arguments.nodes == 1) return options;
+  const std::string nodes = std::to_string(arguments.nodes);
+  options.flags.push_back({"--nodes", "workers.listen", nodes,
+                           [](const job::JobSpec&) { return std::string("node:0"); }});
+  options.flags.push_back(
+      {"--nodes", "workers.max_workers", nodes, [count = arguments.nodes](const job::JobSpec& job) {
+         return std::to_string(count * job.workers.count + job.workers.standbys);
+       }});
+  return options;
+}
+
+// It is read where and when the job begins.
+Status check_stays(const std::string& path) {
+  if (!path.starts_with("/dev/") && !path.starts_with("/proc/")) return ok();
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[submit] {} is gone when the job begins, and the job is read again then; "
+                  "write it to a file that every node sees",
+                  path));
+}
+
+// What sbatch would read as something else: it ends options at white space and quotes.
+Status check_word(std::string_view flag, const std::string& word) {
+  if (word.empty() || app::shell_quoted(word) == word) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[submit] {}: expected one word as sbatch takes it, of letters, digits "
+                          "and `_-+=./:,@%`, found `{}`",
+                          flag, word));
+}
+
+Status check_option(const std::string& option) {
+  const bool one_line =
+      std::ranges::none_of(option, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  if (option.starts_with("--") && one_line) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[submit] --sbatch: expected an option of sbatch on one line, as in "
+                          "`--sbatch=--mem=32G`, found `{}`",
+                          option));
+}
+
+Result<std::vector<std::string>> sbatch_options(const SlurmArguments& arguments) {
+  std::vector<std::string> options;
+  for (const auto& [flag, word] :
+       {std::pair("--time", &arguments.time), std::pair("--partition", &arguments.partition),
+        std::pair("--account", &arguments.account)}) {
+    MUSTER_TRY(check_word(flag, *word));
+    if (!word->empty()) options.push_back(fmt::format("{}={}", flag, *word));
+  }
+  for (const std::string& option : arguments.options) {
+    MUSTER_TRY(check_option(option));
+    options.push_back(option);
+  }
+  return options;
+}
+
+std::vector<std::string> words_of(const JobArguments& job) {
+  std::vector<std::string> words = {job.path};
+  if (job.quick) words.emplace_back("--quick");
+  for (const std::string& set : job.sets) words.insert(words.end(), {"--set", set});
+  return words;
+}
+
+Result<std::string> script_of(const SlurmArguments& arguments, const job::JobSpec& job,
+                              const Context& context) {
+  MUSTER_TRY(check_stays(arguments.submit.job.path));
+  MUSTER_ASSIGN(auto options, sbatch_options(arguments));
+  std::error_code ignored;
+  return slurm_script({.program = std::filesystem::absolute(context.program, ignored).string(),
+                       .words = words_of(arguments.submit.job),
+                       .name = job.name,
+                       .run_folder = job.run_folder,
+                       .nodes = arguments.submit.nodes,
+                       .workers_per_node = static_cast<std::int32_t>(job.workers.count),
+                       .max_workers = job.workers.max_workers,
+                       .cpus_per_worker = arguments.cpus_per_worker,
+                       .options = std::move(options)});
+}
+
+// On the PATH; kUnavailable where it is not.
+Result<std::string> find_program(const std::string& name, const std::string& cure,
+                                 const Context& context) {
+  const auto path = context.environment.find("PATH");
+  std::stringstream folders(path == context.environment.end() ? "" : path->second);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const Path found = Path(folder) / name;
+    if (!folder.empty() && context.files.exists(found)) return found.string();
+  }
+  return fail(ErrorCode::kUnavailable, fmt::format("[submit] there is no {} on the PATH of {}; {}",
+                                                   name, context.machine.host(), cure));
+}
+
+// What the program says of `text`, which it reads as a file; nothing is left of that.
+Result<std::string> hand_to(const std::vector<std::string>& program, const std::string& text,
+                            Context& context) {
+  MUSTER_ASSIGN(const auto file, SharedPage::create(text.size()));
+  std::ranges::copy(std::as_bytes(std::span(text)), file->bytes().begin());
+  // Errors as well: they are the answer.
+  std::vector<std::string> command = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  command.insert(command.end(), program.begin(), program.end());
+  command.push_back(file->path());
+  auto said = context.machine.output_of(command, kSubmitLimit);
+  if (said) return said;
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("[submit] {} refuses: {}", program.front(), said.error().message));
+}
+
+Status tell_answer(const std::string& text, Context& context) {
+  const std::string said = text.substr(0, text.find_last_not_of('\n') + 1);
+  const bool json = context.log == LogFormat::kJson;
+  context.out << (json ? json_line({{"submitted", said}}) : said + "\n");
+  return ok();
+}
+
+Status submit_script(const std::string& script, Context& context) {
+  MUSTER_ASSIGN(const auto sbatch,
+                find_program("sbatch",
+                             "submit from a host of the cluster, or take the script there: "
+                             "`muster submit slurm --dry-run` prints it",
+                             context));
+  MUSTER_ASSIGN(const auto said, hand_to({sbatch}, script, context));
+  return tell_answer(said, context);
+}
+
+ExitCode submit_slurm(const SlurmArguments& arguments, Context& context) {
+  const SubmitArguments& submit = arguments.submit;
+  const auto job = load_job_or_report(submit.job.path, options_of(submit, context), context);
+  if (!job) return job.error();
+  const auto script = script_of(arguments, job->spec, context);
+  if (!script) return report(context, script.error());
+  if (!submit.dry_run) return conclude(context, submit_script(*script, context));
+  context.out << *script;
+  return ExitCode::kDone;
+}
+
+void add_submit_options(CLI::App& command, SubmitArguments& arguments) {
+  add_job_arguments(command, arguments.job);
+  command.add_option("--nodes,-N", arguments.nodes, "Hosts; the first one launches the job")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str()
+      ->type_name("N");
+  command
+      .add_option("--workers-per-node", arguments.workers_per_node,
+                  "Training processes on each; by default workers.count of the job")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
+  command.add_flag("--dry-run", arguments.dry_run, "Print what would be submitted");
+}
+
+void add_slurm(CLI::App& parent, Context& context) {
+  CLI::App& command = add_command(
+      parent, "slurm", "Submit a job to Slurm (sbatch)",
+      {"muster submit slurm jobs/gpt.yaml --nodes 4 --workers-per-node 2 --time 12:00:00",
+       "muster submit slurm jobs/gpt.yaml --nodes 4 --sbatch=--mem=32G --dry-run > gpt.sbatch"});
+  const auto arguments = std::make_shared<SlurmArguments>();
+  add_submit_options(command, arguments->submit);
+  command
+      .add_option("--cpus-per-worker", arguments->cpus_per_worker,
+                  "Processors, and so lanes, of each worker; by default as Slurm gives them")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  const auto add = [&command](const char* names, std::string& into, const char* help) {
+    command.add_option(names, into, help)->type_name("");
+  };
+  add("--time,-t", arguments->time, "Limit of the job's time, as sbatch takes it");
+  add("--partition,-p", arguments->partition, "Partition of the cluster");
+  add("--account,-A", arguments->account, "Account that is charged");
+  command.add_option("--sbatch", arguments->options, "Another option of sbatch; may be repeated")
+      ->type_name("OPTION")
+      ->allow_extra_args(false);
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] { return submit_slurm(*arguments, context); };
+  });
+}
+
+}  // namespace
+
+void add_submit_command(CLI::App& app, Context& context) {
+  CLI::App& command =
+      add_command(app, "submit", "Hand a job to a scheduler, for as many hosts as it shall have",
+                  {"muster submit slurm jobs/gpt.yaml --nodes 4 --workers-per-node 2",
+                   "muster submit slurm jobs/gpt.yaml --nodes 4 --dry-run"});
+  command.require_subcommand(1);
+  add_slurm(command, context);
+}
+
+}  // namespace muster::cli

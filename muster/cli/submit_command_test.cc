@@ -1,0 +1,110 @@
+#include "muster/cli/submit_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "muster/cli/application.h"
+#include "muster/cli/fake_machine.h"
+#include "muster/testing/temp_folder.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Keeps what the scheduler's program is given.
+class SchedulingMachine final : public FakeMachine {
+ public:
+  Result<std::string> output_of(const std::vector<std::string>& command,
+                                std::chrono::milliseconds) override {
+    command_ = command;
+    given_ = system_files().read(command.back()).value_or("");
+    return worker_;
+  }
+  std::vector<std::string> command_;
+  std::string given_;
+};
+
+class SubmitCommandTest : public ::testing::Test {
+ protected:
+  SubmitCommandTest() {
+    std::ofstream(folder_ / "job.yaml")
+        << "model: {type: gpt}\ndata: {type: text, path: text.txt}\nworkers: {count: 3}\n";
+    std::ofstream(folder_ / "sbatch") << "";
+  }
+  ExitCode submit(const std::vector<std::string>& words) {
+    out_.str("");
+    err_.str("");
+    std::vector<std::string> all = {"submit"};
+    all.insert(all.end(), words.begin(), words.end());
+    Context context{system_files(), system_clock(),    machine_,          out_,
+                    err_,           {{"PATH", path_}}, folder_ / "muster"};
+    return run(all, context);
+  }
+
+  testing::TempFolder folder_;
+  const std::string job_ = (folder_ / "job.yaml").native();
+  std::string path_ = "/nowhere:" + folder_.path().native();
+  SchedulingMachine machine_;
+  std::ostringstream out_, err_;
+};
+
+TEST_F(SubmitCommandTest, WhatADryRunPrintsIsHandedToSbatch) {
+  EXPECT_EQ(submit({"slurm", job_, "--nodes", "2", "--dry-run"}), ExitCode::kDone) << err_.str();
+  const std::string script = out_.str();
+  EXPECT_THAT(script, AllOf(StartsWith("#!/bin/bash\n"), HasSubstr(" --workers 3 "),
+                            HasSubstr("workers.max_workers=6")));
+  EXPECT_TRUE(machine_.command_.empty());
+  machine_.worker_ = std::string("Submitted batch job 7\n");
+  EXPECT_EQ(submit({"slurm", job_, "--nodes", "2"}), ExitCode::kDone) << err_.str();
+  EXPECT_EQ(out_.str(), "Submitted batch job 7\n");
+  EXPECT_EQ(machine_.given_, script);
+  EXPECT_THAT(machine_.command_, ::testing::Contains((folder_ / "sbatch").native()));
+  EXPECT_EQ(submit({"slurm", job_, "--log", "json"}), ExitCode::kDone);
+  EXPECT_EQ(out_.str(), "{\"submitted\":\"Submitted batch job 7\"}\n");
+}
+
+TEST_F(SubmitCommandTest, WhereThereIsNoSchedulerItSaysWhatToDo) {
+  path_ = "/nowhere";
+  EXPECT_EQ(submit({"slurm", job_}), ExitCode::kEnvironment);
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("there is no sbatch on the PATH of fake"),
+                                HasSubstr("`muster submit slurm --dry-run` prints it")));
+}
+
+TEST_F(SubmitCommandTest, WhatTheSchedulerRefusesIsToldInItsWords) {
+  machine_.worker_ = fail(ErrorCode::kInternal, "sbatch: error: invalid partition specified: x");
+  EXPECT_EQ(submit({"slurm", job_, "-p", "x"}), ExitCode::kEnvironment);
+  EXPECT_THAT(err_.str(), HasSubstr("sbatch refuses: sbatch: error: invalid partition"));
+}
+
+TEST_F(SubmitCommandTest, TheJobIsCheckedAsItWillBeTrained) {
+  EXPECT_EQ(submit({"slurm", job_, "--set", "training.epoch=3", "--dry-run"}), ExitCode::kUsage);
+  EXPECT_THAT(err_.str(), HasSubstr("did you mean"));
+  EXPECT_EQ(submit({"slurm", job_, "--nodes", "3", "--dry-run"}), ExitCode::kUsage);
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("workers.max_workers 9 (--nodes) is more than"),
+                                HasSubstr("| --nodes 3\n")));
+  EXPECT_EQ(submit({"slurm", job_, "--nodes", "2", "--set", "strategy.type=sharded"}),
+            ExitCode::kUsage);
+  EXPECT_THAT(err_.str(), HasSubstr("so that all are needed"));
+  EXPECT_EQ(submit({"slurm", "/dev/stdin", "--dry-run"}), ExitCode::kUsage);
+}
+
+TEST_F(SubmitCommandTest, WhatWouldBeSeveralOptionsOfSbatchIsRefused) {
+  for (const std::string word : {"1 2", "a\n#SBATCH --wrap=x", "'x'"}) {
+    EXPECT_EQ(submit({"slurm", job_, "--time", word, "--dry-run"}), ExitCode::kUsage) << word;
+    EXPECT_THAT(err_.str(), HasSubstr("[submit] --time: expected one word"));
+  }
+  for (const std::string option : {"mem=3G", "--mem=3G\n"}) {
+    EXPECT_EQ(submit({"slurm", job_, "--sbatch=" + option, "--dry-run"}), ExitCode::kUsage);
+  }
+  EXPECT_EQ(submit({"slurm", job_, "--sbatch=--comment='a b'", "--dry-run"}), ExitCode::kDone);
+  EXPECT_THAT(out_.str(), HasSubstr("\n#SBATCH --comment='a b'\n"));
+}
+
+}  // namespace
+}  // namespace muster::cli
