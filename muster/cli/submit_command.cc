@@ -13,9 +13,11 @@
 #include <system_error>
 
 #include "muster/app/launch/next_steps.h"
+#include "muster/base/random.h"
 #include "muster/base/shared_page.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
+#include "muster/cli/jobset_manifest.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
 #include "muster/cli/slurm_script.h"
@@ -29,12 +31,18 @@ struct SubmitArguments {
   JobArguments job;
   std::int32_t nodes = 1;
   std::optional<std::int32_t> workers_per_node;
+  std::int32_t cpus_per_worker = 0;
   bool dry_run = false;
+};
+
+struct KubernetesArguments {
+  SubmitArguments submit;
+  std::string image, name, name_space;
+  std::string claim = "muster-runs";
 };
 
 struct SlurmArguments {
   SubmitArguments submit;
-  std::int32_t cpus_per_worker = 0;
   std::string time, partition, account;
   std::vector<std::string> options;
 };
@@ -119,7 +127,7 @@ Result<std::string> script_of(const SlurmArguments& arguments, const job::JobSpe
                        .nodes = arguments.submit.nodes,
                        .workers_per_node = static_cast<std::int32_t>(job.workers.count),
                        .max_workers = job.workers.max_workers,
-                       .cpus_per_worker = arguments.cpus_per_worker,
+                       .cpus_per_worker = arguments.submit.cpus_per_worker,
                        .options = std::move(options)});
 }
 
@@ -179,6 +187,75 @@ ExitCode submit_slurm(const SlurmArguments& arguments, Context& context) {
   return ExitCode::kDone;
 }
 
+// Pods do not have the variables of whoever submits.
+std::vector<std::string> all_words_of(const JobArguments& arguments, const job::Job& job) {
+  std::vector<std::string> words;
+  if (arguments.quick) words.emplace_back("--quick");
+  for (const auto& [field, origin] : job.origins)
+    if (origin.kind == job::Origin::Kind::kEnvironment)
+      words.insert(words.end(),
+                   {"--set", field + "=" + job.fields->find(field)->print(job.spec).text});
+  for (const std::string& set : arguments.sets) words.insert(words.end(), {"--set", set});
+  return words;
+}
+
+// A run of its own, which a pod that comes in another's place finds again.
+Result<std::string> name_for(const KubernetesArguments& arguments, const job::JobSpec& job) {
+  if (arguments.name.empty())
+    return fmt::format("{}-{:06x}", kubernetes_name(job.name), system_entropy().next() & 0xFFFFFF);
+  if (is_kubernetes_name(arguments.name)) return arguments.name;
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[submit] --name: expected at most 40 small letters, digits and `-`, "
+                          "a letter first, found `{}`",
+                          arguments.name));
+}
+
+Status check_label(std::string_view flag, const std::string& name) {
+  if (name.empty() || is_kubernetes_name(name)) return ok();
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[submit] {}: expected small letters, digits and `-`, found `{}`", flag, name));
+}
+
+Result<std::string> manifest_of(const KubernetesArguments& arguments, const job::Job& job) {
+  const SubmitArguments& submit = arguments.submit;
+  MUSTER_TRY(check_label("--namespace", arguments.name_space));
+  MUSTER_TRY(check_label("--claim", arguments.claim));
+  MUSTER_ASSIGN(auto name, name_for(arguments, job.spec));
+  const job::WorkersSpec& workers = job.spec.workers;
+  return jobset_manifest({.name = std::move(name),
+                          .name_space = arguments.name_space,
+                          .image = arguments.image,
+                          .claim = arguments.claim,
+                          .job = job.text,
+                          .words = all_words_of(submit.job, job),
+                          .workers = static_cast<std::int32_t>(workers.count),
+                          .others = (submit.nodes - 1) * workers.count,
+                          .max_workers = workers.max_workers,
+                          .cpus_per_worker = submit.cpus_per_worker});
+}
+
+Status submit_manifest(const std::string& manifest, Context& context) {
+  MUSTER_ASSIGN(const auto kubectl,
+                find_program("kubectl",
+                             "install it, or take the manifest to where it is: `muster submit k8s "
+                             "--dry-run` prints it",
+                             context));
+  MUSTER_ASSIGN(const auto said, hand_to({kubectl, "apply", "-f"}, manifest, context));
+  return tell_answer(said, context);
+}
+
+ExitCode submit_kubernetes(const KubernetesArguments& arguments, Context& context) {
+  const SubmitArguments& submit = arguments.submit;
+  const auto job = load_job_or_report(submit.job.path, options_of(submit, context), context);
+  if (!job) return job.error();
+  const auto manifest = manifest_of(arguments, *job);
+  if (!manifest) return report(context, manifest.error());
+  if (!submit.dry_run) return conclude(context, submit_manifest(*manifest, context));
+  context.out << *manifest;
+  return ExitCode::kDone;
+}
+
 void add_submit_options(CLI::App& command, SubmitArguments& arguments) {
   add_job_arguments(command, arguments.job);
   command.add_option("--nodes,-N", arguments.nodes, "Hosts; the first one launches the job")
@@ -190,6 +267,12 @@ void add_submit_options(CLI::App& command, SubmitArguments& arguments) {
                   "Training processes on each; by default workers.count of the job")
       ->check(CLI::Range(1, 65536))
       ->type_name("N");
+  command
+      .add_option(
+          "--cpus-per-worker", arguments.cpus_per_worker,
+          "Processors, and so lanes, of each worker; by default as the scheduler gives them")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
   command.add_flag("--dry-run", arguments.dry_run, "Print what would be submitted");
 }
 
@@ -200,11 +283,6 @@ void add_slurm(CLI::App& parent, Context& context) {
        "muster submit slurm jobs/gpt.yaml --nodes 4 --sbatch=--mem=32G --dry-run > gpt.sbatch"});
   const auto arguments = std::make_shared<SlurmArguments>();
   add_submit_options(command, arguments->submit);
-  command
-      .add_option("--cpus-per-worker", arguments->cpus_per_worker,
-                  "Processors, and so lanes, of each worker; by default as Slurm gives them")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
   const auto add = [&command](const char* names, std::string& into, const char* help) {
     command.add_option(names, into, help)->type_name("");
   };
@@ -219,6 +297,31 @@ void add_slurm(CLI::App& parent, Context& context) {
   });
 }
 
+void add_kubernetes(CLI::App& parent, Context& context) {
+  CLI::App& command = add_command(
+      parent, "k8s", "Submit a job to Kubernetes (a JobSet)",
+      {"muster submit k8s jobs/gpt.yaml --image registry/muster:1 --nodes 4 --cpus-per-worker 8",
+       "muster submit k8s jobs/gpt.yaml --image registry/muster:1 --dry-run > gpt.yaml"});
+  const auto arguments = std::make_shared<KubernetesArguments>();
+  add_submit_options(command, arguments->submit);
+  command.add_option("--image", arguments->image, "Container image with muster and the job's data")
+      ->required()
+      ->type_name("");
+  command
+      .add_option("--name", arguments->name,
+                  "Of the JobSet and the run; by default the job's, with a number of its own")
+      ->type_name("");
+  command.add_option("--namespace", arguments->name_space, "By default kubectl's")->type_name("");
+  command
+      .add_option("--claim", arguments->claim,
+                  "Claim of the volume for runs, which all pods write to (ReadWriteMany)")
+      ->capture_default_str()
+      ->type_name("");
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] { return submit_kubernetes(*arguments, context); };
+  });
+}
+
 }  // namespace
 
 void add_submit_command(CLI::App& app, Context& context) {
@@ -228,6 +331,7 @@ void add_submit_command(CLI::App& app, Context& context) {
                    "muster submit slurm jobs/gpt.yaml --nodes 4 --dry-run"});
   command.require_subcommand(1);
   add_slurm(command, context);
+  add_kubernetes(command, context);
 }
 
 }  // namespace muster::cli

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "muster/cli/application.h"
@@ -36,19 +37,22 @@ class SubmitCommandTest : public ::testing::Test {
     std::ofstream(folder_ / "job.yaml")
         << "model: {type: gpt}\ndata: {type: text, path: text.txt}\nworkers: {count: 3}\n";
     std::ofstream(folder_ / "sbatch") << "";
+    std::ofstream(folder_ / "kubectl") << "";
   }
   ExitCode submit(const std::vector<std::string>& words) {
     out_.str("");
     err_.str("");
     std::vector<std::string> all = {"submit"};
     all.insert(all.end(), words.begin(), words.end());
-    Context context{system_files(), system_clock(),    machine_,          out_,
-                    err_,           {{"PATH", path_}}, folder_ / "muster"};
+    variables_["PATH"] = path_;
+    Context context{system_files(), system_clock(), machine_,          out_,
+                    err_,           variables_,     folder_ / "muster"};
     return run(all, context);
   }
 
   testing::TempFolder folder_;
   const std::string job_ = (folder_ / "job.yaml").native();
+  std::map<std::string, std::string> variables_;
   std::string path_ = "/nowhere:" + folder_.path().native();
   SchedulingMachine machine_;
   std::ostringstream out_, err_;
@@ -104,6 +108,43 @@ TEST_F(SubmitCommandTest, WhatWouldBeSeveralOptionsOfSbatchIsRefused) {
   }
   EXPECT_EQ(submit({"slurm", job_, "--sbatch=--comment='a b'", "--dry-run"}), ExitCode::kDone);
   EXPECT_THAT(out_.str(), HasSubstr("\n#SBATCH --comment='a b'\n"));
+}
+
+TEST_F(SubmitCommandTest, KubernetesGetsTheJobWithAllThatWasSaidOfIt) {
+  variables_["MUSTER_SEED"] = "7";
+  const std::vector<std::string> words = {"k8s",         job_,    "--image", "r/muster:1",
+                                          "--nodes",     "2",     "--set",   "data.path=/data/it's",
+                                          "--name",      "a-run", "--claim", "all-runs",
+                                          "--namespace", "team"};
+  machine_.worker_ = std::string("jobset.jobset.x-k8s.io/a-run created\n");
+  EXPECT_EQ(submit(words), ExitCode::kDone) << err_.str();
+  EXPECT_EQ(out_.str(), "jobset.jobset.x-k8s.io/a-run created\n");
+  EXPECT_THAT(machine_.command_,
+              ::testing::IsSupersetOf(
+                  {(folder_ / "kubectl").native(), std::string("apply"), std::string("-f")}));
+  EXPECT_THAT(machine_.given_,
+              AllOf(HasSubstr("  job.yaml: |\n    model: {type: gpt}\n"),
+                    HasSubstr(" --set seed=7 --set 'data.path=/data/it'\\''s' --workers 3 "),
+                    HasSubstr("  name: a-run\n  namespace: team\n"), HasSubstr("max_workers=6\n"),
+                    HasSubstr("claimName: all-runs}"), HasSubstr("        completions: 3\n")));
+}
+
+TEST_F(SubmitCommandTest, EveryRunOnKubernetesHasANameOfItsOwn) {
+  const std::vector<std::string> words = {"k8s", job_, "--image", "r/muster:1", "--dry-run"};
+  EXPECT_EQ(submit(words), ExitCode::kDone) << err_.str();
+  const std::string first = out_.str();
+  EXPECT_THAT(first, ::testing::ContainsRegex("\n  name: job-[0-9a-f]{6}\n"));
+  EXPECT_EQ(submit(words), ExitCode::kDone);
+  EXPECT_NE(out_.str(), first);
+}
+
+TEST_F(SubmitCommandTest, NamesThatKubernetesDoesNotTakeAreRefused) {
+  for (const std::string flag : {"--name", "--namespace", "--claim"}) {
+    EXPECT_EQ(submit({"k8s", job_, "--image", "i", flag, "My run", "--dry-run"}), ExitCode::kUsage);
+    EXPECT_THAT(err_.str(), AllOf(HasSubstr("[submit] " + flag), HasSubstr("`My run`")));
+  }
+  EXPECT_EQ(submit({"k8s", job_, "--dry-run"}), ExitCode::kUsage);
+  EXPECT_THAT(err_.str(), HasSubstr("--image is required"));
 }
 
 }  // namespace
