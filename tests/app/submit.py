@@ -124,6 +124,8 @@ def goes_on_from_the_queue_and_is_cancelled(cluster, folder):
                          *runs.settings("workers.min_workers=2", *runs.UNTIL_STOPPED))
     job.wait_for_step(20)
     run = job.run_folder()
+    steps = cluster.run("squeue", "--steps", "--noheader", "--format=%i %N", f"--jobs={job.number}").split("\n")
+    assert f"{job.number}.0 {HOST}2" in steps, f"the other workers are elsewhere: {steps}"
     cluster.run("scancel", "--batch", "--signal=USR1", job.number)  # as Slurm does ahead of the end of the time
     job.wait_for(lambda: job.shown("Restarts") == "1", "its restart")
 
