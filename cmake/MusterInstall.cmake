@@ -69,6 +69,13 @@ foreach(program muster muster-worker)
   endif()
 endforeach()
 
+# muster(1), as the program that is installed tells of itself.
+if(TARGET muster)
+  install(CODE "execute_process(COMMAND \"$<TARGET_FILE:muster>\" help man
+                                OUTPUT_FILE \"${PROJECT_BINARY_DIR}/muster.1\" COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES ${PROJECT_BINARY_DIR}/muster.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+
 # The components, as people name them.
 set(MUSTER_CORE_COMPONENTS ${MUSTER_CORE_LAYERS})
 list(TRANSFORM MUSTER_CORE_COMPONENTS REPLACE "^muster_" "")

@@ -8,6 +8,7 @@
 
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
+#include "muster/cli/man_page.h"
 #include "muster/job/reference.h"
 
 namespace muster::cli {
@@ -85,6 +86,15 @@ void add_help_command(CLI::App& app, Context& context) {
   auto& topic =
       add_command(help, "job", "Fields of the job file",
                   {"muster help job optimizer", "muster help job --schema > job.schema.json"});
+  auto& page = add_command(
+      help, "man", "The manual page, for man(1)",
+      {"muster help man | man -l -", "muster help man > ~/.local/share/man/man1/muster.1"});
+  page.callback([&app, &context] {
+    context.action = [&app, &context] {
+      context.out << man_page(app);
+      return ExitCode::kDone;
+    };
+  });
   auto arguments = std::make_shared<HelpArguments>();
   topic.add_option("FIELD", arguments->field, "A field or a group of fields")->type_name("");
   topic.add_flag("--schema", arguments->schema, "JSON Schema, for editors");

@@ -63,6 +63,7 @@ def a_loop_of_ones_own_trains(work, prefix):
 
 def programs_run(prefix):
     assert "muster" in run(prefix / "bin/muster", "--version")
+    assert (prefix / "share/man/man1/muster.1").read_text().startswith('.TH "MUSTER" 1')
     assert "libtorch" in run(prefix / "bin/muster-worker", "--version")
 
 
