@@ -67,19 +67,31 @@ Error unknown_words(const CLI::App& app, const std::vector<std::string>& words) 
               fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));
 }
 
-// In place of --, which CLI11 takes for the end of the command's words and begins with the
-// application's again.
-constexpr const char* kMark = "\x01--";
+// Before a program's words that begin with a dash, so that CLI11 reads none of them: not even --,
+// which it takes for the end of the command's words and the begin of more of the application's.
+constexpr char kHeld = '\x01';
+
+// The first word from `at` on that is neither an option of the command nor an option's value.
+std::size_t end_of_options(const CLI::App& command, const std::vector<std::string>& words,
+                           std::size_t at) {
+  while (at < words.size() && words[at].starts_with('-') && words[at] != "--") {
+    const std::string name = words[at] == "-np" ? "--np" : words[at];
+    const CLI::Option* option = command.get_option_no_throw(name);
+    at += option != nullptr && option->get_items_expected_max() > 0 ? 2 : 1;
+  }
+  return std::min(at, words.size());
+}
 
 // What follows a command that starts another program is that program's.
-void keep_marks(const CLI::App& app, std::vector<std::string>& words) {
-  const auto command =
-      std::ranges::find_if(words, [](const auto& w) { return !w.starts_with('-'); });
-  if (command == words.end()) return;
-  const auto commands = app.get_subcommands([&](const CLI::App* each) {
-    return each->get_name() == *command && each->get_prefix_command();
+void hold_program(const CLI::App& app, std::vector<std::string>& words) {
+  const std::size_t command = end_of_options(app, words, 0);
+  if (command == words.size()) return;
+  const auto chosen = app.get_subcommands([&](const CLI::App* each) {
+    return each->get_name() == words[command] && each->get_prefix_command();
   });
-  if (!commands.empty()) std::replace(command, words.end(), std::string("--"), std::string(kMark));
+  if (chosen.empty()) return;
+  for (auto at = end_of_options(*chosen.front(), words, command + 1); at < words.size(); ++at)
+    if (words[at].starts_with('-')) words[at].insert(0, 1, kHeld);
 }
 
 std::vector<std::string> words_of_nobody(const CLI::App& app) {
@@ -150,17 +162,17 @@ void starts_a_program(CLI::App& command) {
 
 Result<std::vector<std::string>> program_of(const CLI::App& command) {
   auto words = command.remaining();
-  const bool marked = !words.empty() && words.front() == kMark;
-  if (marked) words.erase(words.begin());
-  std::ranges::replace(words, kMark, "--");
   const std::string& name = command.get_name();
+  if (!words.empty() && words.front().starts_with('-'))
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[{}] unknown option `{}`; {} (the program's own follow its name)",
+                            name, words.front(), nearest_option(command, words.front())));
+  for (std::string& word : words)
+    if (word.starts_with(kHeld)) word.erase(0, 1);
+  if (!words.empty() && words.front() == "--") words.erase(words.begin());
   if (words.empty())
     return fail(ErrorCode::kInvalid,
                 fmt::format("[{0}] the program is missing; see `muster {0} --help`", name));
-  if (!marked && words.front().starts_with('-'))
-    return fail(ErrorCode::kInvalid,
-                fmt::format("[{}] unknown option `{}`; {} (the program\'s own follow its name)",
-                            name, words.front(), nearest_option(command, words.front())));
   return words;
 }
 
@@ -171,7 +183,7 @@ ExitCode run(const std::vector<std::string>& arguments, Context& context) {
   add_commands(app, context);
   accept_extras(app);
   std::vector<std::string> words = arguments;
-  keep_marks(app, words);
+  hold_program(app, words);
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   // mpirun's -np; CLI11 would read it as -n with the value p.
   std::ranges::replace(reversed, "-np", "--np");

@@ -123,9 +123,12 @@ Status failure_of(const cluster::ProcessGroupEnd& end, std::int32_t first_rank) 
   return fail(ErrorCode::kPeerLost, std::move(told));
 }
 
+constexpr Duration kGraceOfSignal = std::chrono::seconds(30);  // torchrun's
+
 // Its part of several hosts' processes, whose first keeps the coordinator.
 Result<LaunchEnd> run_part(const Launch& launch, Context& context) {
   cluster::ProcessGroupSpec spec;
+  spec.grace_of_signal = kGraceOfSignal;
   for (std::int32_t local = 0; local < launch.place.per_node; ++local)
     spec.processes.push_back(process_of(launch, local, context));
   Lines lines(context, launch.place.first_rank());

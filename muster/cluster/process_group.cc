@@ -35,15 +35,20 @@ class GroupRun {
                                    observer_.on_line(i, is_error, line);
                                  },
                                  [this, i] { note_end(i); }, [this] { consider(); }});
+    are_started_ = true;
+    for (const int number : std::exchange(early_signals_, {})) on_signal(number);
   }
 
   void on_signal(int number) {
+    if (!are_started_) return early_signals_.push_back(number);
     const auto wish = wishes_.hear(number, loop_.clock().now());
     if (wish == StopWishes::Wish::kEcho) return;
     const bool again = wish == StopWishes::Wish::kAtOnce;
     signal_ = signal_.value_or(number);
     observer_.on_stop(number, again);
-    again ? kill_all() : ask_all_to_leave();
+    if (again) return kill_all();
+    ask_all_to_leave();
+    if (spec_.grace_of_signal) after(*spec_.grace_of_signal, [this] { kill_all(); });
   }
 
   void wait() { over_.get_future().wait(); }  // bounded by the processes' lives
@@ -102,6 +107,8 @@ class GroupRun {
   const ProcessGroupSpec& spec_;
   ProcessGroupObserver& observer_;
   std::vector<std::unique_ptr<WorkerProcess>> members_;
+  bool are_started_ = false;  // until then the thread that starts them has them
+  std::vector<int> early_signals_;
   StopWishes wishes_;
   std::optional<int> signal_;
   std::optional<std::size_t> failed_;

@@ -19,7 +19,9 @@ struct ProcessGroupSpec {
   std::vector<ProcessSpec> processes = {};
   // From the first failure on: the others may be about to say what it has done to them.
   Duration last_words = std::chrono::seconds(5);
-  Duration grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
+  Duration grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL, then
+  // The same where a signal has asked for the end; none: they may take their time.
+  std::optional<Duration> grace_of_signal = {};
 };
 
 // Called on one thread; must not block for long.

@@ -20,7 +20,7 @@ struct Dialect {
   const char* local_ranks = nullptr;  // on this host
   const char* more = nullptr;         // besides its rank, what shows that it is this launcher
   const char* start = nullptr;        // tells its jobs apart
-  const char* again = nullptr;        // and their restarts
+  const char* again = nullptr;        // and their restarts, where a store outlives one
   const char* part = nullptr;         // and their steps
   const char* hosts = nullptr;        // how many have ranks
   const char* host_list = nullptr;    // which
@@ -32,8 +32,7 @@ constexpr Dialect kDialects[] = {
      .ranks = "WORLD_SIZE",
      .local_ranks = "LOCAL_WORLD_SIZE",
      .more = kLaunchVariable,
-     .start = kLaunchVariable,
-     .again = "TORCHELASTIC_RESTART_COUNT"},
+     .start = kLaunchVariable},
     {.launcher = "torchrun",
      .rank = "RANK",
      .ranks = "WORLD_SIZE",
@@ -61,7 +60,6 @@ constexpr Dialect kDialects[] = {
      .ranks = "SLURM_STEP_NUM_TASKS",
      .more = "SLURM_STEP_NUM_TASKS",  // a batch script has a SLURM_PROCID too, and is no rank
      .start = "SLURM_JOB_ID",
-     .again = "SLURM_RESTART_COUNT",
      .part = "SLURM_STEP_ID",
      .hosts = "SLURM_STEP_NUM_NODES",
      .host_list = "SLURM_STEP_NODELIST"},
@@ -129,15 +127,36 @@ Result<std::uint16_t> port_of(const VariableLookup& variable, const std::string&
   return static_cast<std::uint16_t>(kFirstPort + hash_of(start) % kPorts);
 }
 
-// What tells this start of a program from others that could meet at the same place.
-std::string start_of(const VariableLookup& variable, const Dialect& dialect, std::int32_t parent) {
+// What tells this start of a program from others that could meet at the same place. Restarts do
+// only where the launcher's store outlives them: one of rank 0's own is gone with it, and ranks
+// that have been started more often than it, as where one died before all had met, find it all the
+// same.
+std::string start_of(const VariableLookup& variable, const Dialect& dialect, bool is_served) {
   std::string start;
-  for (const char* name : {dialect.start, dialect.part, dialect.again})
+  for (const char* name : {dialect.start, dialect.part, is_served ? dialect.again : nullptr})
     if (const auto value = name != nullptr ? variable(name) : std::nullopt)
       start += (start.empty() ? "" : ".") + *value;
-  if (start.empty() && std::string_view(dialect.launcher) == "MPICH")
-    start = fmt::format("started by process {}", parent);
   return start;
+}
+
+// By hydra, which tells its ranks nothing that other jobs do not have too.
+bool has_no_name(const Dialect& dialect) { return std::string_view(dialect.rank) == "PMI_RANK"; }
+
+bool serves(const VariableLookup& variable, const Dialect& dialect) {
+  return dialect.again != nullptr &&
+         variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+}
+
+// One process a node is what such variables mean for a program that torchrun does not start.
+Status check_one_per_node(const VariableLookup& variable, const Dialect& dialect) {
+  const auto per_node = variable("PET_NPROC_PER_NODE");
+  const bool counts_nodes = std::string_view(dialect.ranks) == "PET_NNODES";
+  if (!counts_nodes || !per_node || *per_node == "1") return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[cluster/environment] PET_NPROC_PER_NODE is {}, and this is one process "
+                          "of its node; start it with muster launch, which reads these variables, "
+                          "or set it to 1",
+                          *per_node));
 }
 
 }  // namespace
@@ -161,22 +180,20 @@ Result<StartedBy> who_started(const VariableLookup& variable, std::int32_t paren
     return fail(ErrorCode::kNotFound, "[cluster/environment] no launcher has started this");
   MUSTER_ASSIGN(const auto rank, number_in(variable, dialect->rank, 0));
   MUSTER_ASSIGN(const auto ranks, number_in(variable, dialect->ranks, 1));
-  if (!ranks) return lacks(*dialect, dialect->ranks, "how many ranks there are");
+  if (!ranks) return lacks(*dialect, dialect->ranks, "how many ranks there are (1: each is alone)");
   if (*rank >= *ranks)
     return fail(ErrorCode::kInvalid, fmt::format("[cluster/environment] {} is {}, and {} only {}",
                                                  dialect->rank, *rank, dialect->ranks, *ranks));
-  MUSTER_ASSIGN(const auto per_node, number_in(variable, "PET_NPROC_PER_NODE", 1));
-  if (std::string_view(dialect->ranks) == "PET_NNODES" && per_node.value_or(1) > 1)
-    return fail(ErrorCode::kInvalid,
-                fmt::format("[cluster/environment] PET_NPROC_PER_NODE is {}, and this is one "
-                            "process of its node; start as many, or set it to 1",
-                            *per_node));
+  MUSTER_TRY(check_one_per_node(variable, *dialect));
+  const bool is_served = serves(variable, *dialect);
   StartedBy by{.launcher = dialect->launcher,
                .rank = *rank,
                .ranks = *ranks,
                .meeting = {},
-               .is_served = variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True",
-               .attempt = start_of(variable, *dialect, parent)};
+               .is_served = is_served,
+               .attempt = start_of(variable, *dialect, is_served)};
+  MUSTER_ASSIGN(const bool here, are_all_here(variable, *dialect, *ranks));
+  if (here && has_no_name(*dialect)) by.attempt = fmt::format("started by process {}", parent);
   MUSTER_ASSIGN(by.meeting.host, host_of_first(variable, *dialect, *ranks));
   MUSTER_ASSIGN(by.meeting.port, port_of(variable, by.attempt));
   return by;

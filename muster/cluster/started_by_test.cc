@@ -73,7 +73,7 @@ TEST(StartedBy, MusterLaunchOnSeveralHostsComesFirst) {
                                           {"SLURM_PROCID", "1"},
                                           {"SLURM_STEP_NUM_TASKS", "2"}}));
   EXPECT_EQ(by.launcher, "muster launch");
-  EXPECT_EQ(by.attempt, "night.1");
+  EXPECT_EQ(by.attempt, "night") << "the store is rank 0's, and gone with it";
   EXPECT_FALSE(by.is_served);
 }
 
@@ -124,6 +124,16 @@ TEST(StartedBy, MpichKnowsItsRanksByTheirParent) {
   EXPECT_EQ(by.launcher, "MPICH");
   EXPECT_EQ(must(started_with(variables, 77)).meeting, by.meeting);
   EXPECT_NE(must(started_with(variables, 78)).meeting, by.meeting);
+  // On several hosts each has a parent of its own.
+  Variables on_two{{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"MPI_LOCALNRANKS", "2"}};
+  EXPECT_THAT(refusal(on_two), HasSubstr("MASTER_ADDR is not"));
+  on_two["MASTER_ADDR"] = "head";
+  const StartedBy one = must(started_with(on_two, 77));
+  on_two["PMI_RANK"] = "2";
+  const StartedBy other = must(started_with(on_two, 78));
+  EXPECT_EQ(one.meeting, (net::Address{"head", 29500}));
+  EXPECT_EQ(other.meeting, one.meeting);
+  EXPECT_EQ(other.attempt, one.attempt);
 }
 
 TEST(StartedBy, SlurmListsItsHosts) {
@@ -137,8 +147,6 @@ TEST(StartedBy, SlurmListsItsHosts) {
   EXPECT_EQ(by.ranks, 4) << "of the step, not of the whole job";
   EXPECT_EQ(by.meeting.host, "n03");
   EXPECT_EQ(by.attempt, "12.1");
-  variables["SLURM_RESTART_COUNT"] = "1";
-  EXPECT_NE(must(started_with(variables)).attempt, by.attempt) << "requeued";
   variables["SLURM_STEP_NUM_NODES"] = "1";
   EXPECT_EQ(must(started_with(variables)).meeting.host, "127.0.0.1");
 }
@@ -162,6 +170,14 @@ TEST(StartedBy, KubeflowsVariablesAreNodes) {
   EXPECT_EQ(by.meeting, (net::Address{"master", 23456}));
   variables["PET_NPROC_PER_NODE"] = "4";
   EXPECT_THAT(refusal(variables), HasSubstr("PET_NPROC_PER_NODE is 4, and this is one process"));
+  variables["PET_NPROC_PER_NODE"] = "auto";
+  EXPECT_THAT(refusal(variables), HasSubstr("PET_NPROC_PER_NODE is auto"));
+  // Under torchrun, which has read them.
+  variables.insert({{"RANK", "1"},
+                    {"WORLD_SIZE", "8"},
+                    {"TORCHELASTIC_RUN_ID", "none"},
+                    {"TORCHELASTIC_RESTART_COUNT", "1"}});
+  EXPECT_EQ(must(started_with(variables)).attempt, "none") << "static: rank 0 keeps the store";
 }
 
 TEST(StartedBy, NonsenseIsNamed) {

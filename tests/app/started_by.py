@@ -211,6 +211,8 @@ def credentials_of_ones_own_are_for_all():
     has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", 2)
     ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {} if rank else {"MUSTER_CREDENTIALS": own}).ends()
     assert "MUSTER_CREDENTIALS is set for rank 0 and not here; set the same for all" in ends[1][2], ends
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MUSTER_CREDENTIALS": own} if rank else {}).ends()
+    assert "MUSTER_CREDENTIALS is set here and not for rank 0; set the same for all" in ends[1][2], ends
     other = run(arguments.muster, "credentials").stdout.strip()
     ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {
         "MUSTER_JOIN_TIMEOUT": "3s", "MUSTER_CREDENTIALS": other if rank else own}).ends()

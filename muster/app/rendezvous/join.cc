@@ -69,12 +69,13 @@ Result<MeetingPlace> find_place(const cluster::StartedBy& by, cluster::KvStore& 
   const auto blank = told.find(' ');
   MUSTER_ASSIGN(auto coordinator, net::parse_address(told.substr(0, blank)));
   std::string credentials = told.substr(blank + 1);
-  if (credentials == kOwnCredentials)
-    credentials = cluster::system_variable(net::kCredentialsVariable).value_or("");
-  if (credentials.empty())
+  // Those of one's own are never given up for what the store says, which anybody may have written.
+  const auto own = cluster::system_variable(net::kCredentialsVariable);
+  if (own.has_value() != (credentials == kOwnCredentials))
     return fail(ErrorCode::kInvalid,
-                fmt::format("[world] {} is set for rank 0 and not here; set the same for all",
-                            net::kCredentialsVariable));
+                fmt::format("[world] {} is set {}; set the same for all", net::kCredentialsVariable,
+                            own ? "here and not for rank 0" : "for rank 0 and not here"));
+  if (own) credentials = *own;
   return MeetingPlace{.coordinator = std::move(coordinator),
                       .credentials = std::move(credentials),
                       .rank = by.rank,

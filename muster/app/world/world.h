@@ -40,7 +40,8 @@ class Ties {
 };
 
 // A cheap value; copies are the same world. Thread-safe. The last copy says good-bye to the others,
-// for at most two seconds: a loop of a user's has no better place for it. While an exception flies
+// for at most two seconds, or ten minutes where this rank keeps the coordinator and they go on: a
+// loop of a user's has no better place for it. While an exception flies
 // it says nothing, so that the others learn of a loss.
 class World {
  public:
