@@ -49,7 +49,7 @@ def start(muster, folder, job, name, *settings, **options):
 
 def train_slowed(muster, folder, job, name, *settings):
     process, run = start(muster, folder, job, name, *settings)
-    with slowed(runs.workers_of(process)[1]):
+    with slowed(runs.workers_of(process)[LATE]):
         runs.wait_for_step(process, folder, STEPS // 3, name)
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"
@@ -77,18 +77,32 @@ def check_order(output, *expected):
         at += found.end()
 
 
+def loses_slices_and_gets_them_back(muster, folder):
+    """However many steps that takes: one that has lost all is tried again now and then."""
+    job = runs.write_job(folder, "resnet", steps=10**6)
+    process, run = start(muster, folder, job, "shared", "logging.logging_steps=50", *runs.UNTIL_STOPPED)
+
+    def wait_until_told(words):
+        def told():
+            assert process.poll() is None, f"ended before `{words}`:\n{process.communicate()[0]}"
+            return any(words in row["text"] for row in runs.records(run, "notice"))
+        runs.wait_for(told, words)
+    with slowed(runs.workers_of(process)[LATE]):
+        wait_until_told("slices are shared out")
+    wait_until_told("keeps pace again")
+    output = runs.stop(muster, process, folder, run, model="resnet")
+    check_order(output, r"slices are shared out .* by speed", r"worker 1 \(pid \d+ on \S+\) keeps pace again")
+    check_order(output, r"worker 1 \(pid \d+ on \S+\) computes [\d.]+ × slower than the others")
+
+
 def main():
     arguments = runs.arguments("--worker")
     muster = arguments.muster
     with runs.workplace() as folder:
         runs.write_data(folder)
+        loses_slices_and_gets_them_back(muster, folder)
         expected = runs.undisturbed(muster, folder, "resnet", STEPS)
         job = runs.write_job(folder, "resnet", steps=STEPS)
-
-        run, output = train_slowed(muster, folder, job, "shared")
-        check_order(output, r"slices are shared out .* by speed", r"worker 1 \(pid \d+ on \S+\) keeps pace again")
-        check_order(output, r"worker 1 \(pid \d+ on \S+\) computes [\d.]+ × slower than the others")
-        assert runs.weights(run, STEPS) == expected, "other weights after slices changed hands"
 
         run, output = train_slowed(muster, folder, job, "even", "stragglers.rebalance=false")
         assert "computes" in output and "shared out" not in output, output
