@@ -82,17 +82,20 @@ def loses_slices_and_gets_them_back(muster, folder):
     job = runs.write_job(folder, "resnet", steps=10**6)
     process, run = start(muster, folder, job, "shared", "logging.logging_steps=50", *runs.UNTIL_STOPPED)
 
-    def wait_until_told(words):
-        def told():
-            assert process.poll() is None, f"ended before `{words}`:\n{process.communicate()[0]}"
-            return any(words in row["text"] for row in runs.records(run, "notice"))
-        runs.wait_for(told, words)
-    with slowed(runs.workers_of(process)[LATE]):
-        wait_until_told("slices are shared out")
-    wait_until_told("keeps pace again")
-    output = runs.stop(muster, process, folder, run, model="resnet")
-    check_order(output, r"slices are shared out .* by speed", r"worker 1 \(pid \d+ on \S+\) keeps pace again")
-    check_order(output, r"worker 1 \(pid \d+ on \S+\) computes [\d.]+ × slower than the others")
+    def told(*expected):
+        """Whether all of it was, in this order; others may be late as well, on a machine with other work."""
+        assert process.poll() is None, f"ended before `{expected[-1]}`:\n{process.communicate()[0]}"
+        notices = (row["text"] for row in runs.records(run, "notice"))
+        return all(any(re.search(pattern, text) for text in notices) for pattern in expected)
+
+    pid = runs.workers_of(process)[LATE]
+    who = rf"worker {LATE} \(pid {pid} on {HOST}\)"
+    late = [who + r" computes [\d.]+ × slower than the others", r"slices are shared out .* by speed"]
+    with slowed(pid):
+        runs.wait_for(lambda: told(*late), late[-1])
+    back = who + " keeps pace again"
+    runs.wait_for(lambda: told(*late, back), back)
+    runs.stop(muster, process, folder, run, model="resnet")
 
 
 def main():
