@@ -33,7 +33,7 @@ std::string called(std::string example, const std::string& program) {
 
 std::string nearest_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const auto* command : commands_of(app)) {
     names.push_back(command->get_name());
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
@@ -142,6 +142,10 @@ void add_log_option(CLI::App& app, Context& context) {
         return fmt::format("expected text or json, found `{}`", word);
       })
       ->type_name("text|json");
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,

@@ -21,6 +21,9 @@ ExitCode run(const std::vector<std::string>& arguments, Context& context);
 // Every command of muster, in the order in which help shows them; each lives in its own file.
 void add_commands(CLI::App& app, Context& context);
 
+// Those of an application, or of a command.
+std::vector<const CLI::App*> commands_of(const CLI::App& app);
+
 // A command of `app` with its two examples; its callback should set context.action.
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::vector<std::string>& examples);

@@ -13,10 +13,6 @@
 namespace muster::cli {
 namespace {
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
 std::string field_words(const job::Fields& fields) {
   std::vector<std::string> words;
   for (const auto& field : fields.all()) words.push_back(field.name + "=");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 #include <system_error>
 
 #include "muster/cli/json_line.h"
@@ -32,6 +33,14 @@ bool can_be_started(const Path& program) {
 }
 
 }  // namespace
+
+std::vector<Path> Context::program_folders() const {
+  const auto path = environment.find("PATH");
+  std::stringstream folders(path == environment.end() ? "" : path->second);
+  std::vector<Path> found;
+  for (std::string folder; std::getline(folders, folder, ':');) found.emplace_back(folder);
+  return found;
+}
 
 bool Context::colour(bool terminal) const {
   return terminal && log == LogFormat::kText && !is_set(environment, "NO_COLOR") &&

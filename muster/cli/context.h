@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/exit_code.h"
@@ -37,9 +38,10 @@ struct Context {
   bool is_worker = false;  // else muster-worker lies beside `program`
 
   bool answers_json(bool asked) const { return asked || log == LogFormat::kJson; }  // --json, --log
-  bool colour(bool terminal) const;   // NO_COLOR, CI and TERM=dumb are honoured
-  bool live() const;                  // whether one redrawn line can be shown on stderr
-  bool redraws(bool terminal) const;  // whether what is there can be drawn again
+  bool colour(bool terminal) const;           // NO_COLOR, CI and TERM=dumb are honoured
+  bool live() const;                          // whether one redrawn line can be shown on stderr
+  std::vector<Path> program_folders() const;  // of the PATH
+  bool redraws(bool terminal) const;          // whether what is there can be drawn again
 };
 
 // Tells the error on `err`, as text or as one JSON object, and gives the exit code that belongs to

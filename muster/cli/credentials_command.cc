@@ -10,7 +10,7 @@ namespace muster::cli {
 namespace {
 
 ExitCode run_command(Context& context) {
-  const auto made = net::create_credentials(system_clock().wall());
+  const auto made = net::create_credentials(context.clock.wall());
   if (!made) return report(context, made.error());
   context.out << net::to_text(*made) << "\n";
   return ExitCode::kDone;

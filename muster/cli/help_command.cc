@@ -86,6 +86,13 @@ void add_help_command(CLI::App& app, Context& context) {
   auto& topic =
       add_command(help, "job", "Fields of the job file",
                   {"muster help job optimizer", "muster help job --schema > job.schema.json"});
+  auto arguments = std::make_shared<HelpArguments>();
+  topic.add_option("FIELD", arguments->field, "A field or a group of fields")->type_name("");
+  topic.add_flag("--schema", arguments->schema, "JSON Schema, for editors");
+  topic.add_flag("--markdown", arguments->markdown, "The page docs/job.md");
+  topic.callback([arguments, &context] {
+    context.action = [arguments, &context] { return help_job(*arguments, context); };
+  });
   auto& page = add_command(
       help, "man", "The manual page, for man(1)",
       {"muster help man | man -l -", "muster help man > ~/.local/share/man/man1/muster.1"});
@@ -94,13 +101,6 @@ void add_help_command(CLI::App& app, Context& context) {
       context.out << man_page(app);
       return ExitCode::kDone;
     };
-  });
-  auto arguments = std::make_shared<HelpArguments>();
-  topic.add_option("FIELD", arguments->field, "A field or a group of fields")->type_name("");
-  topic.add_flag("--schema", arguments->schema, "JSON Schema, for editors");
-  topic.add_flag("--markdown", arguments->markdown, "The page docs/job.md");
-  topic.callback([arguments, &context] {
-    context.action = [arguments, &context] { return help_job(*arguments, context); };
   });
 }
 

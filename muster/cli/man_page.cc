@@ -4,9 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <sstream>
+#include <cctype>
 #include <string_view>
-#include <vector>
 
 #include "muster/cli/application.h"
 
@@ -41,16 +40,11 @@ std::string as_it_is(const std::string& text) { return ".nf\n" + roff(text) + "\
 std::string option_entry(const CLI::Option& option) {
   std::string type = option.get_type_name();
   if (option.get_items_expected_max() == 0) type.clear();
-  const bool is_word = option.nonpositional() == false;
-  std::string names = option.get_name(is_word, true);
+  std::string names = option.get_name(!option.nonpositional(), true);
   std::ranges::replace(names, ',', ' ');
   return fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(names),
                      type.empty() ? "" : fmt::format(" \\fI{}\\fR", roff(type)),
                      roff(option.get_description()));
-}
-
-std::vector<const CLI::App*> commands_below(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
 // The command, and those below it.
@@ -63,7 +57,7 @@ std::string command_entry(const CLI::App& command, const std::string& way) {
   const std::string footer = command.get_footer();
   if (const auto examples = footer.find("Examples:"); examples != std::string::npos)
     text += ".PP\n" + as_it_is(footer.substr(examples));
-  for (const CLI::App* below : commands_below(command)) text += command_entry(*below, name);
+  for (const CLI::App* below : commands_of(command)) text += command_entry(*below, name);
   return text;
 }
 
@@ -108,7 +102,7 @@ std::string man_page(const CLI::App& app) {
       roff(upper(name)), version(), roff(name), roff(app.get_description()));
   for (const CLI::Option* option : app.get_options()) text += option_entry(*option);
   text += ".SH COMMANDS\n";
-  for (const CLI::App* command : commands_below(app)) text += command_entry(*command, name);
+  for (const CLI::App* command : commands_of(app)) text += command_entry(*command, name);
   return text + std::string(kEnd);
 }
 

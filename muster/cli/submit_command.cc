@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
-#include <sstream>
 #include <system_error>
 
 #include "muster/app/launch/next_steps.h"
@@ -134,10 +133,8 @@ Result<std::string> script_of(const SlurmArguments& arguments, const job::JobSpe
 // On the PATH; kUnavailable where it is not.
 Result<std::string> find_program(const std::string& name, const std::string& cure,
                                  const Context& context) {
-  const auto path = context.environment.find("PATH");
-  std::stringstream folders(path == context.environment.end() ? "" : path->second);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const Path found = Path(folder) / name;
+  for (const Path& folder : context.program_folders()) {
+    const Path found = folder / name;
     if (!folder.empty() && context.files.exists(found)) return found.string();
   }
   return fail(ErrorCode::kUnavailable, fmt::format("[submit] there is no {} on the PATH of {}; {}",

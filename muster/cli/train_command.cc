@@ -84,13 +84,10 @@ PlanRequest request_of(const TrainArguments& arguments, const Context& context) 
 
 // How the person calls this program: by its name where the PATH leads to it, else by its place.
 std::string program_word(const Context& context) {
-  const auto path = context.environment.find("PATH");
-  std::stringstream folders(path == context.environment.end() ? "" : path->second);
   std::error_code missing;
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string name = context.program.filename().string();
-    if (std::filesystem::equivalent(Path(folder) / name, context.program, missing)) return name;
-  }
+  const std::string name = context.program.filename().string();
+  for (const Path& folder : context.program_folders())
+    if (std::filesystem::equivalent(folder / name, context.program, missing)) return name;
   const Path near = context.program.lexically_relative(std::filesystem::current_path(missing));
   const bool below = !near.empty() && *near.begin() != "..";
   return app::shell_quoted((below ? near : context.program).string());

@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "muster/base/random.h"
+
 namespace muster::cluster {
 namespace {
 
@@ -83,13 +85,6 @@ Error lacks(const Dialect& dialect, const std::string& name, const std::string& 
                   dialect.launcher, dialect.rank, name, what));
 }
 
-// FNV-1a: the same on all hosts, and of any library.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
-
 Result<bool> are_all_here(const VariableLookup& variable, const Dialect& dialect,
                           std::int32_t ranks) {
   if (ranks == 1) return true;
@@ -124,7 +119,7 @@ Result<std::uint16_t> port_of(const VariableLookup& variable, const std::string&
     if (told) return static_cast<std::uint16_t>(*told);
   }
   if (start.empty()) return static_cast<std::uint16_t>(kUsualPort);
-  return static_cast<std::uint16_t>(kFirstPort + hash_of(start) % kPorts);
+  return static_cast<std::uint16_t>(kFirstPort + stable_hash(start) % kPorts);
 }
 
 // What tells this start of a program from others that could meet at the same place. Restarts do

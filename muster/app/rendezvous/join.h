@@ -9,7 +9,8 @@ namespace muster::app {
 // Waits for all that the launcher has started: `muster launch`, torchrun, Open MPI's or MPICH's
 // mpirun, Slurm's srun, or whoever sets torchrun's variables (cluster/started_by.h has their
 // order); one line on standard error says which it was. Rank and size are the launcher's. A program
-// that is started by itself is a world of one. Throws Failure where the others do not come. Where
+// that is started by itself is a world of one. Throws Failure where the others have not come within
+// a minute, or what MUSTER_JOIN_TIMEOUT says ("5 min"). Where
 // another launcher than muster's has started them, rank 0 keeps the coordinator; the others find it
 // through torch's store at MASTER_ADDR and MASTER_PORT. Its credentials go the same way, unless all
 // have them already (MUSTER_CREDENTIALS).
