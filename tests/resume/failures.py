@@ -375,6 +375,27 @@ def full_disk(muster, folder):
     assert "LEFT" not in done.stdout, f"half a file was left behind:\n{output}"
 
 
+def stopped_on_a_full_disk(muster, folder):
+    """SIGTERM, but its checkpoint finds no room: the code is the failure's, since others retry on that of the signal."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    small = folder / "small"
+    small.mkdir()
+    never = " ".join(runs.settings("'checkpoint.every=1000000 steps'", "'evaluation.every=never'"))
+    done = with_own_mounts(f"""
+        mount -t tmpfs -o size=8m none {small} || exit 71
+        {muster} train {job} --workers 2 --set run_folder={small} {never} & job=$!
+        until [ $(grep -c train/loss {small}/tiny/latest/metrics.jsonl) -ge 20 ]; do
+          kill -0 $job || exit 72
+          sleep 0.05
+        done 2>{folder}/awaited
+        head -c 16m /dev/zero >{small}/filled 2>{folder}/told
+        kill -TERM $job
+        wait $job""")
+    output = done.stdout + done.stderr
+    expect(done.returncode, 3, output, "SIGTERM: finishing the step", "No space left on device")
+    assert "checkpoint written" not in output, output
+
+
 def unwritable(muster, folder):
     job = runs.write_job(folder, "mlp")
     blocked = folder / "blocked"
@@ -473,9 +494,9 @@ def asked_where_it_stands(muster, folder):
 
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
-         loss_runs_away, full_disk, another_job_resumed, finished_run_resumed, frozen_worker, launcher_killed,
-         interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out, interrupted_early,
-         two_begin_at_once, damaged_run]
+         loss_runs_away, full_disk, stopped_on_a_full_disk, another_job_resumed, finished_run_resumed,
+         frozen_worker, launcher_killed, interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out,
+         interrupted_early, two_begin_at_once, damaged_run]
 
 parser = runs.arguments("--only")
 for case in CASES:

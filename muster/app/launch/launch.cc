@@ -124,13 +124,16 @@ Status check_instruction_set(job::Isa isa) {
                   isa == job::Isa::kAvx512 ? "avx512" : "avx2"));
 }
 
+// Schedulers retry on a signal's code. What fails on the way to its checkpoint has a code of its
+// own; what ends by order, at once, is no failure.
 ExitCode code_of(const cluster::JobEnd& end, bool stopped_early) {
+  // What the culprit said of itself; a death without a word is a failed training.
+  if (end.failure)
+    return end.failure->error.code == ErrorCode::kPeerLost ? ExitCode::kFailed
+                                                           : exit_code(end.failure->error.code);
   if (end.signal) return static_cast<ExitCode>(128 + *end.signal);
   // A worker was told to stop, though not by its launcher.
-  if (!end.failure) return stopped_early ? ExitCode::kTerminated : ExitCode::kDone;
-  // What the culprit said of itself; a death without a word is a failed training.
-  return end.failure->error.code == ErrorCode::kPeerLost ? ExitCode::kFailed
-                                                         : exit_code(end.failure->error.code);
+  return stopped_early ? ExitCode::kTerminated : ExitCode::kDone;
 }
 
 void record_environment(Files& files, const RunFolder& folder, const std::string& libtorch,
