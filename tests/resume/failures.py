@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -396,6 +397,19 @@ def stopped_on_a_full_disk(muster, folder):
     assert "checkpoint written" not in output, output
 
 
+def port_taken(muster, folder):
+    """What a launcher fails for that has made the folder of the run stands there."""
+    job = runs.write_job(folder, "mlp")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, output = runs.finish(runs.start(muster, job, "--set", f"workers.listen={address}"))
+    expect(code, 3, output, address, "in use")
+    summary = json.loads((runs.latest(folder) / "summary.json").read_text())
+    assert summary["state"] == "failed" and summary["reason"] in output, (summary, output)
+    listed = subprocess.run([muster, "runs", "--run-folder", str(folder / "runs")], capture_output=True, text=True)
+    expect(listed.returncode, 0, listed.stdout + listed.stderr, "failed")
+
+
 def unwritable(muster, folder):
     job = runs.write_job(folder, "mlp")
     blocked = folder / "blocked"
@@ -494,7 +508,7 @@ def asked_where_it_stands(muster, folder):
 
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
-         loss_runs_away, full_disk, stopped_on_a_full_disk, another_job_resumed, finished_run_resumed,
+         loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
          frozen_worker, launcher_killed, interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out,
          interrupted_early, two_begin_at_once, damaged_run]
 

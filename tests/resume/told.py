@@ -81,6 +81,7 @@ def folder_of_the_run(muster, folder):
     wanted = {"job.yaml", "resolved.yaml", "env.json", "metrics.jsonl", "summary.json", "report.html", "logs",
               "checkpoints"}
     assert wanted <= names, wanted - names
+    assert any(name.startswith("events.out.tfevents.") for name in names), f"nothing for TensorBoard: {names}"
     assert {path.name for path in (run / "logs").iterdir()} >= {"rank-0.log", "rank-1.log"}
     page = (run / "report.html").read_text()
     assert "<svg" in page, "no curves in the report"

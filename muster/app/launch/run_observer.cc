@@ -239,7 +239,19 @@ void RunObserver::on_stop(int signal, cluster::StopReason reason) {
   tell(Severity::kNote, fmt::format("{}{}", name, what));
 }
 
-void RunObserver::fail(const std::string& reason) { tell(Severity::kError, reason); }
+// A folder in which something has run before keeps what came of that.
+void RunObserver::fail(const std::string& reason) {
+  live_.reset();
+  tell(Severity::kError, reason);
+  kept_.clear();
+  if (files_.exists(folder_.summary())) return;
+  observe::RunEnded ended;
+  ended.completed = false;
+  ended.reason = reason;
+  ended.took = system_clock().now() - began_;
+  if (auto status = folder_.write_summary(files_, ended, observe::RunState::kFailed); !status)
+    log_->warn("{}", status.error().message);
+}
 
 observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   observe::RunEnded ended = ended_.value_or(observe::RunEnded{});

@@ -51,7 +51,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void conclude(const cluster::JobEnd& end);
   void tell(observe::Severity severity, std::string text);
   void tell_report();                    // where it lies
-  void fail(const std::string& reason);  // nothing ever ran
+  void fail(const std::string& reason);  // nothing ever ran: summary.json says why
 
   // Its version, as the workers told; empty where none came so far.
   const std::string& libtorch() const noexcept { return libtorch_; }
