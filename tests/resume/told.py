@@ -20,11 +20,33 @@ HEADLINE = re.compile(r"muster \d+\.\d+\.\d+ · libtorch \d+\.\d+\.\d+\S* · cpu
 PHASES = ("data_wait", "forward", "backward", "exposed_comm", "update", "checkpoint_stall")  # phase/…_s
 
 
+def begins_with_the_headline(output):
+    headline = output.splitlines()[0]
+    assert HEADLINE.fullmatch(headline), f"the first line is {headline!r} in:\n{output}"
+
+
+def first_line(muster, folder):
+    """What can wait comes after it; where others have to join first, how they do it and that is all that there is."""
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    open_to_others = runs.settings("prometheus.listen=127.0.0.1:0", "workers.listen=127.0.0.1:0")
+    output = runs.train(muster, job, "--workers", "2", *open_to_others)
+    begins_with_the_headline(output)
+    for told in ("\nmetrics for Prometheus: http://127.0.0.1:", "\nothers join with: muster worker --join 127.0.0.1:"):
+        assert output.count(told) == 1, f"no {told!r} in:\n{output}"
+    process = runs.start(muster, job, "--workers", "2", *open_to_others,
+                         *runs.settings("workers.max_workers=3", "workers.min_workers=3"))
+    told = [process.stdout.readline() for _ in range(3)]
+    process.send_signal(signal.SIGTERM)
+    code, output = runs.finish(process)
+    assert code == 143, f"exit code {code}:\n{output}"
+    for line, wanted in zip(told, ("metrics for Prometheus", "others join with", "waiting until 1 more has joined")):
+        assert line.startswith(wanted), told
+
+
 def in_a_pipe(muster, folder):
     output = runs.train(muster, runs.write_job(folder, "mlp", steps=STEPS), "--workers", "2")
     assert "\r" not in output and "\x1b" not in output, output
-    headline = next((line for line in output.splitlines() if line.startswith("muster ")), "")
-    assert HEADLINE.fullmatch(headline), f"the first line is {headline!r} in:\n{output}"
+    begins_with_the_headline(output)
     assert f"\nrun {runs.latest(folder)}\n" in output, output
     for told in ("loss", "accuracy", "next: "):
         assert told in output, f"no {told!r} in:\n{output}"
@@ -169,7 +191,7 @@ def divergence(muster, folder):
     assert told and told[1].endswith((".weight", ".bias")), output
 
 
-CASES = [version, in_a_pipe, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
+CASES = [version, in_a_pipe, first_line, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
          learning_rate_scaled_with_the_batch, checkpoints_by_the_clock, divergence]
 
 parser = runs.arguments("--only")

@@ -22,6 +22,8 @@ using observe::Severity;
 
 namespace {
 
+constexpr Duration kHeldAtMost = std::chrono::seconds(5);
+
 std::string_view signal_name(int signal) {
   switch (signal) {
     case SIGINT:
@@ -93,11 +95,29 @@ void RunObserver::on_generation(const cluster::Welcome& generation) {
 }
 
 void RunObserver::on_progress(Rank rank, const cluster::Progress& progress) {
+  tell_late();
   if (live_) live_->note(to_int(rank), progress);
 }
 
 void RunObserver::tell(Severity severity, std::string text) {
-  hub_.publish(Notice{severity, std::move(text)});
+  if (severity != Severity::kNote || !holds_notes_) {
+    tell_held();
+    return hub_.publish(Notice{severity, std::move(text)});
+  }
+  held_notes_.push_back(std::move(text));
+  tell_late();
+}
+
+// What can wait comes after the run's first line, the headline. It cannot where somebody has to act
+// or something went wrong, nor for longer than people wonder whether anything happens.
+void RunObserver::tell_held() {
+  holds_notes_ = false;
+  for (std::string& text : std::exchange(held_notes_, {}))
+    hub_.publish(Notice{Severity::kNote, std::move(text)});
+}
+
+void RunObserver::tell_late() {
+  if (holds_notes_ && system_clock().now() - began_ > kHeldAtMost) tell_held();
 }
 
 void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
@@ -114,7 +134,9 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
     if (auto* ended = std::get_if<observe::RunEnded>(&record)) {
       ended_ = std::move(*ended);  // shown once all workers are gone
     } else {
+      const bool begins = std::holds_alternative<observe::RunStarted>(record);
       hub_.publish(record);
+      if (begins) tell_held();
     }
   }
 }
@@ -155,6 +177,7 @@ void RunObserver::on_loss(const cluster::JobFailure& loss, const cluster::Remain
 }
 
 void RunObserver::on_waiting(std::int32_t others, std::int32_t own) {
+  tell_held();
   tell(Severity::kNote,
        fmt::format(
            "waiting until {} more {} joined (workers.min_workers): from other hosts, besides "
@@ -236,6 +259,7 @@ void RunObserver::on_stop(int signal, cluster::StopReason reason) {
   if (reason == cluster::StopReason::kAtOnce)
     what = stops_ > 0 ? " again: leaving at once" : ": nothing has begun yet; leaving at once";
   ++stops_;
+  tell_held();
   tell(Severity::kNote, fmt::format("{}{}", name, what));
 }
 
@@ -280,6 +304,7 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
 void RunObserver::conclude(const cluster::JobEnd& end) {
   live_.reset();
   const observe::RunEnded ended = end_of(end);
+  tell_held();
   if (end.failure) tell(Severity::kError, cluster::describe(*end.failure));
   if (end.failure && end.failure->error.code == ErrorCode::kTimeout) {
     for (const std::string& line : held_up_) tell(Severity::kError, line);

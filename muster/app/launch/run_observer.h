@@ -59,6 +59,8 @@ class RunObserver final : public cluster::LaunchObserver {
   bool stopped_early() const noexcept { return ended_ && !ended_->completed; }
 
  private:
+  void tell_held();
+  void tell_late();
   bool is_told_already(const observe::Record& record);
   void tell_return(const observe::WentBack& back);
   void subscribe_files(Files& files);
@@ -82,7 +84,9 @@ class RunObserver final : public cluster::LaunchObserver {
   bool told_start_ = false;
   Generation told_back_{0};  // the last one that went back
   std::string libtorch_;
-  std::vector<std::string> held_up_;  // when the job failed: who waited for whom
+  bool holds_notes_ = true;              // until the run's first line
+  std::vector<std::string> held_notes_;  // in their order
+  std::vector<std::string> held_up_;     // when the job failed: who waited for whom
   int stops_ = 0;
   const TimePoint began_;
 };
