@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "muster/cluster/environment.h"
 
 namespace muster::cluster {
@@ -82,9 +85,33 @@ TEST(JobFailure, IsDescribedForAPerson) {
             "  rank 2 is gone\n"
             "  it was last heard of at step 9, backward, in all_reduce gradients/3\n"
             "  the job ends: 1 worker is left\n"
+            "  hint: neither muster nor, as far as it sees, the system for lack of memory has done "
+            "it: somebody by hand, a batch system at its limits, or a container at its own\n"
             "  its last lines:\n"
             "    last words\n"
             "  its log: /run/logs/rank-2.log");
+}
+
+TEST(JobFailure, HasAHintWhereTheWorkerCouldSayNothing) {
+  const auto told = [](const char* reason, ErrorCode code) {
+    JobFailure failure;
+    failure.rank = Rank{1};
+    failure.reason = reason;
+    failure.error = {code, "rank 1 is gone", Rank{1}};
+    const std::string text = describe(failure);
+    const std::size_t at = text.find("\n  hint: ");
+    return at == text.npos ? std::string() : text.substr(at);
+  };
+  std::set<std::string> hints;
+  for (const char* reason :
+       {"killed by SIGSEGV", "killed by SIGABRT", "killed by SIGILL", "killed by SIGBUS",
+        "killed by SIGKILL", "killed by SIGKILL, as the system does for lack of memory: it has …",
+        "exit status 7"}) {
+    const std::string hint = told(reason, ErrorCode::kPeerLost);
+    EXPECT_TRUE(!hint.empty() && hints.insert(hint).second) << reason << hint;
+    EXPECT_EQ(told(reason, ErrorCode::kNumeric), "") << "it has said itself what to do";
+  }
+  EXPECT_EQ(told("lost its connection", ErrorCode::kPeerLost), "");
 }
 
 TEST(JobFailure, OfAJobThatCannotBeIsNobodys) {

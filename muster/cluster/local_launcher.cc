@@ -182,6 +182,40 @@ std::string last_words(const std::vector<std::string>& lines) {
   return words.substr(0, end) + "…";
 }
 
+// What to do about an end of which the worker could say nothing (docs/errors.md); the first whose
+// beginning fits.
+struct Hint {
+  std::string_view reason;
+  std::string_view text;
+};
+constexpr Hint kHints[] = {
+    {"killed by SIGKILL, as the system does for lack of memory",
+     "fewer workers on this host, a smaller training.micro_batch_size or training.recompute need "
+     "less memory"},
+    {"killed by SIGKILL",
+     "neither muster nor, as far as it sees, the system for lack of memory has done it: somebody "
+     "by hand, a batch system at its limits, or a container at its own"},
+    {"killed by SIGSEGV",
+     "a fault of the program or of a library where it comes again in the same way; of the memory "
+     "where it comes somewhere else each time"},
+    {"killed by SIGBUS",
+     "a file that it reads was cut off under it, the disk cannot be read, or memory is faulty: "
+     "`dmesg` says which"},
+    {"killed by SIGABRT", "it ended itself; why, its last lines and its log say"},
+    {"killed by SIGILL",
+     "it is built for another processor, or training.isa asks for what this one lacks: see "
+     "`muster doctor`, and build it on this host"},
+    {"exit status ",
+     "it ended without saying so to the others; its last lines and its log say more"},
+};
+
+std::string_view hint_of(const JobFailure& failure) {
+  if (failure.error.code != ErrorCode::kPeerLost) return {};  // it said itself what there is to do
+  const auto* fits = std::ranges::find_if(
+      kHints, [&](const Hint& hint) { return failure.reason.starts_with(hint.reason); });
+  return fits == std::end(kHints) ? std::string_view() : fits->text;
+}
+
 // What it said itself, if it did.
 std::string words_of(const JobFailure& loss) {
   if (loss.reason != kReportedAnError) return "";
@@ -238,6 +272,7 @@ std::string describe(const JobFailure& failure) {
     text += fmt::format("\n  it was {}{}", failure.last_heard ? "last heard of " : "",
                         describe(failure.progress));
   if (!failure.action.empty()) text += "\n  " + failure.action;
+  if (const auto hint = hint_of(failure); !hint.empty()) text += fmt::format("\n  hint: {}", hint);
   auto lines = failure.last_lines;
   if (!message.empty()) {
     const std::string said = message.substr(0, message.find('\n'));
