@@ -30,22 +30,6 @@ std::string_view trim(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A number that is not negative at the start of `text`, and what follows it.
-struct Quantity {
-  double number = 0;
-  std::string_view unit;
-};
-std::optional<Quantity> split_quantity(std::string_view text) {
-  text = trim(text);
-  if (text.empty() || !is_digit(text.front())) return std::nullopt;  // neither "-1" nor "inf"
-  Quantity quantity;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), quantity.number);
-  if (error != std::errc() || !std::isfinite(quantity.number)) return std::nullopt;
-  quantity.unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
-  return quantity;
-}
-
 std::optional<double> size_of_unit(std::span<const Unit> units, std::string_view name) {
   for (const Unit& unit : units) {
     if (unit.name == name) return unit.size;
@@ -62,6 +46,13 @@ std::optional<double> parse_quantity(std::string_view text, std::span<const Unit
   if (!unit) return std::nullopt;
   const double value = std::round(quantity->number * *unit);
   return value < limit ? std::optional(value) : std::nullopt;
+}
+
+std::vector<std::string_view> names_of(std::span<const Unit> units) {
+  std::vector<std::string_view> names;
+  for (const Unit& unit : units)
+    if (!unit.name.empty()) names.push_back(unit.name);
+  return names;
 }
 
 // "3 min 20 s": how many of the larger unit, and of the smaller one if any are left.
@@ -97,6 +88,27 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::optional<Quantity> split_quantity(std::string_view text) {
+  text = trim(text);
+  const bool begins = !text.empty() && (is_digit(text.front()) || text.front() == '.');
+  if (!begins || has_leading_zero(text)) return std::nullopt;  // neither "-1" nor "inf"
+  Quantity quantity;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), quantity.number);
+  if (error != std::errc() || !std::isfinite(quantity.number)) return std::nullopt;
+  quantity.unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
+  return quantity;
+}
+
+bool has_leading_zero(std::string_view text) {
+  text = trim(text);
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
+}
+
+std::vector<std::string_view> duration_units() { return names_of(kTimes); }
+std::vector<std::string_view> size_units() { return names_of(kSizes); }
 
 Result<Duration> parse_duration(std::string_view text) {
   if (const auto value = parse_quantity(text, kTimes, 0x1p63)) {

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
@@ -15,6 +17,21 @@ namespace muster {
 Result<Duration> parse_duration(std::string_view text);    // "30s", "1.5 min", "200 ms", "2h", "1d"
 Result<std::uint64_t> parse_bytes(std::string_view text);  // "64 MiB", "1GB", "512", "4 KiB"
 Result<double> parse_fraction(std::string_view text);      // "5%", "0.05"
+
+// A number that is not negative, and what follows it, without the blanks around: "1.5 epochs"
+// is 1.5 and "epochs". Nothing where it begins with no number, or with a leading zero.
+struct Quantity {
+  double number = 0;
+  std::string_view unit;
+};
+std::optional<Quantity> split_quantity(std::string_view text);
+
+// 007, -010: decimal to some readers, octal to others.
+bool has_leading_zero(std::string_view text);
+
+// The units that parse_duration() and parse_bytes() take.
+std::vector<std::string_view> duration_units();
+std::vector<std::string_view> size_units();
 
 inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();

@@ -14,8 +14,8 @@ TEST(Units, ReadsDurations) {
   EXPECT_EQ(parse_duration("2h").value(), 2h);
   EXPECT_EQ(parse_duration("1d").value(), 24h);
   EXPECT_EQ(parse_duration("850 µs").value(), 850us);
-  for (const char* text :
-       {"", "30", "s", "-1s", "inf s", "nan s", "1 week", "1e30 s", "0x10 s", "1s2", "1,5 s"}) {
+  for (const char* text : {"", "30", "s", "-1s", "inf s", "nan s", "1 week", "1e30 s", "0x10 s",
+                           "1s2", "1,5 s", "010s", "00 s", "01.5 min"}) {
     EXPECT_FALSE(parse_duration(text)) << text;
   }
 }
@@ -25,7 +25,7 @@ TEST(Units, ReadsSizes) {
   EXPECT_EQ(parse_bytes("1GB").value(), 1000000000u);
   EXPECT_EQ(parse_bytes("512").value(), 512u);
   EXPECT_EQ(parse_bytes("0.5 KiB").value(), 512u);
-  for (const char* text : {"", "-1", "1 mib", "20000000 TiB", "K"}) {
+  for (const char* text : {"", "-1", "1 mib", "20000000 TiB", "K", "010 MiB"}) {
     EXPECT_FALSE(parse_bytes(text)) << text;
   }
 }
@@ -34,6 +34,7 @@ TEST(Units, ReadsShares) {
   EXPECT_DOUBLE_EQ(parse_fraction("5%").value(), 0.05);
   EXPECT_DOUBLE_EQ(parse_fraction("0.05").value(), 0.05);
   EXPECT_FALSE(parse_fraction("five"));
+  EXPECT_FALSE(parse_fraction("05%"));
   EXPECT_FALSE(parse_fraction("5 percent"));
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,14 +66,16 @@ struct Printed {
   bool is_text = false;
 };
 
+using Complaints = std::vector<Diagnostic>;  // none: the value is read
+
 struct Field {
   std::string name;  // "training.epochs"
   FieldType type;
   FieldRules rules;
   std::vector<std::string_view> choices;  // of kChoice
 
-  // Reads the node into its member; the diagnostic, and the spec untouched, where it does not fit.
-  std::function<std::optional<Diagnostic>(const YamlNode&, JobSpec&)> read;
+  // Reads the node into its member; what does not fit, and the spec untouched.
+  std::function<Complaints(const YamlNode&, JobSpec&)> read;
   std::function<Printed(const JobSpec&)> print;
 
   std::string_view section() const noexcept;  // "training"; empty at the top level

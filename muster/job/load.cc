@@ -126,8 +126,8 @@ class Loader {
                near_field(key.text));
       } else if (options_.quick) {
         assign(*field, value, {Origin::Kind::kQuick, key.place.line, {}}, draft_.spec);
-      } else if (auto complaint = value.broken ? std::nullopt : field->read(value, unused)) {
-        add(*field, std::move(*complaint));
+      } else if (!value.broken) {
+        add(*field, field->read(value, unused));
       }
     }
   }
@@ -202,17 +202,19 @@ class Loader {
     JobSpec& spec = drops ? unused : whole;
     if (node.broken) {
       draft_.faulty.insert(field.name);
-    } else if (auto complaint = field.read(node, spec)) {
+    } else if (auto wrong = field.read(node, spec); !wrong.empty()) {
       draft_.faulty.insert(field.name);
-      add(field, std::move(*complaint));
+      add(field, std::move(wrong));
     } else if (!drops) {
       draft_.assigned[field.name] = {std::move(origin), node.place};
     }
   }
 
-  void add(const Field& field, Diagnostic complaint) {
-    complaint.message = field.name + ": " + complaint.message;
-    draft_.errors.push_back(std::move(complaint));
+  void add(const Field& field, Complaints wrong) {
+    for (Diagnostic& complaint : wrong) {
+      complaint.message = field.name + ": " + complaint.message;
+      draft_.errors.push_back(std::move(complaint));
+    }
   }
 
   void report(Place place, std::string message, std::string help) {

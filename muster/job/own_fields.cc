@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "muster/job/bind.h"
 #include "muster/job/fields.h"
@@ -29,9 +30,10 @@ template <class Kind, class Name>
 void extend(Field& field, const Names& own, Kind kind, Name name) {
   using E = std::remove_reference_t<decltype(kind(std::declval<JobSpec&>()))>;
   field.choices.insert(field.choices.end(), own.begin(), own.end());
-  field.read = [all = field.choices, kind, name](const YamlNode& node, JobSpec& spec) -> Complaint {
+  field.read = [all = field.choices, kind, name](const YamlNode& node,
+                                                 JobSpec& spec) -> Complaints {
     std::size_t index = 0;
-    if (auto complaint = read_choice(node, all, index)) return complaint;
+    if (auto wrong = read_choice(node, all, index); !wrong.empty()) return wrong;
     const bool is_own = index >= std::size(EnumNames<E>::kAll);
     kind(spec) = is_own ? E::kOwn : EnumNames<E>::kAll[index].value;
     name(spec) = is_own ? std::string(all[index]) : std::string();
@@ -47,31 +49,32 @@ template <class Member>
 void choose_among(Field& field, Names words, Member member) {
   field.type = FieldType::kChoice;
   field.choices = std::move(words);
-  field.read = [all = field.choices, member](const YamlNode& node, JobSpec& spec) -> Complaint {
+  field.read = [all = field.choices, member](const YamlNode& node, JobSpec& spec) -> Complaints {
     std::size_t index = 0;
-    if (auto complaint = read_choice(node, all, index)) return complaint;
+    if (auto wrong = read_choice(node, all, index); !wrong.empty()) return wrong;
     member(spec) = std::string(all[index]);
     return {};
   };
 }
 
-Complaint check_names(const YamlNode& node, const Names& known) {
+Complaints check_names(const YamlNode& node, const Names& known) {
   if (known.empty())
-    return mismatch(node, "no names", "only a program of your own has some; see docs/app.md");
+    return {mismatch(node, "no names", "only a program of your own has some; see docs/app.md")};
   std::size_t index = 0;
   if (node.kind == YamlNode::Kind::kScalar) return read_choice(node, known, index);
+  Complaints all;
   for (const YamlNode& item : node.items)
-    if (auto complaint = read_choice(item, known, index)) return complaint;
-  return {};
+    std::ranges::move(read_choice(item, known, index), std::back_inserter(all));
+  return all;
 }
 
 // A list of own names.
 void list_among(Field& field, const Names& own) {
   field.choices = own;
-  field.read = [own, plain = field.read](const YamlNode& node, JobSpec& spec) -> Complaint {
+  field.read = [own, plain = field.read](const YamlNode& node, JobSpec& spec) -> Complaints {
     const bool none = node.kind == YamlNode::Kind::kList && node.items.empty();
     if (!none && node.kind != YamlNode::Kind::kMap)
-      if (auto complaint = check_names(node, own)) return complaint;
+      if (auto wrong = check_names(node, own); !wrong.empty()) return wrong;
     return plain(node, spec);
   };
 }
@@ -86,9 +89,9 @@ FieldRules rules_of(const OwnComponent& component, const OwnOption& option) {
 template <class T>
 Field option_field(std::string name, const T& usual, const FieldRules& rules) {
   Field field{name, kFieldType<T>, rules, {}, {}, {}};
-  field.read = [name, rules](const YamlNode& node, JobSpec& spec) -> Complaint {
+  field.read = [name, rules](const YamlNode& node, JobSpec& spec) -> Complaints {
     T value{};
-    if (auto complaint = read_value(node, rules, value)) return complaint;
+    if (auto wrong = read_value(node, rules, value); !wrong.empty()) return wrong;
     spec.options[name] = std::move(value);
     return {};
   };

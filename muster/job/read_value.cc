@@ -48,12 +48,6 @@ std::string found(const YamlNode& node) {
   return node.quoted ? fmt::format("the text \"{}\"", shown) : fmt::format("`{}`", shown);
 }
 
-// 007, -010: decimal to some readers, octal to others.
-bool has_leading_zero(std::string_view text) {
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
-}
-
 // 0x10, 0o17, 0b1: numbers to some readers, text to others.
 bool names_its_base(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
@@ -68,12 +62,13 @@ bool is_beyond_numbers(std::string_view text) {
   return error == std::errc::result_out_of_range && end == text.data() + text.size();
 }
 
+constexpr std::string_view kLeadingZeroHelp =
+    "a leading zero means octal to some readers; write the number without it";
+
 std::string number_help(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::kScalar || node.text.empty()) return {};
   if (node.quoted) return "remove the quotes";
-  if (has_leading_zero(node.text)) {
-    return "a leading zero means octal to some readers; write the number without it";
-  }
+  if (has_leading_zero(node.text)) return std::string(kLeadingZeroHelp);
   if (names_its_base(node.text)) return "write the number in decimal";
   if (is_beyond_numbers(node.text)) return "numbers end at 1.8e308, and next to zero at 5e-324";
   return {};
@@ -97,13 +92,13 @@ bool within(double value, const FieldRules& rules) {
   return value >= rules.min && value > rules.above && value <= rules.max && value < rules.below;
 }
 
-Complaint expected(const YamlNode& node, FieldType type, const FieldRules& rules,
-                   std::string help = {}) {
-  return mismatch(node, expectation(type, rules, {}), std::move(help));
+Complaints expected(const YamlNode& node, FieldType type, const FieldRules& rules,
+                    std::string help = {}) {
+  return {mismatch(node, expectation(type, rules, {}), std::move(help))};
 }
 
 template <class T>
-Complaint read_integer(const YamlNode& node, const FieldRules& rules, T& value) {
+Complaints read_integer(const YamlNode& node, const FieldRules& rules, T& value) {
   T read{};
   if (parse_number(node, node.text, read) && within(static_cast<double>(read), rules)) {
     value = read;
@@ -119,6 +114,7 @@ bool ends_in_digit(std::string_view text) {
 }
 
 std::string unit_help(const YamlNode& node, std::string_view example) {
+  if (is_scalar(node) && has_leading_zero(node.text)) return std::string(kLeadingZeroHelp);
   double number = 0;  // and nothing besides: `1s2` has a unit, though none that helps
   const char* end = node.text.data() + node.text.size();
   if (!is_scalar(node) || !ends_in_digit(node.text) ||
@@ -134,15 +130,15 @@ Diagnostic mismatch(const YamlNode& node, const std::string& expected, std::stri
   return {node.place, fmt::format("expected {}, found {}", expected, found(node)), std::move(help)};
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::int64_t& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::int64_t& value) {
   return read_integer(node, rules, value);
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::uint64_t& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::uint64_t& value) {
   return read_integer(node, rules, value);
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, double& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, double& value) {
   std::string_view text = node.text;
   const bool percent = rules.unit == kShare && text.ends_with('%');
   if (percent) text.remove_suffix(1);
@@ -159,7 +155,7 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, double& valu
   return expected(node, FieldType::kNumber, rules, number_help(plain));
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, bool& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, bool& value) {
   if (is_scalar(node) && !node.quoted && (node.text == "true" || node.text == "false")) {
     value = node.text == "true";
     return {};
@@ -170,7 +166,7 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, bool& value)
   return expected(node, FieldType::kBoolean, rules, std::move(help));
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::string& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::string& value) {
   if (!is_scalar(node)) return expected(node, FieldType::kText, rules);
   if (!node.quoted && is_ambiguous(node.text)) {
     return expected(
@@ -181,7 +177,7 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, std::string&
   return {};
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, Duration& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, Duration& value) {
   if (is_scalar(node) && !ends_in_digit(node.text)) {
     const auto read = parse_duration(node.text);
     if (read && within(std::chrono::duration<double>(*read).count(), rules)) {
@@ -192,7 +188,7 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, Duration& va
   return expected(node, FieldType::kDuration, rules, unit_help(node, "s"));
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, Bytes& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, Bytes& value) {
   if (is_scalar(node) && !ends_in_digit(node.text)) {
     const auto read = parse_bytes(node.text);
     if (read && within(static_cast<double>(*read), rules)) {
@@ -203,7 +199,7 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, Bytes& value
   return expected(node, FieldType::kBytes, rules, unit_help(node, "KiB"));
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, Interval& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, Interval& value) {
   const auto allowed = [&](const Interval& interval) {
     return std::find(rules.units.begin(), rules.units.end(), interval.unit()) !=
                rules.units.end() &&
@@ -224,8 +220,8 @@ Complaint read_value(const YamlNode& node, const FieldRules& rules, Interval& va
   return expected(node, FieldType::kInterval, rules, unit_help(node, "steps"));
 }
 
-Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>& names,
-                      std::size_t& index) {
+Complaints read_choice(const YamlNode& node, const std::vector<std::string_view>& names,
+                       std::size_t& index) {
   if (is_scalar(node)) {
     const auto at = std::find(names.begin(), names.end(), node.text);
     if (at != names.end()) {
@@ -234,32 +230,51 @@ Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>&
     }
   }
   const auto near = is_scalar(node) ? near_word(lower(node.text), names) : std::string();
-  return mismatch(node, fmt::format("one of {}", fmt::join(names, ", ")),
-                  near.empty() ? near : fmt::format("did you mean `{}`?", near));
+  return {mismatch(node, fmt::format("one of {}", fmt::join(names, ", ")),
+                   near.empty() ? near : fmt::format("did you mean `{}`?", near))};
 }
 
-Complaint read_value(const YamlNode& node, const FieldRules&, ParameterGroup& value) {
+namespace {
+
+constexpr std::string_view kMatch = "match";
+constexpr std::string_view kRateFactor = "learning_rate_factor";
+constexpr std::string_view kWeightDecay = "weight_decay";
+
+Diagnostic unknown_key_of_group(const YamlNode& key, const std::string& near) {
+  return {key.place, fmt::format("unknown key `{}` of a group", excerpt(key.text)),
+          near.empty() ? fmt::format("known are {}, {}, {}", kMatch, kRateFactor, kWeightDecay)
+                       : fmt::format("did you mean `{}`?", near)};
+}
+
+}  // namespace
+
+Complaints read_value(const YamlNode& node, const FieldRules&, ParameterGroup& value) {
   if (node.kind != YamlNode::Kind::kMap)
-    return mismatch(node, "a mapping such as {match: \"*.bias\", weight_decay: 0}");
+    return {mismatch(node, "a mapping such as {match: \"*.bias\", weight_decay: 0}")};
   ParameterGroup read;
+  Complaints all;
+  bool lacks_match = true;
   for (const auto& [key, item] : node.entries) {
-    Complaint complaint;
-    if (key.text == "match")
-      complaint = read_value(item, {}, read.match);
-    else if (key.text == "learning_rate_factor")
-      complaint = read_value(item, {.above = 0}, read.learning_rate_factor);
-    else if (key.text == "weight_decay")
-      complaint = read_value(item, {.min = 0}, read.weight_decay);
-    else
-      complaint = Diagnostic{key.place, fmt::format("unknown key `{}` of a group", key.text),
-                             "known are match, learning_rate_factor, weight_decay"};
-    if (complaint) return complaint;
+    Complaints wrong;
+    if (key.text == kMatch) {
+      wrong = read_value(item, {}, read.match);
+      lacks_match = wrong.empty() && read.match.empty();
+    } else if (key.text == kRateFactor) {
+      wrong = read_value(item, {.above = 0}, read.learning_rate_factor);
+    } else if (key.text == kWeightDecay) {
+      wrong = read_value(item, {.min = 0}, read.weight_decay);
+    } else {
+      const std::string near = near_word(key.text, {kMatch, kRateFactor, kWeightDecay});
+      wrong = {unknown_key_of_group(key, near)};
+      lacks_match = lacks_match && near != kMatch;
+    }
+    std::ranges::move(wrong, std::back_inserter(all));
   }
-  if (read.match.empty())
-    return Diagnostic{node.place, "a group without `match`",
-                      "patterns for names of parameters, such as match: \"*.bias\""};
-  value = std::move(read);
-  return {};
+  if (lacks_match)
+    all.push_back({node.place, "a group without `match`",
+                   "patterns for names of parameters, such as match: \"*.bias\""});
+  if (all.empty()) value = std::move(read);
+  return all;
 }
 
 Printed print_value(std::int64_t value) { return {fmt::format("{}", value), false}; }

@@ -2,6 +2,8 @@
 // Reading one YAML node into one C++ type, and printing it back, under the rules of a field.
 // The overloads are all there is to a type: a new one needs a read, a print and a kFieldType.
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -13,8 +15,6 @@
 #include "muster/job/field.h"
 
 namespace muster::job {
-
-using Complaint = std::optional<Diagnostic>;  // nothing: the value is read
 
 template <class T>
 inline constexpr FieldType kFieldType = FieldType::kChoice;
@@ -48,15 +48,15 @@ inline constexpr FieldType kFieldType<std::optional<T>> = kFieldType<T>;
 // What was found where `expected` was needed, with the help that fits.
 Diagnostic mismatch(const YamlNode& node, const std::string& expected, std::string help = {});
 
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::int64_t& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::uint64_t& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, double& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, bool& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::string& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, Duration& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, Bytes& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, Interval& value);
-Complaint read_value(const YamlNode& node, const FieldRules& rules, ParameterGroup& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::int64_t& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::uint64_t& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, double& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, bool& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::string& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, Duration& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, Bytes& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, Interval& value);
+Complaints read_value(const YamlNode& node, const FieldRules& rules, ParameterGroup& value);
 
 Printed print_value(std::int64_t value);
 Printed print_value(std::uint64_t value);
@@ -69,8 +69,8 @@ Printed print_value(const Interval& value);
 Printed print_value(const ParameterGroup& value);
 
 // The index of the choice that the node names.
-Complaint read_choice(const YamlNode& node, const std::vector<std::string_view>& names,
-                      std::size_t& index);
+Complaints read_choice(const YamlNode& node, const std::vector<std::string_view>& names,
+                       std::size_t& index);
 
 template <NamedEnum E>
 std::vector<std::string_view> names_of() {
@@ -80,9 +80,9 @@ std::vector<std::string_view> names_of() {
 }
 
 template <NamedEnum E>
-Complaint read_value(const YamlNode& node, const FieldRules&, E& value) {
+Complaints read_value(const YamlNode& node, const FieldRules&, E& value) {
   std::size_t index = 0;
-  if (auto complaint = read_choice(node, names_of<E>(), index)) return complaint;
+  if (auto wrong = read_choice(node, names_of<E>(), index); !wrong.empty()) return wrong;
   value = EnumNames<E>::kAll[index].value;
   return {};
 }
@@ -93,37 +93,37 @@ Printed print_value(E value) {
 }
 
 template <class T>
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::optional<T>& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::optional<T>& value) {
   if (node.kind == YamlNode::Kind::kScalar && node.text == rules.unset) {
     value.reset();
     return {};
   }
   T read{};
-  if (auto complaint = read_value(node, rules, read)) return complaint;
+  if (auto wrong = read_value(node, rules, read); !wrong.empty()) return wrong;
   value = std::move(read);
   return {};
 }
 
 // A text stands for a list of one.
 template <class T>
-Complaint read_value(const YamlNode& node, const FieldRules& rules, std::vector<T>& value) {
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::vector<T>& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     if (node.kind == YamlNode::Kind::kScalar) {
       std::string only;
-      if (auto complaint = read_value(node, rules, only)) return complaint;
+      if (auto wrong = read_value(node, rules, only); !wrong.empty()) return wrong;
       value = {std::move(only)};
       return {};
     }
   }
   if (node.kind != YamlNode::Kind::kList) {
-    return mismatch(node, expectation(kFieldType<std::vector<T>>, rules, {}));
+    return {mismatch(node, expectation(kFieldType<std::vector<T>>, rules, {}))};
   }
   std::vector<T> read(node.items.size());
-  for (std::size_t at = 0; at < read.size(); ++at) {
-    if (auto complaint = read_value(node.items[at], rules, read[at])) return complaint;
-  }
-  value = std::move(read);
-  return {};
+  Complaints all;
+  for (std::size_t at = 0; at < read.size(); ++at)
+    std::ranges::move(read_value(node.items[at], rules, read[at]), std::back_inserter(all));
+  if (all.empty()) value = std::move(read);
+  return all;
 }
 
 template <class T>

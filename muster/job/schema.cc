@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/units.h"
 #include "muster/job/reference.h"
 
 namespace muster::job {
@@ -12,9 +13,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kDurationPattern = "^[0-9]+(\\.[0-9]+)? *(ns|us|µs|ms|s|min|h|d)$";
-constexpr std::string_view kBytesPattern = "^[0-9]+(\\.[0-9]+)? *(B|[kKMGT]i?B)$";
-constexpr std::string_view kSharePattern = "^[0-9]+(\\.[0-9]+)?%$";
+// As the loader reads numbers: without sign and leading zero.
+constexpr std::string_view kNumber = "((0|[1-9][0-9]*)(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?";
+
+std::string quantity_pattern(const std::vector<std::string_view>& units) {
+  return fmt::format("{} *({})", kNumber, fmt::join(units, "|"));
+}
 
 void add_limits(Json& schema, const FieldRules& rules) {
   if (std::isfinite(rules.min)) schema["minimum"] = rules.min;
@@ -29,18 +33,18 @@ Json number(std::string_view type, const FieldRules& rules) {
   return schema;
 }
 
-Json matching(std::string_view pattern) { return {{"type", "string"}, {"pattern", pattern}}; }
+Json matching(const std::string& pattern) { return {{"type", "string"}, {"pattern", pattern}}; }
 
-std::string_view pattern_of(Interval::Unit unit) {
+std::string pattern_of(Interval::Unit unit) {
   switch (unit) {
     case Interval::Unit::kSteps:
-      return "[0-9]+(\\.0+)? *steps?";
+      return "(0|[1-9][0-9]*)(\\.0*)? *steps?";
     case Interval::Unit::kEpochs:
-      return "[0-9]+(\\.[0-9]+)? *epochs?";
+      return quantity_pattern({"epochs?"});
     case Interval::Unit::kFraction:
-      return "(100(\\.0+)?|[0-9]{1,2}(\\.[0-9]+)?) *%";
+      return "(100(\\.0*)?|[1-9]?[0-9](\\.[0-9]*)?|\\.[0-9]+) *%";
     case Interval::Unit::kTime:
-      return "[0-9]+(\\.[0-9]+)? *(ns|us|µs|ms|s|min|h|d)";
+      return quantity_pattern(duration_units());
     case Interval::Unit::kEnd:
       return "end";
     case Interval::Unit::kNever:
@@ -51,11 +55,18 @@ std::string_view pattern_of(Interval::Unit unit) {
 
 // Of the field's own units; where it must be above 0, a number with a digit that is not.
 std::string interval_pattern(const FieldRules& rules) {
-  std::vector<std::string_view> units;
+  std::vector<std::string> units;
   units.reserve(rules.units.size());
   for (const auto unit : rules.units) units.push_back(pattern_of(unit));
   return fmt::format("^{}({})$", std::isfinite(rules.above) ? "(?=.*[1-9]|[a-z])" : "",
                      fmt::join(units, "|"));
+}
+
+// Of a duration or a size; where 0 is too little, with a digit that is not.
+Json quantity(const std::vector<std::string_view>& units, const FieldRules& rules) {
+  const bool takes_nothing = rules.min <= 0 && rules.above < 0;
+  return matching(
+      fmt::format("^{}{}$", takes_nothing ? "" : "(?=.*[1-9])", quantity_pattern(units)));
 }
 
 // A text stands for a list of one.
@@ -88,9 +99,9 @@ Json value_schema(const Field& field) {
     case FieldType::kChoice:
       return {{"enum", field.choices}};
     case FieldType::kDuration:
-      return matching(kDurationPattern);
+      return quantity(duration_units(), field.rules);
     case FieldType::kBytes:
-      return matching(kBytesPattern);
+      return quantity(size_units(), field.rules);
     case FieldType::kInterval:
       return matching(interval_pattern(field.rules));
     case FieldType::kIntegers:
@@ -104,7 +115,7 @@ Json value_schema(const Field& field) {
   }
   auto plain = number("number", field.rules);
   if (field.rules.unit != kShare) return plain;
-  return {{"anyOf", Json::array({plain, matching(kSharePattern)})}};
+  return {{"anyOf", Json::array({plain, matching(fmt::format("^{}%$", kNumber))})}};
 }
 
 // The value, or the word for none.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "muster/base/units.h"
 #include "muster/job/reference.h"
 
 namespace muster::job {
@@ -17,7 +18,7 @@ bool loader_takes(const Field& field, const std::string& text) {
   std::vector<Diagnostic> errors;
   const auto source = std::make_shared<Source>(Source{"", text, 0});
   JobSpec spec;
-  return !field.read(read_yaml_value(source, 0, errors), spec);
+  return field.read(read_yaml_value(source, 0, errors), spec).empty();
 }
 
 Json schema_of(const Json& root, const Field& field) {
@@ -33,13 +34,46 @@ TEST(Schema, TakesTheIntervalsThatTheLoaderTakes) {
     if (field.type != FieldType::kInterval) continue;
     const std::regex pattern(schema_of(root, field).at("pattern").get<std::string>());
     for (const std::string text :
-         {"end",     "never",    "1 step",     "20steps",    "0 steps", "1.5 steps", "2.0 steps",
-          "1 epoch", "0 epochs", "0.0 epochs", "0.5 epochs", "5%",      "100%",      "150%",
-          "5 min",   "90s",      "20 us",      "0 s",        "10",      "steps",     "ends"}) {
+         {"end",       "never",     "1 step",    "20steps",    "0 steps",    "1.5 steps",
+          "2.0 steps", "1 epoch",   "0 epochs",  "0.0 epochs", "0.5 epochs", "5%",
+          "100%",      "150%",      "5 min",     "90s",        "20 us",      "0 s",
+          "10",        "steps",     "ends",      "2 sec",      "3m",         "1e1 epochs",
+          ".5 epochs", "010 steps", "05 epochs", "007%",       "7.%",        "05 min",
+          "1e1s",      "0.5 h",     "5 parsec",  "-1 epoch",   "1 steps 2"}) {
       EXPECT_EQ(std::regex_match(text, pattern), loader_takes(field, text))
           << field.name << ": " << text;
     }
   }
+}
+
+// Limits other than 0 are the loader's.
+TEST(Schema, TakesTheDurationsAndSizesThatTheLoaderTakes) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  int seen = 0;
+  for (Field field : muster_fields()->all()) {
+    const bool is_time = field.type == FieldType::kDuration;
+    if (!is_time && field.type != FieldType::kBytes) continue;
+    ++seen;
+    Json schema = schema_of(root, field);
+    if (schema.contains("anyOf")) schema = schema["anyOf"][0];
+    const std::regex pattern(schema.at("pattern").get<std::string>());
+    for (const std::string number : {"1", "1.5", "1.", ".5", "1e1", "1E+1", "010", "00", "-1", "+1",
+                                     "0x1", "1 2", "", "1,5", "e1"}) {
+      for (const std::string unit :
+           {"ns",  "us", "µs", "ms",  "s",   "sec",  "min", "m",  "h",   "d",
+            "B",   "kB", "KB", "kiB", "KiB", "MB",   "MiB", "GB", "GiB", "TB",
+            "TiB", "",   "b",  "kb",  "mib", "secs", "S",   "PB"}) {
+        for (const std::string& text : {number + unit, number + " " + unit}) {
+          const bool taken = is_time ? parse_duration(text).has_value()
+                                     : !unit.empty() && parse_bytes(text).has_value();
+          EXPECT_EQ(std::regex_match(text, pattern), taken) << field.name << ": " << text;
+        }
+      }
+    }
+    const std::string nothing = is_time ? "0 s" : "0 B";
+    EXPECT_EQ(std::regex_match(nothing, pattern), loader_takes(field, nothing)) << field.name;
+  }
+  EXPECT_GE(seen, 4);
 }
 
 TEST(Schema, QuickTakesWhatTheFieldItselfTakes) {

@@ -5,22 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <optional>
-#include <utility>
 
 #include "muster/base/trimmed.h"
 #include "muster/base/units.h"
 
 namespace muster::job {
 namespace {
-
-// "1.5 epochs" as 1.5 and "epochs".
-std::pair<std::optional<double>, std::string_view> split_number(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || !std::isfinite(number) || number < 0) return {std::nullopt, text};
-  return {number, trimmed(text.substr(static_cast<std::size_t>(end - text.data())), " ")};
-}
 
 Error unknown_interval(std::string_view text) {
   return fail(ErrorCode::kInvalid, fmt::format("`{}` is not an interval", text));
@@ -37,6 +27,18 @@ Result<Interval> interval_of(double number, std::string_view unit, std::string_v
   const auto time = parse_duration(text);
   if (!time) return unknown_interval(text);
   return Interval::of_time(*time);
+}
+
+// In percent, as short as it can be read back: 0.07 times 100 is 7.000000000000001.
+std::string percent(double share) {
+  constexpr int kMostDigits = 17;
+  for (int digits = 1; digits <= kMostDigits; ++digits) {
+    const std::string text = fmt::format("{:.{}g}", share * 100, digits);
+    double read = 0;
+    std::from_chars(text.data(), text.data() + text.size(), read);
+    if (read / 100 == share) return fmt::format("{}%", read);
+  }
+  return fmt::format("{}%", share * 100);
 }
 
 std::string counted(double amount, std::string_view unit) {
@@ -69,9 +71,9 @@ Result<Interval> parse_interval(std::string_view text) {
   const auto word = trimmed(text, " ");
   if (word == "end") return Interval::end();
   if (word == "never") return Interval::never();
-  const auto [number, unit] = split_number(word);
-  if (!number) return unknown_interval(text);
-  return interval_of(*number, unit, word);
+  const auto quantity = split_quantity(word);
+  if (!quantity) return unknown_interval(text);
+  return interval_of(quantity->number, quantity->unit, word);
 }
 
 std::string to_string(Duration duration) {
@@ -108,7 +110,7 @@ std::string to_string(const Interval& interval) {
     case Interval::Unit::kEpochs:
       return counted(interval.amount(), "epoch");
     case Interval::Unit::kFraction:
-      return fmt::format("{}%", interval.amount() * 100);
+      return percent(interval.amount());
     case Interval::Unit::kTime:
       return to_string(interval.time());
     case Interval::Unit::kEnd:

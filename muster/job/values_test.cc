@@ -19,8 +19,9 @@ TEST(Interval, ReadsEveryUnit) {
 }
 
 TEST(Interval, RefusesWhatIsNone) {
-  for (const auto* text : {"", "100", "steps", "1.5 steps", "-1 epoch", "nan%", "inf steps",
-                           "1e300 steps", "5 parsec", "end of it", "5 % of all"}) {
+  for (const auto* text :
+       {"", "100", "steps", "1.5 steps", "-1 epoch", "nan%", "inf steps", "1e300 steps", "5 parsec",
+        "end of it", "5 % of all", "010 steps", "05 epochs", "007%", "010s"}) {
     EXPECT_FALSE(parse_interval(text)) << text;
   }
 }
@@ -39,12 +40,23 @@ TEST(Interval, IsReadBackAsPrinted) {
   EXPECT_TRUE(rc::check([](std::uint32_t number, std::int64_t nanoseconds) {
     const auto time = Duration(std::abs(nanoseconds % 1'000'000'000'000'000));
     for (const auto& interval : {Interval::of_steps(number), Interval::of_epochs(number / 4.0),
-                                 Interval::of_time(time), Interval::end(), Interval::never()}) {
+                                 Interval::of_fraction(number % 10001 / 100.0 / 100),
+                                 Interval::of_fraction(number / 1e6 / 100), Interval::of_time(time),
+                                 Interval::end(), Interval::never()}) {
       const auto read = parse_interval(to_string(interval));
       RC_ASSERT(read.has_value());
       RC_ASSERT(*read == interval);
     }
   }));
+}
+
+TEST(Interval, PrintsPercentAsTheyAreWritten) {
+  for (int tenths = 0; tenths <= 1000; ++tenths) {
+    const std::string text =
+        tenths % 10 == 0 ? std::to_string(tenths / 10) + "%"
+                         : std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + "%";
+    EXPECT_EQ(to_string(*parse_interval(text)), text);
+  }
 }
 
 TEST(Values, PrintInTheLargestUnitThatFits) {
