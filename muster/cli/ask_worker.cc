@@ -15,7 +15,11 @@ Result<std::string> ask_worker(const Path& program, const std::string& question,
   std::ranges::copy(std::as_bytes(std::span(text)), resolved->bytes().begin());
   std::vector<std::string> command = {program.string(), question, resolved->path()};
   command.insert(command.end(), more.begin(), more.end());
-  return context.machine.output_of(command, limit);
+  auto answer = context.machine.output_of(command, limit);
+  if (answer || answer.error().code != ErrorCode::kInvalid) return answer;
+  Error wrong = std::move(answer).error();
+  wrong.message = job::with_place(job, wrong.message);
+  return wrong;
 }
 
 }  // namespace muster::cli

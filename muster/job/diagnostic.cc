@@ -61,6 +61,18 @@ std::string underline(const Place& place, std::string_view line) {
   return std::string(before, ' ') + "^" + std::string(width - 1, '~');
 }
 
+// A place in a file; of a flag or a variable, which an editor cannot show, its words.
+nlohmann::ordered_json where(const Place& place) {
+  const Source& source = *place.source;
+  if (!source.label.empty())
+    return {{"file", source.label}, {"line", place.line}, {"column", display_column(place)}};
+  const bool is_flag = source.text.starts_with("--");
+  const auto end = source.text.find(is_flag ? ' ' : '=');
+  nlohmann::ordered_json entry = {{is_flag ? "flag" : "variable", source.text.substr(0, end)}};
+  if (end != source.text.npos) entry["value"] = source.text.substr(end + 1);
+  return entry;
+}
+
 std::string heading(const Place& place) {
   if (place.source->label.empty()) return {};
   if (place.line == 0) return place.source->label + ": ";
@@ -123,11 +135,10 @@ std::string render(const std::vector<Diagnostic>& diagnostics) {
 std::string to_json(const std::vector<Diagnostic>& diagnostics) {
   auto list = nlohmann::ordered_json::array();
   for (const auto& [place, message, help] : diagnostics) {
-    list.push_back({{"file", place.source->label},
-                    {"line", place.line},
-                    {"column", display_column(place)},
-                    {"message", message},
-                    {"help", help}});
+    auto entry = where(place);
+    entry["message"] = message;
+    entry["help"] = help;
+    list.push_back(std::move(entry));
   }
   return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -18,6 +18,15 @@ std::string Draft::shown(std::string_view field) const {
   return fmt::format("{} ({})", table->find(field)->print(spec).text, describe(origin_of(field)));
 }
 
+Place Draft::place_near(std::string_view field) const {
+  for (auto dot = field.rfind('.'); dot != field.npos; dot = field.rfind('.')) {
+    field = field.substr(0, dot);
+    if (const auto found = section_places.find(field); found != section_places.end())
+      return found->second;
+  }
+  return top;
+}
+
 void Draft::derive(std::string_view field, std::string how) {
   derived[std::string(field)] = {Origin::Kind::kDerived, 0, std::move(how)};
 }
@@ -26,7 +35,7 @@ void Draft::complain(std::initializer_list<std::string_view> fields, std::string
                      std::string help) {
   const auto is_faulty = [&](std::string_view field) { return faulty.contains(field); };
   if (std::any_of(fields.begin(), fields.end(), is_faulty)) return;
-  Place place{file, 0, 0, 1};
+  Place place = fields.size() == 0 ? top : place_near(*fields.begin());
   for (const auto field : fields) {
     const auto found = assigned.find(field);
     if (found == assigned.end()) continue;

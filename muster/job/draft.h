@@ -22,6 +22,7 @@ struct Draft {
 
   FieldsPtr table = muster_fields();
   std::shared_ptr<const Source> file;
+  Place top;         // of the file: where it begins
   std::string home;  // the person's folder; empty: not known
   JobSpec spec;
   std::map<std::string, Assigned, std::less<>> assigned;  // fields that somebody gave
@@ -35,11 +36,14 @@ struct Draft {
   // "16 (job file line 7)", for messages that show where numbers come from.
   std::string shown(std::string_view field) const;
 
+  // Where the file speaks of this: the nearest of its groups, or its beginning.
+  Place place_near(std::string_view field) const;
+
   // Records how a value that nobody gave came about.
   void derive(std::string_view field, std::string how);
 
-  // Reports at the first of `fields` that somebody gave, or at the file as a whole; says nothing
-  // where one of them is faulty already.
+  // Reports at the first of `fields` that somebody gave, or near where the first would be; says
+  // nothing where one of them is faulty already.
   void complain(std::initializer_list<std::string_view> fields, std::string message,
                 std::string help = {});
 };

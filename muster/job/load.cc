@@ -31,6 +31,7 @@ class Loader {
       : path_(path), options_(options), fields_(*options.fields) {
     draft_.table = options.fields;
     draft_.file = std::make_shared<Source>(Source{path.string(), std::string(text), 0});
+    draft_.top = {draft_.file, 1, 1, 1};
     if (const auto home = options.environment.find("HOME"); home != options.environment.end())
       draft_.home = home->second;
   }
@@ -57,10 +58,12 @@ class Loader {
       file_is_usable_ = false;
       if (draft_.errors.size() > before) return;
       const bool empty = root.kind == YamlNode::Kind::kNull;
-      report(empty ? Place{draft_.file, 0, 0, 1} : root.place,
+      report(empty ? draft_.top : root.place,
              empty ? "the job is empty" : "a job is a mapping of keys to values",
              std::string(kMinimalJob));
     } else {
+      draft_.top = root.place;
+      draft_.top.length = 1;
       read_map(root, "");
       if (quick_) read_quick(*quick_);
       if (options_.quick && !quick_) complain_of_quick();
@@ -245,8 +248,9 @@ class Loader {
   }
 
   Job finished() {
-    Job job{path_, std::move(draft_.spec), {}, draft_.file->text, draft_.table};
+    Job job{path_, std::move(draft_.spec), {}, {}, draft_.file->text, draft_.table};
     for (const auto& field : fields_.all()) job.origins[field.name] = draft_.origin_of(field.name);
+    for (auto& [name, given] : draft_.assigned) job.places[name] = std::move(given.place);
     return job;
   }
 
@@ -302,6 +306,23 @@ std::vector<std::string> stray_variables(const std::map<std::string, std::string
 
 CheckedJob check_job(std::string_view text, const Path& path, const LoadOptions& options) {
   return Loader(text, path, options).load();
+}
+
+std::string with_place(const Job& job, const std::string& message) {
+  constexpr std::string_view kPart = "[job] ", kBesides = ", but ";
+  std::size_t at = kPart.size();
+  if (!message.starts_with(kPart)) {
+    at = message.find(kBesides);
+    if (at == message.npos) return message;
+    at += kBesides.size();
+  }
+  const std::string_view rest = std::string_view(message).substr(at);
+  const auto named = job.places.find(rest.substr(0, rest.find_first_of(": ")));
+  if (named == job.places.end()) return message;
+  std::string shown = render(
+      {named->second, message.starts_with(kPart) ? message.substr(kPart.size()) : message, {}});
+  shown.pop_back();  // the end of the line
+  return shown;
 }
 
 Result<Job> parse_job(std::string_view text, const Path& path, const LoadOptions& options) {

@@ -54,8 +54,9 @@ std::string describe(const Origin& origin);  // "job file line 12", "--set", "de
 struct Job {
   Path path;
   JobSpec spec;
-  std::map<std::string, Origin> origins;  // by field name, every field
-  std::string text;                       // the job file as it was read
+  std::map<std::string, Origin> origins;             // by field name, every field
+  std::map<std::string, Place, std::less<>> places;  // of those that somebody gave
+  std::string text;                                  // the job file as it was read
   FieldsPtr fields = muster_fields();
 };
 
@@ -67,7 +68,11 @@ struct CheckedJob {
 };
 CheckedJob check_job(std::string_view text, const Path& path, const LoadOptions& options);
 
-// The same with the errors as one message for a person (kInvalid): places, lines, carets,
+// What is wrong with a job but only its worker finds – "[job] FIELD: …", or "…, but FIELD is …" –
+// with the place where the field was given, the line and a caret. Any other message as it is.
+std::string with_place(const Job& job, const std::string& message);
+
+// check_job() with the errors as one message for a person (kInvalid): places, lines, carets,
 // suggestions; or why the file cannot be read.
 Result<Job> parse_job(std::string_view text, const Path& path, const LoadOptions& options);
 Result<Job> load_job(Files& files, const Path& path, const LoadOptions& options);

@@ -49,6 +49,28 @@ void expect_equal(const JobSpec& a, const JobSpec& b) {
   }
 }
 
+TEST(Load, WhatTheWorkerFindsIsToldAtItsPlace) {
+  const auto job = loaded(
+      "model: {type: mlp, classes: 9}\ndata: {type: idx, path: /data}\ntraining: {freeze: [b]}\n",
+      {.sets = {"training.recompute=[c]"}});
+  EXPECT_EQ(with_place(job, "[job] training.freeze: no parameter is called `b`"),
+            "some/where.yaml:3:20: training.freeze: no parameter is called `b`\n"
+            "    3 | training: {freeze: [b]}\n"
+            "      |                    ^");
+  EXPECT_EQ(with_place(job, "[job] training.recompute leaves nothing"),
+            "training.recompute leaves nothing\n"
+            "      | --set training.recompute=[c]\n"
+            "      |                          ^");
+  EXPECT_EQ(with_place(job, "[data/idx] labels: label 9 at row 2, but model.classes is 9"),
+            "some/where.yaml:1:29: [data/idx] labels: label 9 at row 2, but model.classes is 9\n"
+            "    1 | model: {type: mlp, classes: 9}\n"
+            "      |                             ^");
+  for (const std::string other :
+       {"[job] optimizer.groups: nobody gave it", "[job] the model has 2 blocks", "[job] ", "",
+        "[data/idx] short, but", "[data/idx] label 9, but the file is whole"})
+    EXPECT_EQ(with_place(job, other), other);
+}
+
 TEST(Load, ResolvedJobIsReadBackTheSame) {
   for (const auto text : {kImages, kText, kLlama, kMoe}) {
     for (const bool with_origins : {false, true}) {

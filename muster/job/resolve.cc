@@ -17,10 +17,8 @@ void check_required(Draft& draft) {
       continue;
     }
     if (field.name == "data.path" && draft.spec.data.type == DataType::kOwn) continue;
-    const auto section = draft.section_places.find(field.section());
-    const auto place =
-        section == draft.section_places.end() ? Place{draft.file, 0, 0, 1} : section->second;
-    draft.errors.push_back({place, fmt::format("`{}` is missing", field.name),
+    draft.errors.push_back({draft.place_near(field.name),
+                            fmt::format("`{}` is missing", field.name),
                             fmt::format("expected {}: {}", expectation(field), field.rules.doc)});
     draft.faulty.insert(field.name);
   }

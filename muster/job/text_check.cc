@@ -27,7 +27,11 @@ class TextChecker {
   std::vector<Diagnostic> check() {
     std::string_view rest = source_->text;
     if (rest.size() > kMaxJobBytes) {
-      report(0, 0, "the file has more than 1 MiB, the most that a job file may have",
+      const std::string_view taken = rest.substr(0, kMaxJobBytes);
+      const auto lines = std::count(taken.begin(), taken.end(), '\n');
+      const auto column = taken.size() - (taken.rfind('\n') + 1);  // npos + 1 is 0
+      report(static_cast<int>(lines) + 1, static_cast<int>(column) + 1,
+             "the file has more than 1 MiB, the most that a job file may have",
              "is this really the job file?");
       return std::move(errors_);
     }

@@ -318,10 +318,19 @@ def dry_run_fails(muster, folder):
               ('training.freeze=["*"]', 2, "leaves nothing to train"),
               ("training.recompute=[layer7]", 2, "no block has a name like `layer7`; there are layer0, head"),
               ("optimizer.groups=[{match: bias}]", 2, "no parameter has a name like `bias`"))
+    own = job.with_name("own.yaml")
+    own.write_text(job.read_text() + "lora: {rank: 2, target_modules: [nowhere]}\n")
+    line = len(own.read_text().splitlines())
+    for flags in (["--dry-run"], []):
+        code, output = runs.finish(runs.start(muster, own, *flags))
+        expect(code, 2, output, f"{own}:{line}:33: lora.target_modules: no layer has a name like `nowhere`",
+               "\n      |" + 33 * " " + "^")
     for setting, wanted, said in faults:
         for flags in (["--dry-run"], []):
             code, output = runs.finish(runs.start(muster, job, *flags, "--set", setting))
             expect(code, wanted, output, said)
+            if wanted == 2:
+                expect(code, 2, output, f"      | --set {setting}\n      |       {' ' * len(setting.split('=')[0])} ^")
 
 
 def step_fails(muster, folder):

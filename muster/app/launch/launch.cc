@@ -136,6 +136,15 @@ ExitCode code_of(const cluster::JobEnd& end, bool stopped_early) {
   return stopped_early ? ExitCode::kTerminated : ExitCode::kDone;
 }
 
+// What the workers found wrong with the job is told at its place there.
+std::string failure_text(const job::Job& job, const cluster::JobEnd& end) {
+  if (!end.failure) return {};
+  cluster::JobFailure failure = *end.failure;
+  if (failure.error.code == ErrorCode::kInvalid)
+    failure.error.message = job::with_place(job, failure.error.message);
+  return describe(failure);
+}
+
 void record_environment(Files& files, const RunFolder& folder, const std::string& libtorch,
                         const Logger& log) {
   observe::Environment environment = observe::read_environment(files);
@@ -233,7 +242,7 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
                            .program = options.program,
                            .resume_command = options.resume_command,
                            .extend_command = options.extend_command};
-  observer.conclude(*end);
+  observer.conclude(*end, failure_text(job, *end));
   record_environment(files, folder, observer.libtorch(), log);
   report_on(files, folder, options.program, observer);
   const std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);

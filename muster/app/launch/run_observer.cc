@@ -301,11 +301,11 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   return ended;
 }
 
-void RunObserver::conclude(const cluster::JobEnd& end) {
+void RunObserver::conclude(const cluster::JobEnd& end, const std::string& failure) {
   live_.reset();
   const observe::RunEnded ended = end_of(end);
   tell_held();
-  if (end.failure) tell(Severity::kError, cluster::describe(*end.failure));
+  if (end.failure) tell(Severity::kError, failure);
   if (end.failure && end.failure->error.code == ErrorCode::kTimeout) {
     for (const std::string& line : held_up_) tell(Severity::kError, line);
     tell(Severity::kNote,

@@ -46,9 +46,9 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_stop(int signal, cluster::StopReason reason) override;
 
   Step last_step() const noexcept { return ended_ ? ended_->step : last_step_; }
-  // The end of the run: what came of it, and summary.json. The run's files are complete from here;
-  // what a person is told later is only shown.
-  void conclude(const cluster::JobEnd& end);
+  // The end of the run: what came of it, with `failure` for a person, and summary.json. The run's
+  // files are complete from here; what a person is told later is only shown.
+  void conclude(const cluster::JobEnd& end, const std::string& failure);
   void tell(observe::Severity severity, std::string text);
   void tell_report();                    // where it lies
   void fail(const std::string& reason);  // nothing ever ran: summary.json says why
