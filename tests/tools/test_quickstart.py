@@ -1,4 +1,4 @@
-"""script/quickstart and script/dependencies say what to do where they cannot begin."""
+"""The scripts take what they are given, and say what to do where they cannot begin."""
 
 import os
 import shutil
@@ -30,6 +30,55 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn(f"{project} cannot be written by", done.stderr)
         self.assertIn("sudo chown", done.stderr)
+
+
+class Workers(unittest.TestCase):
+    """On two, unless the person says on how many."""
+
+    def words(self, *given, **variables):
+        """What muster is called with, and what the script says at the end."""
+        with tempfile.TemporaryDirectory() as place:
+            shutil.copytree(ROOT / "script", Path(place, "script"))
+            for folder in ("build/release/bin", "data", "runs", ".deps"):
+                Path(place, folder).mkdir(parents=True)
+            for name, text in (("script/dependencies", "exit 0"), ("script/build", "exit 0"), ("script/data", "exit 0"),
+                               ("build/release/bin/muster", 'printf "GIVEN"; printf " <%s>" "$@"; echo')):
+                Path(place, name).write_text(f"#!/bin/bash\n{text}\n")
+                Path(place, name).chmod(0o755)
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+            done = subprocess.run([Path(place, "script/quickstart"), *given], capture_output=True, text=True,
+                                  check=False, env=environment | variables)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        called = next(line for line in done.stdout.splitlines() if line.startswith("GIVEN"))
+        prefix = "GIVEN <train> <jobs/fashion.yaml>"
+        self.assertTrue(called.startswith(prefix), called)
+        return called[len(prefix):].replace("<", "").replace(">", "").split(), done.stdout
+
+    def test_are_two(self):
+        self.assertEqual(self.words()[0], ["--workers", "2"])
+        words, said = self.words("--quick", "--set", "seed=7", "--dry-run")
+        self.assertEqual(words, ["--workers", "2", "--quick", "--set", "seed=7", "--dry-run"])
+        self.assertIn("jobs/fashion.yaml --workers 1 --quick --set seed=7 --dry-run ", said)
+
+    def test_are_as_many_as_the_person_says(self):
+        for given in (["--workers", "4"], ["--workers=4"], ["-w", "4"], ["-w4"], ["-n", "4"], ["-n4"], ["-np", "4"],
+                      ["--np", "4"], ["--nproc-per-node", "4"], ["--nproc-per-node=4"], ["--nproc_per_node", "4"],
+                      ["--nproc_per_node=auto"], ["-H", "localhost:4"], ["--set", "workers.count=4"],
+                      ["--set=workers.count=4"]):
+            words, said = self.words("--quick", *given)
+            self.assertEqual(words, [*given, "--quick"])
+            self.assertIn("jobs/fashion.yaml --workers 1 --quick ", said)
+        self.assertEqual(self.words("--workers")[0], ["--workers"])  # muster says what is missing
+        self.assertEqual(self.words("--nnodes", "1")[0], ["--workers", "2", "--nnodes", "1"])
+        self.assertEqual(self.words("--quick", MUSTER_WORKERS_COUNT="4")[0], ["--quick"])
+
+
+class Test(unittest.TestCase):
+    def test_refuses_what_it_would_pass_over(self):
+        for given in (["--fast", "--full"], ["--sanitize", "--fast"], ["--full", "-R", "x"], ["-h"]):
+            done = subprocess.run([ROOT / "script/test", *given], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("usage: script/test", done.stderr)
 
 
 class Dependencies(unittest.TestCase):
