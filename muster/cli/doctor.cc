@@ -92,6 +92,24 @@ Check check_port(Context& context) {
                       "workers meet there: bring up the loopback interface (ip link set lo up)");
 }
 
+Check check_addresses(Context& context) {
+  const auto found = context.machine.addresses();
+  if (found.empty())
+    return {"addresses", CheckState::kWarning, "none by which another host reaches this one",
+            "one host can train so; for several bring up a network (ip address)"};
+  std::string value;
+  for (const auto& [text, interface] : found)
+    value += fmt::format("{}{} ({})", value.empty() ? "" : ", ", text, interface);
+  return {"addresses", CheckState::kOk, value, {}};
+}
+
+Check check_asked_port(Context& context, std::uint16_t port) {
+  return check_status(
+      fmt::format("port {}", port), context.machine.bind_everywhere(port), "free on all interfaces",
+      fmt::format("take another one, the same on all hosts; who has it: ss -ltnp 'sport = :{}'",
+                  port));
+}
+
 Check check_shared_memory(Context& context) {
   return check_status("shared memory", context.machine.create_shared_memory(), "memfd works",
                       "raise the memory limit, or set communication.transport: tcp");
@@ -141,13 +159,14 @@ Check check_data(Context& context) {
 
 }  // namespace
 
-std::vector<Check> examine(Context& context) {
+std::vector<Check> examine(Context& context, std::optional<std::uint16_t> port) {
   std::vector<Check> checks;
   for (auto* check : {&check_muster, &check_worker, &check_cores, &check_memory,
-                      &check_instructions, &check_engines, &check_port, &check_shared_memory,
-                      &check_files, &check_clock, &check_disk, &check_data}) {
+                      &check_instructions, &check_engines, &check_port, &check_addresses,
+                      &check_shared_memory, &check_files, &check_clock, &check_disk, &check_data}) {
     checks.push_back(check(context));
   }
+  if (port) checks.push_back(check_asked_port(context, *port));
   return checks;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // What `muster doctor` finds out, without how it shows it.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@ struct Check {
   std::string fix;    // what to do; empty where nothing needs to be done
 };
 
-std::vector<Check> examine(Context& context);
+// With `port`, whether others could be listened for there.
+std::vector<Check> examine(Context& context, std::optional<std::uint16_t> port = {});
 
 }  // namespace muster::cli

@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 #include "muster/cli/application.h"
@@ -62,12 +64,17 @@ void tell_json(const std::vector<Check>& checks, bool good, Context& context) {
   context.out << json_line({{"ok", good}, {"checks", list}});
 }
 
-ExitCode doctor(bool json, Context& context) {
-  const auto checks = examine(context);
+struct DoctorArguments {
+  bool json = false;
+  std::optional<std::uint16_t> port;
+};
+
+ExitCode doctor(const DoctorArguments& arguments, Context& context) {
+  const auto checks = examine(context, arguments.port);
   const bool good = std::none_of(checks.begin(), checks.end(), [](const Check& check) {
     return check.state == CheckState::kBad;
   });
-  if (context.answers_json(json)) {
+  if (context.answers_json(arguments.json)) {
     tell_json(checks, good, context);
   } else {
     tell(checks, context);
@@ -79,11 +86,17 @@ ExitCode doctor(bool json, Context& context) {
 
 void add_doctor_command(CLI::App& app, Context& context) {
   auto& command = add_command(app, "doctor", "Check this machine and say what to fix",
-                              {"muster doctor", "muster doctor --json"});
-  auto json = std::make_shared<bool>(false);
-  command.add_flag("--json", *json, "Answer in JSON");
-  command.callback(
-      [json, &context] { context.action = [json, &context] { return doctor(*json, context); }; });
+                              {"muster doctor", "muster doctor --port 29400"});
+  auto arguments = std::make_shared<DoctorArguments>();
+  command
+      .add_option("--port", arguments->port,
+                  "Try whether others could be listened for at this port, on all interfaces")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65535));
+  command.add_flag("--json", arguments->json, "Answer in JSON");
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] { return doctor(*arguments, context); };
+  });
 }
 
 }  // namespace muster::cli

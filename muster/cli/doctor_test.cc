@@ -34,7 +34,7 @@ class Doctor : public ::testing::Test {
 
 TEST_F(Doctor, FindsNothingWrongWithAGoodMachine) {
   for (const auto* name : {"cores", "memory", "instruction sets", "engines", "loopback port",
-                           "shared memory", "open files", "clock", "disk"}) {
+                           "addresses", "shared memory", "open files", "clock", "disk"}) {
     expect(name, CheckState::kOk);
   }
 }
@@ -65,6 +65,25 @@ TEST_F(Doctor, CallsBadWhatTrainingCannotDoWithout) {
     expect(name, CheckState::kBad);
   }
   EXPECT_EQ(check("engines").value, "shared memory: rank 1 did not answer");
+}
+
+TEST_F(Doctor, ShowsByWhichAddressesOthersReachThisHost) {
+  EXPECT_EQ(check("addresses").value, "10.0.0.5 (eth0), fd00::5 (eth0)");
+  machine_.addresses_.clear();
+  expect("addresses", CheckState::kWarning);
+}
+
+TEST_F(Doctor, TriesThePortThatItIsAskedFor) {
+  machine_.taken_port_ = 29500;
+  run({"doctor"}, context_);
+  EXPECT_EQ(out_.str().find("29500"), std::string::npos) << out_.str();
+  run({"doctor", "--port", "29500"}, context_);
+  EXPECT_NE(out_.str().find("bad   port 29500        in use"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("sport = :29500"), std::string::npos) << out_.str();
+  run({"doctor", "--port", "29501"}, context_);
+  EXPECT_NE(out_.str().find("ok    port 29501        free"), std::string::npos) << out_.str();
+  for (const char* none : {"0", "65536", "many"})
+    EXPECT_EQ(run({"doctor", "--port", none}, context_), ExitCode::kUsage) << none;
 }
 
 TEST_F(Doctor, LeavesWithTheCodeForTheEnvironment) {

@@ -20,6 +20,10 @@ class FakeMachine : public Machine {
     return {{"loopback", ok()}, {"shared memory", engine_}};
   }
   Status bind_loopback() override { return loopback_; }
+  Status bind_everywhere(std::uint16_t port) override {
+    return port == taken_port_ ? Status(fail(ErrorCode::kUnavailable, "in use")) : ok();
+  }
+  std::vector<HostAddress> addresses() override { return addresses_; }
   Status create_shared_memory() override { return shared_memory_; }
   Result<std::uint64_t> free_space(const Path&) override { return free_space_; }
   Path temporary_folder() override { return "/tmp"; }
@@ -34,6 +38,8 @@ class FakeMachine : public Machine {
   MemoryFacts memory_{16ull << 30, 8ull << 30};
   std::vector<std::string> instruction_sets_ = {"avx2"};
   std::uint64_t open_files_ = 4096;
+  std::uint16_t taken_port_ = 0;
+  std::vector<HostAddress> addresses_ = {{"10.0.0.5", "eth0"}, {"fd00::5", "eth0"}};
   Status engine_, loopback_, shared_memory_, writable_;
   std::uint64_t free_space_ = 100ull << 30;
   std::optional<bool> synchronised_ = true;

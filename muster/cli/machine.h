@@ -18,6 +18,12 @@ struct MemoryFacts {
   std::uint64_t available = 0;  // now
 };
 
+// By which other hosts reach this one.
+struct HostAddress {
+  std::string text;
+  std::string interface;
+};
+
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -27,8 +33,10 @@ class Machine {
   virtual std::vector<std::string> instruction_sets() = 0;  // "avx2", "avx512", …
   virtual std::uint64_t open_file_limit() = 0;
   virtual std::vector<app::EngineTrial> try_engines() = 0;
-  virtual Status bind_loopback() = 0;         // a TCP port on 127.0.0.1
-  virtual Status create_shared_memory() = 0;  // memfd, mapped and written
+  virtual Status bind_loopback() = 0;                      // a TCP port on 127.0.0.1
+  virtual Status bind_everywhere(std::uint16_t port) = 0;  // on all interfaces
+  virtual std::vector<HostAddress> addresses() = 0;        // that of the way out first
+  virtual Status create_shared_memory() = 0;               // memfd, mapped and written
   virtual Result<std::uint64_t> free_space(const Path& folder) = 0;
   virtual Path temporary_folder() = 0;                      // for what goes with its maker
   virtual Status write_in(const Path& folder) = 0;          // creates and removes a file

@@ -2,6 +2,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -25,6 +27,7 @@
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 #include "muster/cli/machine.h"
+#include "muster/net/reach.h"
 
 namespace muster::cli {
 namespace {
@@ -69,6 +72,42 @@ Error bad_end(const std::string& program, const ProcessEnd& end, const std::stri
               said.empty()
                   ? fmt::format("{} ended with exit code {} and said nothing", program, code)
                   : said);
+}
+
+// For documentation (RFC 5737): the way there is the way to everybody who is not near.
+constexpr std::string_view kElsewhere = "198.51.100.1";
+
+// Of a kind that other hosts can be told; else empty.
+std::string text_of(const sockaddr& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address.sa_family == AF_INET) {
+    const auto& narrow = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &narrow.sin_addr, text, sizeof text);
+  } else if (address.sa_family == AF_INET6) {
+    const auto& wide = reinterpret_cast<const sockaddr_in6&>(address);
+    if (!IN6_IS_ADDR_LINKLOCAL(&wide.sin6_addr))
+      ::inet_ntop(AF_INET6, &wide.sin6_addr, text, sizeof text);
+  }
+  return text;
+}
+
+// Good where this host does not have the family.
+template <class Address>
+Status listen_at(const Address& address, const std::string& name) {
+  const auto* plain = reinterpret_cast<const sockaddr*>(&address);
+  const UniqueFd socket(::socket(plain->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool wide = plain->sa_family == AF_INET6;
+  if (!socket && wide && errno == EAFNOSUPPORT) return ok();
+  if (!socket) return call_failed("socket");
+  const int on = 1;  // as those who listen have it: what has ended does not stand in the way
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (wide) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (::bind(socket.get(), plain, sizeof address) != 0) {
+    if (wide && errno == EADDRNOTAVAIL) return ok();
+    return call_failed(("bind to " + name).c_str());
+  }
+  if (::listen(socket.get(), 1) != 0) return call_failed(("listen on " + name).c_str());
+  return ok();
 }
 
 class SystemMachine final : public Machine {
@@ -122,16 +161,38 @@ class SystemMachine final : public Machine {
   std::vector<app::EngineTrial> try_engines() override { return app::try_engines(); }
 
   Status bind_loopback() override {
-    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket) return call_failed("socket");
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-      return call_failed("bind to 127.0.0.1");
+    return listen_at(address, "127.0.0.1");
+  }
+
+  Status bind_everywhere(std::uint16_t port) override {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    MUSTER_TRY(listen_at(address, fmt::format("0.0.0.0:{}", port)));
+    sockaddr_in6 wide{};
+    wide.sin6_family = AF_INET6;
+    wide.sin6_port = htons(port);
+    return listen_at(wide, fmt::format("[::]:{}", port));
+  }
+
+  std::vector<HostAddress> addresses() override {
+    std::vector<HostAddress> found;
+    ifaddrs* all = nullptr;
+    if (::getifaddrs(&all) != 0) return found;
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+      if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+      if ((one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+      if (std::string text = text_of(*one->ifa_addr); !text.empty())
+        found.push_back({std::move(text), one->ifa_name});
     }
-    if (::listen(socket.get(), 1) != 0) return call_failed("listen on 127.0.0.1");
-    return ok();
+    ::freeifaddrs(all);
+    const auto out = net::local_host_towards({std::string(kElsewhere), 9});  // sends nothing
+    std::ranges::stable_partition(
+        found, [&](const HostAddress& address) { return out && address.text == *out; });
+    return found;
   }
 
   Status create_shared_memory() override {

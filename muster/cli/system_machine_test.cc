@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include "muster/base/unique_fd.h"
 #include "muster/cli/machine.h"
 
 namespace muster::cli {
@@ -47,6 +50,48 @@ TEST(SystemMachine, WhatCannotBeStartedIsNamed) {
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("/etc/passwd: Permission denied"), std::string::npos)
       << none.error().message;
+}
+
+// A port that somebody listens at, by one address of this host.
+class ListenedPort {
+ public:
+  explicit ListenedPort(int family) : socket_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in narrow{};
+    narrow.sin_family = AF_INET;
+    narrow.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in6 wide{};
+    wide.sin6_family = AF_INET6;
+    wide.sin6_addr = in6addr_loopback;
+    auto* address = family == AF_INET ? reinterpret_cast<sockaddr*>(&narrow)
+                                      : reinterpret_cast<sockaddr*>(&wide);
+    socklen_t size = family == AF_INET ? sizeof narrow : sizeof wide;
+    if (::bind(socket_.get(), address, size) != 0 || ::listen(socket_.get(), 1) != 0) return;
+    ::getsockname(socket_.get(), address, &size);
+    number_ = ntohs(family == AF_INET ? narrow.sin_port : wide.sin6_port);
+  }
+  std::uint16_t number() const { return number_; }  // 0: this host has no such address
+
+ private:
+  UniqueFd socket_;
+  std::uint16_t number_ = 0;
+};
+
+TEST(SystemMachine, SeesAPortThatOneInterfaceHasTaken) {
+  EXPECT_TRUE(system_machine().bind_everywhere(0)) << "any port";
+  for (const int family : {AF_INET, AF_INET6}) {
+    const ListenedPort taken(family);
+    if (taken.number() == 0) continue;
+    const Status tried = system_machine().bind_everywhere(taken.number());
+    ASSERT_FALSE(tried);
+    EXPECT_NE(tried.error().message.find("in use"), std::string::npos) << tried.error().message;
+  }
+}
+
+TEST(SystemMachine, NamesNoAddressThatOnlyThisHostReaches) {
+  for (const auto& [text, interface] : system_machine().addresses()) {
+    EXPECT_FALSE(text.starts_with("127.") || text == "::1" || text.starts_with("fe80:")) << text;
+    EXPECT_FALSE(interface.empty()) << text;
+  }
 }
 
 }  // namespace
