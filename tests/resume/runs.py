@@ -131,8 +131,8 @@ def finish(process):
     return process.returncode, output
 
 
-def train(muster, job, *flags):
-    code, output = finish(start(muster, job, *flags))
+def train(muster, job, *flags, **options):
+    code, output = finish(start(muster, job, *flags, **options))
     assert code == 0, f"exit code {code}:\n{output}"
     return output
 
