@@ -39,6 +39,7 @@ struct TrainArguments {
   std::vector<std::string> passed_over;  // fields of that run's job that do not count
   bool dry_run = false;
   bool page = false;
+  bool trace = false;
   // Of launchers for several hosts: accepted where they say one host, this one.
   std::string nodes;
   std::string node_rank;
@@ -77,6 +78,7 @@ Status check_one_host(const TrainArguments& arguments) {
 PlanRequest request_of(const TrainArguments& arguments, const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   request.options.flags_only = arguments.passed_over;
+  if (arguments.trace) request.options.flags.push_back({"--trace", "trace.enabled", "true"});
   add_workers(arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers,
               context, request.options);
   return request;
@@ -281,6 +283,8 @@ void add_train_command(CLI::App& app, Context& context) {
                    "Show layout, model size and memory; train nothing");
   command.add_flag("--page", arguments->page,
                    "Show this run, and others beside it, in browsers on this host while it trains");
+  command.add_flag("--trace", arguments->trace,
+                   "Write a timeline of what every worker does, for ui.perfetto.dev");
   add_host_options(command, *arguments);
   command.callback([arguments, &context] {
     context.action = [arguments, &context] { return train(*arguments, context); };

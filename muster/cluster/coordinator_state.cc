@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "muster/cluster/coordinator.h"
 
@@ -25,14 +24,6 @@ Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
 
 std::string where(const WorkerInfo& info) {
   return fmt::format("worker {} (host {}, pid {})", info.worker, info.host, info.pid);
-}
-
-// Containers of one machine share its boot id, and have addresses of their own.
-bool have_one_host(const WorkerInfo& a, const WorkerInfo& b) {
-  const auto address = [](const WorkerInfo& info) {
-    return std::string_view(info.door).substr(0, info.door.rfind(':'));
-  };
-  return !a.boot_id.empty() && a.boot_id == b.boot_id && address(a) == address(b);
 }
 
 }  // namespace
@@ -126,6 +117,8 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
     for (auto& [to, reply] : values_.ask(peer, *request))
       actions_.emplace_back(SendAction{to, std::move(reply)});
+  } else if (const auto* asked = std::get_if<AskTime>(&message)) {
+    actions_.emplace_back(SendAction{peer, TellTime{asked->asked, now}});
   } else if (std::holds_alternative<Drain>(message)) {
     drain(peer, worker, now);
   } else if (std::holds_alternative<Leave>(message)) {
@@ -208,102 +201,6 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   worker.candidate.reaches = current_.empty();
   ask_to_reach(peer, worker, now);
   decide(now);
-}
-
-// ---- whether a newcomer and the others reach each other
-
-// Those of its own host it always does; of the others all who are in, or may come in with it.
-void CoordinatorState::ask_to_reach(PeerId peer, Worker& worker, TimePoint now) {
-  Candidate& newcomer = worker.candidate;
-  if (newcomer.reaches || !newcomer.connected || newcomer.leaving || newcomer.lost) return;
-  std::set<PeerId> missing;
-  Reach request;
-  for (const auto& [other, known] : workers_) {
-    const WorkerInfo& info = known.candidate.info;
-    const bool counts = is_alive(now, known.candidate, options_.policy) && known.candidate.reaches;
-    if (other == peer || !counts || worker.reached.contains(other)) continue;
-    if (have_one_host(info, newcomer.info)) continue;
-    if (info.door.empty() || newcomer.info.door.empty()) continue;  // nobody can try
-    missing.insert(other);
-    request.workers.push_back(info);
-  }
-  newcomer.reaches = missing.empty();
-  const bool is_asked = std::ranges::includes(worker.asked, missing);
-  worker.asked = std::move(missing);
-  if (!is_asked) actions_.emplace_back(SendAction{peer, std::move(request)});
-}
-
-// What they were asked for may not be needed any more, or not enough.
-void CoordinatorState::ask_newcomers_to_reach(TimePoint now) {
-  for (auto& [peer, worker] : workers_) ask_to_reach(peer, worker, now);
-}
-
-void CoordinatorState::note_reached(PeerId peer, Worker& worker, const Reached& message,
-                                    TimePoint now) {
-  for (const PeerId other : worker.asked) {
-    const auto known = workers_.find(other);
-    if (known == workers_.end()) continue;
-    const auto number = known->second.candidate.info.worker;
-    if (std::ranges::count(message.workers, number) > 0) worker.reached.insert(other);
-  }
-  ask_to_reach(peer, worker, now);
-  if (worker.candidate.reaches) last_join_ = now;
-  decide(now);
-}
-
-void CoordinatorState::note_unreached(Worker& worker, const Unreached& message) {
-  const auto is_meant = [&](const auto& entry) {
-    return worker.asked.contains(entry.first) &&
-           entry.second.candidate.info.worker == message.worker;
-  };
-  const auto other = std::ranges::find_if(workers_, is_meant);
-  if (other == workers_.end() || !worker.told_about.insert(message.worker).second) return;
-  tell([newcomer = worker.candidate.info, info = other->second.candidate.info,
-        why = message.why](const CoordinatorEvents& events) {
-    if (events.on_unreached) events.on_unreached(newcomer, info, why);
-  });
-}
-
-// The numbers after the launcher's own are for those who come from elsewhere.
-std::optional<std::int32_t> CoordinatorState::free_number() const {
-  for (std::int32_t number = options_.own; number < options_.policy.max_workers; ++number) {
-    const auto is_here = [number](const auto& entry) {
-      return entry.second.candidate.info.worker == number && entry.second.candidate.connected;
-    };
-    const auto is_promised = [number](const auto& entry) { return entry.second == number; };
-    if (std::ranges::none_of(workers_, is_here) && std::ranges::none_of(enlisted_, is_promised))
-      return number;
-  }
-  return std::nullopt;
-}
-
-void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
-  const std::string from =
-      fmt::format("[cluster/join] a worker from {} (pid {}) ", message.host, message.pid);
-  if (ending_) return refuse(peer, from + "comes too late: the training is over");
-  if (distrusted_.contains(message.host))
-    return refuse(peer, from +
-                            "is not let in again: one from there held other bits than the others "
-                            "(replicas.compare_every); its memory or processor is faulty");
-  const auto number = free_number();
-  if (!number) {
-    return refuse(peer, from + fmt::format("finds no place: all {} (workers.max_workers) are taken",
-                                           options_.policy.max_workers));
-  }
-  enlisted_[peer] = *number;
-  Enlisted answer = options_.enlistment;
-  answer.worker = *number;
-  answer.workers = std::max(*number + 1, options_.policy.start_workers);
-  actions_.emplace_back(SendAction{peer, std::move(answer)});
-}
-
-void CoordinatorState::note_end(PeerId peer, const Ended& message) {
-  const auto place = enlisted_.find(peer);
-  if (place == enlisted_.end())
-    return refuse(peer, "[cluster/coordinator] a peer without a place told of a worker's end");
-  tell([number = place->second, message](const CoordinatorEvents& events) {
-    if (events.on_ended) events.on_ended(number, message);
-  });
 }
 
 // ---- workers that cannot work together

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "muster/base/awaited.h"
+#include "muster/cluster/clock_offset.h"
 #include "muster/cluster/control_channel.h"
 #include "muster/cluster/door.h"
 #include "muster/cluster/remote_store.h"
@@ -134,6 +135,11 @@ class Session : public std::enable_shared_from_this<Session> {
     store_->end(fail(ErrorCode::kCancelled, "[cluster/store] the member has ended"));
   }
 
+  Duration clock_offset() {
+    const std::lock_guard lock(mutex_);
+    return clock_offset_.value().value_or(Duration{0});
+  }
+
   std::shared_ptr<KvStore> store(Generation generation) { return store_->of(generation); }
   Latched<StopReason>& stop() noexcept { return stop_; }
   Latched<Error>& lost() noexcept { return lost_; }
@@ -155,6 +161,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void beat() {
     if (leaving_) return;
     send(Heartbeat{progress_now()});
+    if (options_.follows_clock) send(AskTime{loop_.clock().now()});
     timer_ =
         loop_.call_at(loop_.clock().now() + options_.heartbeat_interval, [weak = weak_from_this()] {
           if (const auto self = weak.lock()) self->beat();
@@ -178,6 +185,9 @@ class Session : public std::enable_shared_from_this<Session> {
       lose(failure->error);
     } else if (const auto* asked = std::get_if<Dump>(&message)) {
       dump(asked->stacks);
+    } else if (const auto* time = std::get_if<TellTime>(&message)) {
+      const std::lock_guard lock(mutex_);
+      clock_offset_.note(time->asked, time->told, loop_.clock().now());
     }
   }
 
@@ -290,6 +300,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::mutex mutex_;
   std::condition_variable changed_;
   Membership membership_;
+  ClockOffset clock_offset_;
   std::string unreached_;  // why it is not let in
   std::function<void(bool)> on_dump_;
   std::function<void(const Membership&)> on_generation_;
@@ -314,6 +325,7 @@ class NetworkMember : public Member {
     session_->on_generation(std::move(then));
   }
   void report(Bytes content) override { session_->send(Report{std::move(content)}); }
+  Duration clock_offset() const override { return session_->clock_offset(); }
   std::optional<StopReason> stop_requested() const noexcept override {
     return session_->stop_requested();
   }

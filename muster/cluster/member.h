@@ -24,6 +24,7 @@ struct MemberOptions {
   Duration heartbeat_interval = std::chrono::milliseconds(200);
   // Where the worker is, told with every heartbeat and with its failure. Called on any thread.
   std::function<Progress()> where = {};
+  bool follows_clock = false;  // asks for the coordinator's time with every heartbeat
 };
 
 // One generation as agreed: who I am in it, and who the others are.
@@ -52,6 +53,9 @@ class Member {
   virtual std::shared_ptr<KvStore> store(Generation generation) = 0;
 
   virtual void report(Bytes content) = 0;
+  // What to add to a time of this host's clock to get the coordinator's; 0 until it is known. See
+  // MemberOptions::follows_clock.
+  virtual Duration clock_offset() const = 0;
 
   virtual std::optional<StopReason> stop_requested() const noexcept = 0;
   virtual void on_stop(std::function<void(StopReason)> then) = 0;

@@ -75,6 +75,9 @@ Error error(const Json& json) {
           json.at("message").get<std::string>(), Rank{json.at("peer").get<std::int32_t>()}};
 }
 
+Json nanoseconds(TimePoint time) { return time.time_since_epoch().count(); }
+TimePoint time_point(const Json& json) { return TimePoint(Duration(json.get<std::int64_t>())); }
+
 // One row for each message: its name on the wire, and both directions.
 template <class M>
 struct Row;
@@ -240,6 +243,24 @@ struct Row<Drain> {
   static constexpr std::string_view kName = "drain";
   static Json write(const Drain&) { return Json::object(); }
   static Drain read(const Json&) { return {}; }
+};
+
+template <>
+struct Row<AskTime> {
+  static constexpr std::string_view kName = "ask_time";
+  static Json write(const AskTime& m) { return nanoseconds(m.asked); }
+  static AskTime read(const Json& json) { return {time_point(json)}; }
+};
+
+template <>
+struct Row<TellTime> {
+  static constexpr std::string_view kName = "tell_time";
+  static Json write(const TellTime& m) {
+    return {{"asked", nanoseconds(m.asked)}, {"told", nanoseconds(m.told)}};
+  }
+  static TellTime read(const Json& json) {
+    return {time_point(json.at("asked")), time_point(json.at("told"))};
+  }
 };
 
 template <>

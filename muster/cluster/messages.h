@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/ids.h"
 #include "muster/base/process.h"
@@ -99,6 +100,9 @@ struct Dumped {
   Bytes content;  // the answer to Dump; the observer's own
 };
 struct Drain {};  // it has been told to go, and does so at the end of a step
+struct AskTime {  // of the coordinator's clock; see ClockOffset
+  TimePoint asked{};
+};
 
 enum class StoreAction : std::uint8_t { kSet, kGet, kAdd, kCompareExchange };
 struct StoreRequest {
@@ -143,6 +147,10 @@ struct StoreReply {
   Bytes value;
   std::int64_t number = 0;
 };
+struct TellTime {  // the answer to AskTime
+  TimePoint asked{};
+  TimePoint told{};
+};
 // Failure is also sent to the workers: why the job ends, error.peer being the culprit.
 
 // worker to worker, at its door
@@ -156,7 +164,7 @@ struct Knocked {
 using Message =
     std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine, Suspect, Reached,
                  Unreached, Leave, Drain, Dumped, StoreRequest, Welcome, Reach, Dismiss, Stop, Dump,
-                 StoreReply, Knock, Knocked, Ended>;
+                 StoreReply, Knock, Knocked, Ended, AskTime, TellTime>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

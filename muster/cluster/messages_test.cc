@@ -35,6 +35,8 @@ std::vector<Message> samples() {
       StoreReply{7, {std::byte{9}}, -8},
       Knock{"node7:4711"},
       Knocked{"refused"},
+      AskTime{TimePoint(Duration(17))},
+      TellTime{TimePoint(Duration(17)), TimePoint(Duration(-4))},
       Ended{{7, std::nullopt, 4096}, {Step{8}, "updating", ""}, {"one", "two"}}};
 }
 

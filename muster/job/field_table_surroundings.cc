@@ -242,6 +242,17 @@ std::vector<Field> prometheus_fields() {
   };
 }
 
+std::vector<Field> trace_fields() {
+  return {
+      bind("trace.enabled", at(&JobSpec::trace, &TraceSpec::enabled),
+           {.doc = "Write `trace/trace-….json` into the run's folder, as `--trace` does."}),
+      bind("trace.steps", at(&JobSpec::trace, &TraceSpec::steps),
+           {.doc = "How many steps of each worker, from where it begins; 0: all.",
+            .unit = "steps",
+            .min = 0}),
+  };
+}
+
 std::vector<Field> generate_fields() {
   const OnlyWith text = language_models();
   return {
@@ -267,7 +278,7 @@ std::vector<Field> surroundings_fields() {
   for (auto* part :
        {&evaluation_fields, &checkpoint_fields, &workers_fields, &autoscaling_fields,
         &preemption_fields, &stragglers_fields, &replicas_fields, &communication_fields,
-        &logging_fields, &prometheus_fields, &generate_fields}) {
+        &logging_fields, &prometheus_fields, &trace_fields, &generate_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

@@ -343,6 +343,11 @@ struct PrometheusSpec {
   std::string key;
 };
 
+struct TraceSpec {  // a timeline of all workers in the run's folder
+  bool enabled = false;
+  std::int64_t steps = 1000;  // of each worker, from where it begins; 0: all
+};
+
 struct GenerateSpec {  // a sample of text at the end of a language model's job
   std::string prompt;
   std::int64_t length = 0;  // bytes; 0: none
@@ -372,6 +377,7 @@ struct JobSpec {
   CommunicationSpec communication;
   LoggingSpec logging;
   PrometheusSpec prometheus;
+  TraceSpec trace;
   GenerateSpec generate;
   OptionValues options;  // of own components
 

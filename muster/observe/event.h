@@ -71,12 +71,26 @@ struct Notice {
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
+// A part of the critical path (critical_path.h).
+struct PathShare {
+  std::string what;          // "backward", "waiting for data", "all_reduce"
+  std::int32_t worker = -1;  // -1: an operation of all
+  Duration time{0};
+  friend bool operator==(const PathShare&, const PathShare&) = default;
+};
+struct PathSummary {
+  std::int64_t steps = 0;  // that it is of
+  std::vector<PathShare> shares = {};
+  friend bool operator==(const PathSummary&, const PathSummary&) = default;
+};
+
 struct RunEnded {
   Step step{0};
   bool completed = true;  // false: stopped or failed; then `reason` says why
   std::string reason;
   Duration took{0};
-  std::vector<Metric> results;  // final numbers: the last evaluation's, the best one's
+  std::vector<Metric> results;     // final numbers: the last evaluation's, the best one's
+  PathSummary critical_path = {};  // of a training that was traced
   friend bool operator==(const RunEnded&, const RunEnded&) = default;
 };
 

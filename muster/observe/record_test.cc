@@ -39,16 +39,29 @@ std::vector<Record> one_of_each() {
   started.epochs = 3;
   started.epoch_size = 60000;
   started.batch = 128;
-  Span span{"all_reduce", "gradients/3", Rank{1}, 2, TimePoint(Duration(123456789)), Duration(42)};
+  const Span span{.track = Track::kCommunication,
+                  .lane = 2,
+                  .name = "all_reduce",
+                  .detail = "gradients/3",
+                  .worker = 4,
+                  .rank = Rank{1},
+                  .step = Step{7},
+                  .generation = Generation{3},
+                  .number = 12,
+                  .bytes = 4096,
+                  .begin = TimePoint(Duration(123456789)),
+                  .duration = Duration(42)};
   CheckpointWritten checkpoint{Step{500}, "checkpoints/step-00000500", 1234567,
                                std::chrono::microseconds(250), std::chrono::milliseconds(35)};
   StepCommitted committed{Step{7}, Generation{3}, 2, 128, 256, (1ULL << 60U) + 1};
   Notice notice{Severity::kWarning, "rank 1: \"läuft\"\nline two"};
-  RunEnded ended{Step{9},
-                 false,
-                 "stopped by SIGTERM",
-                 std::chrono::seconds(61),
-                 {{"eval/accuracy", 0.9}, {"eval/loss", 0.25}}};
+  RunEnded ended{
+      Step{9},
+      false,
+      "stopped by SIGTERM",
+      std::chrono::seconds(61),
+      {{"eval/accuracy", 0.9}, {"eval/loss", 0.25}},
+      {100, {{"backward", 1, std::chrono::seconds(3)}, {"all_reduce", -1, Duration(0)}}}};
   const WentBack back{Step{5}, Generation{4}, Step{9}, "all go back to step 5"};
   return {started, row(1, "train/loss", 2.25), span, committed, back, checkpoint, notice, ended};
 }

@@ -96,25 +96,34 @@ Metrics metrics(const Value& value) {
   return row;
 }
 
+// Many and often: in an array, without names.
 Value value_of(const Span& span) {
   return {{"type", "span"},
-          {"name", span.name},
-          {"detail", span.detail},
-          {"rank", to_int(span.rank)},
-          {"lane", span.lane},
-          {"begin_ns", span.begin.time_since_epoch().count()},
-          {"duration_ns", span.duration.count()}};
+          {"span",
+           {static_cast<int>(span.track), span.lane, span.name, span.detail, span.worker,
+            to_int(span.rank), to_int(span.step), to_int(span.generation),
+            span.number ? Value(*span.number) : Value(), span.bytes,
+            span.begin.time_since_epoch().count(), span.duration.count()}}};
 }
 
 Span span(const Value& value) {
-  Span result;
-  value.at("name").get_to(result.name);
-  value.at("detail").get_to(result.detail);
-  result.rank = Rank{value.at("rank").get<std::int32_t>()};
-  value.at("lane").get_to(result.lane);
-  result.begin = TimePoint(Duration(value.at("begin_ns").get<std::int64_t>()));
-  result.duration = Duration(value.at("duration_ns").get<std::int64_t>());
-  return result;
+  const Value& at = value.at("span");
+  const auto track = at.at(0).get<int>();
+  if (track < 0 || track > static_cast<int>(Track::kCommunication))
+    throw std::out_of_range("track");
+  return {
+      .track = static_cast<Track>(track),
+      .lane = at.at(1).get<std::int32_t>(),
+      .name = at.at(2).get<std::string>(),
+      .detail = at.at(3).get<std::string>(),
+      .worker = at.at(4).get<std::int32_t>(),
+      .rank = Rank{at.at(5).get<std::int32_t>()},
+      .step = Step{at.at(6).get<std::int64_t>()},
+      .generation = Generation{at.at(7).get<std::uint64_t>()},
+      .number = at.at(8).is_null() ? std::nullopt : std::optional(at.at(8).get<std::uint64_t>()),
+      .bytes = at.at(9).get<std::uint64_t>(),
+      .begin = TimePoint(Duration(at.at(10).get<std::int64_t>())),
+      .duration = Duration(at.at(11).get<std::int64_t>())};
 }
 
 Value value_of(const StepCommitted& committed) {
@@ -186,13 +195,33 @@ Notice notice(const Value& value) {
           value.at("text").get<std::string>()};
 }
 
+Value value_of(const PathSummary& path) {
+  Value shares = Value::array();
+  for (const PathShare& share : path.shares) {
+    Value one{{"what", share.what}, {"time_s", to_seconds(share.time)}};
+    if (share.worker >= 0) one["worker"] = share.worker;
+    shares.push_back(std::move(one));
+  }
+  return {{"steps", path.steps}, {"shares", std::move(shares)}};
+}
+
+PathSummary path_summary(const Value& value) {
+  PathSummary path{.steps = value.at("steps").get<std::int64_t>(), .shares = {}};
+  for (const Value& share : value.at("shares"))
+    path.shares.push_back({share.at("what").get<std::string>(), share.value("worker", -1),
+                           from_seconds(share.at("time_s").get<double>())});
+  return path;
+}
+
 Value value_of(const RunEnded& ended) {
-  return {{"type", "run_ended"},
-          {"step", to_int(ended.step)},
-          {"completed", ended.completed},
-          {"reason", ended.reason},
-          {"took_s", to_seconds(ended.took)},
-          {"results", values_of(ended.results)}};
+  Value value{{"type", "run_ended"},
+              {"step", to_int(ended.step)},
+              {"completed", ended.completed},
+              {"reason", ended.reason},
+              {"took_s", to_seconds(ended.took)},
+              {"results", values_of(ended.results)}};
+  if (ended.critical_path.steps > 0) value["critical_path"] = value_of(ended.critical_path);
+  return value;
 }
 
 RunEnded run_ended(const Value& value) {
@@ -204,6 +233,7 @@ RunEnded run_ended(const Value& value) {
   for (const auto& [name, item] : value.at("results").items()) {
     ended.results.push_back({name, number(item)});
   }
+  if (value.contains("critical_path")) ended.critical_path = path_summary(value["critical_path"]);
   return ended;
 }
 

@@ -2,6 +2,7 @@
 // Span: something that took time, for traces.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "muster/base/clock.h"
@@ -9,13 +10,25 @@
 
 namespace muster::observe {
 
+enum class Track : std::uint8_t { kSteps, kPhases, kLane, kCommunication };
+
 struct Span {
-  std::string name;    // "all_reduce", "forward"
-  std::string detail;  // what it worked on: "gradients/3"
+  Track track = Track::kPhases;
+  std::int32_t lane = 0;    // of lanes; of operations that run at the same time, counted from 0
+  std::string name = {};    // "step", "updating", "backward", "all_reduce"
+  std::string detail = {};  // what it worked on: "slice 3", "sum F32 [8] (gradients/3)"
+  std::int32_t worker = 0;  // its number in the launch, which it keeps while ranks change
   Rank rank{0};
-  std::int32_t lane = 0;
-  TimePoint begin{};  // of the rank's own clock
+  Step step{0};
+  Generation generation{0};
+  // Of an operation of the generation's whole group: the same number on every rank is the same
+  // operation.
+  std::optional<std::uint64_t> number = {};
+  std::uint64_t bytes = 0;
+  TimePoint begin{};  // of the worker's own clock; in what is reported, of the launcher's
   Duration duration{0};
+
+  TimePoint end() const noexcept { return begin + duration; }
   friend bool operator==(const Span&, const Span&) = default;
 };
 

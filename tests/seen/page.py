@@ -4,7 +4,6 @@ import http.server
 import json
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import chromium
 import runs
 
 WORKERS = 3
@@ -51,17 +51,6 @@ class Passing(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def in_chromium(folder, address, *flags):
-    """What it makes of a page after ten seconds, by its own clock."""
-    found = shutil.which("chromium")
-    assert found, "no chromium here: script/dependencies --for test installs it"
-    shown = subprocess.run([found, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/chromium",
-                            "--virtual-time-budget=10000", "--window-size=1080,1600", *flags, address],
-                           capture_output=True, text=True, timeout=runs.DEADLINE)
-    assert shown.returncode == 0, shown.stderr
-    return shown.stdout
-
-
 def pages(muster, folder):
     job = runs.write_job(folder, "mlp", steps=10**6)
     training = runs.start(muster, job, "--workers", str(WORKERS), *runs.settings(*runs.UNTIL_STOPPED))
@@ -78,13 +67,13 @@ def pages(muster, folder):
     assert not re.search(r"(src|href)=.?https?:", text), "it loads something"
 
     between = Between(address)
-    shown = in_chromium(folder, between.address + link, "--dump-dom")
+    shown = chromium.shown(folder, between.address + link, "--dump-dom")
     assert shown.count('<div class="bar">') == WORKERS, shown
     again = [path for path in between.asked if path == link]
     assert len(again) >= 3 and set(between.asked) <= {link, "/favicon.ico"}, between.asked
-    in_chromium(folder, page, f"--screenshot={folder}/page.png")
+    chromium.shown(folder, page, f"--screenshot={folder}/page.png")
     assert (folder / "page.png").stat().st_size > 20000
-    in_chromium(folder, page, f"--screenshot={folder}/dark.png", "--force-dark-mode", "--enable-features=WebUIDarkMode")
+    chromium.shown(folder, page, f"--screenshot={folder}/dark.png", "--force-dark-mode", "--enable-features=WebUIDarkMode")
     assert (folder / "dark.png").read_bytes() != (folder / "page.png").read_bytes()
 
     training.terminate()

@@ -225,6 +225,7 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   if (!run) return end_with(run.error());
   const RunFolder& folder = run->folder;
   RunObserver observer(folder, options.console, files, log);
+  if (job.spec.trace.enabled) observer.trace();
   if (exposed->endpoint) observer.expose(exposed->numbers, exposed->endpoint->url() + "/metrics");
   record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
@@ -243,6 +244,7 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
                            .resume_command = options.resume_command,
                            .extend_command = options.extend_command};
   observer.conclude(*end, failure_text(job, *end));
+  observer.tell_trace();
   record_environment(files, folder, observer.libtorch(), log);
   report_on(files, folder, options.program, observer);
   const std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);

@@ -14,6 +14,7 @@
 #include "muster/observe/sinks/jsonl/jsonl.h"
 #include "muster/observe/sinks/ledger/ledger.h"
 #include "muster/observe/sinks/tensorboard/tensorboard.h"
+#include "muster/observe/sinks/trace/trace.h"
 
 namespace muster::app {
 
@@ -70,17 +71,27 @@ RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOption
 
 RunObserver::~RunObserver() = default;
 
+std::function<void(const Error&)> RunObserver::warns() const {
+  return [log = log_](const Error& error) { log->warn("{}", error.message); };
+}
+
+void RunObserver::keep(Result<std::shared_ptr<observe::Sink>> sink) {
+  if (!sink) return log_->warn("{}", sink.error().message);
+  kept_.push_back(hub_.subscribe(observe::create_queued_sink(std::move(*sink), system_clock())));
+}
+
 void RunObserver::subscribe_files(Files& files) {
-  const auto on_error = [log = log_](const Error& error) { log->warn("{}", error.message); };
-  const auto subscribe = [&](Result<std::shared_ptr<observe::Sink>> sink) {
-    if (!sink) return on_error(sink.error());
-    kept_.push_back(hub_.subscribe(observe::create_queued_sink(std::move(*sink), system_clock())));
-  };
-  subscribe(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
-  subscribe(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
+  const auto on_error = warns();
+  keep(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
+  keep(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
   const WallTime now = system_clock().wall();
-  subscribe(observe::create_tensorboard_sink(files, folder_.root() / observe::tensorboard_file(now),
-                                             now, on_error));
+  keep(observe::create_tensorboard_sink(files, folder_.root() / observe::tensorboard_file(now), now,
+                                        on_error));
+}
+
+void RunObserver::trace() {
+  trace_ = folder_.trace() / observe::trace_file(system_clock().wall());
+  keep(observe::create_trace_sink(files_, *trace_, system_clock(), warns()));
 }
 
 void RunObserver::expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url) {
@@ -92,6 +103,7 @@ void RunObserver::expose(std::shared_ptr<observe::PrometheusSink> numbers, const
 void RunObserver::on_generation(const cluster::Welcome& generation) {
   if (numbers_) numbers_->set_workers(std::ssize(generation.members));
   if (live_) live_->set_members(generation.members);
+  path_.set_workers(generation.members.size());
 }
 
 void RunObserver::on_progress(Rank rank, const cluster::Progress& progress) {
@@ -131,6 +143,7 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
     if (const auto* row = std::get_if<observe::Metrics>(&record)) last_step_ = row->step;
     if (const auto* started = std::get_if<observe::RunStarted>(&record))
       libtorch_ = started->libtorch;
+    if (const auto* span = std::get_if<observe::Span>(&record)) path_.add(*span);
     if (auto* ended = std::get_if<observe::RunEnded>(&record)) {
       ended_ = std::move(*ended);  // shown once all workers are gone
     } else {
@@ -283,6 +296,7 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
     ended.step = last_step();
     ended.took = system_clock().now() - began_;
   }
+  ended.critical_path = path_.summary();
   if (end.peak_memory > 0)
     ended.results.push_back(
         {std::string(observe::metric::kPeakRss), observe::to_gib(end.peak_memory)});
@@ -318,8 +332,15 @@ void RunObserver::conclude(const cluster::JobEnd& end, const std::string& failur
   kept_.clear();
 }
 
-void RunObserver::tell_report() {
-  std::string line = observe::result_line("report", folder_.report().native());
+void RunObserver::tell_report() { tell_result("report", folder_.report().native()); }
+
+void RunObserver::tell_trace() {
+  if (trace_)
+    tell_result("trace", fmt::format("{} (open it at https://ui.perfetto.dev)", trace_->native()));
+}
+
+void RunObserver::tell_result(std::string_view name, std::string_view value) {
+  std::string line = observe::result_line(name, value);
   line.pop_back();
   tell(Severity::kNote, std::move(line));
 }

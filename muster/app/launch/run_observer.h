@@ -2,6 +2,7 @@
 // What the launcher does with what workers say: records go to the sinks, a failure becomes a few
 // lines for a person.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "muster/base/files.h"
 #include "muster/base/log.h"
 #include "muster/cluster/launcher.h"
+#include "muster/observe/critical_path.h"
 #include "muster/observe/hub.h"
 #include "muster/observe/run_folder.h"
 #include "muster/observe/sinks/console/console.h"
@@ -24,6 +26,7 @@ class RunObserver final : public cluster::LaunchObserver {
               Logger log);
   ~RunObserver() override;
 
+  void trace();  // what workers send for it is kept, in a file of its own
   // The run's numbers, for as long as the observer is there.
   void expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url);
 
@@ -51,6 +54,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void conclude(const cluster::JobEnd& end, const std::string& failure);
   void tell(observe::Severity severity, std::string text);
   void tell_report();                    // where it lies
+  void tell_trace();                     // likewise, where there is one
   void fail(const std::string& reason);  // nothing ever ran: summary.json says why
 
   // Its version, as the workers told; empty where none came so far.
@@ -64,6 +68,9 @@ class RunObserver final : public cluster::LaunchObserver {
   bool is_told_already(const observe::Record& record);
   void tell_return(const observe::WentBack& back);
   void subscribe_files(Files& files);
+  void keep(Result<std::shared_ptr<observe::Sink>> sink);
+  std::function<void(const Error&)> warns() const;
+  void tell_result(std::string_view name, std::string_view value);
   observe::RunEnded end_of(const cluster::JobEnd& end) const;
 
   const observe::RunFolder folder_;
@@ -72,7 +79,9 @@ class RunObserver final : public cluster::LaunchObserver {
   const std::unique_ptr<observe::Terminal> terminal_;
   observe::Hub hub_;
   observe::Hub::Subscription shown_;
-  std::vector<observe::Hub::Subscription> kept_;      // in files
+  std::vector<observe::Hub::Subscription> kept_;  // in files
+  std::optional<Path> trace_;                     // where the run is traced
+  observe::CriticalPath path_;
   std::shared_ptr<observe::PrometheusSink> numbers_;  // null: nobody fetches them
   observe::Hub::Subscription numbered_;
   std::optional<LiveFile> live_;            // until the end

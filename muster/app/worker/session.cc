@@ -73,6 +73,7 @@ Session::~Session() {
   if (loop_) loop_->stop();
   if (beside_.joinable()) beside_.join();
   recorder_->on_change({});
+  recorder_->on_end({});
 }
 
 void Session::listen(const job::JobSpec& job, bool to_others) {
@@ -94,7 +95,8 @@ Result<bool> Session::join() {
   cluster::MemberOptions member{.coordinator = environment_.coordinator,
                                 .info = cluster::describe_this_process(environment_.worker),
                                 .host = host_,
-                                .where = [this] { return whereabouts_->read(); }};
+                                .where = [this] { return whereabouts_->read(); },
+                                .follows_clock = job.trace.enabled};
   member.info.can_lead = sees_run_;
   member.info.has_state = !alone_;
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
@@ -103,6 +105,7 @@ Result<bool> Session::join() {
   if (leaving_ && alone_) member_->drain();  // it was told to while it asked
   MUSTER_TRY(member_->wait_newer(Generation{0}, deadline));
   joined_ = alone_ = true;
+  begin_trace();
   if (leaving_ && is_elastic()) member_->drain();  // likewise, while the others waited for it
   watch_membership();
   watch_for_preemption();
@@ -120,6 +123,7 @@ Result<bool> Session::join() {
 void Session::end(const Status& outcome) {
   if (!joined_ || quarantined_) return;
   const Deadline deadline = Deadline::after(system_clock(), kGoodbye);
+  if (tracer_) tracer_->finish();
   log_->info("ends: {}", outcome ? "in good order" : outcome.error().message);
   if (outcome) {
     member_->leave(deadline);
@@ -254,6 +258,7 @@ Status Session::connect(const cluster::Membership& membership, const Limits& lim
   const comm::Group group{membership.rank, membership.size(), membership.generation};
   MUSTER_ASSIGN(auto engine, create_engine(group, limits));
   current_.communicator = comm::with_trace(std::move(engine), recorder_);
+  if (tracer_) tracer_->enter(group.generation, group.rank);
   current_.workers.clear();
   current_.places.clear();
   for (const cluster::MemberInfo& member : membership.members) {

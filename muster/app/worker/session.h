@@ -21,6 +21,7 @@
 #include "muster/net/network.h"
 #include "muster/observe/hub.h"
 #include "muster/observe/run_folder.h"
+#include "muster/observe/tracer.h"
 #include "muster/train/generations.h"
 
 namespace muster::app {
@@ -66,6 +67,9 @@ class Session final : public train::Generations {
 
   observe::Hub& hub() noexcept { return hub_; }
   cluster::Whereabouts& whereabouts() const noexcept { return *whereabouts_; }
+  // Where this worker is, for whoever asks and for traces: see Whereabouts.
+  void doing(Step step, std::string_view phase);
+  void computing(std::int32_t lane, std::string_view pass);
   const Logger& log() const noexcept { return log_; }
   std::int32_t lanes() const noexcept { return environment_.lanes; }
   const observe::RunFolder& folder() const noexcept { return folder_; }
@@ -91,6 +95,8 @@ class Session final : public train::Generations {
                                                             const Limits& limits);
   void abort(const Error& why);
   void suspect(const Error& why);
+  void begin_trace();
+  void deliver(std::vector<observe::Span> spans);
 
   const cluster::WorkerEnvironment environment_;
   const std::unique_ptr<cluster::Whereabouts> whereabouts_;
@@ -111,6 +117,7 @@ class Session final : public train::Generations {
   bool joined_ = false;                           // it was let in
   std::atomic<bool> alone_{false};                // the others do not wait for it to begin
   std::shared_ptr<comm::FlightRecorder> recorder_;
+  std::optional<observe::Tracer> tracer_;  // where the job is traced
   std::atomic<bool> leaving_{false};
   std::unique_ptr<Probe> preemption_;  // calls the member
   Generation tried_{0};                // the last one it connected to, or failed to

@@ -183,7 +183,7 @@ Status Training::go_back(const train::Return& back, train::TrainerOptions& optio
 Result<StrategyPlace> Training::find_place(const models::Model& model) {
   StrategyPlace place{.lanes = session_.lanes(), .group = {}, .block_costs = {}};
   place.computing = [&session = session_](std::int32_t lane, std::string_view pass) {
-    session.whereabouts().computing(lane, pass);
+    session.computing(lane, pass);
   };
   if (session_.communicator()) place.group = session_.communicator()->group();
   if (!needs_block_costs(job_.strategy)) return place;
@@ -254,8 +254,7 @@ train::TrainerParts Training::parts() {
           },
       .peak_memory = [] { return observe::peak_memory(system_files()); },
       .stop_requested = [this] { return session_.stop_requested(); },
-      .now_doing = [this](Step step,
-                          std::string_view phase) { session_.whereabouts().doing(step, phase); }};
+      .now_doing = [this](Step step, std::string_view phase) { session_.doing(step, phase); }};
 }
 
 observe::RunStarted Training::start() const {

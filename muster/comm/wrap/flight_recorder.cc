@@ -37,13 +37,17 @@ std::uint64_t FlightRecorder::begin(FlightEntry entry) {
 }
 
 void FlightRecorder::end(std::uint64_t sequence, TimePoint at, const Status& outcome) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   in_flight_.erase(sequence);
   tell_oldest();
   FlightEntry& entry = ring_[sequence % capacity_];
   if (entry.sequence != sequence) return;  // overwritten by newer operations
   entry.ended = at;
   if (!outcome) entry.error = outcome.error();
+  if (!on_end_) return;
+  const FlightEntry ended = entry;
+  lock.unlock();
+  on_end_(ended);
 }
 
 void FlightRecorder::on_change(std::function<void(std::string_view)> tell) {

@@ -95,6 +95,27 @@ TEST(FlightRecorder, TellsOfTheOldestInFlight) {
                                             "barrier (d)", ""}));
 }
 
+TEST(FlightRecorder, TellsOfEachThatHasEnded) {
+  const auto fake = std::make_shared<FakeCommunicator>();
+  const auto recorder = std::make_shared<FlightRecorder>(2);
+  std::vector<FlightEntry> told;
+  recorder->on_end([&](const FlightEntry& entry) { told.push_back(entry); });
+  const auto world = with_trace(fake, recorder);
+  OpOptions options;
+  for (const char* label : {"forgotten", "a", "b"}) {
+    options.label = label;
+    world->submit(Barrier{}, options);
+  }
+  fake->states[0]->finish(ok());
+  fake->states[2]->finish(ok());
+  fake->states[1]->finish(fail(ErrorCode::kTimeout, "late"));
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0].label, "b");
+  EXPECT_EQ(told[0].number, 3U);
+  EXPECT_TRUE(told[0].ended);
+  EXPECT_EQ(told[1].error->message, "late");
+}
+
 TEST(Work, EndsOnceAndTellsEverybody) {
   const auto state = std::make_shared<WorkState>();
   const Work work(state);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "muster/base/units.h"
+#include "muster/observe/critical_path.h"
 #include "muster/observe/number_text.h"
 
 namespace muster::observe {
@@ -257,6 +258,8 @@ std::string end_lines(const RunEnded& ended, const RunStarted& started, const Li
     const auto [name, value] = result_text(metric);
     text += result_line(name, paint(style, kBold, value));
   }
+  if (const std::string path = describe(ended.critical_path); !path.empty())
+    text += result_line("critical path", path);
   if (!started.run_folder.empty()) text += result_line("run", started.run_folder);
   return text;
 }
