@@ -4,7 +4,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <ATen/native/CPUFallback.h>
+#include <ATen/native/transformers/attention.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -15,11 +15,12 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace muster::models {
 namespace {
 
-c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
+constexpr c10::DeviceIndex kDevices = 32;
 
 // Neither x86-64 nor AArch64 maps user memory at addresses with this bit.
 constexpr std::uintptr_t kHidden = std::uintptr_t{1} << 55;
@@ -35,19 +36,29 @@ void release(void* foreign) { ::operator delete(reveal(foreign), kAlignment); }
 
 class Memory final : public c10::Allocator {
  public:
+  explicit Memory(c10::DeviceIndex index = 0) : device_(foreign_device(index)) {}
   c10::DataPtr allocate(std::size_t bytes) override {
     void* const at = bytes == 0 ? nullptr : hide(::operator new(bytes, kAlignment));
-    return {at, at, at == nullptr ? nullptr : &release, device()};
+    return {at, at, at == nullptr ? nullptr : &release, device_};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(reveal(to), reveal(from), bytes);
   }
+
+ private:
+  const c10::Device device_;
 };
 
-Memory* memory() {
-  static Memory memory;
-  return &memory;
+Memory* memory(std::optional<at::Device> device) {
+  static std::array<Memory, kDevices> memories = [] {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array<Memory, kDevices>{Memory(static_cast<c10::DeviceIndex>(I))...};
+    }
+    (std::make_index_sequence<kDevices>());
+  }();
+  const c10::DeviceIndex index = device && device->has_index() ? device->index() : 0;
+  return &memories.at(static_cast<std::size_t>(index));
 }
 
 class Hooks final : public at::PrivateUse1HooksInterface {
@@ -55,16 +66,17 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  c10::DeviceIndex deviceCount() const override { return 1; }
+  c10::DeviceIndex deviceCount() const override { return kDevices; }
 };
 
 class Guard final : public c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
  public:
-  c10::Device exchangeDevice(c10::Device) const override { return device(); }
-  c10::Device getDevice() const override { return device(); }
-  c10::Stream getStream(c10::Device) const noexcept override {
-    return c10::Stream(c10::Stream::DEFAULT, device());
+  c10::Device exchangeDevice(c10::Device) const override { return foreign_device(); }
+  c10::Device getDevice() const override { return foreign_device(); }
+  c10::Stream getStream(c10::Device device) const noexcept override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
   }
+  c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
 };
 
 // The same bytes for the processor; only the kernels below may.
@@ -75,17 +87,17 @@ at::Tensor on_host(const at::Tensor& tensor) {
 }
 
 at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type,
-                 std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
+                 std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>,
                  std::optional<at::MemoryFormat> format) {
-  return at::detail::empty_generic(sizes, memory(),
+  return at::detail::empty_generic(sizes, memory(device),
                                    c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                    type.value_or(at::kFloat), format);
 }
 
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
                          std::optional<at::ScalarType> type, std::optional<at::Layout>,
-                         std::optional<at::Device>, std::optional<bool>) {
-  return at::detail::empty_strided_generic(sizes, strides, memory(),
+                         std::optional<at::Device> device, std::optional<bool>) {
+  return at::detail::empty_strided_generic(sizes, strides, memory(device),
                                            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                            type.value_or(at::kFloat));
 }
@@ -113,7 +125,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   const auto on_cpu = bias && bias->defined() ? std::optional(bias->cpu()) : std::nullopt;
   return at::convolution(input.cpu(), weight.cpu(), on_cpu, stride, padding, dilation, transposed,
                          output_padding, groups)
-      .to(device());
+      .to(input.device());
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
@@ -124,28 +136,78 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
       gradient.cpu(), input.cpu(), weight.cpu(),
       wanted[2] ? at::OptionalIntArrayRef(weight.sizes().slice(0, 1)) : std::nullopt, stride,
       padding, dilation, transposed, output_padding, groups, wanted);
-  const auto back = [](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.to(device()) : tensor;
+  const auto back = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(input.device()) : tensor;
   };
   return {back(of_input), back(of_weight), back(of_bias)};
 }
 
-// Its schema does not say that it writes the running statistics, which a fallback would lose.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight,
-    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& mean,
-    const std::optional<at::Tensor>& variance, bool training, double momentum, double epsilon) {
-  const auto on_cpu = [](const std::optional<at::Tensor>& tensor) {
-    return tensor && tensor->defined() ? std::optional(on_host(*tensor)) : std::nullopt;
-  };
-  const auto [output, saved_mean, saved_inverse] =
-      at::native_batch_norm(on_host(input), on_cpu(weight), on_cpu(bias), on_cpu(mean),
-                            on_cpu(variance), training, momentum, epsilon);
-  return {output.to(device()), saved_mean.to(device()), saved_inverse.to(device())};
+// Which kernel computes attention: that of the processor.
+std::int64_t attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                       const std::optional<at::Tensor>& mask, double dropout, bool causal,
+                       std::optional<double> scale, bool grouped) {
+  const auto on_cpu = mask && mask->defined() ? std::optional(on_host(*mask)) : std::nullopt;
+  return at::_fused_sdp_choice(on_host(query), on_host(key), on_host(value), on_cpu, dropout,
+                               causal, scale, grouped);
 }
 
+// An operation of the processor on the same bytes, in the same order, so that it computes the same
+// bits, and what it writes is written. Its results move to the device.
+class OnProcessor {
+ public:
+  void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    each(*stack, op.schema().arguments().size(), [this](const at::Tensor& t) { return taken(t); });
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    for (const auto& [host, foreign] : known_)
+      if (host.sizes() != foreign.sizes()) at::_copy_from_and_resize(host, foreign);
+    each(*stack, op.schema().returns().size(), [this](const at::Tensor& t) { return given(t); });
+  }
+
+ private:
+  template <class Body>
+  static void each(torch::jit::Stack& stack, std::size_t count, const Body& body) {
+    for (auto value = stack.end() - static_cast<std::ptrdiff_t>(count); value != stack.end();
+         ++value) {
+      if (value->isTensor())
+        *value = body(value->toTensor());
+      else if (value->isTensorList())
+        *value = of_list(value->toTensorList(), body);
+      else if (value->isOptionalTensorList())
+        *value = of_list(value->toOptionalTensorList(), [&](const std::optional<at::Tensor>& t) {
+          return t ? std::optional(body(*t)) : t;
+        });
+      else if (value->isDevice())
+        *value = c10::Device(c10::kCPU);
+    }
+  }
+  template <class T, class Body>
+  static c10::List<T> of_list(const c10::List<T>& list, const Body& body) {
+    c10::List<T> made;
+    for (const T& one : list) made.push_back(body(one));
+    return made;
+  }
+
+  at::Tensor taken(const at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.is_cpu()) return tensor;
+    known_.emplace_back(tensor.numel() > 0 ? on_host(tensor) : room_for(tensor), tensor);
+    return known_.back().first;
+  }
+  // What is empty may be meant to grow.
+  static at::Tensor room_for(const at::Tensor& tensor) {
+    return at::empty(tensor.sizes(), tensor.options().device(c10::kCPU));
+  }
+  // What was written in place is what was taken.
+  at::Tensor given(const at::Tensor& tensor) const {
+    for (const auto& [host, foreign] : known_)
+      if (host.is_same(tensor)) return foreign;
+    return tensor.defined() && !known_.empty() ? tensor.to(known_.front().second.device()) : tensor;
+  }
+
+  std::vector<std::pair<at::Tensor, at::Tensor>> known_;
+};
+
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  at::native::cpu_fallback(op, stack);
+  OnProcessor().run(op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
@@ -158,7 +220,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("convolution_overrideable", &convolution);
   m.impl("convolution_backward_overrideable", &convolution_backward);
-  m.impl("native_batch_norm", &batch_norm);
+  // What libtorch computes in another order where a device has no kernel of its own.
+  for (const char* const kernel : {"native_layer_norm", "native_group_norm", "silu_backward"})
+    m.impl(kernel, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
@@ -180,12 +244,13 @@ const c10::impl::DeviceGuardImplRegistrar kGuard(c10::DeviceType::PrivateUse1, n
 const bool kRegistered = [] {
   c10::register_privateuse1_backend("foreign");
   at::RegisterPrivateUse1HooksInterface(new Hooks);
-  c10::SetAllocator(c10::DeviceType::PrivateUse1, memory());
+  c10::SetAllocator(c10::DeviceType::PrivateUse1, memory({}));
+  at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&attention);
   return true;
 }();
 
 }  // namespace
 
-c10::Device foreign_device() { return device(); }
+c10::Device foreign_device(c10::DeviceIndex index) { return {c10::DeviceType::PrivateUse1, index}; }
 
 }  // namespace muster::models
