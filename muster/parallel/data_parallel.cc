@@ -7,15 +7,6 @@
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
-namespace {
-
-void swap(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor kept = a.clone();
-  a.copy_(b);
-  b.copy_(kept);
-}
-
-}  // namespace
 
 DataParallel::DataParallel(std::unique_ptr<models::Model> model,
                            std::unique_ptr<optim::Optimizer> optimizer, SliceOptions options,
@@ -52,7 +43,6 @@ Result<StepReport> DataParallel::step(const StepInput& input) {
 void DataParallel::fall_behind() {
   behind_ = true;
   missed_.clear();
-  mirror().await_writing();
 }
 
 Status DataParallel::catch_up() {
@@ -84,8 +74,7 @@ std::vector<at::Tensor> DataParallel::gradients_over_sums() {
 Status DataParallel::swap_parameters(const std::vector<at::Tensor>& averages) {
   if (averages.empty()) return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
   const auto& parameters = model().parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    swap(parameters[i].tensor.detach(), averages[i]);
+  for (std::size_t i = 0; i < parameters.size(); ++i) swap_over(parameters[i].tensor, averages[i]);
   mirror().changed();
   return ok();
 }

@@ -1,7 +1,5 @@
 #include "muster/parallel/exchanged_shards.h"
 
-#include <algorithm>
-
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -37,9 +35,8 @@ Status ExchangedShards::gather_sums() {
 // Of the parameters themselves there is nothing to be done.
 void ExchangedShards::take_over(const std::vector<at::Tensor>& rows) const {
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const TensorView own = view_over(optimizer_.rows()[i]);
-    if (own.bytes.data() != rows[i].const_data_ptr())
-      std::ranges::copy(view_over(rows[i]).bytes, own.bytes.begin());
+    const at::Tensor& own = optimizer_.rows()[i];
+    if (own.const_data_ptr() != rows[i].const_data_ptr()) copy_over(rows[i], own);
   }
 }
 
@@ -50,16 +47,14 @@ Status ExchangedShards::share(const std::vector<at::Tensor>& rows, const OnLanes
     return ok();
   }
   MUSTER_TRY(on_lanes(pieces.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      std::ranges::copy(floats_of(rows[i]), sum_of(pieces[i]).begin());
+    for (std::size_t i = begin; i < end; ++i) copy_over(rows[i], sum_of(pieces[i]));
   }));
   MUSTER_TRY(exchange_.gather(*peers_.one_of_each(), {.shards = optimizer_.plan().shards}));
   const auto& parameters = optimizer_.parameters();
   return on_lanes(parameters.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t p = begin; p < end; ++p) {
       const auto slot = static_cast<std::int32_t>(parameters.size() - p);
-      std::ranges::copy(std::as_bytes(exchange_.sum(slot)),
-                        view_over(parameters[p].tensor).bytes.begin());
+      copy_over(exchange_.sum(slot), parameters[p].tensor);
     }
   });
 }

@@ -1,24 +1,26 @@
-// Data parallelism whose model lies in memory that the host cannot touch comes to the same bits as
-// on the host. (Of attention libtorch computes the general way there, in another order.)
+// Data parallelism, of whole copies and of shards, whose model lies in memory that the host cannot
+// touch comes to the same bits as on the host.
 #include "muster/models/testing/foreign_device.h"
 
 #include <gtest/gtest.h>
 
+#include "muster/parallel/testing/on_ranks.h"
 #include "muster/parallel/testing/sharded_training.h"
+#include "muster/parallel/testing/state_bytes.h"
 
 namespace muster::parallel {
 namespace {
 
-class OnForeignDevice : public ::testing::TestWithParam<shards::Recipe> {};
-
-shards::Outcome train_there(const shards::Recipe& recipe, const SliceOptions& options) {
-  const models::ScopedDevice device(models::foreign_device());
-  return shards::train_plain(recipe, options);
+shards::Recipe on_device(shards::Recipe recipe) {
+  recipe.device = models::foreign_device();
+  return recipe;
 }
+
+class OnForeignDevice : public ::testing::TestWithParam<shards::Recipe> {};
 
 void expect_the_same(const shards::Recipe& recipe, const SliceOptions& options) {
   const shards::Outcome host = shards::train_plain(recipe, options);
-  const shards::Outcome there = train_there(recipe, options);
+  const shards::Outcome there = shards::train_plain(on_device(recipe), options);
   EXPECT_EQ(there.model, host.model);
   EXPECT_EQ(there.optimizer, host.optimizer);
   EXPECT_EQ(there.grad_norm, host.grad_norm);
@@ -43,16 +45,64 @@ TEST_P(OnForeignDevice, SameBitsInMicroBatches) {
   expect_the_same(GetParam(), options);
 }
 
+INSTANTIATE_TEST_SUITE_P(Of, OnForeignDevice,
+                         ::testing::Values(shards::Recipe{shards::kMlp, optim::SgdSpec{}, {}, 0.9},
+                                           shards::Recipe{shards::kMlp, optim::AdamWSpec{}},
+                                           shards::Recipe{shards::kMlp, optim::LarsSpec{}},
+                                           shards::Recipe{shards::kMlp, optim::LambSpec{}, {}, 0.9},
+                                           shards::Recipe{
+                                               shards::kMlp, optim::SgdSpec{}, {"*.bias"}},
+                                           shards::Recipe{.model = shards::kMlp,
+                                                          .optimizer = optim::AdamWSpec{},
+                                                          .adapters = {.rank = 2, .dropout = 0.1}},
+                                           shards::Recipe{shards::kGpt, optim::AdamWSpec{}},
+                                           shards::Recipe{shards::kMoe, optim::AdamWSpec{}}));
+
+class ShardsOnForeignDevice : public ::testing::TestWithParam<shards::Recipe> {};
+
+TEST_P(ShardsOnForeignDevice, SameBits) {
+  const shards::Recipe& recipe = GetParam();
+  const shards::Outcome host = shards::train_plain(recipe, shards::options_of(1));
+  for (const int stage : {1, 2, 3}) {
+    const SliceOptions options = shards::in_stage(stage, shards::options_of(2));
+    const std::string where = fmt::format("stage {}", stage);
+    shards::expect_same(shards::train_sharded(on_device(recipe), 3, options), host, where);
+    shards::expect_same(shards::train_sharded(on_device(recipe), 4, options, {}, 2), host,
+                        where + ", two replicas");
+  }
+}
+
+// Goes back to the state after the first step, and takes the other one again.
+TEST_P(ShardsOnForeignDevice, TakeOverWhatIsLoaded) {
+  for (const int stage : {1, 2, 3})
+    on_ranks(3, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+      const Rank rank = communicator->group().rank;
+      shards::Recipe recipe = GetParam();
+      recipe.device = models::foreign_device(static_cast<c10::DeviceIndex>(to_int(rank)));
+      const auto strategy =
+          shards::sharded_of(recipe, shards::in_stage(stage, shards::options_of(1)));
+      const comm::LeafOwners owners = shards::owners_for(*strategy, 3);
+      const auto step = [&](std::int64_t number) {
+        shards::one_step(*strategy, slices_of(owners, rank), number);
+        return read_state(*strategy);
+      };
+      ASSERT_TRUE(strategy->enter(communicator, owners));
+      const StateBytes first = step(1), second = step(3);
+      EXPECT_NE(first, second);
+      write_state(*strategy, first, 1);
+      ASSERT_TRUE(strategy->enter(communicator, owners));
+      EXPECT_EQ(read_state(*strategy), first);
+      EXPECT_EQ(step(3), second);
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(
-    Of, OnForeignDevice,
-    ::testing::Values(shards::Recipe{shards::kMlp, optim::SgdSpec{}, {}, 0.9},
-                      shards::Recipe{shards::kMlp, optim::AdamWSpec{}},
-                      shards::Recipe{shards::kMlp, optim::LarsSpec{}},
-                      shards::Recipe{shards::kMlp, optim::LambSpec{}, {}, 0.9},
-                      shards::Recipe{shards::kMlp, optim::SgdSpec{}, {"*.bias"}},
-                      shards::Recipe{.model = shards::kMlp,
-                                     .optimizer = optim::AdamWSpec{},
-                                     .adapters = {.rank = 2, .dropout = 0.1}}));
+    Of, ShardsOnForeignDevice,
+    ::testing::Values(
+        shards::Recipe{shards::kMlp, optim::SgdSpec{}, {}, 0.9},
+        shards::Recipe{shards::kMlp, optim::LambSpec{}, {"head*"}, 0.9},
+        shards::Recipe{.model = shards::kGpt, .optimizer = optim::AdamWSpec{}, .recomputed = true},
+        shards::Recipe{shards::kMoe, optim::AdamWSpec{}, {}, 0, {.rank = 2}}));
 
 }  // namespace
 }  // namespace muster::parallel

@@ -9,7 +9,7 @@ at::Tensor HostMirror::of(const at::Tensor& tensor) {
   Copy& copy = copies_[tensor.unsafeGetTensorImpl()];
   if (!copy.host.defined())
     copy = {tensor.detach(), at::empty(tensor.sizes(), tensor.options().device(at::kCPU))};
-  if (!copy.is_fresh || !awaits_writing_) copy.host.copy_(copy.tensor);
+  if (!copy.is_fresh) copy.host.copy_(copy.tensor);
   copy.is_fresh = true;
   return copy.host;
 }
@@ -21,7 +21,6 @@ void HostMirror::changed() {
 void HostMirror::write_back() {
   for (auto& [tensor, copy] : copies_)
     if (copy.is_fresh) copy.tensor.copy_(copy.host);
-  awaits_writing_ = false;
 }
 
 }  // namespace muster::parallel

@@ -11,10 +11,9 @@ namespace muster::parallel {
 
 class HostMirror {
  public:
-  // As of now. The copy stays where it is in memory, and is kept, as is the tensor.
+  // As of the last changed(), with what was written into it since. The copy stays where it is in
+  // memory, and is kept, as is the tensor.
   at::Tensor of(const at::Tensor& tensor);
-  // From now on copies are what is written into them: of() changes none that is there.
-  void await_writing() noexcept { awaits_writing_ = true; }
   // What was written into the copies since the last changed() becomes the tensors'.
   void write_back();
   // The tensors have changed by other means.
@@ -26,7 +25,6 @@ class HostMirror {
     bool is_fresh = false;
   };
   std::unordered_map<const void*, Copy> copies_;  // by tensor
-  bool awaits_writing_ = false;
 };
 
 }  // namespace muster::parallel

@@ -89,7 +89,7 @@ void LaneModel::add_extras(const models::LossSum& loss, const std::vector<at::Te
 
 void LaneModel::deliver(std::size_t parameter, at::Tensor gradient) {
   const auto slot = static_cast<std::int32_t>(delivered_.size() - parameter);
-  gradient = gradient.contiguous().cpu();
+  gradient = on_host(gradient);
   delivered_[parameter] = true;
   sink_->add(current_->unit, slot, floats_of(gradient), current_->pass, current_->passes);
 }

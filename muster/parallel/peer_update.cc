@@ -1,6 +1,5 @@
 #include "muster/parallel/peer_update.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "muster/parallel/tensor_bridge.h"
@@ -35,8 +34,8 @@ Status PeerUpdate::update(double learning_rate, double divisor) {
 
 void PeerUpdate::swap_with_average() {
   const auto& rows = optimizer_->rows();
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::ranges::swap_ranges(view_over(rows[i]).bytes, view_over(optimizer_->average()[i]).bytes);
+  for (std::size_t i = 0; i < rows.size(); ++i) swap_over(rows[i], optimizer_->average()[i]);
+  optimizer_->changed();
 }
 
 Status PeerUpdate::share_average() {
@@ -59,8 +58,7 @@ Status PeerUpdate::use_average(bool average) {
     MUSTER_TRY(share_average());
   } else {
     for (std::size_t p = 0; p < parameters.size(); ++p)
-      std::ranges::copy(view_over(trained_[p]).bytes,
-                        view_over(parameters[p].tensor).bytes.begin());
+      copy_over(trained_[p], parameters[p].tensor);
     trained_.clear();
   }
   uses_average_ = average;

@@ -21,10 +21,6 @@ SliceOptions with_notes_apart(SliceOptions options) {
   return options;
 }
 
-void copy_bytes(const at::Tensor& from, const at::Tensor& to) {
-  std::ranges::copy(view_over(from).bytes, view_over(to).bytes.begin());
-}
-
 // Ranks of a replica next to each other.
 Result<MeshPlace> place_of(const comm::Group& group, std::int32_t shards) {
   layout::MeshExtents extents;
@@ -63,9 +59,10 @@ std::vector<at::Tensor> Sharded::cut_weights(const ShardPlan& plan, Rank rank) {
   sizes.dtype = DType::kF32;
   const BucketLayout layout = plan_block_buckets(model(), frozen, 0, sizes);
   const auto ranks = static_cast<std::int32_t>(plan.pieces.size());
-  frozen_shards_ = std::make_unique<const WeightShards>(
+  frozen_shards_ = std::make_unique<WeightShards>(
       frozen, layout, plan_shards(layout, cells_by_slot(frozen), ranks), rank);
-  trained_shards_ = std::make_unique<const WeightShards>(model().parameters(), layout_, plan, rank);
+  trained_shards_ = std::make_unique<WeightShards>(model().parameters(), layout_, plan, rank);
+  mirror() = {};  // parameters are nowhere whole any more
   return trained_shards_->rows();
 }
 
@@ -185,7 +182,16 @@ Status Sharded::update(double learning_rate, double divisor) {
   gathered_optimizer_.forget();
   MUSTER_TRY(optimizer_->update(learning_rate, divisor));
   apply_statistics(slices().summed_statistics());
-  return trained_shards_ ? ok() : share(optimizer_->rows());
+  if (!trained_shards_) return share(optimizer_->rows());
+  trained_shards_->rows_changed();
+  return ok();
+}
+
+void Sharded::loaded(std::int64_t steps) {
+  mirror().write_back();
+  for (WeightShards* const shards : {trained_shards_.get(), frozen_shards_.get()})
+    if (shards != nullptr) shards->loaded();
+  optimizer_->loaded(steps);
 }
 
 // `rows`: this rank's, of all parameters together; the model gets those of all ranks.
@@ -205,7 +211,8 @@ Status Sharded::share_by_bucket(const std::vector<at::Tensor>& rows) {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       if (bucket_of(pieces[i].slot) != bucket) continue;
       const std::int64_t offset = layout_.slots[static_cast<std::size_t>(pieces[i].slot)].offset;
-      std::ranges::copy(floats_of(rows[i]), shard.begin() + offset + pieces[i].begin - first);
+      copy_over(rows[i], shard.subspan(static_cast<std::size_t>(offset + pieces[i].begin - first),
+                                       static_cast<std::size_t>(pieces[i].count)));
     }
   };
   const auto& parameters = model().parameters();
@@ -213,9 +220,9 @@ Status Sharded::share_by_bucket(const std::vector<at::Tensor>& rows) {
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       const BucketSlot& place = layout_.slots[static_cast<std::size_t>(slices().slot_of(p))];
       if (place.bucket == bucket)
-        std::ranges::copy(std::as_bytes(whole.subspan(static_cast<std::size_t>(place.offset),
-                                                      static_cast<std::size_t>(place.count))),
-                          view_over(parameters[p].tensor).bytes.begin());
+        copy_over(whole.subspan(static_cast<std::size_t>(place.offset),
+                                static_cast<std::size_t>(place.count)),
+                  parameters[p].tensor);
     }
   };
   return slices().shard_exchange().gather(put, take);
@@ -228,8 +235,10 @@ Status Sharded::use_average(bool average) {
     for (const models::Parameter& parameter : model().parameters())
       held.push_back(parameter.tensor.detach());
   }
+  mirror().changed();
   if (!average) {
-    for (std::size_t p = 0; p < trained_.size(); ++p) copy_bytes(trained_[p], held[p]);
+    for (std::size_t p = 0; p < trained_.size(); ++p) copy_over(trained_[p], held[p]);
+    if (trained_shards_) trained_shards_->rows_changed();
     trained_.clear();
     return ok();
   }
@@ -247,7 +256,8 @@ Status Sharded::use_average_of_all() {
   const std::vector<at::Tensor>& averages = optimizer_->average();
   if (!trained_shards_) return share(averages);
   const auto& rows = optimizer_->rows();
-  for (std::size_t i = 0; i < rows.size(); ++i) copy_bytes(averages[i], rows[i]);
+  for (std::size_t i = 0; i < rows.size(); ++i) copy_over(averages[i], rows[i]);
+  trained_shards_->rows_changed();
   return ok();
 }
 

@@ -57,7 +57,7 @@ class Sharded final : public SliceStrategy {
     return shards_ ? to_int(rank) % *shards_ : to_int(rank);  // replicas are outermost
   }
   std::vector<StateSlice> replicated_state() override;
-  void loaded(std::int64_t steps) override { optimizer_->set_steps(steps); }
+  void loaded(std::int64_t steps) override;
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
   std::uint64_t gradient_bytes(std::int32_t ranks) override;
   std::uint64_t weight_bytes(std::int32_t ranks) override;
@@ -111,7 +111,7 @@ class Sharded final : public SliceStrategy {
                                      // or with trained_shards_ rows
   std::optional<MeshPlace> place_;   // once it has entered a generation
   // With shard_weights, likewise:
-  std::unique_ptr<const WeightShards> trained_shards_, frozen_shards_;
+  std::unique_ptr<WeightShards> trained_shards_, frozen_shards_;
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;  // of all ranks

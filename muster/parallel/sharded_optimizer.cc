@@ -126,6 +126,7 @@ Status ShardedOptimizer::hold(ShardPlan plan, Rank shard, std::vector<at::Tensor
   pieces_ = std::move(pieces);
   rows_ = std::move(rows);
   optimizer_ = std::move(optimizer);
+  mirror_ = {};
   return ok();
 }
 
@@ -184,21 +185,31 @@ Result<std::vector<double>> ShardedOptimizer::sum_by_parameter(std::vector<doubl
 }
 
 Status ShardedOptimizer::update(double learning_rate, double divisor) {
+  mirror_.changed();
   optimizer_->begin_step(learning_rate);
   optim::NormScaled* const scaled = shards() > 1 ? optimizer_->norm_scaled() : nullptr;
-  return scaled ? update_scaled(*scaled, divisor) : update_pieces(divisor);
+  const std::vector<at::Tensor> gradients = gradients_by_rows();
+  return scaled ? update_scaled(*scaled, gradients, divisor) : update_pieces(gradients, divisor);
 }
 
-Status ShardedOptimizer::update_pieces(double divisor) {
-  const std::span<const at::Tensor> gradients(gradients_);
+// Where the rows lie: on the host the sums themselves.
+std::vector<at::Tensor> ShardedOptimizer::gradients_by_rows() const {
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(gradients_.size());
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    gradients.push_back(gradients_[i].to(rows_[i].device()));
+  return gradients;
+}
+
+Status ShardedOptimizer::update_pieces(std::span<const at::Tensor> gradients, double divisor) {
   return on_lanes_(pieces_.size(), [&](std::size_t begin, std::size_t end) {
     optimizer_->update({begin, end}, gradients.subspan(begin, end - begin), divisor);
   });
 }
 
 // The norms are those of whole tensors, so between its two halves the ranks tell each other.
-Status ShardedOptimizer::update_scaled(optim::NormScaled& optimizer, double divisor) {
-  const std::span<const at::Tensor> gradients(gradients_);
+Status ShardedOptimizer::update_scaled(optim::NormScaled& optimizer,
+                                       std::span<const at::Tensor> gradients, double divisor) {
   MUSTER_TRY(on_lanes_(pieces_.size(), [&](std::size_t begin, std::size_t end) {
     optimizer.measure({begin, end}, gradients.subspan(begin, end - begin), divisor);
   }));
@@ -221,6 +232,11 @@ Status ShardedOptimizer::update_scaled(optim::NormScaled& optimizer, double divi
   });
 }
 
+void ShardedOptimizer::loaded(std::int64_t steps) {
+  mirror_.write_back();
+  optimizer_->set_steps(steps);
+}
+
 std::vector<TensorSlice> ShardedOptimizer::state() {
   const auto of_name = by_name(pieces_);
   std::vector<TensorSlice> state;
@@ -228,7 +244,7 @@ std::vector<TensorSlice> ShardedOptimizer::state() {
     const ShardPiece& piece = *of_name.at(owner_in(tensor.name));
     const std::size_t p = parameter_of(piece);
     const at::Tensor& whole = parameters_[p].tensor;
-    add_slices(state, tensor.name, tensor.tensor, parameters_[p].cut,
+    add_slices(state, tensor.name, mirror_.of(tensor.tensor), parameters_[p].cut,
                {piece.begin / cells_[p].row, whole.dim() == 0 ? 1 : whole.size(0)});
   }
   return state;

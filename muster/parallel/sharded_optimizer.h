@@ -24,6 +24,7 @@
 #include "muster/optim/cells.h"
 #include "muster/optim/norm_scaled.h"
 #include "muster/optim/optimizer.h"
+#include "muster/parallel/host_mirror.h"
 #include "muster/parallel/shard_plan.h"
 
 namespace muster::parallel {
@@ -67,12 +68,13 @@ class ShardedOptimizer {
   Result<std::vector<double>> squared_norms();
   Status update(double learning_rate, double divisor);
 
+  // On the host, as slices; what is written there becomes the state's when it is loaded().
   std::vector<TensorSlice> state();
   std::uint64_t state_bytes() { return optimizer_->state_bytes(); }
-  const std::vector<at::Tensor>& average() const noexcept {
-    return optimizer_->average();
-  }  // by piece
-  void set_steps(std::int64_t steps) { optimizer_->set_steps(steps); }
+  // By piece.
+  const std::vector<at::Tensor>& average() const noexcept { return optimizer_->average(); }
+  void loaded(std::int64_t steps);                                     // updates so far
+  void changed() { mirror_.changed(); }                                // the state, by other means
   bool takes_norms() { return optimizer_->norm_scaled() != nullptr; }  // of whole tensors
 
  private:
@@ -89,8 +91,10 @@ class ShardedOptimizer {
   void add_squares(const ShardPiece& piece, const at::Tensor& gradient,
                    std::vector<double>& by_cell) const;
   Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
-  Status update_pieces(double divisor);
-  Status update_scaled(optim::NormScaled& optimizer, double divisor);
+  std::vector<at::Tensor> gradients_by_rows() const;
+  Status update_pieces(std::span<const at::Tensor> gradients, double divisor);
+  Status update_scaled(optim::NormScaled& optimizer, std::span<const at::Tensor> gradients,
+                       double divisor);
 
   const std::vector<models::Parameter> parameters_;
   const optim::CreateOptimizer create_;
@@ -103,6 +107,7 @@ class ShardedOptimizer {
   std::vector<ShardPiece> pieces_;
   std::vector<at::Tensor> rows_;  // of the parameters, by piece
   std::unique_ptr<optim::Optimizer> optimizer_;
+  HostMirror mirror_;  // of its state
 
   // Of the present generation:
   std::vector<at::Tensor> gradients_;  // over sums, by piece

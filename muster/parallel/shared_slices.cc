@@ -133,6 +133,16 @@ Status SharedSlices::update(double learning_rate, double divisor) {
   return ok();
 }
 
+Status SharedSlices::use_average(bool average) {
+  mirror().changed();
+  return update_->use_average(average);
+}
+
+void SharedSlices::loaded(std::int64_t steps) {
+  mirror().write_back();
+  update_->optimizer().loaded(steps);
+}
+
 Status SharedSlices::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
   Status evaluated = SliceStrategy::evaluate(batch, by_slice);
   if (evaluated) return evaluated;
@@ -149,7 +159,7 @@ std::vector<StateSlice> SharedSlices::model_state() {
   std::vector<StateSlice> state;
   for (const auto* parameters : {&model().parameters(), &model().frozen()})
     for (const models::Parameter& parameter : *parameters)
-      add_slices(state, parameter.name, parameter.tensor, parameter.cut);
+      add_slices(state, parameter.name, mirror().of(parameter.tensor), parameter.cut);
   return state;
 }
 

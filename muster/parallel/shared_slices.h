@@ -57,7 +57,7 @@ class SharedSlices final : public SliceStrategy {
   bool behind() const noexcept override { return false; }
   Status catch_up() override { return ok(); }
   Status warm_up(const data::StepBatch& batch) override;
-  Status use_average(bool average) override { return update_->use_average(average); }
+  Status use_average(bool average) override;
 
   Status evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) override;
   Result<EvaluationTotals> combine(std::span<const EvaluationTotals> by_slice) override;
@@ -67,7 +67,7 @@ class SharedSlices final : public SliceStrategy {
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override;
   bool holds_all() const override;
-  void loaded(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
+  void loaded(std::int64_t steps) override;
   std::int64_t parameter_count() const override { return parameter_count_; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
 

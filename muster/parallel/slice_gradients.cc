@@ -24,13 +24,18 @@ constexpr Duration kUntilAskedAgain = std::chrono::milliseconds(10);
 
 Duration average(Duration sum, std::int32_t lanes) { return sum / lanes; }
 
+// All backward passes on a device share libtorch's thread for it. A lane that waits there until
+// what others have found may go (ShardExchange::add()) would keep them from finding it.
+std::int32_t lanes_of(const SliceOptions& options, c10::Device device) {
+  if (options.shard_gradients && !device.is_cpu()) return 1;
+  return std::min(options.lanes, options.virtual_workers);
+}
+
 }  // namespace
 
 SliceGradients::SliceGradients(std::unique_ptr<models::Model> model, SliceOptions options,
                                Clock& clock)
-    : options_(std::move(options)),
-      clock_(clock),
-      pool_(std::min(options_.lanes, options_.virtual_workers)) {
+    : options_(std::move(options)), clock_(clock), pool_(lanes_of(options_, model->device())) {
   for (std::int32_t lane = 1; lane < pool_.size(); ++lane) {
     lanes_.push_back(make_lane(model->replicate()));
   }

@@ -45,7 +45,8 @@ struct SliceOptions {
   bool elastic = false;  // keep the sums of a step until it is committed; ordered mode only
   bool backup = false;   // who waits computes slices for others; ordered mode only
   // Where enter() is given shards: nobody holds more of the gradients than its own
-  // (shard_exchange.h). Without `elastic` and `backup`.
+  // (shard_exchange.h). Without `elastic` and `backup`; where the model is not on the host, with
+  // one lane.
   bool shard_gradients = false;
   // Where enter() is given gathers: nobody holds more of the weights than its own and, while it
   // computes, two blocks' (weight_gathers.h). With shard_gradients.

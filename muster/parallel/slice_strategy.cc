@@ -24,8 +24,8 @@ Status SliceStrategy::timed_update(const StepInput& input, StepReport& report,
                                    const std::function<Status()>& update) {
   if (input.before_update) report.times.checkpoint_stall = input.before_update();
   const TimePoint updating = clock_.now();
-  MUSTER_TRY(update());
   mirror_.changed();
+  MUSTER_TRY(update());
   report.times.update = clock_.now() - updating;
   return ok();
 }

@@ -1,7 +1,10 @@
 #include "muster/parallel/tensor_bridge.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "muster/base/check.h"
 
@@ -70,6 +73,44 @@ TensorView bytes_over(const at::Tensor& tensor) {
 std::span<const float> floats_of(const at::Tensor& tensor) {
   MUSTER_CHECK(tensor.is_cpu(), "elements on the host, one by one");
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().contiguous().cpu(); }
+
+at::Tensor room_on_host(at::IntArrayRef sizes, const at::Tensor& like) {
+  return at::empty(sizes, like.options().device(at::kCPU));
+}
+
+void copy_over(const at::Tensor& from, const at::Tensor& to) {
+  if (from.is_same(to)) return;
+  if (from.is_cpu() && to.is_cpu())
+    std::ranges::copy(view_over(from).bytes, view_over(to).bytes.begin());
+  else
+    to.detach().copy_(from.detach());
+}
+
+void copy_over(std::span<const float> from, const at::Tensor& to) {
+  if (to.is_cpu())
+    std::ranges::copy(std::as_bytes(from), view_over(to).bytes.begin());
+  else
+    to.detach().copy_(tensor_over_sum({const_cast<float*>(from.data()), from.size()}, to.sizes()));
+}
+
+void copy_over(const at::Tensor& from, std::span<float> to) {
+  if (from.is_cpu())
+    std::ranges::copy(floats_of(from), to.begin());
+  else
+    tensor_over_sum(to, from.sizes()).copy_(from.detach());
+}
+
+void swap_over(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_cpu()) {
+    std::ranges::swap_ranges(view_over(a).bytes, view_over(b).bytes);
+    return;
+  }
+  const at::Tensor kept = a.detach().clone();
+  a.detach().copy_(b.detach());
+  b.detach().copy_(kept);
 }
 
 at::Tensor tensor_over_sum(std::span<float> sum, at::IntArrayRef sizes) {

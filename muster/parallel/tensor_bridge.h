@@ -25,6 +25,19 @@ TensorView bytes_over(const at::Tensor& tensor);
 // anywhere else. As long as the tensor's storage.
 std::span<const float> floats_of(const at::Tensor& tensor);
 
+// For engines: the elements in their order on the host, without history. Of a tensor that lies so
+// its own memory.
+at::Tensor on_host(const at::Tensor& tensor);
+// Memory on the host for elements of `like`'s type.
+at::Tensor room_on_host(at::IntArrayRef sizes, const at::Tensor& like);
+
+// The elements of one become the other's, wherever the tensors lie; contiguous, of one type and as
+// many. Nothing happens where both are one tensor.
+void copy_over(const at::Tensor& from, const at::Tensor& to);
+void copy_over(std::span<const float> from, const at::Tensor& to);
+void copy_over(const at::Tensor& from, std::span<float> to);
+void swap_over(const at::Tensor& a, const at::Tensor& b);  // of one device
+
 // A tensor of these sizes over a sum; the sum must outlive it.
 at::Tensor tensor_over_sum(std::span<float> sum, at::IntArrayRef sizes);
 

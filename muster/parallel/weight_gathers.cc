@@ -1,5 +1,6 @@
 #include "muster/parallel/weight_gathers.h"
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
 namespace {
@@ -41,13 +43,19 @@ void point(const at::Tensor& parameter, float* memory) {
       at::DataPtr(memory, parameter.device()));
 }
 
-void check(const WeightBucket& bucket) {
+void check(const WeightBucket& bucket, c10::Device device) {
   for (const WeightBucket::Place& place : bucket.places) {
     const at::Tensor& tensor = place.parameter;
-    MUSTER_CHECK(tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous() &&
-                     tensor.storage_offset() == 0,
+    MUSTER_CHECK(tensor.device() == device && tensor.scalar_type() == at::kFloat &&
+                     tensor.is_contiguous() && tensor.storage_offset() == 0,
                  "a parameter lies at the beginning of memory of its own");
   }
+}
+
+c10::Device device_of(const std::vector<WeightBucket>& buckets) {
+  for (const WeightBucket& bucket : buckets)
+    for (const WeightBucket::Place& place : bucket.places) return place.parameter.device();
+  return c10::kCPU;
 }
 
 }  // namespace
@@ -62,9 +70,10 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
         buckets_(std::move(buckets)),
         needed_(std::move(needed)),
         op_(std::move(op)),
+        device_(device_of(buckets_)),
         here_(buckets_.size()) {
     for (const WeightBucket& bucket : buckets_) {
-      check(bucket);
+      check(bucket, device_);
       for (const WeightBucket::Place& place : bucket.places) point(place.parameter, nullptr);
     }
   }
@@ -133,7 +142,15 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
   using Later = std::vector<std::function<void()>>;  // to do once the mutex is free
   struct Whole {                                     // a bucket
     std::shared_ptr<const Floats> floats;            // none: not here
+    at::Tensor elsewhere;                            // a copy, where the parameters are not there
     bool arrived = false;
+
+    // For the parameters.
+    float* memory() const {
+      if (!elsewhere.defined()) return floats->all().data();
+      copy_over(floats->all(), elsewhere);
+      return elsewhere.data_ptr<float>();
+    }
   };
 
   template <class Body>
@@ -178,7 +195,7 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
   void gather(std::size_t bucket, Later& later) {
     const WeightBucket& cut = buckets_[bucket];
     auto floats = std::make_shared<const Floats>(static_cast<std::size_t>(cut.shards->count()));
-    here_[bucket] = {floats, false};
+    here_[bucket] = {floats, room_elsewhere(cut.shards->count()), false};
     bytes_ += floats->bytes();
     most_bytes_ = std::max(most_bytes_, bytes_);
     const auto communicator = communicator_.lock();
@@ -196,13 +213,19 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
     });
   }
 
+  at::Tensor room_elsewhere(std::int64_t count) const {
+    if (device_.is_cpu()) return {};
+    return at::empty({count}, at::TensorOptions(at::kFloat).device(device_));
+  }
+
   void arrived(std::size_t bucket, const Status& status) {
     (void)locked([&](Later& later) -> Status {
       if (!status) stop(status.error());
       if (failure_) return ok();
       here_[bucket].arrived = true;
+      float* const memory = here_[bucket].memory();
       for (const WeightBucket::Place& place : buckets_[bucket].places)
-        point(place.parameter, here_[bucket].floats->all().data() + place.offset);
+        point(place.parameter, memory + place.offset);
       advance(later);
       return ok();
     });
@@ -231,6 +254,7 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
   const std::vector<WeightBucket> buckets_;
   const std::vector<std::vector<std::size_t>> needed_;
   const comm::OpOptions op_;
+  const c10::Device device_;  // of the parameters
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

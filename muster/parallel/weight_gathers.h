@@ -3,7 +3,7 @@
 // et al., VLDB 2023): a block's are gathered while the block before it is computed, and forgotten
 // behind it. Two neighbouring blocks' are here at most. The tensors of all lanes' models share
 // their storage, whose memory comes and goes; what a graph keeps of them (views of weights) follows
-// it.
+// it. Weights arrive on the host; where the parameters lie elsewhere, they get copies there.
 //
 // Gathers begin in one order on every rank, that of the uses (layout/weight_uses.h): a rank is
 // never more than one block ahead of the slowest one. They have a communicator of their own, since
@@ -30,7 +30,7 @@ using layout::WeightUse;
 // What is gathered at a time.
 struct WeightBucket {
   struct Place {
-    at::Tensor parameter;     // f32, contiguous, at the beginning of its storage
+    at::Tensor parameter;     // f32, contiguous, at the beginning of its storage; on one device
     std::int64_t offset = 0;  // in floats, from the bucket's begin
   };
   std::shared_ptr<const comm::Shards> shards;  // of the bucket's floats

@@ -116,14 +116,19 @@ WeightShards::WeightShards(const std::vector<models::Parameter>& parameters, Buc
   for (const ShardPiece& piece : pieces_) {
     const models::Parameter& whole = parameters_[parameter_of(piece.slot)];
     const std::span<float> place = place_of(piece);
-    const auto values =
-        view_over(whole.tensor)
-            .as<float>()
-            .subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.count));
-    std::ranges::copy(values, place.begin());
-    rows_.push_back(tensor_over({DType::kF32, shape_of(whole.tensor, piece, cells_of(whole).row),
-                                 std::as_writable_bytes(place)}));
+    copy_over(whole.tensor.detach().view(-1).narrow(0, piece.begin, piece.count), place);
+    values_.push_back(tensor_over({DType::kF32, shape_of(whole.tensor, piece, cells_of(whole).row),
+                                   std::as_writable_bytes(place)}));
+    rows_.push_back(values_.back().to(whole.tensor.device()));
   }
+}
+
+void WeightShards::rows_changed() {
+  for (std::size_t i = 0; i < rows_.size(); ++i) copy_over(rows_[i], values_[i]);
+}
+
+void WeightShards::loaded() {
+  for (std::size_t i = 0; i < rows_.size(); ++i) copy_over(values_[i], rows_[i]);
 }
 
 std::span<float> WeightShards::place_of(const ShardPiece& piece) {
@@ -143,7 +148,7 @@ std::vector<TensorSlice> WeightShards::state() const {
     Shape shape = shape_of(whole.tensor);
     Shape offset(shape.size());
     if (!offset.empty()) offset.front() = pieces_[i].begin / cells_of(whole).row;
-    state.push_back({whole.name, view_over(rows_[i]), std::move(shape), std::move(offset)});
+    state.push_back({whole.name, view_over(values_[i]), std::move(shape), std::move(offset)});
   }
   return state;
 }

@@ -38,10 +38,15 @@ class WeightShards {
   WeightShards(const std::vector<models::Parameter>& parameters, BucketLayout layout,
                const ShardPlan& plan, Rank rank);
 
-  // In the model's order, and the tensors of their values.
+  // In the model's order, and the tensors of their values, where the parameters lie.
   const std::vector<ShardPiece>& pieces() const noexcept { return pieces_; }
   const std::vector<at::Tensor>& rows() const noexcept { return rows_; }
-  std::vector<TensorSlice> state() const;  // over the same
+  std::vector<TensorSlice> state() const;  // over the shard
+  // The shard lies on the host, from where it is gathered, and where the parameters do, the rows
+  // are its memory. Elsewhere they are copies: the shard gets what has become of the rows, or they
+  // get what was written into the shard.
+  void rows_changed();
+  void loaded();
   std::uint64_t bytes() const noexcept;
 
   // Its buckets, behind those that are there.
@@ -59,7 +64,8 @@ class WeightShards {
   const Rank rank_;
   std::vector<std::shared_ptr<std::vector<float>>> own_;  // by bucket
   std::vector<ShardPiece> pieces_;
-  std::vector<at::Tensor> rows_;  // over own_, by piece
+  std::vector<at::Tensor> values_;  // over own_, by piece
+  std::vector<at::Tensor> rows_;    // the same, or copies
 };
 
 // For each block, which of the buckets it uses.

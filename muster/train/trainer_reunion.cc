@@ -66,6 +66,7 @@ Status Trainer::get_parts(const Entry& entry, const Reunion& reunion) {
   }
   MUSTER_TRY(copy_parts(communicator, sources, parts_.strategy, op));
   whole_ = true;
+  parts_.strategy.loaded(progress_.optimizer_steps);
   // What strategies have made of their tensors is made of others now.
   return parts_.strategy.enter(entry.communicator, assignment_.owners);
 }

@@ -111,7 +111,8 @@ std::vector<PeerUpdate*> ExpertParallel::updates() const {
 }
 
 void ExpertParallel::loaded(std::int64_t steps) {
-  for (PeerUpdate* const update : updates()) update->optimizer().set_steps(steps);
+  mirror().write_back();
+  for (PeerUpdate* const update : updates()) update->optimizer().loaded(steps);
 }
 
 Status ExpertParallel::connect(const std::shared_ptr<comm::Communicator>& communicator) {
@@ -220,6 +221,7 @@ Status ExpertParallel::update(double learning_rate, double divisor) {
 }
 
 Status ExpertParallel::use_average(bool average) {
+  mirror().changed();
   MUSTER_TRY(of_all_->use_average(average));
   if (!of_experts_) return ok();
   Status used = of_experts_->use_average(average);

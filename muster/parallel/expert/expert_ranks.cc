@@ -14,15 +14,15 @@ constexpr std::uint32_t kRowsTag = 0;  // the tag of all messages: they arrive i
 
 at::Tensor ExpertRanks::exchange_counts(const at::Tensor& counts) const {
   MUSTER_CHECK(counts.size(0) == share().size, "a row for each rank");
-  const at::Tensor from = counts.contiguous();
-  const at::Tensor into = at::empty(from.sizes(), from.options());
+  const at::Tensor from = on_host(counts);
+  const at::Tensor into = room_on_host(from.sizes(), from);
   bytes_ += from.nbytes() - from.nbytes() / static_cast<std::size_t>(share().size);  // less its own
   calls_.finish(
       calls_
           .submit(comm::AllToAll{.output = flat_view_over(into), .input = flat_view_over(from)},
                   "counts")
           .wait());
-  return into;
+  return into.to(counts.device());
 }
 
 // The operations keep their memory, whatever becomes of this pass.
@@ -39,33 +39,36 @@ std::vector<at::Tensor> ExpertRanks::exchange(const std::vector<at::Tensor>& lea
   };
   const auto me = static_cast<std::size_t>(share().rank);
   for (std::size_t rank = 0; rank < leaving.size(); ++rank) {
-    arrived[rank] =
-        rank == me ? leaving[rank].detach()
-                   : at::empty({arriving[rank], leaving[rank].size(1)}, leaving[rank].options());
+    arrived[rank] = rank == me
+                        ? leaving[rank].detach()
+                        : room_on_host({arriving[rank], leaving[rank].size(1)}, leaving[rank]);
     if (rank != me && arriving[rank] > 0)
       submit(comm::Recv{view_over(arrived[rank]), Rank{static_cast<std::int32_t>(rank)}, kRowsTag},
              arrived[rank]);
   }
   for (std::size_t rank = 0; rank < leaving.size(); ++rank) {
     if (rank == me || leaving[rank].size(0) == 0) continue;
-    const at::Tensor rows = leaving[rank].detach().contiguous();
+    const at::Tensor rows = on_host(leaving[rank]);
     bytes_ += rows.nbytes();
     submit(comm::Send{view_over(rows), Rank{static_cast<std::int32_t>(rank)}, kRowsTag}, rows);
   }
   calls_.finish(comm::wait_for_all(works));
+  for (std::size_t rank = 0; rank < arrived.size(); ++rank)
+    arrived[rank] = arrived[rank].to(leaving[rank].device());
   return arrived;
 }
 
 at::Tensor ExpertRanks::gather(const at::Tensor& own, std::string_view what) const {
   std::vector<std::int64_t> sizes{share().size};
   sizes.insert(sizes.end(), own.sizes().begin(), own.sizes().end());
-  const at::Tensor all = at::empty(sizes, own.options());
+  const at::Tensor mine = on_host(own);
+  const at::Tensor all = room_on_host(sizes, mine);
   calls_.finish(
       calls_
-          .submit(comm::AllGather{.output = flat_view_over(all), .input = flat_view_over(own)},
+          .submit(comm::AllGather{.output = flat_view_over(all), .input = flat_view_over(mine)},
                   what)
           .wait());
-  return all;
+  return all.to(own.device());
 }
 
 }  // namespace muster::parallel

@@ -57,7 +57,7 @@ void HeldExperts::begin(std::optional<Duration> timeout) {
 void HeldExperts::found(const at::Tensor& parameter, std::int32_t source,
                         const at::Tensor& gradient) {
   const std::size_t index = index_.at(parameter.unsafeGetTensorImpl());
-  const at::Tensor whole = gradient.defined() ? gradient.contiguous() : gradient;
+  const at::Tensor whole = gradient.defined() ? on_host(gradient) : gradient;
   const auto count = static_cast<std::size_t>(parameter.numel());
   add(index, static_cast<std::size_t>(source),
       whole.defined() ? std::span<const float>(floats_of(whole))

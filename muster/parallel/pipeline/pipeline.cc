@@ -138,7 +138,7 @@ Status Pipeline::enter(std::shared_ptr<comm::Communicator> communicator,
   if (communicator != communicator_) {
     MUSTER_TRY(together_.connect(*communicator));
     MUSTER_ASSIGN(peers, Peers::connect(communicator, place_, Together::axes_of_peers()));
-    links_ = std::make_unique<StageLinks>(communicator, options_.op);
+    links_ = std::make_unique<StageLinks>(communicator, model().device(), options_.op);
     communicator_ = std::move(communicator);
   }
   slices_ = static_cast<std::int32_t>(owners.size());
@@ -362,6 +362,7 @@ void Pipeline::add_squares(std::span<const double> own, std::span<double> totals
 Status Pipeline::update(double learning_rate, double divisor) {
   gathered_model_.forget();  // whoever read it has finished
   gathered_optimizer_.forget();
+  mirror_.changed();
   MUSTER_TRY(update_->update(learning_rate, divisor));
   const auto statistics = statistics_in(exchange_->sum(0), model());
   if (!statistics.empty()) model().apply_statistics(statistics);
@@ -370,6 +371,7 @@ Status Pipeline::update(double learning_rate, double divisor) {
 
 Status Pipeline::use_average(bool average) {
   if (average == update_->uses_average()) return ok();
+  mirror_.changed();
   MUSTER_TRY(update_->use_average(average));
   const Status shared = tied_->share(model(), *links_);
   if (shared || !average) return shared;
@@ -420,13 +422,19 @@ std::vector<StateSlice> Pipeline::model_state() {
   std::vector<StateSlice> state;
   for (const std::size_t p : stage_->owned()) {
     const models::Parameter& parameter = model().parameters()[p];
-    add_slices(state, parameter.name, parameter.tensor, parameter.cut);
+    add_slices(state, parameter.name, mirror_.of(parameter.tensor), parameter.cut);
   }
   for (const models::Parameter& parameter : model().frozen())
-    if (!parameter.borrowed) add_slices(state, parameter.name, parameter.tensor, parameter.cut);
+    if (!parameter.borrowed)
+      add_slices(state, parameter.name, mirror_.of(parameter.tensor), parameter.cut);
   for (const models::Statistic& statistic : model().statistics())
-    add_slices(state, statistic.name, statistic.tensor, {});
+    add_slices(state, statistic.name, mirror_.of(statistic.tensor), {});
   return state;
+}
+
+void Pipeline::loaded(std::int64_t steps) {
+  mirror_.write_back();
+  update_->optimizer().loaded(steps);
 }
 
 std::vector<StateSlice> Pipeline::optimizer_state() { return update_->optimizer().state(); }

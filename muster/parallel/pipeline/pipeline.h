@@ -29,6 +29,7 @@
 #include "muster/optim/optimizer.h"
 #include "muster/parallel/gather_state.h"
 #include "muster/parallel/gradient_exchange.h"
+#include "muster/parallel/host_mirror.h"
 #include "muster/parallel/lanes.h"
 #include "muster/parallel/mesh_place.h"
 #include "muster/parallel/model_strategy.h"
@@ -92,7 +93,7 @@ class Pipeline final : public ModelStrategy {
   Result<State> gather_state(Rank to) override;
   std::vector<StateSlice> replicated_state() override { return {}; }
   bool holds_all() const override;
-  void loaded(std::int64_t steps) override { update_->optimizer().set_steps(steps); }
+  void loaded(std::int64_t steps) override;
 
   models::Model& model() const noexcept override { return stage_->model(); }
   std::int64_t parameter_count() const override { return parameter_count_; }
@@ -144,6 +145,7 @@ class Pipeline final : public ModelStrategy {
   std::unique_ptr<StageModel> stage_;
   std::unique_ptr<const TiedWeights> tied_;
   std::unique_ptr<PeerUpdate> update_;
+  HostMirror mirror_;  // of the model
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;  // of all ranks

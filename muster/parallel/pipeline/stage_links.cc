@@ -41,6 +41,7 @@ void StageLinks::send(Rank to, TensorKind kind, at::Tensor tensor) {
   while (!sending_.empty() && sending_.front().done() && sending_.front().wait())
     sending_.pop_front();
   if (!tensor.is_non_overlapping_and_dense()) tensor = tensor.contiguous();
+  tensor = tensor.cpu();  // in the same order
   const Layout layout = layout_of(tensor);
   const auto [known, fresh] = sent_.emplace(Key{to, kind}, layout);
   MUSTER_CHECK(known->second == layout, "tensors of one kind have one layout");
@@ -83,7 +84,7 @@ Result<at::Tensor> StageLinks::recv(Rank from, TensorKind kind) {
   stream.pop_front();
   MUSTER_CHECK(next.kind == kind, "tensors arrive in the order in which they are expected");
   MUSTER_TRY(next.work.wait());
-  return next.tensor;
+  return next.tensor.to(device_);
 }
 
 Result<StageLinks::Layout> StageLinks::receive_layout(Rank from, TensorKind kind) {

@@ -29,8 +29,10 @@ struct TensorKind {
 
 class StageLinks {
  public:
-  StageLinks(std::shared_ptr<comm::Communicator> communicator, comm::OpOptions op)
-      : communicator_(std::move(communicator)), op_(std::move(op)) {}
+  // `device`: where tensors lie once they are here.
+  StageLinks(std::shared_ptr<comm::Communicator> communicator, c10::Device device,
+             comm::OpOptions op)
+      : communicator_(std::move(communicator)), device_(device), op_(std::move(op)) {}
 
   // Never blocks; keeps the tensor until it is out.
   void send(Rank to, TensorKind kind, at::Tensor tensor);
@@ -60,6 +62,7 @@ class StageLinks {
                    std::shared_ptr<void> memory);
 
   const std::shared_ptr<comm::Communicator> communicator_;
+  const c10::Device device_;
   const comm::OpOptions op_;
   std::map<Key, Layout> sent_, received_;  // layouts that both sides know
   std::list<comm::Work> sending_;

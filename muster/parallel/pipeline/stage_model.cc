@@ -79,7 +79,7 @@ at::Tensor StageModel::run(std::size_t chunk, at::Tensor activation, models::Pas
 
 at::Tensor StageModel::run_training(std::size_t chunk, std::size_t micro, const at::Tensor& input,
                                     const LanePass& pass, at::Tensor& leaf) {
-  leaf = input.detach();
+  leaf = input.detach().to(model_->device());
   if (leaf.is_floating_point()) leaf.set_requires_grad(true);
   models::PassContext context{.training = true,
                               .random = pass.random,
@@ -214,7 +214,7 @@ at::Tensor StageModel::take_borrowed(std::size_t micro, std::size_t parameter) {
 }
 
 void StageModel::deliver(std::size_t parameter, const at::Tensor& gradient, const LanePass& pass) {
-  const at::Tensor dense = gradient.contiguous();
+  const at::Tensor dense = on_host(gradient);
   sink_->add(pass.unit, slot_[parameter], floats_of(dense), pass.pass, pass.passes);
 }
 

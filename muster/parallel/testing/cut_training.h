@@ -18,6 +18,7 @@
 #include "muster/base/glob.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
+#include "muster/models/device.h"
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/mesh_place.h"
 #include "muster/parallel/model_strategy.h"
@@ -45,6 +46,7 @@ struct Recipe {
   models::AdapterSpec adapters = {};
   std::vector<std::string> recompute = {};  // patterns; where it is cut only
   DType reduce = DType::kF32;
+  c10::Device device = c10::kCPU;  // where the model lies
 };
 
 inline models::MlpSpec mlp() { return {.inputs = 64, .hidden = {32, 24, 17}, .dropout = 0.1}; }
@@ -77,6 +79,7 @@ inline models::LlamaSpec grouped_llama(std::int64_t context = kContext) {
 inline constexpr optim::AdamWSpec kSteady{.epsilon = 1e-3, .weight_decay = 0.1};
 
 inline std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
+  const models::ScopedDevice here(recipe.device);
   auto model = models::create_model(recipe.model, recipe.adapters).value();
   model->smooth_labels(recipe.smoothing);
   model->freeze([&](const models::Parameter& parameter) {
@@ -226,7 +229,8 @@ inline Outcome train(ModelStrategy& strategy,
     add(outcome, state->optimizer);
   }
   for (const models::Parameter& parameter : strategy.model().parameters())
-    if (!parameter.cut.is_part()) outcome.own[parameter.name] = parameter.tensor.detach().clone();
+    if (!parameter.cut.is_part())
+      outcome.own[parameter.name] = parameter.tensor.detach().cpu().clone();
   return outcome;
 }
 

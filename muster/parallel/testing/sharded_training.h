@@ -13,6 +13,7 @@
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/models/create.h"
+#include "muster/models/device.h"
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/sharded.h"
 #include "muster/parallel/testing/toy_batch.h"
@@ -25,7 +26,8 @@ struct Recipe {
   std::vector<std::string> freeze = {};  // patterns
   double average = 0;                    // AverageSpec::decay
   models::AdapterSpec adapters = {};
-  bool recomputed = false;  // all blocks, where they are sharded
+  bool recomputed = false;         // all blocks, where they are sharded
+  c10::Device device = c10::kCPU;  // where the model lies
 };
 inline void PrintTo(const Recipe& recipe, std::ostream* out) {
   constexpr std::string_view kOptimizers[] = {" sgd", " adamw", " lars", " lamb"};
@@ -65,6 +67,7 @@ inline SliceOptions in_stage(int stage, SliceOptions options) {
 }
 
 inline std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
+  const models::ScopedDevice here(recipe.device);
   auto model = models::create_model(recipe.model, recipe.adapters).value();
   model->initialize(1);
   model->freeze([&](const models::Parameter& parameter) {
@@ -217,7 +220,9 @@ inline std::vector<Outcome> train_sharded(const Recipe& recipe, std::int32_t siz
   std::vector<std::jthread> ranks;
   for (std::size_t r = 0; r < outcomes.size(); ++r)
     ranks.emplace_back([&, r] {
-      const auto strategy = sharded_of(recipe, options, shards);
+      Recipe own = recipe;  // each rank has a device of its own
+      if (!own.device.is_cpu()) own.device.set_index(static_cast<c10::DeviceIndex>(r));
+      const auto strategy = sharded_of(own, options, shards);
       outcomes[r] = train(*strategy, communicators[r], conduct_of(recipe, options), owners);
     });
   ranks.clear();
