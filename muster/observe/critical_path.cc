@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <ranges>
-#include <set>
 
 #include "muster/base/units.h"
 
@@ -16,83 +16,89 @@ namespace {
 constexpr std::size_t kMostOpen = 64;   // steps of which some worker has not told
 constexpr std::size_t kMostShares = 5;  // told to a person
 
-// The step as one has it who walks back through it.
+// What one worker did in a step.
+struct Doings {
+  std::vector<const Span*> phases;  // by their beginning
+  std::vector<const Span*> causes;  // passes of lanes and operations, by their end
+};
+
+TimePoint begin_of(const Span* span) { return span->begin; }
+TimePoint end_of(const Span* span) { return span->end(); }
+
+// The last one that `key` puts before `at`, or at it.
+const Span* last_before(const std::vector<const Span*>& spans, TimePoint (*key)(const Span*),
+                        TimePoint at) {
+  const auto after = std::ranges::upper_bound(spans, at, {}, key);
+  return after == spans.begin() ? nullptr : *std::prev(after);
+}
+
+// Back through a step, from whoever ended last to its beginning at whoever the path leads to.
 class Walk {
  public:
   using Shares = std::map<std::pair<std::string, std::int32_t>, Duration>;
-  Walk(const std::vector<Span>& spans, Shares& shares) : spans_(spans), shares_(shares) {}
 
-  // From whoever ended last, to the beginning of the step at whoever the path leads to.
+  Walk(const std::vector<Span>& spans, Shares& shares) : shares_(shares) {
+    for (const Span& span : spans) note(span);
+    for (auto& [worker, doings] : by_worker_) {
+      std::ranges::sort(doings.phases, {}, begin_of);
+      std::ranges::sort(doings.causes, {}, end_of);
+    }
+  }
+
   void run() {
-    const Span* last = nullptr;
-    for (const Span& span : spans_)
-      if (span.track == Track::kSteps && (last == nullptr || span.end() > last->end()))
-        last = &span;
-    worker_ = last->worker;
-    at_ = last->end();
+    worker_ = last_->worker;
+    at_ = last_->end();
     while (const Span* phase = phase_here()) through(*phase);
   }
 
  private:
-  bool is_here(const Span& span) const { return span.worker == worker_; }
+  static constexpr std::int32_t kAll = -1;
+  using Operation = std::pair<Generation, std::uint64_t>;
 
-  const Span* phase_here() const {
-    const Span* found = nullptr;
-    for (const Span& span : spans_)
-      if (is_here(span) && span.track == Track::kPhases && span.begin < at_ &&
-          (found == nullptr || span.begin > found->begin))
-        found = &span;
-    return found;
-  }
-
-  // What ended last before now.
-  const Span* cause_in(const Span& phase) const {
-    const Span* found = nullptr;
-    for (const Span& span : spans_) {
-      const bool can_be = span.track == Track::kLane || span.track == Track::kCommunication;
-      if (!is_here(span) || !can_be || span.end() > at_ || span.end() <= phase.begin ||
-          passed_.contains(&span))
-        continue;
-      if (found == nullptr || span.end() > found->end()) found = &span;
+  void note(const Span& span) {
+    Doings& doings = by_worker_[span.worker];
+    if (span.track == Track::kSteps) {
+      if (last_ == nullptr || span.end() > last_->end()) last_ = &span;
+    } else if (span.track == Track::kPhases) {
+      doings.phases.push_back(&span);
+    } else {
+      if (span.duration > Duration(0)) doings.causes.push_back(&span);
+      if (!span.number) return;
+      const Span*& last = last_to_submit_[{span.generation, *span.number}];
+      if (last == nullptr || span.begin > last->begin) last = &span;
     }
-    return found;
   }
 
+  const Span* phase_here() {
+    return last_before(by_worker_[worker_].phases, begin_of, at_ - Duration(1));
+  }
+
+  // What ended last, within the phase, before now.
   void through(const Span& phase) {
-    const Span* cause = cause_in(phase);
-    if (cause == nullptr) return back_to(phase.begin, phase.name, worker_);
-    passed_.insert(cause);
+    const Span* cause = last_before(by_worker_[worker_].causes, end_of, at_);
+    if (cause == nullptr || cause->end() <= phase.begin)
+      return back_to(phase.begin, phase.name, worker_);
     back_to(cause->end(), phase.name, worker_);
-    if (cause->track == Track::kLane)
-      return back_to(std::max(cause->begin, phase.begin), cause->name, worker_);
-    const Span& last = last_to_submit(*cause);
-    back_to(std::max(last.begin, phase.begin), cause->name, cause->number ? kAll : worker_);
+    const TimePoint from = std::max(cause->begin, phase.begin);
+    if (cause->track == Track::kLane || !cause->number) return back_to(from, cause->name, worker_);
+    const Span& last = *last_to_submit_[{cause->generation, *cause->number}];
+    // Clocks of different hosts agree to some microseconds only: always back.
+    back_to(std::clamp(last.begin, from, at_ - Duration(1)), cause->name, kAll);
     worker_ = last.worker;
   }
 
-  const Span& last_to_submit(const Span& operation) const {
-    const Span* last = &operation;
-    if (!operation.number) return *last;
-    for (const Span& span : spans_)
-      if (span.track == Track::kCommunication && span.number == operation.number &&
-          span.generation == operation.generation && span.begin > last->begin)
-        last = &span;
-    return *last;
-  }
-
-  // Clocks of different hosts agree to some microseconds only: never forward.
   void back_to(TimePoint begin, const std::string& what, std::int32_t who) {
-    if (begin >= at_) return;
+    if (begin == at_) return;
     shares_[{what, who}] += at_ - begin;
     at_ = begin;
   }
 
-  static constexpr std::int32_t kAll = -1;
-  const std::vector<Span>& spans_;
   Shares& shares_;
+  std::map<std::int32_t, Doings> by_worker_;
+  std::map<Operation, const Span*> last_to_submit_;
+  const Span* last_ = nullptr;  // to end its step
   std::int32_t worker_ = 0;
   TimePoint at_{};
-  std::set<const Span*> passed_;
 };
 
 bool is_whole(const std::vector<Span>& spans, std::size_t workers) {

@@ -107,6 +107,18 @@ TEST(CriticalPath, StaysWithAWorkerThroughWhatOnlyItKnows) {
                                                               {"computing@0", milliseconds(8)}}));
 }
 
+TEST(CriticalPath, IsFoundAtOnceInAStepOfManySpans) {
+  CriticalPath path;
+  constexpr int kMany = 200000;
+  for (int i = 0; i < kMany; ++i) {
+    path.add(path_span(Track::kLane, 0, "forward", i, i + 1));
+    path.add(path_span(Track::kCommunication, 0, "send", i + 1, i + 1));  // takes no time
+  }
+  path.add(path_span(Track::kPhases, 0, "computing", 0, kMany));
+  path.add(path_span(Track::kSteps, 0, "step", 0, kMany));
+  EXPECT_EQ(shares_of(path), (std::map<std::string, Duration>{{"forward@0", milliseconds(kMany)}}));
+}
+
 TEST(CriticalPath, ForgetsStepsThatNobodyEnds) {
   CriticalPath path;
   path.set_workers(2);

@@ -38,6 +38,7 @@ class Tracer {
   // Of an operation that has ended: its name, detail, number, bytes and times; the rest is known
   // here.
   void operated(Span operation);
+  bool over() const noexcept { return over_; }  // nothing more is kept
   // What has begun ends, and all is delivered.
   void finish();
 

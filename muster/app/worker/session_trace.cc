@@ -42,7 +42,9 @@ void Session::begin_trace() {
   tracer_.emplace(system_clock(),
                   observe::TracerOptions{.worker = environment_.worker, .steps = job_->trace.steps},
                   [this](std::vector<observe::Span> spans) { deliver(std::move(spans)); });
-  recorder_->on_end([this](const comm::FlightEntry& entry) { tracer_->operated(span_of(entry)); });
+  recorder_->on_end([this](const comm::FlightEntry& entry) {
+    if (!tracer_->over()) tracer_->operated(span_of(entry));
+  });
 }
 
 // In the launcher's time.

@@ -37,22 +37,24 @@ std::uint64_t FlightRecorder::begin(FlightEntry entry) {
 }
 
 void FlightRecorder::end(std::uint64_t sequence, TimePoint at, const Status& outcome) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   in_flight_.erase(sequence);
   tell_oldest();
   FlightEntry& entry = ring_[sequence % capacity_];
   if (entry.sequence != sequence) return;  // overwritten by newer operations
   entry.ended = at;
   if (!outcome) entry.error = outcome.error();
-  if (!on_end_) return;
-  const FlightEntry ended = entry;
-  lock.unlock();
-  on_end_(ended);
+  if (on_end_) on_end_(entry);
 }
 
 void FlightRecorder::on_change(std::function<void(std::string_view)> tell) {
   const std::lock_guard lock(mutex_);
   on_change_ = std::move(tell);
+}
+
+void FlightRecorder::on_end(std::function<void(const FlightEntry&)> tell) {
+  const std::lock_guard lock(mutex_);
+  on_end_ = std::move(tell);
 }
 
 // Under mutex_.

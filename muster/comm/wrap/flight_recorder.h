@@ -45,9 +45,8 @@ class FlightRecorder {
   // Called with the oldest operation in flight, "all_reduce sum F32 [8] (gradients/0)", whenever it
   // is another one; empty: none is. One call at a time; it must not block or call back.
   void on_change(std::function<void(std::string_view)> tell);
-  // Called with every operation once it has ended; from any thread, several at a time. Set it while
-  // none is under way.
-  void on_end(std::function<void(const FlightEntry&)> tell) { on_end_ = std::move(tell); }
+  // Called with every operation once it has ended. Likewise.
+  void on_end(std::function<void(const FlightEntry&)> tell);
 
  private:
   void tell_oldest();
@@ -58,7 +57,7 @@ class FlightRecorder {
   std::set<std::uint64_t> in_flight_;                // guarded by mutex_
   std::optional<std::uint64_t> told_;                // the oldest of them; guarded by mutex_
   std::function<void(std::string_view)> on_change_;  // guarded by mutex_
-  std::function<void(const FlightEntry&)> on_end_;
+  std::function<void(const FlightEntry&)> on_end_;   // guarded by mutex_
 };
 
 }  // namespace muster::comm
