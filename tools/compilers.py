@@ -6,7 +6,7 @@ from check_layers import FRONTS, LAYERS, TORCH_LAYERS
 from sources import ROOT
 
 TORCH = ROOT / ".deps/libtorch/torch"
-APP_WITH_TORCH = "worker"  # the rest of app is part of the program that starts without libtorch
+APP_WITH_TORCH = ("worker", "rendezvous")  # the rest of app is part of the program that starts without libtorch
 LANGUAGE = ["-std=c++20", "-I.", "-DASIO_STANDALONE", "-DASIO_NO_DEPRECATED", "-DMUSTER_CHECKED=1",
             "-DCPPHTTPLIB_OPENSSL_SUPPORT", "-DMUSTER_VERSION=\"0\""]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wnon-virtual-dtor", "-Werror"]
@@ -17,7 +17,7 @@ def needs_torch(path):
     top, layer = path.parts[:2]
     if path.as_posix() in FRONTS:
         return True
-    return top == "muster" and layer in TORCH_LAYERS and (layer != "app" or path.parts[2] == APP_WITH_TORCH)
+    return top == "muster" and layer in TORCH_LAYERS and (layer != "app" or path.parts[2] in APP_WITH_TORCH)
 
 
 def in_core(path):

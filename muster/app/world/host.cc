@@ -124,7 +124,7 @@ class HostOfAll final : public Host {
     if (culprit.reported && culprit.reported->peer == kNoRank) {
       Error told = *culprit.reported;
       told.peer = culprit.rank;
-      return tell(std::move(told));
+      return tell(told);
     }
     tell(fail(ErrorCode::kPeerLost,
               fmt::format("[world] rank {} {}", to_int(culprit.rank), verdict->reason),

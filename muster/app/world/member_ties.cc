@@ -66,7 +66,7 @@ class MemberTies final : public Ties {
 };
 
 Result<std::shared_ptr<MemberTies>> MemberTies::create(MeetingPlace place, Logger log) {
-  const std::shared_ptr<MemberTies> ties(new MemberTies(std::move(place), std::move(log)));
+  std::shared_ptr<MemberTies> ties(new MemberTies(std::move(place), std::move(log)));
   const MeetingPlace& there = ties->place_;
   MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(there.credentials));
   MUSTER_ASSIGN(ties->network_, net::create_network(*ties->loop_, credentials, {}, ties->log_));
