@@ -8,6 +8,7 @@
 #include "muster/cli/debug_command.h"
 #include "muster/cli/doctor_command.h"
 #include "muster/cli/help_command.h"
+#include "muster/cli/init_command.h"
 #include "muster/cli/launch_command.h"
 #include "muster/cli/logs_command.h"
 #include "muster/cli/page_command.h"
@@ -30,6 +31,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_launch_command(app, context);
   add_credentials_command(app, context);
   add_submit_command(app, context);
+  add_init_command(app, context);
   add_validate_command(app, context);
   add_compare_command(app, context);
   add_plan_command(app, context);

@@ -1,0 +1,74 @@
+#include "muster/cli/init_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+
+#include "muster/app/launch/next_steps.h"
+#include "muster/cli/application.h"
+#include "muster/cli/starter_job.h"
+#include "muster/job/load.h"
+
+namespace muster::cli {
+namespace {
+
+struct InitArguments {
+  std::string data;
+  std::string output = "job.yaml";
+};
+
+// What muster writes it takes.
+Status check_written(const std::string& text, const Path& path) {
+  const auto checked = job::check_job(text, path, {});
+  if (checked.job) return ok();
+  return fail(
+      ErrorCode::kInternal,
+      fmt::format("[init] the job that was made is not valid, which is a mistake of muster: "
+                  "{}",
+                  render(checked.errors)));
+}
+
+Status write_job(const InitArguments& arguments, Context& context) {
+  MUSTER_ASSIGN(const app::DataFound found, app::look_at_data(context.files, arguments.data));
+  MUSTER_ASSIGN(const std::string text, starter_job(found, arguments.data));
+  MUSTER_TRY(check_written(text, arguments.output));
+  if (arguments.output == "-") {
+    context.out << text;
+    return ok();
+  }
+  if (context.files.exists(arguments.output))
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[init] {} is there already and is left as it is; -o names another "
+                            "file, -o - prints it",
+                            arguments.output));
+  MUSTER_TRY(write_atomically(context.files, arguments.output, text));
+  context.out << fmt::format("{}: a job for {}\nnext: muster train {} --workers 2\n",
+                             arguments.output, describe(found),
+                             app::shell_quoted(arguments.output));
+  return ok();
+}
+
+}  // namespace
+
+void add_init_command(CLI::App& app, Context& context) {
+  auto& command = add_command(
+      app, "init", "Write a first job file for data, by looking at it",
+      {"muster init /usr/share/datasets/fashion-mnist", "muster init book.txt -o book.yaml"});
+  auto arguments = std::make_shared<InitArguments>();
+  command.add_option("DATA", arguments->data, "A folder of IDX files, or a text file")
+      ->type_name("")
+      ->required();
+  command.add_option("-o,--output", arguments->output, "The job file; - for standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command.callback([arguments, &context] {
+    context.action = [arguments, &context] {
+      const Status written = write_job(*arguments, context);
+      return written ? ExitCode::kDone : report(context, written.error());
+    };
+  });
+}
+
+}  // namespace muster::cli
