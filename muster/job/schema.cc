@@ -42,7 +42,7 @@ std::string pattern_of(Interval::Unit unit) {
     case Interval::Unit::kEpochs:
       return quantity_pattern({"epochs?"});
     case Interval::Unit::kFraction:
-      return "(100(\\.0*)?|[1-9]?[0-9](\\.[0-9]*)?|\\.[0-9]+) *%";
+      return "(100(\\.0*)?|[1-9]?[0-9](\\.[0-9]*)?|\\.[0-9]+|[0-9.]+[eE][-+]?[0-9]+) *%";
     case Interval::Unit::kTime:
       return quantity_pattern(duration_units());
     case Interval::Unit::kEnd:

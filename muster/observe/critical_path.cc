@@ -5,21 +5,22 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <ranges>
+#include <set>
 
 #include "muster/base/units.h"
 
 namespace muster::observe {
 namespace {
 
+constexpr std::string_view kWholeStep = "step";
 constexpr std::size_t kMostOpen = 64;   // steps of which some worker has not told
 constexpr std::size_t kMostShares = 5;  // told to a person
 
 // What one worker did in a step.
 struct Doings {
-  std::vector<const Span*> phases;  // by their beginning
-  std::vector<const Span*> causes;  // passes of lanes and operations, by their end
+  std::vector<const Span*> phases;              // by their beginning
+  std::vector<const Span*> passes, operations;  // by their end
 };
 
 TimePoint begin_of(const Span* span) { return span->begin; }
@@ -41,7 +42,8 @@ class Walk {
     for (const Span& span : spans) note(span);
     for (auto& [worker, doings] : by_worker_) {
       std::ranges::sort(doings.phases, {}, begin_of);
-      std::ranges::sort(doings.causes, {}, end_of);
+      std::ranges::sort(doings.passes, {}, end_of);
+      std::ranges::sort(doings.operations, {}, end_of);
     }
   }
 
@@ -61,8 +63,10 @@ class Walk {
       if (last_ == nullptr || span.end() > last_->end()) last_ = &span;
     } else if (span.track == Track::kPhases) {
       doings.phases.push_back(&span);
+    } else if (span.track == Track::kLane) {
+      doings.passes.push_back(&span);
     } else {
-      if (span.duration > Duration(0)) doings.causes.push_back(&span);
+      doings.operations.push_back(&span);
       if (!span.number) return;
       const Span*& last = last_to_submit_[{span.generation, *span.number}];
       if (last == nullptr || span.begin > last->begin) last = &span;
@@ -70,22 +74,36 @@ class Walk {
   }
 
   const Span* phase_here() {
-    return last_before(by_worker_[worker_].phases, begin_of, at_ - Duration(1));
+    return last_before(by_worker_[worker_].phases, begin_of, before(at_));
   }
 
-  // What ended last, within the phase, before now.
+  // What ended last, within the phase, before now. An operation is waited for from when there was
+  // nothing left to compute.
   void through(const Span& phase) {
-    const Span* cause = last_before(by_worker_[worker_].causes, end_of, at_);
-    if (cause == nullptr || cause->end() <= phase.begin)
-      return back_to(phase.begin, phase.name, worker_);
-    back_to(cause->end(), phase.name, worker_);
-    const TimePoint from = std::max(cause->begin, phase.begin);
-    if (cause->track == Track::kLane || !cause->number) return back_to(from, cause->name, worker_);
-    const Span& last = *last_to_submit_[{cause->generation, *cause->number}];
-    // Clocks of different hosts agree to some microseconds only: always back.
-    back_to(std::clamp(last.begin, from, at_ - Duration(1)), cause->name, kAll);
-    worker_ = last.worker;
+    const Doings& mine = by_worker_[worker_];
+    const Span* pass = last_before(mine.passes, end_of, at_);
+    const Span* operation = last_before(mine.operations, end_of, at_);
+    const TimePoint computed = pass == nullptr ? phase.begin : std::max(pass->end(), phase.begin);
+    if (operation != nullptr && operation->end() > computed)
+      return wait_for(*operation, computed, phase);
+    back_to(computed, phase.name, worker_);
+    if (pass != nullptr && computed > phase.begin)
+      back_to(std::max(std::min(pass->begin, before(at_)), phase.begin), pass->name, worker_);
   }
+
+  // The last one to submit it held it up, unless that was before this worker waited. Clocks of
+  // different hosts agree to some microseconds only: always back.
+  void wait_for(const Span& operation, TimePoint since, const Span& phase) {
+    back_to(operation.end(), phase.name, worker_);
+    const Span& last =
+        operation.number ? *last_to_submit_[{operation.generation, *operation.number}] : operation;
+    const bool held_up = last.worker != worker_ && last.begin > since;
+    back_to(std::clamp(last.begin, since, before(at_)), operation.name,
+            operation.number ? kAll : worker_);
+    if (held_up) worker_ = last.worker;
+  }
+
+  static TimePoint before(TimePoint time) { return time - Duration(1); }
 
   void back_to(TimePoint begin, const std::string& what, std::int32_t who) {
     if (begin == at_) return;
@@ -101,26 +119,33 @@ class Walk {
   TimePoint at_{};
 };
 
-bool is_whole(const std::vector<Span>& spans, std::size_t workers) {
-  std::optional<Generation> generation;
-  std::size_t ended = 0;
-  for (const Span& span : spans) {
-    if (span.track != Track::kSteps) continue;
-    if (generation.value_or(span.generation) != span.generation) return false;
-    generation = span.generation;
-    ++ended;
-  }
-  return ended == workers;
+// Workers that have told that their step is over.
+std::size_t done_with(const std::vector<Span>& spans) {
+  std::set<std::int32_t> done;
+  for (const Span& span : spans)
+    if (span.track == Track::kSteps) done.insert(span.worker);
+  return done.size();
 }
 
 }  // namespace
 
+void CriticalPath::enter(Generation generation, std::size_t workers) {
+  generation_ = generation;
+  workers_ = workers;
+  open_.clear();
+}
+
+void CriticalPath::go_back(Step to) { last_ = std::min(last_, to); }
+
 void CriticalPath::add(const Span& span) {
+  const bool counts = span.track != Track::kSteps || span.name == kWholeStep;
+  if (span.generation != generation_ || span.step <= last_ || !counts) return;
   std::vector<Span>& spans = open_[span.step];
   spans.push_back(span);
-  if (span.track == Track::kSteps && is_whole(spans, workers_)) {
+  if (span.track == Track::kSteps && done_with(spans) == workers_) {
     Walk(spans, shares_).run();
     ++steps_;
+    last_ = span.step;
     open_.erase(open_.begin(), open_.upper_bound(span.step));
   } else if (open_.size() > kMostOpen) {
     open_.erase(open_.begin());

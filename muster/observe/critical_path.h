@@ -21,13 +21,17 @@ namespace muster::observe {
 // One thread at a time.
 class CriticalPath {
  public:
-  // So many take part in the steps that follow; one that is not known of all of them is left out.
-  void set_workers(std::size_t workers) { workers_ = workers; }
+  // Who trains from here on. Of what other generations began nothing counts any more, and a step
+  // only once all of this one have told of it whole.
+  void enter(Generation generation, std::size_t workers);
+  void go_back(Step to);  // the steps after it are taken again, and count again
   void add(const Span& span);
   PathSummary summary() const;  // the greatest share first
 
  private:
+  Generation generation_{0};
   std::size_t workers_ = 1;
+  Step last_{0};  // that was counted
   std::map<Step, std::vector<Span>> open_;
   std::map<std::pair<std::string, std::int32_t>, Duration> shares_;  // by what and worker
   std::int64_t steps_ = 0;

@@ -50,7 +50,7 @@ std::vector<Span> a_step() {
 
 TEST(CriticalPath, LeadsThroughTheWorkerThatTheOthersWaitedFor) {
   CriticalPath path;
-  path.set_workers(2);
+  path.enter(Generation{0}, 2);
   for (const Span& span : a_step()) path.add(span);
   EXPECT_EQ(path.summary().steps, 1);
   EXPECT_EQ(shares_of(path),
@@ -68,11 +68,11 @@ TEST(CriticalPath, LeadsThroughTheWorkerThatTheOthersWaitedFor) {
 
 TEST(CriticalPath, IsOfWholeStepsOnly) {
   CriticalPath path;
-  path.set_workers(3);
+  path.enter(Generation{0}, 3);
   for (const Span& span : a_step()) path.add(span);  // the third was lost
   EXPECT_EQ(path.summary().steps, 0);
   EXPECT_EQ(describe(path.summary()), "");
-  path.set_workers(2);
+  path.enter(Generation{0}, 2);
   for (Span span : a_step()) {
     if (span.worker == 1) span.generation = Generation{1};
     span.step = Step{2};
@@ -81,12 +81,51 @@ TEST(CriticalPath, IsOfWholeStepsOnly) {
   EXPECT_EQ(path.summary().steps, 0);
 }
 
+TEST(CriticalPath, CountsEachStepOnceAndNoneThatBrokeOff) {
+  CriticalPath path;
+  path.enter(Generation{1}, 2);
+  const auto tell = [&](int step, int generation, const char* name) {
+    for (Span span : a_step()) {
+      span.step = Step{step};
+      span.generation = Generation(static_cast<std::uint64_t>(generation));
+      if (span.track == Track::kSteps) span.name = name;
+      path.add(span);
+    }
+  };
+  tell(0, 1, "start");
+  tell(1, 1, "step");
+  tell(2, 1, "broken off");
+  path.enter(Generation{2}, 2);
+  tell(2, 1, "step");  // of the generation before
+  tell(1, 2, "recovery");
+  tell(1, 2, "step");
+  EXPECT_EQ(path.summary().steps, 1);
+  tell(2, 2, "step");
+  tell(3, 2, "step");
+  EXPECT_EQ(path.summary().steps, 3);
+  path.go_back(Step{1});
+  tell(2, 2, "step");
+  EXPECT_EQ(path.summary().steps, 4);
+}
+
+TEST(CriticalPath, DoesNotCountWhatComputingHid) {
+  CriticalPath path;
+  for (const Span& span : {path_span(Track::kLane, 0, "backward", 0, 24),
+                           path_span(Track::kLane, 0, "backward", 26, 40), summed(0, 5, 25),
+                           path_span(Track::kPhases, 0, "computing", 0, 40),
+                           path_span(Track::kSteps, 0, "step", 0, 40)})
+    path.add(span);
+  EXPECT_EQ(shares_of(path), (std::map<std::string, Duration>{{"backward@0", milliseconds(38)},
+                                                              {"computing@0", milliseconds(1)},
+                                                              {"all_reduce", milliseconds(1)}}));
+}
+
 TEST(CriticalPath, AsLongAsTheStepWhateverTheClocksSay) {
   std::vector<Span> spans = a_step();
   for (Span& span : spans)
     if (span.worker == 1) span.begin += milliseconds(25);  // its all_reduce ends after the step
   CriticalPath path;
-  path.set_workers(2);
+  path.enter(Generation{0}, 2);
   for (const Span& span : spans) path.add(span);
   Duration whole{0};
   for (const PathShare& share : path.summary().shares) whole += share.time;
@@ -103,8 +142,8 @@ TEST(CriticalPath, StaysWithAWorkerThroughWhatOnlyItKnows) {
                            path_span(Track::kSteps, 0, "step", 0, 60)})
     path.add(span);
   EXPECT_EQ(shares_of(path), (std::map<std::string, Duration>{{"backward@0", milliseconds(20)},
-                                                              {"recv@0", milliseconds(32)},
-                                                              {"computing@0", milliseconds(8)}}));
+                                                              {"recv@0", milliseconds(30)},
+                                                              {"forward@0", milliseconds(10)}}));
 }
 
 TEST(CriticalPath, IsFoundAtOnceInAStepOfManySpans) {
@@ -121,7 +160,7 @@ TEST(CriticalPath, IsFoundAtOnceInAStepOfManySpans) {
 
 TEST(CriticalPath, ForgetsStepsThatNobodyEnds) {
   CriticalPath path;
-  path.set_workers(2);
+  path.enter(Generation{0}, 2);
   for (int step = 1; step <= 10000; ++step)
     path.add(path_span(Track::kSteps, 0, "step", 0, 1, step));
   EXPECT_EQ(path.summary().steps, 0);

@@ -50,7 +50,7 @@ void Queue::run() {
     if (lost > 0) {
       sink->take(
           Notice{Severity::kWarning,
-                 fmt::format("{} metrics could not be written in time and were left out", lost)});
+                 fmt::format("{} records could not be written in time and were left out", lost)});
     }
     lock.lock();
   }

@@ -14,8 +14,10 @@ enum class Track : std::uint8_t { kSteps, kPhases, kLane, kCommunication };
 
 struct Span {
   Track track = Track::kPhases;
-  std::int32_t lane = 0;    // of lanes; of operations that run at the same time, counted from 0
-  std::string name = {};    // "step", "updating", "backward", "all_reduce"
+  std::int32_t lane = 0;  // of lanes; of operations that run at the same time, counted from 0
+  // "updating", "backward", "all_reduce"; of steps "step", "start" before the first one, "broken
+  // off" and "recovery" where a generation ended in one
+  std::string name = {};
   std::string detail = {};  // what it worked on: "slice 3", "sum F32 [8] (gradients/3)"
   std::int32_t worker = 0;  // its number in the launch, which it keeps while ranks change
   Rank rank{0};

@@ -7,6 +7,8 @@ namespace muster::observe {
 namespace {
 
 constexpr std::string_view kOf = " of ";
+constexpr std::size_t kMostKept = 2048;  // spans, until they are delivered sooner than they are due
+constexpr std::string_view kFirstOfAStep = "waiting for data";  // of the trainer's phases
 
 // "backward of slice 3": what is done, and to what.
 std::pair<std::string, std::string> parted(const std::string& text) {
@@ -31,28 +33,54 @@ void Tracer::doing(Step step, std::string_view phase) {
   std::unique_lock lock(mutex_);
   const TimePoint now = clock_.now();
   close(Track::kPhases, 0, phase_, now);
-  if (step_.text.empty() || step_.step != step) {
-    close(Track::kSteps, 0, step_, now);
-    over_ = options_.steps > 0 && steps_ == options_.steps;
-    ++steps_;
-    if (!over_) step_ = {"step", step, now};
-  }
+  if (step_.text.empty() || step_.step != step) change_step(step, phase, now);
   if (!over_) phase_ = {std::string(phase), step, now};
-  if (!over_ && now - delivered_ < options_.deliver_every) return;
-  delivered_ = now;
-  std::vector<Span> spans = std::exchange(spans_, {});
+  const bool due = is_due(now);
   lock.unlock();
-  deliver_(std::move(spans));
+  if (due) deliver();
+}
+
+void Tracer::change_step(Step step, std::string_view phase, TimePoint now) {
+  const bool back = !step_.text.empty() && step < step_.step;
+  const bool prepares = step_.text.empty() && phase != kFirstOfAStep;
+  if (back) {
+    close_lanes(now);
+    step_.text = "broken off";
+  }
+  close(Track::kSteps, 0, step_, now);
+  before_ = step_.step;
+  over_ = options_.steps > 0 && steps_ == options_.steps;
+  if (over_) return;
+  step_ = {back ? "recovery" : prepares ? "start" : "step", step, now};
+  if (!back && !prepares) ++steps_;
 }
 
 void Tracer::computing(std::int32_t lane, std::string_view pass) {
   if (over_) return;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto place = static_cast<std::size_t>(lane);
   if (place >= lanes_.size()) lanes_.resize(place + 1);
   const TimePoint now = clock_.now();
   close(Track::kLane, lane, lanes_[place], now);
   lanes_[place] = {std::string(pass), step_.step, now};
+  const bool due = is_due(now);
+  lock.unlock();
+  if (due) deliver();
+}
+
+bool Tracer::is_due(TimePoint now) {
+  if (!over_ && now - delivered_ < options_.deliver_every && spans_.size() < kMostKept)
+    return false;
+  delivered_ = now;
+  return true;
+}
+
+void Tracer::deliver() {
+  const std::lock_guard delivering(delivering_);
+  std::unique_lock lock(mutex_);
+  std::vector<Span> spans = std::exchange(spans_, {});
+  lock.unlock();
+  if (!spans.empty()) deliver_(std::move(spans));
 }
 
 // Several may run at the same time, each on a lane of its own: the first that is free.
@@ -63,7 +91,8 @@ void Tracer::operated(Span operation) {
       std::ranges::find_if(operations_, [&](TimePoint ended) { return ended <= operation.begin; });
   operation.track = Track::kCommunication;
   operation.lane = static_cast<std::int32_t>(free - operations_.begin());
-  operation.step = step_.step;
+  // Who waited for it may have been sooner to go on than this is told.
+  operation.step = operation.begin < step_.begin ? before_ : step_.step;
   if (free == operations_.end())
     operations_.push_back(operation.end());
   else
@@ -76,12 +105,10 @@ void Tracer::finish() {
   const TimePoint now = clock_.now();
   close(Track::kPhases, 0, phase_, now);
   close(Track::kSteps, 0, step_, now);
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    close(Track::kLane, static_cast<std::int32_t>(lane), lanes_[lane], now);
+  close_lanes(now);
   over_ = true;
-  std::vector<Span> spans = std::exchange(spans_, {});
   lock.unlock();
-  if (!spans.empty()) deliver_(std::move(spans));
+  deliver();
 }
 
 void Tracer::close(Track track, std::int32_t lane, Open& open, TimePoint now) {
@@ -94,6 +121,11 @@ void Tracer::close(Track track, std::int32_t lane, Open& open, TimePoint now) {
         .step = open.step,
         .begin = open.begin,
         .duration = now - open.begin});
+}
+
+void Tracer::close_lanes(TimePoint now) {
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    close(Track::kLane, static_cast<std::int32_t>(lane), lanes_[lane], now);
 }
 
 void Tracer::keep(Span span) {

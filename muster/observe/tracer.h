@@ -26,12 +26,13 @@ class Tracer {
  public:
   using Deliver = std::function<void(std::vector<Span> spans)>;
 
-  // `deliver` is called by whoever begins a phase, and by finish().
+  // `deliver` is called by whoever begins a phase or a pass, and by finish(); one at a time.
   Tracer(Clock& clock, TracerOptions options, Deliver deliver);
 
   // The rank and generation of what follows.
   void enter(Generation generation, Rank rank);
-  // The phase that begins, and the one before ends.
+  // The phase that begins, and the one before ends. Back at an earlier step, the one under way has
+  // broken off, and what lanes computed of it.
   void doing(Step step, std::string_view phase);
   // What a lane computes, "backward of slice 3"; empty: nothing.
   void computing(std::int32_t lane, std::string_view pass);
@@ -48,18 +49,26 @@ class Tracer {
     Step step{0};
     TimePoint begin{};
   };
-  void close(Track track, std::int32_t lane, Open& open, TimePoint now);  // mutex_ is held
-  void keep(Span span);                                                   // likewise
+  // In these mutex_ is held.
+  void change_step(Step step, std::string_view phase, TimePoint now);
+  void close(Track track, std::int32_t lane, Open& open, TimePoint now);
+  void close_lanes(TimePoint now);
+  void keep(Span span);
+  bool is_due(TimePoint now);
+
+  void deliver();
 
   Clock& clock_;
   const TracerOptions options_;
   const Deliver deliver_;
   std::atomic<bool> over_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex delivering_;  // so that what was kept first is delivered first; before mutex_
+  std::mutex mutex_;       // guards what follows
   Generation generation_{0};
   Rank rank_{0};
   std::int64_t steps_ = 0;  // begun so far
   Open step_, phase_;
+  Step before_{0};  // the one before this step
   std::vector<Open> lanes_;
   std::vector<TimePoint> operations_;  // by their lane: when the last one there ended
   std::vector<Span> spans_;

@@ -86,7 +86,7 @@ TEST_F(TracerTest, PutsOperationsAtTheSameTimeOnDifferentLanes) {
 TEST_F(TracerTest, DeliversNowAndThenBetweenPhases) {
   Tracer traced = tracer({.deliver_every = milliseconds(10)});
   for (int step = 1; step <= 25; ++step) {
-    traced.doing(Step{step}, "updating");
+    traced.doing(Step{step}, "waiting for data");
     pass();
   }
   EXPECT_EQ(deliveries_, 2);
@@ -94,10 +94,53 @@ TEST_F(TracerTest, DeliversNowAndThenBetweenPhases) {
   EXPECT_EQ(names(Track::kSteps).size(), 25u);
 }
 
+TEST_F(TracerTest, TellsWhatBreaksOffFromASecondStep) {
+  Tracer traced = tracer({});
+  traced.doing(Step{4}, "comparing replicas");
+  for (const Step step : {Step{5}, Step{6}}) {
+    traced.doing(step, "waiting for data");
+    traced.computing(0, "backward of slice 1");
+    pass();
+  }
+  traced.doing(Step{5}, "waiting for the next generation");
+  pass();
+  traced.doing(Step{6}, "waiting for data");
+  traced.finish();
+  EXPECT_EQ(names(Track::kSteps),
+            (std::vector<std::string>{"start", "step", "broken off", "recovery", "step"}));
+  EXPECT_EQ(names(Track::kLane), (std::vector<std::string>{"backward", "backward"}));
+  EXPECT_EQ(delivered_.back().step, Step{6});
+}
+
+TEST_F(TracerTest, DeliversInALongPhaseToo) {
+  Tracer traced = tracer({.deliver_every = milliseconds(10)});
+  traced.doing(Step{1}, "waiting for data");
+  for (int i = 0; i < 25; ++i) {
+    traced.computing(0, "evaluation of slice 1");
+    pass();
+  }
+  EXPECT_EQ(deliveries_, 2);
+  for (int i = 0; i < 5000; ++i) traced.computing(0, "evaluation of slice 2");
+  EXPECT_EQ(deliveries_, 4);  // as many wait
+  traced.finish();
+  EXPECT_EQ(names(Track::kLane).size(), 5025u);
+}
+
+TEST_F(TracerTest, KnowsWhoseStepAnOperationWas) {
+  Tracer traced = tracer({});
+  traced.doing(Step{1}, "waiting for data");
+  const TimePoint began = clock_.now();
+  pass();
+  traced.doing(Step{2}, "waiting for data");  // sooner than it was told that it had ended
+  traced.operated({.name = "all_reduce", .begin = began, .duration = milliseconds(1)});
+  traced.finish();
+  EXPECT_EQ(std::ranges::find(delivered_, "all_reduce", &Span::name)->step, Step{1});
+}
+
 TEST_F(TracerTest, EndsAfterItsSteps) {
   Tracer traced = tracer({.steps = 2});
   for (int step = 4; step <= 9; ++step) {
-    traced.doing(Step{step}, "updating");
+    traced.doing(Step{step}, "waiting for data");
     traced.computing(0, "forward");
     pass();
     traced.computing(0, "");

@@ -90,8 +90,17 @@ void RunObserver::subscribe_files(Files& files) {
 }
 
 void RunObserver::trace() {
-  trace_ = folder_.trace() / observe::trace_file(system_clock().wall());
-  keep(observe::create_trace_sink(files_, *trace_, system_clock(), warns()));
+  const Path path = folder_.trace() / observe::trace_file(system_clock().wall());
+  auto sink = observe::create_trace_sink(files_, path, system_clock(), warns());
+  if (!sink) return log_->warn("{}", sink.error().message);
+  trace_ = path;
+  traced_ = observe::create_queued_sink(std::move(*sink), system_clock());
+}
+
+// There are many, and for nobody else: in the hub they would crowd out what is.
+void RunObserver::trace(const observe::Record& record) {
+  path_.add(std::get<observe::Span>(record));
+  if (traced_) traced_->take(record);
 }
 
 void RunObserver::expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url) {
@@ -103,7 +112,7 @@ void RunObserver::expose(std::shared_ptr<observe::PrometheusSink> numbers, const
 void RunObserver::on_generation(const cluster::Welcome& generation) {
   if (numbers_) numbers_->set_workers(std::ssize(generation.members));
   if (live_) live_->set_members(generation.members);
-  path_.set_workers(generation.members.size());
+  path_.enter(generation.generation, generation.members.size());
 }
 
 void RunObserver::on_progress(Rank rank, const cluster::Progress& progress) {
@@ -143,7 +152,10 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
     if (const auto* row = std::get_if<observe::Metrics>(&record)) last_step_ = row->step;
     if (const auto* started = std::get_if<observe::RunStarted>(&record))
       libtorch_ = started->libtorch;
-    if (const auto* span = std::get_if<observe::Span>(&record)) path_.add(*span);
+    if (std::holds_alternative<observe::Span>(record)) {
+      trace(record);
+      continue;
+    }
     if (auto* ended = std::get_if<observe::RunEnded>(&record)) {
       ended_ = std::move(*ended);  // shown once all workers are gone
     } else {
@@ -169,6 +181,7 @@ bool RunObserver::is_told_already(const observe::Record& record) {
   if (const auto* back = std::get_if<observe::WentBack>(&record)) {
     if (back->generation <= told_back_) return true;
     told_back_ = back->generation;
+    path_.go_back(back->to);
     tell_return(*back);
     if (told_commit_) told_commit_ = std::min(*told_commit_, back->to);
     return false;
@@ -263,6 +276,7 @@ void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states,
 // error they end with is told once, as the job's, not by every rank that fell over it.
 void RunObserver::on_line(Rank rank, bool is_error, std::string_view line) {
   if (!is_error || line.empty() || line.starts_with("[ERROR] ")) return;
+  tell_held();  // it may be why nothing begins
   tell(Severity::kNote, fmt::format("[rank{}] {}", to_int(rank), line));
 }
 
@@ -281,6 +295,7 @@ void RunObserver::fail(const std::string& reason) {
   live_.reset();
   tell(Severity::kError, reason);
   kept_.clear();
+  traced_.reset();
   if (files_.exists(folder_.summary())) return;
   observe::RunEnded ended;
   ended.completed = false;
@@ -330,6 +345,7 @@ void RunObserver::conclude(const cluster::JobEnd& end, const std::string& failur
     log_->warn("{}", status.error().message);
   }
   kept_.clear();
+  traced_.reset();
 }
 
 void RunObserver::tell_report() { tell_result("report", folder_.report().native()); }

@@ -70,6 +70,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void subscribe_files(Files& files);
   void keep(Result<std::shared_ptr<observe::Sink>> sink);
   std::function<void(const Error&)> warns() const;
+  void trace(const observe::Record& record);
   void tell_result(std::string_view name, std::string_view value);
   observe::RunEnded end_of(const cluster::JobEnd& end) const;
 
@@ -81,6 +82,7 @@ class RunObserver final : public cluster::LaunchObserver {
   observe::Hub::Subscription shown_;
   std::vector<observe::Hub::Subscription> kept_;  // in files
   std::optional<Path> trace_;                     // where the run is traced
+  std::shared_ptr<observe::Sink> traced_;
   observe::CriticalPath path_;
   std::shared_ptr<observe::PrometheusSink> numbers_;  // null: nobody fetches them
   observe::Hub::Subscription numbered_;

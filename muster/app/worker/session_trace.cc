@@ -11,6 +11,8 @@
 namespace muster::app {
 namespace {
 
+constexpr std::size_t kMostInAReport = 4096;
+
 // "all_reduce sum F32 [8]" (gradients/3)
 observe::Span span_of(const comm::FlightEntry& entry) {
   const auto space = std::min(entry.op.find(' '), entry.op.size());
@@ -47,16 +49,16 @@ void Session::begin_trace() {
   });
 }
 
-// In the launcher's time.
+// In the launcher's time, and in parts, since a message may have so many bytes.
 void Session::deliver(std::vector<observe::Span> spans) {
   const Duration offset = member_->clock_offset();
-  std::vector<observe::Record> records;
-  records.reserve(spans.size());
+  std::vector<observe::Record> part;
   for (observe::Span& span : spans) {
     span.begin += offset;
-    records.emplace_back(std::move(span));
+    part.emplace_back(std::move(span));
+    if (part.size() == kMostInAReport) member_->report(observe::encode(std::exchange(part, {})));
   }
-  member_->report(observe::encode(records));
+  if (!part.empty()) member_->report(observe::encode(part));
 }
 
 }  // namespace muster::app

@@ -80,23 +80,27 @@ Json event_of(const Span& span, Microseconds when) {
   if (!span.detail.empty()) arguments["of"] = span.detail;
   if (span.number) arguments["number"] = *span.number;
   if (span.track == Track::kCommunication) arguments["bytes"] = span.bytes;
-  return {
-      {"name", span.track == Track::kSteps ? fmt::format("step {}", to_int(span.step)) : span.name},
-      {"cat", category(span.track)},
-      {"ph", "X"},
-      {"ts", when.begin},
-      {"dur", when.end - when.begin},
-      {"pid", process_of(span)},
-      {"tid", thread_of(span)},
-      {"args", std::move(arguments)}};
+  return {{"name", span.track == Track::kSteps ? fmt::format("{} {}", span.name, to_int(span.step))
+                                               : span.name},
+          {"cat", category(span.track)},
+          {"ph", "X"},
+          {"ts", when.begin},
+          {"dur", when.end - when.begin},
+          {"pid", process_of(span)},
+          {"tid", thread_of(span)},
+          {"args", std::move(arguments)}};
 }
 
 class TraceSink final : public Sink {
  public:
-  TraceSink(LineFile file, TimePoint origin) : file_(std::move(file)), origin_(origin) {}
+  TraceSink(LineFile file, TimePoint origin, std::function<void(const Error&)> on_error)
+      : file_(std::move(file)), origin_(origin), on_error_(std::move(on_error)) {}
   ~TraceSink() override { file_.append(begun_ ? "]\n" : "[]\n"); }
 
   void take(const Record& record) noexcept override {
+    const auto* notice = std::get_if<Notice>(&record);
+    if (notice != nullptr && notice->severity == Severity::kWarning)
+      on_error_(fail(ErrorCode::kUnavailable, "[observe/trace] " + notice->text));
     const auto* span = std::get_if<Span>(&record);
     if (span == nullptr) return;
     const std::lock_guard lock(mutex_);
@@ -134,6 +138,7 @@ class TraceSink final : public Sink {
   std::mutex mutex_;
   LineFile file_;
   const TimePoint origin_;
+  const std::function<void(const Error&)> on_error_;
   bool begun_ = false;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> ended_;  // by process and thread
   std::set<std::int64_t> processes_;
@@ -146,9 +151,9 @@ std::string trace_file(WallTime now) { return fmt::format("trace-{}.json", forma
 Result<std::shared_ptr<Sink>> create_trace_sink(Files& files, const Path& path, const Clock& clock,
                                                 std::function<void(const Error&)> on_error) {
   MUSTER_TRY(files.create_folders(path.parent_path()));
-  MUSTER_ASSIGN(LineFile file, LineFile::open(files, path, "[observe/trace] the trace ends here",
-                                              std::move(on_error)));
-  return std::make_shared<TraceSink>(std::move(file), clock.now());
+  MUSTER_ASSIGN(LineFile file,
+                LineFile::open(files, path, "[observe/trace] the trace ends here", on_error));
+  return std::make_shared<TraceSink>(std::move(file), clock.now(), std::move(on_error));
 }
 
 }  // namespace muster::observe

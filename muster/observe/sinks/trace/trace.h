@@ -18,9 +18,9 @@ namespace muster::observe {
 // "trace-20261125T184500Z.json": each start of a run has one of its own.
 std::string trace_file(WallTime now);
 
-// Writes spans to `path`, with times since now; other records are not for it. It blocks on the
-// disk: put it behind a QueuedSink. A failed write is told once to `on_error`, then the sink is
-// silent.
+// Writes spans to `path`, with times since now. It blocks on the disk: put it behind a QueuedSink,
+// whose warning of what was left out goes to `on_error`, as does a failed write, after which the
+// sink is silent. Other records are not for it.
 Result<std::shared_ptr<Sink>> create_trace_sink(Files& files, const Path& path, const Clock& clock,
                                                 std::function<void(const Error&)> on_error);
 

@@ -101,6 +101,18 @@ TEST_F(TraceSinkTest, IsAnEmptyArrayWhereNothingWasTraced) {
   EXPECT_EQ(Json::parse(text()), Json::array());
 }
 
+TEST(TraceSink, PassesOnWhatItsQueueLeftOut) {
+  testing::MemoryFiles files;
+  const testing::FakeClock clock;
+  std::vector<std::string> told;
+  const auto sink = create_trace_sink(files, kTracePath, clock,
+                                      [&](const Error& error) { told.push_back(error.message); });
+  ASSERT_TRUE(sink);
+  (*sink)->take(Notice{Severity::kNote, "for people"});
+  (*sink)->take(Notice{Severity::kWarning, "7 records were left out"});
+  EXPECT_EQ(told, std::vector<std::string>{"[observe/trace] 7 records were left out"});
+}
+
 TEST(TraceSink, TellsOnceThatTheDiskIsFull) {
   testing::MemoryFiles memory;
   testing::FaultyFiles files(memory);
