@@ -114,17 +114,9 @@ TEST_P(CutOnForeignDevice, TakesOverWhatIsLoaded) {
     const comm::LeafOwners owners = owners_of(*strategy, task.ranks());
     const auto mine = slices_of(owners, strategy->first_of_replica(communicator->group().rank));
     Outcome outcome;
-    const auto step = [&](int number) {
+    expect_takes_over(*strategy, communicator, owners, [&](int number) {
       EXPECT_TRUE(make_step(*strategy, task.recipe, mine, number, {}, outcome));
-      return read_state(*strategy);
-    };
-    ASSERT_TRUE(strategy->enter(communicator, owners));
-    const StateBytes first = step(1), second = step(3);
-    EXPECT_NE(first, second);
-    write_state(*strategy, first, 1);
-    ASSERT_TRUE(strategy->enter(communicator, owners));
-    EXPECT_EQ(read_state(*strategy), first);
-    EXPECT_EQ(step(3), second);
+    });
   });
 }
 

@@ -82,17 +82,9 @@ TEST_P(ShardsOnForeignDevice, TakeOverWhatIsLoaded) {
       const auto strategy =
           shards::sharded_of(recipe, shards::in_stage(stage, shards::options_of(1)));
       const comm::LeafOwners owners = shards::owners_for(*strategy, 3);
-      const auto step = [&](std::int64_t number) {
+      expect_takes_over(*strategy, communicator, owners, [&](int number) {
         shards::one_step(*strategy, slices_of(owners, rank), number);
-        return read_state(*strategy);
-      };
-      ASSERT_TRUE(strategy->enter(communicator, owners));
-      const StateBytes first = step(1), second = step(3);
-      EXPECT_NE(first, second);
-      write_state(*strategy, first, 1);
-      ASSERT_TRUE(strategy->enter(communicator, owners));
-      EXPECT_EQ(read_state(*strategy), first);
-      EXPECT_EQ(step(3), second);
+      });
     });
 }
 
