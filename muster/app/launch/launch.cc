@@ -124,14 +124,14 @@ Status check_instruction_set(job::Isa isa) {
                   isa == job::Isa::kAvx512 ? "avx512" : "avx2"));
 }
 
-// Schedulers retry on a signal's code. What fails on the way to its checkpoint has a code of its
-// own; what ends by order, at once, is no failure.
+// Schedulers retry on a signal's code. What failed on the way to its checkpoint, and said so, has a
+// code of its own: it would fail again. What ends by order, at once, is no failure.
 ExitCode code_of(const cluster::JobEnd& end, bool stopped_early) {
-  // What the culprit said of itself; a death without a word is a failed training.
-  if (end.failure)
-    return end.failure->error.code == ErrorCode::kPeerLost ? ExitCode::kFailed
-                                                           : exit_code(end.failure->error.code);
+  const bool died = end.failure && end.failure->error.code == ErrorCode::kPeerLost;
+  if (end.failure && !died) return exit_code(end.failure->error.code);
+  // A scheduler may kill workers that do not end soon enough after its signal.
   if (end.signal) return static_cast<ExitCode>(128 + *end.signal);
+  if (died) return ExitCode::kFailed;
   // A worker was told to stop, though not by its launcher.
   return stopped_early ? ExitCode::kTerminated : ExitCode::kDone;
 }
