@@ -71,12 +71,14 @@ with runs.workplace() as folder:
     runs.train(arguments.muster, job, "--workers", "2")
     expected = runs.weights(runs.latest(folder), 200)
 
-    between = 0
+    places = []
     for before, after in SIZES:
         run, place, what = kill_one(job, folder, before)
-        between += place == runs.BETWEEN
+        places.append(place)
         goes_on(job, folder, run, after, expected, f"{before} workers, {what}")
-    assert between < 2, "deaths in a step are told without the operation"
+    while set(places) == {runs.BETWEEN}:  # a moment between two passes, of which small models have many
+        assert len(places) < 12, "deaths in a step are told without the operation"
+        places.append(kill_one(job, folder, 2)[1])
 
     before, after = ALL_AT_ONCE
     run, what = kill_all(job, folder, before)
