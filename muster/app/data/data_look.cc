@@ -114,6 +114,7 @@ std::string kinds_of(const std::vector<std::string>& names) {
   std::map<std::string, int> count;
   for (const std::string& name : names) ++count[Path(name).extension().string()];
   std::vector<std::pair<int, std::string>> kinds;
+  kinds.reserve(count.size());
   for (const auto& [kind, files] : count) kinds.emplace_back(files, kind.empty() ? "others" : kind);
   std::ranges::sort(kinds, std::ranges::greater());
   std::string text;
