@@ -87,7 +87,7 @@ PlanRequest request_of(const TrainArguments& arguments, const Context& context) 
 // How the person calls this program: by its name where the PATH leads to it, else by its place.
 std::string program_word(const Context& context) {
   std::error_code missing;
-  const std::string name = context.program.filename().string();
+  std::string name = context.program.filename().string();
   for (const Path& folder : context.program_folders())
     if (std::filesystem::equivalent(folder / name, context.program, missing)) return name;
   const Path near = context.program.lexically_relative(std::filesystem::current_path(missing));
