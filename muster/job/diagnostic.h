@@ -38,9 +38,8 @@ std::string render(const Diagnostic& diagnostic);
 // All of them (the first 50) and a last line that counts them.
 std::string render(const std::vector<Diagnostic>& diagnostics);
 
-// [{"file", "line", "column", "message", "help"}]; of what was wrong elsewhere {"flag", "value", …}
-// or
-// {"variable", "value", …}.
+// [{"file", "line", "column", "message", "help"}]; instead of the place of what was wrong with a
+// flag or a variable {"flag", "value", …} or {"variable", "value", …}.
 std::string to_json(const std::vector<Diagnostic>& diagnostics);
 
 // Text of a user's inside a message: cut where it is long.

@@ -100,7 +100,7 @@ def in_perfetto(muster, folder):
     job = runs.write_job(folder, "gpt", steps=24)
     output = runs.train(muster, job, "--workers", "3", "--trace")
     run = runs.latest(folder)
-    assert f"  trace  " in output and str(trace_of(run)) in output, output
+    assert "  trace  " in output and str(trace_of(run)) in output, output
     check_critical_path(run, output)
     check_overlaps(run, 3)
     perfetto = Perfetto(folder, trace_of(run))

@@ -17,10 +17,14 @@ namespace {
 
 constexpr std::int64_t kLookedAt = 64 << 20;  // bytes of samples, evenly spread
 constexpr std::size_t kMostKinds = 3;         // of files, that are told
-constexpr std::string_view kReads =
-    "muster reads a folder of IDX files (train-images-idx3-ubyte, train-labels-idx1-ubyte, "
-    "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, each plain or .gz) and text files; data of "
-    "other kinds comes through a source of your own (docs/app.md)";
+
+std::string what_is_read() {
+  const job::DataSpec data;  // with the names that a job expects by default
+  return fmt::format(
+      "muster reads a folder of IDX files ({}, {}, {}, {}, each plain or .gz) and text files; data "
+      "of other kinds comes through a source of your own (docs/app.md)",
+      data.train_images, data.train_labels, data.validation_images, data.validation_labels);
+}
 
 // Samples one by one, in memory of its own.
 class Sample {
@@ -133,7 +137,7 @@ Result<DataFound> look_at_folder(Files& files, const Path& path,
     if (!files.exists(part))
       return fail(ErrorCode::kUnsupported,
                   fmt::format("[data/look] {} holds {}, and no {}; {}", path.string(),
-                              kinds_of(names), part.filename().string(), kReads));
+                              kinds_of(names), part.filename().string(), what_is_read()));
   }
   return look_at_idx(files, idx);
 }
@@ -145,7 +149,7 @@ Result<DataFound> look_at_file(Files& files, const Path& path, std::uint64_t byt
   if (beginning.find('\0') != beginning.npos)
     return fail(ErrorCode::kUnsupported,
                 fmt::format("[data/look] {} is no text: it holds bytes that are zero; {}",
-                            path.string(), kReads));
+                            path.string(), what_is_read()));
   return DataFound(PlainText{bytes});
 }
 
