@@ -200,6 +200,15 @@ void release_signals(const std::vector<int>& numbers) {
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+Error become_program(std::vector<std::string> command) {
+  std::vector<char*> words;
+  words.reserve(command.size() + 1);
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  ::execvp(words.front(), words.data());
+  return system_error("process/exec", command.front(), errno);
+}
+
 Status send_signal(int pid, int number) {
   if (pid > 0 && ::kill(pid, number) == 0) return ok();
   return system_error("process/kill", fmt::format("pid {}", pid), pid > 0 ? errno : ESRCH);

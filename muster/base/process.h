@@ -52,6 +52,10 @@ class Process {
 // "its process is stopped (SIGSTOP)": for a person who wonders why it does not answer.
 std::string describe_process(int pid, Files& files = system_files());
 
+// This process goes on as another program, with the same number, parent, variables and files.
+// Returns only where that failed: kNotFound where there is no such program.
+Error become_program(std::vector<std::string> command);
+
 // To any process. kNotFound: there is none; kInvalid: it is somebody else's.
 Status send_signal(int pid, int number);
 

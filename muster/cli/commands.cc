@@ -1,5 +1,6 @@
 // The list of commands. A new one is one line here and one file beside it.
 #include "muster/cli/application.h"
+#include "muster/cli/bench_command.h"
 #include "muster/cli/checkpoint_command.h"
 #include "muster/cli/compare_command.h"
 #include "muster/cli/completion_command.h"
@@ -35,6 +36,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_validate_command(app, context);
   add_compare_command(app, context);
   add_plan_command(app, context);
+  add_bench_command(app, context);
   add_checkpoint_command(app, context);
   add_data_command(app, context);
   add_runs_command(app, context);

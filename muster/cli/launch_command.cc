@@ -11,35 +11,13 @@
 #include "muster/base/process.h"
 #include "muster/cli/application.h"
 #include "muster/cli/launch_place.h"
+#include "muster/cli/run_ranks.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/process_group.h"
 #include "muster/cluster/started_by.h"
 
 namespace muster::cli {
 namespace {
-
-// The first rank's lines as they are, those of others with who wrote them.
-class Lines final : public cluster::LaunchObserver, public cluster::ProcessGroupObserver {
- public:
-  Lines(Context& context, std::int32_t first_rank) : context_(context), first_(first_rank) {}
-
-  void on_line(Rank rank, bool is_error, std::string_view line) override {
-    show(to_int(rank), is_error, line);
-  }
-  void on_line(std::size_t process, bool is_error, std::string_view line) override {
-    show(first_ + static_cast<std::int32_t>(process), is_error, line);
-  }
-
- private:
-  void show(std::int32_t rank, bool is_error, std::string_view line) {
-    std::ostream& to = is_error ? context_.err : context_.out;
-    if (rank != 0) to << fmt::format("[rank{}] ", rank);
-    to << line << "\n" << std::flush;
-  }
-
-  Context& context_;
-  const std::int32_t first_;
-};
 
 struct Launch {
   LaunchPlace place;
@@ -59,38 +37,11 @@ std::map<std::string, std::string> variables_of_all(const Launch& launch, const 
   return variables;
 }
 
-// Where some have come to their end, to the launcher the others' is no loss any more.
-Status all_ended_well(const cluster::JobEnd& end) {
-  for (std::size_t rank = 0; rank < end.exit_statuses.size(); ++rank) {
-    const int status = end.exit_statuses[rank];
-    if (status == 0) continue;
-    return fail(ErrorCode::kPeerLost,
-                fmt::format("[launch] rank {} {} {} when others had come to their end", rank,
-                            status < 0 ? "was killed by signal" : "ended with exit status",
-                            std::abs(status)),
-                Rank{static_cast<std::int32_t>(rank)});
-  }
-  return ok();
-}
-
-struct LaunchEnd {
-  Status status = ok();
-  std::optional<int> signal = {};  // ended on its request
-};
-
-// With a coordinator of the launcher's, which sees and names who fails.
-Result<LaunchEnd> run_here(const Launch& launch, Context& context) {
-  const Logger log = create_stderr_logger(context.log);
-  const auto launcher = cluster::create_local_launcher(system_processes(), context.files, log);
-  cluster::LaunchSpec spec;
-  spec.command = launch.command;
-  spec.environment = variables_of_all(launch, context);
-  spec.workers = spec.max_workers = spec.min_workers = launch.place.per_node;
-  Lines lines(context, 0);
-  MUSTER_ASSIGN(auto end, launcher->run(spec, lines));
-  if (!end.failure) return LaunchEnd{all_ended_well(end), end.signal};
-  end.failure->action.clear();  // it speaks of fields of a job
-  return LaunchEnd{fail(end.failure->error.code, describe(*end.failure)), end.signal};
+Result<RanksEnd> run_here(const Launch& launch, Context& context) {
+  return run_ranks({.command = launch.command,
+                    .ranks = launch.place.per_node,
+                    .environment = variables_of_all(launch, context)},
+                   context);
 }
 
 ProcessSpec process_of(const Launch& launch, std::int32_t local, const Context& context) {
@@ -126,15 +77,15 @@ Status failure_of(const cluster::ProcessGroupEnd& end, std::int32_t first_rank) 
 constexpr Duration kGraceOfSignal = std::chrono::seconds(30);  // torchrun's
 
 // Its part of several hosts' processes, whose first keeps the coordinator.
-Result<LaunchEnd> run_part(const Launch& launch, Context& context) {
+Result<RanksEnd> run_part(const Launch& launch, Context& context) {
   cluster::ProcessGroupSpec spec;
   spec.grace_of_signal = kGraceOfSignal;
   for (std::int32_t local = 0; local < launch.place.per_node; ++local)
     spec.processes.push_back(process_of(launch, local, context));
-  Lines lines(context, launch.place.first_rank());
+  RankLines lines(context, launch.place.first_rank());
   MUSTER_ASSIGN(const auto end, cluster::run_process_group(spec, system_processes(), lines,
                                                            create_stderr_logger(context.log)));
-  return LaunchEnd{failure_of(end, launch.place.first_rank()), end.signal};
+  return RanksEnd{failure_of(end, launch.place.first_rank()), end.signal};
 }
 
 ExitCode run_command(const LaunchFlags& flags, const std::vector<std::string>& command,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/ids.h"
@@ -81,6 +82,8 @@ Schedule broadcast_schedule(Algorithm algorithm, Position me, Rank root, std::in
 Schedule all_to_all_schedule(Position me, std::int64_t count);
 // ⌈log₂n⌉ rounds of empty messages (dissemination: Hensgen, Finkel, Manber 1988).
 Schedule barrier_schedule(Position me);
+
+std::string_view name(Algorithm algorithm) noexcept;  // "halving_doubling", as in a job file
 
 // What moves a collective's bytes.
 enum class Wire : std::uint8_t { kMemory, kTcp };

@@ -62,29 +62,31 @@ std::string tick_text(double value) {
   return fmt::format("{:.4g}", std::abs(value) < 1e-12 ? 0.0 : value);
 }
 
-std::string grid(const Axis& x, const Axis& y) {
+std::string grid(const Axis& x, const Axis& y, const std::function<std::string(double)>& x_text) {
   std::string svg;
   for (const double tick : y.ticks) {
-    svg += fmt::format("<line class=grid x1={} x2={} y1={:.1f} y2={:.1f} />", x.begin, x.end,
-                       y.at(tick), y.at(tick));
-    svg += fmt::format("<text class=tick x={} y={:.1f} text-anchor=end>{}</text>", x.begin - 8,
-                       y.at(tick) + 4, tick_text(tick));
+    svg += fmt::format("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" />",
+                       x.begin, x.end, y.at(tick), y.at(tick));
+    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>",
+                       x.begin - 8, y.at(tick) + 4, tick_text(tick));
   }
   for (const double tick : x.ticks) {
     if (tick < x.extent.low || tick > x.extent.high) continue;
-    svg += fmt::format("<line class=axis x1={:.1f} x2={:.1f} y1={} y2={} />", x.at(tick),
-                       x.at(tick), y.begin, y.begin + 5);
-    svg += fmt::format("<text class=tick x={:.1f} y={} text-anchor=middle>{}</text>", x.at(tick),
-                       y.begin + 19, tick_text(tick));
+    svg += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{}\" />",
+                       x.at(tick), x.at(tick), y.begin, y.begin + 5);
+    svg +=
+        fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                    x.at(tick), y.begin + 19, escape_html(x_text ? x_text(tick) : tick_text(tick)));
   }
-  return svg + fmt::format("<line class=axis x1={} x2={} y1={} y2={} />", x.begin, x.end, y.begin,
-                           y.begin);
+  return svg + fmt::format("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\" />",
+                           x.begin, x.end, y.begin, y.begin);
 }
 
 std::string labels(const Chart& chart, const Axis& x, const Axis& y) {
   return fmt::format(
-      "<text class=label x={} y={} text-anchor=middle>{}</text>"
-      "<text class=label transform=\"translate(14 {}) rotate(-90)\" text-anchor=middle>{}</text>",
+      "<text class=\"label\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>"
+      "<text class=\"label\" transform=\"translate(14 {}) rotate(-90)\" "
+      "text-anchor=\"middle\">{}</text>",
       (x.begin + x.end) / 2, y.begin + kBottom - 6, escape_html(chart.x_label),
       (y.begin + y.end) / 2, escape_html(chart.y_label));
 }
@@ -99,7 +101,8 @@ std::string curve(const Series& series, const Axis& x, const Axis& y) {
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", at_x, at_y);
     if (series.dots) {
       dots += fmt::format(
-          "<circle cx={:.1f} cy={:.1f} r=3.5 fill=\"var(--series-{})\"><title>{} {:.4g} at "
+          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"var(--series-{})\"><title>{} "
+          "{:.4g} at "
           "{:.6g}</title></circle>",
           at_x, at_y, series.colour, escape_html(series.name), point.y, point.x);
     }
@@ -119,25 +122,76 @@ std::string legend(const std::vector<Series>& series) {
   return html + "</ul>";
 }
 
-}  // namespace
-
-std::string render_line_chart(const Chart& chart) {
-  const bool empty = std::ranges::none_of(chart.series, [](const Series& series) {
+bool is_empty(const Chart& chart) {
+  return std::ranges::none_of(chart.series, [](const Series& series) {
     return std::ranges::any_of(series.points, is_finite);
   });
-  if (empty) return {};
+}
+
+// Without the element around it.
+std::string drawing(const Chart& chart) {
   Axis x = axis_of(chart.series, &Point::x, false);
   Axis y = axis_of(chart.series, &Point::y, true);
   x.begin = kLeft;
   x.end = chart.width - kRight;
   y.begin = chart.height - kBottom;
   y.end = kTop;
-  std::string svg =
-      fmt::format("<figure>{}<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">",
-                  legend(chart.series), chart.width, chart.height, escape_html(chart.title));
-  svg += grid(x, y);
+  std::string svg = grid(x, y, chart.x_text);
   for (const Series& series : chart.series) svg += curve(series, x, y);
-  return svg + labels(chart, x, y) + "</svg></figure>";
+  return svg + labels(chart, x, y);
+}
+
+// What a page has in its style sheet (page_style.h) and in HTML around the drawing.
+constexpr std::string_view kFileStyle = R"css(<style>
+svg { --ground: #ffffff; --ink: #1d2126; --muted: #69717c; --grid: #e6e4df; --series-1: #0072b2;
+  --series-2: #d55e00; --series-3: #009e73; --series-4: #cc79a7; --series-5: #e69f00;
+  --series-6: #56b4e9; --series-7: #b9b6ae; }
+@media (prefers-color-scheme: dark) { svg { --ground: #14171a; --ink: #e8e6e1; --muted: #98a0aa;
+  --grid: #2f353b; --series-1: #5ab4f0; --series-2: #ff9a52; --series-3: #3fcf9f;
+  --series-4: #e39cc4; --series-5: #f2c14e; --series-6: #9bd3f5; --series-7: #565d64; } }
+text { font: 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: var(--muted);
+  font-variant-numeric: tabular-nums; }
+.title { font-size: 14px; font-weight: 600; fill: var(--ink); } .ground { fill: var(--ground); }
+.grid { stroke: var(--grid); } .axis { stroke: var(--muted); }
+.curve { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
+.faint { opacity: .3; stroke-width: 1; }
+</style>)css";
+
+std::string drawn_legend(const std::vector<Series>& series) {
+  constexpr double kCharacter = 7;  // about, at this size of letters
+  std::string svg;
+  double x = kLeft;
+  for (const Series& one : series) {
+    if (one.points.empty()) continue;
+    svg += fmt::format(
+        "<rect x=\"{}\" y=\"34\" width=\"10\" height=\"10\" rx=\"3\" fill=\"var(--series-{})\" "
+        "opacity=\"{}\" /><text x=\"{}\" y=\"43\">{}</text>",
+        x, one.colour, one.faint ? 0.35 : 1, x + 16, escape_html(one.name));
+    x += 34 + kCharacter * static_cast<double>(one.name.size());
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string render_line_chart(const Chart& chart) {
+  if (is_empty(chart)) return {};
+  return fmt::format(
+      "<figure>{}<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">{}</svg></figure>",
+      legend(chart.series), chart.width, chart.height, escape_html(chart.title), drawing(chart));
+}
+
+std::string render_line_chart_file(const Chart& chart) {
+  if (is_empty(chart)) return {};
+  constexpr double kHead = 54;    // title and legend
+  constexpr double kBeside = 16;  // the half of the last tick's text
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" role=\"img\" aria-label=\"{2}\">{3}<rect width=\"100%\" "
+      "height=\"100%\" class=\"ground\" /><text class=\"title\" x=\"{4}\" "
+      "y=\"22\">{2}</text>{5}<g transform=\"translate(0 {6})\">{7}</g></svg>\n",
+      chart.width + kBeside, chart.height + kHead, escape_html(chart.title), kFileStyle, kLeft,
+      drawn_legend(chart.series), kHead, drawing(chart));
 }
 
 std::string render_stacked_bar(std::string_view title, const std::vector<Part>& parts) {

@@ -2,6 +2,7 @@
 // Charts as inline SVG, drawn with the page's own colours (CSS variables --series-1 …, --grid,
 // --muted). Pure.
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,12 @@ struct Chart {
   std::vector<Series> series;
   double width = 470;  // of the drawing, in its units: about pixels where half a page is wide
   double height = 230;
+  std::function<std::string(double)> x_text = {};  // of a tick; none: the number
 };
 
 std::string render_line_chart(const Chart& chart);  // empty where no series has points
+// The same as a file of its own, with its title, its legend and colours for light and dark.
+std::string render_line_chart_file(const Chart& chart);
 
 struct Part {
   std::string name;

@@ -90,7 +90,8 @@ Result<Duration> patience() {
   return parsed;
 }
 
-Result<World> meet_as_started(const cluster::StartedBy& by, const Logger& log) {
+Result<World> meet_as_started(const cluster::StartedBy& by, comm::NativeTransport transport,
+                              const Logger& log) {
   if (by.ranks == 1) return World(comm::create_loopback(1).front(), nullptr, log);
   MUSTER_ASSIGN(const Duration wait, patience());
   const Deadline deadline = Deadline::after(system_clock(), wait);
@@ -99,11 +100,12 @@ Result<World> meet_as_started(const cluster::StartedBy& by, const Logger& log) {
   MUSTER_ASSIGN(auto place, by.rank == 0 ? open_place(by, *store, deadline, log)
                                          : find_place(by, *store, deadline));
   place.patience = wait;
+  place.transport = transport;
   return meet(std::move(place), log);
 }
 
 // Those of muster's own launcher, of another one, or a world of one; with who it was.
-Result<World> meet_all(std::string& launcher, const Logger& log) {
+Result<World> meet_all(std::string& launcher, comm::NativeTransport transport, const Logger& log) {
   auto own = cluster::read_environment(cluster::system_variable);
   if (own) {
     launcher = "muster launch";
@@ -111,7 +113,8 @@ Result<World> meet_all(std::string& launcher, const Logger& log) {
     return meet({.coordinator = own->coordinator,
                  .credentials = own->credentials,
                  .rank = own->worker,
-                 .patience = wait},
+                 .patience = wait,
+                 .transport = transport},
                 log);
   }
   if (own.error().code != ErrorCode::kNotFound) return own.error();
@@ -119,7 +122,7 @@ Result<World> meet_all(std::string& launcher, const Logger& log) {
   if (!by && by.error().code != ErrorCode::kNotFound) return by.error();
   launcher = by ? by->launcher : "itself";
   if (!by) return World(comm::create_loopback(1).front(), nullptr, log);
-  auto world = meet_as_started(*by, log);
+  auto world = meet_as_started(*by, transport, log);
   if (world) return world;
   return with_context(world.error(), fmt::format("[world] rank {} of {}, started by {}", by->rank,
                                                  by->ranks, by->launcher));
@@ -127,11 +130,11 @@ Result<World> meet_all(std::string& launcher, const Logger& log) {
 
 }  // namespace
 
-World join() {
+World join(comm::NativeTransport transport) {
   const Logger log = create_stderr_logger();  // standard output is the user's
   log->set_level(spdlog::level::warn);
   std::string launcher;
-  auto met = meet_all(launcher, log);
+  auto met = meet_all(launcher, transport, log);
   if (!met) throw Failure(met.error());
   if (met->rank() != 0) return *std::move(met);
   log->set_level(spdlog::level::info);

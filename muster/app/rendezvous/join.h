@@ -3,6 +3,7 @@
 // it.
 
 #include "muster/app/world/world.h"
+#include "muster/comm/backend/native/native.h"
 
 namespace muster::app {
 
@@ -13,7 +14,8 @@ namespace muster::app {
 // a minute, or what MUSTER_JOIN_TIMEOUT says ("5 min"). Where
 // another launcher than muster's has started them, rank 0 keeps the coordinator; the others find it
 // through torch's store at MASTER_ADDR and MASTER_PORT. Its credentials go the same way, unless all
-// have them already (MUSTER_CREDENTIALS).
-World join();
+// have them already (MUSTER_CREDENTIALS). `transport`: how ranks of one host speak, the same on
+// all.
+World join(comm::NativeTransport transport = comm::NativeTransport::kAuto);
 
 }  // namespace muster::app

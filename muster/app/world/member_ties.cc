@@ -108,6 +108,7 @@ Result<std::shared_ptr<comm::Communicator>> MemberTies::connect() {
                 comm::create_native({.group = group,
                                      .exchange = comm::exchange_through(*store_, group, "world"),
                                      .network = network_.get(),
+                                     .transport = place_.transport,
                                      .connect_timeout = place_.patience,
                                      .cancelled = {},
                                      .listen_host = host_,

@@ -7,6 +7,7 @@
 
 #include "muster/app/world/host.h"
 #include "muster/app/world/world.h"
+#include "muster/comm/backend/native/native.h"
 
 namespace muster::app {
 
@@ -15,6 +16,7 @@ struct MeetingPlace {
   std::string credentials;                       // net::to_text
   std::int32_t rank = 0;                         // to be, of this process
   Duration patience = std::chrono::seconds(60);  // until all are there
+  comm::NativeTransport transport = comm::NativeTransport::kAuto;
   bool first_is_host = false;       // the coordinator is rank 0's, and not a launcher's
   std::unique_ptr<Host> host = {};  // on rank 0, then; it stays until all have come to their end
 };

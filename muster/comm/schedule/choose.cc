@@ -38,6 +38,22 @@ Algorithm choose_broadcast(std::int64_t bytes, std::int32_t size) noexcept {
 
 }  // namespace
 
+std::string_view name(Algorithm algorithm) noexcept {
+  switch (algorithm) {
+    case Algorithm::kAuto:
+      return "auto";
+    case Algorithm::kRing:
+      return "ring";
+    case Algorithm::kTree:
+      return "tree";
+    case Algorithm::kHalvingDoubling:
+      return "halving_doubling";
+    case Algorithm::kDirect:
+      return "direct";
+  }
+  return "?";
+}
+
 std::int64_t bytes_per_rank(const Op& op, std::int32_t size) noexcept {
   const auto bytes = [](const TensorView& view) {
     return static_cast<std::int64_t>(view.bytes.size());

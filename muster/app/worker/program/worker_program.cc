@@ -12,6 +12,7 @@
 
 #include "muster/app/worker/describe.h"
 #include "muster/app/worker/profile.h"
+#include "muster/app/worker/program/bench_rank.h"
 #include "muster/app/worker/worker.h"
 #include "muster/base/split_log.h"
 #include "muster/job/load.h"
@@ -51,7 +52,8 @@ ExitCode tell(const Path& path, const Look& look, const ComponentsPtr& own) {
 
 bool is_worker_call(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
-  return first == "--run" || first == "--describe" || first == "--profile";
+  return first == "--run" || first == "--describe" || first == "--profile" ||
+         first == "--bench-comm";
 }
 
 int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
@@ -78,6 +80,12 @@ int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
   program.add_option("--micro-batches", micro_batches, "samples of the passes to measure besides")
       ->delimiter(',')
       ->needs(profile);
+  BenchRankOptions bench;
+  auto* bench_comm =
+      program.add_option("--bench-comm", bench.bench, "time collectives with the other ranks")
+          ->excludes(run);
+  program.add_flag("--json", bench.json, "answer in JSON")->needs(bench_comm);
+  program.add_option("--svg", bench.svg, "draw the bandwidths")->needs(bench_comm);
   program.set_version_flag(
       "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
   program.require_option(1, 4);
@@ -86,6 +94,7 @@ int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
   } catch (const CLI::ParseError& error) {
     return static_cast<int>(program.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
+  if (!bench.bench.empty()) return static_cast<int>(run_bench_rank(bench, system_files()));
   const Logger log = create_split_logger();
   if (!described.empty())
     return static_cast<int>(tell(

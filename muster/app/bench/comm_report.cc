@@ -1,0 +1,129 @@
+#include "muster/app/bench/comm_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "muster/app/bench/timed_operation.h"
+#include "muster/base/units.h"
+#include "muster/observe/chart.h"
+
+namespace muster::app {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+double microseconds(Duration duration) { return to_seconds(duration) * 1e6; }
+
+std::string transport_of(const CommSetting& setting) {
+  return setting.memory ? "shared memory" : "TCP with TLS";
+}
+
+std::string dtype_word(DType dtype) {
+  std::string word(to_string(dtype));
+  std::ranges::transform(word, word.begin(), [](char c) { return std::tolower(c); });
+  return word;
+}
+
+std::string about(const CommSetting& setting, const CommBench& bench) {
+  return fmt::format("{} rank{} on {} host{}, {}, {}, {} memory", setting.ranks,
+                     setting.ranks == 1 ? "" : "s", setting.hosts, setting.hosts == 1 ? "" : "s",
+                     transport_of(setting), dtype_word(bench.dtype),
+                     bench.foreign ? "foreign" : "the engine's");
+}
+
+// Of the time that the operation took; what it would be at best.
+double reached(const CommTiming& timing) {
+  return to_seconds(timing.limit) / to_seconds(timing.median);
+}
+
+std::string short_time(Duration duration) {
+  const double value = microseconds(duration);
+  if (value < 1e3) return fmt::format("{:.1f} µs", value);
+  return value < 1e6 ? fmt::format("{:.2f} ms", value / 1e3) : fmt::format("{:.2f} s", value / 1e6);
+}
+
+// Padded by characters: fmt counts a µ as one, as a terminal does.
+std::string cells(std::string_view operation, std::string_view size, std::string_view schedule,
+                  std::string_view median, std::string_view late, std::string_view bus,
+                  std::string_view limit, std::string_view share) {
+  return fmt::format("{:<15}{:>9}  {:<17}{:>9} {:>9} {:>9} {:>9} {:>8}\n", operation, size,
+                     schedule, median, late, bus, limit, share);
+}
+
+observe::Series line(std::string name, int colour, bool faint) {
+  return {.name = std::move(name), .points = {}, .colour = colour, .dots = !faint, .faint = faint};
+}
+
+}  // namespace
+
+std::string table_head(const CommSetting& setting, const CommBench& bench) {
+  return about(setting, bench) + "\n\n" +
+         cells("operation", "size", "schedule", "p50", "p99", "bus GB/s", "limit", "reached");
+}
+
+std::string table_row(const CommTiming& timing, const CommSetting& setting) {
+  const bool alone = setting.ranks == 1;
+  return cells(to_string(timing.operation), format_bytes(timing.bytes), timing.schedule,
+               short_time(timing.median), short_time(timing.late),
+               fmt::format("{:.3g}", bus_bandwidth(timing, setting.ranks) / kGiga),
+               alone ? "-" : short_time(timing.limit),
+               alone ? "-" : fmt::format("{:.0f} %", 100 * reached(timing)));
+}
+
+std::string to_json(const CommReport& report, const CommBench& bench) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const CommTiming& timing : report.timings) {
+    nlohmann::ordered_json row = {
+        {"operation", to_string(timing.operation)},
+        {"bytes", timing.bytes},
+        {"schedule", timing.schedule},
+        {"repetitions", timing.repetitions},
+        {"p50_us", microseconds(timing.median)},
+        {"p99_us", microseconds(timing.late)},
+        {"algorithm_bandwidth_gb_s", algorithm_bandwidth(timing) / kGiga},
+        {"bus_bandwidth_gb_s", bus_bandwidth(timing, report.setting.ranks) / kGiga}};
+    if (report.setting.ranks > 1) row["limit_us"] = microseconds(timing.limit);
+    rows.push_back(std::move(row));
+  }
+  const nlohmann::ordered_json all = {{"ranks", report.setting.ranks},
+                                      {"hosts", report.setting.hosts},
+                                      {"transport", report.setting.memory ? "shm" : "tcp"},
+                                      {"dtype", dtype_word(bench.dtype)},
+                                      {"memory", bench.foreign ? "foreign" : "engine"},
+                                      {"limit", report.setting.memory ? "memory" : "link"},
+                                      {"timings", std::move(rows)}};
+  return all.dump() + "\n";
+}
+
+std::string to_svg(const CommReport& report, const CommBench& bench) {
+  observe::Chart chart{
+      .title = "Bus bandwidth: " + about(report.setting, bench),
+      .x_label = "size",
+      .y_label = "GB/s",
+      .series = {},
+      .width = 720,
+      .height = 340,
+      .x_text = [](double x) { return format_bytes(static_cast<std::uint64_t>(std::exp2(x))); }};
+  int colour = 0;
+  for (const Collective operation : bench.operations) {
+    observe::Series found = line(std::string(to_string(operation)), ++colour, false);
+    observe::Series best = line(found.name + ", limit", colour, true);
+    const double share = sent_share(operation, report.setting.ranks);
+    for (const CommTiming& timing : report.timings) {
+      if (timing.operation != operation) continue;
+      const double x = std::log2(static_cast<double>(timing.bytes));
+      found.points.push_back({x, bus_bandwidth(timing, report.setting.ranks) / kGiga});
+      if (timing.limit > Duration{0})
+        best.points.push_back(
+            {x, static_cast<double>(timing.bytes) * share / to_seconds(timing.limit) / kGiga});
+    }
+    chart.series.push_back(std::move(best));
+    chart.series.push_back(std::move(found));
+  }
+  return observe::render_line_chart_file(chart);
+}
+
+}  // namespace muster::app

@@ -1,0 +1,55 @@
+#include "muster/app/bench/comm_report.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace muster::app {
+namespace {
+
+constexpr CommSetting kMemory{.ranks = 4, .hosts = 1, .memory = true};
+
+CommTiming timing(std::uint64_t bytes, std::int64_t nanoseconds) {
+  return {.operation = Collective::kAllReduce,
+          .bytes = bytes,
+          .schedule = "direct",
+          .repetitions = 7,
+          .median = Duration{nanoseconds},
+          .late = Duration{2 * nanoseconds},
+          .limit = Duration{nanoseconds / 4}};
+}
+
+TEST(CommReport, TheTableHasARowForEachTiming) {
+  EXPECT_EQ(table_head(kMemory, {}),
+            "4 ranks on 1 host, shared memory, f32, the engine's memory\n\n"
+            "operation           size  schedule               p50       p99  bus GB/s     limit  "
+            "reached\n");
+  EXPECT_EQ(table_row(timing(1 << 20, 250'000), kMemory),
+            "all_reduce       1.0 MiB  direct            250.0 µs  500.0 µs      6.29   62.5 µs  "
+            "   25 %\n");
+}
+
+TEST(CommReport, AWorldOfOneHasNoLimit) {
+  const std::string row = table_row(timing(1024, 1'000), {.ranks = 1, .hosts = 1, .memory = true});
+  EXPECT_TRUE(row.ends_with("        -        -\n")) << row;
+}
+
+TEST(CommReport, JsonHasNumbersInNamedUnits) {
+  const auto json = nlohmann::json::parse(to_json({kMemory, {timing(1 << 20, 250'000)}}, {}));
+  EXPECT_EQ(json.at("transport"), "shm");
+  const auto& row = json.at("timings").at(0);
+  EXPECT_EQ(row.at("p50_us"), 250.0);
+  EXPECT_EQ(row.at("limit_us"), 62.5);
+  EXPECT_NEAR(row.at("algorithm_bandwidth_gb_s").get<double>(), 4.194304, 1e-9);
+  EXPECT_NEAR(row.at("bus_bandwidth_gb_s").get<double>(), 6.291456, 1e-9);
+}
+
+TEST(CommReport, ThePictureHasALineForEachOperationAndItsLimit) {
+  const std::string svg = to_svg({kMemory, {timing(1 << 10, 4'000), timing(1 << 20, 250'000)}}, {});
+  EXPECT_TRUE(svg.starts_with("<svg xmlns=")) << svg;
+  for (const char* part : {"all_reduce</text>", "all_reduce, limit</text>", "1.0 KiB", "<path"})
+    EXPECT_NE(svg.find(part), std::string::npos) << part;
+}
+
+}  // namespace
+}  // namespace muster::app
