@@ -1,0 +1,54 @@
+"""Each kind of check notices what it is for: pages with a mistake in them fail, and say where."""
+import pathlib
+import sys
+
+import page as runner  # first, for it says where the others are
+import runs
+
+# Page, what stands there, what is put in its place, and what has to be said of it.
+MISTAKES = (
+    ("docs/building.md", "# Building", "# Building\n\n```\nmake\n```", "docs/building.md:4: nothing knows how to run"),
+    ("docs/building.md", "# Building", "# Building\n\n    make", "docs/building.md:3: nothing knows how to run"),
+    ("docs/job.md", "  type: mlp\ndata", "  typ: mlp\ndata", "did you mean `type`?"),
+    ("docs/tensor.md", "--set strategy.type=tensor", "--set strategy.typ=tensor", "strategy.typ"),
+    ("docs/tensor.md", "--workers 2", "--wokers 2", "unknown option `--wokers`"),
+    ("docs/recomputation.md", '["layer*"]}', '["layer*"}', "docs/recomputation.md"),
+    ("docs/recomputation.md", "activations 2.0 MiB", "activations 2.1 MiB", "this is not what is printed now"),
+    ("docs/recomputation.md", "`ctest -R Recomputation`", "`ctest -R Recomputations`", "no test is called"),
+    ("docs/runs.md", "`muster stop RUN`", "`muster stopp RUN`", "there is no command `muster stopp`"),
+    ("docs/cli.md", "`--lanes N`", "`--lane N`", "does not know --lane"),
+    ("docs/cli.md", "did you mean `learning_rate`?", "do you mean `learning_rate`?", "this is not what is printed now"),
+    ("docs/pipeline.md", "15.8 %", "15.9 %", "this is not what is printed now"),
+    ("docs/context.md", "5 ■  and  2 ◣\nworker 1", "4 ■  and  2 ◣\nworker 1", "it should be"),
+    ("docs/errors.md", "has a checkpoint; start", "has a checkpoint: start", "this is not what is printed now"),
+    ("docs/data.md", "BatchStream ──►", "BatchStreams ──►", "has no BatchStreams"),
+    ("docs/data.md", "data::random_crop(2)", "data::random_crops(2)", "random_crops"),
+    ("docs/app.md", '{{"width"', '{{"breadth"', "this is not (any more) what examples/tides/main.cc has"),
+    ("docs/loop.md", "+  muster::DataParallel ddp(*model, world);", "+  muster::DataParallel ddp(model, world);",
+     "is not examples/plain/parallel.cc"),
+)
+
+
+def noticed(tools, name, before, after):
+    """What the page's test says, where the page is changed so."""
+    text = (pathlib.Path(tools.root) / name).read_text()
+    assert before in text, f"{name} has no `{before}` (any more): choose another mistake"
+    with runs.workplace():
+        try:
+            runner.play(runner.Page(name, text.replace(before, after, 1), tools), runner.plan_of(name))
+        except AssertionError as problem:
+            return str(problem)
+    return None
+
+
+def main():
+    tools = runner.arguments()
+    for name, before, after, said in MISTAKES:
+        problem = noticed(tools, name, before, after)
+        if problem is None or said not in problem:
+            sys.exit(f"{name}: `{after}` in the place of `{before}` should fail with `{said}`, not with\n{problem}")
+        print(f"ok  {name}: {said}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+// What stands around the block of docs/app.md: page.py puts it in as block.inc.
+#include <muster/app.h>
+#include <torch/torch.h>
+
+void add(muster::App& app) {
+#include "block.inc"
+}

@@ -1,0 +1,66 @@
+"""README.md: what is typed first."""
+import re
+
+import elsewhere
+import jobs
+import place
+import runs
+from training import Training
+
+# The smallest model of the images, which trains until it is told to stop.
+ENDLESS = ("training.max_steps=1000000", "evaluation.every=end", "schedule.type=constant", "schedule.warmup=0%",
+           "checkpoint.every=20 steps")
+
+
+class Typed:
+    """The commands of the second block, each by its words."""
+
+    def __init__(self, page, block):
+        self.page, self.place, self.left = page, block.place, place.commands_of(block)
+
+    def take(self, beginning):
+        command = next((line for line in self.left if line.startswith(beginning)), None)
+        assert command, f"{self.place}: no line begins with `{beginning}`"
+        self.left.remove(command)
+        return command
+
+    def run(self, beginning, *settings):
+        return self.page.place().run(self.page.place().shortened(self.take(beginning), settings or place.SHORT))
+
+
+def a_worker_is_killed(page, typed):
+    """`pgrep` sees the workers of this training alone: the newest of the machine may be another test's."""
+    reader = page.place()
+    with Training(page, typed.take("muster train job.yaml --workers 4"), base=ENDLESS) as job:
+        job.wait_for_step(10)
+        (reader.folder / "bin/pgrep").write_text(f'#!/bin/bash\nexec /usr/bin/pgrep -P {job.process.pid} "$@"\n')
+        (reader.folder / "bin/pgrep").chmod(0o755)
+        reader.run(typed.take("kill -9 $(pgrep -n muster-worker)"))
+        job.wait_for("killed by SIGKILL at step")
+        job.wait_for("worker 3 got the state|workers .* got the state")
+        job.stop()
+        step = max(row["step"] for row in runs.rows(job.run()))
+    return step
+
+
+def play(page):
+    # It installs and builds: what it gives to muster, and what it says, is tried in tests/tools.
+    elsewhere.run_by(page, "script/quickstart", "tools.checks_can_fail")
+    job = page.take("model: {type: mlp}", "yaml")
+    typed = Typed(page, page.take("PATH=$PWD/build/release/bin:$PATH"))
+    reader = page.place()
+    # The path of what was built is the test's own.
+    typed.take("PATH=$PWD/build/release/bin:$PATH")
+    init = typed.take("muster init DATA").replace("DATA", "/usr/share/datasets/fashion-mnist")
+    assert re.search("^model:", reader.run(f"{init} && cat job.yaml && rm job.yaml"), re.MULTILINE)
+    jobs.valid(page, job)
+    typed.run("muster validate job.yaml")
+    step = a_worker_is_killed(page, typed)
+    resumed = typed.run("muster train job.yaml --resume", *ENDLESS[1:], f"training.max_steps={step + 5}")
+    assert "resumed after step" in resumed, resumed
+    compared = typed.run("muster compare job.yaml --strategies data,sharded")
+    assert re.search(r"^sharded .* same$", compared, re.MULTILINE), compared
+    assert re.search(r"^job +\w+ .*", typed.run("muster runs"), re.MULTILINE)
+    assert "training.max_steps" in typed.run("muster help job")
+    reader.run(f"{typed.take('muster doctor')} || [ $? = 3 ]")  # a machine may lack something
+    assert not typed.left, f"{typed.place}: nothing runs {typed.left}"
