@@ -1,4 +1,4 @@
-"""Every code block of one page is run, and commands and tests that its text names are there: page.py --page docs/data.md --root SOURCES --build BUILD --muster MUSTER
+"""Every code block of one page is run, and what its text names is there: page.py --page docs/data.md --root SOURCES --build BUILD --muster MUSTER
 
 pages/<page>.py says how (play(page)). A block of YAML that it does not take is a part of a job file and is validated as
 one. Any other block that it does not take fails the test, and so does a line there whose block is gone.
@@ -14,6 +14,7 @@ for folder in (HERE, HERE.parent / "resume", HERE.parent / "elastic"):
 import blocks
 import jobs
 import place
+import pointers
 import runs
 import spans
 
@@ -53,6 +54,7 @@ def plan_of(name):
 
 def play(page, plan):
     count = len(page.left)
+    pointers.check(page)
     spans.check(page)
     if plan:
         plan.play(page)

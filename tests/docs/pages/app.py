@@ -2,10 +2,10 @@
 import pathlib
 import shutil
 
-import code
 import elsewhere
 import jobs
 import place
+import source_code
 
 
 def the_commands(page):
@@ -23,15 +23,15 @@ def the_commands(page):
 
 
 def play(page):
-    code.copied_from(page, page.take("int main("), "examples/tides/main.cc")
+    source_code.copied_from(page, page.take("int main("), "examples/tides/main.cc")
     part = page.take("model: {type: tide_net}")
     the_commands(page)
     (page.place().folder / "bin/tides").symlink_to(page.tools.tides)
     shutil.copy(page.place().folder / "examples/tides/levels.txt", page.place().folder)
     jobs.valid(page, part, program="tides")
-    code.compiles(page, page.take("app.add_model(\"deep\""), "app.cc", "muster_own")
+    source_code.compiles(page, page.take("app.add_model(\"deep\""), "app.cc", "muster_own")
     # app.installed configures and builds both examples against what was installed.
     for target, example, words in (("app)", "tides", (("my_trainer", "tides"),)),
                                    ("comm_native", "layers", (("my_tool", "layers"), ("comm_native", "comm_loopback")))):
         block = page.take(f"find_package(muster REQUIRED COMPONENTS {target}", "cmake")
-        code.lines_of(page, block, f"examples/{example}/CMakeLists.txt", words)
+        source_code.lines_of(page, block, f"examples/{example}/CMakeLists.txt", words)

@@ -1,6 +1,6 @@
 """docs/communication.md: the contract in C++, and what collectives take on this machine."""
-import code
 import place
+import source_code
 
 LARGEST = "1KiB-64MiB"
 
@@ -12,7 +12,7 @@ def short(command):
 
 
 def play(page):
-    code.compiles(page, page.take("NativeOptions options;"), "communication.cc", "muster_comm_test")
+    source_code.compiles(page, page.take("NativeOptions options;"), "communication.cc", "muster_comm_test")
     block = page.take("muster bench comm")
     for command in place.commands_of(block):
         told = page.place().run(short(command))

@@ -2,7 +2,7 @@
 import pathlib
 import re
 
-import code
+import source_code
 
 
 def play(page):
@@ -10,4 +10,4 @@ def play(page):
     headers = "".join(path.read_text() for path in (pathlib.Path(page.tools.root) / "muster/data").glob("*.h"))
     for name in re.findall(r"\b[A-Z]\w+", picture.text):
         assert re.search(rf"\b(class|struct) {name}\b", headers), f"{picture.place}: muster/data has no {name}"
-    code.compiles(page, page.take("auto source ="), "data.cc", "muster_data_idx_test")
+    source_code.compiles(page, page.take("auto source ="), "data.cc", "muster_data_idx_test")

@@ -1,12 +1,12 @@
 """docs/loop.md: the five lines, and processes of this host and of two."""
 import pathlib
 
-import code
 import place
+import source_code
 
 
 def play(page):
-    code.turns_into(page, page.take("@@", "diff"), "examples/plain/plain.cc", "examples/plain/parallel.cc")
+    source_code.turns_into(page, page.take("@@", "diff"), "examples/plain/plain.cc", "examples/plain/parallel.cc")
     (page.place().folder / "parallel").symlink_to(pathlib.Path(page.tools.programs) / "parallel")
     launched, alone = place.commands_of(page.take("muster launch -n 2 ./parallel"))
     assert "a world of 2 processes" in page.place().run(launched)

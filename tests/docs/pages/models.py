@@ -1,6 +1,6 @@
 """docs/models.md"""
-import code
+import source_code
 
 
 def play(page):
-    code.compiles(page, page.take("auto model ="), "models.cc", "muster_models_test")
+    source_code.compiles(page, page.take("auto model ="), "models.cc", "muster_models_test")

@@ -4,8 +4,8 @@ import pathlib
 import re
 import shlex
 
-import code
 import runs
+import source_code
 
 
 def way_of_metrics(page):
@@ -54,4 +54,4 @@ def play(page):
     run = trained(page)
     folder_of_a_run(page, run)
     a_line_of_metrics(page, run)
-    code.compiles(page, page.take("observe::Hub hub;"), "observe.cc", "muster_sink_console_test")
+    source_code.compiles(page, page.take("observe::Hub hub;"), "observe.cc", "muster_sink_console_test")

@@ -1,8 +1,8 @@
 """docs/planning.md: which way is best depends on the machine; how that is told does not."""
-import code
 import jobs
 import place
 import shapes
+import source_code
 
 # Why a way stands where it does, and which one to take, is up to the machine.
 UP_TO_THE_MACHINE = {r"(?<=: )(the fastest that fits|as fast as|\d+\.\d+× the time).*": r"(the fastest|as fast as|[\d.]+× the time).*",
@@ -16,4 +16,4 @@ def play(page):
     line = page.take("strategy.type auto:")
     told = page.place().run(f"muster train {words} --workers 2 --dry-run")
     shapes.compare(line.place, line.lines, told, {r"(?<=auto: )\w+; .*(?=; [\d.]+ ms)": ".*"})
-    code.compiles(page, page.take("MUSTER_ASSIGN(const plan::ModelProfile"), "planning.cc", "muster_plan_test")
+    source_code.compiles(page, page.take("MUSTER_ASSIGN(const plan::ModelProfile"), "planning.cc", "muster_plan_test")
