@@ -29,6 +29,17 @@ def program(page, name, text):
     path.chmod(0o755)
 
 
+def by_ssh(page):
+    """elastic.ssh has hosts that are reached by the real ssh; what is typed once is ssh's own."""
+    if not page.has("$ muster train jobs/fashion.yaml --hosts"):
+        return
+    elsewhere.run_by(page, "$ muster train jobs/fashion.yaml --hosts", "elastic.ssh")
+    elsewhere.run_by(page, "$ ssh node7", "elastic.ssh")
+    refused = elsewhere.run_by(page, "[ERROR] [train] --hosts:", "elastic.ssh")
+    told = [line for line in refused.lines if "ssh says" not in line]
+    elsewhere.said_by_the_product(page, told, refused.place, names=[r"\[ERROR\]", r"\[train\]", "`[^`]*`", "(?<=host)s", ": (?=it)"])
+
+
 def by_slurm(page):
     block = page.take("$ muster submit slurm jobs/gpt.yaml")
     submit, top = place.commands_of(block)
@@ -94,6 +105,7 @@ def by_hand(page):
 
 
 def play(page):
+    by_ssh(page)
     by_slurm(page)
     by_kubernetes(page)
     the_claim(page)
