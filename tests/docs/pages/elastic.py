@@ -110,7 +110,7 @@ def a_failure_says_where(page):
     with Training(page, f"{FASHION} 3", variables=variables) as job:
         job.wait_for_step(10)
         for worker in (1, 2):
-            faults.arm(worker, "exit", r"at step 400, .*backward of slice \d+$")
+            faults.arm(worker, "exit", r"at step 200, .*backward of slice \d+$")
         job.process.wait(timeout=runs.DEADLINE)
         shapes.compare(block.place, block.lines, job.stop(), training.ANY_MOMENT)
 
@@ -202,7 +202,7 @@ def who_holds_the_job_up(page):
 
 def every_sample_once(page):
     block = page.take("$ muster data audit runs/fashion/latest")
-    with Training(page, f"{FASHION} 2", "training.epochs=60") as job:
+    with Training(page, f"{FASHION} 2", "training.epochs=30") as job:
         job.wait_for_step(30).kill(1)
         job.process.wait(timeout=runs.DEADLINE)
         assert job.process.returncode == 0, job.stop()
