@@ -21,7 +21,6 @@ namespace {
 constexpr std::int32_t kRanks = 2;
 constexpr std::size_t kCount = 1000;
 constexpr std::chrono::seconds kLimit{5};
-constexpr std::size_t kHeap = std::size_t{16} << 20;  // address space, of which nothing is used
 
 using Ranks = std::vector<std::shared_ptr<comm::Communicator>>;
 
@@ -72,7 +71,6 @@ Status try_native(comm::NativeTransport transport, net::Network* network) {
     options.network = network;
     options.transport = transport;
     options.connect_timeout = kLimit;
-    options.heap_bytes = kHeap;
     MUSTER_ASSIGN(ranks[static_cast<std::size_t>(rank)], comm::create_native(options));
     return ok();
   }));

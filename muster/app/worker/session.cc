@@ -35,11 +35,11 @@ comm::NativeTransport transport_of(job::TransportKind transport) {
   return comm::NativeTransport::kAuto;
 }
 
-// What somebody else's end looks like from here; anything else is this worker's own fault.
-bool comes_from_a_peer(const Error& why) {
+// What somebody else's end looks like from `here`; anything else is this worker's own fault.
+bool comes_from_a_peer(const Error& why, Rank here) {
   return why.code == ErrorCode::kPeerLost || why.code == ErrorCode::kStale ||
          why.code == ErrorCode::kTimeout || why.code == ErrorCode::kCancelled ||
-         (why.code == ErrorCode::kUnavailable && why.peer != kNoRank);
+         (why.code == ErrorCode::kUnavailable && why.peer != kNoRank && why.peer != here);
 }
 
 }  // namespace
@@ -255,6 +255,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
 
 Status Session::connect(const cluster::Membership& membership, const Limits& limits) {
   tried_ = membership.generation;
+  tried_rank_ = membership.rank;
   const comm::Group group{membership.rank, membership.size(), membership.generation};
   MUSTER_ASSIGN(auto engine, create_engine(group, limits));
   current_.communicator = comm::with_trace(std::move(engine), recorder_);
@@ -285,7 +286,9 @@ bool Session::is_elastic() const noexcept { return job_->workers.elastic(); }
 
 bool Session::changing() const { return member_->generation() != tried_; }
 
-bool Session::outlives(const Error& why) const { return is_elastic() && comes_from_a_peer(why); }
+bool Session::outlives(const Error& why) const {
+  return is_elastic() && comes_from_a_peer(why, tried_rank_);
+}
 
 Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& why,
                                                   Duration patience) {
@@ -309,6 +312,7 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
     Status connected = connect(*membership, {patience, std::max(kConnecting, patience)});
     if (connected) return std::optional(current_);
     last = std::move(connected).error();
+    if (!outlives(*last)) return *last;
     suspect(*last);
   }
 }

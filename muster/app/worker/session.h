@@ -121,6 +121,7 @@ class Session final : public train::Generations {
   std::atomic<bool> leaving_{false};
   std::unique_ptr<Probe> preemption_;  // calls the member
   Generation tried_{0};                // the last one it connected to, or failed to
+  Rank tried_rank_ = kNoRank;          // this worker's in it
   train::Entry current_;
   std::mutex mutex_;
   std::weak_ptr<comm::Communicator> under_way_;  // guarded by mutex_: what to abort

@@ -23,6 +23,14 @@ std::size_t round_up(std::size_t value, std::size_t to) noexcept {
   return (value + to - 1) / to * to;
 }
 
+Error cannot_share(Rank rank, std::string_view why) {
+  return muster::fail(ErrorCode::kUnavailable,
+                      fmt::format("[comm/native] rank {} cannot share memory: {}; set "
+                                  "communication.transport to tcp if the processes are kept apart",
+                                  to_int(rank), why),
+                      rank);
+}
+
 constexpr std::size_t kHeapBegin = (sizeof(Control) + kHugePage - 1) / kHugePage * kHugePage;
 
 }  // namespace
@@ -44,14 +52,11 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
   if (own) made->memories_[static_cast<std::size_t>(to_int(group.rank))] = std::move(*own);
   if (opened) opened = made->open_peers(introductions);
   MUSTER_ASSIGN(const auto outcomes, exchange(opened ? "" : opened.error().message, deadline));
+  // Where several cannot, each tells of itself: it is nobody else's fault.
+  if (!opened) return cannot_share(group.rank, opened.error().message);
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
     if (!outcomes[rank].empty())
-      return muster::fail(
-          ErrorCode::kUnavailable,
-          fmt::format("[comm/native] rank {} cannot share memory: {}; set "
-                      "communication.transport to tcp if the processes are kept apart",
-                      rank, outcomes[rank]),
-          Rank{static_cast<std::int32_t>(rank)});
+      return cannot_share(Rank{static_cast<std::int32_t>(rank)}, outcomes[rank]);
   return made;
 }
 

@@ -16,6 +16,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/base/units.h"
+
 namespace muster::comm {
 namespace {
 
@@ -27,6 +29,11 @@ Error system_failure(std::string_view what) {
 Result<std::span<std::byte>> map(int descriptor, std::size_t bytes) {
   void* start =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  if (start == MAP_FAILED && errno == ENOMEM)
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[comm/shared_memory] {} of address space, not of memory, cannot be "
+                            "had; lift the limit on it (ulimit -v unlimited)",
+                            format_bytes(bytes)));
   if (start == MAP_FAILED) return system_failure(fmt::format("mmap of {} bytes", bytes));
   return std::span(static_cast<std::byte*>(start), bytes);
 }
