@@ -142,6 +142,14 @@ Result<std::optional<Step>> Checkpointer::latest() {
   return steps.empty() ? std::nullopt : std::optional(steps.back());
 }
 
+Result<Path> Checkpointer::set_aside(Step step) {
+  MUSTER_ASSIGN(const Path from, folder_of(step));
+  const Path to = from.parent_path() / ("ruined-" + from.filename().string());
+  MUSTER_TRY(files_.rename(from, to));
+  MUSTER_TRY(files_.sync_folder(from.parent_path()));
+  return to;
+}
+
 Result<Path> Checkpointer::folder_of(Step step) {
   MUSTER_ASSIGN(const auto all, survey(files_, folder_));
   const Found* found = last_whole(all, step);

@@ -100,6 +100,10 @@ class Checkpointer {
   // Not while a save is under way.
   Result<std::vector<Step>> prune(std::span<const Step> protect);
 
+  // Puts away a checkpoint that nobody should go on from, under "ruined-<its name>", where no other
+  // function finds it. kNotFound where there is none of this step. Not while a save is under way.
+  Result<Path> set_aside(Step step);
+
   // The folder of `step`'s checkpoint. kNotFound where there is none.
   Result<Path> folder_of(Step step);
   const Path& folder() const noexcept { return folder_; }

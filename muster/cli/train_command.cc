@@ -95,8 +95,13 @@ std::string program_word(const Context& context) {
   return app::shell_quoted((below ? near : context.program).string());
 }
 
-bool is_length(std::string_view set) {
-  return set.starts_with("training.epochs=") || set.starts_with("training.max_steps=");
+// What a command line that goes on leaves out, for another value may follow.
+enum class Without { kNothing, kLength, kLearningRate };
+
+bool leaves_out(Without what, std::string_view set) {
+  if (what == Without::kLearningRate) return set.starts_with("optimizer.learning_rate=");
+  return what == Without::kLength &&
+         (set.starts_with("training.epochs=") || set.starts_with("training.max_steps="));
 }
 
 // What came through a pipe cannot be read again.
@@ -107,23 +112,23 @@ bool can_be_read_again(const std::string& path) {
 }
 
 // What a command line that goes on has in common with this one.
-std::string other_words(const TrainArguments& arguments, bool with_length) {
+std::string other_words(const TrainArguments& arguments, Without what) {
   std::string words;
   if (!arguments.workers.empty()) words += " --workers " + arguments.workers;
   if (!arguments.hosts.empty()) words += " -H " + app::shell_quoted(arguments.hosts);
   for (const std::string& set : arguments.job.sets) {
-    if (with_length || !is_length(set)) words += " --set " + app::shell_quoted(set);
+    if (!leaves_out(what, set)) words += " --set " + app::shell_quoted(set);
   }
   return words;
 }
 
-// The same command line with --resume; without its length, so that another may follow. Where the
-// job file is gone, the run's own has the same name and values.
+// The same command line with --resume. Where the job file is gone, the run's own has the same name
+// and values.
 std::string resume_command(const TrainArguments& arguments, const job::JobSpec& job,
-                           const std::string& program, bool with_length) {
+                           const std::string& program, Without what) {
   if (arguments.by_run)
     return fmt::format("{} resume {}{}", program, app::shell_quoted(arguments.resume_from),
-                       other_words(arguments, with_length));
+                       other_words(arguments, what));
   const bool again = can_be_read_again(arguments.job.path);
   const Path kept = Path(job.run_folder) / job.name / "latest" / "resolved.yaml";
   std::string command = fmt::format("{} train {}", program,
@@ -132,7 +137,7 @@ std::string resume_command(const TrainArguments& arguments, const job::JobSpec& 
                  ? std::string(" --resume")
                  : " --resume-from " + app::shell_quoted(arguments.resume_from);
   if (arguments.job.quick && again) command += " --quick";
-  return command + other_words(arguments, with_length);
+  return command + other_words(arguments, what);
 }
 
 Result<std::optional<Path>> run_to_resume(const TrainArguments& arguments, const job::JobSpec& job,
@@ -198,14 +203,16 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
     log->info("page {}", pages->url());
   }
   const std::string program = program_word(context);
-  return app::launch(job,
-                     {.worker_program = *worker,
-                      .resume = *resume,
-                      .program = program,
-                      .resume_command = resume_command(arguments, job.spec, program, true),
-                      .extend_command = resume_command(arguments, job.spec, program, false),
-                      .console = console_options(job.spec, context)},
-                     log);
+  return app::launch(
+      job,
+      {.worker_program = *worker,
+       .resume = *resume,
+       .program = program,
+       .resume_command = resume_command(arguments, job.spec, program, Without::kNothing),
+       .extend_command = resume_command(arguments, job.spec, program, Without::kLength),
+       .calmer_command = resume_command(arguments, job.spec, program, Without::kLearningRate),
+       .console = console_options(job.spec, context)},
+      log);
 }
 
 void add_host_options(CLI::App& command, TrainArguments& arguments) {

@@ -10,6 +10,7 @@
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <future>
 
@@ -49,10 +50,16 @@ struct WatchState : std::enable_shared_from_this<WatchState> {
   std::function<void()> readable;
 };
 
+bool is_ignored(int number) noexcept {
+  struct sigaction now {};
+  return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 struct SignalState : std::enable_shared_from_this<SignalState> {
   SignalState(ContextPtr loop, const std::vector<int>& numbers, std::function<void(int)> what)
       : context(std::move(loop)), signals(*context), arrived(std::move(what)) {
-    for (const int number : numbers) signals.add(number);
+    for (const int number : numbers)
+      if (number != SIGHUP || !is_ignored(number)) signals.add(number);
   }
 
   void wait() {

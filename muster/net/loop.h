@@ -50,7 +50,8 @@ class SystemLoop : public Loop {
   // the caller's; the callback reads from it (read_available) or drops the registration.
   [[nodiscard]] virtual Registration watch(int fd, std::function<void()> readable) = 0;
 
-  // Runs `arrived` for each of these signals the process gets, until dropped.
+  // Runs `arrived` for each of these signals the process gets, until dropped. SIGHUP stays ignored
+  // where whoever started the process has it so (nohup).
   [[nodiscard]] virtual Registration on_signals(const std::vector<int>& numbers,
                                                 std::function<void(int)> arrived) = 0;
 };

@@ -61,6 +61,8 @@ class Checkpoints::Impl {
     if (worth.best) best_ = progress.committed;
     if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
+    if (previous_ && !worth.proven) request.protect.push_back(*previous_);
+    previous_ = progress.committed;
     MUSTER_TRY(check());
     MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, Duration{})));
     stall_ += clock_.now() - began;
@@ -100,7 +102,19 @@ class Checkpoints::Impl {
     for (const checkpoint::Skipped& skipped : newest.skipped) {
       warn(fmt::format("passed over {}: {}", skipped.folder.string(), skipped.why.message));
     }
+    previous_ = newest.loaded.step;
     return progress_from_json(newest.loaded.state);
+  }
+
+  void set_aside(Step step) {
+    constexpr std::chrono::seconds kPatience{2};  // the job is about to end
+    if (!options_.writes || !done(kPatience, false).value_or(false)) return;
+    const auto there = checkpointer_.set_aside(step);
+    if (!there && there.error().code == ErrorCode::kNotFound) return;
+    warn(there ? fmt::format("the checkpoint of step {} has the weights whose loss is no number: "
+                             "put away as {}",
+                             to_int(step), there->string())
+               : there.error().message);
   }
 
   Result<std::optional<Step>> newest() { return checkpointer_.latest(); }
@@ -129,7 +143,8 @@ class Checkpoints::Impl {
   checkpoint::AsyncSaver saver_;
   Generation generation_{0};
   std::optional<Step> best_;
-  Duration stall_{};  // of the save under way
+  std::optional<Step> previous_;  // the last one saved or loaded
+  Duration stall_{};              // of the save under way
 };
 
 Checkpoints::Checkpoints(CheckpointsOptions options, Files& files, observe::Hub& hub, Clock& clock)
@@ -149,6 +164,7 @@ Status Checkpoints::finish() { return impl_->finish(); }
 Result<Progress> Checkpoints::resume(parallel::Strategy& strategy, std::optional<Step> at_most) {
   return impl_->resume(strategy, at_most);
 }
+void Checkpoints::set_aside(Step step) { impl_->set_aside(step); }
 Result<std::optional<Step>> Checkpoints::newest() { return impl_->newest(); }
 
 }  // namespace muster::train

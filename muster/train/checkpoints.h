@@ -29,6 +29,7 @@ struct CheckpointsOptions {
 struct SaveWorth {
   bool best = false;      // its checkpoint is kept until a better one comes
   bool doubtful = false;  // it replaces none of the checkpoints from before
+  bool proven = false;  // its loss is known; else the checkpoint before stays, whatever `keep` says
 };
 
 // A disk that takes longer than this for one checkpoint is as good as gone.
@@ -53,6 +54,10 @@ class Checkpoints {
   // how it failed. `stands_still`: the training does so meanwhile, which is told of the save.
   Result<bool> done(Duration patience, bool stands_still = true);
   Status finish();  // waits until it is
+
+  // Puts the checkpoint of this very state away, if there is one: its loss is no number, so nobody
+  // should go on from it. Waits for a save under way, a few seconds at most.
+  void set_aside(Step step);
 
   // Loads the newest whole checkpoint, of that step at most, into the strategy. Torn or damaged
   // ones before it are skipped with a warning each; kNotFound where there is none.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 #include <utility>
 
@@ -79,6 +80,12 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
 }
 
 Result<Outcome> Trainer::run() {
+  auto outcome = train();
+  if (!outcome && ruined_ && is_first()) parts_.checkpoints.set_aside(progress_.committed);
+  return outcome;
+}
+
+Result<Outcome> Trainer::train() {
   if (options_.started) tell(*options_.started);
   if (options_.returned && !options_.newcomer) tell_return();
   if (const Status entered = enter(parts_.generations.current()); !entered)
@@ -160,7 +167,11 @@ Status Trainer::one_step() {
                                              .loss_scale = loss_scale,
                                              .check_sums = check_sums,
                                              .timeout = waits_});
-  if (!stepped) return takes_again() ? take_again() : Status(stepped.error());
+  if (!stepped && takes_again()) return take_again();
+  if (!stepped) {
+    ruined_ = stepped.error().code == ErrorCode::kNumeric;
+    return stepped.error();
+  }
   whole_ = true;
   const parallel::StepReport& report = *stepped;
   progress_.committed = step;
@@ -343,6 +354,19 @@ std::vector<observe::Metric> Trainer::results_of(const parallel::EvaluationTotal
   return results;
 }
 
+// The losses of steps are those of the weights before: only this one is of the last update's.
+Status Trainer::judge_evaluation(const std::vector<observe::Metric>& results) {
+  const double loss = results.front().value;
+  if (std::isfinite(loss)) return ok();
+  ruined_ = true;
+  return naming_largest_weight(
+      fail(ErrorCode::kNumeric,
+           fmt::format("[train/evaluate] the loss of the evaluation after step {} is {}: lower "
+                       "optimizer.learning_rate, lengthen schedule.warmup or set "
+                       "training.max_grad_norm",
+                       to_int(progress_.committed), loss)));
+}
+
 Status Trainer::evaluate() {
   parts_.now_doing(progress_.committed, "evaluating");
   if (options_.evaluates_average) {
@@ -358,6 +382,7 @@ Status Trainer::evaluate() {
                         .samples_seen = progress_.cursor.samples_seen,
                         .time = parts_.clock.wall(),
                         .values = results});
+  MUSTER_TRY(judge_evaluation(results));
   position_.evaluated = progress_.committed;
   evaluation_due_.restart(parts_.clock.now());
   const auto decides =

@@ -119,10 +119,12 @@ class Trainer {
  public:
   Trainer(TrainerParts parts, TrainerOptions options, Progress progress);
 
-  // An error leaves the newest checkpoint intact and the model at the last committed step.
+  // An error leaves the model at the last committed step, and the newest checkpoint whose loss was
+  // a number as the newest one.
   Result<Outcome> run();
 
  private:
+  Result<Outcome> train();
   Result<bool> advance();  // one thing more; whether that was the last one
   Status one_step();
   Status judge(Step step, const parallel::StepReport& report, double rate);
@@ -196,6 +198,7 @@ class Trainer {
   void tell(observe::Record row);
   void tell_recovery(const Assignment& before, Duration took);
   Status evaluate();  // sets position_.next
+  Status judge_evaluation(const std::vector<observe::Metric>& results);
   Result<parallel::EvaluationTotals> evaluate_slices();
   std::vector<observe::Metric> results_of(const parallel::EvaluationTotals& totals) const;
   Duration let_readers_finish();  // before the state is changed: how long that took
@@ -233,6 +236,7 @@ class Trainer {
   std::unique_ptr<data::BatchStream> stream_;
   bool finishing_ = false;  // the stream holds what a failed step lacks
   bool whole_ = true;       // false: the state is torn
+  bool ruined_ = false;     // the loss of the committed weights is no number
   std::optional<NeighbourCopy> neighbours_;
   std::optional<StateTransfer> transfer_;  // while newcomers get the state, on all ranks
   std::optional<Return> back_;             // planned: it ends with that

@@ -107,7 +107,9 @@ Status Trainer::save(bool best) {
   const TimePoint began = parts_.clock.now();
   checkpoint_due_.restart(began);
   Status begun = parts_.checkpoints.save(progress_, parts_.strategy,
-                                         {.best = best, .doubtful = divergence_.doubtful()});
+                                         {.best = best,
+                                          .doubtful = divergence_.doubtful(),
+                                          .proven = position_.evaluated == progress_.committed});
   between_.saving += parts_.clock.now() - began;
   return begun;
 }

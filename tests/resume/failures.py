@@ -4,12 +4,16 @@ import functools
 import json
 import pathlib
 import re
+import resource
 import signal
 import socket
 import subprocess
 import time
 
 import runs
+
+# Whoever runs this may have it ignored (nohup), and what is ignored stays so in programs that are started.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def expect(code, wanted, output, *fragments):
@@ -223,9 +227,34 @@ def numbers_run_away(muster, folder):
     code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set",
                                           "optimizer.learning_rate=1e30", "--set", "checkpoint.every=1 steps"))
     expect(code, 4, output, "learning rate", "step", "the gradient of ")
-    listed = subprocess.run([muster, "checkpoint", "verify", str(runs.latest(folder))], capture_output=True,
-                            text=True)
-    assert listed.returncode == 0, listed.stdout + listed.stderr
+
+
+def ruined_weights_are_put_away(muster, folder):
+    """An update may ruin the weights that the next loss tells of: by then they are saved. The checkpoint before them is
+    there, whatever is kept, and the way out that is shown leads on."""
+    job = runs.write_job(folder, "mlp", steps=30)
+    sane = runs.settings("checkpoint.keep=1", "evaluation.keep_best=false")
+    runs.train(muster, job, "--workers", "2", *sane)
+    run = runs.latest(folder)
+    wild = runs.settings("training.max_steps=60", "checkpoint.every=1 steps", "optimizer.learning_rate=1e30",
+                         "schedule.type=constant", "schedule.warmup=0 steps")
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--resume", *sane, *wild))
+    expect(code, 4, output, "step 32", "the checkpoint of step 31 has the weights whose loss is no number",
+           "ruined-step-00000031")
+    assert saved_steps(run) == [30] and (run / "checkpoints/ruined-step-00000031").is_dir(), saved_steps(run)
+    assert output.count("optimizer.learning_rate=") == 1, output
+    assert json.loads((run / "summary.json").read_text())["step"] == 31
+    runs.train(muster, job, "--workers", "1", "--resume", *sane, "--set", "training.max_steps=60")
+    assert saved_steps(run) == [60]
+
+
+def the_last_update_counts(muster, folder):
+    """The loss of a step is that of the weights before it: what the last update has done only the evaluation tells."""
+    job = runs.write_job(folder, "mlp", steps=1)
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
+        "optimizer.learning_rate=1e38", "schedule.type=constant", "schedule.warmup=0 steps")))
+    expect(code, 4, output, "the loss of the evaluation after step 1 is ", "learning_rate")
+    assert not saved_steps(runs.latest(folder))
 
 
 def loss_runs_away(muster, folder):
@@ -245,7 +274,8 @@ def loss_runs_away(muster, folder):
     last = max(loss) - 1
     runs.train(muster, job, "--workers", "2", *settings(last), *runs.settings(
         "checkpoint.keep=1", f"training.max_steps={last}"))
-    assert saved_steps(runs.latest(folder)) == [saved[-1], last], saved_steps(runs.latest(folder))
+    # Nor has it proven the last good one, so the one before is there as well.
+    assert saved_steps(runs.latest(folder)) == [*saved[-2:], last], saved_steps(runs.latest(folder))
 
 
 def saved_steps(run):
@@ -533,8 +563,43 @@ def asked_where_it_stands(muster, folder):
     assert runs.rows(run)[-1]["step"] == 3000
 
 
+def address_space_limited(muster, folder):
+    """Batch systems limit it (ulimit -v). That is no worker's fault that another one could do better."""
+    job = runs.write_job(folder, "mlp", steps=400)
+    limited = functools.partial(resource.setrlimit, resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    for count in ("2", "3"):
+        code, output = runs.finish(runs.start(muster, job, "--workers", count, preexec_fn=limited))
+        expect(code, 3, output, "cannot share memory", "of address space", "ulimit -v unlimited")
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
+        "communication.transport=tcp", "training.max_steps=3"), preexec_fn=limited))
+    expect(code, 0, output)
+
+
+def hung_up(muster, folder):
+    """nohup: the terminal goes, the training stays; SIGHUP alone ends it (interrupted)."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    ignored = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    process = runs.start(muster, job, "--workers", "2", preexec_fn=ignored)
+    run = runs.wait_for_step(process, folder, 10)
+    process.send_signal(signal.SIGHUP)
+    runs.wait_for_step(process, folder, runs.rows(run)[-1]["step"] + 50)
+    process.send_signal(signal.SIGINT)
+    code, output = runs.finish(process)
+    expect(code, 130, output, "checkpoint written")
+
+
+def other_images_for_evaluation(muster, folder):
+    """Images of another size than the training's would be evaluated as something else, or fail in the middle."""
+    job = runs.write_job(folder, "mlp", steps=400)
+    runs.write_images(folder, "t10k", side=10)
+    for flags in ((), ("--dry-run",)):
+        code, output = runs.finish(runs.start(muster, job, "--workers", "2", *flags))
+        expect(code, 2, output, "the samples for evaluation are image F32 [1, 10, 10]", "data.validation_path")
+
+
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
+         ruined_weights_are_put_away, the_last_update_counts, address_space_limited, hung_up, other_images_for_evaluation,
          loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
          frozen_worker, launcher_killed, interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out,
          interrupted_early, two_begin_at_once, damaged_run]

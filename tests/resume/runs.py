@@ -82,11 +82,19 @@ def pixels(count, salt):
     return bytes(data)
 
 
+PARTS = {"train": (300, 0), "t10k": (77, 3)}  # samples of each, and what sets its numbers apart
+
+
+def write_images(folder, part, side=14):
+    count, salt = PARTS[part]
+    with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
+        file.write(struct.pack(">IIII", 0x803, count, side, side) + pixels(count, salt)[:count * side * side])
+
+
 def write_data(folder):
-    for part, count, salt in (("train", 300, 0), ("t10k", 77, 3)):
+    for part, (count, salt) in PARTS.items():
         labels = bytes((i * 7 + salt) % 10 for i in range(count))
-        with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
-            file.write(struct.pack(">IIII", 0x803, count, 14, 14) + pixels(count, salt))
+        write_images(folder, part)
         (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
     words = ["and", "it", "came", "to", "pass", "in", "those", "days", "that", "he", "went"]
     text = " ".join(words[(i * i + i // 7) % len(words)] for i in range(4000))

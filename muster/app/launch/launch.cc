@@ -242,7 +242,8 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
                            .run = folder.root(),
                            .program = options.program,
                            .resume_command = options.resume_command,
-                           .extend_command = options.extend_command};
+                           .extend_command = options.extend_command,
+                           .calmer_command = options.calmer_command};
   observer.conclude(*end, failure_text(job, *end));
   observer.tell_trace();
   record_environment(files, folder, observer.libtorch(), log);

@@ -22,6 +22,7 @@ struct LaunchOptions {
   std::string program;         // how to call muster; empty: no word on what to do next
   std::string resume_command;  // the same command line with --resume
   std::string extend_command;  // the same without its --set of the length
+  std::string calmer_command;  // the same without its learning rate
   observe::ConsoleOptions console;
 };
 

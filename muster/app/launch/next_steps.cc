@@ -33,7 +33,7 @@ std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job)
   const std::string lower =
       fmt::format("--set optimizer.learning_rate={:g}", job.optimizer.learning_rate / 10);
   if (!outcome.saved) return "nothing was saved yet; start again with " + lower;
-  return fmt::format("go on from the last good checkpoint with: {} {}", outcome.resume_command,
+  return fmt::format("go on from the last good checkpoint with: {} {}", outcome.calmer_command,
                      lower);
 }
 

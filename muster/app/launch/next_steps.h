@@ -19,6 +19,7 @@ struct RunOutcome {
   std::string program;         // how to call muster
   std::string resume_command;  // the command line of the run with --resume
   std::string extend_command;  // the same without what it set of the length
+  std::string calmer_command;  // the same without its learning rate
 };
 
 // A word as a shell takes it whole.

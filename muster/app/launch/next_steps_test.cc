@@ -14,7 +14,8 @@ RunOutcome outcome(ExitCode code, bool saved) {
           .run = "runs/fashion/x",
           .program = "muster",
           .resume_command = "muster train fashion.yaml --set training.epochs=8 --resume",
-          .extend_command = "muster train fashion.yaml --resume"};
+          .extend_command = "muster train fashion.yaml --resume",
+          .calmer_command = "muster train fashion.yaml --resume --set training.epochs=8"};
 }
 
 TEST(NextSteps, AfterSuccessTakeTheWeightsOrTrainLonger) {
@@ -56,7 +57,7 @@ TEST(NextSteps, AfterDivergenceALowerLearningRate) {
   job::JobSpec job;
   job.optimizer.learning_rate = 0.2;
   EXPECT_THAT(next_steps(outcome(ExitCode::kNumeric, true), job),
-              HasSubstr("--resume --set optimizer.learning_rate=0.02"));
+              HasSubstr("--set training.epochs=8 --set optimizer.learning_rate=0.02"));
   EXPECT_THAT(next_steps(outcome(ExitCode::kNumeric, false), job),
               HasSubstr("start again with --set optimizer.learning_rate=0.02"));
 }

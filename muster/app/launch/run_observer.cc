@@ -150,8 +150,10 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
   for (observe::Record& record : *records) {
     if (is_told_already(record)) continue;
     if (const auto* row = std::get_if<observe::Metrics>(&record)) last_step_ = row->step;
-    if (const auto* started = std::get_if<observe::RunStarted>(&record))
+    if (const auto* started = std::get_if<observe::RunStarted>(&record)) {
       libtorch_ = started->libtorch;
+      last_step_ = started->first_step;
+    }
     if (std::holds_alternative<observe::Span>(record)) {
       trace(record);
       continue;

@@ -1,5 +1,7 @@
 #include "muster/app/worker/build_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <future>
 #include <iterator>
@@ -105,6 +107,25 @@ Result<std::vector<data::FieldTransform>> transforms_of(const job::JobSpec& job,
   return transforms;
 }
 
+// What a model is built for is the training's; of anything else it would make something, or fail
+// in the middle of an evaluation.
+Status check_alike(const data::Pipeline& training, const data::Pipeline& evaluation) {
+  const auto& wanted = training.fields();
+  const auto& found = evaluation.fields();
+  if (wanted == found) return ok();
+  const auto words = [](const std::vector<data::FieldSpec>& fields) {
+    std::string text;
+    for (const data::FieldSpec& field : fields)
+      text += (text.empty() ? "" : ", ") + describe(field);
+    return text;
+  };
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[worker/data] the samples for evaluation are {}, those for training {}: "
+                          "the same model needs them alike; see data.path and "
+                          "data.validation_path",
+                          words(found), words(wanted)));
+}
+
 }  // namespace
 
 Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Components& own) {
@@ -115,6 +136,7 @@ Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Co
                                                       std::move(for_training), job.seed));
   MUSTER_ASSIGN(auto evaluation, data::Pipeline::create(std::move(sources.evaluation),
                                                         std::move(for_evaluation), job.seed));
+  MUSTER_TRY(check_alike(training, evaluation));
   return DataPipelines{std::move(training), std::move(evaluation)};
 }
 

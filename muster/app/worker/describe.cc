@@ -78,6 +78,7 @@ Result<std::string> describe(Files& files, const job::JobSpec& job, const Compon
   MUSTER_TRY(start_from_weights(files, job.model, tensors, *strategy));
   const std::int64_t samples = data.training.source().size();
   const train::TrainingLength length = training_length(job.training, samples);
+  MUSTER_TRY(build_schedule(job, length, samples));
   const StateMemory memory = state_memory(*strategy, static_cast<std::int32_t>(job.workers.count));
   return fmt::format(
       "job         {}\nmodel       {}\ndata        {} training samples, {} for evaluation\n"

@@ -56,7 +56,11 @@ std::vector<std::string> tensor_names(const models::Model& model) {
 Status start_from_weights(Files& files, const job::ModelSpec& model,
                           const std::vector<std::string>& whole, parallel::Strategy& strategy) {
   if (model.weights.empty()) return ok();
-  MUSTER_ASSIGN(const auto weights, checkpoint::find_weights(files, model.weights));
+  const auto found = checkpoint::find_weights(files, model.weights);
+  if (!found)
+    return with_context(found.error(),
+                        "[job] model.weights wants a .safetensors file, a checkpoint or a run");
+  const checkpoint::Weights& weights = *found;
   MUSTER_TRY(check_surplus(weights, whole));
   for (auto& target : {strategy.model_state(), averages(strategy)}) {
     std::vector<parallel::StateSlice> wanted = target;
