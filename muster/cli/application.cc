@@ -38,8 +38,9 @@ std::string nearest_command(const CLI::App& app, const std::string& word) {
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
   const auto near = nearest(word, known);
-  return near.empty() ? "`muster --help` lists the commands"
-                      : fmt::format("did you mean `muster {}`?", near);
+  const std::string before = app.get_parent() ? app.get_name() + " " : "";
+  return near.empty() ? fmt::format("`muster {}--help` lists the commands", before)
+                      : fmt::format("did you mean `muster {}{}`?", before, near);
 }
 
 std::string nearest_option(const CLI::App& command, const std::string& word) {
@@ -61,7 +62,12 @@ Error unknown_words(const CLI::App& app, const std::vector<std::string>& words) 
     return fail(ErrorCode::kInvalid,
                 fmt::format("unknown command `{}`; {}", word, nearest_command(app, word)));
   }
-  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const CLI::App* inner = chosen.empty() ? &app : chosen.front();
+  while (!inner->get_subcommands().empty()) inner = inner->get_subcommands().front();
+  const CLI::App& command = *inner;
+  if (!commands_of(command).empty() && !word.starts_with('-'))
+    return fail(ErrorCode::kInvalid, fmt::format("unknown command `{} {}`; {}", command.get_name(),
+                                                 word, nearest_command(command, word)));
   const auto what = word.starts_with('-') ? "unknown option" : "unexpected argument";
   return fail(ErrorCode::kInvalid,
               fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));

@@ -30,13 +30,14 @@ struct CheckpointArguments {
   bool json = false;
 };
 
-// What `place` holds: one checkpoint, or all of a run.
+// What was asked for: one checkpoint, or all of a run.
 struct Selection {
   Path folder;
   std::vector<checkpoint::Found> found;
 };
 
-Result<Selection> select(const CheckpointArguments& arguments, Files& files) {
+// What the place holds.
+Result<Selection> look_in(const CheckpointArguments& arguments, Files& files) {
   const Path place = arguments.place;
   if (!files.exists(place)) {
     return fail(ErrorCode::kNotFound,
@@ -56,14 +57,19 @@ Result<Selection> select(const CheckpointArguments& arguments, Files& files) {
   const bool is_run = files.exists(plain / "checkpoints");
   const Path folder = is_run ? plain / "checkpoints" : plain;
   MUSTER_ASSIGN(auto found, checkpoint::survey(files, folder));
-  if (arguments.step) {
-    std::erase_if(found, [&](const auto& one) { return to_int(one.name.step) != *arguments.step; });
-  }
-  if (!found.empty()) return Selection{folder, std::move(found)};
+  return Selection{folder, std::move(found)};
+}
+
+Result<Selection> select(const CheckpointArguments& arguments, Files& files) {
+  MUSTER_ASSIGN(auto selection, look_in(arguments, files));
+  if (arguments.step)
+    std::erase_if(selection.found,
+                  [&](const auto& one) { return to_int(one.name.step) != *arguments.step; });
+  if (!selection.found.empty()) return selection;
   const std::string wanted =
       arguments.step ? fmt::format(" of step {}", *arguments.step) : std::string();
   return fail(ErrorCode::kNotFound,
-              fmt::format("[checkpoint] no checkpoint{} in {}", wanted, folder.native()));
+              fmt::format("[checkpoint] no checkpoint{} in {}", wanted, selection.folder.native()));
 }
 
 // By manifest and sizes; whether it is whole, only verify can say.

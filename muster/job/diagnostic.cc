@@ -12,6 +12,8 @@ namespace muster::job {
 namespace {
 
 constexpr std::size_t kShownWidth = 160;  // bytes of a line that are shown
+constexpr std::size_t kShownBehind = 80;  // of them behind the beginning of what is wrong
+constexpr std::string_view kCut = "…";
 constexpr std::size_t kExcerpt = 60;
 constexpr std::size_t kLongestWord = 64;
 constexpr std::ptrdiff_t kMostShown = 50;
@@ -35,6 +37,16 @@ std::size_t characters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
 }
 
+// Where the part of a line begins that is shown: of one that is too long, what lies around its
+// column.
+std::size_t shown_from(const Place& place, std::string_view line) {
+  const auto column = std::min<std::size_t>(std::max(place.column, 1) - 1, line.size());
+  if (column + kShownBehind <= kShownWidth || line.size() <= kShownWidth) return 0;
+  std::size_t begin = column - (kShownWidth - kShownBehind);
+  while (begin < column && continues_character(line[begin])) ++begin;
+  return begin;
+}
+
 // What a terminal can show: no control characters, no broken UTF-8.
 std::string printable(std::string_view line) {
   std::string shown(line.substr(0, kShownWidth));
@@ -51,13 +63,13 @@ std::string printable(std::string_view line) {
 }
 
 std::string underline(const Place& place, std::string_view line) {
+  const auto from = shown_from(place, line);
   const auto column = std::min<std::size_t>(std::max(place.column, 1) - 1, line.size());
-  if (column >= kShownWidth) return {};
   const auto length = std::clamp<std::size_t>(std::max(place.length, 1), 1,
                                               std::max<std::size_t>(1, line.size() - column));
-  const auto before = characters(line.substr(0, column));
+  const auto before = characters(line.substr(from, column - from)) + (from > 0 ? 1 : 0);
   const auto width = std::min(std::max<std::size_t>(1, characters(line.substr(column, length))),
-                              kShownWidth - column);
+                              std::max<std::size_t>(1, kShownWidth - (column - from)));
   return std::string(before, ' ') + "^" + std::string(width - 1, '~');
 }
 
@@ -113,10 +125,10 @@ std::string render(const Diagnostic& diagnostic) {
   if (place.line > 0) {
     const auto line = line_of(place);
     const auto number = place.source->label.empty() ? std::string() : std::to_string(place.line);
-    text += fmt::format("{:>5} | {}\n", number, printable(line));
-    if (const auto marks = underline(place, line); !marks.empty()) {
-      text += fmt::format("{:>5} | {}\n", "", marks);
-    }
+    const auto from = shown_from(place, line);
+    text +=
+        fmt::format("{:>5} | {}{}\n", number, from > 0 ? kCut : "", printable(line.substr(from)));
+    text += fmt::format("{:>5} | {}\n", "", underline(place, line));
   }
   if (!diagnostic.help.empty()) text += fmt::format("{:>5} = {}\n", "", diagnostic.help);
   return text;

@@ -52,7 +52,7 @@ std::vector<Field> data_fields() {
       bind("data.validation_split", in(&DataSpec::validation_split),
            {.doc = "Share at the end of the text that is held out for validation.",
             .unit = kShare,
-            .above = 0,
+            .min = 0,
             .below = 1,
             .only_with = text}),
       bind("data.shuffle", in(&DataSpec::shuffle),

@@ -1,5 +1,6 @@
 #include "muster/job/bind.h"
 #include "muster/job/field_table.h"
+#include "muster/job/limits.h"
 
 namespace muster::job {
 namespace {
@@ -12,22 +13,23 @@ std::vector<Field> batch_fields() {
       bind("training.epochs", in(&TrainingSpec::epochs),
            {.doc = "Passes over the training data; with max_steps too, the first reached ends it.",
             .min = 1,
+            .max = 1'000'000,
             .unset = "none",
             .default_text = "1, where max_steps is not given"}),
       bind("training.max_steps", in(&TrainingSpec::max_steps),
-           {.doc = "Optimizer updates.", .min = 1, .unset = "none"}),
+           {.doc = "Optimizer updates.", .min = 1, .max = 1'000'000'000, .unset = "none"}),
       bind("training.global_batch_size", in(&TrainingSpec::global_batch_size),
            {.doc = "Samples of one step over all workers: micro_batch_size × "
                    "gradient_accumulation_steps × virtual_workers.",
             .unit = "samples",
             .min = 1,
-            .max = 1LL << 40,
+            .max = kMostSamples,
             .default_text = "128, or derived"}),
       bind("training.micro_batch_size", in(&TrainingSpec::micro_batch_size),
            {.doc = "Samples that go through the model at once on one lane.",
             .unit = "samples",
             .min = 1,
-            .max = 1 << 20,
+            .max = kMostPassed,
             .default_text = "derived: one micro-batch a slice"}),
       bind("training.gradient_accumulation_steps", in(&TrainingSpec::gradient_accumulation_steps),
            {.doc = "Micro-batches of one slice, one after the other.",

@@ -1,5 +1,6 @@
 #include "muster/job/load.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -69,6 +70,49 @@ TEST(Load, WhatTheWorkerFindsIsToldAtItsPlace) {
        {"[job] optimizer.groups: nobody gave it", "[job] the model has 2 blocks", "[job] ", "",
         "[data/idx] short, but", "[data/idx] label 9, but the file is whole"})
     EXPECT_EQ(with_place(job, other), other);
+}
+
+TEST(Load, OfALongLineWhatIsWrongIsShown) {
+  const std::string text = "{model: {type: mlp}, data: {type: idx, path: /" +
+                           std::string(300, 'x') + "}, training: {epochs: zero, lanes: 2}}\n";
+  const std::string told = parse_job(text, "a.yaml", {}).error().message;
+  const auto line = told.find(" | …");
+  const auto marks = told.find("\n      | ", line);
+  ASSERT_NE(marks, std::string::npos) << told;
+  // The sign of what was cut off is three bytes wide, and one column.
+  const auto column = told.find('^', marks) - marks - 1;
+  EXPECT_EQ(told.substr(told.rfind('\n', line) + 1 + column + 2, 4), "zero") << told;
+}
+
+// Workers read the job as it was resolved, so what is derived must be allowed as well.
+TEST(Load, WhateverIsAcceptedIsReadBackTheSame) {
+  constexpr std::string_view kSteps[] = {"1",      "2",      "7",     "1000", "10000000", "1 KiB",
+                                         "5000 B", "64 KiB", "1 MiB", "0.5",  "1 s",      "10 min"};
+  int accepted = 0;
+  for (const auto& field : muster_fields()->all()) {
+    for (const std::string_view value : kSteps) {
+      for (const auto text : {kImages, kText}) {
+        const std::string set = fmt::format("{}={}", field.name, value);
+        const auto job = parse_job(text, "some/where.yaml", {.sets = {set}});
+        if (!job) continue;
+        const auto again = parse_job(to_yaml(*job, false), "resolved.yaml", {});
+        ASSERT_TRUE(again) << set << ": " << again.error().message;
+        expect_equal(again->spec, job->spec);
+        ++accepted;
+      }
+    }
+  }
+  EXPECT_GT(accepted, 300);
+}
+
+TEST(Load, WhatIsDerivedStaysInItsLimits) {
+  const auto small = loaded(kImages, {.sets = {"communication.bucket_size=64 KiB"}});
+  EXPECT_EQ(small.spec.communication.first_bucket_size.count, 64 << 10);
+  const std::vector<std::string> large = {"training.global_batch_size=10000000"};
+  EXPECT_NE(parse_job(kImages, "a.yaml", {.sets = large})
+                .error()
+                .message.find("a pass of 1428572 samples is more than 1048576"),
+            std::string::npos);
 }
 
 TEST(Load, ResolvedJobIsReadBackTheSame) {

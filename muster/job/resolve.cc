@@ -69,6 +69,24 @@ void check_device(Draft& draft) {
                  "use `device: auto` or `device: cpu`");
 }
 
+// A text of its own, or the end of the one for training; resolved, only one of them is there.
+void resolve_validation(Draft& draft) {
+  auto& data = draft.spec.data;
+  const bool splits = data.validation_split > 0;
+  if (data.validation_path.empty() && !splits) {
+    draft.complain({"data.validation_split", "data.validation_path"},
+                   "data.validation_split 0 leaves nothing for evaluation",
+                   "hold some of the text out, or name another one in data.validation_path");
+  } else if (!data.validation_path.empty() && splits && draft.given("data.validation_split")) {
+    draft.complain({"data.validation_split", "data.validation_path", "data.type"},
+                   "data.validation_split and data.validation_path exclude each other",
+                   "remove one of the two");
+  } else if (!data.validation_path.empty() && splits) {
+    data.validation_split = 0;
+    draft.derive("data.validation_split", "data.validation_path is given");
+  }
+}
+
 void check_data(Draft& draft) {
   const auto& data = draft.spec.data;
   if (data.mean.size() != data.std.size()) {
@@ -80,12 +98,7 @@ void check_data(Draft& draft) {
   if (data.path.empty() && data.type != DataType::kOwn) {
     draft.complain({"data.path"}, "data.path: expected a path, found empty text");
   }
-  if (data.type == DataType::kText && data.validation_split > 0 && !data.validation_path.empty() &&
-      draft.given("data.validation_split")) {
-    draft.complain({"data.validation_split", "data.validation_path", "data.type"},
-                   "data.validation_split and data.validation_path exclude each other",
-                   "remove one of the two");
-  }
+  if (data.type == DataType::kText) resolve_validation(draft);
 }
 
 double usual_learning_rate(OptimizerType type) {
@@ -296,15 +309,18 @@ void check_workers(Draft& draft) {
                    "stragglers.backup needs training.mode: ordered",
                    "in fast mode a worker's slices are one piece, which nobody can take a part of");
   }
-  const auto& communication = draft.spec.communication;
+  auto& communication = draft.spec.communication;
   if (communication.engine == EngineKind::kLoopback && workers.processes() > 1) {
     draft.complain({"communication.engine", "workers.count"},
                    fmt::format("engine loopback joins threads of one process, not {} workers",
                                draft.shown("workers.count")),
                    "use communication.engine: native");
   }
-  if (draft.given("communication.first_bucket_size") &&
-      communication.first_bucket_size.count > communication.bucket_size.count) {
+  if (communication.first_bucket_size.count <= communication.bucket_size.count) return;
+  if (!draft.given("communication.first_bucket_size")) {
+    communication.first_bucket_size = communication.bucket_size;
+    draft.derive("communication.first_bucket_size", "no more than communication.bucket_size");
+  } else {
     draft.complain({"communication.first_bucket_size", "communication.bucket_size"},
                    fmt::format("first_bucket_size {} is more than bucket_size {}",
                                draft.shown("communication.first_bucket_size"),

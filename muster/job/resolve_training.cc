@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "muster/job/draft.h"
+#include "muster/job/limits.h"
 
 namespace muster::job {
 namespace {
@@ -28,6 +29,11 @@ void derive_global(Draft& draft) {
   draft.derive(kGlobal,
                fmt::format("{} × {} × {}", training.micro_batch_size,
                            training.gradient_accumulation_steps, training.virtual_workers));
+  if (training.global_batch_size > kMostSamples)
+    draft.complain({kMicro, kAccumulation, kVirtual},
+                   fmt::format("{} × {} × {} samples a step are more than {}", draft.shown(kMicro),
+                               draft.shown(kAccumulation), draft.shown(kVirtual), kMostSamples),
+                   "make one of the three smaller");
 }
 
 // The other factor of `slice` beside `known`; complains where there is none.
@@ -78,6 +84,10 @@ void derive_from_global(Draft& draft) {
   } else {
     if (!draft.given(kAccumulation)) accumulation = 1;
     micro = derive_factor(draft, kAccumulation, accumulation, kMicro, slice);
+    if (micro > kMostPassed)
+      draft.complain({kGlobal, kAccumulation, kVirtual},
+                     fmt::format("a pass of {} samples is more than {}", micro, kMostPassed),
+                     "set training.micro_batch_size, or more training.virtual_workers");
   }
 }
 

@@ -70,8 +70,8 @@ Result<std::unique_ptr<FileLock>> RunFolder::lock(Files& files) const {
   if (lock) return lock;
   return with_context(
       std::move(lock).error(),
-      fmt::format("[observe/run] {} cannot be had (is it still training? then wait for that muster "
-                  "to end, or stop it)",
+      fmt::format("[observe/run] the lock of {} cannot be had; where another muster still trains "
+                  "there, wait for it to end, or stop it",
                   root_.string()));
 }
 
