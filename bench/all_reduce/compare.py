@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""All-reduce of f32, 1 KiB to 64 MiB, on one host: muster's shared memory, torch Gloo, Open MPI.
+"""All-reduce of f32, 1 KiB to 64 MiB, on one host: muster's shared memory, torch Gloo, Open MPI, MPICH, and the bound.
 
-The engines take turns in rounds; each verifies every result. Prints a table in Markdown with the
-median and the 95th percentile in microseconds.
+The engines take turns in rounds; each verifies every result. Ranks are pinned where each has a core of its own. The
+bound is the traffic alone, of two ranks (bound.cc); muster is measured in buffers that it handed out and in foreign
+ones. Prints a table in Markdown with the median and the 95th percentile in microseconds.
 
-Usage: bench/all_reduce/compare.py [--build build/release] [--python .deps/pytorch/bin/python]
+Usage: bench/all_reduce/compare.py [--build build/release] [--python .deps/pytorch/bin/python] [--ranks 2 4]
 """
 import argparse
+import os
 import pathlib
 import statistics
 import subprocess
@@ -15,28 +17,44 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = [1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
-ROUNDS = 5
+ROUNDS = 10
+PING_PONG = 0  # what bound.cc takes for a size
+PEERS = ("Gloo", "Open MPI", "MPICH")
 
 
 def repetitions(size):
-    return 200 if size <= 64 << 10 else 20 if size <= 4 << 20 else 5
+    return 100 if size <= 64 << 10 else 10 if size <= 4 << 20 else 3
 
 
-def times(command, size):
-    done = subprocess.run(command + [str(repetitions(size)), str(size)], capture_output=True,
-                          text=True, timeout=300)
+def times(command, sizes):
+    """By size: microseconds of each repetition."""
+    words = [f"{size}:{repetitions(size)}" for size in sizes]
+    done = subprocess.run(command + words, capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
         raise SystemExit(f"{command[0]} failed ({done.returncode}): {done.stderr}")
-    return [float(word) for word in done.stdout.splitlines()[-1].split()[1:]]
+    lines = [line.split() for line in done.stdout.splitlines() if line[:1].isdigit()]
+    return {int(size): [float(word) for word in taken] for size, *taken in lines}
 
 
-def engines(build, python, mpi, ranks):
-    return {
-        "muster": [str(build / "bench/all_reduce/muster_bench_all_reduce"), "memory", str(ranks)],
-        "gloo": [str(python), str(HERE / "gloo.py"), str(ranks)],
-        "mpi": ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
-                str(ranks), str(mpi)],
-    }
+def cores():
+    return len(os.sched_getaffinity(0))
+
+
+def mpirun(ranks):
+    """The commands of Open MPI and MPICH, up to the program."""
+    pinned = ranks <= cores()
+    open_mpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "core" if pinned else "none"]
+    mpich = ["mpirun.mpich"] + (["-bind-to", "core"] if pinned else [])
+    return {"Open MPI": open_mpi + ["-np", str(ranks)], "MPICH": mpich + ["-n", str(ranks)]}
+
+
+def engines(build, python, programs, ranks):
+    native = str(build / "bench/all_reduce/muster_bench_all_reduce")
+    commands = {"muster": [native, "memory", str(ranks)], "foreign": [native, "foreign", str(ranks)],
+                "Gloo": [str(python), str(HERE / "gloo.py"), str(ranks)]}
+    for name, command in mpirun(ranks).items():
+        commands[name] = command + [str(programs[name])]
+    return commands
 
 
 def median_and_late(values):
@@ -49,28 +67,59 @@ def describe(size):
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 
+def build_peers(folder):
+    programs = {}
+    for name, compiler in (("Open MPI", "mpicc.openmpi"), ("MPICH", "mpicc.mpich")):
+        programs[name] = pathlib.Path(folder) / compiler
+        subprocess.run([compiler, "-O2", str(HERE / "mpi.c"), "-o", str(programs[name])], check=True)
+    return programs
+
+
+def race(commands, sizes, rounds):
+    """By engine and size, from all rounds."""
+    taken = {}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            for size, values in times(command, sizes).items():
+                taken.setdefault((name, size), []).extend(values)
+    return {key: median_and_late(values) for key, values in taken.items()}
+
+
+def cell(figure):
+    median, late = figure
+    return f"{median:,.1f} ({late:,.1f})" if median < 100 else f"{median:,.0f} ({late:,.0f})"
+
+
+def print_rows(ranks, figures):
+    for size in SIZES:
+        row = {name: figures[name, size] for name in ("muster", "foreign", *PEERS)}
+        bound = figures.get(("bound", size))
+        best = min(row[name][0] for name in PEERS)
+        muster = row["muster"][0]
+        print(f"| {ranks} | {describe(size)} | {cell(bound) if bound else '–'} | "
+              f"{' | '.join(map(cell, row.values()))} | {f'{muster / bound[0]:.2f}' if bound else '–'} | "
+              f"{best / muster:.1f} | {best / row['foreign'][0]:.1f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".deps/pytorch/bin/python")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
+    bound = {"bound": [str(options.build / "bench/all_reduce/muster_bench_bound")]}
+    print("| ranks | size | bound | muster, handed out | muster, foreign | Gloo | Open MPI | MPICH | muster / bound |"
+          " best peer / muster | / foreign |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        mpi = pathlib.Path(folder) / "mpi"
-        subprocess.run(["mpicc", "-O2", str(HERE / "mpi.c"), "-o", str(mpi)], check=True)
-        print("| ranks | size | muster µs (p95) | Gloo µs (p95) | Open MPI µs (p95) |"
-              " Gloo / muster | MPI / muster |")
-        print("|---|---|---|---|---|---|---|")
-        for ranks in (2, 4):
-            for size in SIZES:
-                taken = {name: [] for name in ("muster", "gloo", "mpi")}
-                for _ in range(ROUNDS):
-                    for name, command in engines(options.build, options.python, mpi, ranks).items():
-                        taken[name] += times(command, size)
-                row = {name: median_and_late(values) for name, values in taken.items()}
-                cells = " | ".join(f"{m:,.0f} ({p:,.0f})" for m, p in row.values())
-                muster = row["muster"][0]
-                print(f"| {ranks} | {describe(size)} | {cells} | {row['gloo'][0] / muster:.1f} | "
-                      f"{row['mpi'][0] / muster:.1f} |", flush=True)
+        programs = build_peers(folder)
+        for ranks in options.ranks:
+            commands = engines(options.build, options.python, programs, ranks)
+            figures = race((bound if ranks == 2 <= cores() else {}) | commands, SIZES, options.rounds)
+            print_rows(ranks, figures)
+    round_trip = race(bound, [PING_PONG], 1)["bound", PING_PONG]
+    print(f"\nA cache line there and back between two cores: {round_trip[0]:.3f} µs ({round_trip[1]:.3f}).")
 
 
 if __name__ == "__main__":

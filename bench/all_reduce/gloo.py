@@ -1,7 +1,8 @@
 """torch Gloo's side of compare.py: the same lines as muster_bench_all_reduce.
 
-Usage: gloo.py RANKS REPETITIONS BYTES…
+Usage: gloo.py RANKS BYTES:REPETITIONS…
 """
+import os
 import sys
 import tempfile
 import time
@@ -11,10 +12,13 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 
-def run(rank, ranks, repetitions, sizes, meeting):
+def run(rank, ranks, sizes, meeting):
+    cores = sorted(os.sched_getaffinity(0))
+    if ranks <= len(cores):
+        os.sched_setaffinity(0, {cores[rank]})
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
-    for size in sizes:
+    for size, repetitions in sizes:
         values = torch.empty(size // 4)
         times = []
         for i in range(repetitions + 3):
@@ -30,6 +34,7 @@ def run(rank, ranks, repetitions, sizes, meeting):
 
 
 if __name__ == "__main__":
-    ranks, repetitions, *sizes = map(int, sys.argv[1:])
+    ranks = int(sys.argv[1])
+    sizes = [tuple(map(int, word.split(":"))) for word in sys.argv[2:]]
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(run, (ranks, repetitions, sizes, f"{folder}/meeting"), nprocs=ranks)
+        mp.spawn(run, (ranks, sizes, f"{folder}/meeting"), nprocs=ranks)

@@ -25,7 +25,7 @@ def main():
         taken = {"tcp": [], "mixed": []}
         for _ in range(ROUNDS):
             for way, values in taken.items():
-                values += times([str(program), way, "4"], size)
+                values += times([str(program), way, "4"], [size])[size]
         row = {way: median_and_late(values) for way, values in taken.items()}
         text = " | ".join(f"{median / 1000:,.2f} ({late / 1000:,.2f})" for median, late in row.values())
         print(f"| {describe(size)} | {text} | {row['tcp'][0] / row['mixed'][0]:.2f} × |", flush=True)

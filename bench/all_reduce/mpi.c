@@ -1,5 +1,5 @@
-// Open MPI's side of compare.py: the same lines as muster_bench_all_reduce.
-// Usage: mpirun -np RANKS mpi REPETITIONS BYTES…
+// MPI's side of compare.py: the same lines as muster_bench_all_reduce.
+// Usage: mpirun -np RANKS mpi BYTES:REPETITIONS…
 
 #include <mpi.h>
 #include <stdio.h>
@@ -10,9 +10,10 @@ int main(int count, char** words) {
   MPI_Init(&count, &words);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int repetitions = atoi(words[1]);
-  for (int w = 2; w < count; ++w) {
-    const long bytes = atol(words[w]);
+  for (int w = 1; w < count; ++w) {
+    char* rest;
+    const long bytes = strtol(words[w], &rest, 10);
+    const int repetitions = atoi(rest + 1);
     const int elements = (int)(bytes / 4);
     float* values = malloc(bytes);
     if (rank == 0) printf("%ld", bytes);
