@@ -2,52 +2,69 @@
 // One collective among ranks that see each other's memory. Each rank exposes rows of elements, in
 // place or chunk by chunk through its slots; all arithmetic reads them where they lie.
 //
+// Small: copy in, meet, everybody reduces all of it alone; no second meeting, since slots and flags
+// alternate and nobody can be two meetings ahead. The tiniest are in the flags themselves.
 // Large, in memory from allocate(): publish, meet, reduce my slice of all ranks' buffers straight
 // into all of them, meet: two units of memory traffic, no copy in or out.
-// Small: copy in, meet, everybody reduces all slots alone; no second meeting, since slots and lines
-// alternate and nobody can be two collectives ahead.
+// Large elsewhere: the same through slots, chunk by chunk: copy in, meet, and in all-reduce copy
+// out after a second meeting.
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "muster/comm/backend/native/shared_group.h"
+#include "muster/comm/backend/native/shared_layout.h"
 #include "muster/comm/engine/engine.h"
 
 namespace muster::comm {
 
-class SharedCollectives {  // one thread
+class SharedCollectives {  // one thread at a time
  public:
   explicit SharedCollectives(std::shared_ptr<SharedGroup> group) : group_(std::move(group)) {}
 
   Status run(const Call& call);
 
  private:
-  struct Layout;
-  struct Reduction;
-  class Windows;
-  struct Elements {  // [begin, end) of a row
-    std::int64_t begin;
-    std::int64_t end;
-  };
-
-  Status publish(const Call& call, const Layout& layout, bool chunked);
+  std::int64_t alone_bytes() const noexcept;
+  Status publish(const Call& call, const SharedLayout& layout, bool alone);
   Status check_signatures(const Call& call, std::uint64_t mine) const;
-  bool all_exposed(const Layout& layout) const;
-  Status run_in_place(const Call& call, const Layout& layout);
-  Status run_chunks(const Call& call, const Layout& layout, std::int64_t chunk, bool alone);
-  void copy_in(const Layout& layout, std::int64_t begin, std::int64_t end);
-  void bring_shard(const Op& op, const Layout& layout) const;
-  void process(const Call& call, const Layout& layout, const Windows& windows, Elements part,
-               bool alone);
-  void process_shards(const Call& call, const Layout& layout, const Windows& windows,
-                      Elements part);
-  Elements my_share(Elements part, std::size_t width) const;
-  static Reduction reduction_of(const Layout& layout, const Group& group);
-  void reduce_part(const Layout& layout, const Windows& windows, Elements part, bool share);
+  bool all_exposed(const SharedLayout& layout) const;
+
+  void run_alone(const SharedLayout& layout);
+  Status run_in_place(const Call& call, const SharedLayout& layout);
+  Status run_chunks(const Call& call, const SharedLayout& layout);
+  Status share_slices(const Call& call, const SharedLayout& layout, Elements chunk);
+  void reduce_slice(const SharedLayout& layout, Elements part);
+
+  std::byte* slot(Rank rank, std::uint64_t chunk) const noexcept;
+  void copy_in(const SharedLayout& layout, std::byte* to, Elements part) const;
+  void bring_shard(const SharedLayout& layout) const;
+  template <class Start>
+  void show(const SharedLayout& layout, Elements part, const Start& start);
+  void process(const SharedLayout& layout, Elements part);
+  void process_shards(const SharedLayout& layout, Elements part);
+  void take(const SharedLayout& layout, std::int32_t rank, std::int64_t row, std::int64_t out_row,
+            Elements part) const;
+  Elements slice_of_mine(Elements part, std::size_t width) const;
+
+  // Reduces `part` of all ranks' rows tile by tile. Element i of the result goes to place[i -
+  // begin] of each place, which may be where a row lies that it comes from, but not overlap one
+  // otherwise.
+  struct Place {
+    std::byte* start;
+    std::int64_t begin;
+  };
+  void reduce_part(const SharedLayout& layout, Elements part, const std::vector<Place>& places);
+  void combine(const SharedLayout& layout, std::int64_t count, std::byte* to);
 
   const std::shared_ptr<SharedGroup> group_;
-  std::uint64_t sequence_ = 0;
-  std::uint64_t chunks_ = 0;     // of all collectives; its parity chooses the slot
+  std::uint64_t chunks_ = 0;  // of all collectives; its parity chooses the slot
+  // Kept between collectives, so that nothing is allocated again.
+  SharedWindows windows_;
+  SharedReduction reduction_;
+  std::vector<const std::byte*> operands_;
+  std::vector<Place> places_;
   std::vector<std::byte> tile_;  // partial results
 };
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "muster/base/random.h"
 #include "muster/comm/engine/errors.h"
@@ -12,10 +14,12 @@
 namespace muster::comm {
 namespace {
 
-// Longer than a meeting of balanced ranks takes, shorter than what a core could do instead.
+// Longer than a meeting of balanced ranks takes, shorter than what a core could do instead. Ranks
+// that share a core leave it to each other as long.
 constexpr Duration kSpin = std::chrono::microseconds(20);
 // A sleep may miss the one wake that aborts (it looks, then sleeps); and nobody wakes for the dead.
 constexpr Duration kNap = std::chrono::milliseconds(20);
+constexpr int kLooksAtOnce = 64;  // before the first look at the clock, and between two
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kPage = 4096;
 
@@ -44,6 +48,7 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
   if (own) {
     auto* control = new ((*own)->bytes().data()) Control;  // pages of a new memfd are zero
     control->token = system_entropy().next();
+    control->cores = usable_cores();
     me = {own_pid(), (*own)->descriptor(), control->token};
   }
   MUSTER_ASSIGN(const auto introductions, exchange(to_text(me), deadline));
@@ -73,8 +78,17 @@ Status SharedGroup::open_peers(const std::vector<std::string>& introductions) {
                                       "container?)",
                                       peer.pid, rank));
   }
-  may_spin_ = group_.size <= usable_cores();
+  crowded_ = group_.size > cores_of_all();
   return ok();
+}
+
+int SharedGroup::cores_of_all() const noexcept {
+  CoreSet all{};
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] |= control(Rank{rank}).cores[i];
+  int count = 0;
+  for (const std::uint64_t cores : all) count += std::popcount(cores);
+  return count;
 }
 
 SharedGroup::~SharedGroup() = default;
@@ -96,36 +110,78 @@ std::int64_t SharedGroup::offset_of(std::span<const std::byte> bytes) const noex
 }
 
 bool SharedGroup::come(Rank rank) const noexcept {
-  const std::uint32_t phase = control(rank).phase.load(std::memory_order_acquire);
-  return static_cast<std::int32_t>(phase - phase_) >= 0;  // the counter wraps
+  const std::uint32_t meeting = flag(rank).meeting.load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(meeting - phase_) >= 0;  // the counter wraps
 }
 
 Status SharedGroup::meet(Deadline deadline) {
   ++phase_;
+  return crowded_ ? meet_crowded(deadline) : meet_apart(deadline);
+}
+
+// Each rank has a core: it looks at the others' flags.
+Status SharedGroup::meet_apart(Deadline deadline) {
   Control& own = mine();
-  own.phase.store(phase_);  // sequentially consistent with sleepers below
-  if (own.sleepers.load() != 0) wake_all(own.phase);
-  for (std::int32_t rank = 0; rank < group_.size; ++rank)
-    MUSTER_TRY(wait_for(Rank{rank}, deadline));
+  auto& meeting = own.flags[phase_ % 2].meeting;
+  meeting.store(phase_);  // sequentially consistent with sleepers in sleep()
+  if (own.sleepers.load() != 0) wake_all(meeting);
+  for (std::int32_t rank = 0; rank < group_.size; ++rank) {
+    const auto over = [&] { return come(Rank{rank}); };
+    if (spin(over)) continue;
+    Control& peer = control(Rank{rank});
+    MUSTER_TRY(sleep(peer.flags[phase_ % 2].meeting, peer.sleepers, over, deadline));
+  }
   return ok();
 }
 
-Status SharedGroup::wait_for(Rank rank, Deadline deadline) {
-  if (come(rank)) return ok();
-  const TimePoint spin_end = clock_.now() + kSpin;
-  while (may_spin_ && clock_.now() < spin_end)
-    for (int i = 0; i < 32; ++i)
-      if (come(rank)) return ok();
-  Control& peer = control(rank);
+// Ranks share cores: they count themselves, and the last one wakes all that sleep at once.
+Status SharedGroup::meet_crowded(Deadline deadline) {
+  Control& gate = control(Rank{0});
+  mine().flags[phase_ % 2].meeting.store(phase_, std::memory_order_release);
+  if (gate.arrived.fetch_add(1) + 1 == phase_ * static_cast<std::uint32_t>(group_.size)) {
+    gate.opened.store(phase_);
+    if (gate.outside.load() != 0) wake_all(gate.opened);
+    return ok();
+  }
+  const auto opened = [&] {
+    return static_cast<std::int32_t>(gate.opened.load(std::memory_order_acquire) - phase_) >= 0;
+  };
+  if (spin(opened)) return ok();
+  // Who died between flag and count will never be counted.
+  return sleep(
+      gate.opened, gate.outside, [&] { return opened() || missing().empty(); }, deadline);
+}
+
+template <class Over>
+bool SharedGroup::spin(const Over& over) const {
+  const auto look = [&] {
+    for (int i = 0; i < (crowded_ ? 1 : kLooksAtOnce); ++i)
+      if (over()) return true;
+    return false;
+  };
+  if (look()) return true;
+  for (const TimePoint end = clock_.now() + kSpin; clock_.now() < end;) {
+    if (crowded_) std::this_thread::yield();
+    if (look()) return true;
+  }
+  return false;
+}
+
+template <class Over>
+Status SharedGroup::sleep(const std::atomic<std::uint32_t>& word,
+                          std::atomic<std::uint32_t>& sleepers, const Over& over,
+                          Deadline deadline) const {
   for (;;) {
-    peer.sleepers.fetch_add(1);
-    const std::uint32_t seen = peer.phase.load();
-    if (!come(rank) && !failed_) wait_on(peer.phase, seen, std::min(kNap, deadline.left(clock_)));
-    peer.sleepers.fetch_sub(1);
-    if (come(rank)) return ok();
+    sleepers.fetch_add(1);
+    const std::uint32_t seen = word.load();
+    if (!over() && !failed_) wait_on(word, seen, std::min(kNap, deadline.left(clock_)));
+    sleepers.fetch_sub(1);
+    if (over()) return ok();
     if (auto stopped = trouble()) return *stopped;
     if (auto lost = anybody_gone()) return *lost;
-    if (deadline.passed(clock_)) return muster::fail(ErrorCode::kTimeout, "", rank);
+    if (!deadline.passed(clock_)) continue;
+    const std::vector<Rank> absent = missing();
+    return muster::fail(ErrorCode::kTimeout, "", absent.empty() ? kNoRank : absent.front());
   }
 }
 
@@ -192,7 +248,8 @@ void SharedGroup::fail(const Error& why, bool tell) noexcept {
   }
   if (!tell) own.left.store(1, std::memory_order_release);
   for (std::int32_t rank = 0; rank < group_.size; ++rank) {
-    wake_all(control(Rank{rank}).phase);  // whoever sleeps looks again
+    for (const Flag& flag : control(Rank{rank}).flags) wake_all(flag.meeting);  // look again
+    wake_all(control(Rank{rank}).opened);
     ring(Rank{rank});
   }
 }

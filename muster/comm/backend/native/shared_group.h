@@ -19,11 +19,15 @@ namespace muster::comm {
 
 inline constexpr std::int64_t kPrivate = -1;
 
-// One collective as a rank publishes it. Two, used in turn: nobody can be two collectives ahead.
-struct alignas(64) Line {
-  std::int64_t offset = kPrivate;  // of the tensor in the rank's memory
-  Signature signature;             // whose check is in the first line of the cache, with the offset
+// What a rank shows at a meeting: one line of the cache. Two, used in turn, since nobody can be two
+// meetings ahead.
+struct alignas(64) Flag {
+  std::atomic<std::uint32_t> meeting;  // the last this rank has come to with this flag
+  std::int64_t offset = kPrivate;      // of the tensor in the rank's memory
+  std::uint64_t check = 0;             // of what it calls: Signature::check
+  std::array<std::byte, 40> payload;   // tensors that are no larger
 };
+static_assert(sizeof(Flag) == 64);
 
 // A message under way, in its sender's memory.
 struct alignas(64) Parcel {
@@ -41,15 +45,20 @@ inline constexpr std::size_t kSlotBytes = std::size_t{512} << 10;
 // The head of each rank's memory.
 struct Control {
   std::uint64_t token;  // chosen at creation; who finds another one has opened the wrong memory
-  alignas(64) std::atomic<std::uint32_t> phase;     // meetings this rank has come to
-  std::atomic<std::uint32_t> sleepers;              // on phase
+  CoreSet cores;        // that the rank may run on
+  std::array<Flag, 2> flags;                        // by the parity of the meeting
+  alignas(64) std::atomic<std::uint32_t> sleepers;  // on flags
   alignas(64) std::atomic<std::uint32_t> doorbell;  // rung when something changed for this rank
   alignas(64) std::atomic<std::uint32_t> left;      // this rank's communicator is gone
   std::atomic<std::uint32_t> failed;                // the three below are valid
   std::int32_t code;
   std::int32_t culprit;
   std::array<char, 1024> message;
-  std::array<Line, 2> lines;
+  // Of rank 0, for all: the meetings of ranks that share cores.
+  alignas(64) std::atomic<std::uint32_t> arrived;  // ranks, at all meetings so far
+  alignas(64) std::atomic<std::uint32_t> opened;   // the last meeting that all have come to
+  std::atomic<std::uint32_t> outside;              // sleepers on opened
+  std::array<Signature, 2> calls;                  // by the parity of the collective
   std::array<Parcel, kParcels> parcels;
   alignas(4096) std::array<std::byte, 2 * kSlotBytes> slots;
 };
@@ -71,9 +80,14 @@ class SharedGroup {
   // Where `bytes` lie in my memory; kPrivate when elsewhere.
   std::int64_t offset_of(std::span<const std::byte> bytes) const noexcept;
 
-  // Comes to the next meeting and waits until all have. What a rank wrote before is visible after.
+  // Comes to the next meeting and waits until all have. What a rank wrote before is visible after,
+  // in next_flag() as flag() of that rank.
   // At the deadline kTimeout without text whose peer is a rank that is missing (missing() has all).
   Status meet(Deadline deadline);
+  Flag& next_flag() const noexcept { return mine().flags[(phase_ + 1) % 2]; }
+  Flag& flag(Rank rank) const noexcept { return control(rank).flags[phase_ % 2]; }
+  // Whether ranks have to share cores, so that who waits is in the way of who is waited for.
+  bool crowded() const noexcept { return crowded_; }
   std::vector<Rank> missing() const;  // at the last meeting
 
   // What stops this rank: its own failure, another's, or a process that ended. Cheap.
@@ -90,7 +104,14 @@ class SharedGroup {
   SharedGroup(Group group, std::size_t heap_bytes, Clock& clock)
       : group_(group), heap_bytes_(heap_bytes), clock_(clock) {}
   Status open_peers(const std::vector<std::string>& introductions);
-  Status wait_for(Rank rank, Deadline deadline);
+  int cores_of_all() const noexcept;
+  Status meet_apart(Deadline deadline);
+  Status meet_crowded(Deadline deadline);
+  template <class Over>
+  bool spin(const Over& over) const;
+  template <class Over>
+  Status sleep(const std::atomic<std::uint32_t>& word, std::atomic<std::uint32_t>& sleepers,
+               const Over& over, Deadline deadline) const;
   bool come(Rank rank) const noexcept;
   std::optional<Error> anybody_gone() const;
 
@@ -99,8 +120,8 @@ class SharedGroup {
   Clock& clock_;
   std::vector<std::unique_ptr<SharedMemory>> memories_;   // by rank
   std::vector<std::unique_ptr<ProcessWatch>> processes_;  // by rank
-  bool may_spin_ = false;
-  std::uint32_t phase_ = 0;  // of the collectives' thread
+  bool crowded_ = false;
+  std::uint32_t phase_ = 0;  // of whoever runs a collective
   mutable std::mutex mutex_;
   std::optional<Error> failure_;  // guarded by mutex_
   std::atomic<bool> failed_{false};

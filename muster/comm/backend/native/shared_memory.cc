@@ -143,9 +143,12 @@ std::string boot_id() {
   return id;
 }
 
-int usable_cores() noexcept {
+CoreSet usable_cores() noexcept {
+  CoreSet cores{};
   cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  static_assert(sizeof set == sizeof cores);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) std::memcpy(cores.data(), &set, sizeof set);
+  return cores;
 }
 
 }  // namespace muster::comm

@@ -3,6 +3,7 @@
 // each other, waiting on words in them, and noticing that a process has ended. Nothing has a name,
 // so nothing is left behind.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -73,7 +74,10 @@ class ProcessWatch {
 };
 
 int own_pid() noexcept;
-std::string boot_id();        // the same for all processes of a running host; empty where unknown
-int usable_cores() noexcept;  // that this process may run on
+std::string boot_id();  // the same for all processes of a running host; empty where unknown
+
+// The cores that a process may run on, a bit each; of more than 1,024 the first ones.
+using CoreSet = std::array<std::uint64_t, 16>;
+CoreSet usable_cores() noexcept;
 
 }  // namespace muster::comm
