@@ -9,26 +9,37 @@ Work Work::ended(Status status) {
 }
 
 Status Work::wait() const {
-  std::unique_lock lock(state_->mutex_);
-  state_->changed_.wait(lock, [&] { return state_->outcome_.has_value(); });
+  if (!state_->ended()) {
+    if (const auto runner = state_->runner_.lock()) runner->help(*state_);
+    std::unique_lock lock(state_->mutex_);
+    state_->changed_.wait(lock, [&] { return state_->ended(); });
+  }
   return *state_->outcome_;
 }
 
-bool Work::done() const noexcept {
-  const std::lock_guard lock(state_->mutex_);
-  return state_->outcome_.has_value();
+bool Work::done() const noexcept { return state_->ended(); }
+
+void Work::hasten() const {
+  if (state_->ended()) return;
+  if (const auto runner = state_->runner_.lock()) runner->hasten(*state_);
 }
 
 bool Work::wait_until(Clock& clock, TimePoint until) const {
+  hasten();
   std::unique_lock lock(state_->mutex_);
-  while (!state_->outcome_ && clock.wait_until(lock, state_->changed_, until)) continue;
-  return state_->outcome_.has_value();
+  while (!state_->ended() && clock.wait_until(lock, state_->changed_, until)) continue;
+  return state_->ended();
 }
 
 void Work::on_done(std::function<void(const Status&)> then) const {
+  note_done(std::move(then));
+  hasten();
+}
+
+void Work::note_done(std::function<void(const Status&)> then) const {
   {
     const std::lock_guard lock(state_->mutex_);
-    if (!state_->outcome_) {
+    if (!state_->ended()) {
       state_->then_.push_back(std::move(then));
       return;
     }
@@ -49,8 +60,9 @@ void WorkState::finish(Status status) {
   std::vector<std::function<void(const Status&)>> then;
   {
     const std::lock_guard lock(mutex_);
-    if (outcome_) return;
+    if (ended()) return;
     outcome_ = std::move(status);
+    ended_.store(true, std::memory_order_release);
     then.swap(then_);
     changed_.notify_all();
   }

@@ -2,6 +2,7 @@
 // Work: the handle of one submitted operation. Ends exactly once, in success or in one Error.
 // A cheap shared handle; thread-safe.
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -16,20 +17,36 @@ namespace muster::comm {
 
 class WorkState;
 
+// What ends operations, as those that wait for one see it. Thread-safe.
+class WorkRunner {
+ public:
+  virtual ~WorkRunner() = default;
+  // The caller has nothing else to do until `state` ends: unless another thread is at it, what is
+  // queued up to it runs in this one.
+  virtual void help(const WorkState& state) = 0;
+  // Somebody hopes for `state` to end who does not wait for it: what is queued begins now.
+  virtual void hasten(const WorkState& state) = 0;
+};
+
 class Work {
  public:
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
   static Work ended(Status status);  // already over
 
-  // Blocks until the operation ends; bounded by the operation's own deadline.
+  // Blocks until the operation ends; bounded by the operation's own deadline. An operation that
+  // nobody has begun yet runs in the caller's thread, after those that were submitted before it.
   Status wait() const;
   bool done() const noexcept;
   bool wait_until(Clock& clock, TimePoint until) const;  // whether it has ended
   // Runs `then` exactly once with the outcome: never inside submit(), on the thread that ended the
   // operation, or at once in the caller's thread when it has already ended. It must not block.
   void on_done(std::function<void(const Status&)> then) const;
+  // The same for who only takes notes: the operation does not begin any sooner for it.
+  void note_done(std::function<void(const Status&)> then) const;
 
  private:
+  void hasten() const;
+
   std::shared_ptr<WorkState> state_;
 };
 
@@ -40,14 +57,19 @@ Status wait_for_all(const std::vector<Work>& works);
 // The engine's side of a Work. Thread-safe.
 class WorkState {
  public:
+  explicit WorkState(std::weak_ptr<WorkRunner> runner = {}) : runner_(std::move(runner)) {}
+
+  bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // Ends the operation; only the first call counts.
   void finish(Status status);
 
  private:
   friend class Work;
-  mutable std::mutex mutex_;
+  const std::weak_ptr<WorkRunner> runner_;
+  std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Status> outcome_;                         // guarded by mutex_
+  std::atomic<bool> ended_{false};                        // set under mutex_
+  std::optional<Status> outcome_;                         // set before ended_, then never changed
   std::vector<std::function<void(const Status&)>> then_;  // guarded by mutex_
 };
 

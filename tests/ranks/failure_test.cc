@@ -43,6 +43,42 @@ TEST_P(Conformance, ManyOperationsInFlight) {
   });
 }
 
+// Overlap rests on it: the engine has a thread of its own for what nobody waits for yet.
+TEST_P(Conformance, WhatNobodyWaitsForRunsAllTheSame) {
+  on_every_rank(create(3), [](Communicator& world) {
+    std::vector<std::vector<float>> buffers(3, std::vector<float>(1000, 1.0F));
+    for (int round = 0; round < 20; ++round) {  // its thread is awake, or not any more
+      std::vector<Work> works;
+      for (auto& buffer : buffers) {
+        buffer.assign(buffer.size(), 1.0F);
+        works.push_back(world.submit(AllReduce{view_of(std::span(buffer))}, {}));
+      }
+      const auto until = Deadline::after(system_clock(), std::chrono::seconds(30));
+      while (!works.back().done() && !until.passed(system_clock())) std::this_thread::yield();
+      for (const Work& work : works) ASSERT_TRUE(work.done());
+      for (const auto& buffer : buffers) EXPECT_EQ(buffer, std::vector<float>(1000, 3.0F));
+      if (round % 5 == 4) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+}
+
+// Several threads wait, each for an operation of its own, and whoever runs one does not keep the
+// others waiting.
+TEST_P(Conformance, EachOfSeveralThreadsWaitsForItsOwnOperation) {
+  on_every_rank(create(2), [](Communicator& world) {
+    for (int round = 0; round < 50; ++round) {
+      std::vector<std::vector<float>> buffers(4, std::vector<float>(3000, 1.0F));
+      std::vector<Work> works;
+      for (auto& buffer : buffers)
+        works.push_back(world.submit(AllReduce{view_of(std::span(buffer))}, {}));
+      std::vector<std::thread> threads;
+      for (const Work& work : works) threads.emplace_back([&work] { ASSERT_TRUE(work.wait()); });
+      for (std::thread& thread : threads) thread.join();
+      for (const auto& buffer : buffers) EXPECT_EQ(buffer, std::vector<float>(3000, 2.0F));
+    }
+  });
+}
+
 TEST_P(Conformance, CallbackRunsOnceWithTheOutcome) {
   on_every_rank(create(2), [](Communicator& world) {
     std::atomic<int> calls = 0;
@@ -269,6 +305,23 @@ TEST_P(Conformance, ARankThatLeavesIsNamed) {
     EXPECT_EQ(status.error().code, ErrorCode::kPeerLost) << status.error().message;
     EXPECT_EQ(status.error().peer, Rank{2}) << status.error().message;
   }
+}
+
+// The waiting thread may be the one that runs the operation.
+TEST_P(Conformance, AWaitEndsWhenItsCommunicatorGoes) {
+  Ranks ranks = create(2);
+  const Work work = ranks[0]->submit(Barrier{}, within(kTheirDeadline));
+  std::promise<void> waits;
+  std::future<Status> outcome = std::async(std::launch::async, [&] {
+    waits.set_value();
+    return work.wait();
+  });
+  waits.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the likelier for it
+  ranks[0].reset();
+  const Status status = outcome.get();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kCancelled) << status.error().message;
 }
 
 // Ranks 0 and 2 know nothing of each other's other group, in which rank 3 has died.

@@ -30,7 +30,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Runs a collective to its end. One thread, in order of sequence.
+  // Runs a collective to its end. One at a time, in order of sequence, in any thread.
   virtual Status run(const Call& call) = 0;
 
   // Messages between two ranks, on one other thread. try_send has read the tensor when it returns

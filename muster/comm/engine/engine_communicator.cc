@@ -20,11 +20,18 @@
 namespace muster::comm {
 namespace {
 
+// How long a collective stays with those who may yet wait for it, and so run it themselves, before
+// the engine's own thread begins it: much shorter than what is worth overlapping, much longer than
+// from submit() to wait().
+constexpr Duration kGrace = std::chrono::microseconds(200);
+// How often that thread looks again after the last submission; then it sleeps until the next one.
+constexpr int kLooks = 5;
+
 struct Submitted {
   Op op;
   OpOptions options;
   Deadline deadline;
-  std::shared_ptr<WorkState> state = std::make_shared<WorkState>();
+  std::shared_ptr<WorkState> state;
 };
 
 bool point_to_point(const Op& op) noexcept {
@@ -64,10 +71,13 @@ class RankNames {
   const std::vector<Rank> in_whole_;  // by rank; empty: it is the whole group
 };
 
-// Shared by the communicator and its two threads. Lock order: mutex_ is never held while an
-// operation ends or the engine is called. The engine and its peers know ranks of this group,
-// whoever waits here those of the whole.
-class Queue {
+// Shared by the communicator, its two threads and those that wait. Lock order: mutex_ is never held
+// while an operation ends or the engine is called. The engine and its peers know ranks of this
+// group, whoever waits here those of the whole.
+//
+// Collectives run one at a time, in order, in whatever thread has the turn: one that waits for one
+// of them, without any thread having to wake up, or else the engine's own.
+class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue> {
  public:
   Queue(Group group, std::unique_ptr<Engine> engine, Clock& clock, RankNames names)
       : group_(group), engine_(std::move(engine)), clock_(clock), names_(std::move(names)) {}
@@ -80,43 +90,59 @@ class Queue {
   Work push(Op op, const OpOptions& options);
   void fail(const Error& why, bool tell_peers) noexcept;
 
+  void help(const WorkState& state) override;
+  void hasten(const WorkState& state) override;
   void run_collectives();
   void run_messages();
+  // After fail(), with both threads ended: the engine goes once nobody runs a collective any more.
+  // Whoever does has called this from a callback: then it goes with the last that knows the queue.
+  void release_engine();
 
  private:
-  std::optional<Submitted> next_collective();
+  using Lock = std::unique_lock<std::mutex>;
+  bool await_turn(Lock& lock);
+  void nap(Lock& lock);
+  void run_next(Lock& lock);
+  void leave();
   Status failed(const Submitted& message, Error why);
   std::optional<Status> attempt(const Submitted& message);
   void attempt_all(std::list<Submitted>& pending);
   TimePoint earliest_deadline(const std::list<Submitted>& pending) const;
 
   const Group group_;
-  const std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Engine> engine_;
   Clock& clock_;
   const RankNames names_;
   std::mutex mutex_;
-  std::condition_variable added_;
+  std::condition_variable added_;      // the engine's thread sleeps on it
+  std::condition_variable left_;       // a turn is over
   std::deque<Submitted> collectives_;  // guarded by mutex_, as all below
-  std::list<Submitted> messages_;      // not yet seen by run_messages
-  std::optional<Error> failure_;       // as it is told outside
+  std::uint64_t begun_ = 0;            // collectives
+  std::optional<std::thread::id> turn_;
+  bool urgent_ = false;            // somebody hopes for what is queued and does not run it
+  bool looking_ = false;           // the engine's thread looks again within kGrace
+  std::list<Submitted> messages_;  // not yet seen by run_messages
+  std::optional<Error> failure_;   // as it is told outside
 };
 
 Work Queue::push(Op op, const OpOptions& options) {
   if (auto valid = check_op(op, group_); !valid) return Work::ended(std::move(valid));
-  Submitted submitted{std::move(op), options, Deadline::after(clock_, options.timeout)};
-  Work work(submitted.state);
-  const bool message = point_to_point(submitted.op);
+  const bool message = point_to_point(op);
+  auto state =
+      std::make_shared<WorkState>(message ? std::weak_ptr<WorkRunner>() : weak_from_this());
+  Submitted submitted{std::move(op), options, Deadline::after(clock_, options.timeout), state};
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return Work::ended(*failure_);
-    if (message)
+    if (message) {
       messages_.push_back(std::move(submitted));
-    else
+    } else {
       collectives_.push_back(std::move(submitted));
-    added_.notify_one();
+      if (!turn_ && !looking_) added_.notify_one();
+    }
   }
   if (message) engine_->wake();
-  return work;
+  return Work(std::move(state));
 }
 
 // After the first failure the group's order is lost, so everything ends: what waits here now, what
@@ -139,25 +165,92 @@ void Queue::fail(const Error& why, bool tell_peers) noexcept {
   for (Submitted& submitted : waiting) submitted.state->finish(told);
 }
 
-std::optional<Submitted> Queue::next_collective() {
-  std::unique_lock lock(mutex_);
-  added_.wait(lock, [&] { return failure_ || !collectives_.empty(); });
-  if (failure_) return std::nullopt;
-  Submitted next = std::move(collectives_.front());
-  collectives_.pop_front();
-  return next;
+void Queue::help(const WorkState& state) {
+  Lock lock(mutex_);
+  if (turn_) {
+    urgent_ = true;
+    return;
+  }
+  turn_ = std::this_thread::get_id();
+  while (!state.ended() && !failure_ && !collectives_.empty()) run_next(lock);
+  leave();
+}
+
+void Queue::hasten(const WorkState& state) {
+  const std::lock_guard lock(mutex_);
+  if (state.ended() || collectives_.empty() || urgent_) return;
+  urgent_ = true;
+  if (!turn_) added_.notify_one();
 }
 
 void Queue::run_collectives() {
-  for (std::uint64_t sequence = 1; auto next = next_collective(); ++sequence) {
-    Status outcome = engine_->run({next->op, next->options, sequence, next->deadline});
-    if (!outcome) {
-      fail(outcome.error(), true);
-      engine_->drain();  // the caller may free its memory at once
-      outcome = names_.outside(outcome.error());
-    }
-    next->state->finish(std::move(outcome));
+  Lock lock(mutex_);
+  while (await_turn(lock)) {
+    turn_ = std::this_thread::get_id();
+    while (!failure_ && !collectives_.empty()) run_next(lock);
+    leave();
   }
+}
+
+// Until the engine's own thread is to run what is queued: somebody hopes for it, or nobody has
+// begun it since the last look. False: no more will come.
+bool Queue::await_turn(Lock& lock) {
+  bool seen_open = false;
+  std::uint64_t seen_begun = begun_;
+  for (int idle = 0; !failure_;) {
+    const bool open = !turn_ && !collectives_.empty();
+    const bool untouched = begun_ == seen_begun;
+    if (open && (urgent_ || (seen_open && untouched))) return true;
+    idle = untouched ? idle + 1 : 0;
+    seen_open = open;
+    seen_begun = begun_;
+    if (open || (!turn_ && idle < kLooks)) {
+      nap(lock);
+    } else {
+      added_.wait(lock, [&] { return failure_ || (!turn_ && !collectives_.empty()); });
+      idle = 0;
+    }
+  }
+  return false;
+}
+
+void Queue::nap(Lock& lock) {
+  looking_ = true;
+  clock_.wait_until(lock, added_, clock_.now() + kGrace);
+  looking_ = false;
+}
+
+// By whoever has the turn.
+void Queue::run_next(Lock& lock) {
+  const Submitted next = std::move(collectives_.front());
+  collectives_.pop_front();
+  const std::uint64_t sequence = ++begun_;
+  lock.unlock();
+  Status outcome = engine_->run({next.op, next.options, sequence, next.deadline});
+  if (!outcome) {
+    fail(outcome.error(), true);
+    engine_->drain();  // the caller may free its memory at once
+    outcome = names_.outside(outcome.error());
+  }
+  next.state->finish(std::move(outcome));
+  lock.lock();
+}
+
+void Queue::leave() {
+  turn_.reset();
+  if (collectives_.empty())
+    urgent_ = false;
+  else if (urgent_ || !looking_)
+    added_.notify_one();
+  if (failure_) left_.notify_all();
+}
+
+void Queue::release_engine() {
+  Lock lock(mutex_);
+  left_.wait(lock, [&] { return !turn_ || turn_ == std::this_thread::get_id(); });
+  if (turn_) return;
+  lock.unlock();
+  engine_.reset();
 }
 
 // A message that was sent in part leaves the peer without its place in the stream: the group ends.
@@ -233,8 +326,9 @@ class EngineCommunicator final : public Communicator {
         fail(ErrorCode::kCancelled, fmt::format("[comm] rank {} left generation {}",
                                                 to_int(group().rank), to_int(group().generation))),
         false);
-    end(collectives_);
-    end(messages_);
+    const bool collectives_ended = end(collectives_);
+    const bool messages_ended = end(messages_);
+    if (collectives_ended && messages_ended) queue_->release_engine();
   }
 
   const Group& group() const noexcept override { return queue_->group(); }
@@ -276,13 +370,16 @@ class EngineCommunicator final : public Communicator {
   Result<Buffer> allocate(std::size_t bytes) override { return queue_->engine().allocate(bytes); }
 
  private:
-  // A callback may hold the last reference, so that this runs on one of the two threads.
-  static void end(std::thread& thread) {
-    if (!thread.joinable()) return;
-    if (thread.get_id() == std::this_thread::get_id())
+  // Whether it has ended: a callback may hold the last reference, so that this runs on one of the
+  // two threads.
+  static bool end(std::thread& thread) {
+    if (!thread.joinable()) return true;
+    if (thread.get_id() == std::this_thread::get_id()) {
       thread.detach();
-    else
-      thread.join();
+      return false;
+    }
+    thread.join();
+    return true;
   }
 
   std::shared_ptr<Queue> queue_;

@@ -1,7 +1,8 @@
 #pragma once
 // A Communicator over an Engine: submission, order, deadlines, failure and split, the same for all
-// engines. Collectives run in order of submission on one thread; messages between two ranks on
-// another, started by the first of them, so that neither waits for the other kind.
+// engines. Collectives run in order of submission, in the thread that waits for one of them, or in
+// one of the communicator's own where nobody does; messages between two ranks in another, started
+// by the first of them, so that neither waits for the other kind.
 
 #include <memory>
 

@@ -1,8 +1,8 @@
 #pragma once
 // Engine `native`: shared memory between processes of one host, TCP (with TLS where the network has
 // it) between hosts. All-reduce in memory from allocate() copies nothing in or out. Nothing is left
-// behind when a process dies. Communicators are thread-safe; each runs its operations, in order, on
-// a thread of its own.
+// behind when a process dies. Communicators are thread-safe; each runs its collectives in order, in
+// the thread that waits for one, or in one of its own (engine/engine_communicator.h).
 
 #include <cstddef>
 #include <cstdint>
