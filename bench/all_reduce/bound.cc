@@ -82,8 +82,7 @@ void all_reduce(Side& side, float* const (&buffers)[2], std::size_t count) {
 }
 
 void* map(std::size_t bytes) {
-  void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::exit(4);
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
@@ -148,8 +147,9 @@ int run(Side side, float* const (&buffers)[2], const std::vector<Size>& sizes) {
   pin(side.rank());
   int worst = 0;
   for (const auto& [bytes, repetitions] : sizes)
-    worst = std::max(worst, bytes == 0 ? measure_ping_pong(side, repetitions)
-                                       : measure(side, buffers, bytes / sizeof(float), repetitions));
+    worst =
+        std::max(worst, bytes == 0 ? measure_ping_pong(side, repetitions)
+                                   : measure(side, buffers, bytes / sizeof(float), repetitions));
   std::fflush(stdout);
   return worst;
 }

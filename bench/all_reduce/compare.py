@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SIZES = [1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
 ROUNDS = 10
 PING_PONG = 0  # what bound.cc takes for a size
-PEERS = ("Gloo", "Open MPI", "MPICH")
+MPICH_HEADER = pathlib.Path("/usr/include/x86_64-linux-gnu/mpich/mpi.h")
 
 
 def repetitions(size):
@@ -52,9 +52,7 @@ def engines(build, python, programs, ranks):
     native = str(build / "bench/all_reduce/muster_bench_all_reduce")
     commands = {"muster": [native, "memory", str(ranks)], "foreign": [native, "foreign", str(ranks)],
                 "Gloo": [str(python), str(HERE / "gloo.py"), str(ranks)]}
-    for name, command in mpirun(ranks).items():
-        commands[name] = command + [str(programs[name])]
-    return commands
+    return commands | {name: mpirun(ranks)[name] + [str(program)] for name, program in programs.items()}
 
 
 def median_and_late(values):
@@ -68,10 +66,15 @@ def describe(size):
 
 
 def build_peers(folder):
-    programs = {}
-    for name, compiler in (("Open MPI", "mpicc.openmpi"), ("MPICH", "mpicc.mpich")):
-        programs[name] = pathlib.Path(folder) / compiler
-        subprocess.run([compiler, "-O2", str(HERE / "mpi.c"), "-o", str(programs[name])], check=True)
+    """The programs of Open MPI, which script/packages.txt has, and of MPICH where its headers are installed."""
+    programs = {"Open MPI": pathlib.Path(folder) / "open_mpi"}
+    subprocess.run(["mpicc.openmpi", "-O2", str(HERE / "mpi.c"), "-o", str(programs["Open MPI"])], check=True)
+    mpich = pathlib.Path(folder) / "mpich"
+    if MPICH_HEADER.exists():
+        subprocess.run(["mpicc.mpich", "-O2", str(HERE / "mpi.c"), "-o", str(mpich)], check=True)
+        programs["MPICH"] = mpich
+    else:
+        print(f"MPICH is left out: {MPICH_HEADER} is missing (libmpich-dev)\n")
     return programs
 
 
@@ -90,11 +93,11 @@ def cell(figure):
     return f"{median:,.1f} ({late:,.1f})" if median < 100 else f"{median:,.0f} ({late:,.0f})"
 
 
-def print_rows(ranks, figures):
+def print_rows(ranks, figures, peers):
     for size in SIZES:
-        row = {name: figures[name, size] for name in ("muster", "foreign", *PEERS)}
+        row = {name: figures[name, size] for name in ("muster", "foreign", *peers)}
         bound = figures.get(("bound", size))
-        best = min(row[name][0] for name in PEERS)
+        best = min(row[name][0] for name in peers)
         muster = row["muster"][0]
         print(f"| {ranks} | {describe(size)} | {cell(bound) if bound else '–'} | "
               f"{' | '.join(map(cell, row.values()))} | {f'{muster / bound[0]:.2f}' if bound else '–'} | "
@@ -109,15 +112,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     bound = {"bound": [str(options.build / "bench/all_reduce/muster_bench_bound")]}
-    print("| ranks | size | bound | muster, handed out | muster, foreign | Gloo | Open MPI | MPICH | muster / bound |"
-          " best peer / muster | / foreign |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         programs = build_peers(folder)
+        peers = ["Gloo", *programs]
+        print(f"| ranks | size | bound | muster, handed out | muster, foreign | {' | '.join(peers)} | muster / bound |"
+              " best peer / muster | / foreign |")
+        print("|---" * (8 + len(peers)) + "|")
         for ranks in options.ranks:
             commands = engines(options.build, options.python, programs, ranks)
             figures = race((bound if ranks == 2 <= cores() else {}) | commands, SIZES, options.rounds)
-            print_rows(ranks, figures)
+            print_rows(ranks, figures, peers)
     round_trip = race(bound, [PING_PONG], 1)["bound", PING_PONG]
     print(f"\nA cache line there and back between two cores: {round_trip[0]:.3f} µs ({round_trip[1]:.3f}).")
 
