@@ -44,8 +44,12 @@ std::vector<std::string> environment_of(const ProcessSpec& spec) {
 
 class SystemProcess final : public Process {
  public:
-  SystemProcess(int pid, UniqueFd end, UniqueFd output, UniqueFd error)
-      : pid_(pid), end_(std::move(end)), output_(std::move(output)), error_(std::move(error)) {}
+  SystemProcess(int pid, UniqueFd end, UniqueFd input, UniqueFd output, UniqueFd error)
+      : pid_(pid),
+        end_(std::move(end)),
+        input_(std::move(input)),
+        output_(std::move(output)),
+        error_(std::move(error)) {}
   SystemProcess(const SystemProcess&) = delete;
   SystemProcess& operator=(const SystemProcess&) = delete;
 
@@ -93,7 +97,7 @@ class SystemProcess final : public Process {
 
  private:
   const int pid_;
-  const UniqueFd end_, output_, error_;
+  const UniqueFd end_, input_, output_, error_;
   std::mutex mutex_;
   std::optional<ProcessEnd> end_state_;
 };
@@ -106,6 +110,23 @@ Result<Pipe> create_pipe(const ProcessSpec& spec) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return process_error("pipe", spec);
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// The child's standard input, filled before there is a child: nobody waits for one that does not
+// read. Neither end where there is nothing to say.
+Result<Pipe> create_input(const ProcessSpec& spec) {
+  constexpr std::size_t kMost = std::size_t{48} * 1024;
+  if (!spec.input) return Pipe{};
+  MUSTER_ASSIGN(Pipe input, create_pipe(spec));
+  if (::fcntl(input.write.get(), F_SETFL, O_NONBLOCK) != 0) return process_error("fcntl", spec);
+  const std::string_view text = *spec.input;
+  if (text.size() <= kMost &&
+      ::write(input.write.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+    return input;
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[process] {} would be told {} bytes through its input, and it takes {} "
+                          "at most",
+                          spec.command.front(), text.size(), kMost));
 }
 
 // What the child could not do before it became the program; nothing when it became it.
@@ -142,11 +163,12 @@ class SystemProcesses final : public Processes {
  public:
   Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) override {
     if (spec.command.empty()) return fail(ErrorCode::kInvalid, "[process] the command is empty");
+    MUSTER_ASSIGN(Pipe input, create_input(spec));
     MUSTER_ASSIGN(Pipe output, create_pipe(spec));
     MUSTER_ASSIGN(Pipe error, create_pipe(spec));
     MUSTER_ASSIGN(Pipe report, create_pipe(spec));
-    const ChildPlan plan(spec, environment_of(spec), output.write.get(), error.write.get(),
-                         report.write.get());
+    const ChildPlan plan(spec, environment_of(spec), input.read.get(), output.write.get(),
+                         error.write.get(), report.write.get());
     const pid_t pid = fork_quietly();
     if (pid < 0) return process_error("fork", spec);
     if (pid == 0) plan.become();
@@ -155,8 +177,8 @@ class SystemProcesses final : public Processes {
     UniqueFd end(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     const int pidfd_errno = errno;
     report.write.reset();
-    auto process = std::make_unique<SystemProcess>(pid, std::move(end), std::move(output.read),
-                                                   std::move(error.read));
+    auto process = std::make_unique<SystemProcess>(pid, std::move(end), std::move(input.write),
+                                                   std::move(output.read), std::move(error.read));
     if (const auto failure = read_failure(report.read)) return child_error(spec, *failure);
     if (process->end_fd() < 0) return process_error("pidfd_open", spec, pidfd_errno);
     return process;

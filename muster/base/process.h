@@ -21,6 +21,10 @@ struct ProcessSpec {
   std::vector<int> cores;                          // pinned to these; empty: free
   // Signals that wait until the program releases them, so that none comes before it listens.
   std::vector<int> held_signals = {};
+  // What it reads from its standard input, which ends no sooner than the child or its Process: whom
+  // it stands for learns from that end that nobody is left here. None: an empty input. At most 48
+  // KiB. Nobody else on this host can see it.
+  std::optional<std::string> input = {};
 };
 
 // What this process was started with as held arrives from now on, what has waited at once. In the
@@ -34,7 +38,7 @@ struct ProcessEnd {
 };
 std::string describe(const ProcessEnd& end);  // "exit status 3", "killed by SIGKILL"
 
-// A child whose standard output and error arrive through one pipe each; its input is empty. It
+// A child whose standard output and error arrive through one pipe each. It
 // leads a process group of its own; when it has ended, what it left running in that group is
 // killed. Thread-safe.
 class Process {

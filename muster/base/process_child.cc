@@ -36,8 +36,8 @@ std::string_view to_string(ChildStage stage) noexcept {
   return "start";
 }
 
-ChildPlan::ChildPlan(const ProcessSpec& spec, std::vector<std::string> environment, int output,
-                     int error, int report)
+ChildPlan::ChildPlan(const ProcessSpec& spec, std::vector<std::string> environment, int input,
+                     int output, int error, int report)
     : command_(spec.command),
       environment_(std::move(environment)),
       arguments_(pointers(command_)),
@@ -46,6 +46,7 @@ ChildPlan::ChildPlan(const ProcessSpec& spec, std::vector<std::string> environme
       cores_{},
       pinned_(!spec.cores.empty()),
       held_{},
+      input_(input),
       output_(output),
       error_(error),
       report_(report),
@@ -62,7 +63,7 @@ void ChildPlan::become() const noexcept {
   die_with_parent();
   ::setpgid(0, 0);
   take_cores();
-  take_output();
+  take_streams();
   if (!folder_.empty() && ::chdir(folder_.c_str()) != 0) give_up(ChildStage::kFolder);
   take_signals();
   ::execvpe(arguments_[0], arguments_.data(), variables_.data());
@@ -93,8 +94,8 @@ void ChildPlan::take_cores() const noexcept {
   if (pinned_ && ::sched_setaffinity(0, sizeof cores_, &cores_) != 0) give_up(ChildStage::kCores);
 }
 
-void ChildPlan::take_output() const noexcept {
-  const int input = ::open("/dev/null", O_RDONLY);
+void ChildPlan::take_streams() const noexcept {
+  const int input = input_ >= 0 ? input_ : ::open("/dev/null", O_RDONLY);
   if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) give_up(ChildStage::kOutput);
   if (input > STDERR_FILENO) ::close(input);
   if (::dup2(output_, STDOUT_FILENO) < 0) give_up(ChildStage::kOutput);

@@ -25,8 +25,9 @@ struct ChildFailure {
 
 class ChildPlan {
  public:
-  ChildPlan(const ProcessSpec& spec, std::vector<std::string> environment, int output, int error,
-            int report);
+  // `input` -1: an empty one.
+  ChildPlan(const ProcessSpec& spec, std::vector<std::string> environment, int input, int output,
+            int error, int report);
   ChildPlan(const ChildPlan&) = delete;
   ChildPlan& operator=(const ChildPlan&) = delete;
 
@@ -38,7 +39,7 @@ class ChildPlan {
   void die_with_parent() const noexcept;
   void take_signals() const noexcept;
   void take_cores() const noexcept;
-  void take_output() const noexcept;
+  void take_streams() const noexcept;
 
   std::vector<std::string> command_, environment_;
   std::vector<char*> arguments_, variables_;  // into the two above, ended by a null pointer
@@ -46,7 +47,7 @@ class ChildPlan {
   cpu_set_t cores_;
   bool pinned_;
   sigset_t held_;
-  int output_, error_, report_;
+  int input_, output_, error_, report_;
   int parent_;
 };
 

@@ -121,6 +121,24 @@ TEST(Process, HoldsSignalsUntilTheProgramReleasesThem) {
   std::signal(SIGUSR1, old);
 }
 
+TEST(Process, ReadsItsInputAndThenWaitsForTheEndOfIt) {
+  const auto none = shell("cat; echo over");
+  EXPECT_EQ(read_all(none->output_fd()), "over\n");
+  ProcessSpec spec;
+  spec.input = "first\nsecond\n";
+  auto process =
+      shell("read -r a; read -r b; echo $b $a; read -r c || echo over > /dev/stderr", spec);
+  std::string line;
+  for (char c = 0; ::read(process->output_fd(), &c, 1) == 1 && c != '\n';) line += c;
+  EXPECT_EQ(line, "second first");
+  EXPECT_FALSE(process->poll()) << "its input has not ended";
+  spec.input = std::string(100'000, 'x');
+  spec.command = {"/bin/cat"};
+  const auto refused = system_processes().spawn(spec);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+}
+
 TEST(Process, LeavesNothingOfItsGroupBehind) {
   const auto process = shell("sleep 1000 & echo $!");
   std::string line;

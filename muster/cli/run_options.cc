@@ -1,14 +1,36 @@
 #include "muster/cli/run_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "muster/cli/application.h"
+#include "muster/cli/commit.h"
 #include "muster/cli/machine.h"
 
 namespace muster::cli {
+namespace {
+
+// Accepted as other launchers have it, and as it is anyway: how many there are, --workers says.
+bool is_this_host_alone(std::string_view hosts) {
+  return hosts == "localhost" || hosts == "127.0.0.1";
+}
+
+Result<std::string> list_of(const HostArguments& arguments, const Context& context) {
+  if (arguments.file.empty()) return arguments.hosts;
+  MUSTER_ASSIGN(const std::string text, context.files.read(arguments.file));
+  auto list = cluster::hosts_of_file(text);
+  if (!list)
+    return with_context(list.error(), fmt::format("[train] --hostfile {}", arguments.file));
+  return list;
+}
+
+}  // namespace
 
 void add_workers_option(CLI::App& command, std::string& workers) {
   command
@@ -29,6 +51,68 @@ void add_workers(const std::string& workers, const Context& context, job::LoadOp
     };
   }
   options.flags.push_back(std::move(flag));
+}
+
+void add_hosts_options(CLI::App& command, HostArguments& arguments) {
+  const std::string group = "On several hosts";
+  auto* list = command
+                   .add_option("-H,--hosts,--host", arguments.hosts,
+                               "Hosts to start workers on by ssh, each with how many; this one is "
+                               "localhost: localhost:2,node7:4")
+                   ->type_name("HOSTS")
+                   ->group(group);
+  command.add_option("--hostfile", arguments.file, "The same in a file of lines `node7 slots=4`")
+      ->type_name("FILE")
+      ->excludes(list)
+      ->group(group);
+  command
+      .add_option("-x,--export", arguments.exports,
+                  "A variable for all workers, with its value here or this one")
+      ->type_name("NAME[=VALUE]")
+      ->allow_extra_args(false)
+      ->group(group);
+}
+
+Result<std::vector<cluster::HostSlots>> named_hosts(const HostArguments& arguments,
+                                                    const Context& context) {
+  MUSTER_ASSIGN(const std::string list, list_of(arguments, context));
+  if (list.empty() || is_this_host_alone(list)) return std::vector<cluster::HostSlots>();
+  auto hosts = cluster::parse_hosts(list);
+  if (!hosts) return with_context(hosts.error(), "[train] --hosts");
+  return hosts;
+}
+
+void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptions& options) {
+  std::string list;
+  for (const auto& [name, slots] : hosts)
+    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", name, slots);
+  const std::int64_t slots = cluster::slots_of(hosts);
+  options.flags.push_back({"--hosts", "workers.count", list, [slots](const job::JobSpec& job) {
+                             return std::to_string(
+                                 std::max<std::int64_t>(1, slots - job.workers.standbys));
+                           }});
+}
+
+Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,
+                                        const Context& context) {
+  std::error_code ignored;
+  app::CarriedAlong carried{
+      .program = std::filesystem::absolute(context.program, ignored).lexically_normal(),
+      .version = fmt::format("muster {} (commit {})", version(), commit()),
+      .folder = std::filesystem::absolute(".", ignored).parent_path(),
+      .environment = {}};
+  for (const std::string& word : exports) {
+    const auto equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const auto here = context.environment.find(name);
+    if (name.empty() || (equals == word.npos && here == context.environment.end()))
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("[train] -x {}: there is no such variable here; set it, or say its "
+                              "value as in -x NAME=VALUE",
+                              word));
+    carried.environment[name] = equals == word.npos ? here->second : word.substr(equals + 1);
+  }
+  return carried;
 }
 
 observe::ConsoleOptions console_options(const job::JobSpec& job, const Context& context) {

@@ -2,9 +2,11 @@
 // What commands that train have in common: how many workers, how the run is shown.
 
 #include <string>
+#include <vector>
 
 #include "muster/app/launch/launch.h"
 #include "muster/cli/context.h"
+#include "muster/cluster/host_list.h"
 #include "muster/job/load.h"
 
 namespace CLI {
@@ -20,6 +22,26 @@ void add_workers_option(CLI::App& command, std::string& workers);
 // As a flag of the job. Of `auto` one a core, but no more than could be kept at work; nothing of
 // "".
 void add_workers(const std::string& workers, const Context& context, job::LoadOptions& options);
+
+// --hosts, --hostfile and -x of a job on several hosts.
+struct HostArguments {
+  std::string hosts;
+  std::string file;
+  std::vector<std::string> exports;  // "NAME" or "NAME=VALUE"
+};
+void add_hosts_options(CLI::App& command, HostArguments& arguments);
+
+// Empty: none are named, or only this one, as it is anyway.
+Result<std::vector<cluster::HostSlots>> named_hosts(const HostArguments& arguments,
+                                                    const Context& context);
+
+// As a flag of the job: as many workers as those hosts have room for.
+void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptions& options);
+
+// What workers of other hosts get of this program, its folder and variables. kInvalid: a variable
+// that is not set.
+Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,
+                                        const Context& context);
 
 observe::ConsoleOptions console_options(const job::JobSpec& job, const Context& context);
 

@@ -40,23 +40,17 @@ struct TrainArguments {
   bool dry_run = false;
   bool page = false;
   bool trace = false;
-  // Of launchers for several hosts: accepted where they say one host, this one.
+  HostArguments hosts;
+  // Of launchers that are started on every host: accepted where they say one host, this one.
   std::string nodes;
   std::string node_rank;
   std::string rendezvous;
-  std::string hosts;
 };
 
-// "localhost:2" and the like: this host, and how many processes there, if it says.
-struct HostWord {
-  bool is_this = true;
-  std::string slots;
-};
-HostWord read_host(const std::string& word) {
-  const auto colon = word.rfind(':');
-  const std::string name = word.substr(0, colon);
-  return {name.empty() || name == "localhost" || name == "127.0.0.1",
-          colon == word.npos ? "" : word.substr(colon + 1)};
+// "localhost:29500" and the like.
+bool is_this_host(const std::string& endpoint) {
+  const std::string name = endpoint.substr(0, endpoint.rfind(':'));
+  return name.empty() || name == "localhost" || name == "127.0.0.1";
 }
 
 Status check_one_host(const TrainArguments& arguments) {
@@ -64,23 +58,23 @@ Status check_one_host(const TrainArguments& arguments) {
     return value.empty() || value == only;
   };
   if (is(arguments.nodes, "1") && is(arguments.node_rank, "0") &&
-      read_host(arguments.rendezvous).is_this && read_host(arguments.hosts).is_this) {
+      is_this_host(arguments.rendezvous)) {
     return ok();
   }
-  return fail(
-      ErrorCode::kUnsupported,
-      "[train] one command for several hosts is not in this version yet; train on this one with "
-      "--workers N and let others join (workers.listen, muster worker); --nnodes 1, --node-rank 0, "
-      "and localhost as --rdzv-endpoint or -H are "
-      "accepted");
+  return fail(ErrorCode::kUnsupported,
+              "[train] one command trains on several hosts, and starts what it needs there: "
+              "`--hosts localhost:2,node7:4`; where something else starts programs see muster "
+              "submit and muster worker; --nnodes 1, --node-rank 0 and localhost as "
+              "--rdzv-endpoint are accepted");
 }
 
-PlanRequest request_of(const TrainArguments& arguments, const Context& context) {
+PlanRequest request_of(const TrainArguments& arguments,
+                       const std::vector<cluster::HostSlots>& hosts, const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   request.options.flags_only = arguments.passed_over;
   if (arguments.trace) request.options.flags.push_back({"--trace", "trace.enabled", "true"});
-  add_workers(arguments.workers.empty() ? read_host(arguments.hosts).slots : arguments.workers,
-              context, request.options);
+  add_workers(arguments.workers, context, request.options);
+  if (arguments.workers.empty() && !hosts.empty()) add_workers_of(hosts, request.options);
   return request;
 }
 
@@ -115,7 +109,10 @@ bool can_be_read_again(const std::string& path) {
 std::string other_words(const TrainArguments& arguments, Without what) {
   std::string words;
   if (!arguments.workers.empty()) words += " --workers " + arguments.workers;
-  if (!arguments.hosts.empty()) words += " -H " + app::shell_quoted(arguments.hosts);
+  const HostArguments& hosts = arguments.hosts;
+  if (!hosts.hosts.empty()) words += " -H " + app::shell_quoted(hosts.hosts);
+  if (!hosts.file.empty()) words += " --hostfile " + app::shell_quoted(hosts.file);
+  for (const std::string& each : hosts.exports) words += " -x " + app::shell_quoted(each);
   for (const std::string& set : arguments.job.sets) {
     if (!leaves_out(what, set)) words += " --set " + app::shell_quoted(set);
   }
@@ -177,7 +174,11 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   if (const Status one_host = check_one_host(arguments); !one_host) {
     return report(context, one_host.error());
   }
-  const PlanRequest request = request_of(arguments, context);
+  const auto hosts = named_hosts(arguments.hosts, context);
+  if (!hosts) return report(context, hosts.error());
+  const auto carried = carried_along(arguments.hosts.exports, context);
+  if (!carried) return report(context, carried.error());
+  const PlanRequest request = request_of(arguments, *hosts, context);
   const auto written = load_job_or_report(request.job, request.options, context);
   if (!written) return written.error();
   const auto worker = worker_program(context);
@@ -192,8 +193,9 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   if (!chosen->why.empty()) log->info("{}", chosen->why);
   const job::Job& job = chosen->job;
   if (arguments.dry_run) {
-    const Status kept = app::check_run_folder(context.files, job, *resume, log);
-    return kept ? describe(job, *worker, context) : report(context, kept.error());
+    Status ready = app::check_run_folder(context.files, job, *resume, log);
+    if (ready) ready = app::check_hosts(job.spec, {.hosts = *hosts, .carried = *carried}, log);
+    return ready ? describe(job, *worker, context) : report(context, ready.error());
   }
   std::unique_ptr<PageServer> pages;
   if (arguments.page) {
@@ -211,18 +213,19 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
        .resume_command = resume_command(arguments, job.spec, program, Without::kNothing),
        .extend_command = resume_command(arguments, job.spec, program, Without::kLength),
        .calmer_command = resume_command(arguments, job.spec, program, Without::kLearningRate),
+       .hosts = *hosts,
+       .carried = *carried,
        .console = console_options(job.spec, context)},
       log);
 }
 
-void add_host_options(CLI::App& command, TrainArguments& arguments) {
+void add_one_host_options(CLI::App& command, TrainArguments& arguments) {
   const auto add = [&command](const char* names, std::string& into, const char* help) {
     command.add_option(names, into, help)->type_name("")->group("As other launchers have them");
   };
-  add("--nnodes", arguments.nodes, "1: the only number of hosts so far");
+  add("--nnodes", arguments.nodes, "1; for several see --hosts");
   add("--node-rank,--node_rank", arguments.node_rank, "0: this host");
   add("--rdzv-endpoint,--rdzv_endpoint", arguments.rendezvous, "localhost; not needed on one host");
-  add("-H,--host", arguments.hosts, "localhost or localhost:N; not needed on one host");
   command.add_flag("--standalone")
       ->description("As it is anyway")
       ->group("As other launchers have them");
@@ -264,6 +267,7 @@ void add_resume_command(CLI::App& app, Context& context) {
   add_run_arguments(command, *run);
   add_set_option(command, arguments->job);
   add_workers_option(command, arguments->workers);
+  add_hosts_options(command, arguments->hosts);
   command.add_flag("--dry-run", arguments->dry_run,
                    "Show layout, model size and memory; train nothing");
   command.callback([run, arguments, &context] {
@@ -275,6 +279,7 @@ void add_train_command(CLI::App& app, Context& context) {
   auto& command =
       add_command(app, "train", "Train a model as a job file says",
                   {"muster train jobs/fashion.yaml --workers 2",
+                   "muster train jobs/fashion.yaml --hosts localhost,node7:2,node8",
                    "muster train jobs/gpt.yaml --resume --set training.max_steps=2000"});
   auto arguments = std::make_shared<TrainArguments>();
   add_job_arguments(command, arguments->job);
@@ -292,7 +297,8 @@ void add_train_command(CLI::App& app, Context& context) {
                    "Show this run, and others beside it, in browsers on this host while it trains");
   command.add_flag("--trace", arguments->trace,
                    "Write a timeline of what every worker does, for ui.perfetto.dev");
-  add_host_options(command, *arguments);
+  add_hosts_options(command, arguments->hosts);
+  add_one_host_options(command, *arguments);
   command.callback([arguments, &context] {
     context.action = [arguments, &context] { return train(*arguments, context); };
   });

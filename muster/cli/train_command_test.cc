@@ -64,6 +64,22 @@ TEST_F(TrainCommandTest, AutoIsOneWorkerACoreButNoMoreThanThereIsWorkFor) {
   EXPECT_TRUE(trains_on(1)) << machine_.job_;
 }
 
+TEST_F(TrainCommandTest, HostsHaveRoomForSoManyWorkers) {
+  EXPECT_EQ(dry_run({"--hosts", "localhost:2,127.0.0.1"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(3)) << machine_.job_;
+  EXPECT_EQ(dry_run({"-H", "localhost:4", "--workers", "2"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(2)) << machine_.job_;
+  EXPECT_EQ(dry_run({"-H", "localhost", "--workers", "4"}), ExitCode::kDone)
+      << "as other launchers have it: " << err_.str();
+  EXPECT_EQ(dry_run({"-H", "localhost:2", "--workers", "3"}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("room for 2 workers"), std::string::npos) << err_.str();
+  std::ofstream(folder_ / "hosts") << "localhost slots=3\n";
+  EXPECT_EQ(dry_run({"--hostfile", (folder_ / "hosts").native()}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(3)) << machine_.job_;
+  EXPECT_EQ(dry_run({"-x", "NO_SUCH_VARIABLE"}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("-x NO_SUCH_VARIABLE: there is no such"), std::string::npos);
+}
+
 TEST_F(TrainCommandTest, MoreThanThatIsRefusedWhereItIsAskedFor) {
   EXPECT_EQ(dry_run({"--workers", "64"}), ExitCode::kUsage);
   EXPECT_NE(err_.str().find("| --workers 64\n"), std::string::npos) << err_.str();

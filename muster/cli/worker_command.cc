@@ -1,6 +1,7 @@
 #include "muster/cli/worker_command.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -9,6 +10,8 @@
 #include <sstream>
 
 #include "muster/app/join/join.h"
+#include "muster/app/join/orders.h"
+#include "muster/base/pause.h"
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
 #include "muster/cli/json_line.h"
@@ -24,6 +27,7 @@ struct WorkerArguments {
   std::string credentials;
   std::int32_t lanes = 0;
   std::string join_timeout = "1 min";
+  bool from_input = false;
 };
 
 struct InvitationText {
@@ -83,7 +87,47 @@ void tell(std::string_view line, Context& context) {
               << std::flush;
 }
 
+// Whoever has started this over a remote shell writes one line at once.
+Result<app::Orders> orders_from_input(Clock& clock) {
+  constexpr std::chrono::seconds kPatience{30};
+  constexpr std::chrono::milliseconds kPause{5};
+  const Deadline deadline = Deadline::after(clock, kPatience);
+  std::string line;
+  while (line.find('\n') == std::string::npos) {
+    MUSTER_ASSIGN(const std::string more, net::read_available(STDIN_FILENO));
+    line += more;
+    if (!more.empty()) continue;
+    if (deadline.left(clock) <= Duration{0})
+      return fail(ErrorCode::kInvalid,
+                  "[worker] --from-input: nothing has come; it is for the launcher (muster train "
+                  "--hosts)");
+    pause(clock, kPause);
+  }
+  return app::read_orders(line);
+}
+
+void tell_error(std::string_view line, Context& context) {
+  context.err << line << std::endl;  // what its worker wrote, as it was
+}
+
+// A worker of the launcher's own: it lives while the launcher does.
+Result<ExitCode> work_by_orders(Context& context) {
+  MUSTER_ASSIGN(const app::Orders orders, orders_from_input(context.clock));
+  MUSTER_ASSIGN(auto program, worker_program(context));
+  const app::JoinOptions options{
+      .invitation = [&] { return orders.invitation; },
+      .scratch = context.machine.temporary_folder(),
+      .worker_program = std::move(program),
+      .tell = [&context](std::string_view line) { tell(line, context); },
+      .tell_error = [&context](std::string_view line) { tell_error(line, context); },
+      .orders = orders,
+      .leash = STDIN_FILENO};
+  return app::join_job(options, system_processes(), context.files,
+                       create_stderr_logger(context.log));
+}
+
 Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
+  if (arguments.from_input) return work_by_orders(context);
   MUSTER_ASSIGN(const Duration timeout, join_timeout(arguments));
   MUSTER_ASSIGN(auto program, worker_program(context));
   const app::JoinOptions options{
@@ -121,6 +165,11 @@ void add_worker_command(CLI::App& app, Context& context) {
                   "How long to look for a launcher that is not there yet")
       ->capture_default_str()
       ->type_name("DURATION");
+  command
+      .add_flag("--from-input", arguments->from_input,
+                "As its launcher says, which starts it by ssh (muster train --hosts)")
+      ->excludes("--join")
+      ->excludes("--credentials");
   command.callback([arguments, &context] {
     context.action = [arguments, &context] {
       const auto code = work(*arguments, context);

@@ -94,11 +94,16 @@ void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
     return refuse(peer, from +
                             "is not let in again: one from there held other bits than the others "
                             "(replicas.compare_every); its memory or processor is faulty");
-  const auto number = free_number();
+  if (message.worker >= options_.own)
+    return refuse(peer, from + fmt::format("asks to be worker {}, and the launcher starts 0 to {}",
+                                           message.worker, options_.own - 1));
+  const auto number = message.worker >= 0 ? std::optional(message.worker) : free_number();
   if (!number) {
     return refuse(peer, from + fmt::format("finds no place: all {} (workers.max_workers) are taken",
                                            options_.policy.max_workers));
   }
+  // What is still to come of the one before it is not of this one.
+  std::erase_if(enlisted_, [&](const auto& entry) { return entry.second == *number; });
   enlisted_[peer] = *number;
   Enlisted answer = options_.enlistment;
   answer.worker = *number;

@@ -47,6 +47,18 @@ TEST_F(OpenCoordinatorTest, ANumberIsFreeAgainWhenItsHostAndWorkerAreGone) {
   EXPECT_EQ(enlist(14), 4);
 }
 
+TEST_F(OpenCoordinatorTest, OneThatTheLauncherStartsElsewhereHasItsNumberAlready) {
+  say(11, Enlist{"elsewhere", 7, 1});
+  EXPECT_EQ(std::get<Enlisted>(sent_[11].back()).worker, 1);
+  EXPECT_EQ(enlist(12), 3) << "that took nobody's place";
+  say(13, Enlist{"elsewhere", 7, 3});
+  EXPECT_NE(closed_.at(13).message.find("the launcher starts 0 to 2"), std::string::npos);
+  // The next process of that number: what the one before it has yet to say concerns nobody.
+  say(14, Enlist{"elsewhere", 8, 1});
+  say(11, Ended{});
+  EXPECT_NE(closed_.at(11).message.find("without a place"), std::string::npos);
+}
+
 TEST_F(OpenCoordinatorTest, NewcomersComeTogether) {
   join(21, 3);
   EXPECT_EQ(told(), Told{});

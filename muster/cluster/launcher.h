@@ -22,11 +22,30 @@
 
 namespace muster::cluster {
 
+// What a worker of this launcher's on another host is to be.
+struct RemoteStart {
+  std::string host;
+  std::int32_t worker = 0;
+  std::int32_t local_worker = 0;   // which of this launcher's there
+  std::int32_t local_workers = 1;  // that start with so many
+  bool joins = false;              // those who train
+  net::Address coordinator = {};
+  std::string credentials = {};
+};
+
+// Workers of this launcher's on other hosts. A process here stands for each: its output is the
+// worker's, and each of the two ends with the other.
+struct RemoteWorkers {
+  std::vector<std::string> hosts = {};  // of each; they have the last numbers
+  std::string carrier = {};             // "ssh", for a person
+  std::function<ProcessSpec(const RemoteStart&)> start = {};
+};
+
 struct LaunchSpec {
   std::vector<std::string> command;                // of every worker
   std::map<std::string, std::string> environment;  // added for every worker
-  std::int32_t workers = 1;
-  std::int32_t max_workers = 1;   // with those that other hosts start
+  std::int32_t workers = 1;                        // with those of `remote`
+  std::int32_t max_workers = 1;                    // with those that other hosts start
   std::int32_t min_workers = 1;   // with so many the job goes on; with fewer it waits for new ones
   std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died
   bool keeps_ranks = false;       // see MembershipPolicy; min_workers: all
@@ -40,9 +59,10 @@ struct LaunchSpec {
   Duration calm = std::chrono::seconds(30);         // see CoordinatorOptions
   Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
   std::optional<net::Address> listen;               // for workers of other hosts; none: this host's
-  Path credentials;     // file in which those find "host:port credentials"
-  Enlisted enlistment;  // see CoordinatorOptions
-  ScaleRule scale;      // none: no workers come and go by themselves; asked on the launcher's loop
+  Path credentials;      // file in which those find "host:port credentials"; empty: none may come
+  RemoteWorkers remote;  // `listen` is where they come
+  Enlisted enlistment;   // see CoordinatorOptions
+  ScaleRule scale;       // none: no workers come and go by themselves; asked on the launcher's loop
   Duration scale_every = std::chrono::seconds(30);
 };
 
@@ -97,8 +117,9 @@ class LaunchObserver {
   // The job goes on without this one.
   virtual void on_loss(const JobFailure& /*loss*/, const Remainder& /*left*/) {}
   virtual void on_restart(Rank /*rank*/, int /*pid*/) {}
-  // Nobody is started here any more: workers of this host held wrong bits, this one last.
-  virtual void on_distrust(Rank /*rank*/) {}
+  // Nobody is started on a host any more: its workers held wrong bits, this one last. Empty: this
+  // host.
+  virtual void on_distrust(Rank /*rank*/, const std::string& /*host*/) {}
   // Workers of other hosts can join here, with the credentials in LaunchSpec::credentials.
   virtual void on_listening(const net::Address& /*address*/) {}
   virtual void on_scale(std::int32_t /*from*/, const ScaleWish& /*to*/) {}

@@ -47,7 +47,7 @@ void LocalJob::note_generation(const Welcome& generation) {
     members_.push_back(member.info.worker);
     if (auto* worker = find(member.info.worker)) {
       worker->evidence.joined = true;
-      worker->host = member.info.host;
+      worker->meet(member.info);
       failed_starts_.erase(member.info.worker);
     }
   }
@@ -69,10 +69,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
     take_dump(number, content);
   };
   events.on_leave = [this](std::int32_t number) {
-    if (auto* worker = find(number)) {
-      worker->evidence.left = true;
-      worker->gone();
-    }
+    if (auto* worker = find(number)) worker->take_leave();
     if (coordinator_ != nullptr && is_done()) drop_latecomers();
     consider();
     check_over();
@@ -155,7 +152,7 @@ void LocalJob::welcome(const WorkerInfo& info) {
     observer_.on_arrival(info);
   }
   worker->here = true;
-  worker->host = info.host;
+  worker->meet(info);
 }
 
 void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers,
@@ -237,6 +234,8 @@ void LocalJob::conclude() {
   if (!verdict_->certain && awaits_stacks()) return;  // tell_dumps() comes back here
   auto* culprit = find(to_int(verdict_->culprit));
   if (culprit != nullptr) take_account(*culprit);
+  if (culprit != nullptr && culprit->lost_session())
+    verdict_->reason = fmt::format("lost its {} session", spec_.remote.carrier);
   if (culprit != nullptr && can_do_without(*culprit)) return write_off(*culprit);
   state_ = State::kEnding;
   verdict_error_ = culprit != nullptr ? error_of(*culprit)
@@ -355,8 +354,10 @@ void LocalJob::finish() {
 std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
   const bool ended_itself =
       culprit.evidence.end && !culprit.killed_by_us && !was_excluded(culprit.evidence);
-  if (!ended_itself || culprit.evidence.end->exit_status == 0) return verdict_->reason;
-  const auto kills = culprit.is_elsewhere() ? 0 : memory_kills(files_) - memory_kills_;
+  if (!ended_itself || culprit.evidence.end->exit_status == 0 || culprit.lost_session())
+    return verdict_->reason;
+  const bool is_here = !culprit.is_elsewhere() && culprit.remote_host().empty();
+  const auto kills = is_here ? memory_kills(files_) - memory_kills_ : 0;
   return describe(*culprit.evidence.end, kills);
 }
 

@@ -76,7 +76,7 @@ class LocalJob {
   void write_off(WorkerProcess& culprit);
   void replace(const WorkerProcess& culprit);
   bool may_replace(const WorkerProcess& culprit) const;
-  bool distrusts_this_host(const WorkerProcess& culprit) const;
+  bool distrusts_host_of(const WorkerProcess& culprit) const;
   bool start(std::int32_t worker);
   void scale_later();
   void scale();
@@ -115,8 +115,8 @@ class LocalJob {
   std::vector<std::pair<Rank, Bytes>> held_reports_;  // while it is considered who is to blame
   Spawn spawn_;
   std::int32_t restarts_left_;
-  std::int32_t wrong_bits_ = 0;       // so many workers of this host held some
-  const std::uint64_t memory_kills_;  // before the job
+  std::map<std::string, std::int32_t> wrong_bits_;  // by remote host: so many workers held some
+  const std::uint64_t memory_kills_;                // before the job
   State state_ = State::kRunning;
   bool published_ = false;
   StopWishes wishes_;

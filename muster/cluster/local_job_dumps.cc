@@ -21,7 +21,9 @@ void LocalJob::ask_for_dumps(DumpOccasion occasion) {
   if (failure && has_looked_into()) return;  // what came then says more, by its stacks
   if (occasion == DumpOccasion::kAsked) dumps_.clear();
   for (const auto& [number, worker] : workers_)
-    processes_[number] = worker->is_elsewhere() ? "" : describe_process(worker->pid());
+    processes_[number] = worker->is_elsewhere() || !worker->remote_host().empty()
+                             ? ""
+                             : describe_process(worker->pid());
   coordinator_->broadcast(Dump{.stacks = !failure});
   if (!failure) dump_timer_ = loop_.call_at(loop_.clock().now() + kDumps, [this] { tell_dumps(); });
 }

@@ -80,7 +80,7 @@ std::vector<std::int32_t> LocalJob::missing_without(const WorkerProcess& culprit
 }
 
 bool LocalJob::others_may_join(std::int32_t left) const {
-  return spec_.listen.has_value() && left < spec_.max_workers;
+  return spec_.listen && !spec_.credentials.empty() && left < spec_.max_workers;
 }
 
 // Those that have been started and not joined yet, and the one that will be for `culprit`.
@@ -173,13 +173,14 @@ Remainder LocalJob::remainder_without(const WorkerProcess& culprit) const {
 }
 
 // Once may be an accident; of a second time the host is the reason, and a new process is no help.
-bool LocalJob::distrusts_this_host(const WorkerProcess& culprit) const {
-  return wrong_bits_ + (has_wrong_bits(culprit) ? 1 : 0) > 1;
+bool LocalJob::distrusts_host_of(const WorkerProcess& culprit) const {
+  const auto before = wrong_bits_.find(culprit.remote_host());
+  return (before == wrong_bits_.end() ? 0 : before->second) + (has_wrong_bits(culprit) ? 1 : 0) > 1;
 }
 
 bool LocalJob::may_replace(const WorkerProcess& culprit) const {
-  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() &&
-         !distrusts_this_host(culprit) && may_start_again(culprit);
+  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() && !distrusts_host_of(culprit) &&
+         may_start_again(culprit);
 }
 
 // The new one gets ready and then joins; the others train on meanwhile.
@@ -187,8 +188,9 @@ void LocalJob::replace(const WorkerProcess& culprit) {
   if (culprit.is_elsewhere()) return;
   const Rank rank = culprit.evidence.rank;
   const bool may = may_replace(culprit);
-  if (has_wrong_bits(culprit) && distrusts_this_host(culprit)) observer_.on_distrust(rank);
-  if (has_wrong_bits(culprit)) ++wrong_bits_;
+  if (has_wrong_bits(culprit) && distrusts_host_of(culprit))
+    observer_.on_distrust(rank, culprit.remote_host());
+  if (has_wrong_bits(culprit)) ++wrong_bits_[culprit.remote_host()];
   if (!may || is_done()) return;
   --restarts_left_;
   if (start(to_int(rank))) observer_.on_restart(rank, find(to_int(rank))->pid());

@@ -41,7 +41,7 @@ void LocalJob::scale() {
 }
 
 void LocalJob::grow_to(std::int32_t wanted) {
-  if (wrong_bits_ > 1) return;  // see distrusts_this_host()
+  if (wrong_bits_[""] > 1) return;  // see distrusts_host_of()
   auto missing = wanted - static_cast<std::int32_t>(members_.size());
   for (std::int32_t number = 0; number < spec_.max_workers && missing > 0; ++number) {
     const WorkerProcess* there = find(number);

@@ -29,6 +29,8 @@ class LocalLauncher : public Launcher {
                                                const net::Address& coordinator,
                                                const std::string& credentials, std::int32_t worker,
                                                bool joins);
+  Result<std::unique_ptr<WorkerProcess>> spawn_remote(const LaunchSpec& spec,
+                                                      const RemoteStart& start);
   Result<Workers> spawn_all(const LaunchSpec& spec, const LocalJob::Spawn& spawn);
 
   Processes& processes_;
@@ -56,9 +58,40 @@ struct CredentialsFile {
   }
 };
 
-// The most that this host ever starts: cores are shared out among so many.
+// The most that the launcher ever starts.
 std::int32_t own_workers(const LaunchSpec& spec) {
   return spec.scale ? std::max(spec.workers, spec.max_workers) : spec.workers;
+}
+
+// Of those that it begins with, on this host.
+std::int32_t started_here(const LaunchSpec& spec) {
+  return spec.workers - static_cast<std::int32_t>(spec.remote.hosts.size());
+}
+
+// The most that there ever are: cores are shared out among so many.
+std::int32_t most_here(const LaunchSpec& spec) {
+  return own_workers(spec) - static_cast<std::int32_t>(spec.remote.hosts.size());
+}
+
+RemoteStart remote_start(const LaunchSpec& spec, std::int32_t worker) {
+  const auto& hosts = spec.remote.hosts;
+  const auto at = hosts.begin() + (worker - started_here(spec));
+  return {.host = *at,
+          .worker = worker,
+          .local_worker = static_cast<std::int32_t>(std::count(hosts.begin(), at, *at)),
+          .local_workers = static_cast<std::int32_t>(std::ranges::count(hosts, *at))};
+}
+
+struct WorkerLog {
+  std::unique_ptr<WritableFile> file;  // null: none is kept
+  Path path;
+};
+Result<WorkerLog> open_log(Files& files, const Path& folder, std::int32_t worker) {
+  WorkerLog log;
+  if (folder.empty()) return log;
+  log.path = folder / fmt::format("rank-{}.log", worker);
+  MUSTER_ASSIGN(log.file, files.open(log.path, Files::Open::kAppend));
+  return log;
 }
 
 CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
@@ -91,7 +124,7 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   MUSTER_ASSIGN(auto coordinator, create_coordinator(*network, address, coordinator_options(spec),
                                                      job.coordinator_events(), log_));
   const CredentialsFile shown{files_, spec.listen ? spec.credentials : Path()};
-  if (spec.listen) {
+  if (!shown.path.empty()) {
     MUSTER_TRY(shown.write(
         fmt::format("{} {}\n", net::to_string(coordinator->address()), to_text(credentials))));
     observer.on_listening(coordinator->address());
@@ -104,7 +137,13 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   auto gate = begun.get_future().share();
   loop->post([gate] { gate.wait(); });
   const LocalJob::Spawn spawn_one = [&](std::int32_t worker, bool joins) {
-    return spawn(spec, coordinator->address(), to_text(credentials), worker, joins);
+    if (worker < most_here(spec))
+      return spawn(spec, coordinator->address(), to_text(credentials), worker, joins);
+    RemoteStart start = remote_start(spec, worker);
+    start.joins = joins;
+    start.coordinator = coordinator->address();
+    start.credentials = to_text(credentials);
+    return spawn_remote(spec, start);
   };
   auto workers = spawn_all(spec, spawn_one);
   if (workers) loop->post([&] { job.begin(*coordinator, std::move(*workers), spawn_one); });
@@ -131,14 +170,14 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
                                                             const std::string& credentials,
                                                             std::int32_t worker, bool joins) {
   const auto cores = spec.cores.empty() ? available_cores() : spec.cores;
-  const std::int32_t own = own_workers(spec);
+  const std::int32_t own = most_here(spec);
   const auto share = share_cores(cores, own)[static_cast<std::size_t>(worker)];
   MUSTER_ASSIGN(auto whereabouts, Whereabouts::create());
   const WorkerEnvironment environment{.coordinator = coordinator,
                                       .worker = worker,
                                       .workers = spec.workers,
                                       .local_worker = worker,
-                                      .local_workers = spec.workers,
+                                      .local_workers = started_here(spec),
                                       .lanes = static_cast<std::int32_t>(share.size()),
                                       .credentials = credentials,
                                       .whereabouts = whereabouts->address()};
@@ -150,16 +189,21 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
   process.environment.insert(spec.environment.begin(), spec.environment.end());
   if (joins && !spec.join_flag.empty()) process.command.push_back(spec.join_flag);
   if (spec.pin && cores.size() >= static_cast<std::size_t>(own)) process.cores = share;
-  std::unique_ptr<WritableFile> log;
-  Path path;
-  if (!spec.log_folder.empty()) {
-    path = spec.log_folder / fmt::format("rank-{}.log", worker);
-    MUSTER_ASSIGN(log, files_.open(path, Files::Open::kAppend));
-  }
+  MUSTER_ASSIGN(auto log, open_log(files_, spec.log_folder, worker));
   MUSTER_ASSIGN(auto started, processes_.spawn(process));
   auto process_seen = std::make_unique<WorkerProcess>(Rank{worker}, std::move(started),
-                                                      std::move(log), path.string(), log_);
+                                                      std::move(log.file), log.path.string(), log_);
   process_seen->read_from(std::move(whereabouts));
+  return process_seen;
+}
+
+Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn_remote(const LaunchSpec& spec,
+                                                                   const RemoteStart& start) {
+  MUSTER_ASSIGN(auto log, open_log(files_, spec.log_folder, start.worker));
+  MUSTER_ASSIGN(auto started, processes_.spawn(spec.remote.start(start)));
+  auto process_seen = std::make_unique<WorkerProcess>(Rank{start.worker}, std::move(started),
+                                                      std::move(log.file), log.path.string(), log_);
+  process_seen->stands_for(start.host);
   return process_seen;
 }
 
@@ -205,6 +249,9 @@ constexpr Hint kHints[] = {
     {"killed by SIGILL",
      "it is built for another processor, or training.isa asks for what this one lacks: see "
      "`muster doctor`, and build it on this host"},
+    {"lost its ssh session",
+     "its host was shut down or cannot be reached any more, or sshd there has ended it; where ssh "
+     "had something to say, it is in its last lines"},
     {"exit status ",
      "it ended without saying so to the others; its last lines and its log say more"},
 };
@@ -235,6 +282,8 @@ std::string describe_loss(const JobFailure& loss, const Remainder& left) {
   std::string text = fmt::format("worker {}", to_int(loss.rank));
   if (loss.pid > 0)
     text += fmt::format(" (pid {}{})", loss.pid, loss.host.empty() ? "" : " on " + loss.host);
+  else if (!loss.host.empty())
+    text += " on " + loss.host;
   const std::string place = left.begun ? describe(loss.progress) : "as it started";
   text += fmt::format(" {}{} {}{}; {} {}worker{} left, ", loss.reason, words_of(loss),
                       loss.last_heard ? "after it was last heard of " : "", place, left.workers,

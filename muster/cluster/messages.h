@@ -60,6 +60,7 @@ struct Join {
 struct Enlist {  // from a host that has a worker to offer, before there is one
   std::string host;
   std::int32_t pid = 0;
+  std::int32_t worker = -1;  // one of the launcher's own, started there on its behalf; -1: any free
 };
 struct Ended {  // from that host, on the connection that holds the place: what it alone has seen
   ProcessEnd end;

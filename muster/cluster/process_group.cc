@@ -36,6 +36,9 @@ class GroupRun {
                                  },
                                  [this, i] { note_end(i); }, [this] { consider(); }});
     are_started_ = true;
+    if (spec_.at_most)
+      limit_ = loop_.call_at(loop_.clock().now() + *spec_.at_most, [this] { kill_all(); });
+    if (spec_.leash) leash_ = loop_.watch(*spec_.leash, [this] { look_at_leash(); });
     for (const int number : std::exchange(early_signals_, {})) on_signal(number);
   }
 
@@ -61,6 +64,13 @@ class GroupRun {
   }
 
  private:
+  void look_at_leash() {
+    if (net::read_available(*spec_.leash)) return;
+    const auto keep = std::exchange(leash_, nullptr);
+    observer_.on_leash_end();
+    kill_all();
+  }
+
   void note_end(std::size_t number) {
     const bool ended_well = members_[number]->evidence.end->exit_status == 0;
     if (!ended_well && !failed_ && !signal_) {
@@ -92,7 +102,7 @@ class GroupRun {
 
   void finish() {
     if (std::exchange(is_over_, true)) return;
-    timer_ = nullptr;
+    timer_ = limit_ = leash_ = nullptr;
     over_.set_value();
   }
 
@@ -113,6 +123,8 @@ class GroupRun {
   std::optional<int> signal_;
   std::optional<std::size_t> failed_;
   net::Registration timer_;
+  net::Registration limit_;
+  net::Registration leash_;
   bool drains_ = false;
   bool is_over_ = false;
   std::promise<void> over_;

@@ -22,6 +22,9 @@ struct ProcessGroupSpec {
   Duration grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL, then
   // The same where a signal has asked for the end; none: they may take their time.
   std::optional<Duration> grace_of_signal = {};
+  std::optional<Duration> at_most = {};  // all that still run then are killed
+  // A descriptor whose end says that nobody wants them any more: all are killed. The caller's.
+  std::optional<int> leash = {};
 };
 
 // Called on one thread; must not block for long.
@@ -32,6 +35,7 @@ class ProcessGroupObserver {
   virtual void on_line(std::size_t /*process*/, bool /*is_error*/, std::string_view /*line*/) {}
   // SIGINT, SIGTERM, SIGHUP: all are sent SIGTERM; again: SIGKILL.
   virtual void on_stop(int /*signal*/, bool /*again*/) {}
+  virtual void on_leash_end() {}
 };
 
 struct ProcessGroupEnd {

@@ -1,5 +1,6 @@
 #include "muster/cluster/process_group.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,9 +21,11 @@ class Listener final : public ProcessGroupObserver {
     if (then) then(std::string(line));
   }
   void on_stop(int /*signal*/, bool again) override { stops.push_back(again); }
+  void on_leash_end() override { ++leash_ends; }
 
   std::map<std::size_t, std::vector<std::string>> lines;
   std::vector<bool> stops;
+  int leash_ends = 0;
   std::function<void(const std::string&)> then;
 };
 
@@ -104,6 +107,30 @@ TEST(ProcessGroup, WhatCannotBeStartedLeavesNothing) {
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(run_process_group({}, system_processes(), listener, create_null_logger()));
+}
+
+TEST(ProcessGroup, WhereTheLeashEndsAllAreKilled) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ASSERT_EQ(::write(ends[1], "still here", 10), 10);
+  Listener listener;
+  listener.then = [&ends](const std::string& line) {
+    if (line == "ready") ::close(ends[1]);
+  };
+  const auto end = run_all(
+      {.processes = {shell("trap '' TERM; echo ready; sleep 1000")}, .leash = ends[0]}, listener);
+  EXPECT_EQ(end.members[0].end.signal, SIGKILL);
+  EXPECT_EQ(listener.leash_ends, 1);
+  EXPECT_FALSE(end.signal);
+  ::close(ends[0]);
+}
+
+TEST(ProcessGroup, WhatStillRunsAfterItsTimeIsKilled) {
+  Listener listener;
+  const auto end = run_all({.processes = {shell("exit 0"), shell("exec sleep 1000")},
+                            .at_most = std::chrono::milliseconds(200)},
+                           listener);
+  EXPECT_EQ(end.members[1].end.signal, SIGKILL);
 }
 
 // A child of its own keeps the pipe open.

@@ -26,6 +26,17 @@ WorkerProcess::WorkerProcess(const WorkerInfo& elsewhere, Logger logger)
   evidence.rank = Rank{elsewhere.worker};
 }
 
+void WorkerProcess::stands_for(std::string remote_host) {
+  host = remote_host;
+  remote_host_ = std::move(remote_host);
+}
+
+// The name by which a person has named a host says more than the one that it has for itself.
+void WorkerProcess::meet(const WorkerInfo& info) {
+  if (remote_host_.empty()) host = info.host;
+  pid_ = info.pid;
+}
+
 void WorkerProcess::watch(net::SystemLoop& loop, Events events) {
   loop_ = &loop;
   events_ = std::move(events);
@@ -35,10 +46,30 @@ void WorkerProcess::watch(net::SystemLoop& loop, Events events) {
     const auto end = process_->poll();
     if (!end) return;
     const auto keep = std::exchange(end_watch_, nullptr);
-    evidence.end = end;
-    evidence.end_at = loop_->clock().now();
+    take_own_end(*end);
     events_.on_end();
   });
+}
+
+// Of a remote shell 255 is its own exit status, any other one that of what it ran. What came
+// between the hosts is no fault of the worker's, which an exit status would be.
+void WorkerProcess::take_own_end(const ProcessEnd& end) {
+  constexpr int kOfTheShell = 255;
+  evidence.end = account_.value_or(end);
+  evidence.end_at = loop_->clock().now();
+  if (remote_host_.empty() || account_ || killed_by_us) return;
+  if (!end.signal && end.exit_status != kOfTheShell) return;
+  lost_session_ = true;
+  evidence.end = ProcessEnd{.exit_status = {}, .signal = SIGHUP};
+  if (evidence.left) take_leave();
+}
+
+void WorkerProcess::take_leave() {
+  evidence.left = true;
+  gone();
+  // It had done all it had to.
+  if (std::exchange(lost_session_, false))
+    evidence.end = ProcessEnd{.exit_status = 0, .signal = {}};
 }
 
 void WorkerProcess::on_readable(Stream& stream) {
@@ -83,10 +114,14 @@ Progress WorkerProcess::where() const {
 }
 
 void WorkerProcess::take_end(const Ended& ended, TimePoint now) {
-  if (!is_elsewhere() || evidence.end) return;
+  if ((!is_elsewhere() && remote_host_.empty()) || evidence.end) return;
+  if (!evidence.reported) progress = ended.progress;
+  if (!is_elsewhere()) {  // its process here is about to end, with the same last lines
+    account_ = ended.end;
+    return;
+  }
   evidence.end = ended.end;
   evidence.end_at = now;
-  if (!evidence.reported) progress = ended.progress;
   for (const std::string& line : ended.last_lines) last_lines_.add(line);
   gone();
 }

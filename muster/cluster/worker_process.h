@@ -1,6 +1,7 @@
 #pragma once
 // One worker of a job, as its launcher sees it: its process, its output, and what is known of it.
-// One that another host has started is known by what it says alone.
+// One that another host has started is known by what it says alone. Of one that this launcher has
+// started on another host there is a process here that stands for it, such as ssh's.
 
 #include <functional>
 #include <memory>
@@ -32,7 +33,9 @@ class WorkerProcess {
   WorkerProcess(const WorkerInfo& elsewhere, Logger logger);
 
   void watch(net::SystemLoop& loop, Events events);
-  void ask_to_leave();  // SIGTERM: it drains
+  void stands_for(std::string remote_host);  // before watch()
+  void meet(const WorkerInfo& info);         // as it tells of itself
+  void ask_to_leave();                       // SIGTERM: it drains; one on another host is cut off
   void kill();          // one elsewhere is only counted out: the coordinator tells it
   void stop_reading();  // when somebody else keeps its pipes open
   void read_rest();     // what it has written and nobody has read yet, but for an unfinished line
@@ -49,9 +52,15 @@ class WorkerProcess {
   // Nothing more comes of one that has said nothing since this was called last.
   void hear_out() noexcept { heard_out_ |= std::exchange(silent_, true); }
   bool is_elsewhere() const noexcept { return process_ == nullptr; }
-  void take_end(const Ended& ended, TimePoint now);  // as its host says, of one elsewhere
+  const std::string& remote_host() const noexcept { return remote_host_; }  // empty: this one
+  // What stood for it here has ended, and nobody has said how the worker there has.
+  bool lost_session() const noexcept { return lost_session_; }
+  void take_end(const Ended& ended, TimePoint now);  // as its host says
+  void take_leave();                                 // as it says itself
   void gone() noexcept { gone_ = is_elsewhere(); }   // it has left, or its connection has ended
-  int pid() const noexcept { return process_ ? process_->pid() : pid_; }
+  int pid() const noexcept {                         // 0: not known yet
+    return process_ && remote_host_.empty() ? process_->pid() : pid_;
+  }
   std::vector<std::string> last_lines() const { return last_lines_.take(); }
   const std::string& log_path() const noexcept { return log_path_; }
 
@@ -61,7 +70,9 @@ class WorkerProcess {
     whereabouts_ = std::move(whereabouts);
   }
   Progress where() const;
-  bool is_witnessed() const noexcept { return evidence.reported || evidence.end || whereabouts_; }
+  bool is_witnessed() const noexcept {
+    return evidence.reported || whereabouts_ || (evidence.end && !lost_session());
+  }
 
   Evidence evidence;
   Progress progress;  // of the last heartbeat, or told with its failure
@@ -77,12 +88,16 @@ class WorkerProcess {
     LineCollector lines;
     net::Registration watch;
   };
+  void take_own_end(const ProcessEnd& end);
   void send(int signal);
   void on_readable(Stream& stream);
   void on_line(bool is_error, std::string_view line);
 
   std::unique_ptr<Process> process_;  // null: it is elsewhere
   int pid_ = 0;
+  std::string remote_host_;
+  std::optional<ProcessEnd> account_;  // of its end there
+  bool lost_session_ = false;
   bool gone_ = false;
   bool heard_out_ = false;
   bool silent_ = true;

@@ -40,7 +40,7 @@ class Watcher : public LaunchObserver {
   }
 
   void on_restart(Rank, int) override { ++restarts; }
-  void on_distrust(Rank rank) override {
+  void on_distrust(Rank rank, const std::string& /*host*/) override {
     distrusted.push_back(to_int(rank));
     ::kill(::getpid(), SIGTERM);
   }

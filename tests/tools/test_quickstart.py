@@ -63,7 +63,8 @@ class Workers(unittest.TestCase):
     def test_are_as_many_as_the_person_says(self):
         for given in (["--workers", "4"], ["--workers=4"], ["-w", "4"], ["-w4"], ["-n", "4"], ["-n4"], ["-np", "4"],
                       ["--np", "4"], ["--nproc-per-node", "4"], ["--nproc-per-node=4"], ["--nproc_per_node", "4"],
-                      ["--nproc_per_node=auto"], ["-H", "localhost:4"], ["--set", "workers.count=4"],
+                      ["--nproc_per_node=auto"], ["-H", "localhost:4"], ["--hosts=localhost:4"], ["--hostfile", "hosts"],
+                      ["--set", "workers.count=4"],
                       ["--set=workers.count=4"]):
             words, said = self.words("--quick", *given)
             self.assertEqual(words, [*given, "--quick"])

@@ -29,14 +29,18 @@ struct Found {
   std::unique_ptr<cluster::Place> place;  // in the network
 };
 
-Result<Found> knock(Invitation invitation, net::SystemLoop& loop, Deadline deadline,
-                    const Logger& log) {
+Result<Found> knock(const JoinOptions& options, Invitation invitation, net::SystemLoop& loop,
+                    Deadline deadline, const Logger& log) {
   Found found{.invitation = std::move(invitation), .network = nullptr, .place = nullptr};
   MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(found.invitation.credentials));
   MUSTER_ASSIGN(found.network, net::create_network(loop, credentials, {}, log));
   const cluster::WorkerInfo here = cluster::describe_this_process(-1);
-  MUSTER_ASSIGN(found.place, cluster::enlist(*found.network, found.invitation.coordinator,
-                                             {here.host, here.pid}, deadline));
+  MUSTER_ASSIGN(found.place,
+                cluster::enlist(*found.network, found.invitation.coordinator,
+                                {.host = here.host,
+                                 .pid = here.pid,
+                                 .worker = options.orders ? options.orders->worker : -1},
+                                deadline));
   return found;
 }
 
@@ -55,7 +59,7 @@ Result<Found> find_launcher(const JoinOptions& options, net::SystemLoop& loop, c
     const Deadline soon(std::min(deadline.at(), Deadline::after(clock, kTry).at()));
     auto invited = options.invitation();
     if (!invited && invited.error().code != ErrorCode::kNotFound) return invited.error();
-    auto found = invited ? knock(std::move(*invited), loop, soon, log)
+    auto found = invited ? knock(options, std::move(*invited), loop, soon, log)
                          : Result<Found>(fail(ErrorCode::kUnavailable, invited.error().message));
     if (found || !may_come(found.error())) return found;
     const std::string& why = found.error().message;
@@ -102,6 +106,23 @@ class WorkFolder {
   bool stands_in_;
 };
 
+// As the launcher starts those of its own host.
+void follow(const Orders& orders, const WorkFolder& folder, ProcessSpec& spec,
+            cluster::WorkerEnvironment environment) {
+  const auto cores = cluster::available_cores();
+  const auto share = cluster::share_cores(
+      cores, orders.local_workers)[static_cast<std::size_t>(orders.local_worker)];
+  environment.local_worker = orders.local_worker;
+  environment.local_workers = orders.local_workers;
+  environment.lanes = static_cast<std::int32_t>(share.size());
+  spec.environment = to_variables(environment);
+  spec.environment.insert(orders.environment.begin(), orders.environment.end());
+  if (std::ssize(cores) >= orders.local_workers) spec.cores = share;
+  if (folder.stands_in()) return;  // then it gets from the others what they have read
+  if (!orders.joins) spec.command.pop_back();
+  if (orders.resumes) spec.command.emplace_back("--resume");
+}
+
 ProcessSpec process_of(const JoinOptions& options, const Found& found, const WorkFolder& folder,
                        const cluster::Whereabouts& whereabouts) {
   const cluster::Enlisted& enlisted = found.place->enlisted();
@@ -118,6 +139,7 @@ ProcessSpec process_of(const JoinOptions& options, const Found& found, const Wor
       .folder = {},
       .cores = {},
       .held_signals = cluster::worker_signals()};
+  if (options.orders) follow(*options.orders, folder, spec, environment);
   if (folder.stands_in()) spec.command.emplace_back("--apart");
   return spec;
 }
@@ -130,8 +152,12 @@ ExitCode code_of(const ProcessEnd& end) {
 class Teller final : public cluster::ProcessGroupObserver {
  public:
   explicit Teller(const JoinOptions& options) : options_(options) {}
-  void on_line(std::size_t /*process*/, bool /*is_error*/, std::string_view line) override {
-    options_.tell(line);
+  void on_line(std::size_t /*process*/, bool is_error, std::string_view line) override {
+    const bool apart = is_error && options_.tell_error;
+    (apart ? options_.tell_error : options_.tell)(line);
+  }
+  void on_leash_end() override {
+    options_.tell("the launcher has let go of this worker, which is killed");
   }
   void on_stop(int /*signal*/, bool again) override {
     options_.tell(again ? "again: leaving at once"
@@ -148,7 +174,8 @@ Result<ProcessEnd> run_worker(const JoinOptions& options, const Found& found,
   MUSTER_ASSIGN(const auto whereabouts, cluster::Whereabouts::create());
   Teller teller(options);
   MUSTER_ASSIGN(auto end, cluster::run_process_group(
-                              {.processes = {process_of(options, found, folder, *whereabouts)}},
+                              {.processes = {process_of(options, found, folder, *whereabouts)},
+                               .leash = options.leash},
                               processes, teller, log));
   cluster::ProcessGroupEnd::Member& worker = end.members.front();
   found.place->tell_end({worker.end, whereabouts->read(), std::move(worker.last_lines)},
@@ -165,12 +192,20 @@ Result<ExitCode> join_job(const JoinOptions& options, Processes& processes, File
   const net::StopAtEnd stop_first{*loop};
   const cluster::Enlisted& enlisted = found.place->enlisted();
   MUSTER_ASSIGN(const WorkFolder folder, WorkFolder::find(files, enlisted, options.scratch));
+  if (options.orders && options.orders->needs_run_folder && folder.stands_in())
+    return fail(ErrorCode::kInvalid,  // the next one would not either
+                fmt::format("[worker] worker {} does not see the run's folder {} on this host, and "
+                            "its job needs it there: `strategy.type: data` with a worker on the "
+                            "launcher's host does not, any other needs run_folder on a shared file "
+                            "system",
+                            enlisted.worker, enlisted.run_folder));
   options.tell(fmt::format(
       "worker {} of the job at {}{}", enlisted.worker, to_string(found.invitation.coordinator),
       folder.stands_in() ? "; its run folder is out of sight here, so this worker never saves"
                          : ""));
   MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, found, folder, processes, log));
-  options.tell(end.exit_status == 0 ? "done" : describe(end));
+  // To its launcher the end has been told already.
+  if (!options.orders) options.tell(end.exit_status == 0 ? "done" : describe(end));
   return code_of(end);
 }
 

@@ -13,6 +13,7 @@
 #include "muster/app/launch/scale_rule.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
+#include "muster/cluster/launchers/ssh/ssh.h"
 #include "muster/observe/environment.h"
 #include "muster/observe/report.h"
 #include "muster/observe/run_folder.h"
@@ -75,17 +76,67 @@ Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOpt
   return LockedRun{std::move(folder), std::move(lock)};
 }
 
-Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
-                                        const RunFolder& folder, const LaunchOptions& options,
-                                        const Logger& log) {
+// Where the job's workers are, once all their hosts have been looked at.
+struct Places {
+  Placement placement;
+  std::shared_ptr<const cluster::RemoteShell> shell;  // null: all are here
+  LookedAt looked;
+};
+
+Result<Places> find_places(const job::JobSpec& job, const LaunchOptions& options,
+                           const Logger& log) {
+  MUSTER_TRY(check_room(options.hosts, job));
+  Places places{
+      place_workers(options.hosts, job.workers.processes(), cluster::describe_this_process(0).host),
+      nullptr,
+      {}};
+  if (places.placement.elsewhere.empty()) return places;
+  places.shell = cluster::create_ssh();
+  MUSTER_ASSIGN(places.looked,
+                look_at_hosts(*places.shell, places.placement.elsewhere, options.carried,
+                              job.workers.listen.empty(), system_processes(), log));
+  return places;
+}
+
+// What workers that come from elsewhere need.
+Status admit_others(const job::Job& whole, const RunFolder& folder, const LaunchOptions& options,
+                    const Places& places, cluster::LaunchSpec& spec) {
   const job::JobSpec& job = whole.spec;
-  cluster::LaunchSpec spec;
   if (!job.workers.listen.empty()) {
     MUSTER_ASSIGN(spec.listen, net::parse_address(job.workers.listen));
     spec.credentials = folder.join_key();
-    spec.enlistment.run_folder = std::filesystem::absolute(folder.root()).string();
-    spec.enlistment.job = job::to_yaml(whole, true);
+  } else if (places.shell) {
+    spec.listen = net::Address{places.looked.address, 0};
   }
+  if (!spec.listen) return ok();
+  spec.enlistment.run_folder = std::filesystem::absolute(folder.root()).string();
+  spec.enlistment.job = job::to_yaml(whole, true);
+  if (!places.shell) return ok();
+  CarriedAlong carried = options.carried;
+  carried.environment = spec.environment;
+  const bool has_state_here =
+      job.strategy.type == job::StrategyType::kData && places.placement.here > 0;
+  spec.remote =
+      remote_workers(places.shell, places.placement.elsewhere, std::move(carried),
+                     {.resumes = options.resume.has_value(), .needs_run_folder = !has_state_here});
+  return ok();
+}
+
+// What to do where this host cannot listen at the address by which the others see it.
+std::string about_address(const Places& places, const job::JobSpec& job, const Error& why) {
+  const bool is_seen = places.shell && job.workers.listen.empty();
+  if (!is_seen || why.code != ErrorCode::kUnavailable) return "";
+  return fmt::format(
+      "\n  other hosts see this one as {}; where that is not its own address, as behind a gateway, "
+      "say the one by which they reach it: `--set workers.listen=10.0.0.5:0`",
+      places.looked.address);
+}
+
+Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
+                                        const RunFolder& folder, const LaunchOptions& options,
+                                        const Places& places, const Logger& log) {
+  const job::JobSpec& job = whole.spec;
+  cluster::LaunchSpec spec;
   spec.command = {options.worker_program.string(), "--run", folder.root().string()};
   if (options.resume) spec.command.emplace_back("--resume");
   spec.workers = static_cast<std::int32_t>(job.workers.processes());
@@ -107,6 +158,8 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   } else if (job.training.isa == job::Isa::kAvx512) {
     spec.environment = {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}};
   }
+  spec.environment.insert(options.carried.environment.begin(), options.carried.environment.end());
+  MUSTER_TRY(admit_others(whole, folder, options, places, spec));
   return spec;
 }
 
@@ -205,6 +258,11 @@ Status check_run_folder(Files& files, const job::Job& job, const std::optional<P
   return ok();
 }
 
+Status check_hosts(const job::JobSpec& job, const LaunchOptions& options, const Logger& log) {
+  MUSTER_TRY(find_places(job, options, log));
+  return ok();
+}
+
 Result<NewestRun> newest_run(Files& files, const job::JobSpec& job) {
   NewestRun newest;
   MUSTER_ASSIGN(const RunFolder folder,
@@ -219,6 +277,9 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
     log->error("{}", error.message);
     return exit_code(error.code);
   };
+  const auto places = find_places(job.spec, options, log);
+  if (!places) return end_with(places.error());
+  if (places->looked.interrupted) return static_cast<ExitCode>(128 + *places->looked.interrupted);
   const auto exposed = expose_metrics(job.spec.prometheus, files);
   if (!exposed) return end_with(exposed.error());
   const auto run = prepare_run(files, job, options, log);
@@ -229,10 +290,11 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   if (exposed->endpoint) observer.expose(exposed->numbers, exposed->endpoint->url() + "/metrics");
   record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
-  const auto spec = launch_spec(files, job, folder, options, log);
+  const auto spec = launch_spec(files, job, folder, options, *places, log);
+  if (places->shell) observer.tell(observe::Severity::kNote, describe(places->placement));
   auto end = spec ? launcher->run(*spec, observer) : Result<cluster::JobEnd>(spec.error());
   if (!end) {
-    observer.fail(end.error().message);
+    observer.fail(end.error().message + about_address(*places, job.spec, end.error()));
     return exit_code(end.error().code);
   }
   const ExitCode code = code_of(*end, observer.stopped_early());

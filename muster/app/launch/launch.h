@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/app/launch/hosts.h"
 #include "muster/base/clock.h"
 #include "muster/base/exit_code.h"
 #include "muster/base/files.h"
@@ -17,13 +18,15 @@
 namespace muster::app {
 
 struct LaunchOptions {
-  Path worker_program;         // muster-worker
-  std::optional<Path> resume;  // the run folder to go on with
-  std::string program;         // how to call muster; empty: no word on what to do next
-  std::string resume_command;  // the same command line with --resume
-  std::string extend_command;  // the same without its --set of the length
-  std::string calmer_command;  // the same without its learning rate
-  observe::ConsoleOptions console;
+  Path worker_program = {};         // muster-worker
+  std::optional<Path> resume = {};  // the run folder to go on with
+  std::string program = {};         // how to call muster; empty: no word on what to do next
+  std::string resume_command = {};  // the same command line with --resume
+  std::string extend_command = {};  // the same without its --set of the length
+  std::string calmer_command = {};  // the same without its learning rate
+  std::vector<cluster::HostSlots> hosts = {};  // where workers are started; empty: here
+  CarriedAlong carried = {};                   // to the others; its variables to all workers
+  observe::ConsoleOptions console = {};
 };
 
 // Whether this build and this machine have what the job needs. Changes nothing.
@@ -33,6 +36,9 @@ Status check_startable(Files& files, const job::JobSpec& job);
 // where nobody else may be training. Leaves nothing behind.
 Status check_run_folder(Files& files, const job::Job& job, const std::optional<Path>& resume,
                         const Logger& log);
+
+// For a dry run: whether all hosts that the job would be started on can take part.
+Status check_hosts(const job::JobSpec& job, const LaunchOptions& options, const Logger& log);
 
 // After check_startable(). Blocks until all workers are gone. Errors are shown; the exit code says
 // which kind.

@@ -215,16 +215,16 @@ void RunObserver::on_waiting(std::int32_t others, std::int32_t own) {
 }
 
 void RunObserver::on_restart(Rank rank, int pid) {
-  tell(Severity::kNote, fmt::format("worker {} is started anew (pid {}) and joins when it is ready",
-                                    to_int(rank), pid));
+  tell(Severity::kNote, fmt::format("worker {} is started anew{} and joins when it is ready",
+                                    to_int(rank), pid > 0 ? fmt::format(" (pid {})", pid) : ""));
 }
 
-void RunObserver::on_distrust(Rank rank) {
+void RunObserver::on_distrust(Rank rank, const std::string& host) {
   tell(Severity::kWarning,
-       fmt::format(
-           "worker {} is not started anew, nor is another one on this host: it is the second "
-           "one here with wrong bits, so its memory or processor is faulty",
-           to_int(rank)));
+       fmt::format("worker {} is not started anew, nor is another one on {}: it is the second "
+                   "one {} with wrong bits, so its memory or processor is faulty",
+                   to_int(rank), host.empty() ? "this host" : host,
+                   host.empty() ? "here" : "there"));
 }
 
 void RunObserver::on_listening(const net::Address& address) {

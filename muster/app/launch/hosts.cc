@@ -1,0 +1,210 @@
+#include "muster/app/launch/hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "muster/app/join/orders.h"
+#include "muster/cluster/process_group.h"
+
+namespace muster::app {
+namespace {
+
+constexpr Duration kLookAtMost = std::chrono::seconds(60);
+constexpr int kOfTheShell = 255;  // see RemoteShell
+// Before what is meant for the launcher: what the shell there runs as it starts may write as well.
+constexpr std::string_view kHostMark = "muster-host ";
+
+using cluster::quoted_for_sh;
+
+// Into $m: the same path as here, as on a shared file system or where hosts are alike, else as the
+// PATH there has it.
+std::string find_program(const CarriedAlong& carried, std::string_view or_else) {
+  return fmt::format("m={}; [ -x \"$m\" ] || m=$(command -v {}) || {}; ",
+                     quoted_for_sh(carried.program.string()),
+                     quoted_for_sh(carried.program.filename().string()), or_else);
+}
+
+std::string look_script(const CarriedAlong& carried) {
+  return find_program(carried, "{ echo 'muster-host no program'; exit 0; }") +
+         fmt::format(
+             "cd {} || {{ echo 'muster-host no folder'; exit 0; }}; "
+             "echo \"muster-host sees $SSH_CONNECTION\"; "
+             "echo \"muster-host runs $(\"$m\" --version 2>&1 | head -n 1)\"",
+             quoted_for_sh(carried.folder.string()));
+}
+
+std::string start_script(const CarriedAlong& carried) {
+  return find_program(carried, "exit 3") + fmt::format("cd {} && exec \"$m\" worker --from-input",
+                                                       quoted_for_sh(carried.folder.string()));
+}
+
+// What one host has answered.
+class HostAnswer final {
+ public:
+  void hear(std::string_view line) {
+    if (!line.starts_with(kHostMark)) return;
+    line.remove_prefix(kHostMark.size());
+    for (const auto& [word, into] :
+         {std::pair("no ", &lacks_), std::pair("sees ", &sees_), std::pair("runs ", &runs_)})
+      if (line.starts_with(word)) *into = line.substr(std::string_view(word).size());
+  }
+  // Of this host.
+  std::string address() const { return sees_.substr(0, sees_.find(' ')); }
+
+  // Why it cannot take part; empty: it can.
+  std::string why_not(const std::string& host, const cluster::ProcessGroupEnd::Member& member,
+                      const cluster::RemoteShell& shell, const CarriedAlong& carried) const {
+    if (member.end.exit_status == kOfTheShell) return shell.explain(host, member.last_lines);
+    if (lacks_ == "program")
+      return fmt::format(
+          "there is no {} there, and no {} on the PATH of its commands; install the "
+          "same version, and see `{} {} 'echo $PATH'`",
+          carried.program.string(), carried.program.filename().string(), shell.name(), host);
+    if (lacks_ == "folder")
+      return fmt::format(
+          "there is no folder {} there, in which paths of the job begin; put it on a "
+          "shared file system, or make it there with what the job reads",
+          carried.folder.string());
+    if (runs_ == carried.version) return "";
+    if (!runs_.empty())
+      return fmt::format("it has another version, and all need the same: `{}` there, `{}` here",
+                         runs_, carried.version);
+    if (member.end.signal)
+      return fmt::format("it has not answered within {} s",
+                         std::chrono::duration_cast<std::chrono::seconds>(kLookAtMost).count());
+    std::string told = "its answer makes no sense (" + muster::describe(member.end) + ")";
+    for (const std::string& line : member.last_lines) told += "\n    " + line;
+    return told;
+  }
+
+ private:
+  std::string lacks_, sees_, runs_;
+};
+
+class HostAnswers final : public cluster::ProcessGroupObserver {
+ public:
+  explicit HostAnswers(std::size_t hosts) : all(hosts) {}
+  void on_line(std::size_t process, bool is_error, std::string_view line) override {
+    if (!is_error) all[process].hear(line);
+  }
+  std::vector<HostAnswer> all;
+};
+
+// One that all name the same.
+Result<std::string> agreed_address(const std::vector<std::string>& hosts,
+                                   const HostAnswers& answers) {
+  std::string first = answers.all.front().address();
+  std::string told;
+  bool is_same = !first.empty();
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    is_same = is_same && answers.all[i].address() == first;
+    told += fmt::format("\n  {} sees it as {}", hosts[i], answers.all[i].address());
+  }
+  if (is_same) return first;
+  return fail(ErrorCode::kUnavailable,
+              "[train] --hosts: other hosts see this one under several addresses, and workers "
+              "need one; say it as workers.listen, for example "
+              "`--set workers.listen=10.0.0.5:0`" +
+                  told);
+}
+
+bool is_this_host(const std::string& name, std::string_view this_host) {
+  return name == "localhost" || name == "127.0.0.1" || name == "::1" || name == this_host ||
+         name == this_host.substr(0, this_host.find('.'));
+}
+
+}  // namespace
+
+Placement place_workers(const std::vector<cluster::HostSlots>& hosts, std::int64_t workers,
+                        std::string_view this_host) {
+  if (hosts.empty()) return {.here = workers, .elsewhere = {}};
+  Placement placement;
+  for (std::string& host : cluster::first_slots(hosts, workers)) {
+    if (is_this_host(host, this_host)) {
+      ++placement.here;
+    } else {
+      placement.elsewhere.push_back(std::move(host));
+    }
+  }
+  return placement;
+}
+
+Status check_room(const std::vector<cluster::HostSlots>& hosts, const job::JobSpec& job) {
+  if (hosts.empty()) return ok();
+  if (job.autoscaling.policy != job::AutoscalingPolicy::kNone)
+    return fail(ErrorCode::kInvalid,
+                "[train] --hosts: autoscaling.policy starts and ends workers on this host alone, "
+                "and --hosts says how many are where; use one of the two");
+  const std::int64_t slots = cluster::slots_of(hosts);
+  if (job.workers.processes() <= slots) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[train] --hosts have room for {} workers, and the job has {} with its "
+                          "standbys; `node7:4` has room for four",
+                          slots, job.workers.processes()));
+}
+
+std::string describe(const Placement& placement) {
+  std::string text =
+      fmt::format("{} worker{} here", placement.here, placement.here == 1 ? "" : "s");
+  std::set<std::string> told;
+  for (const std::string& host : placement.elsewhere)
+    if (told.insert(host).second)
+      text += fmt::format(", {} on {}", std::ranges::count(placement.elsewhere, host), host);
+  return text;
+}
+
+Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, std::vector<std::string> hosts,
+                               const CarriedAlong& carried, bool must_agree, Processes& processes,
+                               const Logger& log) {
+  std::ranges::sort(hosts);
+  hosts.erase(std::ranges::unique(hosts).begin(), hosts.end());
+  // All are heard out, whatever one of them says.
+  cluster::ProcessGroupSpec group{.last_words = kLookAtMost, .at_most = kLookAtMost};
+  for (const std::string& host : hosts)
+    group.processes.push_back(shell.process_for(host, look_script(carried), ""));
+  HostAnswers answers(hosts.size());
+  auto end = cluster::run_process_group(group, processes, answers, log);
+  if (!end)
+    return with_context(end.error(), fmt::format("[train] --hosts: other hosts are reached by "
+                                                 "{}, which has to be installed on this one",
+                                                 shell.name()));
+  if (end->signal) return LookedAt{.address = {}, .interrupted = end->signal};
+  std::string told;
+  std::size_t absent = 0;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const std::string why = answers.all[i].why_not(hosts[i], end->members[i], shell, carried);
+    if (why.empty()) continue;
+    ++absent;
+    told += fmt::format("\n  {}: {}", hosts[i], why);
+  }
+  if (absent > 0)
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[train] --hosts: {} of {} other host{} cannot take part:{}", absent,
+                            hosts.size(), hosts.size() == 1 ? "" : "s", told));
+  if (!must_agree) return LookedAt{};
+  MUSTER_ASSIGN(std::string address, agreed_address(hosts, answers));
+  return LookedAt{.address = std::move(address), .interrupted = {}};
+}
+
+cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell> shell,
+                                      std::vector<std::string> hosts, CarriedAlong carried,
+                                      RemotePlan plan) {
+  cluster::RemoteWorkers workers{.hosts = std::move(hosts), .carrier = shell->name(), .start = {}};
+  workers.start = [shell = std::move(shell), carried = std::move(carried),
+                   plan](const cluster::RemoteStart& start) {
+    const Orders orders{.invitation = {start.coordinator, start.credentials},
+                        .worker = start.worker,
+                        .local_worker = start.local_worker,
+                        .local_workers = start.local_workers,
+                        .resumes = plan.resumes,
+                        .joins = start.joins,
+                        .needs_run_folder = plan.needs_run_folder,
+                        .environment = carried.environment};
+    return shell->process_for(start.host, start_script(carried), to_line(orders));
+  };
+  return workers;
+}
+
+}  // namespace muster::app
