@@ -35,9 +35,6 @@ class Page:
                 return block
         raise AssertionError(f"{self.name}: no block (any more) that begins with `{beginning}`")
 
-    def has(self, beginning):
-        return any(block.text.lstrip().startswith(beginning) for block in self.left)
-
     def place(self):
         """Where a reader of the page would be: a folder with the jobs, the data, and what earlier blocks left there."""
         self.reader = self.reader or place.Place(pathlib.Path(runs.os.environ["TEST_WORKPLACE"]), self.tools)

@@ -31,8 +31,6 @@ def program(page, name, text):
 
 def by_ssh(page):
     """elastic.ssh has hosts that are reached by the real ssh; what is typed once is ssh's own."""
-    if not page.has("$ muster train jobs/fashion.yaml --hosts"):
-        return
     elsewhere.run_by(page, "$ muster train jobs/fashion.yaml --hosts", "elastic.ssh")
     elsewhere.run_by(page, "$ ssh node7", "elastic.ssh")
     refused = elsewhere.run_by(page, "[ERROR] [train] --hosts:", "elastic.ssh")
