@@ -538,7 +538,7 @@ def two_launchers(muster, folder):
     run = runs.wait_for_step(process, folder, 30)
     runs.wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint to resume from")
     code, output = runs.finish(runs.start(muster, job, "--resume"))
-    expect(code, 3, output, str(run), "still training?")
+    expect(code, 3, output, str(run), "another muster still trains there")
     process.send_signal(signal.SIGTERM)
     expect(runs.finish(process)[0], 143, "")
     runs.train(muster, job, "--resume", "--set", "training.max_steps=40")
