@@ -6,7 +6,7 @@
 #include <memory>
 #include <ostream>
 
-#include "muster/app/launch/next_steps.h"
+#include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/cli/starter_job.h"
 #include "muster/job/load.h"
@@ -45,8 +45,7 @@ Status write_job(const InitArguments& arguments, Context& context) {
                             arguments.output));
   MUSTER_TRY(write_atomically(context.files, arguments.output, text));
   context.out << fmt::format("{}: a job for {}\nnext: muster train {} --workers 2\n",
-                             arguments.output, describe(found),
-                             app::shell_quoted(arguments.output));
+                             arguments.output, describe(found), shell_quoted(arguments.output));
   return ok();
 }
 

@@ -7,12 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "muster/app/launch/next_steps.h"
+#include "muster/base/shell_words.h"
 
 namespace muster::cli {
 namespace {
-
-using app::shell_quoted;
 
 // Kubernetes puts `-launcher-0-0-` and more behind it, and takes 63 characters.
 constexpr std::size_t kLongestLabel = 40;

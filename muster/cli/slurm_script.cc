@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "muster/app/launch/next_steps.h"
+#include "muster/base/shell_words.h"
 
 namespace muster::cli {
 namespace {
-
-using app::shell_quoted;
 
 // What it takes to save and leave, with much to spare.
 constexpr int kSecondsToLeave = 120;

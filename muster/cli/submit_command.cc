@@ -11,9 +11,9 @@
 #include <ostream>
 #include <system_error>
 
-#include "muster/app/launch/next_steps.h"
 #include "muster/base/random.h"
 #include "muster/base/shared_page.h"
+#include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/jobset_manifest.h"
@@ -75,7 +75,7 @@ Status check_stays(const std::string& path) {
 
 // What sbatch would read as something else: it ends options at white space and quotes.
 Status check_word(std::string_view flag, const std::string& word) {
-  if (word.empty() || app::shell_quoted(word) == word) return ok();
+  if (word.empty() || shell_quoted(word) == word) return ok();
   return fail(ErrorCode::kInvalid,
               fmt::format("[submit] {}: expected one word as sbatch takes it, of letters, digits "
                           "and `_-+=./:,@%`, found `{}`",

@@ -15,6 +15,7 @@
 
 #include "muster/app/launch/launch.h"
 #include "muster/app/launch/next_steps.h"
+#include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/cli/ask_worker.h"
 #include "muster/cli/auto_strategy.h"
@@ -86,7 +87,7 @@ std::string program_word(const Context& context) {
     if (std::filesystem::equivalent(folder / name, context.program, missing)) return name;
   const Path near = context.program.lexically_relative(std::filesystem::current_path(missing));
   const bool below = !near.empty() && *near.begin() != "..";
-  return app::shell_quoted((below ? near : context.program).string());
+  return shell_quoted((below ? near : context.program).string());
 }
 
 // What a command line that goes on leaves out, for another value may follow.
@@ -110,11 +111,11 @@ std::string other_words(const TrainArguments& arguments, Without what) {
   std::string words;
   if (!arguments.workers.empty()) words += " --workers " + arguments.workers;
   const HostArguments& hosts = arguments.hosts;
-  if (!hosts.hosts.empty()) words += " -H " + app::shell_quoted(hosts.hosts);
-  if (!hosts.file.empty()) words += " --hostfile " + app::shell_quoted(hosts.file);
-  for (const std::string& each : hosts.exports) words += " -x " + app::shell_quoted(each);
+  if (!hosts.hosts.empty()) words += " -H " + shell_quoted(hosts.hosts);
+  if (!hosts.file.empty()) words += " --hostfile " + shell_quoted(hosts.file);
+  for (const std::string& each : hosts.exports) words += " -x " + shell_quoted(each);
   for (const std::string& set : arguments.job.sets) {
-    if (!leaves_out(what, set)) words += " --set " + app::shell_quoted(set);
+    if (!leaves_out(what, set)) words += " --set " + shell_quoted(set);
   }
   return words;
 }
@@ -124,15 +125,15 @@ std::string other_words(const TrainArguments& arguments, Without what) {
 std::string resume_command(const TrainArguments& arguments, const job::JobSpec& job,
                            const std::string& program, Without what) {
   if (arguments.by_run)
-    return fmt::format("{} resume {}{}", program, app::shell_quoted(arguments.resume_from),
+    return fmt::format("{} resume {}{}", program, shell_quoted(arguments.resume_from),
                        other_words(arguments, what));
   const bool again = can_be_read_again(arguments.job.path);
   const Path kept = Path(job.run_folder) / job.name / "latest" / "resolved.yaml";
-  std::string command = fmt::format("{} train {}", program,
-                                    app::shell_quoted(again ? arguments.job.path : kept.string()));
+  std::string command =
+      fmt::format("{} train {}", program, shell_quoted(again ? arguments.job.path : kept.string()));
   command += arguments.resume_from.empty()
                  ? std::string(" --resume")
-                 : " --resume-from " + app::shell_quoted(arguments.resume_from);
+                 : " --resume-from " + shell_quoted(arguments.resume_from);
   if (arguments.job.quick && again) command += " --quick";
   return command + other_words(arguments, what);
 }

@@ -26,7 +26,4 @@ class RemoteShell {
                               const std::vector<std::string>& said) const = 0;
 };
 
-// A word as sh takes it whole.
-std::string quoted_for_sh(std::string_view word);
-
 }  // namespace muster::cluster

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "muster/app/join/orders.h"
+#include "muster/base/shell_words.h"
 #include "muster/cluster/process_group.h"
 
 namespace muster::app {
@@ -16,14 +17,12 @@ constexpr int kOfTheShell = 255;  // see RemoteShell
 // Before what is meant for the launcher: what the shell there runs as it starts may write as well.
 constexpr std::string_view kHostMark = "muster-host ";
 
-using cluster::quoted_for_sh;
-
 // Into $m: the same path as here, as on a shared file system or where hosts are alike, else as the
 // PATH there has it.
 std::string find_program(const CarriedAlong& carried, std::string_view or_else) {
   return fmt::format("m={}; [ -x \"$m\" ] || m=$(command -v {}) || {}; ",
-                     quoted_for_sh(carried.program.string()),
-                     quoted_for_sh(carried.program.filename().string()), or_else);
+                     shell_quoted(carried.program.string()),
+                     shell_quoted(carried.program.filename().string()), or_else);
 }
 
 std::string look_script(const CarriedAlong& carried) {
@@ -32,12 +31,12 @@ std::string look_script(const CarriedAlong& carried) {
              "cd {} || {{ echo 'muster-host no folder'; exit 0; }}; "
              "echo \"muster-host sees $SSH_CONNECTION\"; "
              "echo \"muster-host runs $(\"$m\" --version 2>&1 | head -n 1)\"",
-             quoted_for_sh(carried.folder.string()));
+             shell_quoted(carried.folder.string()));
 }
 
 std::string start_script(const CarriedAlong& carried) {
   return find_program(carried, "exit 3") + fmt::format("cd {} && exec \"$m\" worker --from-input",
-                                                       quoted_for_sh(carried.folder.string()));
+                                                       shell_quoted(carried.folder.string()));
 }
 
 // What one host has answered.

@@ -11,6 +11,7 @@
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
 #include "muster/app/launch/scale_rule.h"
+#include "muster/base/shell_words.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/launchers/ssh/ssh.h"

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "muster/base/shell_words.h"
+
 namespace muster::app {
 namespace {
 
@@ -45,15 +47,6 @@ std::string after_failure(const RunOutcome& outcome) {
 }
 
 }  // namespace
-
-std::string shell_quoted(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
 
 std::string next_steps(const RunOutcome& outcome, const job::JobSpec& job) {
   switch (outcome.code) {

@@ -22,9 +22,6 @@ struct RunOutcome {
   std::string calmer_command;  // the same without its learning rate
 };
 
-// A word as a shell takes it whole.
-std::string shell_quoted(std::string_view word);
-
 // Lines without the last newline; empty where the error itself says what to do.
 std::string next_steps(const RunOutcome& outcome, const job::JobSpec& job);
 

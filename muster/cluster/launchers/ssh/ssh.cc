@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "muster/base/shell_words.h"
+
 namespace muster::cluster {
 namespace {
 
@@ -73,7 +75,7 @@ class Ssh final : public RemoteShell {
       spec.command.emplace_back(option);
     }
     // Whatever shell the person has there.
-    spec.command.insert(spec.command.end(), {"--", host, "exec sh -c " + quoted_for_sh(script)});
+    spec.command.insert(spec.command.end(), {"--", host, "exec sh -c " + shell_quoted(script)});
     spec.input = std::move(input);
     return spec;
   }
