@@ -57,12 +57,14 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
   if (own) made->memories_[static_cast<std::size_t>(to_int(group.rank))] = std::move(*own);
   if (opened) opened = made->open_peers(introductions);
   MUSTER_ASSIGN(const auto outcomes, exchange(opened ? "" : opened.error().message, deadline));
+  if (std::ranges::all_of(outcomes, &std::string::empty)) return made;
+  // The memory of who has died since it introduced itself is not found either. It does not come
+  // once more, and whoever misses it names it; if all come, they are alive and kept apart.
+  MUSTER_ASSIGN([[maybe_unused]] const auto alive, exchange("", deadline));
   // Where several cannot, each tells of itself: it is nobody else's fault.
   if (!opened) return cannot_share(group.rank, opened.error().message);
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
-    if (!outcomes[rank].empty())
-      return cannot_share(Rank{static_cast<std::int32_t>(rank)}, outcomes[rank]);
-  return made;
+  const auto who = std::ranges::find_if_not(outcomes, &std::string::empty);
+  return cannot_share(Rank{static_cast<std::int32_t>(who - outcomes.begin())}, *who);
 }
 
 Status SharedGroup::open_peers(const std::vector<std::string>& introductions) {

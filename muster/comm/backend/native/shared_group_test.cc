@@ -1,0 +1,54 @@
+#include "muster/comm/backend/native/shared_group.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+namespace muster::comm {
+namespace {
+
+constexpr Group kTwo{Rank{0}, 2, Generation{3}};
+
+// Rank 1 has told what it should, and died before its memory was opened.
+struct Departed {
+  Departed() : pid(::fork()) {
+    if (pid == 0) ::_exit(0);
+    ::waitpid(pid, nullptr, 0);
+  }
+  const int pid;
+};
+
+// What rank 1 says in each exchange; an error once it says no more.
+Exchange with_words_of_rank_1(std::vector<std::string> words) {
+  return [words = std::move(words), round = std::size_t{0}](
+             const std::string& mine, Deadline) mutable -> Result<std::vector<std::string>> {
+    if (round == words.size()) return fail(ErrorCode::kPeerLost, "rank 1 did not come", Rank{1});
+    return std::vector{mine, words[round++]};
+  };
+}
+
+Error why_not_shared(const Exchange& exchange) {
+  auto made = SharedGroup::create(kTwo, std::size_t{1} << 20, system_clock(), exchange,
+                                  Deadline::after(system_clock(), std::chrono::seconds(10)));
+  return made ? Error{} : made.error();
+}
+
+TEST(SharedGroup, MissesWhoDiedBeforeItsMemoryWasOpened) {
+  const Departed departed;
+  const Error why = why_not_shared(with_words_of_rank_1({to_text({departed.pid, 3, 7}), ""}));
+  EXPECT_EQ(why.code, ErrorCode::kPeerLost) << why.message;
+  EXPECT_EQ(why.peer, Rank{1});
+}
+
+TEST(SharedGroup, SaysWhatToDoWhereProcessesAreKeptApart) {
+  const Departed departed;  // a process of another container is not to be seen either
+  const Error why = why_not_shared(with_words_of_rank_1({to_text({departed.pid, 3, 7}), "", ""}));
+  EXPECT_EQ(why.code, ErrorCode::kUnavailable) << why.message;
+  EXPECT_NE(why.message.find("set communication.transport to tcp"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::comm
