@@ -168,6 +168,29 @@ TEST_P(NetworkBothWays, FinishSendsEverythingFirst) {
   EXPECT_EQ(pair.at_client->wait_closed()->code, ErrorCode::kCancelled);
 }
 
+// A peer that closes while it is sent to answers with a reset; why it did stands before that.
+TEST_P(NetworkBothWays, WhatThePeerSaidLastIsReadThoughWritesFail) {
+  Pair pair(options());
+  pair.at_server->pause_next();
+  pair.at_client->pause_next();
+  pair.client->send(frame(1), pattern(10, 1));
+  pair.client->send(frame(2), pattern(10, 2));
+  const auto large = pattern(32u << 20, 3);
+  std::promise<bool> sent;
+  pair.server->send(frame(3), {large},
+                    [&](const Status& status) { sent.set_value(bool(status)); });
+  ASSERT_TRUE(pair.at_server->wait_paused());
+  ASSERT_TRUE(pair.at_client->wait_paused());
+  pair.client->finish(soon());
+  EXPECT_FALSE(sent.get_future().get()) << "the peer has closed before it read";
+  pair.server->send(frame(4), pattern(10, 4));  // comes too late, and does not end the reading
+  pair.at_server->resume(*pair.server);
+  EXPECT_EQ(pair.at_server->wait_frames(2).size(), 2u);
+  const auto why = pair.at_server->wait_closed();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, ErrorCode::kPeerLost);
+}
+
 TEST_P(NetworkBothWays, DroppingTheOwnerCloses) {
   Pair pair(options());
   pair.client.reset();

@@ -106,7 +106,7 @@ void SocketConnection::send(const FrameHeader& header,
   frame.header.length = total(frame.pieces);
   asio::post(*settings_->context, [weak = weak_from_this(), frame = std::move(frame)]() mutable {
     const auto self = weak.lock();
-    if (!self || self->closed_) {
+    if (!self || self->closed_ || self->write_failure_) {
       if (frame.done) frame.done(fail(ErrorCode::kPeerLost, "[net/send] the connection is closed"));
       return;
     }
@@ -119,7 +119,7 @@ void SocketConnection::write_some() {
   for (int step = 0; step < kStepsPerTurn; ++step) {
     if (outgoing_.empty()) return flush_output();
     const Io state = write_frame();
-    if (closed_) return;
+    if (closed_ || write_failure_) return;
     if (state == Io::kWantWrite) return wait(asio::ip::tcp::socket::wait_write);
   }
   post([](SocketConnection& self) {
@@ -165,7 +165,7 @@ Io SocketConnection::write_bytes(std::span<const std::byte>& bytes) {
     bytes = bytes.subspan(result.bytes);
     flushed_ = false;
   } else if (result.state == Io::kClosed || result.state == Io::kFailed) {
-    shut(lost(result.reason));
+    fail_writing(lost(result.reason));
   }
   return result.state == Io::kWantRead ? Io::kWantWrite : result.state;
 }
@@ -174,11 +174,20 @@ void SocketConnection::flush_output() {
   if (!flushed_) {
     const auto result = stream_->flush();
     if (result.state == Io::kWantWrite) return wait(asio::ip::tcp::socket::wait_write);
-    if (result.state != Io::kDone) return shut(lost(result.reason));
+    if (result.state != Io::kDone) return fail_writing(lost(result.reason));
     flushed_ = true;
   }
   if (finishing_)
     shut(fail(ErrorCode::kCancelled, "[net/close] finished as asked: everything was sent"));
+}
+
+// The peer may have said why before it closed. What has arrived by now is read first.
+void SocketConnection::fail_writing(const Error& why) {
+  if (finishing_) return shut(why);
+  write_failure_ = why;
+  for (const auto& frame : std::exchange(outgoing_, {}))
+    if (frame.done) frame.done(why);
+  if (reading_ != Reading::kPaused) read_some();
 }
 
 // ---- receiving
@@ -211,7 +220,7 @@ bool SocketConnection::read_step() {
       break;
     case Io::kWantRead:
     case Io::kWantWrite:
-      wait(asio::ip::tcp::socket::wait_read);
+      write_failure_ ? shut(*write_failure_) : wait(asio::ip::tcp::socket::wait_read);
       return false;
     case Io::kClosed:
       shut(lost("it closed the connection"));
@@ -330,6 +339,7 @@ void SocketConnection::finish(Deadline deadline) {
                             fmt::format("[net/close] {} did not take everything in time",
                                         to_string(late->peer_))));
         });
+    if (self.write_failure_) return self.shut(*self.write_failure_);
     if (self.outgoing_.empty()) self.flush_output();
   });
 }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "muster/net/asio_loop.h"
 #include "muster/net/network.h"
@@ -58,6 +59,7 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   void begin_frame();
   Io write_bytes(std::span<const std::byte>& bytes);
   void flush_output();
+  void fail_writing(const Error& why);
 
   void read_some();
   bool read_step();  // false: wait, or over
@@ -82,6 +84,7 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   bool waits_write_ = false;
   bool flushed_ = true;
   bool finishing_ = false;
+  std::optional<Error> write_failure_;  // nothing is sent any more; what has come is still read
   Registration finish_timer_;
 
   std::deque<Outgoing> outgoing_;
