@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_set>
 
 #include "muster/cluster/coordinator.h"
 
@@ -72,7 +73,7 @@ struct World {
   bool suspected = false;                                   // the next suspicion costs somebody
   std::map<std::int32_t, std::set<std::int32_t>> accusers;  // by accused, of this generation
   bool over = false;                                        // somebody has finished
-  std::string path;                                         // so far
+  std::vector<std::pair<Event, std::int32_t>> path;         // so far
 
   explicit World(const Job& of)
       : job(of), coordinator(options(of), TimePoint(seconds(100)), create_null_logger()) {
@@ -100,26 +101,30 @@ struct World {
     return of(worker).status != Status::kGone && of(worker).status != Status::kLeft;
   }
 
-  // But for the workers' names.
+  // But for the workers' names. Two bytes a worker, since there are millions of them.
   std::string situation() const {
-    const auto text = [this](std::int32_t worker) {
-      const Worker& w = of(worker);
-      return fmt::format("{}{}{}{}{}{}{}{} ", static_cast<int>(w.status), w.anew ? "a" : "",
-                         w.has_state ? "s" : "", w.newcomer ? "n" : "", w.given_up ? "u" : "",
-                         w.drains ? "w" : "", w.dismissed ? "d" : "", w.cast_out ? "c" : "");
+    const auto add = [](std::string& text, const Worker& w) {
+      text += static_cast<char>('0' + static_cast<int>(w.status));
+      text += static_cast<char>('!' + (w.anew ? 1 : 0) + (w.has_state ? 2 : 0) +
+                                (w.newcomer ? 4 : 0) + (w.given_up ? 8 : 0) + (w.drains ? 16 : 0) +
+                                (w.dismissed ? 32 : 0) + (w.cast_out ? 64 : 0));
     };
-    std::string whole = fmt::format("{}{}{}: ", over ? "over " : "", suspected ? "suspected " : "",
-                                    std::min<Duration>(now - began, kCalm + seconds(1)).count());
+    std::string whole = std::to_string(std::min<Duration>(now - began, kCalm + seconds(1)).count());
+    whole += over ? 'o' : ' ';
+    whole += suspected ? 's' : ' ';
     for (const std::int32_t worker : members) {
-      whole += text(worker);
+      add(whole, of(worker));
       if (!accusers.contains(worker)) continue;
-      for (const std::int32_t accuser : accusers.at(worker))
-        whole += fmt::format("<{} ", std::ranges::find(members, accuser) - members.begin());
+      for (const std::int32_t accuser : accusers.at(worker)) {
+        whole += '<';
+        whole += static_cast<char>('0' + (std::ranges::find(members, accuser) - members.begin()));
+      }
     }
-    std::multiset<std::string> others;
+    std::vector<std::string> others;
     for (std::int32_t worker = 0; worker < job.workers; ++worker)
-      if (!is_member(worker)) others.insert(text(worker));
-    whole += "| ";
+      if (!is_member(worker)) add(others.emplace_back(), of(worker));
+    std::ranges::sort(others);
+    whole += '|';
     for (const std::string& other : others) whole += other;
     return whole;
   }
@@ -385,13 +390,20 @@ struct World {
   }
 };
 
+std::string describe(const std::vector<std::pair<Event, std::int32_t>>& path) {
+  std::string text;
+  for (const auto& [event, worker] : path)
+    text += fmt::format("event {} of worker {}, ", static_cast<int>(event), worker);
+  return text;
+}
+
 class MembershipPaths : public ::testing::TestWithParam<Job> {};
 
 TEST_P(MembershipPaths, HoldTheRulesAtEveryTurn) {
   const Job job = GetParam();
   std::vector<World> edge{World(job)};
   ASSERT_EQ(edge[0].last.generation, Generation{1});
-  std::set<std::string> seen{edge[0].situation()};
+  std::unordered_set<std::string> seen{edge[0].situation()};
   std::size_t turns = 0;
   std::size_t known = 0;  // of them: that lead where another has led
   for (int depth = 0; depth < kEvents && !HasFatalFailure(); ++depth) {
@@ -401,12 +413,12 @@ TEST_P(MembershipPaths, HoldTheRulesAtEveryTurn) {
         for (std::int32_t worker = 0; worker < job.workers && !HasFatalFailure(); ++worker) {
           if (!world.is_possible(event, worker)) continue;
           World after = world;
-          after.path += fmt::format("event {} of worker {}, ", static_cast<int>(event), worker);
-          SCOPED_TRACE(after.path);
+          after.path.emplace_back(event, worker);
           after.happen(event, worker);
           after.check_outcome();
           const bool is_new = seen.insert(after.situation()).second;
           if (is_new || ++known % kMendEvery == 0) World(after).mend();
+          if (HasFailure()) ADD_FAILURE() << "after " << describe(after.path);
           ++turns;
           if (is_new) next.push_back(std::move(after));
         }

@@ -177,8 +177,7 @@ TEST_P(NetworkBothWays, WhatThePeerSaidLastIsReadThoughWritesFail) {
   pair.client->send(frame(2), pattern(10, 2));
   const auto large = pattern(32u << 20, 3);
   std::promise<bool> sent;
-  pair.server->send(frame(3), {large},
-                    [&](const Status& status) { sent.set_value(bool(status)); });
+  pair.server->send(frame(3), {large}, [&](const Status& status) { sent.set_value(bool(status)); });
   ASSERT_TRUE(pair.at_server->wait_paused());
   ASSERT_TRUE(pair.at_client->wait_paused());
   pair.client->finish(soon());
