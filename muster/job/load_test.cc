@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "muster/base/testing/sanitized.h"
 #include "muster/job/fields.h"
 
 namespace muster::job {
@@ -89,9 +90,11 @@ TEST(Load, WhateverIsAcceptedIsReadBackTheSame) {
   constexpr std::string_view kSteps[] = {"1",      "2",      "7",     "1000", "10000000", "1 KiB",
                                          "5000 B", "64 KiB", "1 MiB", "0.5",  "1 s",      "10 min"};
   int accepted = 0;
+  std::size_t tried = 0;
   for (const auto& field : muster_fields()->all()) {
     for (const std::string_view value : kSteps) {
       for (const auto text : {kImages, kText}) {
+        if (kSanitized && ++tried % 11 != 0) continue;  // a number that divides nothing here
         const std::string set = fmt::format("{}={}", field.name, value);
         const auto job = parse_job(text, "some/where.yaml", {.sets = {set}});
         if (!job) continue;
@@ -102,7 +105,7 @@ TEST(Load, WhateverIsAcceptedIsReadBackTheSame) {
       }
     }
   }
-  EXPECT_GT(accepted, 300);
+  EXPECT_GT(accepted, kSanitized ? 27 : 300);
 }
 
 TEST(Load, WhatIsDerivedStaysInItsLimits) {

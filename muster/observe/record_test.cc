@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "muster/base/testing/sanitized.h"
 #include "muster/observe/record_codec.h"
 #include "muster/observe/record_json.h"
 #include "muster/observe/record_value.h"
@@ -99,7 +100,7 @@ TEST(RecordCodec, RefusesAnythingElse) {
 
 TEST(RecordCodec, SurvivesEveryFlippedBit) {
   const std::vector<std::byte> bytes = encode(one_of_each());
-  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+  for (std::size_t bit = 0; bit < bytes.size() * 8; bit += kSanitized ? 7 : 1) {
     std::vector<std::byte> broken = bytes;
     broken[bit / 8] ^= std::byte{1} << static_cast<int>(bit % 8);
     (void)decode(broken);  // a value or an error, never a throw

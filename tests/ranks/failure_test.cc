@@ -253,11 +253,7 @@ void abort_amid_sums(const Ranks& ranks, const std::vector<std::span<std::byte>>
 }
 
 TEST_P(Conformance, AbortEndsALargeSumInItsMiddle) {
-#if defined(MUSTER_SANITIZED)
-  constexpr std::size_t kBytes = std::size_t{8} << 20;
-#else
-  constexpr std::size_t kBytes = std::size_t{64} << 20;
-#endif
+  constexpr std::size_t kBytes = std::size_t{kSanitized ? 8 : 64} << 20;
   std::vector<std::vector<std::byte>> memory(4, std::vector<std::byte>(kBytes));
   abort_amid_sums(create(4), {memory.begin(), memory.end()});
   if (GetParam().name != "SharedMemory") return;  // else allocated memory is like any other

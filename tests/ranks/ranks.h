@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/testing/sanitized.h"
 #include "muster/comm/communicator.h"
 
 namespace muster::comm {
@@ -29,17 +30,10 @@ class Conformance : public ::testing::TestWithParam<EngineUnderTest> {
 };
 
 inline constexpr std::int32_t kSizes[] = {1, 2, 3, 4, 5, 7, 8};
-// The last one crosses every border of tiles, slices and messages below it. The sanitizers slow the
-// test's own arithmetic down tenfold, so that they get one that still crosses most.
-#if defined(MUSTER_SANITIZED)
-inline constexpr bool kSanitized = true;
-inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 20011};
-inline constexpr std::int64_t kSmallCount = 3;
-#else
-inline constexpr bool kSanitized = false;
-inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, 65537};
-inline constexpr std::int64_t kSmallCount = 1000;
-#endif
+// The last one crosses every border of tiles, slices and messages below it. A sanitizer gets one
+// that still crosses most.
+inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, kSanitized ? 20011 : 65537};
+inline constexpr std::int64_t kSmallCount = kSanitized ? 3 : 1000;
 inline constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kAvg, Reduce::kMin, Reduce::kMax,
                                       Reduce::kProduct};
 inline constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto, Algorithm::kRing, Algorithm::kTree,

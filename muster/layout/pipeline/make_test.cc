@@ -119,12 +119,14 @@ TEST(EverySchedule, HoldsNoMoreThanItMay) {
     const auto peaks = [&](PipelineKind kind) {
       return peak_activations(make({kind, stages, micro_batches}));
     };
+    const auto gpipe = peaks(PipelineKind::kGPipe), one = peaks(PipelineKind::k1F1B),
+               h1 = peaks(PipelineKind::kZbH1), v = peaks(PipelineKind::kZbV);
     for (std::int32_t stage = 0; stage < stages; ++stage) {
       const auto at = static_cast<std::size_t>(stage);
-      EXPECT_EQ(peaks(PipelineKind::kGPipe)[at], micro_batches);
-      EXPECT_EQ(peaks(PipelineKind::k1F1B)[at], std::min(micro_batches, stages - stage));
-      EXPECT_EQ(peaks(PipelineKind::kZbH1)[at], std::min(micro_batches, stages));
-      EXPECT_LE(peaks(PipelineKind::kZbV)[at], std::min(2 * micro_batches, 2 * stages));
+      EXPECT_EQ(gpipe[at], micro_batches);
+      EXPECT_EQ(one[at], std::min(micro_batches, stages - stage));
+      EXPECT_EQ(h1[at], std::min(micro_batches, stages));
+      EXPECT_LE(v[at], std::min(2 * micro_batches, 2 * stages));
     }
   });
 }
