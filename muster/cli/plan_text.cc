@@ -9,6 +9,7 @@
 #include "muster/cli/plan_job.h"
 #include "muster/job/enum_names.h"
 #include "muster/job/mesh_axes.h"
+#include "muster/observe/table_text.h"
 #include "muster/plan/timeline.h"
 
 namespace muster::cli {
@@ -61,29 +62,6 @@ Cells memory_of(const JobPlan& plan, const RankedWay& way) {
        {memory.weights, memory.gradients, memory.optimizer, memory.activations, memory.buffers})
     cells.push_back(format_bytes(bytes));
   return cells;
-}
-
-// In characters, not bytes.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](unsigned char c) { return (c & 0xC0) != 0x80; }));
-}
-
-std::string aligned(const std::vector<Cells>& lines) {
-  std::vector<std::size_t> widths(lines.front().size());
-  for (const Cells& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i)
-      widths[i] = std::max(widths[i], width_of(line[i]));
-  std::string text;
-  for (const Cells& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string blanks(widths[i] - width_of(line[i]), ' ');
-      const bool word = i < 2;
-      text += (i == 0 ? "" : "  ") + (word ? line[i] + blanks : blanks + line[i]);
-    }
-    text += "\n";
-  }
-  return text;
 }
 
 std::string head(const JobPlan& plan) {
@@ -181,8 +159,8 @@ std::string plan_text(const JobPlan& plan, bool all) {
     times.push_back(times_of(plan, *way, all));
     if (way->estimate) memory.push_back(memory_of(plan, *way));
   }
-  std::string text =
-      head(plan) + aligned(times) + "\n" + reasons(rows, plan) + "\n" + aligned(memory);
+  std::string text = head(plan) + observe::aligned(times, 2) + "\n" + reasons(rows, plan) + "\n" +
+                     observe::aligned(memory, 2);
   const bool other_bits = std::ranges::any_of(rows, [&](const RankedWay* way) {
     return plan.ways[way->candidate].micro_batch != plan.job.training.micro_batch_size;
   });

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/cli/run_status.h"
 #include "muster/observe/number_text.h"
@@ -81,14 +82,19 @@ std::string workers_table(std::vector<LiveWorker> workers) {
   return observe::aligned(lines);
 }
 
+// Sentences go on in the next line; a table is cut.
+std::string wrapped_entry(std::string_view text, int width) {
+  constexpr std::size_t kIndent = 2;
+  return wrapped_behind(text, static_cast<std::size_t>(std::max(width, 1)), kIndent);
+}
+
 // Without what is beyond the width; characters stay whole.
 std::string cut(std::string_view text, int width) {
   std::string lines;
   while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
+    const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    while (observe::width_of(line) > static_cast<std::size_t>(width)) line.remove_suffix(1);
-    lines.append(line) += "\n";
+    lines.append(cut_to_width(line, static_cast<std::size_t>(std::max(width, 0)))) += "\n";
   }
   return lines;
 }
@@ -120,11 +126,11 @@ std::string top_text(const TopView& view, int width) {
   };
   add(rate_text_of(view.run));
   add(phases_line(view.run));
-  add(view.run.reason);
+  add(wrapped_entry(view.run.reason, width));
   text += "\n" + workers_table(view.workers);
   const auto slow = slow_workers(view);
   if (!slow.empty()) text += "\n";
-  for (const std::string& line : slow) add("slow: " + line);
+  for (const std::string& line : slow) add(wrapped_entry("slow: " + line, width));
   return cut(text, width);
 }
 

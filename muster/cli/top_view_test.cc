@@ -64,6 +64,9 @@ TEST(TopView, NamesWhoTheWorkersFoundSlowOrWhoOthersWaitFor) {
   view.run.outline.slow = {"worker 0 (pid 100 on here) computes 2.0 × slower than the others"};
   EXPECT_EQ(slow_workers(view), view.run.outline.slow);
   EXPECT_THAT(top_text(view, 80), HasSubstr("\nslow: worker 0 (pid 100 on here) computes"));
+  EXPECT_THAT(
+      top_text(view, 40),
+      HasSubstr("\nslow: worker 0 (pid 100 on here)\n  computes 2.0 × slower than the others\n"));
 }
 
 }  // namespace

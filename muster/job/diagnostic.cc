@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 
 namespace muster::job {
@@ -67,10 +68,11 @@ std::string underline(const Place& place, std::string_view line) {
   const auto column = std::min<std::size_t>(std::max(place.column, 1) - 1, line.size());
   const auto length = std::clamp<std::size_t>(std::max(place.length, 1), 1,
                                               std::max<std::size_t>(1, line.size() - column));
-  const auto before = characters(line.substr(from, column - from)) + (from > 0 ? 1 : 0);
-  const auto width = std::min(std::max<std::size_t>(1, characters(line.substr(column, length))),
-                              std::max<std::size_t>(1, kShownWidth - (column - from)));
-  return std::string(before, ' ') + "^" + std::string(width - 1, '~');
+  const auto before = display_width(printable(line.substr(from, column - from)));
+  const auto behind = std::max<std::size_t>(1, kShownWidth - (column - from));
+  const auto marked = display_width(printable(line.substr(column, std::min(length, behind))));
+  return std::string(before + (from > 0 ? display_width(kCut) : 0), ' ') + "^" +
+         std::string(std::max<std::size_t>(1, marked) - 1, '~');
 }
 
 // A place in a file; of a flag or a variable, which an editor cannot show, its words.

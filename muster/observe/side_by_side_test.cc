@@ -36,8 +36,8 @@ TEST(SideBySide, IsEmptyWhereThereIsNothing) {
   EXPECT_THAT(side_by_side_card("Job", {"a"}, {{"name", {"<b>"}}}), HasSubstr("&lt;b&gt;"));
 }
 
-TEST(TableText, CountsCharactersNotBytes) {
-  EXPECT_EQ(width_of("größe"), 5u);
+TEST(TableText, CountsColumnsNotBytes) {
+  EXPECT_EQ(aligned({{"模", "1"}, {"abc", "2"}}), "模   1\nabc  2\n");
   EXPECT_EQ(aligned({{"ö", "1"}, {"abc", "22"}}), "ö     1\nabc  22\n");
   EXPECT_EQ(aligned({{"a", "b"}, {"long", ""}}, 2), "a     b\nlong\n");
   EXPECT_EQ(aligned({}), "");

@@ -9,8 +9,6 @@ namespace muster::observe {
 
 inline constexpr std::string_view kNothing = "–";  // of a cell that has no value
 
-std::size_t width_of(std::string_view text);  // that UTF-8 takes, each character one
-
 // Lines of as many cells each, two blanks between columns; the first `left` cells of a line on the
 // left of their columns, the others on the right. Empty where there is no line.
 std::string aligned(const std::vector<std::vector<std::string>>& lines, std::size_t left = 1);

@@ -153,6 +153,39 @@ TEST_F(ConsoleTest, AStoppedRunSaysWhy) {
   EXPECT_THAT(text, HasSubstr(": rank 1 was killed by SIGKILL\n"));
 }
 
+RunEnded ended_by_a_long_path() {
+  RunEnded ended;
+  ended.completed = false;
+  ended.step = Step{27};
+  ended.took = std::chrono::milliseconds(3300);
+  ended.reason =
+      "rank 1: [checkpoint/save] cannot write "
+      "/data/runs/fashion/20261124T221836Z-3f09a1/checkpoints/step-00000020/"
+      "model-00001.safetensors: "
+      "No such file or directory; is the folder still there?\nframe #0: somewhere";
+  return ended;
+}
+
+TEST_F(ConsoleTest, ALongCauseIsWholeInOneLineWhereItIsNoTerminal) {
+  const auto sink = open(ConsoleFormat::kPlain);
+  sink->take(ended_by_a_long_path());
+  const std::string reason = ended_by_a_long_path().reason;
+  EXPECT_EQ(terminal_.take(),
+            "stopped after step 27 in 3.3 s: " + reason.substr(0, reason.find('\n') + 1));
+}
+
+TEST_F(ConsoleTest, ATerminalGetsALongCauseWholeInItsLines) {
+  const auto sink = open(ConsoleFormat::kLive, false);
+  terminal_.resize(100);
+  sink->take(ended_by_a_long_path());
+  const std::string expected =
+      "stopped after step 27 in 3.3 s: rank 1: [checkpoint/save] cannot write\n"
+      "  /data/runs/fashion/20261124T221836Z-3f09a1/checkpoints/step-00000020/"
+      "model-00001.safetensors: No\n"
+      "  such file or directory; is the folder still there?\n";
+  EXPECT_EQ(terminal_.take(), expected);
+}
+
 TEST_F(ConsoleTest, ATerminalBreaksTheHeadlineWhereItsPartsMeet) {
   const auto sink = open(ConsoleFormat::kLive);
   RunStarted run = started();

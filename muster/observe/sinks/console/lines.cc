@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/observe/critical_path.h"
 #include "muster/observe/number_text.h"
@@ -232,28 +233,25 @@ std::string start_lines(const RunStarted& started, const LineStyle& style) {
   return text;
 }
 
-// The whole of it was told where it happened.
-std::string brief(std::string_view reason) {
-  constexpr std::size_t kLongest = 120;
-  std::string text(reason.substr(0, reason.find('\n')));
-  if (columns(text) <= static_cast<int>(kLongest)) return text;
-  std::size_t end = text.rfind(' ', kLongest);
-  if (end == text.npos) end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + " …";
-}
-
 std::string result_line(std::string_view name, std::string_view value) {
   return fmt::format("  {:<24} {}\n", name, value);
 }
 
-std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style) {
-  std::string text = ended.completed ? paint(style, kGreen, "done") : paint(style, kRed, "stopped");
+// "stopped after step 27 in 3.3 s: rank 1: the cause", in as many lines as the terminal needs.
+std::string end_sentence(const RunEnded& ended, const LineStyle& style) {
+  const std::string_view word = ended.completed ? "done" : "stopped";
+  std::string text(word);
   text += to_int(ended.step) > 0 ? " after step " + grouped(to_int(ended.step))
                                  : std::string(" before the first step was done");
   text += " in " + format_duration(ended.took);
-  if (!ended.reason.empty()) text += ": " + brief(ended.reason);
-  text += "\n";
+  // Behind its first line a reason has details, which were told where it happened.
+  if (!ended.reason.empty()) text += ": " + ended.reason.substr(0, ended.reason.find('\n'));
+  if (style.width > 0) text = wrapped_behind(text, static_cast<std::size_t>(style.width), 2);
+  return paint(style, ended.completed ? kGreen : kRed, word) + text.substr(word.size());
+}
+
+std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style) {
+  std::string text = end_sentence(ended, style) + "\n";
   for (const Metric& metric : ended.results) {
     const auto [name, value] = result_text(metric);
     text += result_line(name, paint(style, kBold, value));
@@ -265,15 +263,14 @@ std::string end_lines(const RunEnded& ended, const RunStarted& started, const Li
 }
 
 int columns(std::string_view text) noexcept {
-  int count = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b') {
-      i = std::min(text.find('m', i), text.size() - 1);
-    } else if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) {
-      ++count;
-    }
+  std::size_t count = 0;
+  while (!text.empty()) {
+    const auto escape = std::min(text.find('\x1b'), text.size());
+    count += display_width(text.substr(0, escape));
+    text.remove_prefix(escape);
+    text.remove_prefix(text.empty() ? 0 : std::min(text.find('m'), text.size() - 1) + 1);
   }
-  return count;
+  return static_cast<int>(count);
 }
 
 }  // namespace muster::observe

@@ -25,12 +25,12 @@ std::string evaluation_line(const Metrics& row, const LineStyle& style);
 std::string checkpoint_line(const CheckpointWritten& checkpoint, const LineStyle& style);
 std::string notice_line(const Notice& notice, const LineStyle& style);
 
-// What stands at the start and the end of a run; several lines.
+// What stands at the start and the end of a run; several lines. Why it ended is told whole.
 std::string start_lines(const RunStarted& started, const LineStyle& style);
 std::string result_line(std::string_view name, std::string_view value);  // one of the end's
 std::string end_lines(const RunEnded& ended, const RunStarted& started, const LineStyle& style);
 
-// Columns that `text` takes: escape sequences none, every other code point one.
+// Columns that `text` takes: escape sequences none.
 int columns(std::string_view text) noexcept;
 
 }  // namespace muster::observe
