@@ -4,15 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 #include <ostream>
 
 #include "muster/base/units.h"
 #include "muster/cli/commit.h"
+#include "muster/cli/help_formatter.h"
 
 namespace muster::cli {
 namespace {
 
 void add_global_options(CLI::App& app, Context& context) {
+  app.formatter(std::make_shared<HelpFormatter>(context.out_width));
   app.set_help_flag("-h,--help", "Show this and leave");
   app.set_version_flag("--version",
                        fmt::format("muster {} (commit {})\nlibtorch {}", version(), commit(),
@@ -54,20 +57,27 @@ std::string nearest_option(const CLI::App& command, const std::string& word) {
                       : fmt::format("did you mean `{}`?", near);
 }
 
+// The last of the commands that were chosen, or the program.
+const CLI::App& innermost(const CLI::App& app) {
+  const CLI::App* inner = &app;
+  while (!inner->get_subcommands().empty()) inner = inner->get_subcommands().front();
+  return *inner;
+}
+
+// Where nothing takes the word, and a command is what should stand there.
+bool is_unknown_command(const CLI::App& app, const std::string& word) {
+  return !word.starts_with('-') && !commands_of(innermost(app)).empty();
+}
+
 // Words that nothing takes: a misspelt command, a misspelt option, or one argument too many.
 Error unknown_words(const CLI::App& app, const std::vector<std::string>& words) {
-  const auto chosen = app.get_subcommands();
   const auto& word = words.front();
-  if (chosen.empty() && !word.starts_with('-')) {
-    return fail(ErrorCode::kInvalid,
-                fmt::format("unknown command `{}`; {}", word, nearest_command(app, word)));
+  const CLI::App& command = innermost(app);
+  if (is_unknown_command(app, word)) {
+    const std::string before = command.get_parent() ? command.get_name() + " " : "";
+    return fail(ErrorCode::kInvalid, fmt::format("unknown command `{}{}`; {}", before, word,
+                                                 nearest_command(command, word)));
   }
-  const CLI::App* inner = chosen.empty() ? &app : chosen.front();
-  while (!inner->get_subcommands().empty()) inner = inner->get_subcommands().front();
-  const CLI::App& command = *inner;
-  if (!commands_of(command).empty() && !word.starts_with('-'))
-    return fail(ErrorCode::kInvalid, fmt::format("unknown command `{} {}`; {}", command.get_name(),
-                                                 word, nearest_command(command, word)));
   const auto what = word.starts_with('-') ? "unknown option" : "unexpected argument";
   return fail(ErrorCode::kInvalid,
               fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));
@@ -200,8 +210,9 @@ ExitCode run(const std::vector<std::string>& arguments, Context& context) {
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    if (asks_for_help(error)) return leave(app, error, context);
     const auto strange = words_of_nobody(app);
+    const bool no_such_command = !strange.empty() && is_unknown_command(app, strange.front());
+    if (asks_for_help(error) && !no_such_command) return leave(app, error, context);
     if (!strange.empty()) return report(context, unknown_words(app, strange));
     const auto chosen = app.get_subcommands();
     const auto place = chosen.empty() ? std::string() : " " + chosen.front()->get_name();

@@ -1,0 +1,82 @@
+#include "muster/cli/help_formatter.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "muster/base/text_width.h"
+#include "muster/cli/application.h"
+#include "muster/cli/fake_machine.h"
+
+namespace muster::cli {
+namespace {
+
+// Help of the program and of every command, in a terminal of as many columns.
+class HelpOfAll {
+ public:
+  explicit HelpOfAll(int columns) {
+    Context context{system_files(), system_clock(), machine_, out_, err_, {}, "muster"};
+    CLI::App app("A program.", "muster");
+    app.formatter(std::make_shared<HelpFormatter>(columns));
+    add_commands(app, context);
+    collect(app, "");
+  }
+
+  std::size_t commands() const { return commands_; }
+  const std::string& text() const { return text_; }
+  // Lines that are wider.
+  std::vector<std::string> beyond(std::size_t width) const {
+    std::vector<std::string> found;
+    std::istringstream lines(text_);
+    for (std::string line; std::getline(lines, line);)
+      if (display_width(line) > width) found.push_back(line);
+    return found;
+  }
+
+ private:
+  void collect(const CLI::App& command, const std::string& before) {
+    ++commands_;
+    text_ += command.help(before);
+    for (const CLI::App* below : commands_of(command)) collect(*below, command.get_name());
+  }
+
+  FakeMachine machine_;
+  std::ostringstream out_, err_;
+  std::size_t commands_ = 0;
+  std::string text_;
+};
+
+TEST(HelpFormatter, KeepsHelpOfEveryCommandWithinTheTerminal) {
+  for (const int columns : {80, 72, 60}) {
+    const HelpOfAll help(columns);
+    EXPECT_GE(help.commands(), 30u);
+    EXPECT_EQ(help.beyond(static_cast<std::size_t>(columns)), std::vector<std::string>());
+  }
+}
+
+TEST(HelpFormatter, IsNoWiderThanPeopleReadWell) {
+  EXPECT_EQ(HelpOfAll(200).text(), HelpOfAll(80).text());
+}
+
+TEST(HelpFormatter, BreaksDescriptionsBesideTheNames) {
+  CLI::App app("What it is.", "program");
+  app.formatter(std::make_shared<HelpFormatter>(40));
+  app.add_flag("--one")->description("Some words that do not fit beside it");
+  EXPECT_NE(app.help().find("  --one             Some words that do\n"
+                            "                    not fit beside it\n"),
+            std::string::npos)
+      << app.help();
+}
+
+TEST(HelpFormatter, AnExampleThatIsTooLongGoesOnBehindABackslash) {
+  CLI::App app("What it is.", "program");
+  app.formatter(std::make_shared<HelpFormatter>(40));
+  app.footer("Examples:\n  program words --of an --example that-is-long");
+  EXPECT_NE(app.help().find("  program words --of an --example \\\n      that-is-long\n"),
+            std::string::npos)
+      << app.help();
+}
+
+}  // namespace
+}  // namespace muster::cli
