@@ -58,9 +58,8 @@ std::string workers_text(const RunStatus& status) {
   }
   std::string text = observe::grouped(std::ssize(status.workers->workers)) + "\n";
   for (const app::DebugWorker& worker : status.workers->workers) {
-    text +=
-        fmt::format("    worker {} (pid {} on {}): step {}, {}\n", worker.worker, worker.pid,
-                    worker.host, worker.step, worker.phase.empty() ? "not begun" : worker.phase);
+    text += fmt::format("    worker {} ({}): step {}, {}\n", worker.worker, app::place_of(worker),
+                        worker.step, worker.phase.empty() ? "not begun" : worker.phase);
   }
   text.pop_back();
   return text;

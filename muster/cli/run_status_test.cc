@@ -54,6 +54,16 @@ TEST(RunStatus, SaysStepMeasuresRateAndWorkers) {
             "  late     nobody\n");
 }
 
+TEST(RunStatus, SaysWhatIsKnownOfAWorkerNotHeardOfYet) {
+  RunStatus status = running();
+  status.workers->workers[0].host.clear();
+  status.workers->workers[1] = {};
+  status.workers->workers[1].worker = 1;
+  EXPECT_THAT(status_text(status),
+              HasSubstr("    worker 0 (pid 100): step 401, updating\n"
+                        "    worker 1 (not heard of yet): step 0, not begun\n"));
+}
+
 TEST(RunStatus, NamesWhoIsBehindAndWhoDoesNotAnswer) {
   RunStatus status = running();
   EXPECT_THAT(late_workers(*status.workers), IsEmpty());

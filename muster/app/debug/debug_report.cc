@@ -38,7 +38,7 @@ std::set<Rank> culprits(const std::vector<comm::FlightRecord>& records) {
 std::string who(const DebugWorker& worker) {
   const std::string rank =
       worker.dump ? fmt::format("rank {}, ", to_int(worker.dump->record.rank)) : "";
-  return fmt::format("worker {} ({}pid {} on {})", worker.worker, rank, worker.pid, worker.host);
+  return fmt::format("worker {} ({}{})", worker.worker, rank, place_of(worker));
 }
 
 std::string last_call(const DebugWorker& worker) {
@@ -78,6 +78,11 @@ Result<DebugWorker> worker_of(const json& object) {
 }
 
 }  // namespace
+
+std::string place_of(const DebugWorker& worker) {
+  if (worker.pid == 0) return "not heard of yet";
+  return fmt::format("pid {}{}", worker.pid, worker.host.empty() ? "" : " on " + worker.host);
+}
 
 DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, WallTime now,
                               std::string occasion) {

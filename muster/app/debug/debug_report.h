@@ -24,6 +24,9 @@ struct DebugWorker {
   std::optional<WorkerDump> dump;  // none: it did not answer
 };
 
+// "pid 7 on node3"; without what is not known of one that has not been heard of yet.
+std::string place_of(const DebugWorker& worker);
+
 struct DebugReport {
   std::string time;      // UTC
   std::string occasion;  // "asked for", "the job failed: …"

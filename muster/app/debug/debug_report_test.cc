@@ -7,6 +7,7 @@ namespace muster::app {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -52,6 +53,19 @@ TEST(FlightRecordOf, NothingBeganInTheFuture) {
   const auto record = flight_record(Rank{0}, 2, {entry(1, 1, 101)}, TimePoint(seconds(100)));
   ASSERT_EQ(record.calls.size(), 1U);
   EXPECT_EQ(record.calls[0].age, Duration::zero());
+}
+
+TEST(DebugReport, SaysOnlyWhatIsKnownOfAWorkerNotHeardOfYet) {
+  cluster::WorkerState silent = state(1, {});
+  silent.dump.reset();
+  silent.host.clear();
+  silent.process = "running";
+  silent.progress = {};
+  EXPECT_THAT(conclusions(make_debug_report({silent}, WallTime{}, "asked for")),
+              ElementsAre("worker 1 (pid 41) does not answer: running; it was at step 0"));
+  silent.pid = 0;
+  EXPECT_THAT(conclusions(make_debug_report({silent}, WallTime{}, "asked for")),
+              ElementsAre(HasSubstr("worker 1 (not heard of yet) does not answer")));
 }
 
 TEST(DebugReport, NamesWhoHasNotCalledAndShowsItsStacks) {
