@@ -88,6 +88,15 @@ class Loader {
         excuse(section, key.text);
       }
     }
+    if (map.lacks_keys) excuse_all(section);
+  }
+
+  // What stands there in a way that is not read may have been any of the group's.
+  void excuse_all(const std::string& section) {
+    for (const auto& field : fields_.all()) {
+      const bool below = section.empty() || field.name.starts_with(section + ".");
+      if (below && !draft_.given(field.name)) draft_.faulty.insert(field.name);
+    }
   }
 
   // What is missing because its key, or that of its group, was misspelt has been told.

@@ -200,11 +200,15 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void add_entry(YamlNode& map, YamlNode key, YamlNode value) {
     if (value.kind == YamlNode::Kind::kNull) value.place = key.place;
-    if (key.broken) return;
+    if (key.broken) {
+      map.lacks_keys = true;
+      return;
+    }
     if (key.kind != YamlNode::Kind::kScalar) {
       return report(key.place, "a key must be a plain name", "");
     }
     if (key.text == "<<" && !key.quoted) {
+      map.lacks_keys = true;
       return report(key.place, "merge keys (<<) are not accepted", "write the keys themselves");
     }
     const auto first = std::find_if(map.entries.begin(), map.entries.end(),

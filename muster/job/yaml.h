@@ -25,6 +25,7 @@ struct YamlNode {
   bool broken = false;  // already reported; says nothing
   std::vector<YamlNode> items;
   std::vector<YamlEntry> entries;  // of a map, in file order, keys unique
+  bool lacks_keys = false;         // of a map: some could not be read, which has been reported
 };
 
 struct YamlEntry {
