@@ -85,7 +85,14 @@ Result<RanksEnd> run_part(const Launch& launch, Context& context) {
   RankLines lines(context, launch.place.first_rank());
   MUSTER_ASSIGN(const auto end, cluster::run_process_group(spec, system_processes(), lines,
                                                            create_stderr_logger(context.log)));
-  return RanksEnd{failure_of(end, launch.place.first_rank()), end.signal};
+  return RanksEnd{failure_of(end, launch.place.first_rank()),
+                  end.failed ? std::nullopt : end.signal, end.signal.has_value()};
+}
+
+// Who failed on the way to the end that it has asked for is told; what counts is the wish.
+ExitCode end_by_signal(const RanksEnd& end, Context& context) {
+  const auto code = static_cast<ExitCode>(128 + *end.signal);
+  return end.status ? code : report(context, end.status.error(), code);
 }
 
 ExitCode run_command(const LaunchFlags& flags, const std::vector<std::string>& command,
@@ -96,9 +103,9 @@ ExitCode run_command(const LaunchFlags& flags, const std::vector<std::string>& c
   for (Launch launch{*place, command};; ++launch.attempt) {
     const auto end = place->nodes == 1 ? run_here(launch, context) : run_part(launch, context);
     if (!end) return report(context, end.error());
-    if (end->signal) return static_cast<ExitCode>(128 + *end->signal);
+    if (end->signal) return end_by_signal(*end, context);
     if (end->status) return ExitCode::kDone;
-    if (launch.attempt == place->max_restarts)
+    if (launch.attempt == place->max_restarts || end->stop_asked)
       return report(context, end->status.error(), ExitCode::kFailed);
     warn(context,
          fmt::format("{}\n[launch] all are started again: {} of {} (--max-restarts)",

@@ -47,9 +47,11 @@ Result<RanksEnd> run_ranks(const Ranks& ranks, Context& context) {
   spec.workers = spec.max_workers = spec.min_workers = ranks.ranks;
   RankLines lines(context, 0);
   MUSTER_ASSIGN(auto end, launcher->run(spec, lines));
-  if (!end.failure) return RanksEnd{all_ended_well(end), end.signal};
+  if (!end.failure)
+    return RanksEnd{end.signal ? ok() : all_ended_well(end), end.signal, end.stop_asked};
   end.failure->action.clear();  // it speaks of fields of a job
-  return RanksEnd{fail(end.failure->error.code, describe(*end.failure)), end.signal};
+  return RanksEnd{fail(end.failure->error.code, describe(*end.failure)), end.signal,
+                  end.stop_asked};
 }
 
 }  // namespace muster::cli

@@ -36,7 +36,8 @@ struct Ranks {
 
 struct RanksEnd {
   Status status = ok();
-  std::optional<int> signal = {};  // ended on its request
+  std::optional<int> signal = {};  // ended on its request; none where a failure came before it
+  bool stop_asked = false;         // by a signal, be it after a failure
 };
 
 // With a coordinator of this process's, which sees and names who fails. Blocks until all have

@@ -141,7 +141,8 @@ class LaunchObserver {
 
 struct JobEnd {
   std::optional<JobFailure> failure;
-  std::optional<int> signal;       // ended on this signal's request
+  std::optional<int> signal;       // ended on its request; none where a failure came before it
+  bool stop_asked = false;         // by a signal, be it after a failure
   std::vector<int> exit_statuses;  // by rank; -signal where killed
   std::uint64_t peak_memory = 0;   // bytes: of the worker here that had the most resident
 };

@@ -364,6 +364,7 @@ std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
 JobEnd LocalJob::result() const {
   JobEnd end;
   end.signal = signal_;
+  end.stop_asked = stop_asked_;
   for (const auto& [number, worker] : workers_) {
     if (worker->is_elsewhere()) continue;
     end.exit_statuses.push_back(worker->evidence.end->exit_status.value_or(
@@ -409,6 +410,11 @@ void LocalJob::on_signal(int number) {
   const StopWishes::Wish wish = wishes_.hear(number, loop_.clock().now());
   if (wish == StopWishes::Wish::kEcho) return;
   const bool at_once = wish == StopWishes::Wish::kAtOnce || !published_;
+  stop_asked_ = true;
+  if (state_ == State::kEnding && verdict_) {  // a failure has brought the end already
+    if (at_once) kill_all();
+    return check_over();
+  }
   signal_ = signal_.value_or(number);
   observer_.on_stop(number, at_once ? StopReason::kAtOnce : StopReason::kCheckpointAndExit);
   if (!at_once) {

@@ -120,7 +120,8 @@ class LocalJob {
   State state_ = State::kRunning;
   bool published_ = false;
   StopWishes wishes_;
-  std::optional<int> signal_;
+  std::optional<int> signal_;  // that ends it
+  bool stop_asked_ = false;    // by that or by one after a failure
   std::optional<Rank> last_loss_;
   std::optional<Fault> last_fault_;            // that the job outlived
   std::string last_failed_start_;              // how it ended, before it had joined

@@ -44,9 +44,10 @@ struct ProcessGroupEnd {
     ProcessEnd end;
     std::vector<std::string> last_lines;  // of its output, at most 20
   };
-  std::vector<Member> members;        // in the order of the specification
-  std::optional<std::size_t> failed;  // the first that did; none: all ended with status 0
-  std::optional<int> signal;          // the first that asked for the end
+  std::vector<Member> members;  // in the order of the specification
+  // The first that did, unless a signal came before it; none: all ended with status 0.
+  std::optional<std::size_t> failed;
+  std::optional<int> signal;  // the first that asked for the end, be it after a failure
 };
 
 // Blocks until all have ended; meanwhile those signals are the group's. On a thread that lives as

@@ -70,6 +70,22 @@ TEST(ProcessGroup, OneFailureEndsTheOthers) {
   EXPECT_EQ(end.members[2].end.signal, SIGKILL);
 }
 
+TEST(ProcessGroup, ASignalAfterAFailureDoesNotHideIt) {
+  Listener listener;
+  bool told = false;
+  listener.then = [&told](const std::string& line) {
+    if (line == "asked to leave" && !std::exchange(told, true)) ::kill(::getpid(), SIGTERM);
+  };
+  const auto end = run_all(
+      {.processes = {shell("exit 3"), shell("trap 'echo asked to leave; sleep 0.2; exit 0' TERM; "
+                                            "while :; do sleep 0.01; done")},
+       .last_words = std::chrono::milliseconds(20)},
+      listener);
+  EXPECT_EQ(end.failed, 0U);
+  EXPECT_EQ(end.signal, SIGTERM);
+  EXPECT_THAT(listener.stops, ElementsAre(false));
+}
+
 TEST(ProcessGroup, OthersMaySayWhatItHasDoneToThem) {
   Listener listener;
   const auto end = run_all(
