@@ -3,7 +3,22 @@
 #include <CLI/CLI.hpp>
 #include <ostream>
 
+#include "muster/cluster/environment.h"
+#include "muster/cluster/started_by.h"
+
 namespace muster::cli {
+namespace {
+
+// Of muster's own, which tell a process its place among others or how long it looks for them. Some
+// end like a field's, and none is meant for one.
+std::map<std::string, std::string> without_own(std::map<std::string, std::string> variables) {
+  for (const auto& [name, value] : cluster::to_variables({})) variables.erase(name);
+  for (const char* name : {cluster::kLaunchVariable, cluster::kJoinTimeoutVariable})
+    variables.erase(name);
+  return variables;
+}
+
+}  // namespace
 
 void add_set_option(CLI::App& command, JobArguments& arguments) {
   command.add_option("--set", arguments.sets, "Another value for one field; may be repeated")
@@ -26,7 +41,8 @@ job::LoadOptions load_options(const JobArguments& arguments, const Context& cont
 }
 
 void warn_of_stray_variables(Context& context) {
-  for (const std::string& line : job::stray_variables(context.environment, *context.fields))
+  for (const std::string& line :
+       job::stray_variables(without_own(context.environment), *context.fields))
     warn(context, line);
 }
 

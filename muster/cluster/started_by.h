@@ -25,6 +25,9 @@ struct StartedBy {
 // Set by muster launch on one of several hosts, to what sets it apart from others.
 inline constexpr const char* kLaunchVariable = "MUSTER_LAUNCH";
 
+// Set by people: how long the processes of a start wait for each other ("5 min").
+inline constexpr const char* kJoinTimeoutVariable = "MUSTER_JOIN_TIMEOUT";
+
 // In this order, the first that holds: muster launch on several hosts, torchrun (or its RANK,
 // WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by hand), Kubeflow's PET_*, Open MPI, MPICH and Intel
 // MPI (PMI), Slurm, an indexed Job of Kubernetes. An mpirun inside of a Slurm job starts its

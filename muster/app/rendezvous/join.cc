@@ -14,7 +14,6 @@
 namespace muster::app {
 namespace {
 
-constexpr const char* kPatience = "MUSTER_JOIN_TIMEOUT";
 constexpr const char* kPlace = "coordinator";  // key of "HOST:PORT CREDENTIALS"
 constexpr const char* kOwnCredentials = "-";   // for those: everybody has them already
 
@@ -83,10 +82,11 @@ Result<MeetingPlace> find_place(const cluster::StartedBy& by, cluster::KvStore& 
 }
 
 Result<Duration> patience() {
-  const auto told = cluster::system_variable(kPatience);
+  const auto told = cluster::system_variable(cluster::kJoinTimeoutVariable);
   if (!told) return MeetingPlace{}.patience;
   auto parsed = parse_duration(*told);
-  if (!parsed) return with_context(parsed.error(), fmt::format("[world] {}", kPatience));
+  if (!parsed)
+    return with_context(parsed.error(), fmt::format("[world] {}", cluster::kJoinTimeoutVariable));
   return parsed;
 }
 
