@@ -180,6 +180,18 @@ def layout_of_a_dry_run(muster, folder):
         assert f"layout      {told}" in output, output
 
 
+def a_batch_larger_than_the_data(muster, folder):
+    """It is told how many samples there are, before training and without; otherwise nothing is."""
+    job = runs.write_job(folder, "mlp", steps=3)
+    told = r"training\.global_batch_size is 301, but there are only 300 training samples: each step takes all of them"
+    larger = runs.settings("training.global_batch_size=301")
+    for flags in (("--workers", "2"), ("--dry-run",)):
+        output = runs.train(muster, job, *flags, *larger)
+        assert len(re.findall(told, output)) == 1, f"no `{told}` in:\n{output}"
+        output = runs.train(muster, job, *flags, *runs.settings("training.global_batch_size=300"))
+        assert "but there are only" not in output, output
+
+
 def divergence(muster, folder):
     """A training that runs away, without a NaN, ends by itself, and says where the weights have gone."""
     job = runs.write_job(folder, "mlp", steps=2000)
@@ -192,7 +204,8 @@ def divergence(muster, folder):
 
 
 CASES = [version, in_a_pipe, first_line, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
-         learning_rate_scaled_with_the_batch, checkpoints_by_the_clock, divergence]
+         learning_rate_scaled_with_the_batch, checkpoints_by_the_clock, a_batch_larger_than_the_data,
+         divergence]
 
 parser = runs.arguments("--only")
 for case in CASES:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/app/debug/debug_report.h"
+#include "muster/data/batch_advice.h"
 #include "muster/observe/gib.h"
 #include "muster/observe/queued_sink.h"
 #include "muster/observe/record_codec.h"
@@ -161,11 +162,16 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
     if (auto* ended = std::get_if<observe::RunEnded>(&record)) {
       ended_ = std::move(*ended);  // shown once all workers are gone
     } else {
-      const bool begins = std::holds_alternative<observe::RunStarted>(record);
       hub_.publish(record);
-      if (begins) tell_held();
+      if (const auto* begun = std::get_if<observe::RunStarted>(&record)) tell_what_waits(*begun);
     }
   }
+}
+
+void RunObserver::tell_what_waits(const observe::RunStarted& started) {
+  tell_held();
+  const std::string advice = data::advice_on_batch(started.epoch_size, started.batch);
+  if (!advice.empty()) tell(Severity::kWarning, advice);
 }
 
 // A first rank may die between telling of a step and the others' applying it, who then tell of the

@@ -64,6 +64,7 @@ class RunObserver final : public cluster::LaunchObserver {
 
  private:
   void tell_held();
+  void tell_what_waits(const observe::RunStarted& started);
   void tell_late();
   bool is_told_already(const observe::Record& record);
   void tell_return(const observe::WentBack& back);

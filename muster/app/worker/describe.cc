@@ -14,6 +14,7 @@
 #include "muster/app/worker/start_weights.h"
 #include "muster/base/share.h"
 #include "muster/base/units.h"
+#include "muster/data/batch_advice.h"
 #include "muster/models/torch_error.h"
 
 namespace muster::app {
@@ -79,17 +80,19 @@ Result<std::string> describe(Files& files, const job::JobSpec& job, const Compon
   const std::int64_t samples = data.training.source().size();
   const train::TrainingLength length = training_length(job.training, samples);
   MUSTER_TRY(build_schedule(job, length, samples));
+  const std::string advice = data::advice_on_batch(samples, job.training.global_batch_size);
   const StateMemory memory = state_memory(*strategy, static_cast<std::int32_t>(job.workers.count));
   return fmt::format(
       "job         {}\nmodel       {}\ndata        {} training samples, {} for evaluation\n"
       "length      {} steps, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
       "{}\n"
-      "activations {} kept for backward by each pass of {} samples\n",
+      "activations {} kept for backward by each pass of {} samples\n{}",
       job.name, about, samples, data.evaluation.source().size(), length.total_steps,
       length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
       format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer),
-      format_bytes(static_cast<std::uint64_t>(activations.bytes)), activations.samples);
+      format_bytes(static_cast<std::uint64_t>(activations.bytes)), activations.samples,
+      advice.empty() ? "" : fmt::format("warning     {}\n", advice));
 }
 
 }  // namespace
