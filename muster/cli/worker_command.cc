@@ -120,6 +120,7 @@ Result<ExitCode> work_by_orders(Context& context) {
       .worker_program = std::move(program),
       .tell = [&context](std::string_view line) { tell(line, context); },
       .tell_error = [&context](std::string_view line) { tell_error(line, context); },
+      .fields = context.fields,
       .orders = orders,
       .leash = STDIN_FILENO};
   return app::join_job(options, system_processes(), context.files,
@@ -130,13 +131,13 @@ Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
   if (arguments.from_input) return work_by_orders(context);
   MUSTER_ASSIGN(const Duration timeout, join_timeout(arguments));
   MUSTER_ASSIGN(auto program, worker_program(context));
-  const app::JoinOptions options{
-      .invitation = [&] { return invitation(arguments, context); },
-      .scratch = context.machine.temporary_folder(),
-      .worker_program = std::move(program),
-      .lanes = arguments.lanes,
-      .join_timeout = timeout,
-      .tell = [&context](std::string_view line) { tell(line, context); }};
+  const app::JoinOptions options{.invitation = [&] { return invitation(arguments, context); },
+                                 .scratch = context.machine.temporary_folder(),
+                                 .worker_program = std::move(program),
+                                 .lanes = arguments.lanes,
+                                 .join_timeout = timeout,
+                                 .tell = [&context](std::string_view line) { tell(line, context); },
+                                 .fields = context.fields};
   return app::join_job(options, system_processes(), context.files,
                        create_stderr_logger(context.log));
 }

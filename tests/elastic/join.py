@@ -2,6 +2,7 @@
 reason; the weights stay the same."""
 import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -99,6 +100,21 @@ def die_and_come_again(muster, folder):
     told = rf"worker 1 \(pid {pid} on {re.escape(socket.gethostname())}\) killed by SIGKILL at step \d+, ({runs.DOING}); " \
         rf"1 worker is left, going on; its last line: .*rank 1 of 2 in generation 2: pid {pid} on "
     assert re.search(told, output), f"no `{told}` in:\n{output}"
+
+
+def instruction_set(muster, folder):
+    """Workers that come by themselves compute with the kernels that the job asks for, as all others."""
+    if " avx2 " not in pathlib.Path("/proc/cpuinfo").read_text():
+        return runs.leave_out("this processor has no AVX2, and a job cannot ask for less")
+    process, run, key = start(muster, folder, "kernels", "training.isa=avx2")
+    host = Host(muster, folder, key, env={**os.environ, "ATEN_CPU_CAPABILITY": "default"})
+    wait_for_members(run, 2)
+    for pid in (runs.workers_of(process)[0], host.worker()):
+        variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        kernels = sorted(each for each in variables if each.startswith((b"ATEN_CPU", b"ONEDNN_MAX")))
+        assert kernels == [b"ATEN_CPU_CAPABILITY=avx2", b"ONEDNN_MAX_CPU_ISA=AVX2"], kernels
+    check_end(process, muster, folder, run)
+    assert host.wait() == 0, host.output()
 
 
 def without_the_folder(muster, folder):
@@ -278,5 +294,5 @@ def free_port():
 
 
 if __name__ == "__main__":
-    runs.play((join_and_leave, die_and_come_again, without_the_folder, begin_with_others, begin_in_vain,
+    runs.play((join_and_leave, die_and_come_again, instruction_set, without_the_folder, begin_with_others, begin_in_vain,
                wait_for_another, state_from_several, strangers, before_the_launcher), runs.arguments().muster)

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "muster/app/join/instruction_set.h"
 #include "muster/base/pause.h"
 #include "muster/base/random.h"
 #include "muster/base/units.h"
@@ -12,6 +13,7 @@
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/process_group.h"
 #include "muster/cluster/whereabouts.h"
+#include "muster/job/load.h"
 #include "muster/observe/run_folder.h"
 
 namespace muster::app {
@@ -106,6 +108,20 @@ class WorkFolder {
   bool stands_in_;
 };
 
+// What the job asks of every worker's kernels, wherever it computes.
+Result<std::map<std::string, std::string>> kernel_variables(const JoinOptions& options,
+                                                            const WorkFolder& folder,
+                                                            const cluster::Enlisted& enlisted) {
+  const auto job =
+      job::parse_job(enlisted.job, folder.root() / "resolved.yaml", {.fields = options.fields});
+  if (!job)
+    return with_context(job.error(),
+                        "[worker] the launcher's job is not one for this program; is "
+                        "muster of the same version there and here?");
+  MUSTER_TRY(check_instruction_set(job->spec.training.isa));
+  return instruction_set_variables(job->spec.training.isa);
+}
+
 // As the launcher starts those of its own host.
 void follow(const Orders& orders, const WorkFolder& folder, ProcessSpec& spec,
             cluster::WorkerEnvironment environment) {
@@ -124,6 +140,7 @@ void follow(const Orders& orders, const WorkFolder& folder, ProcessSpec& spec,
 }
 
 ProcessSpec process_of(const JoinOptions& options, const Found& found, const WorkFolder& folder,
+                       const std::map<std::string, std::string>& kernels,
                        const cluster::Whereabouts& whereabouts) {
   const cluster::Enlisted& enlisted = found.place->enlisted();
   const auto cores = static_cast<std::int32_t>(cluster::available_cores().size());
@@ -140,6 +157,7 @@ ProcessSpec process_of(const JoinOptions& options, const Found& found, const Wor
       .cores = {},
       .held_signals = cluster::worker_signals()};
   if (options.orders) follow(*options.orders, folder, spec, environment);
+  spec.environment.insert(kernels.begin(), kernels.end());
   if (folder.stands_in()) spec.command.emplace_back("--apart");
   return spec;
 }
@@ -170,13 +188,16 @@ class Teller final : public cluster::ProcessGroupObserver {
 
 // The worker from its start to its end; its launcher is told how it ends.
 Result<ProcessEnd> run_worker(const JoinOptions& options, const Found& found,
-                              const WorkFolder& folder, Processes& processes, const Logger& log) {
+                              const WorkFolder& folder,
+                              const std::map<std::string, std::string>& kernels,
+                              Processes& processes, const Logger& log) {
   MUSTER_ASSIGN(const auto whereabouts, cluster::Whereabouts::create());
   Teller teller(options);
-  MUSTER_ASSIGN(auto end, cluster::run_process_group(
-                              {.processes = {process_of(options, found, folder, *whereabouts)},
-                               .leash = options.leash},
-                              processes, teller, log));
+  MUSTER_ASSIGN(auto end,
+                cluster::run_process_group(
+                    {.processes = {process_of(options, found, folder, kernels, *whereabouts)},
+                     .leash = options.leash},
+                    processes, teller, log));
   cluster::ProcessGroupEnd::Member& worker = end.members.front();
   found.place->tell_end({worker.end, whereabouts->read(), std::move(worker.last_lines)},
                         Deadline::after(system_clock(), kGoodbye));
@@ -199,11 +220,12 @@ Result<ExitCode> join_job(const JoinOptions& options, Processes& processes, File
                             "launcher's host does not, any other needs run_folder on a shared file "
                             "system",
                             enlisted.worker, enlisted.run_folder));
+  MUSTER_ASSIGN(const auto kernels, kernel_variables(options, folder, enlisted));
   options.tell(fmt::format(
       "worker {} of the job at {}{}", enlisted.worker, to_string(found.invitation.coordinator),
       folder.stands_in() ? "; its run folder is out of sight here, so this worker never saves"
                          : ""));
-  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, found, folder, processes, log));
+  MUSTER_ASSIGN(const ProcessEnd end, run_worker(options, found, folder, kernels, processes, log));
   // To its launcher the end has been told already.
   if (!options.orders) options.tell(end.exit_status == 0 ? "done" : describe(end));
   return code_of(end);

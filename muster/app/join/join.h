@@ -12,6 +12,7 @@
 #include "muster/base/files.h"
 #include "muster/base/log.h"
 #include "muster/base/process.h"
+#include "muster/job/fields.h"
 #include "muster/net/network.h"
 
 namespace muster::app {
@@ -44,6 +45,7 @@ struct JoinOptions {
   Duration join_timeout = std::chrono::seconds(60);            // how long a launcher is looked for
   std::function<void(std::string_view line)> tell;             // a person, on the loop's thread
   std::function<void(std::string_view line)> tell_error = {};  // what the worker wrote as errors
+  job::FieldsPtr fields = job::muster_fields();                // that the job may have
   std::optional<Orders> orders = {};
   std::optional<int> leash = {};  // see ProcessGroupSpec
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/app/data/data_files.h"
+#include "muster/app/join/instruction_set.h"
 #include "muster/app/launch/metrics_endpoint.h"
 #include "muster/app/launch/next_steps.h"
 #include "muster/app/launch/resume_check.h"
@@ -154,28 +155,10 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;
   // Members may take so long to connect.
   spec.calm = std::max(spec.calm, 2 * job.communication.timeout);
-  if (job.training.isa == job::Isa::kAvx2) {
-    spec.environment = {{"ATEN_CPU_CAPABILITY", "avx2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}};
-  } else if (job.training.isa == job::Isa::kAvx512) {
-    spec.environment = {{"ATEN_CPU_CAPABILITY", "avx512"}, {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}};
-  }
+  spec.environment = instruction_set_variables(job.training.isa);
   spec.environment.insert(options.carried.environment.begin(), options.carried.environment.end());
   MUSTER_TRY(admit_others(whole, folder, options, places, spec));
   return spec;
-}
-
-// A worker would die of it (SIGILL), and say nothing.
-Status check_instruction_set(job::Isa isa) {
-  __builtin_cpu_init();
-  const bool there = isa == job::Isa::kAvx512 ? __builtin_cpu_supports("avx512f") != 0
-                     : isa == job::Isa::kAvx2 ? __builtin_cpu_supports("avx2") != 0
-                                              : true;
-  if (there) return ok();
-  return fail(
-      ErrorCode::kUnavailable,
-      fmt::format("[train] training.isa: {}, which the processor of this machine lacks (see "
-                  "`muster doctor`); use auto",
-                  isa == job::Isa::kAvx512 ? "avx512" : "avx2"));
 }
 
 // Schedulers retry on a signal's code. What failed on the way to its checkpoint, and said so, has a
