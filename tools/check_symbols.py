@@ -23,9 +23,11 @@ WHOLE = {"muster/cli/system_machine.cc": "is the system's Machine, which muster 
 
 # (what, pattern, use instead, {file or folder: why it may})
 BANNED = (
-    ("time", r"\b(steady_clock|system_clock|high_resolution_clock)::now\b"
-             r"|\b(gettimeofday|clock_gettime|timespec_get)\s*\(|(?<![\w.>])(std::|::)?time\s*\(\s*(0|NULL|nullptr|&)",
-     "muster::Clock", {"muster/base/clock.cc": "is the system's Clock", **STACKS}),
+    ("time", r"\b(steady|system|high_resolution|utc|tai|gps|file)_clock::now\b"
+             r"|\b(gettimeofday|clock_gettime|timespec_get|ftime|localtime(_r)?|mktime|tzset)\s*\("
+             r"|(?<![\w>.])(std::|::)clock\s*\(|(?<![\w.>])(std::|::)?time\s*\(\s*(0|NULL|nullptr|&)",
+     "muster::Clock", {"muster/base/clock.cc": "is the system's Clock", **STACKS,
+      "muster/app/launch/scale_rule.cc": "the hours of a day that people mean are local ones"}),
     ("wait", r"(\.|->)wait_for\s*\("
              r"|(?<!clock)(?<!clock_)(?<!clock\(\))(\.|->)wait_until\s*\((?!clock)",
      "Clock::wait_until, or Awaited", {"muster/base/clock.cc": "is the system's Clock"}),
@@ -35,26 +37,32 @@ BANNED = (
       "muster/net/loop.cc": "is the system's Loop",
       "muster/comm/backend/native/shared_memory.cc": "asks whether a process has ended",
       "muster/cli/program": "asks whether somebody still reads"}),
-    ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep)\b",
+    ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep|clock_nanosleep|timerfd_create|timer_create|setitimer)\b"
+              r"|(?<![\w>.])::(sleep|alarm|pause)\s*\(",
      "Clock::wait_until or a timer of the event loop", {"muster/base/clock.cc": "is the system's Clock"}),
-    ("entropy", r"\b(random_device|mt19937(_64)?|default_random_engine|srand|getrandom|RAND_bytes)\b|(?<![\w.>])(std::|::)?rand\s*\(",
+    ("entropy", r"\b(random_device|mt19937(_64)?|default_random_engine|minstd_rand0?|ranlux\w+|knuth_b|srand|srandom"
+                r"|[delmnj]rand48|getrandom|getentropy|arc4random\w*|RAND_bytes)\b|(?<![\w>.])::random\s*\(|(?<![\w.>])(std::|::)?rand\s*\(",
      "RandomStream or Entropy", {"muster/base/random.cc": "is the system's Entropy",
       "muster/net/credentials.cc": "certificates come from OpenSSL's own generator"}),
     ("sockets", r"(?<![\w>.])::(socket|bind|listen|accept4?|connect|send|sendmsg|recv|recvmsg|getaddrinfo)\s*\(",
      "muster::net::Network", {"muster/net/plain_stream.cc": "is the system's Network",
       "muster/net/tls_stream.cc": "is the system's Network, encrypted"}),
     ("files", r"(?<![\w>.:])(std::)?(fopen|freopen|tmpfile|mkstemp|mkdtemp)\s*\(|\bstd::(basic_)?[io]?fstream\b"
-              r"|(?<![\w>.])::(open|openat|creat|unlink|rename|mkdir|fsync|fdatasync|pread|pwrite)\s*\("
+              r"|(?<![\w>.])::(open|openat|creat|unlink(at)?|rename(at2?)?|mkdir(at)?|rmdir|fsync|fdatasync|pread|pwrite|[lf]?stat|fstatat"
+              r"|f?statvfs|f?access|faccessat|f?truncate|f?chmod|f?chown|umask|f?chdir|link(at)?|symlink(at)?|readlink(at)?"
+              r"|utimes|utimensat|futimens|flock|lockf|mkfifo|glob|wordexp|n?ftw)\s*\("
+              r"|\bstd::(rename|tmpnam)\s*\(|(?<![\w>.])(::)?(getcwd|get_current_dir_name|realpath|f?dopendir|opendir|scandir)\s*\("
               r"|\b(fs|filesystem)::(remove|remove_all|rename|exists|create_director\w+|copy\w*|file_size|directory_iterator"
-              r"|recursive_directory_iterator|is_\w+|resize_file|temp_directory_path|current_path|space|create_symlink)\b",
-     "muster::Files", {"muster/base/files.cc": "is the system's Files", **SEGMENTS, **CHILD,
-      "muster/cli/train_command.cc": "asks where it was started"}),
+              r"|recursive_directory_iterator|directory_entry|is_\w+|resize_file|temp_directory_path|current_path|space|create_\w*link"
+              r"|absolute|(weakly_)?canonical|relative|proximate|equivalent|(symlink_)?status|read_symlink|last_write_time"
+              r"|permissions|hard_link_count)\b",
+     "muster::Files", {"muster/base/files.cc": "is the system's Files", **SEGMENTS, **CHILD, **PROGRAMS}),
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
      "the native engine's segment, or SharedPage", {"muster/base/files.cc": "maps files for reading", **SEGMENTS}),
     ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvpe?|posix_spawnp?|waitpid|waitid|popen)\s*\()"
                   r"|(?<![\w>.:])(std::)?system\s*\(|(?<![\w>.])::(kill|killpg|raise)\s*\(",
      "muster::Processes", CHILD),
-    ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b",
+    ("environment", r"(?<![\w>.])(std::|::)?(getenv|secure_getenv|setenv|putenv|unsetenv|clearenv|setlocale)\s*\(|\benviron\b",
      "what main() passes in",
      {"muster/base/process.cc": "hands the environment on",
       "muster/cluster/variables.cc": "reads the launcher's variables", **PROGRAMS}),
@@ -64,7 +72,7 @@ BANNED = (
     ("terminal", r"(?<![\w>.])(::)?(isatty|ttyname|tcgetattr|tcsetattr|ioctl)\s*\(", "observe's Terminal",
      {"muster/observe/sinks/console/terminal.cc": "is the system's Terminal", **PROGRAMS}),
     ("machine", r"(?<![\w>.])(::)?(sched_[gs]etaffinity|gethostname|uname|sysconf|sysinfo|getrusage|setrlimit|getrlimit"
-                r"|prctl)\s*\(",
+                r"|prctl|getpwuid(_r)?|getpwnam(_r)?|getlogin(_r)?|get_nprocs(_conf)?|getloadavg)\s*\(|\bhardware_concurrency\b",
      "a fact that is passed in, or Machine",
      {"muster/cluster/share_cores.cc": "asks which cores there are to share out",
       "muster/cluster/environment.cc": "says where a worker runs", **SEGMENTS, **CHILD, **PROGRAMS}),

@@ -183,6 +183,7 @@ Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& j
     }
     app::LaunchOptions options;
     options.worker_program = worker;
+    options.folder = context.machine.folder();
     options.console = console_options(job, context);
     const ExitCode code = app::launch(jobs[i], options, create_stderr_logger(context.log));
     outcome.runs.push_back(look_at(variants[i].name, job, code, context.files));

@@ -116,9 +116,9 @@ Status write_page(const Path& page, const Compared& compared, Context& context) 
   const std::string cards =
       observe::side_by_side_card("What differs in the jobs", names, compared.differences) +
       observe::side_by_side_card("Final metrics", names, compared.metrics);
-  const Path base = std::filesystem::absolute(page).parent_path();
+  const Path base = context.absolute(page).parent_path();
   auto runs = compared.runs;
-  for (auto& run : runs) run.folder = std::filesystem::absolute(run.folder).native();
+  for (auto& run : runs) run.folder = context.absolute(run.folder).native();
   return write_atomically(context.files, page,
                           observe::render_comparison("Runs compared", runs, base, cards));
 }

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
-#include <system_error>
 
 #include "muster/cli/json_line.h"
+#include "muster/cli/machine.h"
 
 namespace muster::cli {
 namespace {
@@ -23,15 +22,6 @@ bool is_dumb(const std::map<std::string, std::string>& environment) {
   return term != environment.end() && term->second == "dumb";
 }
 
-bool can_be_started(const Path& program) {
-  using std::filesystem::perms;
-  std::error_code error;
-  const auto status = std::filesystem::status(program, error);
-  const perms any = perms::owner_exec | perms::group_exec | perms::others_exec;
-  return status.type() == std::filesystem::file_type::regular &&
-         (status.permissions() & any) != perms::none;
-}
-
 }  // namespace
 
 std::vector<Path> Context::program_folders() const {
@@ -41,6 +31,8 @@ std::vector<Path> Context::program_folders() const {
   for (std::string folder; std::getline(folders, folder, ':');) found.emplace_back(folder);
   return found;
 }
+
+Path Context::absolute(const Path& path) const { return machine.folder() / path; }
 
 bool Context::colour(bool terminal) const {
   return terminal && log == LogFormat::kText && !is_set(environment, "NO_COLOR") &&
@@ -87,7 +79,7 @@ Path worker_path(const Context& context) {
 
 Result<Path> worker_program(const Context& context) {
   Path worker = worker_path(context);
-  if (can_be_started(worker)) return worker;
+  if (context.machine.can_be_started(worker)) return worker;
   if (context.files.exists(worker)) {
     return fail(
         ErrorCode::kUnavailable,

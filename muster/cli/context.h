@@ -38,6 +38,7 @@ struct Context {
   bool is_worker = false;  // else muster-worker lies beside `program`
 
   bool answers_json(bool asked) const { return asked || log == LogFormat::kJson; }  // --json, --log
+  Path absolute(const Path& path) const;      // from where this process was started
   bool colour(bool terminal) const;           // NO_COLOR, CI and TERM=dumb are honoured
   bool live() const;                          // whether one redrawn line can be shown on stderr
   std::vector<Path> program_folders() const;  // of the PATH

@@ -8,7 +8,7 @@
 
 namespace muster::cli {
 
-// A machine that has what a test gives it.
+// A machine that has what a test gives it, and the files of the real one.
 class FakeMachine : public Machine {
  public:
   std::string host() override { return "fake"; }
@@ -27,6 +27,17 @@ class FakeMachine : public Machine {
   Status create_shared_memory() override { return shared_memory_; }
   Result<std::uint64_t> free_space(const Path&) override { return free_space_; }
   Path temporary_folder() override { return "/tmp"; }
+  Path folder() override { return system_machine().folder(); }
+  bool can_be_started(const Path& program) override {
+    return system_machine().can_be_started(program);
+  }
+  bool is_regular_file(const Path& path) override { return system_machine().is_regular_file(path); }
+  bool is_same_file(const Path& one, const Path& other) override {
+    return system_machine().is_same_file(one, other);
+  }
+  std::optional<Path> behind_link(const Path& link) override {
+    return system_machine().behind_link(link);
+  }
   Status write_in(const Path&) override { return writable_; }
   std::optional<bool> clock_is_synchronised() override { return synchronised_; }
   Result<std::string> output_of(const std::vector<std::string>&,

@@ -4,12 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <vector>
 
 #include "muster/base/units.h"
+#include "muster/cli/machine.h"
 #include "muster/job/spec.h"
 #include "muster/observe/run_list.h"
 
@@ -19,16 +19,15 @@ namespace {
 using observe::RunFolder;
 
 // As it is told to people and kept in lists: without `latest`, and relative where it was.
-Path real_place(const Path& path) {
-  std::error_code error;
-  const Path target = std::filesystem::read_symlink(path, error);
-  if (error) return path.has_filename() ? path : path.parent_path();
-  return target.is_absolute() ? target : path.parent_path() / target;
+Path real_place(const Path& path, Machine& machine) {
+  const auto target = machine.behind_link(path);
+  if (!target) return path.has_filename() ? path : path.parent_path();
+  return path.parent_path() / *target;
 }
 
-std::optional<Path> run_at(const Path& path, Files& files) {
+std::optional<Path> run_at(const Path& path, const Context& context) {
   for (const Path& place : {path, path / "latest"}) {
-    if (observe::is_run(files, place)) return real_place(place);
+    if (observe::is_run(context.files, place)) return real_place(place, context.machine);
   }
   return std::nullopt;
 }
@@ -79,7 +78,7 @@ Path runs_folder(const std::string& option, const Context& context) {
 }
 
 Result<RunFolder> find_run(const RunArguments& arguments, Context& context) {
-  if (const auto place = run_at(arguments.run, context.files))
+  if (const auto place = run_at(arguments.run, context))
     return RunFolder::open(context.files, *place);
   const Path runs = runs_folder(arguments.runs, context);
   auto all = observe::find_runs(context.files, runs);

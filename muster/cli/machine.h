@@ -1,5 +1,5 @@
 #pragma once
-// The seam through which `doctor` looks at the machine. Tests pass one that lacks things.
+// The seam through which commands look at the machine. Tests pass one that lacks things.
 
 #include <chrono>
 #include <cstdint>
@@ -38,8 +38,13 @@ class Machine {
   virtual std::vector<HostAddress> addresses() = 0;        // that of the way out first
   virtual Status create_shared_memory() = 0;               // memfd, mapped and written
   virtual Result<std::uint64_t> free_space(const Path& folder) = 0;
-  virtual Path temporary_folder() = 0;                      // for what goes with its maker
-  virtual Status write_in(const Path& folder) = 0;          // creates and removes a file
+  virtual Path temporary_folder() = 0;                   // for what goes with its maker
+  virtual Path folder() = 0;                             // in which this process was started
+  virtual Status write_in(const Path& folder) = 0;       // creates and removes a file
+  virtual bool can_be_started(const Path& program) = 0;  // a file that somebody may execute
+  virtual bool is_regular_file(const Path& path) = 0;    // neither a folder nor a pipe
+  virtual bool is_same_file(const Path& one, const Path& other) = 0;  // both are there
+  virtual std::optional<Path> behind_link(const Path& link) = 0;      // nothing: it is none
   virtual std::optional<bool> clock_is_synchronised() = 0;  // nothing: the system does not say
   // What a program prints on standard output. Where it does not end well, that is the error, with
   // the code that its exit code stands for (exit_code.h); kTimeout where it does not end in time.

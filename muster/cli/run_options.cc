@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -95,12 +94,10 @@ void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptio
 
 Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,
                                         const Context& context) {
-  std::error_code ignored;
-  app::CarriedAlong carried{
-      .program = std::filesystem::absolute(context.program, ignored).lexically_normal(),
-      .version = fmt::format("muster {} (commit {})", version(), commit()),
-      .folder = std::filesystem::absolute(".", ignored).parent_path(),
-      .environment = {}};
+  app::CarriedAlong carried{.program = context.absolute(context.program).lexically_normal(),
+                            .version = fmt::format("muster {} (commit {})", version(), commit()),
+                            .folder = context.machine.folder(),
+                            .environment = {}};
   for (const std::string& word : exports) {
     const auto equals = word.find('=');
     const std::string name = word.substr(0, equals);

@@ -118,8 +118,7 @@ Result<std::string> script_of(const SlurmArguments& arguments, const job::JobSpe
                               const Context& context) {
   MUSTER_TRY(check_stays(arguments.submit.job.path));
   MUSTER_ASSIGN(auto options, sbatch_options(arguments));
-  std::error_code ignored;
-  return slurm_script({.program = std::filesystem::absolute(context.program, ignored).string(),
+  return slurm_script({.program = context.absolute(context.program).string(),
                        .words = words_of(arguments.submit.job),
                        .name = job.name,
                        .run_folder = job.run_folder,

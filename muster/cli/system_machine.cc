@@ -214,6 +214,37 @@ class SystemMachine final : public Machine {
   }
 
   Path temporary_folder() override { return std::filesystem::temp_directory_path(); }
+
+  Path folder() override {
+    std::error_code gone;
+    return std::filesystem::current_path(gone);
+  }
+
+  bool can_be_started(const Path& program) override {
+    using std::filesystem::perms;
+    std::error_code error;
+    const auto status = std::filesystem::status(program, error);
+    const perms any = perms::owner_exec | perms::group_exec | perms::others_exec;
+    return status.type() == std::filesystem::file_type::regular &&
+           (status.permissions() & any) != perms::none;
+  }
+
+  bool is_regular_file(const Path& path) override {
+    std::error_code missing;
+    return std::filesystem::is_regular_file(path, missing);
+  }
+
+  bool is_same_file(const Path& one, const Path& other) override {
+    std::error_code missing;
+    return std::filesystem::equivalent(one, other, missing);
+  }
+
+  std::optional<Path> behind_link(const Path& link) override {
+    std::error_code error;
+    Path target = std::filesystem::read_symlink(link, error);
+    return error ? std::nullopt : std::optional(std::move(target));
+  }
+
   Status write_in(const Path& folder) override {
     const auto path = folder / fmt::format(".muster-doctor-{}", ::getpid());
     const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

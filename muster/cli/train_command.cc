@@ -4,13 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <sstream>
-#include <system_error>
 #include <vector>
 
 #include "muster/app/launch/launch.h"
@@ -22,6 +20,7 @@
 #include "muster/cli/find_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
+#include "muster/cli/machine.h"
 #include "muster/cli/page_server.h"
 #include "muster/cli/run_options.h"
 #include "muster/observe/run_folder.h"
@@ -81,11 +80,10 @@ PlanRequest request_of(const TrainArguments& arguments,
 
 // How the person calls this program: by its name where the PATH leads to it, else by its place.
 std::string program_word(const Context& context) {
-  std::error_code missing;
   std::string name = context.program.filename().string();
   for (const Path& folder : context.program_folders())
-    if (std::filesystem::equivalent(folder / name, context.program, missing)) return name;
-  const Path near = context.program.lexically_relative(std::filesystem::current_path(missing));
+    if (context.machine.is_same_file(folder / name, context.program)) return name;
+  const Path near = context.program.lexically_relative(context.machine.folder());
   const bool below = !near.empty() && *near.begin() != "..";
   return shell_quoted((below ? near : context.program).string());
 }
@@ -100,10 +98,9 @@ bool leaves_out(Without what, std::string_view set) {
 }
 
 // What came through a pipe cannot be read again.
-bool can_be_read_again(const std::string& path) {
-  std::error_code missing;
+bool can_be_read_again(const std::string& path, const Context& context) {
   return !path.starts_with("/dev/") && !path.starts_with("/proc/") &&
-         std::filesystem::is_regular_file(path, missing);
+         context.machine.is_regular_file(path);
 }
 
 // What a command line that goes on has in common with this one.
@@ -123,11 +120,12 @@ std::string other_words(const TrainArguments& arguments, Without what) {
 // The same command line with --resume. Where the job file is gone, the run's own has the same name
 // and values.
 std::string resume_command(const TrainArguments& arguments, const job::JobSpec& job,
-                           const std::string& program, Without what) {
+                           const Context& context, Without what) {
+  const std::string program = program_word(context);
   if (arguments.by_run)
     return fmt::format("{} resume {}{}", program, shell_quoted(arguments.resume_from),
                        other_words(arguments, what));
-  const bool again = can_be_read_again(arguments.job.path);
+  const bool again = can_be_read_again(arguments.job.path, context);
   const Path kept = Path(job.run_folder) / job.name / "latest" / "resolved.yaml";
   std::string command =
       fmt::format("{} train {}", program, shell_quoted(again ? arguments.job.path : kept.string()));
@@ -205,17 +203,17 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
     pages = *std::move(opened);
     log->info("page {}", pages->url());
   }
-  const std::string program = program_word(context);
   return app::launch(
       job,
       {.worker_program = *worker,
        .resume = *resume,
-       .program = program,
-       .resume_command = resume_command(arguments, job.spec, program, Without::kNothing),
-       .extend_command = resume_command(arguments, job.spec, program, Without::kLength),
-       .calmer_command = resume_command(arguments, job.spec, program, Without::kLearningRate),
+       .program = program_word(context),
+       .resume_command = resume_command(arguments, job.spec, context, Without::kNothing),
+       .extend_command = resume_command(arguments, job.spec, context, Without::kLength),
+       .calmer_command = resume_command(arguments, job.spec, context, Without::kLearningRate),
        .hosts = *hosts,
        .carried = *carried,
+       .folder = context.machine.folder(),
        .console = console_options(job.spec, context)},
       log);
 }

@@ -139,6 +139,35 @@ class Symbols(PlantedTree):
                 self.plant("muster/train/x.cc", f"\n{line}\n")
                 self.assert_found("check_symbols.py", f"muster/train/x.cc:2: {what}:")
 
+    def test_other_ways_to_the_same(self):
+        planted = {
+            "time": ("std::chrono::utc_clock::now();", "::localtime_r(&t, &parts);", "auto t = std::clock();"),
+            "sleep": ("int t = timerfd_create(0, 0);", "::alarm(3);"),
+            "entropy": ("std::minstd_rand generator;", "auto x = drand48();", "auto x = ::random();",
+                        "::getentropy(bytes, 8);"),
+            "files": ("auto p = std::filesystem::absolute(path);", "fs::weakly_canonical(path);",
+                      "std::filesystem::read_symlink(path, error);", "std::filesystem::status(path);",
+                      "std::filesystem::current_path();", "std::filesystem::temp_directory_path();",
+                      "std::filesystem::last_write_time(path);", "std::filesystem::equivalent(one, other);",
+                      "std::filesystem::create_hard_link(one, other);", "std::filesystem::directory_entry entry(path);",
+                      "::stat(path, &facts);", "::ftruncate(fd, 0);", "::access(path, R_OK);",
+                      "auto here = getcwd(text, size);", "realpath(path, text);", "opendir(path);",
+                      "std::rename(one, other);"),
+            "environment": ("::clearenv();", 'std::setlocale(LC_ALL, "");'),
+            "machine": ("std::thread::hardware_concurrency();", "::getpwuid(id);", "get_nprocs();"),
+        }
+        for what, lines in planted.items():
+            for line in lines:
+                with self.subTest(line):
+                    self.plant("muster/train/x.cc", f"{line}\n")
+                    self.assert_found("check_symbols.py", f"muster/train/x.cc:1: {what}:")
+
+    def test_paths_without_a_file_system(self):
+        self.plant("muster/train/x.cc",
+                   "std::filesystem::path p = a.lexically_relative(b);\nauto s = files.status(p);\n"
+                   "auto t = stat(p);\nauto m = tensor.permissions;\nauto d = statuses.absolute();\n")
+        self.assert_good("check_symbols.py")
+
     def test_waits_go_by_the_clock(self):
         for line in ("wake_.wait_until(lock, deadline.at());", "answer->wait_until(deadline.at());",
                      "(*answer).wait_for(1s);"):
@@ -176,6 +205,30 @@ class Symbols(PlantedTree):
     def test_unfinished_work(self):
         self.plant("muster/train/x_test.cc", "int x;  // TO" "DO later\n")
         self.assert_found("check_symbols.py", "muster/train/x_test.cc:1:")
+
+
+class Scripts(PlantedTree):
+    def check(self, name):
+        done = subprocess.run([ROOT / "tools" / name, self.root], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_however_the_shell_is_named(self):
+        for first in ("#!/bin/bash", "#!/bin/sh", "#!/usr/bin/env bash", "#!/usr/bin/env sh", "#! /bin/sh -e",
+                      "#!/usr/bin/env -S bash -e", "# shellcheck shell=bash"):
+            with self.subTest(first):
+                self.plant("tests/x", f"{first}\nword=$1\necho \"$word\"\n")
+                self.assert_good("check_scripts.sh")
+                self.plant("tests/x", f"{first}\nword=$1\necho $word\n")
+                self.assert_found("check_scripts.sh", "In tests/x line 3:")
+
+    def test_what_is_no_shell_script(self):
+        self.plant("script/x", "#!/bin/sh\necho good\n")
+        self.plant("tests/x.py", '#!/usr/bin/env python3\nTEXT = """\n#!/bin/sh\necho $x\n"""\n')
+        self.assert_good("check_scripts.sh")
+
+    def test_a_tree_without_any(self):
+        self.plant("tests/x.py", "print()\n")
+        self.assert_found("check_scripts.sh", "none found")
 
 
 class Text(PlantedTree):

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <utility>
 
 #include "muster/app/data/data_files.h"
@@ -111,7 +110,7 @@ Status admit_others(const job::Job& whole, const RunFolder& folder, const Launch
     spec.listen = net::Address{places.looked.address, 0};
   }
   if (!spec.listen) return ok();
-  spec.enlistment.run_folder = std::filesystem::absolute(folder.root()).string();
+  spec.enlistment.run_folder = (options.folder / folder.root()).string();
   spec.enlistment.job = job::to_yaml(whole, true);
   if (!places.shell) return ok();
   CarriedAlong carried = options.carried;

@@ -26,6 +26,7 @@ struct LaunchOptions {
   std::string calmer_command = {};  // the same without its learning rate
   std::vector<cluster::HostSlots> hosts = {};  // where workers are started; empty: here
   CarriedAlong carried = {};                   // to the others; its variables to all workers
+  Path folder = {};                            // from which relative paths go, absolute
   observe::ConsoleOptions console = {};
 };
 
