@@ -140,6 +140,14 @@ int lack_memory(Worker& worker) {
   return 3;
 }
 
+// The others say that they have heard of its end, and stay.
+int end_before_others(Worker& worker) {
+  if (worker.acts) std::_Exit(3);
+  worker.member.on_lost([](const Error&) { std::cout << "heard of it" << std::endl; });
+  std::this_thread::sleep_for(seconds(60));
+  return 9;
+}
+
 int hold_wrong_bits(Worker& worker) {
   worker.member.quarantine(fail(ErrorCode::kCorrupt, "[train/replicas] other weights"),
                            after(seconds(5)));
@@ -168,6 +176,7 @@ int run(Worker& worker) {
       {"numeric", numeric},
       {"lack_memory", lack_memory},
       {"wrong_bits", hold_wrong_bits},
+      {"end_before_others", end_before_others},
       {"exit_at_one_step", [](Worker& w) { return exit_in_turn(w, true); }},
       {"exit_at_other_steps", [](Worker& w) { return exit_in_turn(w, false); }},
       {"stubborn",
@@ -178,8 +187,13 @@ int run(Worker& worker) {
        }},
   };
   if (worker.act == "die_after_warning") return die_after_warning(worker);
-  constexpr std::string_view kOfAll[] = {"print",    "report_much",      "store",
-                                         "stubborn", "exit_at_one_step", "exit_at_other_steps"};
+  constexpr std::string_view kOfAll[] = {"print",
+                                         "report_much",
+                                         "store",
+                                         "stubborn",
+                                         "exit_at_one_step",
+                                         "exit_at_other_steps",
+                                         "end_before_others"};
   if (worker.acts || std::ranges::count(kOfAll, worker.act) > 0) return acts.at(worker.act)(worker);
   return wait_for_the_end(worker);
 }
