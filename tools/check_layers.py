@@ -26,7 +26,7 @@ LAYERS = {
     "models": ("base",),
     "optim": ("base",),
     "parallel": ("comm", "layout", "optim", "models", "data/batch.h", "observe", "base"),
-    "plan": ("comm/schedule.h", "comm/sum_tree.h", "layout", "base"),
+    "plan": ("comm/cost.h", "comm/schedule.h", "comm/sum_tree.h", "layout", "base"),
     "train": (*LOWER, "models", "optim", "parallel"),
     "app": (*WITHOUT_TORCH, "models", "optim", "parallel", "train"),
     "cli": (*WITHOUT_TORCH, "app"),

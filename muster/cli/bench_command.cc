@@ -80,8 +80,11 @@ Result<std::vector<app::Collective>> operations_of(const std::vector<std::string
 
 Result<comm::Algorithm> algorithm_of(const std::string& word) {
   std::vector<Named<comm::Algorithm>> all;
-  for (const auto one : {comm::Algorithm::kAuto, comm::Algorithm::kRing, comm::Algorithm::kTree,
-                         comm::Algorithm::kHalvingDoubling, comm::Algorithm::kDirect})
+  for (const auto one :
+       {comm::Algorithm::kAuto, comm::Algorithm::kRing, comm::Algorithm::kBidirectionalRing,
+        comm::Algorithm::kTree, comm::Algorithm::kDoubleTree, comm::Algorithm::kHalvingDoubling,
+        comm::Algorithm::kDirect, comm::Algorithm::kHierarchical, comm::Algorithm::kPairwise,
+        comm::Algorithm::kBruck})
     all.push_back({comm::name(one), one});
   return one_of<comm::Algorithm>("--algorithm", word, all);
 }
@@ -196,7 +199,9 @@ void add_options(CLI::App& command, BenchArguments& arguments) {
     command.add_option(name, into, help)->capture_default_str();
   };
   add("--dtype", arguments.dtype, "f32, f64, f16 or bf16");
-  add("--algorithm", arguments.algorithm, "auto, ring, tree, halving_doubling or direct");
+  add("--algorithm", arguments.algorithm,
+      "auto, ring, bidirectional_ring, tree, double_tree, halving_doubling, direct, "
+      "hierarchical, pairwise or bruck");
   add("--transport", arguments.transport, "auto, shm or tcp, with TLS");
   add("--time", arguments.time, "For each operation of each size, about");
   command.add_flag("--foreign", arguments.foreign,

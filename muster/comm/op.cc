@@ -28,6 +28,16 @@ std::string_view name(Reduce reduce) noexcept {
   return "?";
 }
 
+std::string_view name(Algorithm algorithm) noexcept {
+  static constexpr std::string_view kNames[] = {"auto",        "ring",
+                                                "tree",        "halving_doubling",
+                                                "direct",      "bidirectional_ring",
+                                                "double_tree", "hierarchical",
+                                                "pairwise",    "bruck"};
+  const auto index = static_cast<std::size_t>(algorithm);
+  return index < std::size(kNames) ? kNames[index] : "?";
+}
+
 std::string_view name_of_op(std::size_t index) noexcept {
   static constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather",
                                                 "broadcast",  "all_to_all",     "send",

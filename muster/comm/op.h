@@ -96,18 +96,34 @@ struct Barrier {};
 using Op =
     std::variant<AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll, Send, Recv, Barrier>;
 
-enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kHalvingDoubling, kDirect };
+// Schedules, see schedule.h.
+enum class Algorithm : std::uint8_t {
+  kAuto,
+  kRing,
+  kTree,
+  kHalvingDoubling,
+  kDirect,
+  kBidirectionalRing,
+  kDoubleTree,
+  kHierarchical,
+  kPairwise,
+  kBruck,
+};
 
 struct OpOptions {
   Duration timeout = std::chrono::seconds(30);  // from submission; then kTimeout naming the peer
   std::string label;  // what it is for: "gradients/3", in errors and traces
   Algorithm algorithm = Algorithm::kAuto;
+  // Of kHierarchical: among the ranks of a host, and between hosts.
+  Algorithm inner = Algorithm::kAuto;
+  Algorithm outer = Algorithm::kAuto;
 };
 
 std::string_view name(const Op& op) noexcept;             // "all_reduce", …
 std::string_view name_of_op(std::size_t index) noexcept;  // Op::index(); of no other: "?"
 std::string_view name(Reduce reduce) noexcept;
-std::string describe(const Op& op);  // "all_reduce sum F32 [1000]"
+std::string_view name(Algorithm algorithm) noexcept;  // "halving_doubling", as in job files
+std::string describe(const Op& op);                   // "all_reduce sum F32 [1000]"
 // Without what may differ between ranks, the rows of an ordered all-reduce: equal on all of them,
 // or one has made a mistake.
 std::string describe_for_all(const Op& op);

@@ -123,10 +123,17 @@ struct EnumNames<PipelineSchedule> {
 };
 template <>
 struct EnumNames<Algorithm> {
-  static constexpr EnumName<Algorithm> kAll[] = {{Algorithm::kAuto, "auto"},
-                                                 {Algorithm::kRing, "ring"},
-                                                 {Algorithm::kTree, "tree"},
-                                                 {Algorithm::kHalvingDoubling, "halving_doubling"}};
+  static constexpr EnumName<Algorithm> kAll[] = {
+      {Algorithm::kAuto, "auto"},
+      {Algorithm::kRing, "ring"},
+      {Algorithm::kBidirectionalRing, "bidirectional_ring"},
+      {Algorithm::kTree, "tree"},
+      {Algorithm::kDoubleTree, "double_tree"},
+      {Algorithm::kHalvingDoubling, "halving_doubling"},
+      {Algorithm::kDirect, "direct"},
+      {Algorithm::kHierarchical, "hierarchical"},
+      {Algorithm::kPairwise, "pairwise"},
+      {Algorithm::kBruck, "bruck"}};
 };
 template <>
 struct EnumNames<AutoscalingPolicy> {

@@ -195,8 +195,15 @@ std::vector<Field> communication_fields() {
            {.doc = "auto: shared memory where all workers are on one host; else TCP, with shared "
                    "memory for what is large between those of one host."}),
       bind("communication.algorithm", in(&CommunicationSpec::algorithm),
-           {.doc = "Schedule of an all-reduce over TCP in fast mode; ordered mode has its own, and "
-                   "shared memory needs none."}),
+           {.doc =
+                "Schedule of sums, gathers, broadcasts and exchanges over TCP, where an operation "
+                "has it; auto: the one that a table of what links cost finds cheapest. Sums of "
+                "ordered mode have their own, and shared memory needs none. pairwise and bruck "
+                "are of exchanges (docs/communication.md)."}),
+      bind("communication.inner_algorithm", in(&CommunicationSpec::inner_algorithm),
+           {.doc = "Of hierarchical: the schedule among the workers of a host."}),
+      bind("communication.outer_algorithm", in(&CommunicationSpec::outer_algorithm),
+           {.doc = "Of hierarchical: the schedule between hosts."}),
       bind(
           "communication.timeout", in(&CommunicationSpec::timeout),
           {.doc =

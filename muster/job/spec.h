@@ -44,7 +44,18 @@ enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
 enum class MetricKind : std::uint8_t { kLoss, kAccuracy, kOwn };
 enum class EngineKind : std::uint8_t { kNative, kLoopback };
 enum class TransportKind : std::uint8_t { kAuto, kShm, kTcp };
-enum class Algorithm : std::uint8_t { kAuto, kRing, kTree, kHalvingDoubling };
+enum class Algorithm : std::uint8_t {
+  kAuto,
+  kRing,
+  kBidirectionalRing,
+  kTree,
+  kDoubleTree,
+  kHalvingDoubling,
+  kDirect,
+  kHierarchical,
+  kPairwise,
+  kBruck,
+};
 enum class AutoscalingPolicy : std::uint8_t { kNone, kThroughput, kSchedule, kProbe };
 enum class LogStyle : std::uint8_t { kText, kJson };
 
@@ -325,6 +336,8 @@ struct CommunicationSpec {
   EngineKind engine = EngineKind::kNative;
   TransportKind transport = TransportKind::kAuto;
   Algorithm algorithm = Algorithm::kAuto;
+  Algorithm inner_algorithm = Algorithm::kAuto;  // of kHierarchical
+  Algorithm outer_algorithm = Algorithm::kAuto;
   Duration timeout = std::chrono::seconds(30);  // of one collective
   Bytes bucket_size{1 << 20};
   Bytes first_bucket_size{256 << 10};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <tuple>
 
 #include "muster/plan/traffic.h"
 
@@ -16,30 +18,44 @@ class Collectives {
 
   Traffic all_reduce(std::int64_t count, std::size_t element) const {
     if (tree_) return traffic_of(comm::ordered_all_reduce_schedule(*tree_, me_.rank, count));
-    const auto algorithm = choose(comm::AllReduce{}, count * static_cast<std::int64_t>(element));
-    return traffic_of(comm::all_reduce_schedule(algorithm, me_, count));
+    const auto algorithm = choose(Kind::kAllReduce, count, element);
+    Traffic most = traffic_of(comm::all_reduce_schedule(algorithm, me_, count));
+    if (algorithm != comm::Algorithm::kDoubleTree) return most;
+    for (std::int32_t rank = 1; rank < me_.size; ++rank) {  // the first is a root and sends less
+      const Traffic other =
+          traffic_of(comm::all_reduce_schedule(algorithm, {Rank{rank}, me_.size}, count));
+      if (other.sent > most.sent) most = other;
+    }
+    return most;
   }
   Traffic reduce_scatter(std::int64_t count, std::size_t element) const {
     const comm::Shards shards = even_shards(count, me_.size);
     if (tree_) return traffic_of(comm::ordered_reduce_scatter_schedule(*tree_, me_.rank, shards));
-    const auto bytes = count * static_cast<std::int64_t>(element) / me_.size;
     return traffic_of(
-        comm::reduce_scatter_schedule(choose(comm::ReduceScatter{}, bytes), me_, shards));
+        comm::reduce_scatter_schedule(choose(Kind::kReduceScatter, count, element), me_, shards));
   }
   Traffic all_gather(std::int64_t count) const {
-    const auto bytes = count * static_cast<std::int64_t>(sizeof(float));
-    return traffic_of(comm::all_gather_schedule(choose(comm::AllGather{}, bytes), me_,
+    return traffic_of(comm::all_gather_schedule(choose(Kind::kAllGather, count, sizeof(float)), me_,
                                                 even_shards(count, me_.size)));
   }
 
  private:
-  comm::Algorithm choose(const comm::Op& op, std::int64_t bytes) const {
-    return comm::choose_algorithm(op, comm::Algorithm::kAuto, bytes, me_.size, wire_);
+  using Kind = comm::Collective::Kind;
+  // As the workers do, who find nothing measured either. Most buckets are of one size.
+  comm::Algorithm choose(Kind kind, std::int64_t count, std::size_t element) const {
+    const auto [place, fresh] = chosen_.try_emplace({kind, count, element});
+    if (fresh)
+      place->second =
+          comm::choose_method({kind, count, element}, {}, comm::Topology::apart(me_.size),
+                              comm::default_costs(wire_))
+              .algorithm;
+    return place->second;
   }
 
   const comm::SumTree* tree_;
   const comm::Position me_;
   const comm::Wire wire_;
+  mutable std::map<std::tuple<Kind, std::int64_t, std::size_t>, comm::Algorithm> chosen_;
 };
 
 // Blocks of memory as large as all gradients in which sums wait for their neighbours

@@ -27,10 +27,10 @@ Traffic traffic_for(const RankMessage& message, const Way& way, comm::Wire wire)
     case Kind::kGather:
       break;
   }
-  const auto algorithm =
-      comm::choose_algorithm(comm::AllGather{}, comm::Algorithm::kAuto,
-                             static_cast<std::int64_t>(message.bytes) * ranks, ranks, wire);
-  return traffic_of(comm::all_gather_schedule(algorithm, {first, ranks}, count));
+  const comm::Method method = comm::choose_method(
+      {comm::Collective::Kind::kAllGather, count * ranks, static_cast<std::size_t>(kFloat)}, {},
+      comm::Topology::apart(ranks), comm::default_costs(wire));
+  return traffic_of(comm::all_gather_schedule(method.algorithm, {first, ranks}, count));
 }
 
 // Those of one pass, in the end together.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "muster/base/share.h"
+#include "muster/comm/cost.h"
 #include "muster/comm/schedule.h"
 #include "muster/layout/bucket_layout.h"
 #include "muster/layout/pipeline/schedule.h"

@@ -53,6 +53,14 @@ const EngineUnderTest kLoopback{"Loopback",
                                 [](std::int32_t size) { return create_loopback(size); }};
 INSTANTIATE_TEST_SUITE_P(Loopback, Conformance, ::testing::Values(kLoopback));
 
+const EngineUnderTest kLoopbackHosts{"LoopbackHosts", [](std::int32_t size) {
+                                       std::vector<std::int32_t> hosts;
+                                       for (std::int32_t rank = 0; rank < size; ++rank)
+                                         hosts.push_back(rank % 2);
+                                       return create_loopback(Topology(hosts));
+                                     }};
+INSTANTIATE_TEST_SUITE_P(LoopbackHosts, Conformance, ::testing::Values(kLoopbackHosts));
+
 const EngineUnderTest kSharedMemory{"SharedMemory", [](std::int32_t size) {
                                       return create_native_ranks(
                                           size, NativeTransport::kSharedMemory, nullptr);

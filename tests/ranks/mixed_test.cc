@@ -74,5 +74,24 @@ TEST(Mixed, LargePayloadsGoThroughMemoryInsideAHostAndOnlyThere) {
   EXPECT_EQ(shared_by({"a", "a", "b"}, NativeTransport::kTcp), 0U);
 }
 
+// By different tables ranks would play different schedules, and wait for each other.
+TEST(Mixed, RanksWithAnotherCostTableAreRefused) {
+  const auto store = cluster::create_memory_store();
+  const auto rank = [&](std::int32_t number) {
+    NativeOptions options;
+    options.group = {Rank{number}, 2, Generation{1}};
+    options.exchange = exchange_through(*store, options.group, "costs");
+    if (number == 1) options.costs.between.latency *= 2;
+    const auto world = create_native(options);
+    ASSERT_FALSE(world);
+    EXPECT_EQ(world.error().code, ErrorCode::kInvalid);
+    EXPECT_EQ(world.error().peer, Rank{1 - number});
+    EXPECT_NE(world.error().message.find("another table of what links cost"), std::string::npos);
+  };
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+}
+
 }  // namespace
 }  // namespace muster::comm

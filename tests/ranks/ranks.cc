@@ -1,5 +1,6 @@
 #include "tests/ranks/ranks.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -67,6 +68,37 @@ int number_at(std::int32_t rank, std::int64_t place, int salt) noexcept {
   mixed ^= mixed >> 29;
   mixed *= 0xBF58476D1CE4E5B9ULL;
   return static_cast<int>(mixed >> 60);  // [0, 16)
+}
+
+int contribution(Reduce reduce, std::int32_t rank, std::int32_t size, std::int64_t place) {
+  const int number = number_at(rank, place, static_cast<int>(reduce));
+  if (reduce == Reduce::kProduct) return number == 7 ? 2 : 1;
+  if (reduce == Reduce::kSum || reduce == Reduce::kAvg) return size * (number % 4);
+  return number;
+}
+
+int reduced(Reduce reduce, std::int32_t size, std::int64_t place) {
+  int result = contribution(reduce, 0, size, place);
+  for (std::int32_t rank = 1; rank < size; ++rank) {
+    const int other = contribution(reduce, rank, size, place);
+    switch (reduce) {
+      case Reduce::kSum:
+      case Reduce::kAvg:
+        result += other;
+        break;
+      case Reduce::kMin:
+        result = std::min(result, other);
+        break;
+      case Reduce::kMax:
+        result = std::max(result, other);
+        break;
+      case Reduce::kProduct:
+        result *= other;
+        break;
+    }
+  }
+  if (reduce == Reduce::kAvg) result /= size;
+  return std::min(result, 255);
 }
 
 Values::Values(DType dtype, Shape shape)

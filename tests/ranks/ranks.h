@@ -36,8 +36,19 @@ inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, kSanitized ? 20011 : 6
 inline constexpr std::int64_t kSmallCount = kSanitized ? 3 : 1000;
 inline constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kAvg, Reduce::kMin, Reduce::kMax,
                                       Reduce::kProduct};
-inline constexpr Algorithm kAlgorithms[] = {Algorithm::kAuto, Algorithm::kRing, Algorithm::kTree,
-                                            Algorithm::kHalvingDoubling, Algorithm::kDirect};
+// What each operation can run with. In one level kHierarchical is what kAuto is.
+inline constexpr Algorithm kAllReduceAlgorithms[] = {
+    Algorithm::kAuto,   Algorithm::kRing,        Algorithm::kBidirectionalRing,
+    Algorithm::kTree,   Algorithm::kDoubleTree,  Algorithm::kHalvingDoubling,
+    Algorithm::kDirect, Algorithm::kHierarchical};
+inline constexpr Algorithm kBlockAlgorithms[] = {  // reduce-scatter, all-gather
+    Algorithm::kAuto,   Algorithm::kRing,         Algorithm::kBidirectionalRing,
+    Algorithm::kDirect, Algorithm::kHierarchical, Algorithm::kHalvingDoubling};
+inline constexpr Algorithm kBroadcastAlgorithms[] = {Algorithm::kAuto, Algorithm::kRing,
+                                                     Algorithm::kTree, Algorithm::kDirect,
+                                                     Algorithm::kHierarchical};
+inline constexpr Algorithm kAllToAllAlgorithms[] = {Algorithm::kAuto, Algorithm::kPairwise,
+                                                    Algorithm::kBruck};
 
 // Runs `body` for every rank at once, each on a thread, and waits for all.
 void on_every_rank(const Ranks& ranks, const std::function<void(Communicator&)>& body);
@@ -45,6 +56,12 @@ void on_every_rank(const Ranks& ranks, const std::function<void(Communicator&)>&
 // A small whole number that depends on rank, place and salt without a period, so that what lies in
 // the wrong place differs. The same number fits every dtype exactly.
 int number_at(std::int32_t rank, std::int64_t place, int salt) noexcept;
+
+// What rank `rank` of up to 9 contributes to a reduction at `place`. Sums stay below 256 and
+// averages whole (multiples of the size); products stay small.
+int contribution(Reduce reduce, std::int32_t rank, std::int32_t size, std::int64_t place);
+// The result there, in rank order.
+int reduced(Reduce reduce, std::int32_t size, std::int64_t place);
 
 // `count` elements of `dtype` with their own memory. number(i) is in [0, 256).
 class Values {

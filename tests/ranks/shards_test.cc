@@ -36,7 +36,7 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const std::int64_t count : kCounts)
     for (const DType dtype : kAllDTypes)
-      for (const Algorithm algorithm : kAlgorithms)
+      for (const Algorithm algorithm : kBlockAlgorithms)
         for (const bool in_place : {false, true})
           if (count <= kSmallCount || dtype == DType::kF32 || algorithm == Algorithm::kAuto)
             all.push_back({dtype, algorithm, count, in_place});

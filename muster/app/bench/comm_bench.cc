@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "muster/app/bench/timed_operation.h"
 #include "muster/base/hash.h"
 #include "muster/base/units.h"
 #include "muster/comm/backend/native/shared_memory.h"
+#include "muster/comm/cost.h"
 #include "muster/comm/schedule.h"
 
 namespace muster::app {
@@ -57,6 +60,7 @@ class Bench {
   const CommBench& bench_;
   Clock& clock_;
   CommSetting setting_;
+  comm::Topology topology_ = comm::Topology::apart(1);  // as the engine has it over TCP
   BenchBuffers buffers_{};
   std::vector<comm::Buffer> handed_out_;
   std::vector<std::vector<std::byte>> foreign_;
@@ -89,6 +93,10 @@ Status Bench::look_around() {
   setting_ = {.ranks = ranks,
               .hosts = static_cast<std::int32_t>(different.size()),
               .memory = different.size() == 1 && bench_.transport != comm::NativeTransport::kTcp};
+  std::vector<std::string> names;  // without them every rank is by itself, as with transport tcp
+  for (const std::int64_t host : hosts)
+    names.push_back(bench_.transport == comm::NativeTransport::kTcp ? "" : std::to_string(host));
+  topology_ = comm::Topology::of_names(names);
   return ok();
 }
 
@@ -179,10 +187,10 @@ Status Bench::pass_on(std::uint64_t bytes) {
 
 std::string Bench::schedule_of(const TimedOperation& timed) const {
   if (setting_.memory) return "direct";
-  const std::int32_t size = comm_.group().size;
-  return std::string(comm::name(comm::choose_algorithm(timed.op(), bench_.algorithm,
-                                                       comm::bytes_per_rank(timed.op(), size), size,
-                                                       comm::Wire::kTcp)));
+  // As the engine chooses (comm/engine/schedule_engine.cc).
+  return comm::describe(comm::choose_method(comm::representative(comm::collective_of(timed.op())),
+                                            {bench_.algorithm}, topology_,
+                                            comm::default_costs(comm::Wire::kTcp)));
 }
 
 Duration at_share(const std::vector<double>& ascending, double share) {

@@ -19,10 +19,22 @@ comm::Algorithm algorithm_of(job::Algorithm algorithm) {
   switch (algorithm) {
     case job::Algorithm::kRing:
       return comm::Algorithm::kRing;
+    case job::Algorithm::kBidirectionalRing:
+      return comm::Algorithm::kBidirectionalRing;
     case job::Algorithm::kTree:
       return comm::Algorithm::kTree;
+    case job::Algorithm::kDoubleTree:
+      return comm::Algorithm::kDoubleTree;
     case job::Algorithm::kHalvingDoubling:
       return comm::Algorithm::kHalvingDoubling;
+    case job::Algorithm::kDirect:
+      return comm::Algorithm::kDirect;
+    case job::Algorithm::kHierarchical:
+      return comm::Algorithm::kHierarchical;
+    case job::Algorithm::kPairwise:
+      return comm::Algorithm::kPairwise;
+    case job::Algorithm::kBruck:
+      return comm::Algorithm::kBruck;
     case job::Algorithm::kAuto:
       break;
   }
@@ -171,7 +183,9 @@ parallel::BucketSizes bucket_sizes_of(const job::JobSpec& job) {
 comm::OpOptions build_op_options(const job::CommunicationSpec& communication) {
   return {.timeout = communication.timeout,
           .label = {},
-          .algorithm = algorithm_of(communication.algorithm)};
+          .algorithm = algorithm_of(communication.algorithm),
+          .inner = algorithm_of(communication.inner_algorithm),
+          .outer = algorithm_of(communication.outer_algorithm)};
 }
 
 Result<layout::Mesh> mesh_of(const job::JobSpec& job) {

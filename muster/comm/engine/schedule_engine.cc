@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <tuple>
 
 #include "muster/comm/engine/errors.h"
 #include "muster/comm/engine/transport.h"
@@ -158,18 +159,41 @@ class Player {
   bool announced_ = false;
 };
 
+// How operations run, found once for those that are alike.
+class Choices {
+ public:
+  Choices(const Topology& topology, const CostTable& costs) : topology_(topology), costs_(costs) {}
+
+  Method of(const Op& op, const OpOptions& options) {
+    const Method wish{options.algorithm, options.inner, options.outer};
+    const Collective collective = representative(collective_of(op));
+    const auto key =
+        std::tuple(collective.kind, collective.count, collective.width, collective.root,
+                   collective.ordered, wish.algorithm, wish.inner, wish.outer);
+    const auto [place, fresh] = made_.try_emplace(key);
+    if (fresh) place->second = choose_method(collective, wish, topology_, costs_);
+    return place->second;
+  }
+  const CostTable& costs() const noexcept { return costs_; }
+
+ private:
+  using Key = std::tuple<Collective::Kind, std::int64_t, std::size_t, Rank, bool, Algorithm,
+                         Algorithm, Algorithm>;
+  const Topology& topology_;
+  const CostTable costs_;
+  std::map<Key, Method> made_;
+};
+
 class ScheduleEngine final : public Engine {
  public:
-  ScheduleEngine(Group group, std::unique_ptr<Transport> transport)
-      : group_(group), transport_(std::move(transport)) {}
+  ScheduleEngine(Group group, std::unique_ptr<Transport> transport, const CostTable& costs)
+      : group_(group), transport_(std::move(transport)), choices_(transport_->topology(), costs) {}
 
   Status run(const Call& call) override {
     MUSTER_TRY(transport_->enter(call.sequence, signature_of(call.op, call.options)));
     const Operands operands = operands_of(call.op);
-    const Algorithm algorithm =
-        choose_algorithm(call.op, call.options.algorithm, bytes_per_rank(call.op, group_.size),
-                         group_.size, transport_->wire());
-    const Schedule schedule = make_schedule(call.op, algorithm, {group_.rank, group_.size});
+    const Schedule schedule = make_schedule(call.op, choices_.of(call.op, call.options),
+                                            group_.rank, transport_->topology());
     Player player(*transport_, call, operands, group_.size, scratch_);
     if (auto played = player.play(schedule); !played) return told(call, std::move(played).error());
     if (operands.reduces && operands.reduce == Reduce::kAvg)
@@ -214,7 +238,7 @@ class ScheduleEngine final : public Engine {
   Result<std::unique_ptr<Engine>> split(Group part, std::int32_t color, const Exchange& exchange,
                                         Deadline deadline) override {
     MUSTER_ASSIGN(auto transport, transport_->split(part, color, exchange, deadline));
-    return create_schedule_engine(part, std::move(transport));
+    return create_schedule_engine(part, std::move(transport), choices_.costs());
   }
 
  private:
@@ -228,6 +252,7 @@ class ScheduleEngine final : public Engine {
 
   const Group group_;
   const std::unique_ptr<Transport> transport_;
+  Choices choices_;
   std::vector<std::byte> scratch_;                                // kept between collectives
   std::map<std::pair<Rank, std::uint32_t>, std::uint32_t> sent_;  // messages, by peer and tag
   struct Arriving {
@@ -239,8 +264,9 @@ class ScheduleEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> create_schedule_engine(Group group, std::unique_ptr<Transport> transport) {
-  return std::make_unique<ScheduleEngine>(group, std::move(transport));
+std::unique_ptr<Engine> create_schedule_engine(Group group, std::unique_ptr<Transport> transport,
+                                               const CostTable& costs) {
+  return std::make_unique<ScheduleEngine>(group, std::move(transport), costs);
 }
 
 }  // namespace muster::comm

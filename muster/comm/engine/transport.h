@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "muster/comm/cost.h"
 #include "muster/comm/engine/engine.h"
 #include "muster/comm/engine/inbox.h"
 #include "muster/comm/engine/signature.h"
-#include "muster/comm/schedule.h"
 
 namespace muster::comm {
 
@@ -16,8 +16,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual Wire wire() const noexcept = 0;
-  virtual Inbox& inbox() noexcept = 0;  // what peers sent to me
+  virtual const Topology& topology() const noexcept = 0;  // between which ranks messages are near
+  virtual Inbox& inbox() noexcept = 0;                    // what peers sent to me
 
   // Sends without waiting for the peer. `bytes` stay untouched until the next settle().
   virtual Status post(Rank to, MessageId id, std::span<const std::byte> bytes) = 0;
@@ -41,7 +41,9 @@ class Transport {
                                                    const Exchange& exchange, Deadline deadline) = 0;
 };
 
-// An engine that plays schedules over a transport.
-std::unique_ptr<Engine> create_schedule_engine(Group group, std::unique_ptr<Transport> transport);
+// An engine that plays schedules over a transport, the cheapest by `costs`, which are alike on all
+// ranks.
+std::unique_ptr<Engine> create_schedule_engine(Group group, std::unique_ptr<Transport> transport,
+                                               const CostTable& costs);
 
 }  // namespace muster::comm

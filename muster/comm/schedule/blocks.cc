@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "muster/base/check.h"
 #include "muster/comm/schedule/plan.h"
 
 namespace muster::comm {
@@ -120,12 +121,19 @@ void plan_reduce_scatter(Plan& plan, Algorithm algorithm, Position me, const Blo
   if (me.size == 1) return;
   if (algorithm == Algorithm::kRing) return ring_reduce_scatter(plan, me, blocks);
   if (algorithm == Algorithm::kHalvingDoubling) return circulant_reduce_scatter(plan, me, blocks);
+  if (algorithm == Algorithm::kBidirectionalRing)
+    return plan_bidirectional_reduce_scatter(plan, me, blocks);
+  MUSTER_CHECK(algorithm == Algorithm::kDirect, "a reduce-scatter has no such schedule");
   direct_reduce_scatter(plan, me, blocks);
 }
 
 void plan_all_gather(Plan& plan, Algorithm algorithm, Position me, const Blocks& blocks) {
+  if (me.size == 1) return;
   if (algorithm == Algorithm::kRing) return ring_all_gather(plan, me, blocks);
   if (algorithm == Algorithm::kHalvingDoubling) return circulant_all_gather(plan, me, blocks);
+  if (algorithm == Algorithm::kBidirectionalRing)
+    return plan_bidirectional_all_gather(plan, me, blocks);
+  MUSTER_CHECK(algorithm == Algorithm::kDirect, "an all-gather has no such schedule");
   direct_all_gather(plan, me, blocks);
 }
 

@@ -1,50 +1,11 @@
 #include "muster/comm/schedule.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "muster/comm/schedule/plan.h"
 
 namespace muster::comm {
 namespace {
-
-// Ranks counted from the root of a binomial tree; the parent of v is v without its lowest bit.
-void binomial_reduce(Plan& plan, Position me, Slice all) {
-  const std::int32_t v = to_int(me.rank);
-  const Slice received = plan.scratch(all.count);
-  for (std::int32_t bit = 1; bit < me.size; bit *= 2) {
-    if ((v & bit) != 0) return plan.send(v - bit, all);
-    if (v + bit >= me.size) continue;
-    plan.recv(v + bit, received);
-    plan.reduce(all, received);
-  }
-}
-
-void binomial_broadcast(Plan& plan, Position me, std::int32_t root, Slice all) {
-  const std::int32_t v = wrap(to_int(me.rank) - root, me.size);
-  const auto above = static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(me.size)));
-  const std::int32_t lowest = v == 0 ? above : (v & -v);
-  if (v != 0) plan.recv(wrap(v - lowest + root, me.size), all);
-  for (std::int32_t bit = lowest / 2; bit > 0; bit /= 2)
-    if (v + bit < me.size) plan.send(wrap(v + bit + root, me.size), all);
-}
-
-// Pieces, so that a chain's links all work at once.
-constexpr std::int64_t kChainPiece = 32 * 1024;  // elements
-
-void chain_broadcast(Plan& plan, Position me, std::int32_t root, Slice all) {
-  const std::int32_t v = wrap(to_int(me.rank) - root, me.size);
-  for (std::int64_t begin = 0; begin < all.count; begin += kChainPiece) {
-    const Slice piece{all.space, all.begin + begin, std::min(kChainPiece, all.count - begin)};
-    if (v > 0) plan.recv(wrap(v - 1 + root, me.size), piece);
-    if (v + 1 < me.size) plan.send(wrap(v + 1 + root, me.size), piece);
-  }
-}
-
-void direct_broadcast(Plan& plan, Position me, std::int32_t root, Slice all) {
-  if (to_int(me.rank) != root) return plan.recv(root, all);
-  for (std::int32_t k = 1; k < me.size; ++k) plan.send(wrap(root + k, me.size), all);
-}
 
 // One round; every rank adds in rank order, so all get the same bits.
 void direct_all_reduce(Plan& plan, Position me, Slice all) {
@@ -129,20 +90,22 @@ Slice even_slice(Space space, std::int64_t count, std::int32_t parts, std::int32
           share + (index < larger ? 1 : 0)};
 }
 
+void plan_all_reduce(Plan& plan, Algorithm algorithm, Position me, Slice all) {
+  if (me.size == 1) return;
+  if (algorithm == Algorithm::kDirect) return direct_all_reduce(plan, me, all);
+  if (algorithm == Algorithm::kDoubleTree) return plan_double_tree_all_reduce(plan, me, all);
+  if (algorithm == Algorithm::kTree) {
+    plan_tree_reduce(plan, me, all);
+    return plan_broadcast(plan, Algorithm::kTree, me, 0, all);
+  }
+  const Blocks blocks = even_blocks(all, me.size);
+  plan_reduce_scatter(plan, algorithm, me, blocks);
+  plan_all_gather(plan, algorithm, me, blocks);
+}
+
 Schedule all_reduce_schedule(Algorithm algorithm, Position me, std::int64_t count) {
   Plan plan;
-  const Slice all{Space::kOutput, 0, count};
-  if (me.size == 1) return plan.take();
-  if (algorithm == Algorithm::kDirect) {
-    direct_all_reduce(plan, me, all);
-  } else if (algorithm == Algorithm::kTree) {
-    binomial_reduce(plan, me, all);
-    binomial_broadcast(plan, me, 0, all);
-  } else {
-    const Blocks blocks = even_blocks(Space::kOutput, count, me.size);
-    plan_reduce_scatter(plan, algorithm, me, blocks);
-    plan_all_gather(plan, algorithm, me, blocks);
-  }
+  plan_all_reduce(plan, algorithm, me, {Space::kOutput, 0, count});
   return plan.take();
 }
 
@@ -150,7 +113,7 @@ Schedule ordered_all_reduce_schedule(const SumTree& tree, Rank rank, std::int64_
   Plan plan;
   const Position me{rank, tree.size()};
   if (me.size == 1) return plan.take();  // one rank holds the whole tree: row 0 is the total
-  const Blocks owned = even_blocks(Space::kOutput, count, me.size);
+  const Blocks owned = even_blocks({Space::kOutput, 0, count}, me.size);
   plan.copy(owned[static_cast<std::size_t>(to_int(rank))],
             sum_in_order(plan, tree, rank, owned, count));
   plan_all_gather(plan, Algorithm::kDirect, me, owned);
@@ -188,38 +151,7 @@ Schedule all_gather_schedule(Algorithm algorithm, Position me, const Shards& sha
 
 Schedule broadcast_schedule(Algorithm algorithm, Position me, Rank root, std::int64_t count) {
   Plan plan;
-  const Slice all{Space::kOutput, 0, count};
-  if (algorithm == Algorithm::kDirect)
-    direct_broadcast(plan, me, to_int(root), all);
-  else if (algorithm == Algorithm::kRing)
-    chain_broadcast(plan, me, to_int(root), all);
-  else
-    binomial_broadcast(plan, me, to_int(root), all);
-  return plan.take();
-}
-
-Schedule all_to_all_schedule(Position me, std::int64_t count) {
-  Plan plan;
-  const std::int32_t rank = to_int(me.rank);
-  const auto block = [count](Space space, std::int32_t i) {
-    return Slice{space, i * count, count};
-  };
-  plan.copy(block(Space::kOutput, rank), block(Space::kInput, rank));
-  for (std::int32_t k = 1; k < me.size; ++k) {
-    const std::int32_t to = wrap(rank + k, me.size);
-    const std::int32_t from = wrap(rank - k, me.size);
-    plan.send(to, block(Space::kInput, to));
-    plan.recv(from, block(Space::kOutput, from));
-  }
-  return plan.take();
-}
-
-Schedule barrier_schedule(Position me) {
-  Plan plan;
-  for (std::int32_t distance = 1; distance < me.size; distance *= 2) {
-    plan.signal(wrap(to_int(me.rank) + distance, me.size));
-    plan.await_signal(wrap(to_int(me.rank) - distance, me.size));
-  }
+  plan_broadcast(plan, algorithm, me, to_int(root), {Space::kOutput, 0, count});
   return plan.take();
 }
 

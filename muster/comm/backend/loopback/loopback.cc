@@ -69,9 +69,10 @@ class Hub {
 
 class LoopbackTransport final : public Transport {
  public:
-  LoopbackTransport(Group group, std::shared_ptr<Hub> hub) : group_(group), hub_(std::move(hub)) {}
+  LoopbackTransport(Group group, std::shared_ptr<Hub> hub, Topology topology)
+      : group_(group), hub_(std::move(hub)), topology_(std::move(topology)) {}
 
-  Wire wire() const noexcept override { return Wire::kMemory; }
+  const Topology& topology() const noexcept override { return topology_; }
   Inbox& inbox() noexcept override { return hub_->inbox(group_.rank); }
 
   Status post(Rank to, MessageId id, std::span<const std::byte> bytes) override {
@@ -106,7 +107,8 @@ class LoopbackTransport final : public Transport {
 
   Result<std::unique_ptr<Transport>> split(Group part, std::int32_t color, const Exchange&,
                                            Deadline) override {
-    return std::make_unique<LoopbackTransport>(part, hub_->part(++splits_, color, part));
+    return std::make_unique<LoopbackTransport>(part, hub_->part(++splits_, color, part),
+                                               Topology::one_host(part.size));
   }
 
  private:
@@ -120,6 +122,7 @@ class LoopbackTransport final : public Transport {
 
   const Group group_;
   const std::shared_ptr<Hub> hub_;
+  const Topology topology_;
   std::uint32_t sequence_ = 0;  // of the present collective
   Signature signature_;
   std::uint64_t splits_ = 0;
@@ -129,13 +132,20 @@ class LoopbackTransport final : public Transport {
 
 std::vector<std::shared_ptr<Communicator>> create_loopback(std::int32_t size, Generation generation,
                                                            Clock& clock) {
+  return create_loopback(Topology::one_host(size), default_costs(Wire::kMemory), generation, clock);
+}
+
+std::vector<std::shared_ptr<Communicator>> create_loopback(const Topology& topology,
+                                                           const CostTable& costs,
+                                                           Generation generation, Clock& clock) {
+  const std::int32_t size = topology.size();
   const auto hub = std::make_shared<Hub>(size, generation, clock);
   std::vector<std::shared_ptr<Communicator>> communicators;
   for (std::int32_t rank = 0; rank < size; ++rank) {
     const Group group{Rank{rank}, size, generation};
-    auto transport = std::make_unique<LoopbackTransport>(group, hub);
-    communicators.push_back(
-        create_communicator(group, create_schedule_engine(group, std::move(transport)), clock));
+    auto transport = std::make_unique<LoopbackTransport>(group, hub, topology);
+    communicators.push_back(create_communicator(
+        group, create_schedule_engine(group, std::move(transport), costs), clock));
   }
   return communicators;
 }

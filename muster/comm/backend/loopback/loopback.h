@@ -9,6 +9,8 @@
 
 #include "muster/base/clock.h"
 #include "muster/comm/communicator.h"
+#include "muster/comm/cost.h"
+#include "muster/comm/topology.h"
 
 namespace muster::comm {
 
@@ -16,5 +18,11 @@ namespace muster::comm {
 std::vector<std::shared_ptr<Communicator>> create_loopback(std::int32_t size,
                                                            Generation generation = Generation{1},
                                                            Clock& clock = system_clock());
+
+// The same as if the ranks were on several hosts, with links that cost so much: schedules are those
+// for them. Parts that split off are as if on one host.
+std::vector<std::shared_ptr<Communicator>> create_loopback(
+    const Topology& topology, const CostTable& costs = default_costs(Wire::kMemory),
+    Generation generation = Generation{1}, Clock& clock = system_clock());
 
 }  // namespace muster::comm

@@ -15,6 +15,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/log.h"
 #include "muster/comm/communicator.h"
+#include "muster/comm/cost.h"
 #include "muster/comm/engine/engine.h"
 
 namespace muster::cluster {
@@ -45,6 +46,7 @@ struct NativeOptions {
   std::function<bool()> cancelled;  // asked while it waits for peers: a newer generation has begun
   std::size_t heap_bytes = std::size_t{64} << 30;  // address space for allocate(), not memory
   std::string listen_host = "127.0.0.1";           // TCP: the address peers can reach me at
+  CostTable costs = default_costs(Wire::kTcp);     // TCP: by which schedules are chosen; all alike
   Logger log = create_null_logger();
   Clock* clock = &system_clock();
 };

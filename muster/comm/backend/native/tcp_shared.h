@@ -14,6 +14,7 @@
 #include "muster/comm/communicator.h"
 #include "muster/comm/engine/calls.h"
 #include "muster/comm/engine/inbox.h"
+#include "muster/comm/topology.h"
 #include "muster/net/network.h"
 
 namespace muster::comm {
@@ -37,9 +38,10 @@ inline constexpr net::FrameKind kLastTcpFrame = kMessageHere;
 
 // What the transport and the callbacks on the network's thread share. Thread-safe.
 struct TcpShared {
-  TcpShared(Group g, std::uint32_t c, Clock& clock_)
+  TcpShared(Group g, std::uint32_t c, Topology t, Clock& clock_)
       : group(g),
         context(c),
+        topology(std::move(t)),
         clock(clock_),
         inbox(g.size, clock_),
         calls(g),
@@ -50,6 +52,7 @@ struct TcpShared {
 
   const Group group;
   const std::uint32_t context;  // tells this group's frames from another's
+  const Topology topology;      // who has memory for whom
   Clock& clock;
   Inbox inbox;
   Calls calls;

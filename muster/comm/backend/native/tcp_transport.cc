@@ -28,7 +28,7 @@ class TcpTransport final : public Transport {
     shared_->for_connections([&](net::Connection& connection) { connection.finish(until); });
   }
 
-  Wire wire() const noexcept override { return Wire::kTcp; }
+  const Topology& topology() const noexcept override { return shared_->topology; }
   Inbox& inbox() noexcept override { return shared_->inbox; }
 
   Status post(Rank to, MessageId id, std::span<const std::byte> bytes) override {
@@ -234,6 +234,14 @@ Result<std::uint32_t> context_of(const std::string& first, const Group& group) {
   return no_sense(group, Rank{0}, "an address and a number", first);
 }
 
+// Who can share memory with whom, as all ranks were told.
+Topology topology_of(const std::vector<std::string>& told) {
+  std::vector<std::string> hosts;
+  hosts.reserve(told.size());
+  for (const std::string& text : told) hosts.emplace_back(read_told(text).host);
+  return Topology::of_names(hosts);
+}
+
 // Every rank listens, and connects to those below it.
 class Meeting {
  public:
@@ -329,7 +337,7 @@ void Meeting::tell_mapped() {
 
 Status Meeting::let_in(const std::vector<std::string>& told) {
   MUSTER_ASSIGN(const std::uint32_t context, context_of(told[0], group_));
-  shared_ = std::make_shared<TcpShared>(group_, context, clock());
+  shared_ = std::make_shared<TcpShared>(group_, context, topology_of(told), clock());
   map_payloads(told);
   const std::lock_guard lock(waiting_->mutex);
   waiting_->shared = shared_;
