@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/testing/sanitized.h"
 #include "muster/comm/testing/symbolic_play.h"
 
 namespace muster::comm {
@@ -26,7 +27,7 @@ using symbolic::SymbolicRank;
 using symbolic::Symbols;
 using Kind = Collective::Kind;
 
-constexpr std::int32_t kLargest = 64;
+constexpr std::int32_t kLargest = kSanitized ? 20 : 64;
 
 TensorView elements(std::int64_t count) { return {DType::kF32, {count}, {}}; }
 
