@@ -193,16 +193,26 @@ def who_holds_the_job_up(page):
             runs.wait_for(lambda: heard_of_all(page, 3), "heartbeats")
             faults.arm(1, act, r"forward of slice \d+$")
             faults.struck(1)
-            time.sleep(1)
+            stack = {r"#0 __read \+ 0x4c \(libc.so.6\)": r"#0 .* \+ 0x[0-9a-f]+ \(.*\)", r"0x4c": r"0x[0-9a-f]+"}
             (command,) = place.commands_of(block)
-            text = page.place().run(command)
-        stack = {r"#0 __read \+ 0x4c \(libc.so.6\)": r"#0 .* \+ 0x[0-9a-f]+ \(.*\)", r"0x4c": r"0x[0-9a-f]+"}
-        shapes.compare(block.place, place.printed_in(block), text, training.ANY_MOMENT | stack)
+            asked_until_told(page, command, block, training.ANY_MOMENT | stack)
+
+
+def asked_until_told(page, command, block, words):
+    """The others come to where they have to wait when they come to it."""
+    for attempt in range(training.ATTEMPTS):
+        time.sleep(1)
+        text = page.place().run(command)
+        try:
+            return shapes.compare(block.place, place.printed_in(block), text, words)
+        except AssertionError:
+            if attempt + 1 == training.ATTEMPTS:
+                raise
 
 
 def every_sample_once(page):
     block = page.take("$ muster data audit runs/fashion/latest")
-    with Training(page, f"{FASHION} 2", "training.epochs=30") as job:
+    with Training(page, f"{FASHION} 2", "training.epochs=300") as job:  # longer than it takes to kill
         job.wait_for_step(30).kill(1)
         job.process.wait(timeout=runs.DEADLINE)
         assert job.process.returncode == 0, job.stop()
