@@ -141,6 +141,7 @@ def timed_out(muster, folder):
 def interrupted_early(muster, folder):
     """Whenever in its first moments: it leaves at once, or with a checkpoint, and nothing stays behind."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background would have it ignored in children
     for tenths in (0, 1, 2, 3, 4, 6, 8, 10, 13, 16):
         process = runs.start(muster, job, "--workers", "2")
         time.sleep(tenths / 10)
