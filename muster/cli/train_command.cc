@@ -120,8 +120,7 @@ std::string other_words(const TrainArguments& arguments, Without what) {
 // The same command line with --resume. Where the job file is gone, the run's own has the same name
 // and values.
 std::string resume_command(const TrainArguments& arguments, const job::JobSpec& job,
-                           const Context& context, Without what) {
-  const std::string program = program_word(context);
+                           const std::string& program, const Context& context, Without what) {
   if (arguments.by_run)
     return fmt::format("{} resume {}{}", program, shell_quoted(arguments.resume_from),
                        other_words(arguments, what));
@@ -203,14 +202,16 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
     pages = *std::move(opened);
     log->info("page {}", pages->url());
   }
+  const std::string program = program_word(context);
   return app::launch(
       job,
       {.worker_program = *worker,
        .resume = *resume,
-       .program = program_word(context),
-       .resume_command = resume_command(arguments, job.spec, context, Without::kNothing),
-       .extend_command = resume_command(arguments, job.spec, context, Without::kLength),
-       .calmer_command = resume_command(arguments, job.spec, context, Without::kLearningRate),
+       .program = program,
+       .resume_command = resume_command(arguments, job.spec, program, context, Without::kNothing),
+       .extend_command = resume_command(arguments, job.spec, program, context, Without::kLength),
+       .calmer_command =
+           resume_command(arguments, job.spec, program, context, Without::kLearningRate),
        .hosts = *hosts,
        .carried = *carried,
        .folder = context.machine.folder(),
