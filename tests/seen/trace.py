@@ -32,7 +32,7 @@ def spans(run, category, name=""):
 
 def generations(run, worker):
     """Those in which it has told of steps so far: a trace is readable, but for its end, while it is written."""
-    return {event["args"]["generation"] for event in json.loads(trace_of(run).read_text().rstrip("\n,") + "]")
+    return {event["args"]["generation"] for event in json.loads(trace_of(run).read_text().rpartition("\n")[0].rstrip(",") + "]")
             if event.get("cat") == "step" and event["pid"] == worker + 1}
 
 
