@@ -20,7 +20,7 @@ using Workers = std::vector<std::int32_t>;
 
 constexpr int kEvents = kSanitized ? 3 : 6;
 constexpr seconds kCalm{30};  // see Suspicions
-constexpr std::size_t kMendEvery = 8;
+constexpr std::size_t kMendEvery = 64;
 
 enum class Status : std::uint8_t { kHere, kSilent, kDraining, kLeft, kGone };
 enum class Event : std::uint8_t {

@@ -33,7 +33,8 @@ import network
 import runs
 import strikes
 
-STEPS = {"mlp": 800, "resnet": 100, "gpt": 100}
+STEPS = {"mlp": 600, "resnet": 80, "gpt": 80}
+CROWD, CROWD_STEPS = 4, 300  # from so many workers of an mlp on, which take as long for half as many
 LONGER = 3  # times as many steps, so that others can join
 EVALUATION = "evaluation.every=100 steps"
 SLOW_DISK = "tests/chaos/slow_disk.so"  # where it is built, beside bin/muster
@@ -59,17 +60,18 @@ class Scenario:
         self.kind = ALL[seed % len(ALL)]
         self.has_guests = self.kind in GUESTS
         self.has_links = "links" in self.kind
-        self.steps = STEPS[self.model] * (LONGER if self.has_guests or "join" in self.kind else 1)
         least = 3 if self.kind in strikes.OF_THREE else 2
         weights = (6, 5, 4) + ((2, 1, 1, 1) if self.model == "mlp" else (0,) * 4)
         self.workers = draw.randint(1, 2) if self.has_guests else \
             draw.choices(range(least, 9), weights=weights[least - 2:])[0]
+        usual = CROWD_STEPS if self.model == "mlp" and self.workers >= CROWD else STEPS[self.model]
+        self.steps = usual * (LONGER if self.has_guests or "join" in self.kind else 1)
         self.transport = "tcp" if self.has_links else draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.lanes = draw.choice((1, 1, 2))
         self.mode = "fast" if draw.random() < 0.1 else "ordered"
         self.backup = draw.random() < 0.3 and self.mode == "ordered"
         self.standbys = 1 if self.kind == "kill with a standby" else 0
-        self.step = draw.randint(5, 50) if self.steps > STEPS[self.model] or self.kind == "storm" else \
+        self.step = draw.randint(5, 50) if self.steps > usual or self.kind == "storm" else \
             draw.randint(5, self.steps * 2 // 3)
         self.draw = draw
         self.acts = strikes.Acts()

@@ -14,7 +14,7 @@ import faulty
 import runs
 
 HOST = re.escape(socket.gethostname())
-STEPS = 800
+STEPS = 500
 LATE = 1  # the worker that is
 
 

@@ -29,29 +29,6 @@ def gone(workers):
     assert not any(runs.alive(pid) for pid in workers.values()), "a worker outlived its job"
 
 
-def frozen_worker(muster, folder):
-    """Where it froze is told; the moment may be one between two passes, but not again and again."""
-    places = [freeze(muster, folder)]
-    while places[-1] == runs.BETWEEN and len(places) < 6:
-        places.append(freeze(muster, folder))
-    assert runs.PLACE.fullmatch(places[-1]), places
-
-
-def freeze(muster, folder):
-    job = runs.write_job(folder, "gpt", steps=1_000_000)  # whose passes take most of a step
-    process = runs.start(muster, job, "--workers", "3", "--set", "workers.heartbeat_timeout=2s",
-                         "--set", "workers.min_workers=3", "--set", "workers.max_restarts=0")
-    run = runs.wait_for_step(process, folder, 30)
-    workers = runs.workers_of(process)
-    runs.kill(workers[1], signal.SIGSTOP)
-    code, output = runs.finish(process)
-    expect(code, 1, output, "rank 1", "silent", "--resume", "its process is stopped (SIGSTOP); it was at step ")
-    waited = re.search(r"ranks? [02, ]+ ha(s|ve) waited \S+ s in \S.*; rank 1 does not answer", output)
-    assert waited, f"nobody says where the others wait for rank 1:\n{output}"
-    gone(workers)
-    return runs.place_of(output, 1, run)
-
-
 def launcher_killed(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     process = runs.start(muster, job, "--workers", "2")
@@ -602,7 +579,7 @@ CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          ruined_weights_are_put_away, the_last_update_counts, address_space_limited, hung_up, other_images_for_evaluation,
          loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
-         frozen_worker, launcher_killed, interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out,
+         launcher_killed, interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out,
          interrupted_early, two_begin_at_once, damaged_run]
 
 parser = runs.arguments("--only")

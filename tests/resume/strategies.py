@@ -26,6 +26,7 @@ TENSOR = runs.settings("strategy.type=tensor", "strategy.tensor=2")
 ULYSSES, RING = (runs.settings("strategy.type=context", "strategy.context=2", f"strategy.attention={attention}")
                  for attention in ("ulysses", "ring"))
 SAMPLE = runs.settings("generate.prompt=and", "generate.length=20", "generate.temperature=0")
+STEPS = 100
 APART = 2e-3  # for the largest number of a tensor, after 10 steps
 
 arguments = runs.arguments("--model")
@@ -60,9 +61,9 @@ def train(job, workers, *flags):
 
 with runs.workplace() as folder:
     runs.write_data(folder)
-    job = runs.write_job(folder, arguments.model)
+    job = runs.write_job(folder, arguments.model, STEPS)
     train(job, 2)
-    expected = runs.weights(runs.latest(folder), 200)
+    expected = runs.weights(runs.latest(folder), STEPS)
     assert "optimizer.safetensors" in expected, expected
 
     for workers, flags in ((3, SHARDED), (5, ZERO2), (3, ZERO3), (2, ZERO3 + runs.settings("training.lanes=2")),
@@ -70,7 +71,7 @@ with runs.workplace() as folder:
                            (4, mesh(replicate=2, shard=2)), (4, mesh(pipeline=2, shard=-1)),
                            (4, mesh(replicate=-1, shard=2) + runs.settings("strategy.zero_stage=3"))):
         train(job, workers, *flags)
-        found = runs.weights(runs.latest(folder), 200)
+        found = runs.weights(runs.latest(folder), STEPS)
         assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
         print(f"{workers} workers, {flags}: same", flush=True)
 
@@ -80,10 +81,10 @@ with runs.workplace() as folder:
                           ((3, *ZERO3), (2, *ZERO2)), ((2, *SHARDED), (5, *ZERO3)), ((2, *ZERO3), (3, *pipeline())),
                           ((2, *ZERO3), (1,)), ((3, *ZERO2), (4, *mesh(pipeline=2, shard=2))),
                           ((4, *mesh(pipeline=2, shard=2)), (6, *mesh(replicate=2, shard=3)))):
-        run = runs.killed_after(arguments.muster, job, folder, 90, *before)
+        run = runs.killed_after(arguments.muster, job, folder, STEPS // 2, *before)
         train(job, *after, "--resume")
         assert runs.latest(folder) == run, "resumed into another folder"
-        found = runs.weights(run, 200)
+        found = runs.weights(run, STEPS)
         assert found == expected, f"{before}, then {after}: {found} instead of {expected}"
         print(f"{before}, then {after}: same", flush=True)
 
@@ -92,10 +93,10 @@ with runs.workplace() as folder:
 
     # Sequences that two workers share: the same bits after a death.
     train(job, 2, *RING)
-    expected = runs.weights(runs.latest(folder), 200)
-    run = runs.killed_after(arguments.muster, job, folder, 90, 2, *RING)
+    expected = runs.weights(runs.latest(folder), STEPS)
+    run = runs.killed_after(arguments.muster, job, folder, STEPS // 2, 2, *RING)
     train(job, 2, *RING, "--resume")
-    assert runs.weights(run, 200) == expected, "a death changed shared sequences"
+    assert runs.weights(run, STEPS) == expected, "a death changed shared sequences"
 
     # From a checkpoint of any strategy on 10 steps with cut tensors or shared sequences, and the other way round.
     def steps(number):
