@@ -34,18 +34,6 @@ std::string called(std::string example, const std::string& program) {
   return example;
 }
 
-std::string nearest_command(const CLI::App& app, const std::string& word) {
-  std::vector<std::string> names;
-  for (const auto* command : commands_of(app)) {
-    names.push_back(command->get_name());
-  }
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  const auto near = nearest(word, known);
-  const std::string before = app.get_parent() ? app.get_name() + " " : "";
-  return near.empty() ? fmt::format("`muster {}--help` lists the commands", before)
-                      : fmt::format("did you mean `muster {}{}`?", before, near);
-}
-
 std::string nearest_option(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const auto* option : command.get_options()) {
@@ -73,11 +61,7 @@ bool is_unknown_command(const CLI::App& app, const std::string& word) {
 Error unknown_words(const CLI::App& app, const std::vector<std::string>& words) {
   const auto& word = words.front();
   const CLI::App& command = innermost(app);
-  if (is_unknown_command(app, word)) {
-    const std::string before = command.get_parent() ? command.get_name() + " " : "";
-    return fail(ErrorCode::kInvalid, fmt::format("unknown command `{}{}`; {}", before, word,
-                                                 nearest_command(command, word)));
-  }
+  if (is_unknown_command(app, word)) return unknown_command(command, word);
   const auto what = word.starts_with('-') ? "unknown option" : "unexpected argument";
   return fail(ErrorCode::kInvalid,
               fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));
@@ -162,6 +146,18 @@ void add_log_option(CLI::App& app, Context& context) {
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+Error unknown_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* command : commands_of(app)) names.push_back(command->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const auto near = nearest(word, known);
+  const std::string before = app.get_parent() ? app.get_name() + " " : "";
+  const std::string hint = near.empty()
+                               ? fmt::format("`muster {}--help` lists the commands", before)
+                               : fmt::format("did you mean `muster {}{}`?", before, near);
+  return fail(ErrorCode::kInvalid, fmt::format("unknown command `{}{}`; {}", before, word, hint));
 }
 
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,

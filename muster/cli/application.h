@@ -24,6 +24,9 @@ void add_commands(CLI::App& app, Context& context);
 // Those of an application, or of a command.
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 
+// There is none of that name; with the nearest that there is.
+Error unknown_command(const CLI::App& app, const std::string& word);
+
 // A command of `app` with its two examples; its callback should set context.action.
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
                       const std::vector<std::string>& examples);

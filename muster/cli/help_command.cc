@@ -67,9 +67,7 @@ ExitCode help_command(CLI::App& app, const std::string& name, Context& context) 
     context.out << found.front()->help(app.get_name());
     return ExitCode::kDone;
   }
-  return report(context,
-                fail(ErrorCode::kInvalid,
-                     fmt::format("unknown command `{}`; `muster help` lists the commands", name)));
+  return report(context, unknown_command(app, name));
 }
 
 }  // namespace

@@ -77,6 +77,14 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   return entry(name + more, make_option_desc(option));
 }
 
+// CLI11 ends a group with an empty line and begins the next with another.
+std::string HelpFormatter::make_groups(const CLI::App* app, CLI::AppFormatMode mode) const {
+  std::string text = CLI::Formatter::make_groups(app, mode);
+  for (auto at = text.find("\n\n\n"); at != text.npos; at = text.find("\n\n\n", at))
+    text.erase(at, 1);
+  return text;
+}
+
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
   return entry(command->get_display_name(true), command->get_description());
 }

@@ -69,6 +69,15 @@ TEST(HelpFormatter, BreaksDescriptionsBesideTheNames) {
       << app.help();
 }
 
+TEST(HelpFormatter, KeepsOneEmptyLineBetweenGroups) {
+  CLI::App app("What it is.", "program");
+  app.formatter(std::make_shared<HelpFormatter>(40));
+  app.add_flag("--one")->description("The first")->group("Ones");
+  app.add_flag("--two")->description("The second")->group("Twos");
+  EXPECT_NE(app.help().find("The first\n\nTwos:\n"), std::string::npos) << app.help();
+  EXPECT_EQ(app.help().find("\n\n\n"), std::string::npos) << app.help();
+}
+
 TEST(HelpFormatter, AnExampleThatIsTooLongGoesOnBehindABackslash) {
   CLI::App app("What it is.", "program");
   app.formatter(std::make_shared<HelpFormatter>(40));
