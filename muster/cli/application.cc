@@ -10,6 +10,7 @@
 #include "muster/base/units.h"
 #include "muster/cli/commit.h"
 #include "muster/cli/help_formatter.h"
+#include "muster/cli/parse_error.h"
 
 namespace muster::cli {
 namespace {
@@ -34,6 +35,12 @@ std::string called(std::string example, const std::string& program) {
   return example;
 }
 
+// As it is called: "muster checkpoint list".
+std::string path_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent ? path_of(*parent) + " " + command.get_name() : command.get_name();
+}
+
 std::string nearest_option(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const auto* option : command.get_options()) {
@@ -41,7 +48,7 @@ std::string nearest_option(const CLI::App& command, const std::string& word) {
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
   const auto near = nearest(word.substr(0, word.find('=')), known);
-  return near.empty() ? fmt::format("`muster {} --help` lists the options", command.get_name())
+  return near.empty() ? fmt::format("`{} --help` lists the options", path_of(command))
                       : fmt::format("did you mean `{}`?", near);
 }
 
@@ -153,10 +160,10 @@ Error unknown_command(const CLI::App& app, const std::string& word) {
   for (const auto* command : commands_of(app)) names.push_back(command->get_name());
   const std::vector<std::string_view> known(names.begin(), names.end());
   const auto near = nearest(word, known);
+  const std::string path = path_of(app);
+  const std::string hint = near.empty() ? fmt::format("`{} --help` lists the commands", path)
+                                        : fmt::format("did you mean `{} {}`?", path, near);
   const std::string before = app.get_parent() ? app.get_name() + " " : "";
-  const std::string hint = near.empty()
-                               ? fmt::format("`muster {}--help` lists the commands", before)
-                               : fmt::format("did you mean `muster {}{}`?", before, near);
   return fail(ErrorCode::kInvalid, fmt::format("unknown command `{}{}`; {}", before, word, hint));
 }
 
@@ -210,10 +217,10 @@ ExitCode run(const std::vector<std::string>& arguments, Context& context) {
     const bool no_such_command = !strange.empty() && is_unknown_command(app, strange.front());
     if (asks_for_help(error) && !no_such_command) return leave(app, error, context);
     if (!strange.empty()) return report(context, unknown_words(app, strange));
-    const auto chosen = app.get_subcommands();
-    const auto place = chosen.empty() ? std::string() : " " + chosen.front()->get_name();
+    const CLI::App& command = innermost(app);
     return report(context, fail(ErrorCode::kInvalid,
-                                fmt::format("{}; see `muster{} --help`", error.what(), place)));
+                                fmt::format("{}; see `{} --help`", in_words(error, command),
+                                            path_of(command))));
   }
   return run_parsed(app, context);
 }

@@ -14,6 +14,7 @@
 #include "muster/checkpoint/survey.h"
 #include "muster/checkpoint/verify.h"
 #include "muster/cli/application.h"
+#include "muster/cli/find_run.h"
 #include "muster/cli/json_line.h"
 
 namespace muster::cli {
@@ -36,15 +37,21 @@ struct Selection {
   std::vector<checkpoint::Found> found;
 };
 
+// The folder of that name, or the run that is called so.
+Result<Path> place_of(const std::string& word, Context& context) {
+  if (context.files.exists(word)) return Path(word);
+  const auto run = find_run({.run = word, .runs = {}}, context);
+  if (run) return run->root();
+  return fail(ErrorCode::kNotFound,
+              fmt::format("[checkpoint] no folder {}, and no run of that name; give a run or one "
+                          "of its checkpoints, as in runs/fashion/latest",
+                          word));
+}
+
 // What the place holds.
-Result<Selection> look_in(const CheckpointArguments& arguments, Files& files) {
-  const Path place = arguments.place;
-  if (!files.exists(place)) {
-    return fail(ErrorCode::kNotFound,
-                fmt::format("[checkpoint] no folder {}; give a run or one of its checkpoints, as "
-                            "in runs/fashion/latest",
-                            place.native()));
-  }
+Result<Selection> look_in(const CheckpointArguments& arguments, Context& context) {
+  Files& files = context.files;
+  MUSTER_ASSIGN(const Path place, place_of(arguments.place, context));
   const Path plain = place.has_filename() ? place : place.parent_path();
   if (const auto name = checkpoint::folder_name_from_string(plain.filename().native())) {
     return Selection{plain, {{*name, plain, checkpoint::inspect(files, plain)}}};
@@ -60,8 +67,8 @@ Result<Selection> look_in(const CheckpointArguments& arguments, Files& files) {
   return Selection{folder, std::move(found)};
 }
 
-Result<Selection> select(const CheckpointArguments& arguments, Files& files) {
-  MUSTER_ASSIGN(auto selection, look_in(arguments, files));
+Result<Selection> select(const CheckpointArguments& arguments, Context& context) {
+  MUSTER_ASSIGN(auto selection, look_in(arguments, context));
   if (arguments.step)
     std::erase_if(selection.found,
                   [&](const auto& one) { return to_int(one.name.step) != *arguments.step; });
@@ -124,7 +131,7 @@ void list_text(const Selection& selection, Context& context) {
 }
 
 ExitCode list(const CheckpointArguments& arguments, Context& context) {
-  const auto selection = select(arguments, context.files);
+  const auto selection = select(arguments, context);
   if (!selection) return report(context, selection.error());
   if (context.answers_json(arguments.json)) {
     list_json(*selection, context);
@@ -136,7 +143,13 @@ ExitCode list(const CheckpointArguments& arguments, Context& context) {
   return damaged ? ExitCode::kFailed : ExitCode::kDone;
 }
 
-Json verify_json(const checkpoint::VerifyReport& one) {
+// As `state_of` says, where nothing was left of the manifest to verify anything by.
+std::string_view verdict(const checkpoint::Found& found, const checkpoint::VerifyReport& one) {
+  if (one.whole()) return "whole";
+  return state_of(found) == "torn" ? "torn" : "damaged";
+}
+
+Json verify_json(const checkpoint::Found& found, const checkpoint::VerifyReport& one) {
   Json damage = Json::array();
   for (const auto& [file, chunk, what] : one.damage) {
     Json entry = {{"file", file}, {"what", what}};
@@ -145,20 +158,22 @@ Json verify_json(const checkpoint::VerifyReport& one) {
   }
   return {{"folder", one.folder.native()},
           {"whole", one.whole()},
+          {"state", verdict(found, one)},
           {"bytes_checked", one.bytes},
           {"damage", std::move(damage)}};
 }
 
-void verify_text(const checkpoint::VerifyReport& one, Context& context) {
-  context.out << fmt::format("{}: {}, {} checked\n", one.folder.native(),
-                             one.whole() ? "whole" : "damaged", format_bytes(one.bytes));
+void verify_text(const checkpoint::Found& found, const checkpoint::VerifyReport& one,
+                 Context& context) {
+  context.out << fmt::format("{}: {}, {} checked\n", one.folder.native(), verdict(found, one),
+                             format_bytes(one.bytes));
   for (const auto& [file, chunk, what] : one.damage) {
     context.out << fmt::format("  {}: {}\n", file, what);
   }
 }
 
 ExitCode verify(const CheckpointArguments& arguments, Context& context) {
-  const auto selection = select(arguments, context.files);
+  const auto selection = select(arguments, context);
   if (!selection) return report(context, selection.error());
   const bool json = context.answers_json(arguments.json);
   bool all_whole = true;
@@ -166,8 +181,8 @@ ExitCode verify(const CheckpointArguments& arguments, Context& context) {
     const auto one = checkpoint::verify_checkpoint(context.files, found.folder);
     if (!one) return report(context, one.error());
     all_whole = all_whole && one->whole();
-    if (json) context.out << json_line(verify_json(*one));
-    if (!json) verify_text(*one, context);
+    if (json) context.out << json_line(verify_json(found, *one));
+    if (!json) verify_text(found, *one, context);
   }
   return all_whole ? ExitCode::kDone : ExitCode::kFailed;
 }
@@ -215,7 +230,7 @@ Result<std::pair<Path, checkpoint::Exported>> export_best(const Selection& selec
 }
 
 ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
-  const auto selection = select(arguments, context.files);
+  const auto selection = select(arguments, context);
   if (!selection) return report(context, selection.error());
   const auto exported = arguments.best ? export_best(*selection, arguments, context.files)
                                        : export_newest(*selection, arguments, context);
@@ -241,7 +256,7 @@ CLI::App& add_verb(CLI::App& parent, Context& context, const Arguments& argument
                    ExitCode (*action)(const CheckpointArguments&, Context&)) {
   CLI::App& verb = add_command(parent, name, summary, examples);
   verb.add_option("RUN_OR_FOLDER", arguments->place,
-                  "A run's folder, its checkpoints folder or one checkpoint")
+                  "A run (its folder, id or name), its checkpoints folder or one checkpoint")
       ->required();
   verb.add_option("--step", arguments->step, "Only the checkpoint of this step");
   verb.callback([arguments, action, &context] {
@@ -285,7 +300,8 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
                     "The average of the weights (ema.decay) instead of the trained ones");
   exporter.add_flag("--merge", arguments->options.merge,
                     "With adapters (lora.rank) put into the matrices that they lie beside");
-  exporter.add_flag("--best", arguments->best, "The best checkpoint instead of the newest");
+  exporter.add_flag("--best", arguments->best, "The best checkpoint instead of the newest")
+      ->excludes(exporter.get_option("--step"));
   exporter.add_option("-o,--output", arguments->output, "Folder for model.safetensors")
       ->capture_default_str();
 }

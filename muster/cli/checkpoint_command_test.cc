@@ -101,6 +101,14 @@ TEST_F(CheckpointCommandTest, VerifiesAndNamesDamage) {
   EXPECT_EQ(answer()[0]["damage"][0]["chunk"], 0);
 }
 
+TEST_F(CheckpointCommandTest, VerifyTellsASaveThatDidNotEndFromDamage) {
+  std::filesystem::create_directories(run_ / "checkpoints/step-00000015");
+  EXPECT_EQ(muster({"checkpoint", "verify", place()}), ExitCode::kFailed);
+  EXPECT_NE(out_.str().find(": torn, 0 B checked\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(muster({"checkpoint", "verify", "--json", place()}), ExitCode::kFailed);
+  EXPECT_EQ(answer()[0]["state"], "torn");
+}
+
 // Under the same names; what has no average is as it is.
 TEST_F(CheckpointCommandTest, KnowsACopyUnderAnotherName) {
   save(5);

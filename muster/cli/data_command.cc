@@ -9,6 +9,7 @@
 
 #include "muster/app/data/ledger_audit.h"
 #include "muster/cli/application.h"
+#include "muster/cli/find_run.h"
 #include "muster/cli/json_line.h"
 #include "muster/observe/run_folder.h"
 
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct AuditArguments {
-  std::string run;
+  RunArguments run;
   bool json = false;
 };
 
@@ -71,7 +72,7 @@ void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& cont
 }
 
 ExitCode audit(const AuditArguments& arguments, Context& context) {
-  const auto folder = observe::RunFolder::open(context.files, Path(arguments.run));
+  const auto folder = find_run(arguments.run, context);
   if (!folder) return report(context, folder.error());
   if (!context.files.exists(folder->ledger())) {
     return report(context, fail(ErrorCode::kNotFound,
@@ -102,7 +103,7 @@ void add_data_command(CLI::App& app, Context& context) {
       command, "audit", "Check that every sample was trained on exactly once",
       {"muster data audit runs/fashion/latest", "muster data audit --json runs/fashion/latest"});
   const auto arguments = std::make_shared<AuditArguments>();
-  verb.add_option("RUN", arguments->run, "A run's folder")->required();
+  add_run_arguments(verb, arguments->run);
   verb.add_flag("--json", arguments->json, "Answer in JSON");
   verb.callback([arguments, &context] {
     context.action = [arguments, &context] { return audit(*arguments, context); };

@@ -77,14 +77,6 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   return entry(name + more, make_option_desc(option));
 }
 
-// CLI11 ends a group with an empty line and begins the next with another.
-std::string HelpFormatter::make_groups(const CLI::App* app, CLI::AppFormatMode mode) const {
-  std::string text = CLI::Formatter::make_groups(app, mode);
-  for (auto at = text.find("\n\n\n"); at != text.npos; at = text.find("\n\n\n", at))
-    text.erase(at, 1);
-  return text;
-}
-
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
   return entry(command->get_display_name(true), command->get_description());
 }
@@ -94,6 +86,15 @@ std::string HelpFormatter::footer_line(const std::string& line) const {
   if (display_width(line) <= width_) return line;
   return line.starts_with(' ') ? std::string(kIndent, ' ') + wrapped_command(line, width_)
                                : wrapped_behind(line, width_, 0);
+}
+
+// CLI11 ends a group with an empty line and begins the next with another.
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode mode) const {
+  std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+  for (auto at = text.find("\n\n\n"); at != text.npos; at = text.find("\n\n\n", at))
+    text.erase(at, 1);
+  return text;
 }
 
 std::string HelpFormatter::make_footer(const CLI::App* app) const {

@@ -66,6 +66,10 @@ ExitCode list(const RunsArguments& arguments, Context& context) {
   if (const Status valid = check_filter(arguments.filter, *context.fields); !valid)
     return report(context, valid.error());
   const Path folder = runs_folder(arguments.runs, context);
+  if (!arguments.runs.empty() && !context.files.exists(folder))
+    return report(context, fail(ErrorCode::kNotFound,
+                                fmt::format("[runs] no folder {}; --run-folder says where runs are",
+                                            folder.native())));
   std::vector<RunInfo> runs;
   for (const auto& run : observe::find_runs(context.files, folder)) {
     RunInfo info = look_at(context.files, run);
