@@ -20,6 +20,7 @@ def freeze(muster, folder):
     waited = re.search(r"ranks? [02, ]+ ha(s|ve) waited \S+ s in \S.*; rank 1 does not answer", output)
     assert waited, f"nobody says where the others wait for rank 1:\n{output}"
     runs.wait_for(lambda: not any(runs.alive(pid) for pid in workers.values()), "the end of every worker")
+    runs.no_memory_stays(folder)
     return runs.place_of(output, 1, run)
 
 

@@ -37,6 +37,7 @@ def kill_one(job, folder, workers):
     place = runs.place_of(output, victim, run)
     assert runs.PLACE.fullmatch(place) or place == runs.BETWEEN, place
     assert not any(runs.alive(pid) for pid in pids.values()), "a worker outlived its job"
+    runs.no_memory_stays(folder)
     return run, place, f"rank {victim} killed after step {step}, {place}"
 
 
@@ -49,6 +50,7 @@ def kill_all(job, folder, workers):
     code, output = runs.finish(process)
     assert code < 0, f"exit code {code}:\n{output}"
     runs.wait_for(lambda: not any(runs.alive(pid) for pid in pids.values()), "the end of the workers")
+    runs.no_memory_stays(folder)
     done = max(row["step"] for row in runs.rows(run))
     assert done < 200, "it had come to its end before it was killed"
     return run, f"all killed after step {step}"
