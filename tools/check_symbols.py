@@ -26,8 +26,7 @@ BANNED = (
     ("time", r"\b(steady|system|high_resolution|utc|tai|gps|file)_clock::now\b"
              r"|\b(gettimeofday|clock_gettime|timespec_get|ftime|localtime(_r)?|mktime|tzset)\s*\("
              r"|(?<![\w>.])(std::|::)clock\s*\(|(?<![\w.>])(std::|::)?time\s*\(\s*(0|NULL|nullptr|&)",
-     "muster::Clock", {"muster/base/clock.cc": "is the system's Clock", **STACKS,
-      "muster/app/launch/scale_rule.cc": "the hours of a day that people mean are local ones"}),
+     "muster::Clock", {"muster/base/clock.cc": "is the system's Clock", **STACKS}),
     ("wait", r"(\.|->)wait_for\s*\("
              r"|(?<!clock)(?<!clock_)(?<!clock\(\))(\.|->)wait_until\s*\((?!clock)",
      "Clock::wait_until, or Awaited", {"muster/base/clock.cc": "is the system's Clock"}),

@@ -2,6 +2,8 @@
 
 #include <fmt/chrono.h>
 
+#include <ctime>
+
 namespace muster {
 namespace {
 
@@ -15,6 +17,11 @@ class SystemClock final : public Clock {
   }
 };
 
+std::time_t whole_seconds(WallTime time) {
+  return std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(time));
+}
+
 }  // namespace
 
 Clock& system_clock() noexcept {
@@ -23,10 +30,16 @@ Clock& system_clock() noexcept {
 }
 
 std::string format_utc(WallTime time, bool compact) {
-  const auto utc = fmt::gmtime(std::chrono::system_clock::to_time_t(
-      std::chrono::time_point_cast<std::chrono::system_clock::duration>(time)));
+  const auto utc = fmt::gmtime(whole_seconds(time));
   return compact ? fmt::format("{:%Y%m%dT%H%M%SZ}", utc)
                  : fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc);
+}
+
+int minute_of_day(WallTime time) noexcept {
+  const std::time_t seconds = whole_seconds(time);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  return 60 * local.tm_hour + local.tm_min;
 }
 
 }  // namespace muster

@@ -45,4 +45,7 @@ class Deadline {
 // "2026-11-21T12:34:56Z"; with compact "20261121T123456Z", as in the names of runs.
 std::string format_utc(WallTime time, bool compact = false);
 
+// 0 to 1,439, by the clock on the wall where this runs: the hours of a day that people mean.
+int minute_of_day(WallTime time) noexcept;
+
 }  // namespace muster

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <ctime>
 #include <memory>
 #include <mutex>
 
@@ -15,14 +14,6 @@ namespace {
 
 using cluster::ScaleView;
 using cluster::ScaleWish;
-
-int minute_of_day(WallTime now) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(
-      std::chrono::time_point_cast<std::chrono::system_clock::duration>(now));
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  return 60 * local.tm_hour + local.tm_min;
-}
 
 // What was answered last; the launcher's loop must not wait for an answer.
 class LastAnswer {
