@@ -5,12 +5,13 @@
 
 #include "muster/cluster/environment.h"
 #include "muster/cluster/started_by.h"
+#include "muster/job/variables.h"
 
 namespace muster::cli {
 namespace {
 
 // Of muster's own, which tell a process its place among others or how long it looks for them. Some
-// end like a field's, and none is meant for one.
+// look like a field's, and none is meant for one.
 std::map<std::string, std::string> without_own(std::map<std::string, std::string> variables) {
   for (const auto& [name, value] : cluster::to_variables({})) variables.erase(name);
   for (const char* name : {cluster::kLaunchVariable, cluster::kJoinTimeoutVariable})

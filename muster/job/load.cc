@@ -7,22 +7,15 @@
 #include "muster/base/check.h"
 #include "muster/job/draft.h"
 #include "muster/job/fields.h"
+#include "muster/job/variables.h"
 #include "muster/job/yaml.h"
 
 namespace muster::job {
 namespace {
 
 constexpr std::string_view kQuick = "quick";
-constexpr std::string_view kVariablePrefix = "MUSTER_";
 constexpr std::string_view kMinimalJob =
     "a minimal job: model: {type: mlp}, data: {type: idx, path: FOLDER}";
-
-// `__` may stand for the dot.
-std::string normalised(std::string_view variable) {
-  std::string text(variable);
-  for (auto at = text.find("__"); at != std::string::npos; at = text.find("__")) text.erase(at, 1);
-  return text;
-}
 
 // Puts the values of all sources into one draft, in order of precedence.
 class Loader {
@@ -153,27 +146,21 @@ class Loader {
 
   void read_variable(const std::string& name, const std::string& value) {
     if (!name.starts_with(kVariablePrefix)) return;
-    const auto wanted = normalised(name);
-    const auto found = std::find_if(fields_.all().begin(), fields_.all().end(),
-                                    [&](const Field& field) { return field.variable() == wanted; });
+    const auto variable = normalised(name);
     const auto source = one_line(name + "=" + value);
-    if (found != fields_.all().end()) {
+    if (const auto* field = field_of_variable(fields_, variable)) {
       const auto node = read_yaml_value(source, name.size() + 1, draft_.errors);
-      return assign(*found, node, {Origin::Kind::kEnvironment, 0, name}, draft_.spec);
+      return assign(*field, node, {Origin::Kind::kEnvironment, 0, name}, draft_.spec);
     }
-    // Other variables of this prefix are none of the job's, unless they name one of its sections.
-    const auto near = std::find_if(
-        fields_.sections().begin(), fields_.sections().end(), [&](const Section& section) {
-          return !section.name.empty() &&
-                 (wanted + "_").starts_with(variable_name(section.name) + "_");
-        });
-    if (near == fields_.sections().end()) return;
-    const bool is_section = wanted == variable_name(near->name);
+    const auto* section = section_of_variable(fields_, variable);
+    if (!section) return;
+    const auto near = near_variable(fields_, variable);
+    std::string help = near.empty() ? near : fmt::format("did you mean {}?", near);
+    if (variable == variable_name(section->name))
+      help = fmt::format("`{}` is a group of fields; {} is its first", section->name,
+                         fields_.first_of(section->name).variable());
     report({source, 1, 1, static_cast<int>(name.size())},
-           fmt::format("no field of a job belongs to the variable {}", name),
-           is_section ? fmt::format("`{}` is a group of fields; {} is its first", near->name,
-                                    fields_.first_of(near->name).variable())
-                      : near_variable(wanted));
+           fmt::format("no field of a job belongs to the variable {}", name), std::move(help));
   }
 
   void read_set(const std::string& set) {
@@ -248,14 +235,6 @@ class Loader {
     return fields_.suggestion(section, dot == std::string_view::npos ? name : name.substr(dot + 1));
   }
 
-  std::string near_variable(const std::string& name) const {
-    std::vector<std::string> names;
-    for (const auto& field : fields_.all()) names.push_back(field.variable());
-    const std::vector<std::string_view> known(names.begin(), names.end());
-    const auto near = near_word(name, known);
-    return near.empty() ? near : fmt::format("did you mean {}?", near);
-  }
-
   Job finished() {
     Job job{path_, std::move(draft_.spec), {}, {}, draft_.file->text, draft_.table};
     for (const auto& field : fields_.all()) job.origins[field.name] = draft_.origin_of(field.name);
@@ -292,25 +271,6 @@ std::string describe(const Origin& origin) {
       return origin.label;
   }
   return {};
-}
-
-std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment,
-                                         const Fields& fields) {
-  std::vector<std::string> lines;
-  for (const auto& [name, value] : environment) {
-    const auto is_meant = [wanted = normalised(name)](const Field& field) {
-      return !field.section().empty() && variable_name(field.key()) == wanted;
-    };
-    const auto is_field = [wanted = normalised(name)](const Field& field) {
-      return field.variable() == wanted;
-    };
-    if (!name.starts_with(kVariablePrefix) || std::ranges::any_of(fields.all(), is_field)) continue;
-    const auto meant = std::ranges::find_if(fields.all(), is_meant);
-    if (meant == fields.all().end()) continue;
-    lines.push_back(fmt::format("the variable {} sets nothing; `{}` is set by {}", name,
-                                meant->name, meant->variable()));
-  }
-  return lines;
 }
 
 CheckedJob check_job(std::string_view text, const Path& path, const LoadOptions& options) {

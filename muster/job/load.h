@@ -38,10 +38,6 @@ struct LoadOptions {
   FieldsPtr fields = muster_fields();  // those that the job may have
 };
 
-// Of variables that end like a field's and set none (MUSTER_EPOCHS): a line for a person each.
-std::vector<std::string> stray_variables(const std::map<std::string, std::string>& environment,
-                                         const Fields& fields);
-
 // Where a value came from.
 struct Origin {
   enum class Kind : std::uint8_t { kDefault, kDerived, kFile, kQuick, kEnvironment, kSet, kFlag };
