@@ -7,6 +7,7 @@
 #include "muster/job/draft.h"
 #include "muster/job/enum_names.h"
 #include "muster/job/fields.h"
+#include "muster/job/listen_address.h"
 
 namespace muster::job {
 namespace {
@@ -272,12 +273,15 @@ void check_listen(Draft& draft) {
   if (listen.empty()) return;
   const auto colon = listen.rfind(':');
   const std::string host = listen.substr(0, colon);
-  if (host == "0.0.0.0" || host == "[::]" || colon == std::string::npos) {
-    draft.complain(
-        {"workers.listen"},
-        fmt::format("workers.listen {} does not say where other hosts find this one", listen),
-        "its address as they reach it, and a port, for example `10.0.0.5:29400`");
-  }
+  const auto complain = [&](std::string_view wrong) {
+    draft.complain({"workers.listen"}, fmt::format("workers.listen {}{}", listen, wrong),
+                   "its address as they reach it, and a port, for example `10.0.0.5:29400`");
+  };
+  if (host.empty() || host == "0.0.0.0" || host == "[::]" || colon == std::string::npos)
+    return complain(" does not say where other hosts find this one");
+  if (const auto port = listen.substr(colon + 1); !is_port(port))
+    return complain(fmt::format(": `{}` is no port, which is a number of 0 to 65535", port));
+  if (const auto wrong = wrong_number(host); !wrong.empty()) complain(": " + wrong);
 }
 
 void check_workers(Draft& draft) {

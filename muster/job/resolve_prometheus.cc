@@ -1,20 +1,14 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
 #include "muster/job/draft.h"
+#include "muster/job/listen_address.h"
 
 namespace muster::job {
 namespace {
 
 constexpr std::string_view kThisHost[] = {"127.0.0.1", "localhost", "[::1]", "::1"};
-
-bool is_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), port);
-  return !text.empty() && error == std::errc() && end == text.end();
-}
 
 struct Listen {
   std::string host;
@@ -57,6 +51,10 @@ void resolve_prometheus(Draft& draft) {
         {"prometheus.listen"},
         fmt::format("prometheus.listen: `{}` is no port and no host:port", spec.listen),
         "for example `9464`, for this host alone");
+  if (const auto wrong = wrong_number(listen->host); !wrong.empty())
+    return draft.complain({"prometheus.listen"},
+                          fmt::format("prometheus.listen {}: {}", spec.listen, wrong),
+                          "for example `9464`, for this host alone");
   check_certificate(draft);
   spec.listen = listen->host + ":" + listen->port;
   if (is_loopback(listen->host) || !spec.token_file.empty() || !spec.certificate.empty()) return;
