@@ -36,11 +36,12 @@ void Draft::complain(std::initializer_list<std::string_view> fields, std::string
   const auto is_faulty = [&](std::string_view field) { return faulty.contains(field); };
   if (std::any_of(fields.begin(), fields.end(), is_faulty)) return;
   Place place = fields.size() == 0 ? top : place_near(*fields.begin());
+  auto strongest = Origin::Kind::kDefault;
   for (const auto field : fields) {
     const auto found = assigned.find(field);
-    if (found == assigned.end()) continue;
+    if (found == assigned.end() || found->second.origin.kind <= strongest) continue;
+    strongest = found->second.origin.kind;
     place = found->second.place;
-    break;
   }
   errors.push_back({std::move(place), std::move(message), std::move(help)});
 }

@@ -42,7 +42,8 @@ struct Draft {
   // Records how a value that nobody gave came about.
   void derive(std::string_view field, std::string how);
 
-  // Reports at the first of `fields` that somebody gave, or near where the first would be; says
+  // Reports at the one of `fields` that was given most strongly – a flag is what was changed about
+  // a file that was right –, at the first of several, or near where the first would be; says
   // nothing where one of them is faulty already.
   void complain(std::initializer_list<std::string_view> fields, std::string message,
                 std::string help = {});

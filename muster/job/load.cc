@@ -127,8 +127,7 @@ class Loader {
     for (const auto& [key, value] : map.entries) {
       const auto* field = fields_.find(key.text);
       if (!field) {
-        report(key.place, fmt::format("unknown field `{}` in `quick`", excerpt(key.text)),
-               near_field(key.text));
+        report_no_field(key.place, key.text, " in `quick`");
       } else if (options_.quick) {
         assign(*field, value, {Origin::Kind::kQuick, key.place.line, {}}, draft_.spec);
       } else if (!value.broken) {
@@ -173,10 +172,21 @@ class Loader {
     if (equals == std::string::npos) {
       return report(place, "expected --set FIELD=VALUE", "for example --set training.epochs=3");
     }
-    if (!field)
-      return report(place, fmt::format("unknown field `{}`", excerpt(name)), near_field(name));
+    if (name.empty()) {
+      return report(place, "the name of the field is missing before the `=`",
+                    "for example --set training.epochs=3");
+    }
+    if (!field) return report_no_field(place, name);
     const auto node = read_yaml_value(source, kFlag.size() + equals + 1, draft_.errors);
     assign(*field, node, {Origin::Kind::kSet, 0, {}}, draft_.spec);
+  }
+
+  void report_no_field(const Place& place, const std::string& name, std::string_view where = {}) {
+    if (name.empty() || !fields_.find_section(name))
+      return report(place, fmt::format("unknown field `{}`{}", excerpt(name), where),
+                    near_field(name));
+    report(place, fmt::format("`{}` is a group of fields, not a field{}", name, where),
+           fmt::format("did you mean `{}`?", fields_.first_of(name).name));
   }
 
   void read_flag(const FlagValue& flag) {

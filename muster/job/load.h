@@ -40,6 +40,7 @@ struct LoadOptions {
 
 // Where a value came from.
 struct Origin {
+  // In order of precedence.
   enum class Kind : std::uint8_t { kDefault, kDerived, kFile, kQuick, kEnvironment, kSet, kFlag };
   Kind kind = Kind::kDefault;
   int line = 0;            // of the job file, from 1, for kFile and kQuick
