@@ -2,6 +2,7 @@
 // What is checked on the bytes of a job file before it is parsed.
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -9,8 +10,26 @@
 
 namespace muster::job {
 
+// Bytes of a text that belong in none, and were replaced by blanks: what remains of a word there
+// may be anything.
+struct Blanked {
+  int line = 0;    // from 1
+  int column = 0;  // from 1, in bytes
+};
+
+struct CheckedText {
+  std::vector<Diagnostic> errors;
+  bool readable = true;  // false: too much is wrong for what else there is to be worth telling
+  std::string text;      // as long as the source's, for a parser; what is wrong became blanks
+  std::vector<Blanked> blanked;
+
+  // From the byte before to the byte behind the place, both included.
+  bool touches(const Place& place) const noexcept;
+  bool is_blanked_behind(const Place& place) const noexcept;  // on its line
+};
+
 // Size, UTF-8, control characters, tabs as indentation, directives.
-std::vector<Diagnostic> check_text(const std::shared_ptr<const Source>& source);
+CheckedText check_text(const std::shared_ptr<const Source>& source);
 
 // The length of the valid UTF-8 character at the front of `text`; 0 where there is none.
 std::size_t utf8_length(std::string_view text) noexcept;

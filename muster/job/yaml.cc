@@ -38,11 +38,18 @@ bool is_closed(std::string_view text) {
   return false;
 }
 
+bool has_broken(const YamlNode& node) {
+  return node.broken || node.lacks_keys ||
+         std::ranges::any_of(node.entries, [](const auto& entry) { return entry.value.broken; });
+}
+
 // Builds the tree from the parser's events, in which nothing has been expanded or converted yet.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  TreeBuilder(std::shared_ptr<const Source> source, std::vector<Diagnostic>& errors)
-      : source_(std::move(source)), errors_(errors) {}
+  // `spoilt`: the bytes that became blanks; words with such a byte are broken.
+  TreeBuilder(std::shared_ptr<const Source> source, const CheckedText& spoilt,
+              std::vector<Diagnostic>& errors)
+      : source_(std::move(source)), spoilt_(spoilt), errors_(errors) {}
 
   YamlNode take() { return std::move(root_); }
 
@@ -101,6 +108,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     const auto quotes = node.quoted ? 2 : 0;
     node.place.length = static_cast<int>(value.size()) + quotes;
+    node.broken = node.broken || spoilt_.touches(node.place);
     add(std::move(node));
   }
 
@@ -145,9 +153,11 @@ class TreeBuilder final : public YAML::EventHandler {
     return rest.substr(0, rest.find_first_of("\r\n"));
   }
 
+  // Of an anchor, an alias or a tag, which ends where a list or mapping in brackets goes on.
   int word_length(const YAML::Mark& mark) const {
     const auto rest = rest_of_line(mark);
-    return static_cast<int>(std::max<std::size_t>(1, std::min(rest.find(' '), rest.size())));
+    const auto end = rest.find_first_of(rest.starts_with("!<") ? " >" : " \t,[]{}");
+    return static_cast<int>(std::max<std::size_t>(1, std::min(end, rest.size())));
   }
 
   YamlNode node_at(YamlNode::Kind kind, const YAML::Mark& mark, std::string_view tag,
@@ -188,6 +198,8 @@ class TreeBuilder final : public YAML::EventHandler {
     if (open_.empty()) {
       if (documents_ <= 1) root_ = std::move(node);
     } else if (auto& parent = open_.back(); parent.node.kind == YamlNode::Kind::kList) {
+      // A field takes a list as a whole, of which nothing can be said any more.
+      parent.node.broken = parent.node.broken || has_broken(node);
       parent.node.items.push_back(std::move(node));
     } else if (!parent.key) {
       parent.key = std::move(node);
@@ -199,7 +211,10 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void add_entry(YamlNode& map, YamlNode key, YamlNode value) {
-    if (value.kind == YamlNode::Kind::kNull) value.place = key.place;
+    if (value.kind == YamlNode::Kind::kNull) {
+      value.place = key.place;
+      value.broken = value.broken || spoilt_.is_blanked_behind(key.place);
+    }
     if (key.broken) {
       map.lacks_keys = true;
       return;
@@ -226,6 +241,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   std::shared_ptr<const Source> source_;
+  const CheckedText& spoilt_;
   std::vector<Diagnostic>& errors_;
   YamlNode root_;
   std::vector<OpenNode> open_;
@@ -246,9 +262,19 @@ Place place_of_error(const std::shared_ptr<const Source>& source, const YAML::Ma
   return {source, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1, 1};
 }
 
+Diagnostic syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error,
+                        const std::optional<Place>& bracket) {
+  if (bracket && error.msg.ends_with("flow not found"))
+    return {*bracket, "not valid YAML: this bracket is never closed",
+            "close it, or look for what does not belong between it and its end"};
+  const Place place = place_of_error(source, error.mark);
+  return {place, "not valid YAML: " + error.msg, help_for(error.msg)};
+}
+
+// `checked`: what is wrong with the text itself, which has been told.
 YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& text,
-               std::vector<Diagnostic>& errors) {
-  TreeBuilder builder(source, errors);
+               const CheckedText& checked, std::vector<Diagnostic>& errors) {
+  TreeBuilder builder(source, checked, errors);
   const auto before = errors.size();
   YamlNode broken;
   broken.broken = true;
@@ -263,14 +289,10 @@ YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& t
     errors.resize(before);  // not a job at all: what else is wrong with it helps nobody
     errors.push_back({much.place, much.message, "no job needs that"});
   } catch (const YAML::Exception& error) {
-    const auto bracket = builder.open_bracket();
-    if (bracket && error.msg.ends_with("flow not found")) {
-      errors.push_back({*bracket, "not valid YAML: this bracket is never closed",
-                        "close it, or look for what does not belong between it and its end"});
-    } else {
-      errors.push_back({place_of_error(source, error.mark), "not valid YAML: " + error.msg,
-                        help_for(error.msg)});
-    }
+    auto wrong = syntax_error(source, error, builder.open_bracket());
+    // Behind a blank for what was wrong it may be none but for that blank.
+    if (checked.errors.empty() || wrong.place.line < checked.errors.front().place.line)
+      errors.push_back(std::move(wrong));
     return builder.salvage();
   }
   return broken;
@@ -288,29 +310,30 @@ void shift(YamlNode& node, int by) {
 }  // namespace
 
 YamlNode read_yaml(const std::shared_ptr<const Source>& source, std::vector<Diagnostic>& errors) {
-  auto found = check_text(source);
-  if (!found.empty()) {
-    errors.insert(errors.end(), found.begin(), found.end());
+  CheckedText checked = check_text(source);
+  errors.insert(errors.end(), checked.errors.begin(), checked.errors.end());
+  if (!checked.readable) {
     YamlNode broken;
     broken.broken = true;
     return broken;
   }
   // Only JSON still has tabs as indentation here, where they are one blank like any other.
-  std::string text = source->text;
+  std::string& text = checked.text;
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '{') {
     std::replace(text.begin(), text.end(), '\t', ' ');
   }
-  return parse(source, text, errors);
+  return parse(source, text, checked, errors);
 }
 
 YamlNode read_yaml_value(const std::shared_ptr<const Source>& source, std::size_t offset,
                          std::vector<Diagnostic>& errors) {
-  std::vector<Diagnostic> found = check_text(source);
+  const CheckedText checked = check_text(source);
+  std::vector<Diagnostic> found = checked.errors;
   YamlNode node;
   if (found.empty()) {
     const auto text = source->text.substr(offset);
-    node = parse(source, text, found);
+    node = parse(source, text, checked, found);
     if (node.kind == YamlNode::Kind::kNull && text.empty()) {
       node.kind = YamlNode::Kind::kScalar;
       node.quoted = true;
