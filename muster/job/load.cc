@@ -110,10 +110,32 @@ class Loader {
       if (field.section() == name) draft_.faulty.insert(field.name);
     }
     if (value.broken) return;
+    if (value.place.line > key.place.line && is_line_without_key(value, name))
+      return report_line_without_key(value);
     const auto first = fields_.first_of(name).name.substr(name.size() + 1);
     report(value.place, fmt::format("`{}` is a group of keys, not a value", name),
            fmt::format("put its keys below it, indented, such as `{}:`",
                        std::string_view(first).substr(0, first.find('.'))));
+  }
+
+  // `epochs 3`, or `epochs:3`, below `training:`; not `gpt` below `model:`.
+  bool is_line_without_key(const YamlNode& node, const std::string& section) const {
+    if (node.kind != YamlNode::Kind::kScalar || node.quoted) return false;
+    return node.text.find_first_of(" :") != std::string::npos ||
+           fields_.find(section + "." + node.text);
+  }
+
+  void report_line_without_key(const YamlNode& line) {
+    const std::string_view text = line.text;
+    const auto word = text.substr(0, text.find_first_of(" :"));
+    Place place = line.place;
+    place.length = static_cast<int>(word.size());
+    if (text.substr(word.size()).starts_with(':'))
+      return report(place,
+                    fmt::format("the space behind the colon of `{}` is missing", excerpt(word)),
+                    fmt::format("write `{}: ` and the value", excerpt(word)));
+    report(place, fmt::format("the colon behind `{}` is missing", excerpt(word)),
+           fmt::format("write `{}: ` and the value", excerpt(word)));
   }
 
   // Checked always, applied with --quick.

@@ -262,12 +262,34 @@ Place place_of_error(const std::shared_ptr<const Source>& source, const YAML::Ma
   return {source, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1, 1};
 }
 
+// `epochs 3` above `lanes: 2`, of whose key the parser takes it for the beginning: its word.
+std::optional<Place> line_without_colon(const std::shared_ptr<const Source>& source, int below) {
+  std::string_view rest = source->text;
+  std::string_view line;
+  for (int number = 1; number < below; ++number) {
+    line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  }
+  const auto indented = line.find_first_not_of(' ');
+  if (indented == line.npos || indented != rest.find_first_not_of(' ')) return std::nullopt;
+  const auto content = line.substr(indented);
+  if (content.find_first_of(":#") != content.npos ||
+      std::string_view("-\"'[{|>").find(content.front()) != std::string_view::npos)
+    return std::nullopt;
+  const auto word = content.substr(0, content.find_first_of(" \r"));
+  return Place{source, below - 1, static_cast<int>(indented) + 1, static_cast<int>(word.size())};
+}
+
 Diagnostic syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error,
                         const std::optional<Place>& bracket) {
   if (bracket && error.msg.ends_with("flow not found"))
     return {*bracket, "not valid YAML: this bracket is never closed",
             "close it, or look for what does not belong between it and its end"};
   const Place place = place_of_error(source, error.mark);
+  if (const auto word = line_without_colon(source, place.line);
+      word && error.msg == "illegal map value")
+    return {*word, "not valid YAML: a colon is missing on this line",
+            "write `name: value`, with a space behind the colon"};
   return {place, "not valid YAML: " + error.msg, help_for(error.msg)};
 }
 
