@@ -332,13 +332,32 @@ Result<Job> parse_job(std::string_view text, const Path& path, const LoadOptions
   return std::move(*checked.job);
 }
 
+namespace {
+
+// What to do about a job file that cannot be read, where that is known.
+std::string way_out(Files& files, const Path& path, const Error& error) {
+  if (error.code == ErrorCode::kNotFound)
+    return "; check the path, or let `muster init DATA` write a job file for your data";
+  const auto names = files.list(path);
+  if (!names) return {};
+  const auto job = std::ranges::find_if(*names, [](const std::string& name) {
+    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+  });
+  return job == names->end()
+             ? "; name a job file, or let `muster init DATA` write one for your data"
+             : fmt::format("; name a job file in it, such as `{}`", (path / *job).string());
+}
+
+}  // namespace
+
 Result<std::string> read_job_text(Files& files, const Path& path) {
   // One byte more shows that it is too long, whatever there is to come.
   auto text = files.read_up_to(path, kMaxJobBytes + 1);
   if (!text) {
     // Whatever keeps a job file from being read, the way out is another argument.
     return fail(ErrorCode::kInvalid,
-                fmt::format("[job/load] cannot read the job file: {}", text.error().message));
+                fmt::format("[job/load] cannot read the job file: {}{}", text.error().message,
+                            way_out(files, path, text.error())));
   }
   return text;
 }
