@@ -40,7 +40,8 @@ std::string length_of(const job::TrainingSpec& training) {
   if (training.epochs)
     text = fmt::format("{} epoch{}", *training.epochs, *training.epochs == 1 ? "" : "s");
   if (training.epochs && training.max_steps) text += " or ";
-  if (training.max_steps) text += fmt::format("{} steps", *training.max_steps);
+  if (training.max_steps)
+    text += fmt::format("{} step{}", *training.max_steps, *training.max_steps == 1 ? "" : "s");
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,10 @@
 namespace muster::app {
 namespace {
 
+std::string counted(std::int64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
 std::string layout_line(const job::JobSpec& job) {
   const auto workers = static_cast<std::int32_t>(job.workers.count);
   const auto together = static_cast<std::int32_t>(job.strategy.workers_of_replica());
@@ -34,9 +39,9 @@ std::string layout_line(const job::JobSpec& job) {
                                                          replicas == 1 ? "" : "s", together);
   const std::string mesh = mesh_words(job);
   return fmt::format(
-      "layout      {} worker{}{}{}, {} slices of the batch each ({} in all), {} samples a step",
-      workers, workers == 1 ? "" : "s", mesh.empty() ? "" : " as " + mesh, shared, each, slices,
-      job.training.global_batch_size);
+      "layout      {} worker{}{}{}, {} slice{} of the batch each ({} in all), {} a step", workers,
+      workers == 1 ? "" : "s", mesh.empty() ? "" : " as " + mesh, shared, each,
+      each == "1" ? "" : "s", slices, counted(job.training.global_batch_size, "sample"));
 }
 
 // As the first worker would have it.
@@ -83,15 +88,16 @@ Result<std::string> describe(Files& files, const job::JobSpec& job, const Compon
   const std::string advice = data::advice_on_batch(samples, job.training.global_batch_size);
   const StateMemory memory = state_memory(*strategy, static_cast<std::int32_t>(job.workers.count));
   return fmt::format(
-      "job         {}\nmodel       {}\ndata        {} training samples, {} for evaluation\n"
-      "length      {} steps, {} an epoch\n{}\n"
+      "job         {}\nmodel       {}\ndata        {}, {} for evaluation\n"
+      "length      {}, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
       "{}\n"
-      "activations {} kept for backward by each pass of {} samples\n{}",
-      job.name, about, samples, data.evaluation.source().size(), length.total_steps,
-      length.steps_per_epoch, layout_line(job), format_bytes(memory.total()),
-      format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer),
-      format_bytes(static_cast<std::uint64_t>(activations.bytes)), activations.samples,
+      "activations {} kept for backward by each pass of {}\n{}",
+      job.name, about, counted(samples, "training sample"), data.evaluation.source().size(),
+      counted(length.total_steps, "step"), length.steps_per_epoch, layout_line(job),
+      format_bytes(memory.total()), format_bytes(memory.weights), format_bytes(memory.gradients),
+      format_bytes(memory.optimizer), format_bytes(static_cast<std::uint64_t>(activations.bytes)),
+      counted(activations.samples, "sample"),
       advice.empty() ? "" : fmt::format("warning     {}\n", advice));
 }
 
