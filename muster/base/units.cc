@@ -168,6 +168,10 @@ std::string format_count(double count) {
   return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit]);
 }
 
+std::string counted(std::int64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
 std::string nearest(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

@@ -37,9 +37,10 @@ inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-std::string format_duration(Duration duration);  // "1.2 s", "3 min 20 s", "850 µs"
-std::string format_bytes(std::uint64_t bytes);   // "64.0 MiB"
-std::string format_count(double count);          // "78.0 k", "1.25 M"
+std::string format_duration(Duration duration);                 // "1.2 s", "3 min 20 s", "850 µs"
+std::string format_bytes(std::uint64_t bytes);                  // "64.0 MiB"
+std::string format_count(double count);                         // "78.0 k", "1.25 M"
+std::string counted(std::int64_t count, std::string_view one);  // "1 step", "3 steps"
 
 // The smallest number of edits from `word` to one of `known`; empty when nothing is near.
 // For "did you mean".

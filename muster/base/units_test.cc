@@ -52,6 +52,8 @@ TEST(Units, WritesForPeople) {
   EXPECT_EQ(format_count(78000), "78.0 k");
   EXPECT_EQ(format_count(1250000), "1.25 M");
   EXPECT_EQ(format_count(999999), "1.00 M");
+  EXPECT_EQ(counted(1, "step"), "1 step");
+  EXPECT_EQ(counted(0, "step"), "0 steps");
   EXPECT_EQ(format_count(12), "12");
 }
 

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "muster/app/data/ledger_audit.h"
+#include "muster/base/units.h"
 #include "muster/cli/application.h"
 #include "muster/cli/find_run.h"
 #include "muster/cli/json_line.h"
@@ -37,10 +38,6 @@ Json to_json(const app::LedgerAudit& audit) {
           {"generations", audit.generations},
           {"starts", audit.starts},
           {"faults", audit.faults}};
-}
-
-std::string counted(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 // What the ledger proves.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "muster/base/units.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
@@ -37,11 +38,9 @@ std::string batch_identity(const job::TrainingSpec& training) {
 
 std::string length_of(const job::TrainingSpec& training) {
   std::string text;
-  if (training.epochs)
-    text = fmt::format("{} epoch{}", *training.epochs, *training.epochs == 1 ? "" : "s");
+  if (training.epochs) text = counted(*training.epochs, "epoch");
   if (training.epochs && training.max_steps) text += " or ";
-  if (training.max_steps)
-    text += fmt::format("{} step{}", *training.max_steps, *training.max_steps == 1 ? "" : "s");
+  if (training.max_steps) text += counted(*training.max_steps, "step");
   return text;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,10 +19,6 @@
 
 namespace muster::app {
 namespace {
-
-std::string counted(std::int64_t count, std::string_view one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
 
 std::string layout_line(const job::JobSpec& job) {
   const auto workers = static_cast<std::int32_t>(job.workers.count);
