@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <string_view>
 #include <system_error>
 
 #include "muster/base/random.h"
@@ -16,8 +17,8 @@
 #include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/cli/job_arguments.h"
-#include "muster/cli/jobset_manifest.h"
 #include "muster/cli/json_line.h"
+#include "muster/cli/kubernetes_manifest.h"
 #include "muster/cli/machine.h"
 #include "muster/cli/slurm_script.h"
 
@@ -25,6 +26,8 @@ namespace muster::cli {
 namespace {
 
 constexpr std::chrono::minutes kSubmitLimit{1};
+constexpr std::string_view kJobSet = "jobset";  // of --kind
+constexpr std::string_view kTrainJob = "trainjob";
 
 struct SubmitArguments {
   JobArguments job;
@@ -38,6 +41,7 @@ struct KubernetesArguments {
   SubmitArguments submit;
   std::string image, name, name_space;
   std::string claim = "muster-runs";
+  std::string kind{kJobSet};
 };
 
 struct SlurmArguments {
@@ -219,16 +223,18 @@ Result<std::string> manifest_of(const KubernetesArguments& arguments, const job:
   MUSTER_TRY(check_label("--claim", arguments.claim));
   MUSTER_ASSIGN(auto name, name_for(arguments, job.spec));
   const job::WorkersSpec& workers = job.spec.workers;
-  return jobset_manifest({.name = std::move(name),
-                          .name_space = arguments.name_space,
-                          .image = arguments.image,
-                          .claim = arguments.claim,
-                          .job = job.text,
-                          .words = all_words_of(submit.job, job),
-                          .workers = static_cast<std::int32_t>(workers.count),
-                          .others = (submit.nodes - 1) * workers.count,
-                          .max_workers = workers.max_workers,
-                          .cpus_per_worker = submit.cpus_per_worker});
+  return kubernetes_manifest(
+      {.kind = arguments.kind == kTrainJob ? KubernetesKind::kTrainJob : KubernetesKind::kJobSet,
+       .name = std::move(name),
+       .name_space = arguments.name_space,
+       .image = arguments.image,
+       .claim = arguments.claim,
+       .job = job.text,
+       .words = all_words_of(submit.job, job),
+       .workers = static_cast<std::int32_t>(workers.count),
+       .others = (submit.nodes - 1) * workers.count,
+       .max_workers = workers.max_workers,
+       .cpus_per_worker = submit.cpus_per_worker});
 }
 
 Status submit_manifest(const std::string& manifest, Context& context) {
@@ -295,14 +301,22 @@ void add_slurm(CLI::App& parent, Context& context) {
 
 void add_kubernetes(CLI::App& parent, Context& context) {
   CLI::App& command = add_command(
-      parent, "k8s", "Submit a job to Kubernetes (a JobSet)",
+      parent, "k8s", "Submit a job to Kubernetes (a JobSet, or a TrainJob of Kubeflow)",
       {"muster submit k8s jobs/gpt.yaml --image registry/muster:1 --nodes 4 --cpus-per-worker 8",
+       "muster submit k8s jobs/gpt.yaml --image registry/muster:1 --kind trainjob",
        "muster submit k8s jobs/gpt.yaml --image registry/muster:1 --dry-run > gpt.yaml"});
   const auto arguments = std::make_shared<KubernetesArguments>();
   add_submit_options(command, arguments->submit);
   command.add_option("--image", arguments->image, "Container image with muster and the job's data")
       ->required()
       ->type_name("");
+  command.add_option("--kind", arguments->kind, "A JobSet, or a TrainJob of Kubeflow Trainer")
+      ->check([](const std::string& word) {
+        if (word == kJobSet || word == kTrainJob) return std::string();
+        return fmt::format("expected {} or {}, found `{}`", kJobSet, kTrainJob, word);
+      })
+      ->capture_default_str()
+      ->type_name("jobset|trainjob");
   command
       .add_option("--name", arguments->name,
                   "Of the JobSet and the run; by default the job's, with a number of its own")

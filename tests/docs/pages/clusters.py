@@ -108,4 +108,4 @@ def play(page):
     by_kubernetes(page)
     the_claim(page)
     by_hand(page)
-    assert {"app.submit", "app.submit_k8s", "app.jobset"} <= elsewhere.tests_of(page.tools.build)
+    assert {"app.submit", "app.submit_k8s", "app.manifests"} <= elsewhere.tests_of(page.tools.build)

@@ -1,6 +1,7 @@
 #pragma once
 // What Kubernetes is given to train a job: a ConfigMap with the job file, and a JobSet
-// (https://jobset.sigs.k8s.io, v1alpha2) of a launcher and of workers that join it. Pure.
+// (https://jobset.sigs.k8s.io, v1alpha2) of a launcher and of workers that join it; or a TrainJob
+// (https://trainer.kubeflow.org, v1alpha1), of which Kubeflow makes that JobSet. Pure.
 
 #include <cstdint>
 #include <string>
@@ -8,8 +9,14 @@
 
 namespace muster::cli {
 
+enum class KubernetesKind : std::uint8_t {
+  kJobSet,
+  kTrainJob,  // with a TrainingRuntime of its own, which holds the JobSet's specification
+};
+
 struct KubernetesJob {
-  std::string name;                  // of the JobSet, the ConfigMap and the run
+  KubernetesKind kind = KubernetesKind::kJobSet;
+  std::string name;                  // of all that is made, and of the run
   std::string name_space;            // empty: the one that kubectl is set to
   std::string image;                 // has muster on its PATH
   std::string claim;                 // of a volume that all pods may write at once (ReadWriteMany)
@@ -25,7 +32,7 @@ struct KubernetesJob {
 // volume; there the others find both. A launcher that is evicted saves (143) and a new pod goes on;
 // what would happen again (2, 3 and 4) ends the JobSet. The others wait for a new launcher until
 // the JobSet is over.
-std::string jobset_manifest(const KubernetesJob& job);
+std::string kubernetes_manifest(const KubernetesJob& job);
 
 // A job's name as the beginning of one that Kubernetes takes, which is of small letters, digits and
 // `-`, and leaves room for what is put behind it.

@@ -1,4 +1,4 @@
-#include "muster/cli/jobset_manifest.h"
+#include "muster/cli/kubernetes_manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 KubernetesJob with_others(std::int64_t others) {
-  return {.name = "gpt-3f09a1",
+  return {.kind = KubernetesKind::kJobSet,
+          .name = "gpt-3f09a1",
           .name_space = "",
           .image = "registry/muster:1",
           .claim = "muster-runs",
@@ -22,9 +23,9 @@ KubernetesJob with_others(std::int64_t others) {
           .max_workers = 2 + others};
 }
 
-TEST(JobsetManifest, ALauncherAndWorkersThatFindItInTheVolume) {
+TEST(KubernetesManifest, ALauncherAndWorkersThatFindItInTheVolume) {
   EXPECT_THAT(
-      jobset_manifest(with_others(6)),
+      kubernetes_manifest(with_others(6)),
       AllOf(HasSubstr("---\napiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n"),
             HasSubstr("targetReplicatedJobs: [launcher]"),
             HasSubstr("    set -- muster train /etc/muster/job.yaml --workers 2 \\\n      --set "
@@ -34,40 +35,57 @@ TEST(JobsetManifest, ALauncherAndWorkersThatFindItInTheVolume) {
             HasSubstr("  - name: workers\n"), HasSubstr("        completions: 6\n")));
 }
 
-TEST(JobsetManifest, AloneTheLauncherListensToNobody) {
-  EXPECT_THAT(jobset_manifest(with_others(0)),
+TEST(KubernetesManifest, AloneTheLauncherListensToNobody) {
+  EXPECT_THAT(kubernetes_manifest(with_others(0)),
               AllOf(HasSubstr("  - name: launcher\n"), Not(HasSubstr("- name: workers")),
                     Not(HasSubstr("listen")), Not(HasSubstr("join.key")),
                     Not(HasSubstr("worker.sh")), Not(HasSubstr("namespace"))));
 }
 
-TEST(JobsetManifest, OnlyWhatAnotherPodMayOutliveIsTriedAgain) {
-  EXPECT_THAT(jobset_manifest(with_others(0)),
+TEST(KubernetesManifest, ATrainJobHasTheJobSetInARuntimeOfItsOwn) {
+  KubernetesJob job = with_others(6);
+  job.name_space = "research";
+  const std::string set = kubernetes_manifest(job);
+  job.kind = KubernetesKind::kTrainJob;
+  const std::string train = kubernetes_manifest(job);
+  EXPECT_THAT(
+      train,
+      AllOf(HasSubstr("kind: TrainingRuntime\nmetadata:\n  name: gpt-3f09a1\n  namespace: "
+                      "research\n  labels: {trainer.kubeflow.org/framework: muster}\n"),
+            HasSubstr("\n    spec:\n"), HasSubstr("\n          completions: 6\n"),
+            HasSubstr("kind: TrainJob\n"), HasSubstr("kind: TrainingRuntime, name: gpt-3f09a1}\n"),
+            Not(HasSubstr("kind: JobSet"))));
+  EXPECT_EQ(set.substr(0, set.find("---")), train.substr(0, train.find("---")));
+}
+
+TEST(KubernetesManifest, OnlyWhatAnotherPodMayOutliveIsTriedAgain) {
+  EXPECT_THAT(kubernetes_manifest(with_others(0)),
               AllOf(HasSubstr("- action: FailJob\n            onExitCodes: {containerName: muster, "
                               "operator: In, values: [2, 3, 4]}\n"),
                     HasSubstr("- action: Ignore\n            onExitCodes: {containerName: muster, "
                               "operator: In, values: [143]}\n")));
 }
 
-TEST(JobsetManifest, ProcessorsAreLanes) {
+TEST(KubernetesManifest, ProcessorsAreLanes) {
   KubernetesJob job = with_others(1);
-  EXPECT_THAT(jobset_manifest(job), AllOf(Not(HasSubstr("cpu")), Not(HasSubstr("lanes"))));
+  EXPECT_THAT(kubernetes_manifest(job), AllOf(Not(HasSubstr("cpu")), Not(HasSubstr("lanes"))));
   job.cpus_per_worker = 4;
-  EXPECT_THAT(jobset_manifest(job),
+  EXPECT_THAT(kubernetes_manifest(job),
               AllOf(HasSubstr(" --set training.lanes=4 "),
                     HasSubstr("resources: {requests: {cpu: 8}, limits: {cpu: 8}}\n"),
                     HasSubstr("resources: {requests: {cpu: 4}, limits: {cpu: 4}}\n")));
 }
 
-TEST(JobsetManifest, WhatAPersonWroteIsQuoted) {
+TEST(KubernetesManifest, WhatAPersonWroteIsQuoted) {
   KubernetesJob job = with_others(1);
   job.words = {"--set", "data.path=/data/it's $here"};
   job.image = "r/\"muster\"";
-  EXPECT_THAT(jobset_manifest(job), AllOf(HasSubstr(R"(--set 'data.path=/data/it'\''s $here' )"),
-                                          HasSubstr("image: \"r/\\\"muster\\\"\"\n")));
+  EXPECT_THAT(kubernetes_manifest(job),
+              AllOf(HasSubstr(R"(--set 'data.path=/data/it'\''s $here' )"),
+                    HasSubstr("image: \"r/\\\"muster\\\"\"\n")));
 }
 
-TEST(JobsetManifest, TextStaysAsItIs) {
+TEST(KubernetesManifest, TextStaysAsItIs) {
   EXPECT_EQ(yaml_text("a: 1\n\n  b: 2\n"), "|\n    a: 1\n\n      b: 2\n");
   EXPECT_EQ(yaml_text("  a\nb\n"), "|2\n      a\n    b\n");
   EXPECT_EQ(yaml_text("\na\n"), "|2\n\n    a\n");
@@ -77,7 +95,7 @@ TEST(JobsetManifest, TextStaysAsItIs) {
   EXPECT_EQ(yaml_text("\n\n"), "\"\\n\\n\"\n");
 }
 
-TEST(JobsetManifest, NamesAreThoseOfKubernetes) {
+TEST(KubernetesManifest, NamesAreThoseOfKubernetes) {
   EXPECT_EQ(kubernetes_name("gpt"), "gpt");
   EXPECT_EQ(kubernetes_name("Whoever's_gpt.2"), "whoever-s-gpt-2");
   EXPECT_EQ(kubernetes_name("7 ways"), "job-7-ways");

@@ -1,4 +1,4 @@
-#include "muster/cli/jobset_manifest.h"
+#include "muster/cli/kubernetes_manifest.h"
 
 #include <fmt/format.h>
 
@@ -139,6 +139,42 @@ std::string replicated_job(const KubernetesJob& job, std::string_view name, std:
                      job.name, job.claim);
 }
 
+std::string jobset_specification(const KubernetesJob& job) {
+  std::string text =
+      "spec:\n  # The job is over when its launcher has come to its end.\n"
+      "  successPolicy: {operator: All, targetReplicatedJobs: [launcher]}\n"
+      "  replicatedJobs:\n" +
+      replicated_job(job, "launcher", 1, kLauncherEnds, "train.sh",
+                     std::int64_t{job.workers} * job.cpus_per_worker);
+  if (job.others > 0)
+    text += replicated_job(job, "workers", job.others, kOthersNeverFail, "worker.sh",
+                           job.cpus_per_worker);
+  return text;
+}
+
+std::string jobset(const KubernetesJob& job) {
+  return "---\napiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n" + metadata(job) +
+         jobset_specification(job);
+}
+
+std::string indented(const std::string& text, std::size_t by) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) result += std::string(by, ' ') + line + "\n";
+  return result;
+}
+
+// Kubeflow asks a runtime for the label, and none of ours is its own `trainer` step, whose command
+// and number of nodes it would set: both are the job's.
+std::string train_job(const KubernetesJob& job) {
+  constexpr std::string_view kVersion = "---\napiVersion: trainer.kubeflow.org/v1alpha1\n";
+  return fmt::format(
+      "{0}kind: TrainingRuntime\n{1}  labels: {{trainer.kubeflow.org/framework: muster}}\n"
+      "spec:\n  template:\n{2}{0}kind: TrainJob\n{1}"
+      "spec:\n  runtimeRef: {{apiGroup: trainer.kubeflow.org, kind: TrainingRuntime, name: {3}}}\n",
+      kVersion, metadata(job), indented(jobset_specification(job), 4), job.name);
+}
+
 bool fits_in_block(const std::string& text) {
   const bool plain = std::ranges::none_of(
       text, [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; });
@@ -179,18 +215,8 @@ bool is_kubernetes_name(const std::string& name) {
          name[0] <= 'z' && name.back() != '-';
 }
 
-std::string jobset_manifest(const KubernetesJob& job) {
-  std::string text = config_map(job) + "---\napiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n" +
-                     metadata(job) +
-                     "spec:\n  # The job is over when its launcher has come to its end.\n"
-                     "  successPolicy: {operator: All, targetReplicatedJobs: [launcher]}\n"
-                     "  replicatedJobs:\n" +
-                     replicated_job(job, "launcher", 1, kLauncherEnds, "train.sh",
-                                    std::int64_t{job.workers} * job.cpus_per_worker);
-  if (job.others > 0)
-    text += replicated_job(job, "workers", job.others, kOthersNeverFail, "worker.sh",
-                           job.cpus_per_worker);
-  return text;
+std::string kubernetes_manifest(const KubernetesJob& job) {
+  return config_map(job) + (job.kind == KubernetesKind::kJobSet ? jobset(job) : train_job(job));
 }
 
 }  // namespace muster::cli
