@@ -193,7 +193,9 @@ def damaged_run(muster, folder):
     for manifest in run.glob("checkpoints/*/manifest.json"):
         manifest.write_bytes(rubbish)
     expect(*with_code(ask("checkpoint", "list", run), 1), "damaged")
-    expect(*with_code(ask("train", job, "--resume", "--set", "training.max_steps=80"), 3), "checkpoint")
+    code, output = ask("train", job, "--resume", "--set", "training.max_steps=80")
+    expect(code, 3, output, "none of its checkpoints is whole", "without --resume", f"checkpoint verify {run}")
+    assert "go on with" not in output, output
 
 
 def with_code(asked, wanted):

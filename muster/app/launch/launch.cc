@@ -172,6 +172,10 @@ ExitCode code_of(const cluster::JobEnd& end, bool stopped_early) {
   return stopped_early ? ExitCode::kTerminated : ExitCode::kDone;
 }
 
+bool found_nothing_whole(const cluster::JobEnd& end) {
+  return end.failure && end.failure->error.code == ErrorCode::kNotFound;
+}
+
 // What the workers found wrong with the job is told at its place there.
 std::string failure_text(const job::Job& job, const cluster::JobEnd& end) {
   if (!end.failure) return {};
@@ -281,14 +285,16 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
     return exit_code(end.error().code);
   }
   const ExitCode code = code_of(*end, observer.stopped_early());
-  const RunOutcome outcome{.code = code,
-                           .saved = folder.has_checkpoint(files),
-                           .step = observer.last_step(),
-                           .run = folder.root(),
-                           .program = options.program,
-                           .resume_command = options.resume_command,
-                           .extend_command = options.extend_command,
-                           .calmer_command = options.calmer_command};
+  const RunOutcome outcome{
+      .code = code,
+      .saved = folder.has_checkpoint(files),
+      .ruined = found_nothing_whole(*end) && options.resume && !has_whole_checkpoint(files, folder),
+      .step = observer.last_step(),
+      .run = folder.root(),
+      .program = options.program,
+      .resume_command = options.resume_command,
+      .extend_command = options.extend_command,
+      .calmer_command = options.calmer_command};
   observer.conclude(*end, failure_text(job, *end));
   observer.tell_trace();
   record_environment(files, folder, observer.libtorch(), log);

@@ -40,6 +40,11 @@ std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job)
 }
 
 std::string after_failure(const RunOutcome& outcome) {
+  if (outcome.ruined)
+    return fmt::format(
+        "none of its checkpoints is whole, so it can only start again, without --resume; what is "
+        "damaged says: {} checkpoint verify {}",
+        outcome.program, shell_quoted(outcome.run.string()));
   if (outcome.saved) return "go on with: " + outcome.resume_command;
   if (outcome.code != ExitCode::kFailed) return {};
   return "nothing was saved yet, so it can only start again; checkpoint.every says how often to "

@@ -14,6 +14,7 @@ namespace muster::app {
 struct RunOutcome {
   ExitCode code;
   bool saved;    // a checkpoint is there
+  bool ruined;   // it could not go on with any, for none is whole
   Step step{0};  // the last one, done now or before
   Path run;
   std::string program;         // how to call muster

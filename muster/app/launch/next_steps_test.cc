@@ -6,11 +6,14 @@
 namespace muster::app {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunOutcome outcome(ExitCode code, bool saved) {
   return {.code = code,
           .saved = saved,
+          .ruined = false,
           .run = "runs/fashion/x",
           .program = "muster",
           .resume_command = "muster train fashion.yaml --set training.epochs=8 --resume",
@@ -45,6 +48,14 @@ TEST(NextSteps, AfterADeathSayWhereThingsStand) {
   EXPECT_THAT(next_steps(outcome(ExitCode::kFailed, true), {}), HasSubstr("go on with: muster"));
   EXPECT_THAT(next_steps(outcome(ExitCode::kFailed, false), {}),
               HasSubstr("nothing was saved yet"));
+}
+
+TEST(NextSteps, WhereNoCheckpointIsWholeSayThatOnlyANewRunCanBegin) {
+  RunOutcome ruined = outcome(ExitCode::kEnvironment, true);
+  ruined.ruined = true;
+  EXPECT_THAT(next_steps(ruined, {}),
+              AllOf(HasSubstr("without --resume"),
+                    HasSubstr("muster checkpoint verify runs/fashion/x"), Not(HasSubstr("go on"))));
 }
 
 TEST(NextSteps, QuotePathsForAShell) {

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "muster/checkpoint/survey.h"
+#include "muster/checkpoint/verify.h"
 
 namespace muster::app {
 namespace {
@@ -78,6 +82,15 @@ Result<std::vector<std::string>> check_resumable(Files& files, const observe::Ru
       fmt::format("[train/resume] {} was begun with other values of what must stay the same within "
                   "a run:\n  {}\ngive the old values, or start a new run without --resume",
                   folder.root().string(), fmt::join(broken, "\n  ")));
+}
+
+bool has_whole_checkpoint(Files& files, const observe::RunFolder& folder) {
+  const auto all = checkpoint::survey(files, folder.checkpoints());
+  if (!all) return false;
+  return std::any_of(all->rbegin(), all->rend(), [&](const checkpoint::Found& found) {
+    const auto report = checkpoint::verify_checkpoint(files, found.folder);
+    return report && report->whole();
+  });
 }
 
 }  // namespace muster::app

@@ -18,4 +18,7 @@ namespace muster::app {
 Result<std::vector<std::string>> check_resumable(Files& files, const observe::RunFolder& folder,
                                                  const job::Job& job);
 
+// Whether one of its checkpoints is whole to the last byte; reads them until one is.
+bool has_whole_checkpoint(Files& files, const observe::RunFolder& folder);
+
 }  // namespace muster::app
