@@ -78,7 +78,8 @@ class Connection {  // thread-safe
   // Ends it: what waits to be sent fails with `why`. Any thread, at once, idempotent.
   virtual void close(Error why) noexcept = 0;
 
-  // Ends it after everything queued so far was handed over, at the latest at `deadline`.
+  // Ends it after everything queued so far was handed over: on_close comes then, and the socket is
+  // kept until the peer has taken it and closed, at the latest to `deadline`.
   virtual void finish(Deadline deadline) = 0;
 
   virtual const Address& peer() const noexcept = 0;

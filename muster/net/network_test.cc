@@ -168,6 +168,26 @@ TEST_P(NetworkBothWays, FinishSendsEverythingFirst) {
   EXPECT_EQ(pair.at_client->wait_closed()->code, ErrorCode::kCancelled);
 }
 
+// Not even where the peer has sent what nobody will read here: for such bytes the kernel answers a
+// close with a reset, and drops what it still has for the peer.
+TEST_P(NetworkBothWays, FinishLosesNothingOfWhatThePeerHasNotTakenYet) {
+  const auto unread = pattern(32u << 20, 3);
+  Pair pair(options());
+  pair.at_server->pause_next();
+  pair.at_client->pause_next();
+  pair.server->send(frame(3), {unread}, [](const Status&) {});
+  ASSERT_TRUE(pair.at_client->wait_paused());
+  constexpr std::size_t kFrames = 24;
+  for (std::uint32_t i = 0; i < kFrames; ++i)
+    pair.client->send(frame(10 + i), pattern(1u << 20, 4));
+  ASSERT_TRUE(pair.at_server->wait_paused());
+  pair.client->finish(soon());
+  pair.at_server->resume(*pair.server);
+  EXPECT_EQ(pair.at_server->wait_frames(kFrames).size(), kFrames);
+  EXPECT_TRUE(pair.at_server->wait_closed());
+  EXPECT_EQ(pair.at_client->wait_closed()->code, ErrorCode::kCancelled);
+}
+
 // A peer that closes while it is sent to answers with a reset; why it did stands before that.
 TEST_P(NetworkBothWays, WhatThePeerSaidLastIsReadThoughWritesFail) {
   Pair pair(options());
@@ -180,7 +200,7 @@ TEST_P(NetworkBothWays, WhatThePeerSaidLastIsReadThoughWritesFail) {
   pair.server->send(frame(3), {large}, [&](const Status& status) { sent.set_value(bool(status)); });
   ASSERT_TRUE(pair.at_server->wait_paused());
   ASSERT_TRUE(pair.at_client->wait_paused());
-  pair.client->finish(soon());
+  pair.client->close(fail(ErrorCode::kCancelled, "enough"));
   EXPECT_FALSE(sent.get_future().get()) << "the peer has closed before it read";
   pair.server->send(frame(4), pattern(10, 4));  // comes too late, and does not end the reading
   pair.at_server->resume(*pair.server);

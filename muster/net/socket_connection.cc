@@ -70,6 +70,7 @@ void SocketConnection::wait(asio::ip::tcp::socket::wait_type what) {
     if (!self || self->closed_ || error) return;
     (reads ? self->waits_read_ : self->waits_write_) = false;
     if (self->on_handshake_) return self->handshake(std::move(self->on_handshake_));
+    if (self->lingering_) return self->read_out();
     reads ? self->read_some() : self->write_some();
   });
 }
@@ -106,7 +107,7 @@ void SocketConnection::send(const FrameHeader& header,
   frame.header.length = total(frame.pieces);
   asio::post(*settings_->context, [weak = weak_from_this(), frame = std::move(frame)]() mutable {
     const auto self = weak.lock();
-    if (!self || self->closed_ || self->write_failure_) {
+    if (!self || self->closed_ || self->lingering_ || self->write_failure_) {
       if (frame.done) frame.done(fail(ErrorCode::kPeerLost, "[net/send] the connection is closed"));
       return;
     }
@@ -177,8 +178,7 @@ void SocketConnection::flush_output() {
     if (result.state != Io::kDone) return fail_writing(lost(result.reason));
     flushed_ = true;
   }
-  if (finishing_)
-    shut(fail(ErrorCode::kCancelled, "[net/close] finished as asked: everything was sent"));
+  if (finishing_) linger();
 }
 
 // The peer may have said why before it closed. What has arrived by now is read first.
@@ -341,6 +341,36 @@ void SocketConnection::finish(Deadline deadline) {
         });
     if (self.write_failure_) return self.shut(*self.write_failure_);
     if (self.outgoing_.empty()) self.flush_output();
+  });
+}
+
+// The peer may not have taken yet what was written. A socket that is closed with bytes in it that
+// nobody has read answers with a reset and drops what waits in the kernel, so what comes is read
+// out until the peer closes as well, or the deadline has come.
+void SocketConnection::linger() {
+  if (lingering_) return;
+  lingering_ = true;
+  const auto self = shared_from_this();
+  stream_->say_goodbye();
+  asio::error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  if (const auto receiver = std::exchange(receiver_, nullptr))
+    receiver->on_close(
+        fail(ErrorCode::kCancelled, "[net/close] finished as asked: everything was sent"));
+  read_out();
+}
+
+void SocketConnection::read_out() {
+  thread_local std::array<std::byte, 64 * 1024> waste;
+  for (int step = 0; step < kStepsPerTurn; ++step) {
+    if (closed_) return;
+    asio::error_code error;
+    socket_.read_some(asio::buffer(waste), error);
+    if (error == asio::error::would_block) return wait(asio::ip::tcp::socket::wait_read);
+    if (error) return shut(lost(error.message()));
+  }
+  post([](SocketConnection& self) {
+    if (!self.waits_read_) self.read_out();
   });
 }
 

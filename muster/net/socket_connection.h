@@ -61,6 +61,9 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   void flush_output();
   void fail_writing(const Error& why);
 
+  void linger();
+  void read_out();
+
   void read_some();
   bool read_step();  // false: wait, or over
   bool on_header_complete();
@@ -84,6 +87,7 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   bool waits_write_ = false;
   bool flushed_ = true;
   bool finishing_ = false;
+  bool lingering_ = false;  // everything was written; what comes is not for anybody any more
   std::optional<Error> write_failure_;  // nothing is sent any more; what has come is still read
   Registration finish_timer_;
 
