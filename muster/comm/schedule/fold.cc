@@ -92,9 +92,12 @@ Fold::Fold(Topology topology, std::int32_t ranks) : topology_(std::move(topology
 Fold fold_of(Kind kind, const Method& method, const Topology& topology) {
   if (!rotates(kind, method)) return {topology, topology.size()};
   const bool levels = method.algorithm == Algorithm::kHierarchical;
-  const std::int32_t by = smallest_rotation(topology, levels);
-  // Blocks that are sent from the last on to the first ones are two messages, of some ranks.
+  std::int32_t by = smallest_rotation(topology, levels);
+  // Blocks that are sent from the last on to the first ones are two messages, of some ranks; in two
+  // levels, of the ranks of some hosts.
   if (method.algorithm == Algorithm::kHalvingDoubling && by > 1) return {topology, topology.size()};
+  const bool several_hosts = by < topology.size() && topology.host_of(Rank{by}) > 1;
+  if (levels && method.outer == Algorithm::kHalvingDoubling && several_hosts) by = topology.size();
   if (by < topology.size() || by <= kMostPlayed) return {topology, by};
   const std::int32_t each = largest_host(topology);
   return {Topology::regular(topology.hosts(), each), each};

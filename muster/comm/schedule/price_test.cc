@@ -116,6 +116,61 @@ TEST(Price, IsTheSameFoldedAndPlayedByAllRanks) {
   EXPECT_GT(folded, 100);
 }
 
+// A host of so many ranks after the other, `times` over.
+Topology hosts_of(const std::vector<std::int32_t>& ranks, int times) {
+  std::vector<std::int32_t> host_of;
+  std::int32_t host = 0;
+  for (int i = 0; i < times; ++i)
+    for (const std::int32_t each : ranks) {
+      host_of.insert(host_of.end(), static_cast<std::size_t>(each), host);
+      ++host;
+    }
+  return Topology(host_of);
+}
+
+std::vector<Topology> unequal_topologies() {
+  std::vector<Topology> all;
+  for (const int times : {1, 2, 3, 4})
+    for (const std::vector<std::int32_t>& ranks :
+         {std::vector<std::int32_t>{2, 1}, {1, 2}, {4, 2}, {8, 7}, {3, 1, 2}, {2, 2, 1}, {5}})
+      all.push_back(hosts_of(ranks, times));
+  all.push_back(Topology({0, 1, 1, 0, 2, 3, 3, 2}));
+  all.push_back(hosts_of({8, 4}, 4));
+  all.push_back(hosts_of({8, 4}, 8));  // more than are played where hosts differ
+  return all;
+}
+
+// What is sent round from the last host to the first is two messages of some hosts only: where
+// hosts that differ are played, all of them are.
+TEST(Price, OfHostsThatDifferInTurn) {
+  for (const Topology& topology : unequal_topologies())
+    for (const Kind kind : kPricedKinds)
+      for (const Method& method : methods_of(kind, topology))
+        for (const std::int64_t count : {0, 1, 7, 16384, 20000 * topology.size()}) {
+          const Collective collective = floats(kind, count);
+          double found = 0;
+          ASSERT_NO_THROW(found = price(collective, method, topology, kPlain))
+              << describe(method) << " of " << count << " on " << topology.size() << " ranks of "
+              << topology.hosts() << " hosts, kind " << static_cast<int>(kind);
+          const Fold fold = fold_of(kind, method, topology);
+          if (method.outer != Algorithm::kHalvingDoubling || topology.size() > 64) continue;
+          if (fold.ranks() == static_cast<std::int32_t>(topology.members(0).size())) continue;
+          const Fold everybody(topology, topology.size());
+          EXPECT_EQ(found, price_folded(collective, method, everybody, kPlain)) << describe(method);
+        }
+}
+
+TEST(ChooseMethod, OfHostsThatDifferInTurn) {
+  const Method wish{Algorithm::kHierarchical, Algorithm::kAuto, Algorithm::kHalvingDoubling};
+  for (const Topology& topology : unequal_topologies())
+    for (const Kind kind : kPricedKinds)
+      for (const std::int64_t count : {1, 16384, 262144})
+        for (const Method& wished : {Method{Algorithm::kAuto}, wish})
+          ASSERT_NO_THROW(static_cast<void>(
+              choose_method(floats(kind, count), wished, topology, default_costs(Wire::kTcp))))
+              << count << " on " << topology.size() << " ranks of " << topology.hosts();
+}
+
 TEST(Price, OfTenThousandRanks) {
   const Collective sum = floats(Kind::kAllReduce, 1 << 24);
   const std::int32_t hosts = kSanitized ? 125 : 1250;
