@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <list>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -100,6 +102,8 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  template <class Outcome, class Attempt>
+  Outcome guarded(const Submitted& submitted, const Attempt& attempt) const noexcept;
   bool await_turn(Lock& lock);
   void nap(Lock& lock);
   void run_next(Lock& lock);
@@ -220,13 +224,37 @@ void Queue::nap(Lock& lock) {
   looking_ = false;
 }
 
+// What the engine throws is a mistake of its own. It ends the group like any other failure: let
+// through, it would end the process, or leave the turn with a thread that has gone.
+template <class Outcome, class Attempt>
+Outcome Queue::guarded(const Submitted& submitted, const Attempt& attempt) const noexcept {
+  const auto broke = [&](std::string_view what) -> Outcome {
+    return muster::fail(
+        ErrorCode::kInternal,
+        fmt::format("[comm/{}] rank {} broke in generation {} ({}): {}; this is a "
+                    "mistake in muster, please report it",
+                    name(submitted.op), to_int(group_.rank), to_int(group_.generation),
+                    subject(submitted.op, submitted.options), what),
+        group_.rank);
+  };
+  try {
+    return attempt();
+  } catch (const std::exception& thrown) {
+    return broke(thrown.what());
+  } catch (...) {
+    return broke("it does not say why");
+  }
+}
+
 // By whoever has the turn.
 void Queue::run_next(Lock& lock) {
   const Submitted next = std::move(collectives_.front());
   collectives_.pop_front();
   const std::uint64_t sequence = ++begun_;
   lock.unlock();
-  Status outcome = engine_->run({next.op, next.options, sequence, next.deadline});
+  Status outcome = guarded<Status>(next, [&] {
+    return engine_->run({next.op, next.options, sequence, next.deadline});
+  });
   if (!outcome) {
     fail(outcome.error(), true);
     engine_->drain();  // the caller may free its memory at once
@@ -253,12 +281,15 @@ void Queue::release_engine() {
   engine_.reset();
 }
 
-// A message that was sent in part leaves the peer without its place in the stream: the group ends.
+// A message that was sent in part leaves the peer without its place in the stream, and an engine
+// that broke stands nobody knows where: the group ends.
 Status Queue::failed(const Submitted& message, Error why) {
-  why = with_context(std::move(why), fmt::format("[comm/{}]", name(message.op)));
-  if (const auto* send = std::get_if<Send>(&message.op)) {
-    if (why.code == ErrorCode::kTimeout)
-      why = timeout_error(message.op, message.options, group_, {send->to});
+  if (why.code != ErrorCode::kInternal)
+    why = with_context(std::move(why), fmt::format("[comm/{}]", name(message.op)));
+  const auto* send = std::get_if<Send>(&message.op);
+  if (send != nullptr && why.code == ErrorCode::kTimeout)
+    why = timeout_error(message.op, message.options, group_, {send->to});
+  if (send != nullptr || why.code == ErrorCode::kInternal) {
     fail(why, true);
     engine_->drain();
   }
@@ -270,8 +301,9 @@ Status Queue::failed(const Submitted& message, Error why) {
 std::optional<Status> Queue::attempt(const Submitted& message) {
   const auto* send = std::get_if<Send>(&message.op);
   const auto* recv = std::get_if<Recv>(&message.op);
-  auto moved =
-      send != nullptr ? engine_->try_send(*send, message.deadline) : engine_->try_recv(*recv);
+  auto moved = guarded<Result<bool>>(message, [&] {
+    return send != nullptr ? engine_->try_send(*send, message.deadline) : engine_->try_recv(*recv);
+  });
   if (!moved) return failed(message, std::move(moved).error());
   if (*moved) return ok();
   if (!message.deadline.passed(clock_)) return std::nullopt;

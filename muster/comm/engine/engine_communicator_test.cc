@@ -1,0 +1,105 @@
+#include "muster/comm/engine/engine_communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "muster/comm/engine/inbox.h"
+
+namespace muster::comm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr Group kThree{Rank{1}, 3, Generation{4}};
+constexpr Duration kPatience = std::chrono::seconds(30);
+
+// An engine that does what a test says.
+struct Acting {
+  std::function<Status()> run = [] { return ok(); };
+  std::function<Result<bool>()> send = [] { return true; };
+  std::function<Result<bool>()> recv = [] { return false; };
+};
+
+class ActingEngine final : public Engine {
+ public:
+  explicit ActingEngine(Acting acting) : acting_(std::move(acting)) {}
+
+  Status run(const Call&) override { return acting_.run(); }
+  Result<bool> try_send(const Send&, Deadline) override { return acting_.send(); }
+  Result<bool> try_recv(const Recv&) override { return acting_.recv(); }
+  std::uint32_t activity() const noexcept override { return inbox_.activity(); }
+  void await_activity(std::uint32_t seen, TimePoint until) override {
+    inbox_.await_activity(seen, until);
+  }
+  void wake() noexcept override { inbox_.wake(); }
+  void fail(const Error& why) noexcept override { inbox_.fail(why); }
+  void stop(const Error& why) noexcept override { inbox_.fail(why); }
+  Result<std::unique_ptr<Engine>> split(Group, std::int32_t, const Exchange&, Deadline) override {
+    return muster::fail(ErrorCode::kUnsupported, "a part has no parts");
+  }
+
+ private:
+  const Acting acting_;
+  Inbox inbox_{kThree.size, system_clock()};
+};
+
+std::shared_ptr<Communicator> communicator_of(Acting acting) {
+  return create_communicator(kThree, std::make_unique<ActingEngine>(std::move(acting)),
+                             system_clock());
+}
+
+OpOptions for_loss(Duration timeout = kPatience) {
+  OpOptions options;
+  options.timeout = timeout;
+  options.label = "loss";
+  return options;
+}
+
+Recv recv_from_0() { return {{DType::kU8, {0}, {}}, Rank{0}}; }
+
+Status break_an_invariant() { throw std::logic_error("a schedule ends"); }
+
+void expect_broken(const Status& status, const std::string& operation) {
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kInternal);
+  EXPECT_EQ(status.error().peer, kThree.rank);
+  EXPECT_THAT(status.error().message,
+              AllOf(HasSubstr("[comm/" + operation + "] rank 1 broke in generation 4 (loss, "),
+                    HasSubstr("a schedule ends")));
+}
+
+void expect_ended(Communicator& world, const Error& why) {
+  const Status later = world.submit(Barrier{}, {}).wait();
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.error(), why);
+}
+
+TEST(EngineCommunicator, WhatAnEngineThrowsEndsTheGroupAsAnErrorWhereSomebodyWaits) {
+  const auto world = communicator_of({.run = break_an_invariant});
+  const Status status = world->submit(Barrier{}, for_loss()).wait();
+  expect_broken(status, "barrier");
+  expect_ended(*world, status.error());
+}
+
+TEST(EngineCommunicator, WhatAnEngineThrowsEndsTheGroupAsAnErrorWhereNobodyWaits) {
+  const auto world = communicator_of({.run = break_an_invariant});
+  const Work work = world->submit(Barrier{}, for_loss());
+  ASSERT_TRUE(work.wait_until(system_clock(), system_clock().now() + kPatience));
+  expect_broken(work.wait(), "barrier");
+}
+
+TEST(EngineCommunicator, WhatAnEngineThrowsOverAMessageEndsTheGroupAsAnError) {
+  const auto world = communicator_of(
+      {.recv = []() -> Result<bool> { throw std::logic_error("a schedule ends"); }});
+  const Status status = world->submit(recv_from_0(), for_loss()).wait();
+  expect_broken(status, "recv");
+  expect_ended(*world, status.error());
+}
+
+}  // namespace
+}  // namespace muster::comm
