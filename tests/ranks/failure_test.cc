@@ -189,6 +189,25 @@ TEST_P(Conformance, TimeoutOfAReceiveNamesTheSender) {
   });
 }
 
+// What comes next under that tag is nobody's guess.
+TEST_P(Conformance, AMessageOfAnotherLengthEndsTheGroup) {
+  on_every_rank(create(2), [&](Communicator& world) {
+    std::vector<float> three(3, 1.0F);
+    float value = 0;
+    const TensorView one = view_of(std::span(&value, 1));
+    if (to_int(world.group().rank) == 0) {
+      ASSERT_TRUE(world.submit(Send{view_of(std::span(three)), Rank{1}, 5}, {}).wait());
+    } else {
+      const Status status = world.submit(Recv{one, Rank{0}, 5}, {}).wait();
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, ErrorCode::kInvalid) << status.error().message;
+      EXPECT_EQ(status.error().peer, Rank{0});
+      EXPECT_THAT(status.error().message, ::testing::HasSubstr("sent 12 bytes where 4 were"));
+    }
+    EXPECT_FALSE(world.submit(Barrier{}, {}).wait());
+  });
+}
+
 // Far more than an abort takes anywhere, and far less than the operations' own deadlines.
 constexpr Duration kAtOnce = std::chrono::seconds(10);
 constexpr Duration kTheirDeadline = std::chrono::minutes(5);

@@ -153,6 +153,30 @@ TEST_F(Rubbish, InNewsOfAFailureIsRefused) {
   }
 }
 
+// A message of two frames, of which the second one comes too late. It is no message of its own.
+TEST_F(Rubbish, TheRestOfALateMessageIsNotTakenForTheNextOne) {
+  constexpr std::size_t kFrame = std::size_t{4} << 20;
+  const auto world = meet();
+  ASSERT_TRUE(world) << world.error().message;
+  send(kMessage, 7, 0, kFrame);
+  send(kMessage, 8, 0, 1);
+  std::vector<std::uint8_t> bytes(kFrame + 100);
+  const auto receive = [&](std::size_t length, std::uint32_t tag, Duration timeout) {
+    OpOptions options;
+    options.timeout = timeout;
+    const TensorView view = view_of(std::span(bytes).first(length));
+    return (*world)->submit(Recv{view, Rank{1}, tag}, options).wait();
+  };
+  ASSERT_TRUE(receive(1, 8, kLongest));  // what was sent before it has come as well
+  const Status late = receive(bytes.size(), 7, std::chrono::milliseconds(1));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(late.error().peer, Rank{1});
+  const Status next = receive(kFrame, 7, kLongest);
+  ASSERT_FALSE(next);
+  EXPECT_EQ(next.error(), late.error());
+}
+
 TEST_F(Rubbish, InAnyFrameEndsAtMostItsConnection) {
   EXPECT_TRUE(rc::check([this] {
     const auto world = meet();

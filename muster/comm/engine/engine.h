@@ -38,6 +38,9 @@ class Engine {
   // try_recv: false: not there yet. Messages of one sender and tag stay in order.
   virtual Result<bool> try_send(const Send& send, Deadline deadline) = 0;
   virtual Result<bool> try_recv(const Recv& recv) = 0;
+  // Whether try_recv has taken some of the message already: who gives it up then leaves the rest,
+  // for which nobody has a place.
+  virtual bool has_part(const Recv& recv) const = 0;
   // Changes whenever one of the above may have become possible.
   virtual std::uint32_t activity() const noexcept = 0;
   virtual void await_activity(std::uint32_t seen, TimePoint until) = 0;

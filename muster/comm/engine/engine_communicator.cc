@@ -109,6 +109,9 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
   void run_next(Lock& lock);
   void leave();
   Status failed(const Submitted& message, Error why);
+  Status ended(const Error& why);
+  bool loses_place(const Submitted& message, ErrorCode code) const;
+  Error late_error(const Submitted& message) const;
   std::optional<Status> attempt(const Submitted& message);
   void attempt_all(std::list<Submitted>& pending);
   TimePoint earliest_deadline(const std::list<Submitted>& pending) const;
@@ -281,20 +284,30 @@ void Queue::release_engine() {
   engine_.reset();
 }
 
-// A message that was sent in part leaves the peer without its place in the stream, and an engine
-// that broke stands nobody knows where: the group ends.
+// Whether nobody knows any more which message of its stream comes next: one was sent or taken in
+// part, or is another than was expected, or the engine broke.
+bool Queue::loses_place(const Submitted& message, ErrorCode code) const {
+  const auto* recv = std::get_if<Recv>(&message.op);
+  return recv == nullptr || code == ErrorCode::kInvalid || code == ErrorCode::kInternal ||
+         engine_->has_part(*recv);
+}
+
 Status Queue::failed(const Submitted& message, Error why) {
   if (why.code != ErrorCode::kInternal)
     why = with_context(std::move(why), fmt::format("[comm/{}]", name(message.op)));
-  const auto* send = std::get_if<Send>(&message.op);
-  if (send != nullptr && why.code == ErrorCode::kTimeout)
-    why = timeout_error(message.op, message.options, group_, {send->to});
-  if (send != nullptr || why.code == ErrorCode::kInternal) {
-    fail(why, true);
-    engine_->drain();
-  }
+  if (std::holds_alternative<Send>(message.op) && why.code == ErrorCode::kTimeout)
+    why = late_error(message);
+  if (loses_place(message, why.code)) return ended(why);
   const std::lock_guard lock(mutex_);
   return failure_ ? *failure_ : names_.outside(why);  // what ended the group says more
+}
+
+// The group, with what ended it first.
+Status Queue::ended(const Error& why) {
+  fail(why, true);
+  engine_->drain();
+  const std::lock_guard lock(mutex_);
+  return *failure_;
 }
 
 // The outcome of a message, or nothing while it is under way.
@@ -307,8 +320,15 @@ std::optional<Status> Queue::attempt(const Submitted& message) {
   if (!moved) return failed(message, std::move(moved).error());
   if (*moved) return ok();
   if (!message.deadline.passed(clock_)) return std::nullopt;
-  const Rank peer = send != nullptr ? send->to : recv->from;
-  return Status(names_.outside(timeout_error(message.op, message.options, group_, {peer})));
+  const Error late = late_error(message);
+  if (recv != nullptr && engine_->has_part(*recv)) return ended(late);
+  return Status(names_.outside(late));
+}
+
+Error Queue::late_error(const Submitted& message) const {
+  const auto* send = std::get_if<Send>(&message.op);
+  const Rank peer = send != nullptr ? send->to : std::get<Recv>(message.op).from;
+  return timeout_error(message.op, message.options, group_, {peer});
 }
 
 TimePoint Queue::earliest_deadline(const std::list<Submitted>& pending) const {

@@ -23,6 +23,7 @@ struct Acting {
   std::function<Status()> run = [] { return ok(); };
   std::function<Result<bool>()> send = [] { return true; };
   std::function<Result<bool>()> recv = [] { return false; };
+  bool has_part = false;  // of what it receives
 };
 
 class ActingEngine final : public Engine {
@@ -32,6 +33,7 @@ class ActingEngine final : public Engine {
   Status run(const Call&) override { return acting_.run(); }
   Result<bool> try_send(const Send&, Deadline) override { return acting_.send(); }
   Result<bool> try_recv(const Recv&) override { return acting_.recv(); }
+  bool has_part(const Recv&) const override { return acting_.has_part; }
   std::uint32_t activity() const noexcept override { return inbox_.activity(); }
   void await_activity(std::uint32_t seen, TimePoint until) override {
     inbox_.await_activity(seen, until);
@@ -99,6 +101,19 @@ TEST(EngineCommunicator, WhatAnEngineThrowsOverAMessageEndsTheGroupAsAnError) {
   const Status status = world->submit(recv_from_0(), for_loss()).wait();
   expect_broken(status, "recv");
   expect_ended(*world, status.error());
+}
+
+TEST(EngineCommunicator, AMessageTakenInPartEndsTheGroupAtItsDeadline) {
+  for (const bool has_part : {false, true}) {
+    const auto world = communicator_of({.has_part = has_part});
+    const Status status =
+        world->submit(recv_from_0(), for_loss(std::chrono::milliseconds(10))).wait();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
+    EXPECT_EQ(status.error().peer, Rank{0});
+    const Status later = world->submit(Barrier{}, {}).wait();
+    EXPECT_EQ(later.has_value(), !has_part);
+  }
 }
 
 }  // namespace

@@ -226,6 +226,11 @@ class ScheduleEngine final : public Engine {
     return true;
   }
 
+  bool has_part(const Recv& recv) const override {
+    const auto found = received_.find({recv.from, recv.tag});
+    return found != received_.end() && found->second.piece > 0;
+  }
+
   std::uint32_t activity() const noexcept override { return transport_->inbox().activity(); }
   void await_activity(std::uint32_t seen, TimePoint until) override {
     transport_->inbox().await_activity(seen, until);

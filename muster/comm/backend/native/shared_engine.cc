@@ -29,6 +29,8 @@ class SharedEngine final : public Engine {
   Result<bool> try_send(const Send& send, Deadline) override { return messages_.try_send(send); }
   Result<bool> try_recv(const Recv& recv) override { return messages_.try_recv(recv); }
 
+  bool has_part(const Recv&) const override { return false; }  // taken whole
+
   std::uint32_t activity() const noexcept override { return group_->mine().doorbell.load(); }
   void await_activity(std::uint32_t seen, TimePoint until) override {
     const Duration left = until - group_->clock().now();
