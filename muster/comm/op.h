@@ -113,6 +113,7 @@ enum class Algorithm : std::uint8_t {
 struct OpOptions {
   Duration timeout = std::chrono::seconds(30);  // from submission; then kTimeout naming the peer
   std::string label;  // what it is for: "gradients/3", in errors and traces
+  // Of a collective, as all below, alike on all ranks.
   Algorithm algorithm = Algorithm::kAuto;
   // Of kHierarchical: among the ranks of a host, and between hosts.
   Algorithm inner = Algorithm::kAuto;

@@ -110,6 +110,20 @@ TEST_P(Conformance, DifferentRootsThatOnlySendAreNamed) {
   });
 }
 
+// Each would play a schedule that the other knows nothing of, and come to a wrong sum.
+TEST_P(Conformance, DifferentSchedulesAreNamed) {
+  on_every_rank(create(2), [](Communicator& world) {
+    float value = 1;
+    OpOptions options = patient("gradients/2");
+    options.algorithm = to_int(world.group().rank) == 0 ? Algorithm::kDirect : Algorithm::kTree;
+    const TensorView view = view_of(std::span(&value, 1));
+    Status status = world.submit(AllReduce{view}, options).wait();
+    if (status) status = world.submit(Barrier{}, patient("after it")).wait();
+    expect_named(status, "rank 0 calls all_reduce sum F32 [1] by direct (gradients/2)",
+                 "rank 1 calls all_reduce sum F32 [1] by tree (gradients/2)");
+  });
+}
+
 TEST_P(Conformance, ManyCallsInFlightAreCompared) {
   on_every_rank(create(4), [](Communicator& world) {
     std::vector<std::vector<float>> values;

@@ -84,6 +84,13 @@ constexpr std::size_t index_of() {
     return index_of<Kind, at + 1>();
 }
 
+// Empty where nothing is wished.
+std::string describe_wish(const Signature& s) {
+  const auto of = [&](std::size_t level) { return name(static_cast<Algorithm>(s.wish[level])); };
+  if (s.wish[1] != 0 || s.wish[2] != 0) return fmt::format(" by {}/{}/{}", of(0), of(1), of(2));
+  return s.wish[0] == 0 ? std::string() : fmt::format(" by {}", of(0));
+}
+
 bool is_dtype(std::uint8_t dtype) { return dtype <= static_cast<std::uint8_t>(DType::kU8); }
 
 }  // namespace
@@ -92,6 +99,8 @@ Signature signature_of(const Op& op, const OpOptions& options) {
   Signature s;
   s.op = static_cast<std::uint8_t>(op.index());
   std::visit([&s](const auto& o) { fill(s, o); }, op);
+  s.wish = {static_cast<std::uint8_t>(options.algorithm), static_cast<std::uint8_t>(options.inner),
+            static_cast<std::uint8_t>(options.outer)};
   std::memcpy(s.label.data(), options.label.data(),
               std::min(options.label.size(), s.label.size() - 1));
   s.check = checksum_of(std::as_bytes(std::span(&s, 1)).subspan(sizeof(s.check)));
@@ -113,6 +122,7 @@ std::string describe(const Signature& s) {
                     fmt::join(s.shape.begin(), s.shape.begin() + shown, ", "));
   }
   if (s.op == index_of<Broadcast>()) text += fmt::format(" from rank {}", s.root_or_leaves);
+  text += describe_wish(s);
   const auto end = std::ranges::find(s.label, '\0');
   const std::string_view label(s.label.data(), static_cast<std::size_t>(end - s.label.begin()));
   return label.empty() ? text : fmt::format("{} ({})", text, label);

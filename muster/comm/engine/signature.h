@@ -24,14 +24,16 @@ struct Signature {
   std::int32_t root_or_leaves = 0;
   std::uint64_t shares = 0;             // which rank has which leaves and shards; 0: none have
   std::array<std::int64_t, 6> shape{};  // of a row; the last one: of all further dimensions
-  std::array<char, 56> label{};         // as far as it fits
+  std::array<std::uint8_t, 3> wish{};   // algorithm, inner and outer of OpOptions
+  std::array<char, 53> label{};         // as far as it fits
 };
 static_assert(sizeof(Signature) == 128 && std::has_unique_object_representations_v<Signature>);
 
 // `op` is one that check_op lets pass.
 Signature signature_of(const Op& op, const OpOptions& options);
 
-// "all_reduce sum F32 [1000] (gradients/2)"
+// "all_reduce sum F32 [1000] (gradients/2)"; with a wish "all_reduce sum F32 [1000] by ring", or
+// "… by hierarchical/auto/tree"
 std::string describe(const Signature& signature);
 
 struct Caller {

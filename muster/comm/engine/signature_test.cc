@@ -54,6 +54,29 @@ TEST(Signature, DiffersWhereTheCallDoes) {
       EXPECT_TRUE(seen.insert(sign(op, label).check).second) << describe(sign(op, label));
 }
 
+Signature wishing(Algorithm algorithm, Algorithm inner = Algorithm::kAuto,
+                  Algorithm outer = Algorithm::kAuto) {
+  OpOptions options;
+  options.algorithm = algorithm;
+  options.inner = inner;
+  options.outer = outer;
+  return signature_of(AllReduce{of(DType::kF32, {6})}, options);
+}
+
+// Ranks that play different schedules mix up their data.
+TEST(Signature, DiffersWhereAnotherScheduleIsWished) {
+  using enum Algorithm;
+  const Signature wishes[] = {wishing(kAuto), wishing(kRing), wishing(kHierarchical),
+                              wishing(kHierarchical, kRing), wishing(kHierarchical, kAuto, kRing)};
+  const char* const texts[] = {"", " by ring", " by hierarchical", " by hierarchical/ring/auto",
+                               " by hierarchical/auto/ring"};
+  std::set<std::uint64_t> seen;
+  for (std::size_t i = 0; i < std::size(wishes); ++i) {
+    EXPECT_EQ(describe(wishes[i]), std::string("all_reduce sum F32 [6]") + texts[i]);
+    EXPECT_TRUE(seen.insert(wishes[i].check).second) << texts[i];
+  }
+}
+
 TEST(Signature, IsTheSameWhereOnlyTheRowsDiffer) {
   const auto tree = std::make_shared<SumTree>(8, 3);
   EXPECT_EQ(sign(AllReduce{of(DType::kF32, {1, 6}), Reduce::kSum, tree}).check,
@@ -66,7 +89,7 @@ TEST(Signature, SaysWhatIsCalled) {
   EXPECT_EQ(describe(sign(Broadcast{of(DType::kI64, {}), Rank{2}})),
             "broadcast I64 [] from rank 2");
   EXPECT_EQ(describe(sign(Barrier{}, std::string(200, 'x'))),
-            "barrier (" + std::string(55, 'x') + ")");
+            "barrier (" + std::string(52, 'x') + ")");
   Signature noise;
   std::fill_n(reinterpret_cast<std::byte*>(&noise), sizeof(noise), std::byte{0xEE});
   EXPECT_EQ(describe(noise), "nothing known");
