@@ -57,10 +57,12 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
   if (own) made->memories_[static_cast<std::size_t>(to_int(group.rank))] = std::move(*own);
   if (opened) opened = made->open_peers(introductions);
   MUSTER_ASSIGN(const auto outcomes, exchange(opened ? "" : opened.error().message, deadline));
-  if (std::ranges::all_of(outcomes, &std::string::empty)) return made;
   // The memory of who has died since it introduced itself is not found either. It does not come
-  // once more, and whoever misses it names it; if all come, they are alive and kept apart.
+  // once more, and whoever misses it names it; if all come, they are alive and kept apart. Where
+  // all is well all come as well: an exchange may be one of more ranks, in other parts of a group
+  // that is split, who know nothing of these outcomes.
   MUSTER_ASSIGN([[maybe_unused]] const auto alive, exchange("", deadline));
+  if (std::ranges::all_of(outcomes, &std::string::empty)) return made;
   // Where several cannot, each tells of itself: it is nobody else's fault.
   if (!opened) return cannot_share(group.rank, opened.error().message);
   const auto who = std::ranges::find_if_not(outcomes, &std::string::empty);

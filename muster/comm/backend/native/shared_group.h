@@ -65,7 +65,7 @@ struct Control {
 
 class SharedGroup {
  public:
-  // Collective; two exchanges, and a third if any rank cannot share, so that all ranks end alike.
+  // Collective; three exchanges, whatever comes of it, so that all ranks end alike.
   static Result<std::shared_ptr<SharedGroup>> create(Group group, std::size_t heap_bytes,
                                                      Clock& clock, const Exchange& exchange,
                                                      Deadline deadline);

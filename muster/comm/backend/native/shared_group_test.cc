@@ -50,5 +50,26 @@ TEST(SharedGroup, SaysWhatToDoWhereProcessesAreKeptApart) {
   EXPECT_NE(why.message.find("set communication.transport to tcp"), std::string::npos);
 }
 
+// Ranks of other parts of a group that is split take part in the same exchanges.
+TEST(SharedGroup, ExchangesEquallyOftenWhetherOrNotItCanShare) {
+  const auto exchanges = [](Group group, const std::string& introduction) {
+    int count = 0;
+    const Exchange exchange = [&](const std::string& mine,
+                                  Deadline) -> Result<std::vector<std::string>> {
+      std::vector<std::string> all(static_cast<std::size_t>(group.size));
+      if (count++ == 0) all.back() = introduction;
+      all.front() = mine;
+      return all;
+    };
+    static_cast<void>(
+        SharedGroup::create(group, std::size_t{1} << 20, system_clock(), exchange,
+                            Deadline::after(system_clock(), std::chrono::seconds(10))));
+    return count;
+  };
+  const Departed departed;
+  EXPECT_EQ(exchanges({Rank{0}, 1, Generation{3}}, ""), 3);
+  EXPECT_EQ(exchanges(kTwo, to_text({departed.pid, 3, 7})), 3);
+}
+
 }  // namespace
 }  // namespace muster::comm
