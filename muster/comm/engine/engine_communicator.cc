@@ -112,6 +112,7 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
   Status ended(const Error& why);
   bool loses_place(const Submitted& message, ErrorCode code) const;
   Error late_error(const Submitted& message) const;
+  std::optional<Status> lateness(const Submitted& message) const;
   std::optional<Status> attempt(const Submitted& message);
   void attempt_all(std::list<Submitted>& pending);
   TimePoint earliest_deadline(const std::list<Submitted>& pending) const;
@@ -319,10 +320,15 @@ std::optional<Status> Queue::attempt(const Submitted& message) {
   });
   if (!moved) return failed(message, std::move(moved).error());
   if (*moved) return ok();
+  if (recv != nullptr && message.deadline.passed(clock_) && engine_->has_part(*recv))
+    return ended(late_error(message));
+  return lateness(message);
+}
+
+// Of a message that has not begun: its end, once its deadline has passed.
+std::optional<Status> Queue::lateness(const Submitted& message) const {
   if (!message.deadline.passed(clock_)) return std::nullopt;
-  const Error late = late_error(message);
-  if (recv != nullptr && engine_->has_part(*recv)) return ended(late);
-  return Status(names_.outside(late));
+  return Status(names_.outside(late_error(message)));
 }
 
 Error Queue::late_error(const Submitted& message) const {
@@ -343,7 +349,7 @@ void Queue::attempt_all(std::list<Submitted>& pending) {
   std::set<Stream> held;
   for (auto message = pending.begin(); message != pending.end();) {
     const Stream stream = stream_of(message->op);
-    auto outcome = held.contains(stream) ? std::nullopt : attempt(*message);
+    auto outcome = held.contains(stream) ? lateness(*message) : attempt(*message);
     if (outcome)
       message->state->finish(std::move(*outcome));
     else

@@ -116,5 +116,16 @@ TEST(EngineCommunicator, AMessageTakenInPartEndsTheGroupAtItsDeadline) {
   }
 }
 
+TEST(EngineCommunicator, AMessageBehindAnotherKeepsItsOwnDeadline) {
+  const auto world = communicator_of({});
+  const Work first = world->submit(recv_from_0(), for_loss(std::chrono::hours(1)));
+  const Work second = world->submit(recv_from_0(), for_loss(std::chrono::milliseconds(10)));
+  ASSERT_TRUE(second.wait_until(system_clock(), system_clock().now() + kPatience));
+  const Status status = second.wait();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
+  EXPECT_FALSE(first.done());
+}
+
 }  // namespace
 }  // namespace muster::comm
