@@ -296,7 +296,9 @@ bool Queue::loses_place(const Submitted& message, ErrorCode code) const {
 Status Queue::failed(const Submitted& message, Error why) {
   if (why.code != ErrorCode::kInternal)
     why = with_context(std::move(why), fmt::format("[comm/{}]", name(message.op)));
-  if (std::holds_alternative<Send>(message.op) && why.code == ErrorCode::kTimeout)
+  // Somebody else's timeout ends a message too: then it names whom that one missed.
+  if (std::holds_alternative<Send>(message.op) && why.code == ErrorCode::kTimeout &&
+      why.peer == kNoRank)
     why = late_error(message);
   if (loses_place(message, why.code)) return ended(why);
   const std::lock_guard lock(mutex_);

@@ -127,5 +127,23 @@ TEST(EngineCommunicator, AMessageBehindAnotherKeepsItsOwnDeadline) {
   EXPECT_FALSE(first.done());
 }
 
+TEST(EngineCommunicator, ASendBlamesWhomAnothersTimeoutNames) {
+  const auto send_ends_with = [](const Rank peer) {
+    const auto world = communicator_of({.send = [peer]() -> Result<bool> {
+      return fail(ErrorCode::kTimeout, "rank 0 gave up: rank 2 did not answer", peer);
+    }});
+    return world->submit(Send{recv_from_0().tensor, Rank{0}}, for_loss()).wait();
+  };
+  const Status told = send_ends_with(Rank{2});
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().peer, Rank{2});
+  EXPECT_THAT(told.error().message,
+              AllOf(HasSubstr("[comm/send]"), HasSubstr("rank 2 did not answer")));
+  const Status own = send_ends_with(kNoRank);
+  ASSERT_FALSE(own);
+  EXPECT_EQ(own.error().peer, Rank{0});
+  EXPECT_THAT(own.error().message, HasSubstr("rank 0 did not answer within 30 s"));
+}
+
 }  // namespace
 }  // namespace muster::comm
