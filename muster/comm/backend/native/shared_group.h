@@ -31,8 +31,10 @@ static_assert(sizeof(Flag) == 64);
 
 // A message under way, in its sender's memory.
 struct alignas(64) Parcel {
-  std::atomic<std::uint32_t> full;  // set by the sender, cleared by the receiver
-  std::int32_t to;
+  // The receiver's rank, plus 1, set by the sender once all below is there and cleared by that
+  // receiver; 0: empty. No other rank reads what is below: the sender may already be writing the
+  // next message there.
+  std::atomic<std::uint32_t> full;
   std::uint32_t tag;
   std::uint64_t number;  // how many went before to that rank under that tag
   std::uint64_t offset;

@@ -6,6 +6,14 @@
 #include <cstring>
 
 namespace muster::comm {
+namespace {
+
+// Of a parcel that is full.
+std::uint32_t mark_of(Rank receiver) noexcept {
+  return static_cast<std::uint32_t>(to_int(receiver)) + 1;
+}
+
+}  // namespace
 
 // One with enough room behind it, else the first empty one, given more room; none: nullptr.
 Result<Parcel*> SharedMessages::empty_parcel(std::size_t bytes) {
@@ -37,11 +45,10 @@ Result<bool> SharedMessages::try_send(const Send& send) {
   }
   if (!bytes.empty())
     std::memcpy(group_->memory(group_->group().rank) + parcel->offset, bytes.data(), bytes.size());
-  parcel->to = to_int(send.to);
   parcel->tag = send.tag;
   parcel->number = sent_[{send.to, send.tag}]++;
   parcel->bytes = bytes.size();
-  parcel->full.store(1, std::memory_order_release);
+  parcel->full.store(mark_of(send.to), std::memory_order_release);
   group_->ring(send.to);
   return true;
 }
@@ -51,10 +58,8 @@ Result<bool> SharedMessages::try_recv(const Recv& recv) {
   const auto lost = group_->gone(recv.from);  // asked first: what it sent before is there by now
   std::uint64_t& number = received_[{recv.from, recv.tag}];
   for (Parcel& parcel : group_->control(recv.from).parcels) {
-    if (parcel.full.load(std::memory_order_acquire) == 0) continue;
-    if (parcel.to != to_int(group_->group().rank) || parcel.tag != recv.tag ||
-        parcel.number != number)
-      continue;
+    if (parcel.full.load(std::memory_order_acquire) != mark_of(group_->group().rank)) continue;
+    if (parcel.tag != recv.tag || parcel.number != number) continue;
     const auto into = recv.tensor.bytes;
     const bool fits = parcel.bytes == into.size();
     if (fits && !into.empty())
