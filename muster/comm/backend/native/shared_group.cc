@@ -72,7 +72,8 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
 Status SharedGroup::open_peers(const std::vector<std::string>& introductions) {
   for (std::size_t rank = 0; rank < introductions.size(); ++rank) {
     const MemoryAddress peer = memory_address_from(introductions[rank]).value_or(MemoryAddress{});
-    processes_.push_back(std::make_unique<ProcessWatch>(peer.pid));
+    MUSTER_ASSIGN(auto process, ProcessWatch::start(peer.pid));
+    processes_.push_back(std::move(process));
     if (memories_[rank]) continue;
     MUSTER_ASSIGN(memories_[rank],
                   SharedMemory::open(peer.pid, peer.descriptor, kHeapBegin + heap_bytes_));

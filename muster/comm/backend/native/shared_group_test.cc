@@ -1,6 +1,7 @@
 #include "muster/comm/backend/native/shared_group.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,32 @@ TEST(SharedGroup, ExchangesEquallyOftenWhetherOrNotItCanShare) {
   const Departed departed;
   EXPECT_EQ(exchanges({Rank{0}, 1, Generation{3}}, ""), 3);
   EXPECT_EQ(exchanges(kTwo, to_text({departed.pid, 3, 7})), 3);
+}
+
+// Until it goes, this process can open nothing.
+struct NoDescriptors {
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit none{0, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  rlimit before{};
+};
+
+TEST(ProcessWatch, TakesOnlyWhoHasEndedForDead) {
+  const Departed departed;
+  const auto dead = ProcessWatch::start(departed.pid);
+  ASSERT_TRUE(dead) << dead.error().message;
+  EXPECT_TRUE((*dead)->ended());
+  const auto alive = ProcessWatch::start(own_pid());
+  ASSERT_TRUE(alive) << alive.error().message;
+  EXPECT_FALSE((*alive)->ended());
+  const NoDescriptors none;
+  const auto unknown = ProcessWatch::start(own_pid());
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(unknown.error().message.find("pidfd_open"), std::string::npos);
 }
 
 }  // namespace

@@ -121,8 +121,15 @@ void wake_all(const std::atomic<std::uint32_t>& word) noexcept {
   ::syscall(SYS_futex, address_of(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-ProcessWatch::ProcessWatch(int pid)
-    : pid_(pid), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+// Only of a process that is gone it may be said that it died: where the call itself is refused (a
+// filter that does not know it, no descriptor left), nothing is known.
+Result<std::unique_ptr<ProcessWatch>> ProcessWatch::start(int pid) {
+  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (descriptor < 0 && errno != ESRCH)
+    return system_failure(
+        fmt::format("whether process {} runs cannot be watched: pidfd_open", pid));
+  return std::unique_ptr<ProcessWatch>(new ProcessWatch(pid, descriptor));
+}
 
 ProcessWatch::~ProcessWatch() {
   if (descriptor_ >= 0) ::close(descriptor_);

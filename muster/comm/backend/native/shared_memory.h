@@ -61,7 +61,8 @@ void wake_all(const std::atomic<std::uint32_t>& word) noexcept;
 // Tells whether a process still runs, without mistaking another for it later.
 class ProcessWatch {
  public:
-  explicit ProcessWatch(int pid);
+  // Of a process that has ended as well. kUnavailable: the system lets nobody watch it.
+  static Result<std::unique_ptr<ProcessWatch>> start(int pid);
   ~ProcessWatch();
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
@@ -69,6 +70,7 @@ class ProcessWatch {
   bool ended() const noexcept;
 
  private:
+  ProcessWatch(int pid, int descriptor) : pid_(pid), descriptor_(descriptor) {}
   int pid_;
   int descriptor_;  // a pidfd; -1: there was no such process any more
 };
