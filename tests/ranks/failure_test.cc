@@ -378,6 +378,8 @@ TEST_P(Conformance, ErrorsOfAPartNameRanksOfTheWhole) {
   const Status barrier = parts[0]->submit(Barrier{}, within(kAtOnce)).wait();
   ASSERT_FALSE(barrier);
   EXPECT_EQ(barrier.error().peer, Rank{4}) << barrier.error().message;
+  EXPECT_THAT(barrier.error().message,
+              ::testing::HasSubstr("ranks 0, 1, 2 of this part of the group are 0, 2, 4 of the"));
 }
 
 TEST_P(Conformance, WhatWasSentArrivesThoughTheSenderLeft) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "muster/comm/engine/errors.h"
+#include "muster/comm/engine/rank_names.h"
 #include "muster/comm/engine/split.h"
 
 namespace muster::comm {
@@ -47,31 +48,6 @@ Stream stream_of(const Op& op) {
   const auto& recv = std::get<Recv>(op);
   return {false, recv.from, recv.tag};
 }
-
-// Errors name ranks of the whole group, of which this one may be a part with ranks of its own.
-class RankNames {
- public:
-  explicit RankNames(std::vector<Rank> in_whole) : in_whole_(std::move(in_whole)) {}
-
-  Rank outside(Rank inside) const {
-    const auto place = static_cast<std::size_t>(to_int(inside));
-    return inside == kNoRank || place >= in_whole_.size() ? inside : in_whole_[place];
-  }
-  Error outside(Error why) const {
-    why.peer = outside(why.peer);
-    return why;
-  }
-  // kNoRank: of somebody who is not in the part.
-  Error inside(Error why) const {
-    if (in_whole_.empty()) return why;
-    const auto found = std::ranges::find(in_whole_, why.peer);
-    why.peer = found == in_whole_.end() ? kNoRank : Rank(found - in_whole_.begin());
-    return why;
-  }
-
- private:
-  const std::vector<Rank> in_whole_;  // by rank; empty: it is the whole group
-};
 
 // Shared by the communicator, its two threads and those that wait. Lock order: mutex_ is never held
 // while an operation ends or the engine is called. The engine and its peers know ranks of this
@@ -404,13 +380,13 @@ class EngineCommunicator final : public Communicator {
   Result<std::shared_ptr<Communicator>> split(int color, int key) override {
     const auto deadline = Deadline::after(queue_->clock(), kSplitTimeout);
     MUSTER_ASSIGN(const Division division, divide_group(*this, color, key));
-    MUSTER_ASSIGN(auto engine, queue_->engine().split(division.part, color,
-                                                      exchange_within(*this, division), deadline));
-    std::vector<Rank> names;
-    names.reserve(division.members.size());
-    for (const Rank member : division.members) names.push_back(queue_->names().outside(member));
+    std::vector<Rank> in_whole;
+    in_whole.reserve(division.members.size());
+    for (const Rank member : division.members) in_whole.push_back(queue_->names().outside(member));
+    const RankNames names(std::move(in_whole));
+    MUSTER_ASSIGN(auto engine, split_engine(division, color, names, deadline));
     auto part = std::make_shared<EngineCommunicator>(division.part, std::move(engine),
-                                                     queue_->clock(), RankNames(std::move(names)));
+                                                     queue_->clock(), names);
     const std::lock_guard lock(mutex_);
     std::erase_if(parts_, [](const auto& other) { return other.expired(); });
     parts_.push_back(part);
@@ -430,6 +406,21 @@ class EngineCommunicator final : public Communicator {
   Result<Buffer> allocate(std::size_t bytes) override { return queue_->engine().allocate(bytes); }
 
  private:
+  // What fails in an exchange is an operation of this group, the rest one of the part's engine.
+  Result<std::unique_ptr<Engine>> split_engine(const Division& division, int color,
+                                               const RankNames& names, Deadline deadline) {
+    bool exchanged = true;
+    const Exchange exchange = [&exchanged, within = exchange_within(*this, division)](
+                                  const std::string& mine, Deadline until) {
+      auto answers = within(mine, until);
+      exchanged = answers.has_value();
+      return answers;
+    };
+    auto engine = queue_->engine().split(division.part, color, exchange, deadline);
+    if (engine || !exchanged) return engine;
+    return names.outside(engine.error());
+  }
+
   // Whether it has ended: a callback may hold the last reference, so that this runs on one of the
   // two threads.
   static bool end(std::thread& thread) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "muster/comm/engine/errors.h"
 #include "muster/comm/engine/inbox.h"
 
 namespace muster::comm {
@@ -20,7 +21,7 @@ constexpr Duration kPatience = std::chrono::seconds(30);
 
 // An engine that does what a test says.
 struct Acting {
-  std::function<Status()> run = [] { return ok(); };
+  std::function<Status(const Call&)> run = [](const Call&) { return ok(); };
   std::function<Result<bool>()> send = [] { return true; };
   std::function<Result<bool>()> recv = [] { return false; };
   bool has_part = false;  // of what it receives
@@ -30,7 +31,7 @@ class ActingEngine final : public Engine {
  public:
   explicit ActingEngine(Acting acting) : acting_(std::move(acting)) {}
 
-  Status run(const Call&) override { return acting_.run(); }
+  Status run(const Call& call) override { return acting_.run(call); }
   Result<bool> try_send(const Send&, Deadline) override { return acting_.send(); }
   Result<bool> try_recv(const Recv&) override { return acting_.recv(); }
   bool has_part(const Recv&) const override { return acting_.has_part; }
@@ -42,7 +43,7 @@ class ActingEngine final : public Engine {
   void fail(const Error& why) noexcept override { inbox_.fail(why); }
   void stop(const Error& why) noexcept override { inbox_.fail(why); }
   Result<std::unique_ptr<Engine>> split(Group, std::int32_t, const Exchange&, Deadline) override {
-    return muster::fail(ErrorCode::kUnsupported, "a part has no parts");
+    return muster::fail(ErrorCode::kUnavailable, "rank 1 has no memory", Rank{1});
   }
 
  private:
@@ -64,7 +65,7 @@ OpOptions for_loss(Duration timeout = kPatience) {
 
 Recv recv_from_0() { return {{DType::kU8, {0}, {}}, Rank{0}}; }
 
-Status break_an_invariant() { throw std::logic_error("a schedule ends"); }
+Status break_an_invariant(const Call&) { throw std::logic_error("a schedule ends"); }
 
 void expect_broken(const Status& status, const std::string& operation) {
   ASSERT_FALSE(status);
@@ -142,7 +143,32 @@ TEST(EngineCommunicator, ASendBlamesWhomAnothersTimeoutNames) {
   const Status own = send_ends_with(kNoRank);
   ASSERT_FALSE(own);
   EXPECT_EQ(own.error().peer, Rank{0});
-  EXPECT_THAT(own.error().message, HasSubstr("rank 0 did not answer within 30 s"));
+  EXPECT_THAT(own.error().message, HasSubstr("rank 0 did not answer within 30.0 s"));
+}
+
+// Of ranks 1 and 2 of three, who would be ranks 0 and 1.
+TEST(EngineCommunicator, AnErrorOfSplitNamesRanksOfTheGroupThatWasSplit) {
+  const auto world = communicator_of({.run = [](const Call& call) {
+    const auto colours = std::get<AllGather>(call.op).output.as<std::int32_t>();
+    for (std::size_t rank = 0; rank < 3; ++rank) colours[2 * rank] = rank == 0 ? 1 : 0;
+    return ok();
+  }});
+  const auto part = world->split(0, 0);
+  ASSERT_FALSE(part);
+  EXPECT_EQ(part.error().peer, Rank{2});
+  EXPECT_THAT(part.error().message,
+              HasSubstr("rank 1 has no memory (ranks 0, 1 of this part of the group are 1, 2 of "
+                        "the whole)"));
+}
+
+TEST(TimeoutError, NamesOnlyRanksThatAreKnown) {
+  const auto text = [](const std::vector<Rank>& missing) {
+    return timeout_error(Barrier{}, for_loss(), kThree, missing).message;
+  };
+  EXPECT_THAT(text({kNoRank}), HasSubstr("[comm/barrier] some rank did not answer within 30.0 s"));
+  EXPECT_THAT(text({}), HasSubstr("some rank did not answer"));
+  EXPECT_THAT(text({Rank{2}}), HasSubstr("] rank 2 did not answer"));
+  EXPECT_THAT(text({Rank{0}, Rank{2}}), HasSubstr("] ranks 0, 2 did not answer"));
 }
 
 }  // namespace

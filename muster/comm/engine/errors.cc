@@ -111,9 +111,11 @@ Error timeout_error(const Op& op, const OpOptions& options, const Group& group,
                     const std::vector<Rank>& missing) {
   std::vector<std::int32_t> numbers;
   numbers.reserve(missing.size());
-  for (const Rank rank : missing) numbers.push_back(to_int(rank));
-  const std::string who = numbers.size() == 1 ? fmt::format("rank {}", numbers[0])
-                                              : fmt::format("ranks {}", fmt::join(numbers, ", "));
+  for (const Rank rank : missing)
+    if (rank != kNoRank) numbers.push_back(to_int(rank));
+  const std::string who = numbers.empty()       ? std::string("some rank")
+                          : numbers.size() == 1 ? fmt::format("rank {}", numbers[0])
+                                                : fmt::format("ranks {}", fmt::join(numbers, ", "));
   return fail(
       ErrorCode::kTimeout,
       fmt::format("[comm/{}] {} did not answer within {} in generation {} ({}); see the log "

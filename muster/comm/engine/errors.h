@@ -11,7 +11,7 @@ namespace muster::comm {
 std::string subject(const Op& op, const OpOptions& options);
 
 // `missing`: those who did not reach the operation, or did not go on in it; the first is the
-// culprit.
+// culprit. None, or kNoRank: nobody knows who.
 Error timeout_error(const Op& op, const OpOptions& options, const Group& group,
                     const std::vector<Rank>& missing);
 
