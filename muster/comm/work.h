@@ -33,8 +33,9 @@ class Work {
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
   static Work ended(Status status);  // already over
 
-  // Blocks until the operation ends; bounded by the operation's own deadline. An operation that
-  // nobody has begun yet runs in the caller's thread, after those that were submitted before it.
+  // Blocks until the operation ends. An operation that nobody has begun yet runs in the caller's
+  // thread, after those that were submitted before it, which end by their own deadlines: it is
+  // bounded by the latest of theirs and its own.
   Status wait() const;
   bool done() const noexcept;
   bool wait_until(Clock& clock, TimePoint until) const;  // whether it has ended
