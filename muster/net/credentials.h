@@ -34,7 +34,8 @@ class Credentials {
   std::uint64_t job_;
 };
 
-// Fresh credentials, valid from one hour before `now` (clocks of hosts differ) for `lifetime`.
+// Fresh credentials, valid until `lifetime` after `now`. From when on is nobody's matter: the key
+// is as young as the job, and hosts' clocks differ, or are set back.
 Result<Credentials> create_credentials(WallTime now,
                                        Duration lifetime = std::chrono::hours(24 * 365));
 

@@ -162,25 +162,61 @@ TEST(StrangersInNumbers, CrowdOutEachOtherOnly) {
 // The clock of this process has been set forward by ten years.
 class LaterClock : public Clock {
  public:
+  explicit OtherClock(Duration ahead) : ahead_(ahead) {}
   TimePoint now() const noexcept override { return system_clock().now(); }
-  WallTime wall() const noexcept override {
-    return system_clock().wall() + std::chrono::hours(24 * 3650);
-  }
+  WallTime wall() const noexcept override { return system_clock().wall() + ahead_; }
   bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
                   TimePoint until) override {
     return system_clock().wait_until(lock, condition, until);
   }
+
+ private:
+  Duration ahead_;
 };
 
+constexpr auto kTenYears = std::chrono::hours(24 * 3650);
+
 TEST(StrangersInTime, AnExpiredCertificateIsRefused) {
-  LaterClock later;
+  OtherClock later(kTenYears);
   const auto credentials = create_credentials(system_clock().wall()).value();
   const auto loop = create_loop("later", create_null_logger(), later);
   const auto network = create_network(*loop, credentials, {}, create_null_logger()).value();
   const auto listener = network->listen({"127.0.0.1", 0}, [](auto) { FAIL(); }).value();
   const auto result = connect_and_wait(*network, listener->address(), soon());
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("expired"), std::string::npos) << result.error().message;
+  EXPECT_EQ(result.error().code, ErrorCode::kInvalid);
+  const auto says =
+      "has expired by this host's clock, which says " + format_utc(later.wall()).substr(0, 4);
+  EXPECT_NE(result.error().message.find(says), std::string::npos) << result.error().message;
+}
+
+// A launcher's clock may be ahead of the others', or be set back after it has begun.
+TEST(StrangersInTime, AClockThatIsBehindIsNoStranger) {
+  const Pair pair{NetworkOptions{}};
+  for (const Duration behind : {Duration(std::chrono::hours(2)), Duration(kTenYears)}) {
+    OtherClock earlier(-behind);
+    const auto loop = create_loop("earlier", create_null_logger(), earlier);
+    const auto network = create_network(*loop, pair.credentials, {}, create_null_logger()).value();
+    const auto result = connect_and_wait(*network, pair.listener->address(), soon());
+    EXPECT_TRUE(result) << result.error().message;
+    loop->stop();
+  }
+}
+
+TEST(StrangersInTime, OneWhoseClockIsWrongIsToldOfIt) {
+  const Pair pair{NetworkOptions{}};
+  OtherClock later(kTenYears);
+  const auto loop = create_loop("later", create_null_logger(), later);
+  const auto network = create_network(*loop, pair.credentials, {}, create_null_logger()).value();
+  const auto listener = network->listen({"127.0.0.1", 0}, [](auto) { FAIL(); }).value();
+  const auto result = connect_and_wait(*pair.client_network, listener->address(), soon());
+  const auto at_client = std::make_shared<testing::Recorder>();
+  ASSERT_TRUE(result) << "in TLS 1.3 the client is done before the server has looked at it";
+  (*result)->start(at_client);
+  const auto why = at_client->wait_closed();
+  ASSERT_TRUE(why);
+  EXPECT_NE(why->message.find("by the clock of its host"), std::string::npos) << why->message;
+  loop->stop();
 }
 
 // Past the handshake only a broken member can send these; in plain text anybody.

@@ -42,14 +42,14 @@ std::unique_ptr<ByteStream> create_plain_stream(int socket);
 
 enum class Side : std::uint8_t { kClient, kServer };
 
-// TLS 1.3 for one job: both sides must hold exactly the job's certificate, in its time.
+// TLS 1.3 for one job: both sides must hold exactly the job's certificate, until it expires.
 class TlsContext {
  public:
   virtual ~TlsContext() = default;
   virtual Result<std::unique_ptr<ByteStream>> create_stream(int socket, Side side) = 0;
 };
 
-// `clock` tells whether the certificate is in its time. `write_buffer`: bytes per system call.
+// `clock` tells whether the certificate has expired. `write_buffer`: bytes per system call.
 Result<std::shared_ptr<TlsContext>> create_tls_context(const Credentials& credentials,
                                                        std::size_t write_buffer,
                                                        const Clock& clock);

@@ -51,7 +51,8 @@ struct Expected {
   const Clock* clock;
 };
 
-// Instead of a chain of authorities: the peer must show the job's certificate itself, in its time.
+// Instead of a chain of authorities: the peer must show the job's certificate itself, before it has
+// expired. When it begins is not looked at: a clock behind the launcher's is no stranger's sign.
 int verify_peer(X509_STORE_CTX* store, void* argument) {
   const auto& expected = *static_cast<const Expected*>(argument);
   X509* shown = X509_STORE_CTX_get0_cert(store);
@@ -66,18 +67,14 @@ int verify_peer(X509_STORE_CTX* store, void* argument) {
     X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_HAS_EXPIRED);
     return 0;
   }
-  if (X509_cmp_time(X509_get0_notBefore(shown), &now) >= 0) {
-    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_NOT_YET_VALID);
-    return 0;
-  }
   return 1;
 }
 
 class TlsStream : public ByteStream {
  public:
   // `output` is the head of the write chain that `ssl` owns. The context outlives the stream.
-  TlsStream(std::shared_ptr<void> context, Ssl ssl, BIO* output)
-      : context_(std::move(context)), ssl_(std::move(ssl)), output_(output) {}
+  TlsStream(std::shared_ptr<void> context, Ssl ssl, BIO* output, const Clock& clock)
+      : context_(std::move(context)), ssl_(std::move(ssl)), output_(output), clock_(clock) {}
 
   IoResult handshake() override {
     ERR_clear_error();
@@ -134,14 +131,24 @@ class TlsStream : public ByteStream {
 
   std::string reason() {
     const auto verified = SSL_get_verify_result(ssl_.get());
+    const auto said = ERR_GET_REASON(ERR_peek_error());
+    if (verified == X509_V_OK && said == SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED) {
+      ERR_clear_error();
+      return "by the clock of its host the job's certificate has expired; set that clock right";
+    }
     if (verified == X509_V_OK) return take_openssl_error();
     ERR_clear_error();
-    return X509_verify_cert_error_string(verified);
+    if (verified != X509_V_ERR_CERT_HAS_EXPIRED) return X509_verify_cert_error_string(verified);
+    return fmt::format(
+        "the job's certificate has expired by this host's clock, which says {}; set the clock "
+        "right, or begin the job anew where it has run for a year",
+        format_utc(clock_.wall()));
   }
 
   std::shared_ptr<void> context_;
   Ssl ssl_;
   BIO* output_;
+  const Clock& clock_;
 };
 
 class OpenSslContext : public TlsContext, public std::enable_shared_from_this<OpenSslContext> {
@@ -171,7 +178,7 @@ class OpenSslContext : public TlsContext, public std::enable_shared_from_this<Op
     SSL_set_bio(ssl.get(), input.release(), head);
     side == Side::kServer ? SSL_set_accept_state(ssl.get()) : SSL_set_connect_state(ssl.get());
     return std::unique_ptr<ByteStream>(
-        std::make_unique<TlsStream>(shared_from_this(), std::move(ssl), head));
+        std::make_unique<TlsStream>(shared_from_this(), std::move(ssl), head, *expected_.clock));
   }
 
  private:
