@@ -177,6 +177,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void try_next();
   void try_later(const std::string& reason);
   void connected();
+  void authenticated(Result<std::shared_ptr<Connection>> result);
   void time_out();
   void finish(Result<std::shared_ptr<Connection>> result);
 
@@ -248,8 +249,16 @@ void Attempt::connected() {
   if (!core) return;
   core->authenticate(std::move(socket_), Side::kClient, deadline_.at(),
                      [weak = weak_from_this()](Result<std::shared_ptr<Connection>> result) {
-                       if (const auto self = weak.lock()) self->finish(std::move(result));
+                       if (const auto self = weak.lock()) self->authenticated(std::move(result));
                      });
+}
+
+// Whom a connection broke to in the middle of it may be there again soon, as a launcher that is
+// started anew, or one whose host had no time for a handshake.
+void Attempt::authenticated(Result<std::shared_ptr<Connection>> result) {
+  const bool broke = !result && result.error().code == ErrorCode::kPeerLost;
+  if (broke && retry_ == Network::Retry::kUntilDeadline) return try_later(result.error().message);
+  finish(std::move(result));
 }
 
 void Attempt::time_out() {

@@ -100,8 +100,9 @@ class Network {  // thread-safe
   virtual ~Network() = default;
 
   // `done` runs exactly once, on the loop's thread, with an authenticated connection or: kTimeout,
-  // kUnavailable (nobody answers there, name unknown), kInvalid (not a member of this job).
-  // A refused TCP connection is tried again until the deadline when `retry` says so.
+  // kUnavailable (nobody answers there, name unknown), kPeerLost (it broke before both had shown
+  // their certificates), kInvalid (not a member of this job). A TCP connection that is refused or
+  // breaks is tried again until the deadline when `retry` says so.
   enum class Retry : std::uint8_t { kNo, kUntilDeadline };
   virtual void connect(Address address, Deadline deadline, Connected done,
                        Retry retry = Retry::kNo) = 0;

@@ -84,8 +84,15 @@ void SocketConnection::handshake(std::function<void(const Status&)> done) {
   }
   on_handshake_ = nullptr;
   if (result.state == Io::kDone) return done(ok());
-  done(fail(ErrorCode::kInvalid,
-            fmt::format("[net/handshake] {} is not let in: {}; it does not belong to this job",
+  if (result.refused)
+    return done(
+        fail(ErrorCode::kInvalid,
+             fmt::format("[net/handshake] {} is not let in: {}; whoever belongs to this job "
+                         "shows its certificate",
+                         to_string(peer_), result.reason)));
+  // That says nothing about who it is: it may have died, or what stands between them lets go.
+  done(fail(ErrorCode::kPeerLost,
+            fmt::format("[net/handshake] lost {} before both had shown the job's certificate: {}",
                         to_string(peer_),
                         result.state == Io::kClosed ? "it closed the connection" : result.reason)));
 }

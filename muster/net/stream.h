@@ -25,6 +25,8 @@ struct IoResult {
   Io state;
   std::size_t bytes = 0;
   std::string reason = {};
+  // Of kFailed: not that the connection broke, but that TLS does not take what one of both sent.
+  bool refused = false;
 };
 
 class ByteStream {

@@ -125,7 +125,7 @@ class TlsStream : public ByteStream {
         if (system_error == 0) return {Io::kClosed};
         return {Io::kFailed, 0, std::strerror(system_error)};
       default:
-        return {Io::kFailed, 0, reason()};
+        return {Io::kFailed, 0, reason(), true};
     }
   }
 
