@@ -396,7 +396,7 @@ Result<std::unique_ptr<Network>> create_network(SystemLoop& loop, const Credenti
   auto settings = std::make_shared<const ConnectionSettings>(
       ConnectionSettings{asio_loop.context(), &asio_loop,
                          FramePolicy{credentials.job(), Generation{0}, options.max_frame},
-                         std::make_shared<Counters>(), std::move(log)});
+                         std::make_shared<Counters>(), std::move(log), options.unanswered});
   return std::unique_ptr<Network>(std::make_unique<AsioNetwork>(
       asio_loop, std::make_shared<Core>(asio_loop, std::move(tls), options, std::move(settings))));
 }

@@ -1,6 +1,7 @@
 #include "muster/net/socket_connection.h"
 
 #include <fmt/format.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <asio/post.hpp>
@@ -118,9 +119,26 @@ void SocketConnection::send(const FrameHeader& header,
       if (frame.done) frame.done(fail(ErrorCode::kPeerLost, "[net/send] the connection is closed"));
       return;
     }
+    if (frame.header.kind == kControlFrame && self->is_unanswered()) {
+      const Error why = self->lost("its host has answered nothing any more, though asked again");
+      if (frame.done) frame.done(why);
+      return self->shut(why);
+    }
     self->outgoing_.push_back(std::move(frame));
     if (!self->waits_write_ && self->outgoing_.size() == 1) self->write_some();
   });
+}
+
+// The kernel sends no keepalive while it repeats what was not acknowledged, and repeats it for a
+// quarter of an hour. A host whose process is stopped does acknowledge, so it is not this:
+// TCP_USER_TIMEOUT would count the closed window of such a one as well.
+bool SocketConnection::is_unanswered() {
+  constexpr int kRepeats = 3;
+  tcp_info now{};
+  socklen_t size = sizeof now;
+  if (::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &now, &size) != 0) return false;
+  const bool asks_in_vain = now.tcpi_retransmits >= kRepeats || now.tcpi_probes >= kRepeats;
+  return asks_in_vain && std::chrono::milliseconds(now.tcpi_last_ack_recv) >= settings_->unanswered;
 }
 
 void SocketConnection::write_some() {

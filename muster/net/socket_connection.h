@@ -22,6 +22,7 @@ struct ConnectionSettings {
   FramePolicy policy;
   std::shared_ptr<Counters> counters;
   Logger log;
+  Duration unanswered = std::chrono::seconds(30);  // see NetworkOptions
 };
 
 class SocketConnection : public Connection, public std::enable_shared_from_this<SocketConnection> {
@@ -54,6 +55,7 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   void post(std::function<void(SocketConnection&)> step);
   void wait(asio::ip::tcp::socket::wait_type what);
 
+  bool is_unanswered();  // what was sent, for so long that its host must be gone
   void write_some();
   Io write_frame();  // the first of the queue
   void begin_frame();
