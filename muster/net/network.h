@@ -118,8 +118,13 @@ struct NetworkOptions {
   bool insecure_plaintext = false;  // no TLS, no authentication: for tests; no job can ask for it
   std::uint64_t max_frame = 64u << 20;                   // bytes of payload
   Duration handshake_timeout = std::chrono::seconds(5);  // from TCP connection to authenticated
-  std::size_t max_handshakes = 1024;                     // at once; then the oldest is dropped
-  std::size_t write_buffer = 256 * 1024;                 // bytes encrypted per system call
+  // At once; then the oldest is dropped. Well below the usual 1,024 descriptors of a process, of
+  // which every stranger takes one.
+  std::size_t max_handshakes = 256;
+  std::size_t write_buffer = 256 * 1024;  // bytes encrypted per system call
+  // A control connection ends where nothing that is sent on it, again and again, is acknowledged
+  // for so long: the host there is gone, or the way to it.
+  Duration unanswered = std::chrono::seconds(30);
 };
 
 // TCP and TLS 1.3 with the job's certificate required of both sides, on the loop.

@@ -159,8 +159,20 @@ TEST(StrangersInNumbers, CrowdOutEachOtherOnly) {
   EXPECT_TRUE(connect_and_wait(*pair.client_network, pair.listener->address(), soon()));
 }
 
-// The clock of this process has been set forward by ten years.
-class LaterClock : public Clock {
+// With the options of a job: before the process has no descriptor left.
+TEST(StrangersInNumbers, CrowdOutEachOtherWellBeforeTheDescriptorsRunOut) {
+  NetworkOptions options;
+  options.handshake_timeout = std::chrono::hours(1);
+  Pair pair(options);
+  std::vector<std::unique_ptr<RawPeer>> crowd;
+  for (int i = 0; i < 300; ++i)
+    crowd.push_back(std::make_unique<RawPeer>(pair.listener->address()));
+  EXPECT_TRUE(crowd.front()->closed_by_peer());
+  EXPECT_TRUE(connect_and_wait(*pair.client_network, pair.listener->address(), soon()));
+}
+
+// Against the clock that the certificate was made by, as one of another host may be.
+class OtherClock : public Clock {
  public:
   explicit OtherClock(Duration ahead) : ahead_(ahead) {}
   TimePoint now() const noexcept override { return system_clock().now(); }
