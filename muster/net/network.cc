@@ -364,6 +364,7 @@ class AsioNetwork : public Network {
         resolver.resolve(address.host, std::to_string(address.port), Tcp::resolver::passive, error);
     const auto acceptor = std::make_shared<Acceptor>(core_, loop_.context(), std::move(accepted));
     if (!error) error = acceptor->open(*found.begin());
+    if (!error) warn_of_loopback(address, found.begin()->endpoint().address());
     if (error)
       return fail(ErrorCode::kUnavailable,
                   fmt::format("[net/listen] cannot listen at {}: {}; choose another address, or "
@@ -380,6 +381,17 @@ class AsioNetwork : public Network {
   Loop& loop() const noexcept override { return loop_; }
 
  private:
+  // As where /etc/hosts has a host's own name at 127.0.1.1.
+  void warn_of_loopback(const Address& address, const asio::ip::address& found) const {
+    error_code is_name;
+    static_cast<void>(asio::ip::make_address(address.host, is_name));
+    if (!is_name || !found.is_loopback() || address.host.starts_with("localhost")) return;
+    core_->log().warn(
+        "[net/listen] {} is {} on this host, where no other host can come; to be reached from "
+        "others, listen at an address of this host, or at 0.0.0.0 (see /etc/hosts)",
+        address.host, found.to_string());
+  }
+
   AsioLoop& loop_;
   std::shared_ptr<Core> core_;
 };

@@ -232,6 +232,16 @@ TEST_P(NetworkBothWays, NobodyThereIsSaidAtOnceOrAfterTheDeadline) {
   EXPECT_NE(late.error().message.find("127.0.0.1:1"), std::string::npos);
 }
 
+TEST(Network, ANameThatIsTheLoopbackHereIsWarnedOf) {
+  Pair pair{NetworkOptions{}};
+  const auto warned = [&] { return pair.server_log->last_raw().size(); };
+  ASSERT_TRUE(pair.server_network->listen({"localhost", 0}, [](auto) {}));
+  ASSERT_TRUE(pair.server_network->listen({"127.0.0.1", 0}, [](auto) {}));
+  EXPECT_EQ(warned(), 0U) << "who says so means it";
+  ASSERT_TRUE(pair.server_network->listen({"127.1", 0}, [](auto) {}));  // a name to resolve
+  EXPECT_EQ(warned(), 1U);
+}
+
 TEST(Network, ManyConnectAtOnce) {
   Pair pair{NetworkOptions{}};
   constexpr int kMany = 100;
