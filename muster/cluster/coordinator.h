@@ -91,6 +91,7 @@ class CoordinatorState {
 
  private:
   struct Worker {
+    PeerId peer = 0;
     Candidate candidate;
     Progress progress;
     std::set<PeerId> reached;           // by it, and it by them
@@ -115,7 +116,7 @@ class CoordinatorState {
   void drain(PeerId peer, Worker& worker, TimePoint now);
   void end();
   void turn_away(PeerId peer);  // it comes after the end
-  void exclude(PeerId peer, Candidate& candidate);
+  void exclude(Worker& worker);
   void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
   Failure by_worker(Failure failure) const;
   void lose(Worker& worker, Error why);

@@ -122,6 +122,7 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
   } else if (std::holds_alternative<Drain>(message)) {
     drain(peer, worker, now);
   } else if (std::holds_alternative<Leave>(message)) {
+    if (worker.candidate.lost) return;  // it is none of them any more
     worker.candidate.leaving = true;
     // Who was dismissed, or is no member yet, only goes; a member that leaves has finished, and so
     // do the others.
@@ -190,6 +191,7 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   });
   if (rank_of(current_, message.info.worker) != kNoRank) replaced_.push_back(message.info.worker);
   Worker& worker = workers_[peer] = Worker{};
+  worker.peer = peer;
   worker.candidate.info = message.info;
   worker.candidate.joined_at = now;
   worker.candidate.silence.heard(now);
@@ -296,6 +298,7 @@ void CoordinatorState::lose(Worker& worker, Error why) {
         why = std::move(why)](const CoordinatorEvents& events) {
     if (events.on_lost) events.on_lost(number, why);
   });
+  if (worker.candidate.connected && !worker.candidate.leaving) exclude(worker);
 }
 
 void CoordinatorState::decide(TimePoint now) {
@@ -338,26 +341,25 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
       actions_.emplace_back(SendAction{peer, welcome});
       if (stop_) actions_.emplace_back(SendAction{peer, *stop_});
     }
-    if (worker.candidate.lost && worker.candidate.connected && !worker.candidate.leaving)
-      exclude(peer, worker.candidate);
     const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&
                            rank_of(before, worker.candidate.info.worker) != kNoRank;
     if (dismissed) actions_.emplace_back(SendAction{peer, Dismiss{generation_}});
   }
 }
 
-// One that was silent and may wake up, or that others cannot reach, must learn that they have gone
-// on without it. Whatever it still says, it is none of them any more; as a new process it may come.
-void CoordinatorState::exclude(PeerId peer, Candidate& candidate) {
+// One that was silent and may wake up, or that others cannot reach, must learn that it is given up,
+// also where too few are left to go on at once: else it and another one work on in a generation
+// that is over, and its number stays taken. Whatever it still says, it is none of them any more; as
+// a new process it may come.
+void CoordinatorState::exclude(Worker& worker) {
+  Candidate& candidate = worker.candidate;
   candidate.leaving = true;
   actions_.emplace_back(CloseAction{
-      peer, fail(ErrorCode::kStale,
-                 fmt::format(
-                     "[cluster/membership] {} {} and is no longer part of the job, which "
-                     "goes on in generation {}",
-                     where(candidate.info),
-                     candidate.cut_off ? "is out of the others' reach" : "was silent for too long",
-                     to_int(generation_)))});
+      worker.peer,
+      fail(ErrorCode::kStale,
+           fmt::format(
+               "[cluster/membership] {} {} and is no longer part of the job", where(candidate.info),
+               candidate.cut_off ? "is out of the others' reach" : "was silent for too long"))});
 }
 
 std::vector<Action> CoordinatorState::broadcast(const Message& message) {

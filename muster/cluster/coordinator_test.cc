@@ -147,8 +147,26 @@ TEST_F(ElasticCoordinatorTest, WhoWasGivenUpAndWakesUpIsNoMemberAgain) {
   say(3, Heartbeat{});
   join(4, 0);
   EXPECT_EQ(state_->generation(), Generation{3}) << "nobody has the state";
-  EXPECT_NE(state_->reason().find("worker 2 (h, pid 1) was silent for too long"), std::string::npos)
+  EXPECT_NE(state_->reason().find("worker 2 (h, pid 1) was given up"), std::string::npos)
       << state_->reason();
+}
+
+// Else it trains on with another one, in a generation that is over.
+TEST_F(CoordinatorStateTest, WhoWasSilentIsToldThatItIsOutAlsoWhereTooFewAreLeft) {
+  join(1, 0);
+  join(2, 1);
+  pass(seconds(9));
+  say(1, Heartbeat{});
+  pass(seconds(1));
+  EXPECT_EQ(told(), (Told{"generation 1", "silent 1"}));
+  EXPECT_EQ(closed_.at(2).code, ErrorCode::kStale);
+  say(2, Leave{});
+  say(2, Heartbeat{});
+  perform(state_->on_closed(2, {}, now_));
+  EXPECT_EQ(told(), Told{}) << "whatever it still says";
+  join(3, 1);
+  EXPECT_FALSE(closed_.contains(3)) << "its number is free";
+  EXPECT_EQ(told(), Told{"generation 2"});
 }
 
 TEST_F(ElasticCoordinatorTest, ANewWorkerJoinsAsPlanned) {

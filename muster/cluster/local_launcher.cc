@@ -104,6 +104,9 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   options.policy.heartbeat_timeout = spec.heartbeat_timeout;
   // Otherwise a mistake would end the job.
   options.policy.learns = spec.min_workers < spec.workers || spec.max_restarts > 0;
+  // None can be done without, and those of other hosts are not this launcher's to start.
+  if (spec.min_workers >= options.policy.max_workers)
+    options.policy.irreplaceable_from = options.own;
   options.join_timeout = spec.join_timeout;
   options.calm = spec.calm;
   options.enlistment = spec.enlistment;

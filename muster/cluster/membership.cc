@@ -17,12 +17,12 @@ bool contains(const std::vector<std::int32_t>& workers, std::int32_t worker) {
   return std::find(workers.begin(), workers.end(), worker) != workers.end();
 }
 
-std::string why_dead(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
-  if (candidate.leaving) return name(candidate) + " has left";
+std::string why_dead(TimePoint now, const Candidate& candidate) {
+  if (candidate.leaving && !candidate.lost) return name(candidate) + " has left";
   if (!candidate.connected) return name(candidate) + " has lost its connection";
   if (candidate.cut_off) return name(candidate) + " is out of the others' reach";
+  if (candidate.lost) return name(candidate) + " was given up";
   const Duration silent = now - candidate.silence.last_heard();
-  if (silent < patience(candidate, policy)) return name(candidate) + " was silent for too long";
   return fmt::format("{} has been silent for {:.1f} s", name(candidate),
                      std::chrono::duration<double>(silent).count());
 }
@@ -35,7 +35,7 @@ std::string losses(TimePoint now, const MembershipView& view, const MembershipPo
     const bool replaced = contains(view.replaced, candidate.info.worker);
     if (is_alive(now, candidate, policy) && !replaced) continue;
     text += (text.empty() ? "" : ", ") +
-            (replaced ? name(candidate) + " comes anew" : why_dead(now, candidate, policy));
+            (replaced ? name(candidate) + " comes anew" : why_dead(now, candidate));
   }
   return text;
 }
@@ -131,8 +131,8 @@ bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy&
 }
 
 Duration patience(const Candidate& candidate, const MembershipPolicy& policy) noexcept {
-  return policy.learns ? candidate.silence.patience(policy.heartbeat_timeout)
-                       : policy.heartbeat_timeout;
+  const bool learns = policy.learns && candidate.info.worker < policy.irreplaceable_from;
+  return learns ? candidate.silence.patience(policy.heartbeat_timeout) : policy.heartbeat_timeout;
 }
 
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,

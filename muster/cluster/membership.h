@@ -4,6 +4,7 @@
 // quorum computation.)
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct MembershipPolicy {
   std::int32_t start_workers = 1;                         // the first generation waits for so many
   Duration heartbeat_timeout = std::chrono::seconds(10);  // the most; with `learns` often less
   bool learns = false;  // how long a worker may be silent, from its heartbeats
+  // Not of workers of this number and above, whom nobody starts anew: there a mistake is dear.
+  std::int32_t irreplaceable_from = std::numeric_limits<std::int32_t>::max();
   // Each member has a part of the state, by its rank: the first generation's workers are the only
   // ones, none goes on without another, and who comes again takes the rank that it had.
   bool keeps_ranks = false;

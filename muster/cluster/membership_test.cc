@@ -224,5 +224,18 @@ TEST(Membership, NamesTheLost) {
       << decision.reason;
 }
 
+// Nobody starts one of another host anew: a hiccup of it must not be a loss.
+TEST(Patience, IsLearntOfThoseWhomTheJobCanLoseAlone) {
+  MembershipPolicy policy;
+  policy.learns = true;
+  policy.irreplaceable_from = 1;
+  Candidate candidate;
+  for (int beat = 0; beat < 100; ++beat)
+    candidate.silence.heard(TimePoint(std::chrono::milliseconds(200 * beat)));
+  EXPECT_EQ(patience(candidate, policy), std::chrono::seconds(1));
+  candidate.info.worker = 1;
+  EXPECT_EQ(patience(candidate, policy), policy.heartbeat_timeout);
+}
+
 }  // namespace
 }  // namespace muster::cluster
