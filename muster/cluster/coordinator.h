@@ -120,6 +120,7 @@ class CoordinatorState {
   void on_member_message(PeerId peer, Worker& worker, const Message& message, TimePoint now);
   Failure by_worker(Failure failure) const;
   void lose(Worker& worker, Error why);
+  bool is_gone(std::int32_t member) const;
   void tell(std::function<void(const CoordinatorEvents&)> what);
   std::string missing_workers() const;
   Worker* find_worker(std::int32_t worker);

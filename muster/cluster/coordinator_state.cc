@@ -213,6 +213,7 @@ void CoordinatorState::suspect(const Worker& worker, const Suspect& message, Tim
   const auto accused = rank < current_.size() ? std::optional(current_[rank]) : std::nullopt;
   log_->debug("[cluster/membership] {} suspects {}: {}", where(worker.candidate.info),
               accused ? fmt::format("worker {}", *accused) : "nobody", message.why.message);
+  if (accused && is_gone(*accused)) return;  // as is known, and its number may be another's by now
   suspicions_.accuse(worker.candidate.info.worker, accused, now);
   if (!accused) return;
   complaint_ = message.why.message;
@@ -220,6 +221,15 @@ void CoordinatorState::suspect(const Worker& worker, const Suspect& message, Tim
   tell([](const CoordinatorEvents& events) {
     if (events.on_no_answer) events.on_no_answer();
   });
+}
+
+// The member of the present generation, whoever may have come in its place.
+bool CoordinatorState::is_gone(std::int32_t member) const {
+  return rank_of(replaced_, member) != kNoRank ||
+         std::ranges::any_of(workers_, [member](const auto& entry) {
+           const Candidate& candidate = entry.second.candidate;
+           return candidate.info.worker == member && candidate.lost;
+         });
 }
 
 void CoordinatorState::settle_suspicions(TimePoint now) {

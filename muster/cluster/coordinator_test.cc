@@ -299,6 +299,29 @@ TEST_F(SuspicionTest, ADeathExplainsEverything) {
   EXPECT_EQ(told(), Told{"generation 3"}) << "the dead one was not sent away";
 }
 
+// Three of three are needed: between a death and the next generation the number is another's.
+TEST_F(SuspicionTest, WhoComesInAnothersPlaceIsNotBlamedForItsAbsence) {
+  CoordinatorOptions options;
+  options.policy.start_workers = options.policy.max_workers = options.policy.min_workers = 4;
+  state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
+  for (const PeerId peer : {1, 2, 3, 4}) join(peer, static_cast<std::int32_t>(peer) - 1);
+  close(2);
+  close(3);
+  suspect(1, 1);
+  join(5, 1);
+  told();
+  for (int turn = 0; turn < 3; ++turn) {  // the first time all would try again
+    suspect(1, 1);
+    suspect(4, 1);
+    suspect(4, 2);
+    for (const PeerId peer : {1, 4, 5}) say(peer, Heartbeat{});
+    pass(seconds(2));
+  }
+  EXPECT_EQ(told(), Told{});
+  join(6, 2);
+  EXPECT_EQ(told(), Told{"generation 2"});
+}
+
 TEST_F(SuspicionTest, WhatWasSaidOfAnEarlierGenerationIsForgotten) {
   close(2);
   told();

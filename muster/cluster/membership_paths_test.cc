@@ -356,6 +356,10 @@ struct World {
   void suspect(std::int32_t worker) {
     const auto at = std::ranges::find(members, worker) - members.begin();
     const auto accused = (static_cast<std::size_t>(at) + 1) % members.size();
+    if (is_lost(members[accused])) {  // that it does not answer is known
+      say(worker, Suspect{last.generation, fail(ErrorCode::kTimeout, "", Rank(accused))});
+      return pass(seconds(2));
+    }
     if (now - began > kCalm) suspected = false;
     accusers[members[accused]].insert(worker);
     if (suspected) of(most_accused()).given_up = true;
