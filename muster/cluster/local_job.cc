@@ -332,15 +332,22 @@ void LocalJob::check_over() {
   if (std::ranges::all_of(everybody, &WorkerProcess::output_ended)) return finish();
   if (!drain_timer_)
     drain_timer_ = loop_.call_at(loop_.clock().now() + kDrain, [this] {
-      for (WorkerProcess* worker : all()) worker->stop_reading();
-      finish();
+      drain_timer_ = nullptr;
+      // Somebody may have been started meanwhile.
+      for (WorkerProcess* worker : all())
+        if (worker->ended()) worker->stop_reading();
+      check_over();
     });
 }
 
 void LocalJob::finish() {
   if (state_ == State::kOver) return;
   dump_timer_ = nullptr;  // nobody is left to answer
-  if (state_ == State::kSettling) conclude();
+  if (state_ == State::kSettling) {
+    conclude();
+    // The job goes on without the culprit: others are waited for, or one was started in its place.
+    if (state_ == State::kRunning) return check_over();
+  }
   if (state_ == State::kOver) return;
   if (state_ == State::kRunning && last_loss_ && !signal_ && !is_done()) end_unfinished();
   state_ = State::kOver;
