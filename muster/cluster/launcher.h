@@ -56,9 +56,10 @@ struct LaunchSpec {
   Path log_folder;                // rank-N.log are written here; empty: nowhere
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
-  Duration calm = std::chrono::seconds(30);         // see CoordinatorOptions
-  Duration grace = std::chrono::milliseconds(300);  // from being told to end to SIGKILL
-  std::optional<net::Address> listen;               // for workers of other hosts; none: this host's
+  Duration calm = std::chrono::seconds(30);           // see CoordinatorOptions
+  Duration grace = std::chrono::milliseconds(300);    // from being told to end to SIGKILL
+  Duration exit_patience = std::chrono::seconds(30);  // from a worker's good-bye to its end
+  std::optional<net::Address> listen;  // for workers of other hosts; none: this host's
   Path credentials;      // file in which those find "host:port credentials"; empty: none may come
   RemoteWorkers remote;  // `listen` is where they come
   Enlisted enlistment;   // see CoordinatorOptions

@@ -69,7 +69,10 @@ CoordinatorEvents LocalJob::coordinator_events() {
     take_dump(number, content);
   };
   events.on_leave = [this](std::int32_t number) {
-    if (auto* worker = find(number)) worker->take_leave();
+    if (auto* worker = find(number)) {
+      worker->take_leave();
+      bound_exit(*worker);
+    }
     if (coordinator_ != nullptr && is_done()) drop_latecomers();
     consider();
     check_over();
@@ -167,6 +170,20 @@ void LocalJob::begin(Coordinator& coordinator, std::vector<std::unique_ptr<Worke
   if (spec_.scale) scale_later();
   if (spec_.min_workers > spec_.workers)
     observer_.on_waiting(spec_.min_workers - spec_.workers, spec_.workers);
+}
+
+// It has done all it had to, and is not looked after any more: a hang in what runs as a process
+// ends would keep the launcher for ever.
+void LocalJob::bound_exit(WorkerProcess& worker) {
+  worker.exit_timer = loop_.call_at(loop_.clock().now() + spec_.exit_patience, [this, &worker] {
+    if (worker.ended()) return;
+    log_->warn(
+        "[cluster/launcher] worker {} (pid {}) was done {} ago, and its process has not "
+        "ended: it hangs in what runs at its end (an exit handler, a file system), and is "
+        "killed",
+        to_int(worker.evidence.rank), worker.pid(), format_duration(spec_.exit_patience));
+    worker.kill();
+  });
 }
 
 // The training is over before they were ready for it.

@@ -85,6 +85,7 @@ class LocalJob {
   Step newest_step() const;
   void watch(WorkerProcess& worker);
   void hear_out();
+  void bound_exit(WorkerProcess& worker);
   void drop_latecomers();
   JobFailure failure_of(const WorkerProcess& culprit) const;
   void end_all(const Error& why);

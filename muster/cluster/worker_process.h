@@ -79,8 +79,9 @@ class WorkerProcess {
   std::string host;
   bool here = false;  // has joined, though perhaps not everybody has
   bool killed_by_us = false;
-  bool drained = false;      // it was told to go
-  bool written_off = false;  // the job goes on without it
+  bool drained = false;          // it was told to go
+  bool written_off = false;      // the job goes on without it
+  net::Registration exit_timer;  // for its process to end, once it has left
 
  private:
   struct Stream {

@@ -71,5 +71,16 @@ TEST(Endings, AJobWhoseLastGuestDiesWaitsForOthers) {
   EXPECT_EQ(end.signal, SIGTERM);
 }
 
+TEST(Endings, AProcessThatDoesNotEndOnceItsWorkerHasLeftIsKilledAndHasEndedWell) {
+  LaunchSpec spec;
+  spec.command = {MUSTER_PROCS_WORKER, "leave_and_hang"};
+  spec.workers = spec.min_workers = 2;
+  spec.exit_patience = std::chrono::milliseconds(100);
+  LaunchObserver nobody;
+  const auto end = run_launcher(spec, nobody);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL}));
+}
+
 }  // namespace
 }  // namespace muster::cluster

@@ -63,6 +63,13 @@ int leave(Worker& worker) {
   return 0;
 }
 
+// As in an exit handler, or on a file system that does not answer.
+int leave_and_hang(Worker& worker) {
+  worker.member.leave(after(seconds(5)));
+  std::this_thread::sleep_for(seconds(60));
+  return 9;
+}
+
 // The others hear of it before the process is gone, and blame the actor at once.
 int die_after_warning(Worker& worker) {
   const auto own = worker.member.store(worker.member.membership().generation);
@@ -160,6 +167,7 @@ int run(Worker& worker) {
       {"wait", wait_for_the_end},
       {"crash_once_before_join", wait_for_the_end},
       {"leave", leave},
+      {"leave_and_hang", leave_and_hang},
       {"print", print},
       {"report_much", report_much},
       {"store", use_the_store},
@@ -187,13 +195,9 @@ int run(Worker& worker) {
        }},
   };
   if (worker.act == "die_after_warning") return die_after_warning(worker);
-  constexpr std::string_view kOfAll[] = {"print",
-                                         "report_much",
-                                         "store",
-                                         "stubborn",
-                                         "exit_at_one_step",
-                                         "exit_at_other_steps",
-                                         "end_before_others"};
+  constexpr std::string_view kOfAll[] = {
+      "print",    "leave_and_hang",   "report_much",         "store",
+      "stubborn", "exit_at_one_step", "exit_at_other_steps", "end_before_others"};
   if (worker.acts || std::ranges::count(kOfAll, worker.act) > 0) return acts.at(worker.act)(worker);
   return wait_for_the_end(worker);
 }
