@@ -90,6 +90,13 @@ void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
   const std::string from =
       fmt::format("[cluster/join] a worker from {} (pid {}) ", message.host, message.pid);
   if (ending_) return refuse(peer, from + "comes too late: the training is over");
+  if (message.version != build_version())
+    return refuse(
+        peer,
+        from + fmt::format("is not let in: all need the same version, and {} is there, {} here; "
+                           "install the launcher's on that host",
+                           message.version.empty() ? "another muster" : message.version,
+                           build_version()));
   if (distrusted_.contains(message.host))
     return refuse(peer, from +
                             "is not let in again: one from there held other bits than the others "

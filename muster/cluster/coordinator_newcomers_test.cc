@@ -36,6 +36,18 @@ TEST_F(OpenCoordinatorTest, HostsThatOfferAWorkerGetANumberAndTheJob) {
             std::string::npos);
 }
 
+TEST_F(OpenCoordinatorTest, AHostWithAnotherVersionIsToldBoth) {
+  for (const std::string version : {"muster 0.0.1 with libtorch 1.0.0", ""}) {
+    closed_.clear();
+    say(11, Enlist{"elsewhere", 7, -1, version});
+    ASSERT_TRUE(closed_.contains(11)) << version;
+    EXPECT_EQ(closed_.at(11).code, ErrorCode::kInvalid);
+    const std::string& told = closed_.at(11).message;
+    EXPECT_NE(told.find(version.empty() ? "another muster" : version), std::string::npos) << told;
+    EXPECT_NE(told.find(build_version() + " here"), std::string::npos) << told;
+  }
+}
+
 TEST_F(OpenCoordinatorTest, ANumberIsFreeAgainWhenItsHostAndWorkerAreGone) {
   enlist(11);
   join(21, 3);

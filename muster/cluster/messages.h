@@ -13,6 +13,7 @@
 #include "muster/base/ids.h"
 #include "muster/base/process.h"
 #include "muster/base/result.h"
+#include "muster/cluster/version.h"
 #include "muster/net/message.h"
 
 namespace muster::cluster {
@@ -61,6 +62,7 @@ struct Enlist {  // from a host that has a worker to offer, before there is one
   std::string host;
   std::int32_t pid = 0;
   std::int32_t worker = -1;  // one of the launcher's own, started there on its behalf; -1: any free
+  std::string version = build_version();  // of that host; empty: of a muster that did not say
 };
 struct Ended {  // from that host, on the connection that holds the place: what it alone has seen
   ProcessEnd end;

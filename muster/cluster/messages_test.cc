@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace muster::cluster {
 namespace {
@@ -58,9 +59,19 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(ended.end.exit_status, 7);
   EXPECT_EQ(ended.end.signal, std::nullopt);
   EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(std::get<Enlist>(decode(encode(all[1])).value()).version, build_version());
   const auto failure = std::get<Failure>(decode(encode(all[5])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
   EXPECT_EQ(failure.concerns, Concerns::kItsHost);
+}
+
+// As a muster before it did: it is told that it is another one, and not that it sends rubbish.
+TEST(Messages, AHostMaySayNothingOfItsVersion) {
+  const auto bytes = net::encode_message(kControlVersion, "enlist",
+                                         {{"host", "node7"}, {"pid", 12}, {"worker", -1}});
+  const auto decoded = decode(bytes);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(std::get<Enlist>(*decoded).version, "");
 }
 
 TEST(Messages, TextThatIsNoUtf8StillTravels) {
