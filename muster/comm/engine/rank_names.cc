@@ -34,6 +34,8 @@ Error RankNames::inside(Error why) const {
 std::string RankNames::legend(Rank culprit) const {
   std::vector<std::int32_t> in_part;
   std::vector<std::int32_t> in_whole;
+  in_part.reserve(in_whole_.size());
+  in_whole.reserve(in_whole_.size());
   for (const Rank rank : in_whole_) {
     in_part.push_back(static_cast<std::int32_t>(in_part.size()));
     in_whole.push_back(to_int(rank));
