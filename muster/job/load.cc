@@ -130,11 +130,10 @@ class Loader {
     const auto word = text.substr(0, text.find_first_of(" :"));
     Place place = line.place;
     place.length = static_cast<int>(word.size());
-    if (text.substr(word.size()).starts_with(':'))
-      return report(place,
-                    fmt::format("the space behind the colon of `{}` is missing", excerpt(word)),
-                    fmt::format("write `{}: ` and the value", excerpt(word)));
-    report(place, fmt::format("the colon behind `{}` is missing", excerpt(word)),
+    const bool has_colon = text.substr(word.size()).starts_with(':');
+    report(place,
+           fmt::format("the {} `{}` is missing",
+                       has_colon ? "space behind the colon of" : "colon behind", excerpt(word)),
            fmt::format("write `{}: ` and the value", excerpt(word)));
   }
 
