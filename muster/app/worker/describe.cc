@@ -29,14 +29,13 @@ std::string layout_line(const job::JobSpec& job) {
   const std::int64_t most = even_share(slices, replicas, 0).size();
   const std::string each =
       least == most ? fmt::format("{}", most) : fmt::format("{} or {}", least, most);
-  const std::string shared = together == 1 ? ""
-                                           : fmt::format(", {} replica{} of {}", replicas,
-                                                         replicas == 1 ? "" : "s", together);
+  const std::string shared =
+      together == 1 ? "" : fmt::format(", {} of {}", counted(replicas, "replica"), together);
   const std::string mesh = mesh_words(job);
-  return fmt::format(
-      "layout      {} worker{}{}{}, {} slice{} of the batch each ({} in all), {} a step", workers,
-      workers == 1 ? "" : "s", mesh.empty() ? "" : " as " + mesh, shared, each,
-      each == "1" ? "" : "s", slices, counted(job.training.global_batch_size, "sample"));
+  return fmt::format("layout      {}{}{}, {} slice{} of the batch each ({} in all), {} a step",
+                     counted(workers, "worker"), mesh.empty() ? "" : " as " + mesh, shared, each,
+                     each == "1" ? "" : "s", slices,
+                     counted(job.training.global_batch_size, "sample"));
 }
 
 // As the first worker would have it.
