@@ -52,7 +52,7 @@ TEST(KubernetesManifest, ATrainJobHasTheJobSetInARuntimeOfItsOwn) {
       train,
       AllOf(HasSubstr("kind: TrainingRuntime\nmetadata:\n  name: gpt-3f09a1\n  namespace: "
                       "research\n  labels: {trainer.kubeflow.org/framework: muster}\n"),
-            HasSubstr("\n    spec:\n"), HasSubstr("\n          completions: 6\n"),
+            HasSubstr("\n    spec:\n"), HasSubstr("\n            completions: 6\n"),
             HasSubstr("kind: TrainJob\n"), HasSubstr("kind: TrainingRuntime, name: gpt-3f09a1}\n"),
             Not(HasSubstr("kind: JobSet"))));
   EXPECT_EQ(set.substr(0, set.find("---")), train.substr(0, train.find("---")));

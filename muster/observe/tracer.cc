@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::string_view kOf = " of ";
 constexpr std::size_t kMostKept = 2048;  // spans, until they are delivered sooner than they are due
-constexpr std::string_view kFirstOfAStep = "waiting for data";  // of the trainer's phases
+// Of the trainer's phases: a step begins with the one, a recovery with the other.
+constexpr std::string_view kFirstOfAStep = "waiting for data";
+constexpr std::string_view kFirstOfARecovery = "waiting for the next generation";
 
 // "backward of slice 3": what is done, and to what.
 std::pair<std::string, std::string> parted(const std::string& text) {
@@ -33,7 +35,8 @@ void Tracer::doing(Step step, std::string_view phase) {
   std::unique_lock lock(mutex_);
   const TimePoint now = clock_.now();
   close(Track::kPhases, 0, phase_, now);
-  if (step_.text.empty() || step_.step != step) change_step(step, phase, now);
+  if (step_.text.empty() || step_.step != step || phase == kFirstOfARecovery)
+    change_step(step, phase, now);
   if (!over_) phase_ = {std::string(phase), step, now};
   const bool due = is_due(now);
   lock.unlock();
@@ -41,9 +44,9 @@ void Tracer::doing(Step step, std::string_view phase) {
 }
 
 void Tracer::change_step(Step step, std::string_view phase, TimePoint now) {
-  const bool back = !step_.text.empty() && step < step_.step;
+  const bool recovers = phase == kFirstOfARecovery;
   const bool prepares = step_.text.empty() && phase != kFirstOfAStep;
-  if (back) {
+  if (!step_.text.empty() && step < step_.step) {
     close_lanes(now);
     step_.text = "broken off";
   }
@@ -51,8 +54,8 @@ void Tracer::change_step(Step step, std::string_view phase, TimePoint now) {
   before_ = step_.step;
   over_ = options_.steps > 0 && steps_ == options_.steps;
   if (over_) return;
-  step_ = {back ? "recovery" : prepares ? "start" : "step", step, now};
-  if (!back && !prepares) ++steps_;
+  step_ = {recovers ? "recovery" : prepares ? "start" : "step", step, now};
+  if (!recovers && !prepares) ++steps_;
 }
 
 void Tracer::computing(std::int32_t lane, std::string_view pass) {

@@ -32,7 +32,7 @@ class Tracer {
   // The rank and generation of what follows.
   void enter(Generation generation, Rank rank);
   // The phase that begins, and the one before ends. Back at an earlier step, the one under way has
-  // broken off, and what lanes computed of it.
+  // broken off, and what lanes computed of it. A recovery is no part of a step.
   void doing(Step step, std::string_view phase);
   // What a lane computes, "backward of slice 3"; empty: nothing.
   void computing(std::int32_t lane, std::string_view pass);

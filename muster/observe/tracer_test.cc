@@ -112,6 +112,19 @@ TEST_F(TracerTest, TellsWhatBreaksOffFromASecondStep) {
   EXPECT_EQ(delivered_.back().step, Step{6});
 }
 
+TEST_F(TracerTest, TellsOfARecoveryBetweenTwoSteps) {
+  Tracer traced = tracer({.steps = 2});
+  traced.doing(Step{5}, "waiting for data");
+  pass();
+  traced.doing(Step{5}, "comparing replicas");
+  traced.doing(Step{5}, "waiting for the next generation");
+  traced.doing(Step{5}, "catching up");
+  pass();
+  traced.doing(Step{6}, "waiting for data");
+  traced.finish();
+  EXPECT_EQ(names(Track::kSteps), (std::vector<std::string>{"step", "recovery", "step"}));
+}
+
 TEST_F(TracerTest, DeliversInALongPhaseToo) {
   Tracer traced = tracer({.deliver_every = milliseconds(10)});
   traced.doing(Step{1}, "waiting for data");
