@@ -73,6 +73,9 @@ class Loader {
       } else if (const auto* field = fields_.find(name);
                  field && key.text.find('.') == std::string::npos) {
         assign(*field, value, {Origin::Kind::kFile, key.place.line, {}}, draft_.spec);
+      } else if (value.kind == YamlNode::Kind::kNull && is_line_without_key(key, section)) {
+        report_line_without_key(key);  // `{epochs 3}`
+        excuse(section, first_word(key.text));
       } else {
         report(key.place,
                fmt::format("unknown key `{}`{}", excerpt(key.text),
@@ -95,8 +98,8 @@ class Loader {
   // What is missing because its key, or that of its group, was misspelt has been told.
   void excuse(const std::string& section, std::string_view key) {
     const auto near = fields_.near_key(section, key);
-    if (near.empty()) return;
-    const auto name = section.empty() ? near : section + "." + near;
+    std::string name = section.empty() ? "" : section + ".";
+    name += near.empty() ? key : near;
     for (const auto& field : fields_.all()) {
       if (field.name == name || field.name.starts_with(name + "."))
         draft_.faulty.insert(field.name);
@@ -118,6 +121,10 @@ class Loader {
                        std::string_view(first).substr(0, first.find('.'))));
   }
 
+  static std::string_view first_word(std::string_view text) {
+    return text.substr(0, text.find_first_of(" :"));
+  }
+
   // `epochs 3`, or `epochs:3`, below `training:`; not `gpt` below `model:`.
   bool is_line_without_key(const YamlNode& node, const std::string& section) const {
     if (node.kind != YamlNode::Kind::kScalar || node.quoted) return false;
@@ -127,7 +134,7 @@ class Loader {
 
   void report_line_without_key(const YamlNode& line) {
     const std::string_view text = line.text;
-    const auto word = text.substr(0, text.find_first_of(" :"));
+    const auto word = first_word(text);
     Place place = line.place;
     place.length = static_cast<int>(word.size());
     const bool has_colon = text.substr(word.size()).starts_with(':');
