@@ -43,6 +43,19 @@ Result<std::size_t> size_of_fd(const UniqueFd& fd, const Path& path) {
   return static_cast<std::size_t>(status.st_size);
 }
 
+// To read at any place of it. Opening a named pipe would wait for whoever writes to it.
+Result<UniqueFd> open_regular(const Path& path) {
+  UniqueFd fd = open_fd(path, O_RDONLY | O_NONBLOCK);
+  struct stat status {};
+  if (!fd) return file_error("open", path);
+  if (::fstat(fd.get(), &status) != 0) return file_error("stat", path);
+  if (S_ISREG(status.st_mode)) return fd;
+  if (S_ISDIR(status.st_mode)) return file_error("read", path, EISDIR);
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[files/open] {} is a pipe or a device, where a file is wanted", path.native()));
+}
+
 class SystemWritableFile final : public WritableFile {
  public:
   SystemWritableFile(UniqueFd fd, Path path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -162,8 +175,7 @@ class SystemFiles final : public Files {
   }
 
   Result<std::unique_ptr<MappedFile>> map(const Path& path) override {
-    const UniqueFd fd = open_fd(path, O_RDONLY);
-    if (!fd) return file_error("open", path);
+    MUSTER_ASSIGN(const UniqueFd fd, open_regular(path));
     MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
     if (length == 0) return std::make_unique<SystemMappedFile>(std::span<std::byte>());
     void* at = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd.get(), 0);
@@ -196,8 +208,7 @@ class SystemFiles final : public Files {
 
   Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
                               std::span<std::byte> into) override {
-    const UniqueFd fd = open_fd(path, O_RDONLY);
-    if (!fd) return file_error("open", path);
+    MUSTER_ASSIGN(const UniqueFd fd, open_regular(path));
     MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
     if (offset >= length) return std::size_t{0};  // the system refuses offsets that no file has
     return read_from(fd, path, offset, into);

@@ -53,7 +53,7 @@ class Files {
 
   virtual ~Files() = default;
   virtual Result<std::unique_ptr<WritableFile>> open(const Path& path, Open how) = 0;
-  virtual Result<std::unique_ptr<MappedFile>> map(const Path& path) = 0;
+  virtual Result<std::unique_ptr<MappedFile>> map(const Path& path) = 0;  // no pipe, no device
   // To the end, of pipes and devices too; kTimeout where one of those is silent for 30 s.
   virtual Result<std::string> read(const Path& path) = 0;
   virtual Result<std::string> read_up_to(const Path& path,

@@ -1,8 +1,10 @@
 #include "muster/base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -103,6 +105,14 @@ TEST_F(FilesTest, ReadsAPipeToItsEnd) {
   ::close(ends[0]);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_EQ(*text, "some text");
+}
+
+TEST_F(FilesTest, DoesNotWaitForANamedPipeWhereAFileIsWanted) {
+  const Path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::array<std::byte, 4> some{};
+  for (const Error& error : {files_.map(pipe).error(), files_.read_at(pipe, 0, some).error()})
+    EXPECT_NE(error.message.find("is a pipe or a device"), std::string::npos) << error.message;
 }
 
 TEST_F(FilesTest, SaysWhichFileIsMissing) {

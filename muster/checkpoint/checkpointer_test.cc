@@ -1,5 +1,6 @@
 #include "muster/checkpoint/checkpointer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -16,6 +17,8 @@
 
 namespace muster::checkpoint {
 namespace {
+
+using ::testing::HasSubstr;
 
 void overwrite(Files& files, const Path& path, std::string_view text) {
   auto file = files.open(path, Files::Open::kTruncate);
@@ -333,7 +336,8 @@ TEST_F(CheckpointerTest, ExportsWeightsIntoOneFile) {
   auto options = CheckpointOptions{.job = "sample", .keep_last = 0, .max_file_bytes = 30};
   ASSERT_TRUE(checkpointer(options).save(state.request(1)));
   for (int again = 0; again < 2; ++again) {
-    const auto exported = export_weights(disk_, checkpoints() / "step-00000001", "/out");
+    const auto exported =
+        export_weights(disk_, checkpoints() / "step-00000001", "/out", {.replace = again > 0});
     ASSERT_TRUE(exported) << exported.error().message;
     EXPECT_EQ(exported->tensors, 2u);
     EXPECT_EQ(disk_.list("/out").value(), std::vector<std::string>{"model.safetensors"});
@@ -343,8 +347,25 @@ TEST_F(CheckpointerTest, ExportsWeightsIntoOneFile) {
   EXPECT_EQ(header->metadata, (Metadata{{"format", "pt"}}));
   EXPECT_EQ(header->entries.size(), 2u);
   bend(checkpoints() / "step-00000001/model-00001-of-00002.safetensors");
-  EXPECT_EQ(export_weights(disk_, checkpoints() / "step-00000001", "/out").error().code,
+  EXPECT_EQ(export_weights(disk_, checkpoints() / "step-00000001", "/other").error().code,
             ErrorCode::kCorrupt);
+}
+
+TEST_F(CheckpointerTest, AnExportReplacesNothingUnasked) {
+  SampleState state(1);
+  auto saving = checkpointer({.job = "sample", .keep_last = 0});
+  ASSERT_TRUE(saving.save(state.request(1)));
+  ASSERT_TRUE(saving.save(state.request(2)));
+  const Path one = checkpoints() / "step-00000001", two = checkpoints() / "step-00000002";
+  ASSERT_TRUE(export_weights(disk_, two, "/out"));
+  EXPECT_THAT(export_weights(disk_, two, "/out").error().message, HasSubstr("is there already"));
+  for (const Path& checkpoint : {one, two}) {
+    const auto refused = export_weights(disk_, two, checkpoint, {.replace = true});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(refused.error().message, HasSubstr("is a checkpoint"));
+    EXPECT_TRUE(verify_checkpoint(disk_, checkpoint).value().whole());
+  }
 }
 
 TEST(FolderName, HasOneSpelling) {

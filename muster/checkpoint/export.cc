@@ -72,23 +72,40 @@ Status take_average(Files& files, const Path& folder, const Manifest& manifest,
   return restore(files, folder, manifest, manifest.optimizer, places);
 }
 
+Status check_place(Files& files, const Path& into, bool may_replace) {
+  if (files.exists(into / kManifestName))
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("[checkpoint/export] {} is a checkpoint, which its model would replace; "
+                    "choose another folder",
+                    into.native()));
+  const Path target = into / kExportedName;
+  if (may_replace || !files.exists(target)) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[checkpoint/export] {} is there already and is left as it is; choose "
+                          "another folder, or --force to replace it",
+                          target.native()));
+}
+
 Result<Exported> write(Files& files, const ModelBytes& weights, const Path& into) {
   MUSTER_TRY(files.create_folders(into));
   const Path target = into / kExportedName;
-  Path fresh = target;
-  fresh += ".new";
-  MUSTER_TRY(files.remove_all(fresh));  // of an export that was interrupted
-  MUSTER_ASSIGN(const FileRecord file,
-                write_safetensors(files, fresh, weights.tensors, {{"format", "pt"}}));
-  MUSTER_TRY(files.rename(fresh, target));
+  const Path fresh = fresh_name(target);
+  Result<FileRecord> file = write_safetensors(files, fresh, weights.tensors, {{"format", "pt"}});
+  const Status published = file ? files.rename(fresh, target) : Status(file.error());
+  if (!published) {
+    static_cast<void>(files.remove_all(fresh));
+    return published.error();
+  }
   MUSTER_TRY(files.sync_folder(into));
-  return Exported{target, file.size, weights.tensors.size()};
+  return Exported{target, file->size, weights.tensors.size()};
 }
 
 }  // namespace
 
 Result<Exported> export_weights(Files& files, const Path& folder, const Path& into,
                                 const ExportOptions& options) {
+  MUSTER_TRY(check_place(files, into, options.replace));
   MUSTER_TRY(check_whole(files, folder));
   MUSTER_ASSIGN(const Manifest manifest, read_manifest(files, folder));
   ModelBytes weights = allocate(manifest.model);
@@ -96,8 +113,7 @@ Result<Exported> export_weights(Files& files, const Path& folder, const Path& in
   if (options.average) MUSTER_TRY(take_average(files, folder, manifest, weights));
   if (options.merge) MUSTER_TRY(merge_adapters(weights.tensors));
   auto written = write(files, weights, into);
-  if (written || written.error().code != ErrorCode::kNotFound) return written;
-  // Of a place that nothing can be made in; the checkpoint was found.
+  if (written) return written;
   return fail(ErrorCode::kUnavailable, fmt::format("[checkpoint/export] cannot write to {}: {}",
                                                    into.native(), written.error().message));
 }

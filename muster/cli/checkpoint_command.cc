@@ -302,6 +302,7 @@ void add_checkpoint_command(CLI::App& app, Context& context) {
                     "With adapters (lora.rank) put into the matrices that they lie beside");
   exporter.add_flag("--best", arguments->best, "The best checkpoint instead of the newest")
       ->excludes(exporter.get_option("--step"));
+  exporter.add_flag("--force", arguments->options.replace, "Replace a model.safetensors there");
   exporter.add_option("-o,--output", arguments->output, "Folder for model.safetensors")
       ->capture_default_str();
 }

@@ -150,7 +150,9 @@ TEST_F(CheckpointCommandTest, ExportsTheNewest) {
   EXPECT_EQ(muster({"checkpoint", "export", place(), "--output", into}), ExitCode::kDone);
   EXPECT_NE(out_.str().find("step-00000010"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(run_ / "weights/model.safetensors"));
-  EXPECT_EQ(muster({"--log", "json", "checkpoint", "export", place(), "--output", into}),
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--output", into}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("--force to replace it"), std::string::npos) << err_.str();
+  EXPECT_EQ(muster({"--log", "json", "checkpoint", "export", place(), "--force", "--output", into}),
             ExitCode::kDone);
   EXPECT_EQ(answer()[0]["file"], into + "/model.safetensors");
   EXPECT_EQ(answer()[0]["tensors"], 2);
@@ -170,11 +172,12 @@ TEST_F(CheckpointCommandTest, ExportPassesOverWhatIsDamagedWithAWord) {
   EXPECT_EQ(muster({"checkpoint", "export", place(), "-o", into}), ExitCode::kDone);
   EXPECT_NE(out_.str().find("step-00000005"), std::string::npos);
   EXPECT_NE(err_.str().find("passed over " + newest.native()), std::string::npos) << err_.str();
-  EXPECT_EQ(muster({"checkpoint", "export", newest.native(), "-o", into}), ExitCode::kEnvironment);
+  EXPECT_EQ(muster({"checkpoint", "export", newest.native(), "-o", into + "2"}),
+            ExitCode::kEnvironment);
   std::filesystem::remove(newest / "model.safetensors");
-  EXPECT_EQ(muster({"checkpoint", "export", place(), "-o", into}), ExitCode::kDone);
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "-o", into, "--force"}), ExitCode::kDone);
   EXPECT_NE(err_.str().find("passed over"), std::string::npos);
-  EXPECT_EQ(muster({"checkpoint", "export", "--step", "10", place(), "-o", into}),
+  EXPECT_EQ(muster({"checkpoint", "export", "--step", "10", place(), "-o", into + "2"}),
             ExitCode::kEnvironment);
 }
 
@@ -185,6 +188,12 @@ TEST_F(CheckpointCommandTest, ExportBlamesThePlaceThatItCannotWriteTo) {
   EXPECT_EQ(err_.str().find("passed over"), std::string::npos) << err_.str();
   EXPECT_NE(err_.str().find("cannot write to /proc/none"), std::string::npos) << err_.str();
   EXPECT_NE(err_.str().find("No such file or directory"), std::string::npos) << err_.str();
+  const auto into = run_ / "weights";
+  std::filesystem::create_directories(into / "model.safetensors");  // a folder
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--force", "-o", into.native()}),
+            ExitCode::kEnvironment);
+  EXPECT_NE(err_.str().find("cannot write to " + into.native()), std::string::npos) << err_.str();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(into), {}), 1);
 }
 
 TEST_F(CheckpointCommandTest, MarksAndExportsTheBest) {

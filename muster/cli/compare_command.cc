@@ -131,7 +131,7 @@ Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
     add_workers(arguments.workers, context, options);
     auto checked = check_job(text, path, options);
     if (checked.job) {
-      MUSTER_TRY(app::check_startable(context.files, checked.job->spec));
+      MUSTER_TRY(app::check_startable(context.files, *checked.job));
       MUSTER_ASSIGN(ChosenJob chosen,
                     choose_strategy(request, std::move(*checked.job), {}, context));
       if (!chosen.why.empty()) create_stderr_logger(context.log)->info("{}", chosen.why);

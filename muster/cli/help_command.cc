@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <ostream>
 
@@ -55,19 +56,35 @@ ExitCode help_job(const HelpArguments& arguments, Context& context) {
   return ExitCode::kDone;
 }
 
-ExitCode help_command(CLI::App& app, const std::string& name, Context& context) {
-  if (name.empty()) {
+using Words = std::vector<std::string>;
+
+ExitCode help_command(CLI::App& app, const Words& words, Context& context) {
+  if (words.empty()) {
     // app.help() would explain the command that was chosen, this one.
     context.out << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
     return ExitCode::kDone;
   }
-  const auto found =
-      app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
-  if (!found.empty()) {
-    context.out << found.front()->help(app.get_name());
-    return ExitCode::kDone;
+  CLI::App* command = &app;
+  std::string path;
+  for (const std::string& word : words) {
+    const auto found =
+        command->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
+    if (found.empty()) return report(context, unknown_command(*command, word));
+    path += (path.empty() ? "" : " ") + command->get_name();
+    command = found.front();
   }
-  return report(context, unknown_command(app, name));
+  context.out << command->help(path);
+  return ExitCode::kDone;
+}
+
+// `action`, unless words are left that it does not take.
+std::function<ExitCode()> without(const std::shared_ptr<Words>& rest, Context& context,
+                                  std::function<ExitCode()> action) {
+  return [rest, &context, action = std::move(action)] {
+    if (rest->empty()) return action();
+    return report(
+        context, fail(ErrorCode::kInvalid, fmt::format("unexpected argument `{}`", rest->front())));
+  };
 }
 
 }  // namespace
@@ -75,11 +92,12 @@ ExitCode help_command(CLI::App& app, const std::string& name, Context& context) 
 void add_help_command(CLI::App& app, Context& context) {
   auto& help = add_command(app, "help", "Explain a command or the job file",
                            {"muster help train", "muster help job training.epochs"});
-  auto name = std::make_shared<std::string>();
-  help.add_option("COMMAND", *name, "A command")->type_name("");
-  help.callback([name, &app, &help, &context] {
+  auto words = std::make_shared<Words>();
+  help.add_option("COMMAND", *words, "A command, such as `train` or `checkpoint list`")
+      ->type_name("");
+  help.callback([words, &app, &help, &context] {
     if (!help.get_subcommands().empty()) return;
-    context.action = [name, &app, &context] { return help_command(app, *name, context); };
+    context.action = [words, &app, &context] { return help_command(app, *words, context); };
   });
   auto& topic =
       add_command(help, "job", "Fields of the job file",
@@ -88,17 +106,18 @@ void add_help_command(CLI::App& app, Context& context) {
   topic.add_option("FIELD", arguments->field, "A field or a group of fields")->type_name("");
   topic.add_flag("--schema", arguments->schema, "JSON Schema, for editors");
   topic.add_flag("--markdown", arguments->markdown, "The page docs/job.md");
-  topic.callback([arguments, &context] {
-    context.action = [arguments, &context] { return help_job(*arguments, context); };
+  topic.callback([words, arguments, &context] {
+    context.action =
+        without(words, context, [arguments, &context] { return help_job(*arguments, context); });
   });
   auto& page = add_command(
       help, "man", "The manual page, for man(1)",
       {"muster help man | man -l -", "muster help man > ~/.local/share/man/man1/muster.1"});
-  page.callback([&app, &context] {
-    context.action = [&app, &context] {
+  page.callback([words, &app, &context] {
+    context.action = without(words, context, [&app, &context] {
       context.out << man_page(app);
       return ExitCode::kDone;
-    };
+    });
   });
 }
 

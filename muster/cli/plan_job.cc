@@ -69,7 +69,7 @@ Result<plan::Way> resolve(const PlanRequest& request, const std::string& text, c
 }  // namespace
 
 Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context) {
-  MUSTER_TRY(app::check_startable(context.files, job.spec));
+  MUSTER_TRY(app::check_startable(context.files, job));
   JobPlan plan{.job = job.spec, .hardware = hardware_for(request, job.spec, context)};
   MUSTER_ASSIGN(plan.profile, measure(job, context));
   std::vector<std::string> blocks;

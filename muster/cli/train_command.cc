@@ -181,7 +181,7 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   if (!written) return written.error();
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
-  const Status startable = app::check_startable(context.files, written->spec);
+  const Status startable = app::check_startable(context.files, *written);
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());

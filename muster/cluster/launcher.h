@@ -59,6 +59,9 @@ struct LaunchSpec {
   Duration calm = std::chrono::seconds(30);           // see CoordinatorOptions
   Duration grace = std::chrono::milliseconds(300);    // from being told to end to SIGKILL
   Duration exit_patience = std::chrono::seconds(30);  // from a worker's good-bye to its end
+  // From a signal until some worker is at something that a step may follow; then all end at once,
+  // as one may wait for its data for ever.
+  Duration begin_patience = std::chrono::seconds(5);
   std::optional<net::Address> listen;  // for workers of other hosts; none: this host's
   Path credentials;      // file in which those find "host:port credentials"; empty: none may come
   RemoteWorkers remote;  // `listen` is where they come
@@ -108,6 +111,13 @@ struct WorkerState {
 // the others, or the job has failed.
 enum class DumpOccasion : std::uint8_t { kAsked, kNoAnswer, kFailure };
 
+// What a signal that asks the job to stop brings.
+enum class Stopping : std::uint8_t {
+  kAfterTheStep,  // with a checkpoint: the first signal
+  kAtOnce,        // another one
+  kNothingBegun,  // at once: there is nothing to save
+};
+
 // Sees the job run. Called on one thread; must not block for long.
 class LaunchObserver {
  public:
@@ -136,8 +146,8 @@ class LaunchObserver {
   virtual void on_line(Rank /*rank*/, bool /*is_error*/, std::string_view /*line*/) {}
   // Where everybody is, or was when the job failed.
   virtual void on_dumps(const std::vector<WorkerState>& /*states*/, DumpOccasion /*occasion*/) {}
-  // SIGINT, SIGTERM, SIGHUP, SIGUSR1: 1st → checkpoint and exit; 2nd → at once.
-  virtual void on_stop(int /*signal*/, StopReason /*reason*/) {}
+  // SIGINT, SIGTERM, SIGHUP, SIGUSR1.
+  virtual void on_stop(int /*signal*/, Stopping /*how*/) {}
 };
 
 struct JobEnd {

@@ -371,7 +371,7 @@ void LocalJob::finish() {
   tell_held_reports();
   tell_dumps();
   settle_timer_ = hear_timer_ = kill_timer_ = waiting_timer_ = drain_timer_ = scale_timer_ =
-      nullptr;
+      begin_timer_ = nullptr;
   on_over_();
 }
 
@@ -440,11 +440,27 @@ void LocalJob::on_signal(int number) {
     return check_over();
   }
   signal_ = signal_.value_or(number);
-  observer_.on_stop(number, at_once ? StopReason::kAtOnce : StopReason::kCheckpointAndExit);
-  if (!at_once) {
-    coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
-    return check_over();  // nobody may be there, for the moment
-  }
+  observer_.on_stop(number, wish == StopWishes::Wish::kAtOnce ? Stopping::kAtOnce
+                            : at_once                         ? Stopping::kNothingBegun
+                                                              : Stopping::kAfterTheStep);
+  if (at_once) return leave_at_once();
+  coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  bound_beginning(number);
+  check_over();  // nobody may be there, for the moment
+}
+
+void LocalJob::bound_beginning(int signal) {
+  begin_timer_ = loop_.call_at(loop_.clock().now() + spec_.begin_patience, [this, signal] {
+    const bool has_begun = std::ranges::any_of(
+        workers_, [](const auto& entry) { return !entry.second->progress.phase.empty(); });
+    if (has_begun || state_ == State::kEnding) return;
+    if (state_ == State::kSettling) return bound_beginning(signal);
+    observer_.on_stop(signal, Stopping::kNothingBegun);
+    leave_at_once();
+  });
+}
+
+void LocalJob::leave_at_once() {
   if (state_ != State::kEnding) verdict_.reset();
   state_ = State::kEnding;  // what now ends badly ends so by order
   kill_all();

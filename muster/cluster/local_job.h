@@ -92,6 +92,8 @@ class LocalJob {
   void kill_all();
   std::vector<WorkerProcess*> all() const;
   void check_over();
+  void bound_beginning(int signal);
+  void leave_at_once();
   void ask_for_dumps(DumpOccasion occasion);
   void look_into_no_answer();
   bool has_looked_into() const;
@@ -137,7 +139,8 @@ class LocalJob {
   net::Registration waiting_timer_;  // for more workers
   net::Registration drain_timer_;
   net::Registration scale_timer_;
-  Step scaled_step_{0};  // the newest when the rule was asked last
+  net::Registration begin_timer_;  // until which it may begin, though asked to stop
+  Step scaled_step_{0};            // the newest when the rule was asked last
   std::optional<Generation> scaled_generation_;
   Generation generation_{0};
   std::vector<std::int32_t> members_;      // of the present generation, by rank

@@ -70,19 +70,17 @@ class Normalise final : public Transform {
   }
 
   Status require_values(const FieldSpec& input) const {
-    const auto fits = [&input](const std::vector<float>& values) {
-      return values.size() == 1 || static_cast<std::int64_t>(values.size()) == input.shape[0];
-    };
     if (input.dtype != DType::kU8) {
       return fail(ErrorCode::kInvalid,
                   fmt::format("[data/normalise] works on bytes, not on {}", describe(input)));
     }
-    if (!fits(mean_) || !fits(std_)) {
-      return fail(
-          ErrorCode::kInvalid,
-          fmt::format("[data/normalise] {} means and {} standard deviations for {}: give one "
-                      "of each, or one a channel",
-                      mean_.size(), std_.size(), describe(input)));
+    for (const auto& [field, values] : {std::pair("data.mean", &mean_), {"data.std", &std_}}) {
+      if (values->size() == 1 || static_cast<std::int64_t>(values->size()) == input.shape[0])
+        continue;
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("[data/normalise] {}, but {} has {} values: give one, or one a "
+                              "channel",
+                              describe(input), field, values->size()));
     }
     if (std::ranges::any_of(std_, [](float std) { return !(std > 0) || !std::isfinite(std); })) {
       return fail(ErrorCode::kInvalid, "[data/normalise] a standard deviation must be above 0");
@@ -105,8 +103,9 @@ class RandomCrop final : public Transform {
     MUSTER_TRY(require_image(name(), input));
     if (padding_ >= 0 && padding_ <= input.shape[1] && padding_ <= input.shape[2]) return input;
     return fail(ErrorCode::kInvalid,
-                fmt::format("[data/random_crop] a padding of {} does not fit {}", padding_,
-                            describe(input)));
+                fmt::format("[data/random_crop] {} cannot be padded by more than it is large, but "
+                            "data.augment.crop_padding is {}",
+                            describe(input), padding_));
   }
 
   void apply(const RandomStream& random, const TensorView& input,

@@ -62,7 +62,9 @@ TEST(Normalise, RefusesWhatItCannotNormalise) {
   EXPECT_FALSE(normalise({0.f}, {1.f})->output({"image", DType::kF32, {1, 2, 2}}));
   EXPECT_FALSE(normalise({0.f}, {1.f})->output({"label", DType::kU8, {}}));
   EXPECT_FALSE(normalise({0.f}, {0.f})->output(kImage));
-  EXPECT_FALSE(normalise({0.f, 0.f}, {1.f})->output(kImage));
+  const auto two = normalise({0.f}, {1.f, 1.f})->output(kImage);
+  ASSERT_FALSE(two);
+  EXPECT_THAT(two.error().message, HasSubstr(", but data.std has 2 values: give one"));
 }
 
 // What a crop must equal: the image padded with zeros, cut at (down, right).

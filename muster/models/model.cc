@@ -438,8 +438,9 @@ std::string Model::describe() const {
   const auto count = parameter_count();
   const std::string part =
       frozen_.empty() ? "" : fmt::format(", {} of them trained", trained_count());
-  return fmt::format("{}: {} blocks, {} parameters ({}){}, {} statistics", family_, blocks_.size(),
-                     count, format_bytes(static_cast<std::uint64_t>(count) * sizeof(float)), part,
+  return fmt::format("{}: {}, {} parameters ({}){}, {} statistics", family_,
+                     counted(static_cast<std::int64_t>(blocks_.size()), "block"), count,
+                     format_bytes(static_cast<std::uint64_t>(count) * sizeof(float)), part,
                      statistics_.size());
 }
 

@@ -28,7 +28,8 @@ bool is_out_of_memory(const c10::Error& error) {
   const std::string_view what = error.what_without_backtrace();
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          what.find("not enough memory") != std::string_view::npos ||
-         what.find("can't allocate memory") != std::string_view::npos;
+         what.find("can't allocate memory") != std::string_view::npos ||
+         what.find("size calculation overflowed") != std::string_view::npos;
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "tests/procs/local_launcher.h"
+
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -8,7 +10,6 @@
 #include <sstream>
 #include <thread>
 
-#include "muster/cluster/launcher.h"
 #include "muster/net/loop.h"
 
 namespace muster::cluster {
@@ -16,93 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-// Everything that happens, and a chance to do something at it.
-class Watcher : public LaunchObserver {
- public:
-  void on_generation(const Welcome& generation) override {
-    welcome = generation;
-    if (then) then(*this);
-  }
-  void on_progress(Rank, const Progress&) override { ++heartbeats; }
-  void on_report(Rank rank, const Bytes& content) override {
-    reports[to_int(rank)] =
-        std::string(reinterpret_cast<const char*>(content.data()), content.size());
-  }
-  void on_line(Rank rank, bool is_error, std::string_view line) override {
-    (is_error ? errors : lines)[to_int(rank)].emplace_back(line);
-    if (on_each_line) on_each_line(std::string(line));
-  }
-  void on_stop(int, StopReason reason) override { stops.push_back(reason); }
-  void on_loss(const JobFailure& loss, const Remainder& left) override {
-    losses.push_back(describe_loss(loss, left));
-    if (left.workers <= stops_at) ::kill(::getpid(), SIGTERM);
-  }
-
-  void on_restart(Rank, int) override { ++restarts; }
-  void on_distrust(Rank rank, const std::string& /*host*/) override {
-    distrusted.push_back(to_int(rank));
-    ::kill(::getpid(), SIGTERM);
-  }
-
-  int restarts = 0;
-  std::vector<int> distrusted;
-  int stops_at = 99;  // once so few are left
-  std::function<void(Watcher&)> then;
-  std::function<void(const std::string&)> on_each_line;
-  Welcome welcome;
-  int heartbeats = 0;
-  std::map<int, std::string> reports;
-  std::map<int, std::vector<std::string>> lines, errors;
-  std::vector<StopReason> stops;
-  std::vector<std::string> losses;
-};
-
-// "R", "S", "T", "Z", …; empty: no such process.
-std::string state_of(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  const auto after_name = text.rfind(')');
-  return after_name == std::string::npos ? "" : text.substr(after_name + 2, 1);
-}
-
-bool is_gone(int pid) {
-  const auto state = state_of(pid);
-  return state.empty() || state == "Z";
-}
-
-class LocalLauncher : public ::testing::Test {
- protected:
-  LocalLauncher() {
-    folder_ = Path(::testing::TempDir()) /
-              ("muster_procs_" + std::to_string(::getpid()) + "_" +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    spec_.workers = spec_.min_workers = 3;
-    spec_.log_folder = folder_ / "logs";
-  }
-  ~LocalLauncher() override { std::filesystem::remove_all(folder_); }
-
-  JobEnd run(const std::string& act, int actor) {
-    spec_.command = {MUSTER_PROCS_WORKER, act, std::to_string(actor)};
-    const auto launcher =
-        create_local_launcher(system_processes(), system_files(), create_null_logger());
-    const auto end = launcher->run(spec_, watcher_);
-    EXPECT_TRUE(end) << end.error().message;
-    for (const auto& member : watcher_.welcome.members) EXPECT_TRUE(is_gone(member.info.pid));
-    return end ? *end : JobEnd{};
-  }
-
-  JobFailure run_to_failure(const std::string& act, int actor) {
-    auto end = run(act, actor);
-    EXPECT_TRUE(end.failure) << "the job should have failed";
-    EXPECT_EQ(end.exit_statuses.size(), static_cast<std::size_t>(spec_.workers));
-    return end.failure.value_or(JobFailure{});
-  }
-
-  LaunchSpec spec_;
-  Watcher watcher_;
-  Path folder_;
-};
 
 TEST_F(LocalLauncher, AJobThatGoesWellEndsWell) {
   const auto end = run("store", 0);
@@ -437,40 +351,6 @@ TEST_F(LocalLauncher, AMissingProgramIsAnErrorAndNothingStarts) {
                        ->run(spec_, watcher_);
   ASSERT_FALSE(end);
   EXPECT_THAT(end.error().message, HasSubstr("/nowhere/worker"));
-}
-
-TEST_F(LocalLauncher, ASignalAsksForACheckpointAndAnEnd) {
-  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) {
-    watcher_.stops.clear();
-    watcher_.then = [number](Watcher&) { ::kill(::getpid(), number); };
-    const auto end = run("wait", 0);
-    EXPECT_FALSE(end.failure) << describe(*end.failure);
-    EXPECT_EQ(end.signal, number);
-    EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0}));
-    EXPECT_EQ(watcher_.stops, std::vector{StopReason::kCheckpointAndExit});
-    EXPECT_EQ(watcher_.lines[1].back(), "stopped as asked");
-  }
-}
-
-TEST_F(LocalLauncher, ASignalAfterAFailureIsNotWhatEndedTheJob) {
-  watcher_.on_each_line = [](const std::string&) { ::kill(::getpid(), SIGTERM); };
-  EXPECT_EQ(run_to_failure("end_before_others", 1).rank, Rank{1});
-  EXPECT_FALSE(watcher_.lines.empty());
-  EXPECT_TRUE(watcher_.stops.empty());
-}
-
-TEST_F(LocalLauncher, ASecondSignalEndsAtOnce) {
-  int ready = 0;
-  watcher_.on_each_line = [&](const std::string& line) {
-    if (line != "ready" || ++ready < 3) return;
-    ::kill(::getpid(), SIGTERM);
-    ::kill(::getpid(), SIGINT);
-  };
-  const auto end = run("stubborn", 0);
-  EXPECT_FALSE(end.failure);
-  EXPECT_TRUE(end.signal);
-  EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL, -SIGKILL}));
-  EXPECT_EQ(watcher_.stops, (std::vector{StopReason::kCheckpointAndExit, StopReason::kAtOnce}));
 }
 
 TEST_F(LocalLauncher, ItsDeathTakesTheWorkersAlong) {

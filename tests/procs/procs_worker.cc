@@ -187,6 +187,11 @@ int run(Worker& worker) {
       {"end_before_others", end_before_others},
       {"exit_at_one_step", [](Worker& w) { return exit_in_turn(w, true); }},
       {"exit_at_other_steps", [](Worker& w) { return exit_in_turn(w, false); }},
+      {"never_begin",  // as with data that do not come
+       [](Worker&) {
+         std::this_thread::sleep_for(seconds(60));
+         return 9;
+       }},
       {"stubborn",
        [](Worker& w) {
          std::cout << "ready" << std::endl;
@@ -196,8 +201,9 @@ int run(Worker& worker) {
   };
   if (worker.act == "die_after_warning") return die_after_warning(worker);
   constexpr std::string_view kOfAll[] = {
-      "print",    "leave_and_hang",   "report_much",         "store",
-      "stubborn", "exit_at_one_step", "exit_at_other_steps", "end_before_others"};
+      "print",      "leave_and_hang",   "report_much",         "store",
+      "stubborn",   "exit_at_one_step", "exit_at_other_steps", "end_before_others",
+      "never_begin"};
   if (worker.acts || std::ranges::count(kOfAll, worker.act) > 0) return acts.at(worker.act)(worker);
   return wait_for_the_end(worker);
 }
@@ -235,8 +241,10 @@ int main(int argc, char** argv) {
   const auto credentials = net::credentials_from_text(environment->credentials).value();
   const auto network = net::create_network(*loop, credentials, {}, log).value();
   const auto where = cluster::Whereabouts::open(environment->whereabouts).value();
-  where->doing(Step{17}, "update");
-  where->waiting_in("clip gradients");
+  if (act != "never_begin") {
+    where->doing(Step{17}, "update");
+    where->waiting_in("clip gradients");
+  }
   auto member = cluster::join(*network,
                               {.coordinator = environment->coordinator,
                                .info = cluster::describe_this_process(environment->worker),

@@ -290,7 +290,8 @@ def missing_data(muster, folder):
     code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={folder}/nowhere"))
     expect(code, 3, output, "data.path", "nowhere")
     dry = runs.finish(runs.start(muster, job, "--dry-run", "--set", f"data.path={folder}/nowhere"))
-    expect(dry[0], 3, dry[1], "data.path", "nowhere")
+    expect(dry[0], 3, dry[1], f"data.path: there is no {folder}/nowhere", f"      | --set data.path={folder}",
+           "\n      |                 ^")
     elsewhere = runs.finish(runs.start(muster, job, "--set", "data.path=nowhere", cwd=folder))
     expect(elsewhere[0], 3, elsewhere[1], "there is no nowhere", "relative to the folder in which muster runs")
     assert not (folder / "runs").exists(), "a run was made that could never be"
@@ -325,6 +326,8 @@ def dry_run_fails(muster, folder):
     faults = (("model.hidden_sizes=[1,10000000,10000000]", 3, "allocate 400000000000000 bytes"),
               ("model.hidden_sizes=[1,10000000,10000000]", 3, "need less memory"),
               ("model.classes=5", 2, "but model.classes is 5"),
+              ("data.augment.crop_padding=1000", 2, "but data.augment.crop_padding is 1000"),
+              ("model.classes=9223372036854775807", 3, "size calculation overflowed"),
               ("training.freeze=[layer9.*]", 2, "no parameter has a name like `layer9.*`; there are layer0."),
               ('training.freeze=["*"]', 2, "leaves nothing to train"),
               ("training.recompute=[layer7]", 2, "no block has a name like `layer7`; there are layer0, head"),

@@ -17,21 +17,20 @@ Path plain_or_gzip(Files& files, const Path& folder, const std::string& name) {
 Status expect(Files& files, const char* field, const Path& path, std::string_view hint) {
   if (files.exists(path)) return ok();
   return fail(ErrorCode::kNotFound,
-              fmt::format("[train] {}: there is no {}; {}", field, path.string(), hint));
+              fmt::format("[job] {}: there is no {}; {}", field, path.string(), hint));
 }
 
 // A file where a folder is wanted, or the other way round, would only be told by a worker, and
 // without the field's name. What cannot be looked at at all is left to the one who opens it.
 Status check_kind(Files& files, const char* field, const Path& path, job::DataType type) {
   if (type == job::DataType::kIdx && files.size(path))
-    return fail(
-        ErrorCode::kInvalid,
-        fmt::format("[train] {}: {} is a file; data.type idx takes the folder that holds the "
-                    "files of images and labels",
-                    field, path.string()));
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[job] {}: {} is a file; data.type idx takes the folder that holds the "
+                            "files of images and labels",
+                            field, path.string()));
   if (type == job::DataType::kText && files.list(path))
     return fail(ErrorCode::kInvalid,
-                fmt::format("[train] {}: {} is a folder; data.type text takes one file", field,
+                fmt::format("[job] {}: {} is a folder; data.type text takes one file", field,
                             path.string()));
   return ok();
 }

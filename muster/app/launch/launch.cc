@@ -231,10 +231,12 @@ Result<Exposed> expose_metrics(const job::PrometheusSpec& spec, Files& files) {
 }  // namespace
 
 // A folder of a run that never was helps nobody, so all this comes before one is made.
-Status check_startable(Files& files, const job::JobSpec& job) {
-  MUSTER_TRY(check_instruction_set(job.training.isa));
-  MUSTER_TRY(check_weights_are_there(files, job.model));
-  return check_data_is_there(files, job.data);
+Status check_startable(Files& files, const job::Job& job) {
+  MUSTER_TRY(check_instruction_set(job.spec.training.isa));
+  Status there = check_weights_are_there(files, job.spec.model);
+  if (there) there = check_data_is_there(files, job.spec.data);
+  if (there) return ok();
+  return fail(there.error().code, job::with_place(job, there.error().message));
 }
 
 Status check_run_folder(Files& files, const job::Job& job, const std::optional<Path>& resume,

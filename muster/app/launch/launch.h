@@ -31,7 +31,7 @@ struct LaunchOptions {
 };
 
 // Whether this build and this machine have what the job needs. Changes nothing.
-Status check_startable(Files& files, const job::JobSpec& job);
+Status check_startable(Files& files, const job::Job& job);
 
 // For a dry run: whether launch() could keep its run where run_folder says, or go on in `resume`,
 // where nobody else may be training. Leaves nothing behind.

@@ -288,14 +288,21 @@ void RunObserver::on_line(Rank rank, bool is_error, std::string_view line) {
   tell(Severity::kNote, fmt::format("[rank{}] {}", to_int(rank), line));
 }
 
-void RunObserver::on_stop(int signal, cluster::StopReason reason) {
-  const std::string_view name = signal_name(signal);
-  std::string_view what = ": finishing the step, then a checkpoint; once more to leave at once";
-  if (reason == cluster::StopReason::kAtOnce)
-    what = stops_ > 0 ? " again: leaving at once" : ": nothing has begun yet; leaving at once";
-  ++stops_;
+void RunObserver::on_stop(int signal, cluster::Stopping how) {
+  const auto words = [how]() -> std::string_view {
+    switch (how) {
+      case cluster::Stopping::kAfterTheStep:
+        return ": finishing the step, then a checkpoint; once more to leave at once";
+      case cluster::Stopping::kAtOnce:
+        return " again: leaving at once";
+      case cluster::Stopping::kNothingBegun:
+        break;
+    }
+    return ": nothing has begun yet; leaving at once";
+  };
+  insisted_ |= how == cluster::Stopping::kAtOnce;
   tell_held();
-  tell(Severity::kNote, fmt::format("{}{}", name, what));
+  tell(Severity::kNote, fmt::format("{}{}", signal_name(signal), words()));
 }
 
 // A folder in which something has run before keeps what came of that.
@@ -333,7 +340,7 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
   } else if (end.signal && !ended_) {
     ended.completed = false;
     ended.reason = fmt::format("{}{}, left without a last checkpoint", signal_name(*end.signal),
-                               stops_ > 1 ? " twice" : "");
+                               insisted_ ? " twice" : "");
   }
   return ended;
 }

@@ -46,7 +46,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_line(Rank rank, bool is_error, std::string_view line) override;
   void on_dumps(const std::vector<cluster::WorkerState>& states,
                 cluster::DumpOccasion occasion) override;
-  void on_stop(int signal, cluster::StopReason reason) override;
+  void on_stop(int signal, cluster::Stopping how) override;
 
   Step last_step() const noexcept { return ended_ ? ended_->step : last_step_; }
   // The end of the run: what came of it, with `failure` for a person, and summary.json. The run's
@@ -99,7 +99,7 @@ class RunObserver final : public cluster::LaunchObserver {
   bool holds_notes_ = true;              // until the run's first line
   std::vector<std::string> held_notes_;  // in their order
   std::vector<std::string> held_up_;     // when the job failed: who waited for whom
-  int stops_ = 0;
+  bool insisted_ = false;                // somebody signalled twice
   const TimePoint began_;
 };
 

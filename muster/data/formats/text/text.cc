@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "muster/base/units.h"
+
 namespace muster::data {
 namespace {
 
@@ -87,10 +89,12 @@ Result<SourcePtr> create_text_source(Files& files, const TextOptions& options) {
   const std::span<const std::byte> part = choose_part(file->bytes(), options);
   if (static_cast<std::int64_t>(part.size()) <= options.context_length) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("[data/text] the {} of {} has {} bytes, a sample needs {}; shorten the "
-                            "context or change the validation fraction",
-                            describe(options.part), options.path.string(), part.size(),
-                            options.context_length + 1));
+                fmt::format("[data/text] the {} of {} has {}, but data.context_length is {}, and a "
+                            "sample has one byte more; shorten it, or change "
+                            "data.validation_split",
+                            describe(options.part), options.path.string(),
+                            counted(static_cast<std::int64_t>(part.size()), "byte"),
+                            options.context_length));
   }
   return std::make_shared<TextSource>(std::move(file), part, options.context_length);
 }

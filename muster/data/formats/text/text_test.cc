@@ -87,7 +87,7 @@ TEST_F(TextSourceTest, RefusesATextShorterThanAWindow) {
   const auto source = open("abcd", 4);
   ASSERT_FALSE(source);
   EXPECT_EQ(source.error().code, ErrorCode::kInvalid);
-  EXPECT_THAT(source.error().message, HasSubstr("has 4 bytes, a sample needs 5"));
+  EXPECT_THAT(source.error().message, HasSubstr("has 4 bytes, but data.context_length is 4, "));
   EXPECT_FALSE(open("", 4));
   EXPECT_FALSE(open("abcdefghijk", 4, TextPart::kValidation, 0));
 }

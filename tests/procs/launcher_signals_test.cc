@@ -1,0 +1,52 @@
+// What signals to a launcher do to its job.
+#include "tests/procs/local_launcher.h"
+
+namespace muster::cluster {
+namespace {
+
+TEST_F(LocalLauncher, ASignalAsksForACheckpointAndAnEnd) {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) {
+    watcher_.stops.clear();
+    watcher_.then = [number](Watcher&) { ::kill(::getpid(), number); };
+    const auto end = run("wait", 0);
+    EXPECT_FALSE(end.failure) << describe(*end.failure);
+    EXPECT_EQ(end.signal, number);
+    EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0}));
+    EXPECT_EQ(watcher_.stops, std::vector{Stopping::kAfterTheStep});
+    EXPECT_EQ(watcher_.lines[1].back(), "stopped as asked");
+  }
+}
+
+TEST_F(LocalLauncher, ASignalAfterAFailureIsNotWhatEndedTheJob) {
+  watcher_.on_each_line = [](const std::string&) { ::kill(::getpid(), SIGTERM); };
+  EXPECT_EQ(run_to_failure("end_before_others", 1).rank, Rank{1});
+  EXPECT_FALSE(watcher_.lines.empty());
+  EXPECT_TRUE(watcher_.stops.empty());
+}
+
+TEST_F(LocalLauncher, ASecondSignalEndsAtOnce) {
+  int ready = 0;
+  watcher_.on_each_line = [&](const std::string& line) {
+    if (line != "ready" || ++ready < 3) return;
+    ::kill(::getpid(), SIGTERM);
+    ::kill(::getpid(), SIGINT);
+  };
+  const auto end = run("stubborn", 0);
+  EXPECT_FALSE(end.failure);
+  EXPECT_TRUE(end.signal);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL, -SIGKILL}));
+  EXPECT_EQ(watcher_.stops, (std::vector{Stopping::kAfterTheStep, Stopping::kAtOnce}));
+}
+
+TEST_F(LocalLauncher, ASignalBeforeAnythingHasBegunDoesNotWaitForIt) {
+  spec_.begin_patience = std::chrono::seconds(1);
+  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  const auto end = run("never_begin", 0);
+  EXPECT_FALSE(end.failure);
+  EXPECT_EQ(end.signal, SIGTERM);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL, -SIGKILL}));
+  EXPECT_EQ(watcher_.stops, (std::vector{Stopping::kAfterTheStep, Stopping::kNothingBegun}));
+}
+
+}  // namespace
+}  // namespace muster::cluster
