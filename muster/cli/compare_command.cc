@@ -18,6 +18,7 @@
 #include "muster/cli/compared_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
+#include "muster/cli/machine.h"
 #include "muster/cli/run_options.h"
 #include "muster/job/mesh_axes.h"
 #include "muster/observe/comparison.h"
