@@ -43,13 +43,20 @@ Result<std::size_t> size_of_fd(const UniqueFd& fd, const Path& path) {
   return static_cast<std::size_t>(status.st_size);
 }
 
-// To read at any place of it. Opening a named pipe would wait for whoever writes to it.
-Result<UniqueFd> open_regular(const Path& path) {
+// To read at any place of it.
+struct RegularFile {
+  UniqueFd fd;
+  std::size_t length;
+};
+
+// Opening a named pipe would wait for whoever writes to it.
+Result<RegularFile> open_regular(const Path& path) {
   UniqueFd fd = open_fd(path, O_RDONLY | O_NONBLOCK);
   struct stat status {};
   if (!fd) return file_error("open", path);
   if (::fstat(fd.get(), &status) != 0) return file_error("stat", path);
-  if (S_ISREG(status.st_mode)) return fd;
+  if (S_ISREG(status.st_mode))
+    return RegularFile{std::move(fd), static_cast<std::size_t>(status.st_size)};
   if (S_ISDIR(status.st_mode)) return file_error("read", path, EISDIR);
   return fail(
       ErrorCode::kInvalid,
@@ -175,8 +182,8 @@ class SystemFiles final : public Files {
   }
 
   Result<std::unique_ptr<MappedFile>> map(const Path& path) override {
-    MUSTER_ASSIGN(const UniqueFd fd, open_regular(path));
-    MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
+    MUSTER_ASSIGN(const auto file, open_regular(path));
+    const auto& [fd, length] = file;
     if (length == 0) return std::make_unique<SystemMappedFile>(std::span<std::byte>());
     void* at = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd.get(), 0);
     if (at == MAP_FAILED) return file_error("mmap", path);
@@ -208,8 +215,8 @@ class SystemFiles final : public Files {
 
   Result<std::size_t> read_at(const Path& path, std::uint64_t offset,
                               std::span<std::byte> into) override {
-    MUSTER_ASSIGN(const UniqueFd fd, open_regular(path));
-    MUSTER_ASSIGN(const std::size_t length, size_of_fd(fd, path));
+    MUSTER_ASSIGN(const auto file, open_regular(path));
+    const auto& [fd, length] = file;
     if (offset >= length) return std::size_t{0};  // the system refuses offsets that no file has
     return read_from(fd, path, offset, into);
   }
