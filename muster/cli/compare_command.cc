@@ -21,6 +21,7 @@
 #include "muster/cli/machine.h"
 #include "muster/cli/run_options.h"
 #include "muster/job/mesh_axes.h"
+#include "muster/job/name.h"
 #include "muster/observe/comparison.h"
 #include "muster/observe/run_folder.h"
 
@@ -43,12 +44,6 @@ struct Variant {
 
 constexpr std::string_view kBlanks = " \t";
 
-bool is_folder_name(std::string_view name) {
-  constexpr std::string_view kGood =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.";
-  return !name.empty() && name.front() != '.' && name.find_first_not_of(kGood) == name.npos;
-}
-
 Result<Variant> read_variant(const std::string& text) {
   const auto colon = text.find(':');
   Variant variant{std::string(trimmed(std::string_view(text).substr(0, colon), kBlanks)), {}};
@@ -59,12 +54,11 @@ Result<Variant> read_variant(const std::string& text) {
       variant.sets.emplace_back(set);
     rest = end == rest.npos ? "" : rest.substr(end + 1);
   }
-  if (colon != text.npos && is_folder_name(variant.name)) return variant;
-  return fail(
-      ErrorCode::kInvalid,
-      fmt::format("--variant: expected `NAME: FIELD=VALUE; FIELD=VALUE`, a name of letters, "
-                  "digits and _ - + . first, found `{}`",
-                  text));
+  if (colon != text.npos && job::is_name(variant.name)) return variant;
+  return fail(ErrorCode::kInvalid,
+              fmt::format("--variant: expected `NAME: FIELD=VALUE; FIELD=VALUE`, found `{}`; for "
+                          "the name use {}",
+                          text, job::kNameRule));
 }
 
 // "shard2+tensor2" as the fields of that mesh; empty: it is none.

@@ -2,13 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "muster/job/daily.h"
 #include "muster/job/draft.h"
 #include "muster/job/enum_names.h"
 #include "muster/job/fields.h"
 #include "muster/job/listen_address.h"
+#include "muster/job/name.h"
 
 namespace muster::job {
 namespace {
@@ -43,42 +43,16 @@ void check_only_with(Draft& draft) {
   }
 }
 
-// File systems take 255 bytes; what muster puts behind a name (".compare", ".new") needs some.
-constexpr std::size_t kLongestName = 200;
-
-// Letters are those of any language.
-bool fits_a_name(char c) {
-  constexpr std::string_view kOthers = "-_.";
-  return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
-         static_cast<unsigned char>(c) >= 0x80 || kOthers.find(c) != kOthers.npos;
-}
-
-// What begins with a point would be hidden, and with a dash a command's option.
-bool is_folder_name(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
-         name.front() != '-' && std::ranges::all_of(name, fits_a_name);
-}
-
-std::string name_from(const Path& path) {
-  std::string name = path.stem().string();
-  std::ranges::replace_if(name, std::not_fn(fits_a_name), '-');
-  if (name.starts_with('-') || name.starts_with('.')) name.front() = '_';
-  return name;
-}
-
 void resolve_name(Draft& draft, const Path& path) {
   if (!draft.given("name")) {
-    draft.spec.name = name_from(path);
+    draft.spec.name = name_from(path.stem().native());
     draft.derive("name", "from the job file's name");
   }
-  if (!is_folder_name(draft.spec.name)) {
+  if (!is_name(draft.spec.name)) {
     draft.complain(
         {"name"},
         fmt::format("name: `{}` cannot be the name of a folder", excerpt(draft.spec.name)),
-        fmt::format(
-            "use letters, digits, `-`, `_`, `.`, and begin with a letter, a digit or `_`; at "
-            "most {} bytes",
-            kLongestName));
+        fmt::format("use {}", kNameRule));
   }
 }
 
