@@ -81,15 +81,19 @@ Result<std::vector<cluster::HostSlots>> named_hosts(const HostArguments& argumen
   return hosts;
 }
 
+void add_workers_for(std::int64_t room, std::string flag, std::string said,
+                     job::LoadOptions& options) {
+  options.flags.push_back(
+      {std::move(flag), "workers.count", std::move(said), [room](const job::JobSpec& job) {
+         return std::to_string(std::max<std::int64_t>(1, room - job.workers.standbys));
+       }});
+}
+
 void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptions& options) {
   std::string list;
   for (const auto& [name, slots] : hosts)
     list += fmt::format("{}{}:{}", list.empty() ? "" : ",", name, slots);
-  const std::int64_t slots = cluster::slots_of(hosts);
-  options.flags.push_back({"--hosts", "workers.count", list, [slots](const job::JobSpec& job) {
-                             return std::to_string(
-                                 std::max<std::int64_t>(1, slots - job.workers.standbys));
-                           }});
+  add_workers_for(cluster::slots_of(hosts), "--hosts", std::move(list), options);
 }
 
 Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,

@@ -35,7 +35,11 @@ void add_hosts_options(CLI::App& command, HostArguments& arguments);
 Result<std::vector<cluster::HostSlots>> named_hosts(const HostArguments& arguments,
                                                     const Context& context);
 
-// As a flag of the job: as many workers as those hosts have room for.
+// As a flag of the job: as many workers as there is room for, its standbys among them. `said`: the
+// flag's value, as a person may read it.
+void add_workers_for(std::int64_t room, std::string flag, std::string said,
+                     job::LoadOptions& options);
+// As those hosts have room for.
 void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptions& options);
 
 // What workers of other hosts get of this program, its folder and variables. kInvalid: a variable

@@ -23,6 +23,7 @@
 #include "muster/cli/machine.h"
 #include "muster/cli/page_server.h"
 #include "muster/cli/run_options.h"
+#include "muster/cli/started_train.h"
 #include "muster/observe/run_folder.h"
 
 namespace muster::cli {
@@ -63,18 +64,29 @@ Status check_one_host(const TrainArguments& arguments) {
   }
   return fail(ErrorCode::kUnsupported,
               "[train] one command trains on several hosts, and starts what it needs there: "
-              "`--hosts localhost:2,node7:4`; where something else starts programs see muster "
-              "submit and muster worker; --nnodes 1, --node-rank 0 and localhost as "
+              "`--hosts localhost:2,node7:4`; srun, mpirun and torchrun start it as it is, on "
+              "each host, and muster submit has a scheduler do so; --nnodes 1, --node-rank 0 and "
+              "localhost as "
               "--rdzv-endpoint are accepted");
 }
 
+// Processes that another launcher has started for the job, of which this one launches it.
+struct StartedProcesses {
+  cluster::StartedBy by;
+  app::Gathering& gathering;
+};
+
 PlanRequest request_of(const TrainArguments& arguments,
-                       const std::vector<cluster::HostSlots>& hosts, const Context& context) {
+                       const std::vector<cluster::HostSlots>& hosts, const StartedProcesses* others,
+                       const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   request.options.flags_only = arguments.passed_over;
   if (arguments.trace) request.options.flags.push_back({"--trace", "trace.enabled", "true"});
   add_workers(arguments.workers, context, request.options);
   if (arguments.workers.empty() && !hosts.empty()) add_workers_of(hosts, request.options);
+  if (arguments.workers.empty() && others != nullptr)
+    add_workers_for(others->by.ranks, others->by.launcher, std::to_string(others->by.ranks),
+                    request.options);
   return request;
 }
 
@@ -168,7 +180,8 @@ ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
   return ExitCode::kDone;
 }
 
-ExitCode train(const TrainArguments& arguments, Context& context) {
+ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* others,
+                    Context& context) {
   if (const Status one_host = check_one_host(arguments); !one_host) {
     return report(context, one_host.error());
   }
@@ -176,7 +189,12 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   if (!hosts) return report(context, hosts.error());
   const auto carried = carried_along(arguments.hosts.exports, context);
   if (!carried) return report(context, carried.error());
-  const PlanRequest request = request_of(arguments, *hosts, context);
+  if (others != nullptr && !hosts->empty())
+    return report(context, fail(ErrorCode::kUnsupported,
+                                fmt::format("[train] a process for each worker was started by {}, "
+                                            "and --hosts starts them by ssh; use one of the two",
+                                            others->by.launcher)));
+  const PlanRequest request = request_of(arguments, *hosts, others, context);
   const auto written = load_job_or_report(request.job, request.options, context);
   if (!written) return written.error();
   const auto worker = worker_program(context);
@@ -190,9 +208,18 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
   const Logger log = create_stderr_logger(context.log);
   if (!chosen->why.empty()) log->info("{}", chosen->why);
   const job::Job& job = chosen->job;
+  std::optional<app::AgentWorkers> agents;
+  if (others != nullptr) {
+    auto all = others->gathering.wait_for_all();
+    if (!all) return report(context, all.error());
+    if (all->interrupted) return static_cast<ExitCode>(128 + *all->interrupted);
+    agents = *std::move(all);
+  }
   if (arguments.dry_run) {
     Status ready = app::check_run_folder(context.files, job, *resume, log);
-    if (ready) ready = app::check_hosts(job.spec, {.hosts = *hosts, .carried = *carried}, log);
+    if (ready)
+      ready = app::check_hosts(
+          job.spec, {.hosts = *hosts, .carried = *carried, .agents = std::move(agents)}, log);
     return ready ? describe(job, *worker, context) : report(context, ready.error());
   }
   std::unique_ptr<PageServer> pages;
@@ -214,9 +241,23 @@ ExitCode train(const TrainArguments& arguments, Context& context) {
            resume_command(arguments, job.spec, program, context, Without::kLearningRate),
        .hosts = *hosts,
        .carried = *carried,
+       .agents = std::move(agents),
        .folder = context.machine.folder(),
        .console = console_options(job.spec, context)},
       log);
+}
+
+ExitCode train(const TrainArguments& arguments, Context& context) {
+  const auto by = started_with_others(context);
+  if (!by) return report(context, by.error());
+  if (!*by) return train_here(arguments, nullptr, context);
+  return train_with_others(
+      **by,
+      [&](app::Gathering& gathering) {
+        const StartedProcesses others{**by, gathering};
+        return train_here(arguments, &others, context);
+      },
+      context);
 }
 
 void add_one_host_options(CLI::App& command, TrainArguments& arguments) {
@@ -280,6 +321,7 @@ void add_train_command(CLI::App& app, Context& context) {
       add_command(app, "train", "Train a model as a job file says",
                   {"muster train jobs/fashion.yaml --workers 2",
                    "muster train jobs/fashion.yaml --hosts localhost,node7:2,node8",
+                   "srun --ntasks 8 muster train jobs/gpt.yaml",
                    "muster train jobs/gpt.yaml --resume --set training.max_steps=2000"});
   auto arguments = std::make_shared<TrainArguments>();
   add_job_arguments(command, arguments->job);

@@ -5,7 +5,9 @@
 // left.
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,8 +39,9 @@ struct RemoteStart {
 // worker's, and each of the two ends with the other.
 struct RemoteWorkers {
   std::vector<std::string> hosts = {};  // of each; they have the last numbers
-  std::string carrier = {};             // "ssh", for a person
-  std::function<ProcessSpec(const RemoteStart&)> start = {};
+  std::string carrier = {};             // "ssh", "Slurm", for a person
+  // On a thread that lives as long as the job; the processes end before the job does.
+  std::function<Result<std::unique_ptr<Process>>(const RemoteStart&)> start = {};
 };
 
 struct LaunchSpec {

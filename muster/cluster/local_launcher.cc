@@ -203,7 +203,7 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
 Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn_remote(const LaunchSpec& spec,
                                                                    const RemoteStart& start) {
   MUSTER_ASSIGN(auto log, open_log(files_, spec.log_folder, start.worker));
-  MUSTER_ASSIGN(auto started, processes_.spawn(spec.remote.start(start)));
+  MUSTER_ASSIGN(auto started, spec.remote.start(start));
   auto process_seen = std::make_unique<WorkerProcess>(Rank{start.worker}, std::move(started),
                                                       std::move(log.file), log.path.string(), log_);
   process_seen->stands_for(start.host);
@@ -252,9 +252,10 @@ constexpr Hint kHints[] = {
     {"killed by SIGILL",
      "it is built for another processor, or training.isa asks for what this one lacks: see "
      "`muster doctor`, and build it on this host"},
-    {"lost its ssh session",
-     "its host was shut down or cannot be reached any more, or sshd there has ended it; where ssh "
-     "had something to say, it is in its last lines"},
+    {"lost its ",  // ssh's or a scheduler's session
+     "its host was shut down or cannot be reached any more, or sshd or the scheduler there has "
+     "ended "
+     "it; where ssh had something to say, it is in its last lines"},
     {"exit status ",
      "it ended without saying so to the others; its last lines and its log say more"},
 };

@@ -75,6 +75,21 @@ Error error(const Json& json) {
           json.at("message").get<std::string>(), Rank{json.at("peer").get<std::int32_t>()}};
 }
 
+Json to_json(const ProcessEnd& end) {
+  Json json = {{"peak_memory", end.peak_memory}};
+  if (end.exit_status) json["exit_status"] = *end.exit_status;
+  if (end.signal) json["signal"] = *end.signal;
+  return json;
+}
+
+ProcessEnd process_end(const Json& json) {
+  ProcessEnd end;
+  read(json, "peak_memory", end.peak_memory);
+  if (json.contains("exit_status")) end.exit_status = json.at("exit_status").get<int>();
+  if (json.contains("signal")) end.signal = json.at("signal").get<int>();
+  return end;
+}
+
 Json nanoseconds(TimePoint time) { return time.time_since_epoch().count(); }
 TimePoint time_point(const Json& json) { return TimePoint(Duration(json.get<std::int64_t>())); }
 
@@ -118,21 +133,15 @@ template <>
 struct Row<Ended> {
   static constexpr std::string_view kName = "ended";
   static Json write(const Ended& m) {
-    Json json = {{"progress", to_json(m.progress)},
-                 {"last_lines", m.last_lines},
-                 {"peak_memory", m.end.peak_memory}};
-    if (m.end.exit_status) json["exit_status"] = *m.end.exit_status;
-    if (m.end.signal) json["signal"] = *m.end.signal;
+    Json json = to_json(m.end);
+    json["progress"] = to_json(m.progress);
+    json["last_lines"] = m.last_lines;
     return json;
   }
   static Ended read(const Json& json) {
-    Ended m{.end = {},
+    return {.end = process_end(json),
             .progress = progress(json.at("progress")),
             .last_lines = json.at("last_lines").get<std::vector<std::string>>()};
-    m.end.peak_memory = json.at("peak_memory").get<std::uint64_t>();
-    if (json.contains("exit_status")) m.end.exit_status = json.at("exit_status").get<int>();
-    if (json.contains("signal")) m.end.signal = json.at("signal").get<int>();
-    return m;
   }
 };
 
@@ -344,6 +353,67 @@ struct Row<StoreReply> {
     return {json.at("id").get<std::uint64_t>(), bytes(json.at("value")),
             json.at("number").get<std::int64_t>()};
   }
+};
+
+template <>
+struct Row<Attend> {
+  static constexpr std::string_view kName = "attend";
+  static Json write(const Attend& m) {
+    return {{"number", m.number}, {"host", m.host},   {"boot_id", m.boot_id},
+            {"pid", m.pid},       {"cores", m.cores}, {"version", m.version}};
+  }
+  static Attend read(const Json& json) {
+    return {json.at("number").get<std::int32_t>(),
+            json.at("host").get<std::string>(),
+            json.at("boot_id").get<std::string>(),
+            json.at("pid").get<std::int32_t>(),
+            json.at("cores").get<std::vector<std::int32_t>>(),
+            json.at("version").get<std::string>()};
+  }
+};
+
+template <>
+struct Row<ProcessOutput> {
+  static constexpr std::string_view kName = "process_output";
+  static Json write(const ProcessOutput& m) {
+    return {{"id", m.id}, {"is_error", m.is_error}, {"text", binary(m.text)}};
+  }
+  static ProcessOutput read(const Json& json) {
+    return {json.at("id").get<std::uint64_t>(), json.at("is_error").get<bool>(),
+            bytes(json.at("text"))};
+  }
+};
+
+template <>
+struct Row<ProcessEnded> {
+  static constexpr std::string_view kName = "process_ended";
+  static Json write(const ProcessEnded& m) { return {{"id", m.id}, {"end", to_json(m.end)}}; }
+  static ProcessEnded read(const Json& json) {
+    return {json.at("id").get<std::uint64_t>(), process_end(json.at("end"))};
+  }
+};
+
+template <>
+struct Row<StartProcess> {
+  static constexpr std::string_view kName = "start_process";
+  static Json write(const StartProcess& m) { return {{"id", m.id}, {"input", m.input}}; }
+  static StartProcess read(const Json& json) {
+    return {json.at("id").get<std::uint64_t>(), json.at("input").get<std::string>()};
+  }
+};
+
+template <>
+struct Row<KillProcess> {
+  static constexpr std::string_view kName = "kill_process";
+  static Json write(const KillProcess& m) { return m.id; }
+  static KillProcess read(const Json& json) { return {json.get<std::uint64_t>()}; }
+};
+
+template <>
+struct Row<JobOver> {
+  static constexpr std::string_view kName = "job_over";
+  static Json write(const JobOver& m) { return m.exit_code; }
+  static JobOver read(const Json& json) { return {json.get<std::int32_t>()}; }
 };
 
 template <std::size_t... I>

@@ -164,10 +164,42 @@ struct Knocked {
   std::string why;  // it cannot be reached; empty: it can
 };
 
+// An agent to the launcher that has it start workers (launchers/agents/)
+struct Attend {
+  std::int32_t number = 0;  // from 1
+  std::string host;
+  std::string boot_id;  // equal on two: they are on one host
+  std::int32_t pid = 0;
+  std::vector<std::int32_t> cores;  // that its workers may use
+  std::string version = build_version();
+};
+struct ProcessOutput {
+  std::uint64_t id = 0;  // as of StartProcess
+  bool is_error = false;
+  Bytes text;
+};
+struct ProcessEnded {
+  std::uint64_t id = 0;
+  ProcessEnd end;
+};
+
+// and that launcher to it
+struct StartProcess {
+  std::uint64_t id = 0;
+  std::string input;  // what it reads first
+};
+struct KillProcess {
+  std::uint64_t id = 0;
+};
+struct JobOver {
+  std::int32_t exit_code = 0;
+};
+
 using Message =
     std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine, Suspect, Reached,
                  Unreached, Leave, Drain, Dumped, StoreRequest, Welcome, Reach, Dismiss, Stop, Dump,
-                 StoreReply, Knock, Knocked, Ended, AskTime, TellTime>;
+                 StoreReply, Knock, Knocked, Ended, AskTime, TellTime, Attend, ProcessOutput,
+                 ProcessEnded, StartProcess, KillProcess, JobOver>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

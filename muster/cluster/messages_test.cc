@@ -38,7 +38,13 @@ std::vector<Message> samples() {
       Knocked{"refused"},
       AskTime{TimePoint(Duration(17))},
       TellTime{TimePoint(Duration(17)), TimePoint(Duration(-4))},
-      Ended{{7, std::nullopt, 4096}, {Step{8}, "updating", ""}, {"one", "two"}}};
+      Ended{{7, std::nullopt, 4096}, {Step{8}, "updating", ""}, {"one", "two"}},
+      Attend{1, "node7", "boot", 77, {0, 3}},
+      ProcessOutput{4, true, {std::byte{0xff}}},
+      ProcessEnded{4, {std::nullopt, 9, 4096}},
+      StartProcess{4, "{}\n"},
+      KillProcess{4},
+      JobOver{143}};
 }
 
 TEST(Messages, EachComesBackAsItWas) {
@@ -55,7 +61,7 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
   EXPECT_TRUE(welcome.planned);
-  const auto ended = std::get<Ended>(decode(encode(all.back())).value());
+  const auto ended = std::get<Ended>(decode(encode(all[24])).value());
   EXPECT_EQ(ended.end.exit_status, 7);
   EXPECT_EQ(ended.end.signal, std::nullopt);
   EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));

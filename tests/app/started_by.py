@@ -3,7 +3,6 @@ sbatch, and torchrun's variables set by hand. One line says which; losses are th
 does not come, a port that is taken: each is told."""
 import argparse
 import http.server
-import os
 import pathlib
 import re
 import signal
@@ -12,7 +11,9 @@ import subprocess
 import tempfile
 import threading
 
+import launchers
 import slurm
+from launchers import CLEAN, run
 
 parser = argparse.ArgumentParser()
 for name in ("--muster", "--programs", "--loop", "--python"):
@@ -20,21 +21,10 @@ for name in ("--muster", "--programs", "--loop", "--python"):
 arguments = parser.parse_args()
 PARALLEL = str(pathlib.Path(arguments.programs) / "parallel")
 HOST = socket.gethostname()
-# The test's own launcher must not be taken for that of the program.
-SIGNS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "MUSTER_", "PMI", "OMPI_", "SLURM_", "PET_", "TORCHELASTIC_")
-CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(SIGNS)} | {
-    "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
-
-
-def run(*words, environment=CLEAN, code=0):
-    done = subprocess.run([*map(str, words)], env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert code is None or done.returncode == code, f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
-    return done
 
 
 def torchrun(*words):
-    return (arguments.python, "-m", "torch.distributed.run", "--no-python", *words)
+    return launchers.torchrun(arguments.python, *words)
 
 
 def losses(text):

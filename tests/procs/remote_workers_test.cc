@@ -47,14 +47,15 @@ class RemoteWorkersTest : public ::testing::Test {
   JobEnd run(const std::vector<std::string>& command) {
     spec_.remote.start = [command, seen = whereabouts_->address()](const RemoteStart& start) {
       EXPECT_EQ(start.host, "b");
-      return ProcessSpec{.command = command,
-                         .environment = to_variables({.coordinator = start.coordinator,
-                                                      .worker = start.worker,
-                                                      .workers = 3,
-                                                      .credentials = start.credentials,
-                                                      .whereabouts = seen}),
-                         .folder = {},
-                         .cores = {}};
+      return system_processes().spawn(
+          {.command = command,
+           .environment = to_variables({.coordinator = start.coordinator,
+                                        .worker = start.worker,
+                                        .workers = 3,
+                                        .credentials = start.credentials,
+                                        .whereabouts = seen}),
+           .folder = {},
+           .cores = {}});
     };
     const auto end = create_local_launcher(system_processes(), system_files(), create_null_logger())
                          ->run(spec_, watcher_);

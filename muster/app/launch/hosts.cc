@@ -189,10 +189,10 @@ Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, std::vector<st
 
 cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell> shell,
                                       std::vector<std::string> hosts, CarriedAlong carried,
-                                      RemotePlan plan) {
+                                      RemotePlan plan, Processes& processes) {
   cluster::RemoteWorkers workers{.hosts = std::move(hosts), .carrier = shell->name(), .start = {}};
-  workers.start = [shell = std::move(shell), carried = std::move(carried),
-                   plan](const cluster::RemoteStart& start) {
+  workers.start = [shell = std::move(shell), carried = std::move(carried), plan,
+                   &processes](const cluster::RemoteStart& start) {
     const Orders orders{.invitation = {start.coordinator, start.credentials},
                         .worker = start.worker,
                         .local_worker = start.local_worker,
@@ -201,7 +201,7 @@ cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell
                         .joins = start.joins,
                         .needs_run_folder = plan.needs_run_folder,
                         .environment = carried.environment};
-    return shell->process_for(start.host, start_script(carried), to_line(orders));
+    return processes.spawn(shell->process_for(start.host, start_script(carried), to_line(orders)));
   };
   return workers;
 }

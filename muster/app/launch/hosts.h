@@ -61,6 +61,6 @@ struct RemotePlan {
 };
 cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell> shell,
                                       std::vector<std::string> hosts, CarriedAlong carried,
-                                      RemotePlan plan);
+                                      RemotePlan plan, Processes& processes);
 
 }  // namespace muster::app

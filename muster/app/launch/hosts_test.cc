@@ -95,19 +95,31 @@ TEST(PlaceWorkers, MoreThanThereIsRoomForAreRefused) {
   EXPECT_TRUE(check_room(hosts, job));
   job.workers.standbys = 1;
   EXPECT_THAT(check_room(hosts, job).error().message, HasSubstr("room for 3 workers"));
-  EXPECT_TRUE(check_room({}, job));
+  EXPECT_TRUE(check_room(std::vector<cluster::HostSlots>(), job));
   job.workers.standbys = 0;
   job.autoscaling.policy = job::AutoscalingPolicy::kProbe;
   EXPECT_THAT(check_room(hosts, job).error().message, HasSubstr("autoscaling"));
 }
 
+// Starts nothing.
+class Noted final : public Processes {
+ public:
+  Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) override {
+    spawned = spec;
+    return fail(ErrorCode::kUnavailable, "noted");
+  }
+  ProcessSpec spawned;
+};
+
 TEST(RemoteWorkers, TheKeyIsOnNoCommandLine) {
+  Noted noted;
   const auto workers =
       remote_workers(std::make_shared<ShellHere>(), {"b"},
                      {.program = "/opt/muster", .folder = "/a b", .environment = {{"A", "secret"}}},
-                     {.resumes = true});
-  const ProcessSpec spec = workers.start(
-      {.host = "b", .worker = 2, .coordinator = {"10.0.0.5", 1}, .credentials = "secret"});
+                     {.resumes = true}, noted);
+  EXPECT_FALSE(workers.start(
+      {.host = "b", .worker = 2, .coordinator = {"10.0.0.5", 1}, .credentials = "secret"}));
+  const ProcessSpec& spec = noted.spawned;
   for (const std::string& word : spec.command) EXPECT_THAT(word, Not(HasSubstr("secret")));
   for (const auto& [name, value] : spec.environment) EXPECT_THAT(value, Not(HasSubstr("secret")));
   const auto orders = read_orders(*spec.input);

@@ -8,13 +8,13 @@
 #include "muster/app/join/instruction_set.h"
 #include "muster/app/launch/metrics_endpoint.h"
 #include "muster/app/launch/next_steps.h"
+#include "muster/app/launch/places.h"
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
 #include "muster/app/launch/scale_rule.h"
 #include "muster/base/shell_words.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
-#include "muster/cluster/launchers/ssh/ssh.h"
 #include "muster/observe/environment.h"
 #include "muster/observe/report.h"
 #include "muster/observe/run_folder.h"
@@ -77,28 +77,6 @@ Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOpt
   return LockedRun{std::move(folder), std::move(lock)};
 }
 
-// Where the job's workers are, once all their hosts have been looked at.
-struct Places {
-  Placement placement;
-  std::shared_ptr<const cluster::RemoteShell> shell;  // null: all are here
-  LookedAt looked;
-};
-
-Result<Places> find_places(const job::JobSpec& job, const LaunchOptions& options,
-                           const Logger& log) {
-  MUSTER_TRY(check_room(options.hosts, job));
-  Places places{
-      place_workers(options.hosts, job.workers.processes(), cluster::describe_this_process(0).host),
-      nullptr,
-      {}};
-  if (places.placement.elsewhere.empty()) return places;
-  places.shell = cluster::create_ssh();
-  MUSTER_ASSIGN(places.looked,
-                look_at_hosts(*places.shell, places.placement.elsewhere, options.carried,
-                              job.workers.listen.empty(), system_processes(), log));
-  return places;
-}
-
 // What workers that come from elsewhere need.
 Status admit_others(const job::Job& whole, const RunFolder& folder, const LaunchOptions& options,
                     const Places& places, cluster::LaunchSpec& spec) {
@@ -106,31 +84,28 @@ Status admit_others(const job::Job& whole, const RunFolder& folder, const Launch
   if (!job.workers.listen.empty()) {
     MUSTER_ASSIGN(spec.listen, net::parse_address(job.workers.listen));
     spec.credentials = folder.join_key();
-  } else if (places.shell) {
-    spec.listen = net::Address{places.looked.address, 0};
+  } else if (places.remote) {
+    spec.listen = net::Address{places.address, 0};
   }
   if (!spec.listen) return ok();
   spec.enlistment.run_folder = (options.folder / folder.root()).string();
   spec.enlistment.job = job::to_yaml(whole, true);
-  if (!places.shell) return ok();
-  CarriedAlong carried = options.carried;
-  carried.environment = spec.environment;
+  if (!places.remote) return ok();
   const bool has_state_here =
-      job.strategy.type == job::StrategyType::kData && places.placement.here > 0;
-  spec.remote =
-      remote_workers(places.shell, places.placement.elsewhere, std::move(carried),
-                     {.resumes = options.resume.has_value(), .needs_run_folder = !has_state_here});
+      job.strategy.type == job::StrategyType::kData && places.has_worker_here;
+  spec.remote = places.remote(spec.environment, {.resumes = options.resume.has_value(),
+                                                 .needs_run_folder = !has_state_here});
   return ok();
 }
 
 // What to do where this host cannot listen at the address by which the others see it.
 std::string about_address(const Places& places, const job::JobSpec& job, const Error& why) {
-  const bool is_seen = places.shell && job.workers.listen.empty();
+  const bool is_seen = places.remote && job.workers.listen.empty();
   if (!is_seen || why.code != ErrorCode::kUnavailable) return "";
   return fmt::format(
       "\n  other hosts see this one as {}; where that is not its own address, as behind a gateway, "
       "say the one by which they reach it: `--set workers.listen=10.0.0.5:0`",
-      places.looked.address);
+      places.address);
 }
 
 Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
@@ -156,6 +131,12 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.calm = std::max(spec.calm, 2 * job.communication.timeout);
   spec.environment = instruction_set_variables(job.training.isa);
   spec.environment.insert(options.carried.environment.begin(), options.carried.environment.end());
+  if (places.core_share) {
+    const auto [number, of] = *places.core_share;
+    const auto cores = cluster::available_cores();
+    spec.cores = cluster::share_cores(cores, of)[static_cast<std::size_t>(number)];
+    spec.pin = std::ssize(cores) >= of;
+  }
   MUSTER_TRY(admit_others(whole, folder, options, places, spec));
   return spec;
 }
@@ -268,7 +249,7 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   };
   const auto places = find_places(job.spec, options, log);
   if (!places) return end_with(places.error());
-  if (places->looked.interrupted) return static_cast<ExitCode>(128 + *places->looked.interrupted);
+  if (places->interrupted) return static_cast<ExitCode>(128 + *places->interrupted);
   const auto exposed = expose_metrics(job.spec.prometheus, files);
   if (!exposed) return end_with(exposed.error());
   const auto run = prepare_run(files, job, options, log);
@@ -280,7 +261,7 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
   const auto spec = launch_spec(files, job, folder, options, *places, log);
-  if (places->shell) observer.tell(observe::Severity::kNote, describe(places->placement));
+  if (!places->note.empty()) observer.tell(observe::Severity::kNote, places->note);
   auto end = spec ? launcher->run(*spec, observer) : Result<cluster::JobEnd>(spec.error());
   if (!end) {
     observer.fail(end.error().message + about_address(*places, job.spec, end.error()));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/app/launch/agents.h"
 #include "muster/app/launch/hosts.h"
 #include "muster/base/clock.h"
 #include "muster/base/exit_code.h"
@@ -26,6 +27,7 @@ struct LaunchOptions {
   std::string calmer_command = {};  // the same without its learning rate
   std::vector<cluster::HostSlots> hosts = {};  // where workers are started; empty: here
   CarriedAlong carried = {};                   // to the others; its variables to all workers
+  std::optional<AgentWorkers> agents = {};     // instead of hosts: all workers but the first
   Path folder = {};                            // from which relative paths go, absolute
   observe::ConsoleOptions console = {};
 };

@@ -5,95 +5,50 @@
 
 #include "muster/app/rendezvous/torch_store.h"
 #include "muster/app/world/member_ties.h"
-#include "muster/base/units.h"
 #include "muster/cluster/environment.h"
+#include "muster/cluster/meeting.h"
 #include "muster/cluster/started_by.h"
 #include "muster/comm/backend/loopback/loopback.h"
-#include "muster/net/reach.h"
 
 namespace muster::app {
 namespace {
 
-constexpr const char* kPlace = "coordinator";  // key of "HOST:PORT CREDENTIALS"
-constexpr const char* kOwnCredentials = "-";   // for those: everybody has them already
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-// As Debian's own name of a host.
-void warn_of_loopback(const net::Address& meeting, const Logger& log) {
-  const auto here = net::local_host_towards(meeting);
-  if (here && is_loopback(*here) && !is_loopback(meeting.host))
-    log->warn(
-        "[world] {} (MASTER_ADDR) is {} on its own host: ranks on other hosts do not reach "
-        "rank 0 there; set it to an address that they reach",
-        meeting.host, *here);
-}
-
-net::Address listen_address(const std::string& host) {
-  if (is_loopback(host)) return {host, 0};
-  return {host.find(':') == std::string::npos ? "0.0.0.0" : "::", 0};
-}
-
 // Rank 0: makes the place, and tells of it.
 Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& store,
                                 Deadline deadline, const Logger& log) {
-  warn_of_loopback(by.meeting, log);
-  const auto own = cluster::system_variable(net::kCredentialsVariable);
-  MUSTER_ASSIGN(const auto credentials, own ? net::credentials_from_text(*own)
-                                            : net::create_credentials(system_clock().wall()));
-  MUSTER_ASSIGN(auto host, create_host(credentials,
-                                       {.listen = listen_address(by.meeting.host),
+  cluster::warn_of_loopback(by, log);
+  MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
+  MUSTER_ASSIGN(auto host, create_host(own.credentials,
+                                       {.listen = cluster::meeting_listen_address(by),
                                         .ranks = by.ranks,
                                         .join_timeout = deadline.left(system_clock())},
                                        log));
   MeetingPlace place{.coordinator = {by.meeting.host, host->address().port},
-                     .credentials = net::to_text(credentials),
+                     .credentials = net::to_text(own.credentials),
                      .rank = by.rank,
                      .first_is_host = true,
                      .host = std::move(host)};
-  const std::string told = fmt::format("{} {}", net::to_string(place.coordinator),
-                                       own ? kOwnCredentials : place.credentials);
-  MUSTER_TRY(store.set(kPlace, cluster::to_bytes(told), deadline));
+  MUSTER_TRY(store.set(cluster::kMeetingKey,
+                       cluster::to_bytes(cluster::meeting_text(place.coordinator, own)), deadline));
   return place;
 }
 
 // The others.
 Result<MeetingPlace> find_place(const cluster::StartedBy& by, cluster::KvStore& store,
                                 Deadline deadline) {
-  const auto bytes = store.get(kPlace, deadline);
-  if (!bytes) return with_context(bytes.error(), "rank 0 did not come");
-  const std::string told = cluster::to_string(*bytes);
-  const auto blank = told.find(' ');
-  MUSTER_ASSIGN(auto coordinator, net::parse_address(told.substr(0, blank)));
-  std::string credentials = told.substr(blank + 1);
-  // Those of one's own are never given up for what the store says, which anybody may have written.
-  const auto own = cluster::system_variable(net::kCredentialsVariable);
-  if (own.has_value() != (credentials == kOwnCredentials))
-    return fail(ErrorCode::kInvalid,
-                fmt::format("[world] {} is set {}; set the same for all", net::kCredentialsVariable,
-                            own ? "here and not for rank 0" : "for rank 0 and not here"));
-  if (own) credentials = *own;
-  return MeetingPlace{.coordinator = std::move(coordinator),
-                      .credentials = std::move(credentials),
+  const auto told = store.get(cluster::kMeetingKey, deadline);
+  if (!told) return with_context(told.error(), "rank 0 did not come");
+  MUSTER_ASSIGN(auto meeting, cluster::read_meeting(cluster::to_string(*told)));
+  return MeetingPlace{.coordinator = std::move(meeting.place),
+                      .credentials = std::move(meeting.credentials),
                       .rank = by.rank,
                       .first_is_host = true};
-}
-
-Result<Duration> patience() {
-  const auto told = cluster::system_variable(cluster::kJoinTimeoutVariable);
-  if (!told) return MeetingPlace{}.patience;
-  auto parsed = parse_duration(*told);
-  if (!parsed)
-    return with_context(parsed.error(), fmt::format("[world] {}", cluster::kJoinTimeoutVariable));
-  return parsed;
 }
 
 Result<World> meet_as_started(const cluster::StartedBy& by, comm::NativeTransport transport,
                               const Logger& log) {
   if (by.ranks == 1) return World(comm::create_loopback(1).front(), nullptr, log);
-  MUSTER_ASSIGN(const Duration wait, patience());
+  MUSTER_ASSIGN(const Duration wait, cluster::meeting_patience());
   const Deadline deadline = Deadline::after(system_clock(), wait);
   // Until all have met: others read it.
   MUSTER_ASSIGN(const auto store, open_torch_store(by, deadline));
@@ -109,7 +64,7 @@ Result<World> meet_all(std::string& launcher, comm::NativeTransport transport, c
   auto own = cluster::read_environment(cluster::system_variable);
   if (own) {
     launcher = "muster launch";
-    MUSTER_ASSIGN(const Duration wait, patience());
+    MUSTER_ASSIGN(const Duration wait, cluster::meeting_patience());
     return meet({.coordinator = own->coordinator,
                  .credentials = own->credentials,
                  .rank = own->worker,

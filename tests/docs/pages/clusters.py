@@ -38,6 +38,10 @@ def by_ssh(page):
     elsewhere.said_by_the_product(page, told, refused.place, names=[r"\[ERROR\]", r"\[train\]", "`[^`]*`", "(?<=host)s", ": (?=it)"])
 
 
+def started_with_others(page):
+    elsewhere.run_by(page, "$ srun --nodes 4 --ntasks-per-node 2", "app.train_started")
+
+
 def by_slurm(page):
     block = page.take("$ muster submit slurm jobs/gpt.yaml")
     submit, top = place.commands_of(block)
@@ -104,6 +108,7 @@ def by_hand(page):
 
 def play(page):
     by_ssh(page)
+    started_with_others(page)
     by_slurm(page)
     by_kubernetes(page)
     the_claim(page)

@@ -62,7 +62,8 @@ def play(page):
     assert re.search(r"^sharded .* same$", compared, re.MULTILINE), compared
     assert re.search(r"^job +\w+ .*", typed.run("muster runs"), re.MULTILINE)
     assert "training.max_steps" in typed.run("muster help job")
-    elsewhere.options_are_known(page, typed.take("muster train job.yaml --hosts"))
+    for elsewhere_too in ("muster train job.yaml --hosts", "srun --ntasks"):
+        elsewhere.options_are_known(page, typed.take(elsewhere_too))
     assert "elastic.ssh" in elsewhere.tests_of(page.tools.build)  # which has such hosts
     reader.run(f"{typed.take('muster doctor')} || [ $? = 3 ]")  # a machine may lack something
     assert not typed.left, f"{typed.place}: nothing runs {typed.left}"

@@ -7,9 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <functional>
+#include <iostream>
 #include <string>
 #include <vector>
 
+#include "muster/app/rendezvous/store_errand.h"
 #include "muster/app/worker/describe.h"
 #include "muster/app/worker/profile.h"
 #include "muster/app/worker/program/bench_rank.h"
@@ -53,7 +55,7 @@ ExitCode tell(const Path& path, const Look& look, const ComponentsPtr& own) {
 bool is_worker_call(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
   return first == "--run" || first == "--describe" || first == "--profile" ||
-         first == "--bench-comm";
+         first == "--bench-comm" || first == "--rendezvous";
 }
 
 int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
@@ -86,6 +88,11 @@ int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
           ->excludes(run);
   program.add_flag("--json", bench.json, "answer in JSON")->needs(bench_comm);
   program.add_option("--svg", bench.svg, "draw the bandwidths")->needs(bench_comm);
+  bool rendezvous = false;
+  program
+      .add_flag("--rendezvous", rendezvous,
+                "meet processes that another launcher has started, as standard input says")
+      ->excludes(run);
   program.set_version_flag(
       "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
   program.require_option(1, 4);
@@ -95,6 +102,7 @@ int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
     return static_cast<int>(program.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
   if (!bench.bench.empty()) return static_cast<int>(run_bench_rank(bench, system_files()));
+  if (rendezvous) return static_cast<int>(run_store_errand(std::cin));
   const Logger log = create_split_logger();
   if (!described.empty())
     return static_cast<int>(tell(

@@ -1,0 +1,209 @@
+#include "muster/app/gather/gather.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "muster/base/system_error.h"
+#include "muster/base/unique_fd.h"
+#include "muster/cluster/environment.h"
+#include "muster/cluster/launcher.h"
+#include "muster/cluster/launchers/agents/agents.h"
+#include "muster/cluster/meeting.h"
+#include "muster/cluster/process_group.h"
+
+namespace muster::app {
+namespace {
+
+constexpr Duration kStart = std::chrono::seconds(15);  // of the program that knows the store
+// For those that come after the end, and for those that are there.
+constexpr Duration kGoodbye = std::chrono::seconds(10);
+constexpr Duration kShortGoodbye = std::chrono::seconds(2);
+
+cluster::Attend this_process(std::int32_t number) {
+  const cluster::WorkerInfo here = cluster::describe_this_process(number);
+  return {.number = number,
+          .host = here.host,
+          .boot_id = here.boot_id,
+          .pid = here.pid,
+          .cores = cluster::available_cores()};
+}
+
+// The program that asks torch's store, or keeps it, and what it has said.
+class Errand final : public cluster::ProcessGroupObserver {
+ public:
+  Errand(const Path& program, const cluster::StoreErrand& errand)
+      : spec_{.processes = {{.command = {program.string(), "--rendezvous"},
+                             .environment = {},
+                             .folder = {},
+                             .cores = {},
+                             .input = cluster::to_line(errand)}}} {}
+  void on_line(std::size_t /*process*/, bool is_error, std::string_view line) override {
+    (is_error ? error_ : answer_) = line;
+  }
+
+  struct Done {
+    std::string answer;
+    std::optional<int> interrupted;  // by this signal
+  };
+  // Blocks until it has ended.
+  Result<Done> run(std::optional<int> leash, std::optional<Duration> at_most, Processes& processes,
+                   const Logger& log) {
+    spec_.leash = leash;
+    spec_.at_most = at_most;
+    MUSTER_ASSIGN(const auto end, cluster::run_process_group(spec_, processes, *this, log));
+    if (end.signal) return Done{{}, end.signal};
+    const ProcessEnd& how = end.members.front().end;
+    if (how.exit_status == 0) return Done{answer_, {}};
+    return fail(how.exit_status ? error_code(*how.exit_status) : ErrorCode::kUnavailable,
+                error_.empty() ? "[world] muster-worker --rendezvous: " + describe(how) : error_);
+  }
+
+ private:
+  cluster::ProcessGroupSpec spec_;
+  std::string answer_, error_;  // the last line of each
+};
+
+// Torch's store, where rank 0 keeps it, for as long as others may ask; or what it has told there.
+class StoreKeeper {
+ public:
+  // `on_end`, on another thread: it ended by itself, for a signal or an Error.
+  static Result<std::unique_ptr<StoreKeeper>> start(
+      const Path& program, const cluster::StoreErrand& errand,
+      std::function<void(Result<Errand::Done>)> on_end, Processes& processes, const Logger& log) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("app/gather", "pipe", errno);
+    return std::make_unique<StoreKeeper>(Ends{UniqueFd(ends[0]), UniqueFd(ends[1])},
+                                         Errand(program, errand), std::move(on_end), processes,
+                                         log);
+  }
+
+  struct Ends {
+    UniqueFd leash, hold;
+  };
+  StoreKeeper(Ends ends, Errand errand, std::function<void(Result<Errand::Done>)> on_end,
+              Processes& processes, const Logger& log)
+      : ends_(std::move(ends)),
+        errand_(std::move(errand)),
+        thread_([this, on_end = std::move(on_end), &processes, log] {
+          auto end = errand_.run(ends_.leash.get(), std::nullopt, processes, log);
+          const std::lock_guard lock(mutex_);
+          if (!is_let_go_) on_end(std::move(end));
+        }) {}
+  StoreKeeper(const StoreKeeper&) = delete;
+  StoreKeeper& operator=(const StoreKeeper&) = delete;
+  ~StoreKeeper() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_let_go_ = true;
+    }
+    ends_.hold.reset();  // the leash ends, and with it the program
+    thread_.join();
+  }
+
+ private:
+  Ends ends_;
+  Errand errand_;
+  std::mutex mutex_;
+  bool is_let_go_ = false;
+  std::thread thread_;  // last: uses the others
+};
+
+Error as_started(const cluster::StartedBy& by, const Error& why) {
+  return with_context(
+      why, fmt::format("[train] rank {} of {}, started by {}", by.rank, by.ranks, by.launcher));
+}
+
+class GatheringHere final : public Gathering {
+ public:
+  GatheringHere(cluster::StartedBy by, Deadline deadline)
+      : by_(std::move(by)), deadline_(deadline) {}
+
+  Status open(const Path& worker_program, Processes& processes, const Logger& log) {
+    cluster::warn_of_loopback(by_, log);
+    MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
+    MUSTER_ASSIGN(agents_,
+                  cluster::create_agents(own.credentials, cluster::meeting_listen_address(by_),
+                                         by_.ranks - 1, log));
+    const net::Address place{by_.meeting.host, agents_->address().port};
+    MUSTER_ASSIGN(keeper_, StoreKeeper::start(
+                               worker_program,
+                               {.by = by_,
+                                .patience = deadline_.left(system_clock()),
+                                .text = cluster::meeting_text(place, own)},
+                               [this](Result<Errand::Done> end) { note_end(std::move(end)); },
+                               processes, log));
+    return ok();
+  }
+
+  Result<AgentWorkers> wait_for_all() override {
+    auto all = agents_->wait_for_all(deadline_);
+    if (interrupted_) return AgentWorkers{.launcher = by_.launcher, .interrupted = interrupted_};
+    if (!all) return as_started(by_, all.error());
+    keeper_.reset();
+    return AgentWorkers{.launcher = by_.launcher,
+                        .address = by_.meeting.host,
+                        .self = this_process(0),
+                        .agents = std::move(*all),
+                        .start = [this](std::int32_t number, std::string input) {
+                          return agents_->start(number, std::move(input));
+                        }};
+  }
+
+  void conclude(ExitCode code) override {
+    // Whoever has not come by then does not come.
+    const Duration left = deadline_.left(system_clock());
+    agents_->conclude(code,
+                      Deadline::after(system_clock(), std::clamp(left, kShortGoodbye, kGoodbye)));
+  }
+
+ private:
+  void note_end(Result<Errand::Done> end) {
+    if (end) interrupted_ = end->interrupted;
+    agents_->give_up(end ? fail(ErrorCode::kCancelled, "stopped") : end.error());
+  }
+
+  const cluster::StartedBy by_;
+  const Deadline deadline_;
+  std::unique_ptr<cluster::Agents> agents_;
+  std::optional<int> interrupted_;       // written before agents_ gives up, read after
+  std::unique_ptr<StoreKeeper> keeper_;  // goes first: it calls this
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by, const Path& worker_program,
+                                          Processes& processes, const Logger& log) {
+  MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
+  auto gathering = std::make_unique<GatheringHere>(by, Deadline::after(system_clock(), patience));
+  if (auto opened = gathering->open(worker_program, processes, log); !opened)
+    return as_started(by, opened.error());
+  return gathering;
+}
+
+Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const Path& worker_program,
+                                  std::vector<std::string> command, Processes& processes,
+                                  const Logger& log) {
+  MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
+  const Deadline deadline = Deadline::after(system_clock(), patience);
+  auto told = Errand(worker_program, {.by = by, .patience = patience, .text = {}})
+                  .run({}, patience + kStart, processes, log);
+  if (!told) return as_started(by, told.error());
+  if (told->interrupted) return static_cast<ExitCode>(128 + *told->interrupted);
+  MUSTER_ASSIGN(const auto meeting, cluster::read_meeting(told->answer));
+  MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(meeting.credentials));
+  auto code = cluster::attend(
+      {.self = this_process(by.rank), .launcher = meeting.place, .command = std::move(command)},
+      credentials, deadline, processes, log);
+  if (!code) return as_started(by, code.error());
+  if (*code != ExitCode::kDone)
+    log->info("[train] rank {} of {}: the job has ended with exit code {}, which rank 0 explains",
+              by.rank, by.ranks, static_cast<int>(*code));
+  return code;
+}
+
+}  // namespace muster::app

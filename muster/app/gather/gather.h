@@ -1,0 +1,39 @@
+#pragma once
+// muster train in processes that another launcher has started (Slurm, an MPI, torchrun, or whoever
+// sets torchrun's variables): rank 0 launches the job, the others are its agents. They meet as
+// torch's programs do, at MASTER_ADDR and MASTER_PORT.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/app/launch/agents.h"
+#include "muster/base/exit_code.h"
+#include "muster/base/log.h"
+#include "muster/base/process.h"
+#include "muster/cluster/started_by.h"
+
+namespace muster::app {
+
+// Rank 0's. One thread.
+class Gathering {
+ public:
+  virtual ~Gathering() = default;
+  // Blocks until all are there, for a minute, or what MUSTER_JOIN_TIMEOUT says. The gathering
+  // outlives what it gives. An Error names who did not come, or cannot take part.
+  virtual Result<AgentWorkers> wait_for_all() = 0;
+  // All end with this exit code, also those that have yet to come: it waits for them a while.
+  virtual void conclude(ExitCode code) = 0;
+};
+
+// From here on the others can come. `worker_program`: muster-worker, which knows torch's store.
+Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by, const Path& worker_program,
+                                          Processes& processes, const Logger& log);
+
+// Any other rank's, with the `command` of a worker (muster worker --from-input). Blocks until the
+// job is over: its exit code.
+Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const Path& worker_program,
+                                  std::vector<std::string> command, Processes& processes,
+                                  const Logger& log);
+
+}  // namespace muster::app

@@ -1,0 +1,56 @@
+#include "muster/app/launch/places.h"
+
+#include <memory>
+#include <utility>
+
+#include "muster/cluster/environment.h"
+#include "muster/cluster/launchers/ssh/ssh.h"
+
+namespace muster::app {
+namespace {
+
+Result<Places> places_of_agents(const job::JobSpec& job, const AgentWorkers& agents) {
+  MUSTER_TRY(check_room(agents, job));
+  const auto workers = static_cast<std::int32_t>(job.workers.processes());
+  Places places;
+  places.note = describe(agents, workers);
+  places.core_share = core_share(agents, 0, workers);
+  if (workers == 1) return places;
+  places.address = agents.address;
+  places.remote = [&agents, workers](auto environment, RemotePlan plan) {
+    return remote_workers(agents, workers, std::move(environment), plan);
+  };
+  return places;
+}
+
+Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& options,
+                             const Logger& log) {
+  MUSTER_TRY(check_room(options.hosts, job));
+  const Placement placement =
+      place_workers(options.hosts, job.workers.processes(), cluster::describe_this_process(0).host);
+  Places places;
+  if (placement.elsewhere.empty()) return places;
+  const std::shared_ptr<const cluster::RemoteShell> shell = cluster::create_ssh();
+  MUSTER_ASSIGN(const LookedAt looked,
+                look_at_hosts(*shell, placement.elsewhere, options.carried,
+                              job.workers.listen.empty(), system_processes(), log));
+  places.note = describe(placement);
+  places.has_worker_here = placement.here > 0;
+  places.address = looked.address;
+  places.interrupted = looked.interrupted;
+  places.remote = [shell, hosts = placement.elsewhere, carried = options.carried](
+                      auto environment, RemotePlan plan) mutable {
+    carried.environment = std::move(environment);
+    return remote_workers(shell, hosts, carried, plan, system_processes());
+  };
+  return places;
+}
+
+}  // namespace
+
+Result<Places> find_places(const job::JobSpec& job, const LaunchOptions& options,
+                           const Logger& log) {
+  return options.agents ? places_of_agents(job, *options.agents) : places_by_ssh(job, options, log);
+}
+
+}  // namespace muster::app

@@ -1,0 +1,48 @@
+#include "muster/cli/started_train.h"
+
+#include <unistd.h>
+
+#include "muster/cluster/environment.h"
+
+namespace muster::cli {
+
+Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context) {
+  const cluster::VariableLookup variable =
+      [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = context.environment.find(name);
+    if (found == context.environment.end()) return std::nullopt;
+    return found->second;
+  };
+  if (cluster::read_environment(variable))
+    return fail(ErrorCode::kUnsupported,
+                "[train] muster launch starts programs with a training loop of their own; muster "
+                "train starts its workers itself: leave `muster launch` out");
+  auto by = cluster::who_started(variable, ::getppid());
+  if (!by && by.error().code == ErrorCode::kNotFound) return std::optional<cluster::StartedBy>();
+  if (!by) return by.error();
+  if (by->ranks == 1) return std::optional<cluster::StartedBy>();
+  return std::optional(*std::move(by));
+}
+
+ExitCode train_with_others(const cluster::StartedBy& by,
+                           const std::function<ExitCode(app::Gathering&)>& train,
+                           Context& context) {
+  // Open MPI's mpirun gives its ranks a terminal of its own, wherever it writes itself.
+  context.out_is_terminal = context.err_is_terminal = false;
+  const auto worker = worker_program(context);
+  if (!worker) return report(context, worker.error());
+  const Logger log = create_stderr_logger(context.log);
+  if (by.rank > 0) {
+    const std::string program = context.absolute(context.program).string();
+    const auto code = app::attend_gathering(by, *worker, {program, "worker", "--from-input"},
+                                            system_processes(), log);
+    return code ? *code : report(context, code.error());
+  }
+  const auto gathering = app::gather(by, *worker, system_processes(), log);
+  if (!gathering) return report(context, gathering.error());
+  const ExitCode code = train(**gathering);
+  (*gathering)->conclude(code);
+  return code;
+}
+
+}  // namespace muster::cli

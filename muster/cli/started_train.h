@@ -1,0 +1,21 @@
+#pragma once
+// muster train in one of several processes that another launcher has started.
+
+#include <functional>
+#include <optional>
+
+#include "muster/app/gather/gather.h"
+#include "muster/cli/context.h"
+#include "muster/cluster/started_by.h"
+
+namespace muster::cli {
+
+// Nothing: this process is one of its own. kInvalid: variables that contradict each other;
+// kUnsupported: muster launch has started it, which is for programs with a loop of their own.
+Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context);
+
+// Blocks until the job is over. Rank 0 trains, with the others' help; all end with its exit code.
+ExitCode train_with_others(const cluster::StartedBy& by,
+                           const std::function<ExitCode(app::Gathering&)>& train, Context& context);
+
+}  // namespace muster::cli

@@ -1,0 +1,197 @@
+#include "muster/cluster/launchers/agents/agents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <thread>
+
+#include "muster/base/pause.h"
+#include "muster/net/loop.h"
+
+namespace muster::cluster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Deadline within(Duration time) { return Deadline::after(system_clock(), time); }
+Deadline soon() { return within(std::chrono::seconds(20)); }
+
+class AgentsTest : public ::testing::Test {
+ protected:
+  void open(std::int32_t count) {
+    agents_ = *create_agents(credentials_, {"127.0.0.1", 0}, count, create_null_logger());
+  }
+  AgentSpec spec(std::int32_t number, std::vector<std::string> command) const {
+    return {.self = {.number = number, .host = "there", .boot_id = "b", .pid = 7, .cores = {0}},
+            .launcher = agents_->address(),
+            .command = std::move(command)};
+  }
+  // An agent whose workers are this script.
+  void come(std::int32_t number, const std::string& script, std::string version = build_version()) {
+    AgentSpec told = spec(number, {"sh", "-c", script});
+    told.self.version = std::move(version);
+    come(std::move(told));
+  }
+  void come(const AgentSpec& told) {
+    threads_.emplace_back([this, told, &end = ends_[told.self.number]] {
+      end = attend(told, credentials_, soon(), system_processes(), create_null_logger());
+    });
+  }
+  // All have come to their end.
+  void join() {
+    for (auto& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  std::unique_ptr<Process> start(std::int32_t number, const std::string& input = "") {
+    auto process = agents_->start(number, input);
+    EXPECT_TRUE(process) << process.error().message;
+    return *std::move(process);
+  }
+  // Until the other end has closed.
+  static std::string all_of(int fd) {
+    std::string all;
+    for (const Deadline deadline = soon(); !deadline.passed(system_clock());) {
+      const auto more = net::read_available(fd);
+      if (!more) return all;
+      all += *more;
+      if (more->empty()) pause(system_clock(), std::chrono::milliseconds(1));
+    }
+    ADD_FAILURE() << "it goes on";
+    return all;
+  }
+  static ProcessEnd end_of(Process& process) {
+    for (const Deadline deadline = soon(); !deadline.passed(system_clock());) {
+      if (const auto end = process.poll()) return *end;
+      pause(system_clock(), std::chrono::milliseconds(1));
+    }
+    ADD_FAILURE() << "it does not end";
+    return {};
+  }
+  ~AgentsTest() override {
+    agents_.reset();
+    join();
+  }
+
+  const net::Credentials credentials_ = *net::create_credentials(system_clock().wall());
+  std::unique_ptr<Agents> agents_;
+  std::map<std::int32_t, std::optional<Result<ExitCode>>> ends_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(AgentsTest, WhatAWorkerWritesComesHereAndThenItsEnd) {
+  open(1);
+  come(1, "read word; echo got $word; echo oops >&2; exit 7");
+  const auto all = agents_->wait_for_all(soon());
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->front().host, "there");
+  const auto process = start(1, "it\n");
+  EXPECT_EQ(all_of(process->output_fd()), "got it\n");
+  EXPECT_EQ(all_of(process->error_fd()), "oops\n");
+  EXPECT_EQ(end_of(*process).exit_status, 7);
+  EXPECT_EQ(end_of(*start(1, "again\n")).exit_status, 7) << "an agent starts as many as it is told";
+}
+
+TEST_F(AgentsTest, NothingIsLostWhereTheReaderIsBehind) {
+  open(1);
+  come(1, "head -c 3000000 /dev/zero | tr '\\0' x");
+  ASSERT_TRUE(agents_->wait_for_all(soon()));
+  const auto process = start(1);
+  pause(system_clock(), std::chrono::milliseconds(200));
+  EXPECT_FALSE(process->poll()) << "its end comes after what it wrote";
+  EXPECT_EQ(all_of(process->output_fd()).size(), 3'000'000U);
+  EXPECT_EQ(end_of(*process).exit_status, 0);
+}
+
+TEST_F(AgentsTest, AnySignalKillsAndSoDoesItsProcessHere) {
+  open(1);
+  come(1, "echo $$; exec sleep 100");
+  ASSERT_TRUE(agents_->wait_for_all(soon()));
+  const auto process = start(1);
+  EXPECT_TRUE(process->signal(SIGTERM));
+  EXPECT_EQ(end_of(*process).signal, SIGKILL);
+  std::string pid;
+  {
+    const auto other = start(1);
+    for (const Deadline deadline = soon(); pid.empty() && !deadline.passed(system_clock());)
+      pid = net::read_available(other->output_fd()).value_or("");
+  }
+  const Deadline deadline = soon();
+  while (send_signal(std::stoi(pid), 0) && !deadline.passed(system_clock()))
+    pause(system_clock(), std::chrono::milliseconds(1));
+  EXPECT_FALSE(deadline.passed(system_clock())) << "nobody here wants it any more";
+}
+
+TEST_F(AgentsTest, WhoIsNotThereIsNamed) {
+  open(3);
+  come(2, "true");
+  const auto all = agents_->wait_for_all(within(std::chrono::seconds(1)));
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.error().code, ErrorCode::kTimeout);
+  EXPECT_THAT(all.error().message, HasSubstr("rank 1, 3 of 4 did not come"));
+  EXPECT_FALSE(agents_->start(1, ""));
+}
+
+TEST_F(AgentsTest, AnotherVersionIsToldOnBothSides) {
+  open(1);
+  come(1, "true", "muster 0.0.9 with libtorch 1");
+  const auto all = agents_->wait_for_all(soon());
+  join();
+  for (const Error& why : {all.error(), ends_[1]->error()}) {
+    EXPECT_EQ(why.code, ErrorCode::kInvalid);
+    EXPECT_THAT(why.message, AllOf(HasSubstr("muster 0.0.9 with libtorch 1 is of rank 1 on there"),
+                                   HasSubstr(build_version() + " of rank 0")));
+  }
+}
+
+TEST_F(AgentsTest, ASecondOneOfTheSameNumberIsRefused) {
+  open(1);
+  come(1, "exit 3");
+  ASSERT_TRUE(agents_->wait_for_all(soon()));
+  const auto twin =
+      attend(spec(1, {"true"}), credentials_, soon(), system_processes(), create_null_logger());
+  ASSERT_FALSE(twin);
+  EXPECT_THAT(twin.error().message, HasSubstr("two processes say that they are the same rank"));
+  EXPECT_EQ(end_of(*start(1)).exit_status, 3) << "and the first goes on";
+}
+
+TEST_F(AgentsTest, AllLearnHowTheJobEndedAndWhoComesLaterToo) {
+  open(2);
+  come(1, "exec sleep 100");
+  const Deadline deadline = soon();
+  while (!agents_->start(1, "") && !deadline.passed(system_clock()))
+    pause(system_clock(), std::chrono::milliseconds(1));
+  std::thread late([this] {
+    pause(system_clock(), std::chrono::milliseconds(100));
+    come(2, "true");
+  });
+  agents_->conclude(ExitCode::kTerminated, soon());
+  late.join();
+  join();
+  for (const auto& [number, end] : ends_)
+    EXPECT_EQ(*end, ExitCode::kTerminated) << number << ": " << (*end ? "" : end->error().message);
+}
+
+TEST_F(AgentsTest, WithoutItsLauncherAnAgentEndsItsWorkers) {
+  open(1);
+  come(1, "exec sleep 100");
+  ASSERT_TRUE(agents_->wait_for_all(soon()));
+  auto process = start(1);
+  process.reset();
+  agents_.reset();
+  join();
+  EXPECT_EQ(ends_[1]->error().code, ErrorCode::kPeerLost);
+}
+
+TEST_F(AgentsTest, ACommandThatIsNotThereIsSaid) {
+  open(1);
+  come(spec(1, {"/none"}));
+  ASSERT_TRUE(agents_->wait_for_all(soon()));
+  const auto process = start(1);
+  EXPECT_THAT(all_of(process->error_fd()), HasSubstr("/none"));
+  EXPECT_EQ(end_of(*process).exit_status, 127);
+}
+
+}  // namespace
+}  // namespace muster::cluster

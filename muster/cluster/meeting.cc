@@ -1,0 +1,100 @@
+#include "muster/cluster/meeting.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "muster/base/units.h"
+#include "muster/cluster/variables.h"
+#include "muster/net/reach.h"
+
+namespace muster::cluster {
+namespace {
+
+constexpr Duration kUsualPatience = std::chrono::seconds(60);
+constexpr const char* kKnown = "-";  // for credentials: everybody has them already
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+}  // namespace
+
+net::Address meeting_listen_address(const StartedBy& by) {
+  const std::string& host = by.meeting.host;
+  if (is_loopback(host)) return {host, 0};
+  return {host.find(':') == std::string::npos ? "0.0.0.0" : "::", 0};
+}
+
+void warn_of_loopback(const StartedBy& by, const Logger& log) {
+  const auto here = net::local_host_towards(by.meeting);
+  if (here && is_loopback(*here) && !is_loopback(by.meeting.host))
+    log->warn(
+        "[world] {} (MASTER_ADDR) is {} on its own host: ranks on other hosts do not reach "
+        "rank 0 there; set it to an address that they reach",
+        by.meeting.host, *here);
+}
+
+Result<MeetingCredentials> meeting_credentials(WallTime now) {
+  const auto known = system_variable(net::kCredentialsVariable);
+  MUSTER_ASSIGN(auto credentials,
+                known ? net::credentials_from_text(*known) : net::create_credentials(now));
+  return MeetingCredentials{std::move(credentials), known.has_value()};
+}
+
+std::string meeting_text(const net::Address& place, const MeetingCredentials& credentials) {
+  return fmt::format("{} {}", net::to_string(place),
+                     credentials.are_known ? kKnown : net::to_text(credentials.credentials));
+}
+
+Result<Meeting> read_meeting(const std::string& text) {
+  const auto blank = text.find(' ');
+  MUSTER_ASSIGN(auto place, net::parse_address(text.substr(0, blank)));
+  std::string credentials = blank == std::string::npos ? "" : text.substr(blank + 1);
+  // Those of one's own are never given up for what the store says, which anybody may have written.
+  const auto known = system_variable(net::kCredentialsVariable);
+  if (known.has_value() != (credentials == kKnown))
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[world] {} is set {}; set the same for all", net::kCredentialsVariable,
+                            known ? "here and not for rank 0" : "for rank 0 and not here"));
+  if (known) credentials = *known;
+  return Meeting{std::move(place), std::move(credentials)};
+}
+
+Result<Duration> meeting_patience() {
+  const auto told = system_variable(kJoinTimeoutVariable);
+  if (!told) return kUsualPatience;
+  auto parsed = parse_duration(*told);
+  if (!parsed) return with_context(parsed.error(), fmt::format("[world] {}", kJoinTimeoutVariable));
+  return parsed;
+}
+
+std::string to_line(const StoreErrand& errand) {
+  const StartedBy& by = errand.by;
+  return nlohmann::json{{"launcher", by.launcher}, {"rank", by.rank},
+                        {"ranks", by.ranks},       {"host", by.meeting.host},
+                        {"port", by.meeting.port}, {"is_served", by.is_served},
+                        {"attempt", by.attempt},   {"patience", errand.patience.count()},
+                        {"text", errand.text}}
+             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+Result<StoreErrand> read_errand(std::string_view line) {
+  try {
+    const auto json = nlohmann::json::parse(line);
+    return StoreErrand{.by = {.launcher = json.at("launcher").get<std::string>(),
+                              .rank = json.at("rank").get<std::int32_t>(),
+                              .ranks = json.at("ranks").get<std::int32_t>(),
+                              .meeting = {json.at("host").get<std::string>(),
+                                          json.at("port").get<std::uint16_t>()},
+                              .is_served = json.at("is_served").get<bool>(),
+                              .attempt = json.at("attempt").get<std::string>()},
+                       .patience = Duration(json.at("patience").get<std::int64_t>()),
+                       .text = json.at("text").get<std::string>()};
+  } catch (const std::exception& why) {
+    return fail(ErrorCode::kInvalid, fmt::format("[world] no errand to a store: {}", why.what()));
+  }
+}
+
+}  // namespace muster::cluster

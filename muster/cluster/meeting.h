@@ -1,0 +1,53 @@
+#pragma once
+// How processes that another launcher has started find the first of them, which keeps what all
+// others come to: it tells of that place through a store that all can reach.
+
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/log.h"
+#include "muster/base/result.h"
+#include "muster/cluster/started_by.h"
+#include "muster/net/credentials.h"
+#include "muster/net/network.h"
+
+namespace muster::cluster {
+
+inline constexpr const char* kMeetingKey = "coordinator";  // in the store, of the text below
+
+// Where the first rank listens, so that the others reach it by the name they have for it.
+net::Address meeting_listen_address(const StartedBy& by);
+// That name may lead its own host to itself alone, as Debian's own name of a host does.
+void warn_of_loopback(const StartedBy& by, const Logger& log);
+
+// Those that all have (MUSTER_CREDENTIALS), or new ones, which go through the store.
+struct MeetingCredentials {
+  net::Credentials credentials;
+  bool are_known = false;
+};
+Result<MeetingCredentials> meeting_credentials(WallTime now);
+
+// Of the first rank's place there; where the credentials are known they are not told.
+std::string meeting_text(const net::Address& place, const MeetingCredentials& credentials);
+
+struct Meeting {
+  net::Address place;
+  std::string credentials;  // net::to_text
+};
+// kInvalid: no such text, or known credentials here and not there, or the other way round.
+Result<Meeting> read_meeting(const std::string& text);
+
+// How long all wait for each other: a minute, or what MUSTER_JOIN_TIMEOUT says.
+Result<Duration> meeting_patience();
+
+// What a program that can reach torch's store is asked to do there (muster-worker --rendezvous):
+// rank 0 tells `text` and keeps the store, the others find it. One line.
+struct StoreErrand {
+  StartedBy by;
+  Duration patience{};
+  std::string text;
+};
+std::string to_line(const StoreErrand& errand);
+Result<StoreErrand> read_errand(std::string_view line);
+
+}  // namespace muster::cluster

@@ -1,0 +1,216 @@
+"""muster train in processes that another launcher has started (docs/clusters.md): torchrun, Open MPI's and MPICH's mpirun,
+Slurm's srun, torchrun's variables set by hand. The weights are those of one worker; deaths of a worker and of a whole rank
+are outlived; a signal to all saves; what is wrong ends all ranks with the same exit code."""
+import argparse
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import launchers
+import slurm
+from launchers import CLEAN
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import runs
+
+parser = argparse.ArgumentParser()
+for name in ("--muster", "--python"):
+    parser.add_argument(name, required=True)
+arguments = parser.parse_args()
+MUSTER = str(pathlib.Path(arguments.muster).resolve())
+HOST = socket.gethostname()
+STEPS = 40
+MANY = 1500
+LONG = runs.settings(f"training.max_steps={MANY}", "evaluation.every=500 steps")
+
+
+class Ranks:
+    """Started by hand, as by whoever sets torchrun's variables."""
+
+    def __init__(self, size, ranks, *words, patience="30s"):
+        common = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+                          "MASTER_PORT": str(slurm.free_ports(1)[0]), "MUSTER_JOIN_TIMEOUT": patience,
+                          "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
+        self.processes = [subprocess.Popen([MUSTER, "train", *map(str, words)], env=common | {"RANK": str(rank)}, text=True,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in ranks]
+        runs.STARTED.extend(self.processes)
+
+    def read_until(self, words):
+        """What rank 0 writes until then."""
+        told = ""
+        while words not in told:
+            line = self.processes[0].stdout.readline()
+            assert line, f"it has ended: {told}{self.processes[0].stderr.read()}"
+            told += line
+        return told
+
+    def worker(self, rank):
+        """The training process of an agent."""
+        child = lambda pid: int(subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=True).stdout)
+        return child(child(self.processes[rank].pid))
+
+    def ends(self):
+        """Of each: its exit code, what it wrote, its errors. Nobody is left."""
+        found = [process.communicate(timeout=runs.DEADLINE) for process in self.processes]
+        assert not runs.holders_of_memory(os.environ["TEST_WORKPLACE"]), "somebody is left"
+        return [(process.returncode, *texts) for process, texts in zip(self.processes, found, strict=True)]
+
+
+def has_weights(folder, wanted, steps=STEPS):
+    assert runs.weights(runs.latest(folder), steps) == wanted, "other weights"
+
+
+class Workplace:
+    def __init__(self, folder):
+        self.folder = folder
+        runs.write_data(folder)
+        self.wanted = runs.undisturbed(MUSTER, folder, "mlp", STEPS)
+        self.long = runs.undisturbed(MUSTER, folder, "mlp", MANY, *LONG)
+
+    @property
+    def job(self):
+        return runs.write_job(self.folder, "mlp", steps=STEPS)
+
+    def trains(self, launcher, where, *words, environment=CLEAN):
+        done = launchers.run(*words, MUSTER, "train", self.job, environment=environment)
+        told = done.stdout + done.stderr
+        assert f"started by {launcher}: {where}" in told, told
+        assert told.count(f"done after step {STEPS}") == 1, told
+        has_weights(self.folder, self.wanted)
+
+
+def under_torchrun(place):
+    place.trains("torchrun", "3 workers here", *launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 3))
+
+
+def under_mpi(place):
+    place.trains("Open MPI", "3 workers here", "mpirun.openmpi", "-n", 3)
+    place.trains("MPICH", "3 workers here", "mpirun.mpich", "-n", 3)
+
+
+def under_slurm(place):
+    with tempfile.TemporaryDirectory() as folder, slurm.cluster(folder, [HOST, HOST + "2"]) as found:
+        environment = CLEAN | {key: found[key] for key in ("SLURM_CONF", "PATH")}
+        place.trains("Slurm", "3 workers here", "srun", "--nodes=1", "--ntasks=3", environment=environment)
+        place.trains("Slurm", "3 workers here", "srun", "--nodes=2", "--ntasks=3", environment=environment)
+        # A batch script is no rank, and a step of one is alone.
+        out = pathlib.Path(folder) / "batch.txt"
+        script = f"{MUSTER} train {place.job} --workers 2 && srun --ntasks=1 {MUSTER} train {place.job}"
+        launchers.run("sbatch", "--wait", "--ntasks=2", f"--output={out}", f"--wrap={script}", environment=environment)
+        assert out.read_text().count("done after step") == 2 and "started by" not in out.read_text(), out.read_text()
+
+
+def every_strategy(place):
+    runs.undisturbed(MUSTER, place.folder, "gpt", STEPS)
+    wanted = runs.weights(runs.latest(place.folder), STEPS)
+    job = runs.write_job(place.folder, "gpt", steps=STEPS)
+    for size, words in ((2, ("strategy.type=pipeline",)), (3, ("strategy.type=sharded", "strategy.zero_stage=3")),
+                        (4, ("strategy.type=hybrid", "strategy.mesh.shard=2", "strategy.mesh.pipeline=2"))):
+        ends = Ranks(size, range(size), job, *runs.settings(*words)).ends()
+        assert all(code == 0 for code, _, _ in ends), ends
+        assert not any(told for _, told, _ in ends[1:]), "only rank 0 writes"
+        has_weights(place.folder, wanted)
+
+
+def a_worker_that_dies_is_started_anew(place):
+    ranks = Ranks(3, range(3), place.job, *LONG)
+    ranks.read_until("step 100/")
+    os.kill(ranks.worker(2), signal.SIGKILL)
+    told = ranks.read_until("worker 2 got the state")
+    assert "worker 2 is started anew" in told, told
+    ends = ranks.ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    has_weights(place.folder, place.long, MANY)
+
+
+def a_rank_that_dies_is_outlived(place):
+    ranks = Ranks(3, range(3), place.job, *LONG)
+    ranks.read_until("step 100/")
+    ranks.processes[1].kill()
+    ends = ranks.ends()
+    assert [code for code, _, _ in ends] == [0, -signal.SIGKILL, 0], ends
+    assert "lost its RANK and WORLD_SIZE session" in ends[0][1] + ends[0][2], ends
+    assert "rank 1 on" in ends[0][2] and "nobody else starts a worker in its place" in ends[0][2], ends
+    has_weights(place.folder, place.long, MANY)
+
+
+def without_rank_0_all_end(place):
+    ranks = Ranks(3, range(3), place.job, *LONG)
+    ranks.read_until("step 100/")
+    ranks.processes[0].kill()
+    for code, _, told in ranks.ends()[1:]:
+        assert code == 1 and "the launcher (rank 0 at 127.0.0.1:" in told, (code, told)
+
+
+def a_signal_to_all_saves(place):
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        ranks = Ranks(3, range(3), place.job, *LONG)
+        ranks.read_until("step 100/")
+        for process in ranks.processes:
+            process.send_signal(number)
+        ends = ranks.ends()
+        assert all(code == 128 + number for code, _, _ in ends), ends
+        assert "as asked, checkpoint written" in ends[0][1], ends
+    ends = Ranks(2, range(2), place.job, *LONG, "--resume").ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    has_weights(place.folder, place.long, MANY)
+
+
+def a_signal_to_one_lets_its_worker_go(place):
+    ranks = Ranks(3, range(3), place.job, *LONG)
+    ranks.read_until("step 100/")
+    ranks.processes[1].terminate()
+    ranks.read_until("worker 1 was told to go and leaves with the step")
+    ends = ranks.ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    has_weights(place.folder, place.long, MANY)
+
+
+def mistakes_end_all(place):
+    for words, message in ((("--set", "training.epochz=3"), "did you mean `training.epochs`?"),
+                           (("--workers", "4"), "3 processes were started by RANK and WORLD_SIZE, and the job has 4 workers"),
+                           (("--hosts", "localhost:2,node7"), "--hosts starts them by ssh")):
+        ends = Ranks(3, range(3), place.job, *words).ends()
+        assert all(code == 2 for code, _, _ in ends), ends
+        assert message in ends[0][2], ends[0][2]
+        assert all("ended with exit code 2, which rank 0 explains" in told for _, _, told in ends[1:]), ends
+    # With fewer workers some processes have none.
+    ends = Ranks(3, range(3), place.job, "--workers", "2").ends()
+    assert all(code == 0 for code, _, _ in ends) and "2 workers here; 1 more have none" in ends[0][1], ends
+    done = launchers.run(MUSTER, "launch", "--nproc-per-node", 1, "--", MUSTER, "train", place.job, code=None)
+    assert done.returncode != 0 and "leave `muster launch` out" in done.stdout + done.stderr, done
+
+
+def who_does_not_come_is_told(place):
+    ends = Ranks(4, (0, 2), place.job, patience="6s").ends()
+    assert [code for code, _, _ in ends] == [1, 1], ends
+    assert "rank 0 of 4, started by RANK and WORLD_SIZE: rank 1, 3 of 4 did not come in time" in ends[0][2], ends
+    [(code, _, told)] = Ranks(2, (1,), place.job, patience="1s").ends()
+    assert code == 3 and "rank 0 should keep torch's store at 127.0.0.1:" in told, told
+    ranks = Ranks(2, (0, 1, 1), place.job)
+    codes = sorted(code for code, _, _ in ranks.ends())
+    assert codes == [0, 0, 2], codes
+
+
+def a_signal_while_others_are_awaited(place):
+    ranks = Ranks(2, (0,), place.job, patience="60s")
+    time.sleep(1)  # at whatever it is then
+    ranks.processes[0].terminate()
+    [(code, _, told)] = ranks.ends()
+    assert code in (143, -signal.SIGTERM), (code, told)
+
+
+with runs.workplace() as workplace:
+    everything = Workplace(workplace)
+    for scenario in (under_torchrun, under_mpi, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
+                     a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
+                     a_signal_to_one_lets_its_worker_go, mistakes_end_all, who_does_not_come_is_told,
+                     a_signal_while_others_are_awaited):
+        begun = time.monotonic()
+        scenario(everything)
+        print(f"ok  {scenario.__name__}  {time.monotonic() - begun:.1f} s", flush=True)
