@@ -62,18 +62,30 @@ if(MUSTER_TORCH_LAYERS)
   muster_install_layers(muster-torch ${MUSTER_TORCH_LAYERS})
 endif()
 
+# What runs without the rest, as a Debian package has it (MusterPackage.cmake).
 foreach(program muster muster-worker)
   if(TARGET ${program})
     set_target_properties(${program} PROPERTIES INSTALL_RPATH_USE_LINK_PATH TRUE)
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
   endif()
 endforeach()
 
-# muster(1), as the program that is installed tells of itself.
+# muster(1) and the completions, as the program that is installed tells of itself.
 if(TARGET muster)
-  install(CODE "execute_process(COMMAND \"$<TARGET_FILE:muster>\" help man
-                                OUTPUT_FILE \"${PROJECT_BINARY_DIR}/muster.1\" COMMAND_ERROR_IS_FATAL ANY)")
-  install(FILES ${PROJECT_BINARY_DIR}/muster.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  foreach(told "help man" "completion bash" "completion zsh")
+    string(REPLACE " " "-" file "muster-${told}.txt")
+    separate_arguments(words UNIX_COMMAND "${told}")
+    list(JOIN words "\" \"" words)
+    install(CODE "execute_process(COMMAND \"$<TARGET_FILE:muster>\" \"${words}\"
+                                  OUTPUT_FILE \"${PROJECT_BINARY_DIR}/${file}\" COMMAND_ERROR_IS_FATAL ANY)"
+            COMPONENT runtime)
+  endforeach()
+  install(FILES ${PROJECT_BINARY_DIR}/muster-help-man.txt DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+          RENAME muster.1 COMPONENT runtime)
+  install(FILES ${PROJECT_BINARY_DIR}/muster-completion-bash.txt RENAME muster
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT runtime)
+  install(FILES ${PROJECT_BINARY_DIR}/muster-completion-zsh.txt RENAME _muster
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT runtime)
 endif()
 
 # The components, as people name them.

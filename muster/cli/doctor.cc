@@ -7,6 +7,7 @@
 
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
+#include "muster/cli/fetch_libtorch.h"
 #include "muster/cli/machine.h"
 
 namespace muster::cli {
@@ -41,7 +42,9 @@ Check check_worker(Context& context) {
   if (answer) return {"libtorch", CheckState::kOk, first_line(*answer), {}};
   return {"libtorch", CheckState::kBad,
           fmt::format("{} --version: {}", worker.string(), answer.error().message),
-          "run it by hand to see why; script/dependencies installs libtorch again"};
+          libtorch_fetcher(context)
+              ? "`muster doctor --fix`, as root, fetches libtorch (554 MB)"
+              : "run it by hand to see why; script/dependencies installs libtorch again"};
 }
 
 Check check_cores(Context& context) {

@@ -10,8 +10,10 @@
 #include <optional>
 #include <ostream>
 
+#include "muster/base/process.h"
 #include "muster/cli/application.h"
 #include "muster/cli/doctor.h"
+#include "muster/cli/fetch_libtorch.h"
 #include "muster/cli/json_line.h"
 
 namespace muster::cli {
@@ -66,6 +68,7 @@ void tell_json(const std::vector<Check>& checks, bool good, Context& context) {
 
 struct DoctorArguments {
   bool json = false;
+  bool fix = false;
   std::optional<std::uint16_t> port;
 };
 
@@ -82,11 +85,26 @@ ExitCode doctor(const DoctorArguments& arguments, Context& context) {
   return good ? ExitCode::kDone : ExitCode::kEnvironment;
 }
 
+// Fetches with pip's own progress, in the terminal that this has, and then looks again.
+ExitCode fix(Context& context) {
+  const auto fetcher = libtorch_fetcher(context);
+  if (!fetcher)
+    return report(context,
+                  fail(ErrorCode::kUnsupported,
+                       "[doctor] --fix fetches libtorch for an installed muster, and this one was "
+                       "built with the one that it has; script/dependencies installs that again"));
+  std::vector<std::string> command = {"/bin/sh", "-c", "\"$1\" \"$2\" \"$3\" && exec \"$0\" doctor",
+                                      context.absolute(context.program).string()};
+  command.insert(command.end(), fetcher->begin(), fetcher->end());
+  return report(context, become_program(std::move(command)));
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Context& context) {
-  auto& command = add_command(app, "doctor", "Check this machine and say what to fix",
-                              {"muster doctor", "muster doctor --port 29400"});
+  auto& command =
+      add_command(app, "doctor", "Check this machine and say what to fix",
+                  {"muster doctor", "muster doctor --port 29400", "sudo muster doctor --fix"});
   auto arguments = std::make_shared<DoctorArguments>();
   command
       .add_option("--port", arguments->port,
@@ -94,8 +112,15 @@ void add_doctor_command(CLI::App& app, Context& context) {
       ->type_name("N")
       ->check(CLI::Range(1, 65535));
   command.add_flag("--json", arguments->json, "Answer in JSON");
+  command
+      .add_flag("--fix", arguments->fix,
+                "Fetch libtorch for a muster that was installed without it, and look again")
+      ->excludes("--json")
+      ->excludes("--port");
   command.callback([arguments, &context] {
-    context.action = [arguments, &context] { return doctor(*arguments, context); };
+    context.action = [arguments, &context] {
+      return arguments->fix ? fix(context) : doctor(*arguments, context);
+    };
   });
 }
 
