@@ -20,6 +20,7 @@
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
 #include "muster/cli/run_options.h"
+#include "muster/cli/started_train.h"
 #include "muster/job/mesh_axes.h"
 #include "muster/job/name.h"
 #include "muster/observe/comparison.h"
@@ -210,6 +211,12 @@ Status conclude(const Outcome& outcome, const std::string& name, const Path& fol
 }
 
 Result<ExitCode> compare(const CompareArguments& arguments, Context& context) {
+  MUSTER_ASSIGN(const auto others, started_with_others(context));
+  if (others)
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("[compare] {} processes were started by {}, and each would compare by "
+                            "itself; start one, on a host that has the workers",
+                            others->ranks, others->launcher));
   MUSTER_ASSIGN(const auto variants, read_variants(arguments));
   MUSTER_ASSIGN(const Path worker, worker_program(context));
   MUSTER_ASSIGN(auto jobs, load_all(arguments, variants, context));

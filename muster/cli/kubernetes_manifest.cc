@@ -30,8 +30,6 @@ std::string train_script(const KubernetesJob& job) {
   if (job.cpus_per_worker > 0)
     words += fmt::format(" --set training.lanes={}", job.cpus_per_worker);
   std::string text = fmt::format(
-      "# This pod is not one of several that train alike, as that variable would say.\n"
-      "unset JOB_COMPLETION_INDEX\n"
       "set -- muster train /etc/muster/job.yaml{} --workers {} \\\n"
       "  --set name={} --set run_folder=/runs",
       words, job.workers, job.name);

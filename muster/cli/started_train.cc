@@ -7,10 +7,13 @@
 namespace muster::cli {
 
 Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context) {
+  const auto is_set = [&](const char* name) { return context.environment.contains(name); };
   const cluster::VariableLookup variable =
       [&](const std::string& name) -> std::optional<std::string> {
     const auto found = context.environment.find(name);
-    if (found == context.environment.end()) return std::nullopt;
+    // Of a pod that nobody has told of others, as the launcher of a JobSet is.
+    const bool is_alone = name == "JOB_COMPLETION_INDEX" && !is_set("WORLD_SIZE");
+    if (found == context.environment.end() || is_alone) return std::nullopt;
     return found->second;
   };
   if (cluster::read_environment(variable))

@@ -247,17 +247,25 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
       log);
 }
 
-ExitCode train(const TrainArguments& arguments, Context& context) {
+// Alone, or as rank 0 of processes that another launcher has started; what the others do is theirs.
+ExitCode as_started(Context& context,
+                    const std::function<ExitCode(const StartedProcesses* others)>& train) {
   const auto by = started_with_others(context);
   if (!by) return report(context, by.error());
-  if (!*by) return train_here(arguments, nullptr, context);
+  if (!*by) return train(nullptr);
   return train_with_others(
       **by,
       [&](app::Gathering& gathering) {
         const StartedProcesses others{**by, gathering};
-        return train_here(arguments, &others, context);
+        return train(&others);
       },
       context);
+}
+
+ExitCode train(const TrainArguments& arguments, Context& context) {
+  return as_started(context, [&](const StartedProcesses* others) {
+    return train_here(arguments, others, context);
+  });
 }
 
 void add_one_host_options(CLI::App& command, TrainArguments& arguments) {
@@ -287,14 +295,16 @@ std::vector<std::string> followed_from_workers(const job::JobSpec& kept,
 
 // A run goes on by the job that it keeps.
 ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& context) {
-  const auto folder = find_run(run, context);
-  if (!folder) return report(context, folder.error());
-  arguments.job.path = folder->resolved_job().native();
-  arguments.resume_from = folder->root().native();
-  arguments.by_run = true;
-  if (const auto kept = job::load_job(context.files, arguments.job.path, {}))
-    arguments.passed_over = followed_from_workers(kept->spec, arguments.job.sets);
-  return train(arguments, context);
+  return as_started(context, [&](const StartedProcesses* others) {
+    const auto folder = find_run(run, context);
+    if (!folder) return report(context, folder.error());
+    arguments.job.path = folder->resolved_job().native();
+    arguments.resume_from = folder->root().native();
+    arguments.by_run = true;
+    if (const auto kept = job::load_job(context.files, arguments.job.path, {}))
+      arguments.passed_over = followed_from_workers(kept->spec, arguments.job.sets);
+    return train_here(arguments, others, context);
+  });
 }
 
 }  // namespace

@@ -98,9 +98,10 @@ Result<app::Orders> orders_from_input(Clock& clock) {
     line += more;
     if (!more.empty()) continue;
     if (deadline.left(clock) <= Duration{0})
-      return fail(ErrorCode::kInvalid,
-                  "[worker] --from-input: nothing has come; it is for the launcher (muster train "
-                  "--hosts)");
+      return fail(
+          ErrorCode::kInvalid,
+          "[worker] --from-input: nothing has come; it is for the launcher of a job on several "
+          "hosts");
     pause(clock, kPause);
   }
   return app::read_orders(line);
@@ -168,7 +169,7 @@ void add_worker_command(CLI::App& app, Context& context) {
       ->type_name("DURATION");
   command
       .add_flag("--from-input", arguments->from_input,
-                "As its launcher says, which starts it by ssh (muster train --hosts)")
+                "As its launcher says, which starts it on another host")
       ->excludes("--join")
       ->excludes("--credentials");
   command.callback([arguments, &context] {

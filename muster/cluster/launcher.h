@@ -42,6 +42,8 @@ struct RemoteWorkers {
   std::string carrier = {};             // "ssh", "Slurm", for a person
   // On a thread that lives as long as the job; the processes end before the job does.
   std::function<Result<std::unique_ptr<Process>>(const RemoteStart&)> start = {};
+  // Whether another one can be started in the place of this worker; none: always.
+  std::function<bool(std::int32_t worker)> can_start = {};
 };
 
 struct LaunchSpec {

@@ -179,8 +179,10 @@ bool LocalJob::distrusts_host_of(const WorkerProcess& culprit) const {
 }
 
 bool LocalJob::may_replace(const WorkerProcess& culprit) const {
-  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() && !distrusts_host_of(culprit) &&
-         may_start_again(culprit);
+  const bool can_start = culprit.remote_host().empty() || !spec_.remote.can_start ||
+                         spec_.remote.can_start(to_int(culprit.evidence.rank));
+  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() && can_start &&
+         !distrusts_host_of(culprit) && may_start_again(culprit);
 }
 
 // The new one gets ready and then joins; the others train on meanwhile.

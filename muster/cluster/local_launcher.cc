@@ -234,6 +234,7 @@ std::string last_words(const std::vector<std::string>& lines) {
 struct Hint {
   std::string_view reason;
   std::string_view text;
+  std::string_view end = {};  // of the reason
 };
 constexpr Hint kHints[] = {
     {"killed by SIGKILL, as the system does for lack of memory",
@@ -252,18 +253,20 @@ constexpr Hint kHints[] = {
     {"killed by SIGILL",
      "it is built for another processor, or training.isa asks for what this one lacks: see "
      "`muster doctor`, and build it on this host"},
-    {"lost its ",  // ssh's or a scheduler's session
+    {"lost its ",
      "its host was shut down or cannot be reached any more, or sshd or the scheduler there has "
      "ended "
-     "it; where ssh had something to say, it is in its last lines"},
+     "it; where ssh had something to say, it is in its last lines",
+     " session"},
     {"exit status ",
      "it ended without saying so to the others; its last lines and its log say more"},
 };
 
 std::string_view hint_of(const JobFailure& failure) {
   if (failure.error.code != ErrorCode::kPeerLost) return {};  // it said itself what there is to do
-  const auto* fits = std::ranges::find_if(
-      kHints, [&](const Hint& hint) { return failure.reason.starts_with(hint.reason); });
+  const auto* fits = std::ranges::find_if(kHints, [&](const Hint& hint) {
+    return failure.reason.starts_with(hint.reason) && failure.reason.ends_with(hint.end);
+  });
   return fits == std::end(kHints) ? std::string_view() : fits->text;
 }
 

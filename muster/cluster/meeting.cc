@@ -6,7 +6,6 @@
 
 #include "muster/base/units.h"
 #include "muster/cluster/variables.h"
-#include "muster/net/reach.h"
 
 namespace muster::cluster {
 namespace {
@@ -14,25 +13,16 @@ namespace {
 constexpr Duration kUsualPatience = std::chrono::seconds(60);
 constexpr const char* kKnown = "-";  // for credentials: everybody has them already
 
+}  // namespace
+
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
-
-}  // namespace
 
 net::Address meeting_listen_address(const StartedBy& by) {
   const std::string& host = by.meeting.host;
   if (is_loopback(host)) return {host, 0};
   return {host.find(':') == std::string::npos ? "0.0.0.0" : "::", 0};
-}
-
-void warn_of_loopback(const StartedBy& by, const Logger& log) {
-  const auto here = net::local_host_towards(by.meeting);
-  if (here && is_loopback(*here) && !is_loopback(by.meeting.host))
-    log->warn(
-        "[world] {} (MASTER_ADDR) is {} on its own host: ranks on other hosts do not reach "
-        "rank 0 there; set it to an address that they reach",
-        by.meeting.host, *here);
 }
 
 Result<MeetingCredentials> meeting_credentials(WallTime now) {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "muster/base/clock.h"
-#include "muster/base/log.h"
 #include "muster/base/result.h"
 #include "muster/cluster/started_by.h"
 #include "muster/net/credentials.h"
@@ -17,8 +16,7 @@ inline constexpr const char* kMeetingKey = "coordinator";  // in the store, of t
 
 // Where the first rank listens, so that the others reach it by the name they have for it.
 net::Address meeting_listen_address(const StartedBy& by);
-// That name may lead its own host to itself alone, as Debian's own name of a host does.
-void warn_of_loopback(const StartedBy& by, const Logger& log);
+bool is_loopback(const std::string& host);
 
 // Those that all have (MUSTER_CREDENTIALS), or new ones, which go through the store.
 struct MeetingCredentials {

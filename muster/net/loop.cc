@@ -1,5 +1,6 @@
 #include "muster/net/loop.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -33,7 +34,9 @@ struct TimerState {
 
 struct WatchState : std::enable_shared_from_this<WatchState> {
   WatchState(ContextPtr loop, int fd, std::function<void()> what)
-      : context(std::move(loop)), descriptor(*context, ::dup(fd)), readable(std::move(what)) {}
+      : context(std::move(loop)),
+        descriptor(*context, ::fcntl(fd, F_DUPFD_CLOEXEC, 0)),
+        readable(std::move(what)) {}
 
   void wait() {
     descriptor.async_wait(asio::posix::stream_descriptor::wait_read,

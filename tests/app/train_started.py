@@ -32,13 +32,23 @@ LONG = runs.settings(f"training.max_steps={MANY}", "evaluation.every=500 steps")
 class Ranks:
     """Started by hand, as by whoever sets torchrun's variables."""
 
-    def __init__(self, size, ranks, *words, patience="30s"):
-        common = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
-                          "MASTER_PORT": str(slurm.free_ports(1)[0]), "MUSTER_JOIN_TIMEOUT": patience,
-                          "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
-        self.processes = [subprocess.Popen([MUSTER, "train", *map(str, words)], env=common | {"RANK": str(rank)}, text=True,
-                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in ranks]
-        runs.STARTED.extend(self.processes)
+    def __init__(self, size, ranks, *words, patience="30s", command="train", folder=None):
+        self.port = slurm.free_ports(1)[0]
+        self.command = [MUSTER, command, *map(str, words)]
+        self.environment = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
+                                    "MUSTER_JOIN_TIMEOUT": patience, "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
+        self.processes = []
+        for rank in ranks:
+            self.start(rank, folder)
+
+    def start(self, rank, folder=None):
+        self.processes.append(subprocess.Popen(self.command, env=self.environment | {"RANK": str(rank)}, cwd=folder, text=True,
+                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        runs.STARTED.append(self.processes[-1])
+
+    def store_answers(self):
+        with socket.socket() as each:
+            return each.connect_ex(("127.0.0.1", self.port)) == 0
 
     def read_until(self, words):
         """What rank 0 writes until then."""
@@ -86,6 +96,10 @@ class Workplace:
 
 def under_torchrun(place):
     place.trains("torchrun", "3 workers here", *launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 3))
+    # Its store still has the place of the first training as the second begins.
+    twice = f"{MUSTER} train {place.job} && {MUSTER} train {place.job}"
+    done = launchers.run(*launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 2), "sh", "-c", twice)
+    assert (done.stdout + done.stderr).count(f"done after step {STEPS}") == 2, done
 
 
 def under_mpi(place):
@@ -135,7 +149,7 @@ def a_rank_that_dies_is_outlived(place):
     ends = ranks.ends()
     assert [code for code, _, _ in ends] == [0, -signal.SIGKILL, 0], ends
     assert "lost its RANK and WORLD_SIZE session" in ends[0][1] + ends[0][2], ends
-    assert "rank 1 on" in ends[0][2] and "nobody else starts a worker in its place" in ends[0][2], ends
+    assert "started anew" not in ends[0][1] + ends[0][2], "nobody can start one in its place"
     has_weights(place.folder, place.long, MANY)
 
 
@@ -159,6 +173,21 @@ def a_signal_to_all_saves(place):
     ends = Ranks(2, range(2), place.job, *LONG, "--resume").ends()
     assert all(code == 0 for code, _, _ in ends), ends
     has_weights(place.folder, place.long, MANY)
+
+
+def a_signal_that_comes_twice_is_one(place):
+    """As timeout(1) and shells send it; the step and its checkpoint take longer than an agent waits for the job's end."""
+    job = runs.write_job(place.folder, "gpt", steps=STEPS)
+    ranks = Ranks(3, range(3), job, *runs.settings("training.global_batch_size=488", "model.n_embd=256", "model.n_layer=4",
+                                                   "strategy.type=sharded", "evaluation.every=end"))
+    ranks.read_until("step 1/")
+    for _ in range(2):
+        for process in ranks.processes:
+            process.send_signal(signal.SIGTERM)
+    ends = ranks.ends()
+    assert all(code == 143 for code, _, _ in ends), ends
+    assert "as asked, checkpoint written" in ends[0][1], ends
+    assert "[WARN]" not in ends[0][1] + ends[0][2], ends
 
 
 def a_signal_to_one_lets_its_worker_go(place):
@@ -192,25 +221,41 @@ def who_does_not_come_is_told(place):
     assert "rank 0 of 4, started by RANK and WORLD_SIZE: rank 1, 3 of 4 did not come in time" in ends[0][2], ends
     [(code, _, told)] = Ranks(2, (1,), place.job, patience="1s").ends()
     assert code == 3 and "rank 0 should keep torch's store at 127.0.0.1:" in told, told
-    ranks = Ranks(2, (0, 1, 1), place.job)
-    codes = sorted(code for code, _, _ in ranks.ends())
-    assert codes == [0, 0, 2], codes
+    # A second rank 1 is sent away; the first trains on with the others, of which the last comes only then.
+    ranks = Ranks(3, (0, 1, 1), place.job)
+    runs.wait_for(lambda: any(process.poll() is not None for process in ranks.processes), "the second of the two")
+    ranks.start(2)
+    codes = [code for code, _, _ in ranks.ends()]
+    assert sorted(codes) == [0, 0, 0, 2] and codes[0] == 0, codes
 
 
 def a_signal_while_others_are_awaited(place):
-    ranks = Ranks(2, (0,), place.job, patience="60s")
-    time.sleep(1)  # at whatever it is then
-    ranks.processes[0].terminate()
-    [(code, _, told)] = ranks.ends()
-    assert code in (143, -signal.SIGTERM), (code, told)
+    ranks = Ranks(3, (0, 1), place.job, patience="60s")
+    runs.wait_for(ranks.store_answers, "the store")
+    time.sleep(1)  # rank 1 may be asking it, or be there
+    for process in ranks.processes:
+        process.terminate()
+    assert [code for code, _, _ in ranks.ends()] == [143, 143]
+
+
+def resume_needs_no_run_folder_elsewhere(place):
+    ranks = Ranks(2, (0,), runs.latest(place.folder), command="resume", patience="20s", folder=place.folder)
+    ranks.start(1, folder="/")
+    ends = ranks.ends()
+    assert [code for code, _, _ in ends] == [0, 0], ends
+
+
+def a_comparison_is_one_process(place):
+    [(code, _, told)] = Ranks(2, (1,), place.job, "--strategies", "data,sharded", command="compare").ends()
+    assert code == 2 and "2 processes were started by RANK and WORLD_SIZE, and each would compare" in told, told
 
 
 with runs.workplace() as workplace:
     everything = Workplace(workplace)
     for scenario in (under_torchrun, under_mpi, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
-                     a_signal_to_one_lets_its_worker_go, mistakes_end_all, who_does_not_come_is_told,
-                     a_signal_while_others_are_awaited):
+                     a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, who_does_not_come_is_told,
+                     a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
         begun = time.monotonic()
         scenario(everything)
         print(f"ok  {scenario.__name__}  {time.monotonic() - begun:.1f} s", flush=True)

@@ -22,6 +22,7 @@ namespace {
 constexpr Duration kStart = std::chrono::seconds(15);  // of the program that knows the store
 // For those that come after the end, and for those that are there.
 constexpr Duration kGoodbye = std::chrono::seconds(10);
+constexpr Duration kAskAgain = std::chrono::seconds(5);  // where nobody is at a place
 constexpr Duration kShortGoodbye = std::chrono::seconds(2);
 
 cluster::Attend this_process(std::int32_t number) {
@@ -68,13 +69,14 @@ class Errand final : public cluster::ProcessGroupObserver {
   std::string answer_, error_;  // the last line of each
 };
 
-// Torch's store, where rank 0 keeps it, for as long as others may ask; or what it has told there.
+// The program that has told the others of this place, and keeps torch's store where rank 0 does.
 class StoreKeeper {
  public:
   // `on_end`, on another thread: it ended by itself, for a signal or an Error.
-  static Result<std::unique_ptr<StoreKeeper>> start(
-      const Path& program, const cluster::StoreErrand& errand,
-      std::function<void(Result<Errand::Done>)> on_end, Processes& processes, const Logger& log) {
+  static Result<std::unique_ptr<StoreKeeper>> start(const Path& program,
+                                                    const cluster::StoreErrand& errand,
+                                                    std::function<void(const Error&)> on_end,
+                                                    Processes& processes, const Logger& log) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("app/gather", "pipe", errno);
     return std::make_unique<StoreKeeper>(Ends{UniqueFd(ends[0]), UniqueFd(ends[1])},
@@ -85,24 +87,34 @@ class StoreKeeper {
   struct Ends {
     UniqueFd leash, hold;
   };
-  StoreKeeper(Ends ends, Errand errand, std::function<void(Result<Errand::Done>)> on_end,
+  StoreKeeper(Ends ends, Errand errand, std::function<void(const Error&)> on_end,
               Processes& processes, const Logger& log)
       : ends_(std::move(ends)),
         errand_(std::move(errand)),
         thread_([this, on_end = std::move(on_end), &processes, log] {
           auto end = errand_.run(ends_.leash.get(), std::nullopt, processes, log);
           const std::lock_guard lock(mutex_);
-          if (!is_let_go_) on_end(std::move(end));
+          if (end) interrupted_ = end->interrupted;
+          if (!is_let_go_) on_end(end ? fail(ErrorCode::kCancelled, "stopped") : end.error());
+          is_over_ = true;
         }) {}
   StoreKeeper(const StoreKeeper&) = delete;
   StoreKeeper& operator=(const StoreKeeper&) = delete;
-  ~StoreKeeper() {
+  ~StoreKeeper() { let_go(); }
+
+  // Nobody needs it any more. The signal that has ended it, if one has.
+  std::optional<int> let_go() {
     {
       const std::lock_guard lock(mutex_);
       is_let_go_ = true;
     }
     ends_.hold.reset();  // the leash ends, and with it the program
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
+    return interrupted_;
+  }
+  bool is_over() {
+    const std::lock_guard lock(mutex_);
+    return is_over_;
   }
 
  private:
@@ -110,6 +122,8 @@ class StoreKeeper {
   Errand errand_;
   std::mutex mutex_;
   bool is_let_go_ = false;
+  bool is_over_ = false;
+  std::optional<int> interrupted_;
   std::thread thread_;  // last: uses the others
 };
 
@@ -124,54 +138,50 @@ class GatheringHere final : public Gathering {
       : by_(std::move(by)), deadline_(deadline) {}
 
   Status open(const Path& worker_program, Processes& processes, const Logger& log) {
-    cluster::warn_of_loopback(by_, log);
     MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
     MUSTER_ASSIGN(agents_,
                   cluster::create_agents(own.credentials, cluster::meeting_listen_address(by_),
                                          by_.ranks - 1, log));
     const net::Address place{by_.meeting.host, agents_->address().port};
-    MUSTER_ASSIGN(keeper_, StoreKeeper::start(
-                               worker_program,
-                               {.by = by_,
-                                .patience = deadline_.left(system_clock()),
-                                .text = cluster::meeting_text(place, own)},
-                               [this](Result<Errand::Done> end) { note_end(std::move(end)); },
-                               processes, log));
+    MUSTER_ASSIGN(keeper_,
+                  StoreKeeper::start(
+                      worker_program,
+                      {.by = by_,
+                       .patience = deadline_.left(system_clock()),
+                       .text = cluster::meeting_text(place, own)},
+                      [this](const Error& why) { agents_->give_up(why); }, processes, log));
     return ok();
   }
 
   Result<AgentWorkers> wait_for_all() override {
     auto all = agents_->wait_for_all(deadline_);
-    if (interrupted_) return AgentWorkers{.launcher = by_.launcher, .interrupted = interrupted_};
+    // Whoever has yet to come learns of the end through it.
+    const bool is_over = all.has_value() || keeper_->is_over();
+    if (const auto signal = is_over ? keeper_->let_go() : std::nullopt)
+      return AgentWorkers{.launcher = by_.launcher, .interrupted = signal};
     if (!all) return as_started(by_, all.error());
-    keeper_.reset();
-    return AgentWorkers{.launcher = by_.launcher,
-                        .address = by_.meeting.host,
-                        .self = this_process(0),
-                        .agents = std::move(*all),
-                        .start = [this](std::int32_t number, std::string input) {
-                          return agents_->start(number, std::move(input));
-                        }};
+    return AgentWorkers{
+        .launcher = by_.launcher,
+        .address = by_.meeting.host,
+        .self = this_process(0),
+        .agents = std::move(*all),
+        .start = [this](std::int32_t number,
+                        std::string input) { return agents_->start(number, std::move(input)); },
+        .is_there = [this](std::int32_t number) { return agents_->is_there(number); }};
   }
 
   void conclude(ExitCode code) override {
     // Whoever has not come by then does not come.
-    const Duration left = deadline_.left(system_clock());
+    const Duration left = keeper_->is_over() ? Duration(0) : deadline_.left(system_clock());
     agents_->conclude(code,
                       Deadline::after(system_clock(), std::clamp(left, kShortGoodbye, kGoodbye)));
   }
 
  private:
-  void note_end(Result<Errand::Done> end) {
-    if (end) interrupted_ = end->interrupted;
-    agents_->give_up(end ? fail(ErrorCode::kCancelled, "stopped") : end.error());
-  }
-
   const cluster::StartedBy by_;
   const Deadline deadline_;
   std::unique_ptr<cluster::Agents> agents_;
-  std::optional<int> interrupted_;       // written before agents_ gives up, read after
-  std::unique_ptr<StoreKeeper> keeper_;  // goes first: it calls this
+  std::unique_ptr<StoreKeeper> keeper_;  // goes first: it calls the agents
 };
 
 }  // namespace
@@ -186,21 +196,28 @@ Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by, const Pa
 }
 
 Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const Path& worker_program,
-                                  std::vector<std::string> command, Processes& processes,
+                                  const std::vector<std::string>& command, Processes& processes,
                                   const Logger& log) {
   MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
   const Deadline deadline = Deadline::after(system_clock(), patience);
-  auto told = Errand(worker_program, {.by = by, .patience = patience, .text = {}})
-                  .run({}, patience + kStart, processes, log);
-  if (!told) return as_started(by, told.error());
-  if (told->interrupted) return static_cast<ExitCode>(128 + *told->interrupted);
-  MUSTER_ASSIGN(const auto meeting, cluster::read_meeting(told->answer));
-  MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(meeting.credentials));
-  auto code = cluster::attend(
-      {.self = this_process(by.rank), .launcher = meeting.place, .command = std::move(command)},
-      credentials, deadline, processes, log);
+  Result<ExitCode> code = fail(ErrorCode::kTimeout, "rank 0 did not come");
+  // A store that the launcher keeps may still tell of a place before this one, where nobody is.
+  while (code.error().code == ErrorCode::kTimeout || code.error().code == ErrorCode::kUnavailable) {
+    const Duration left = deadline.left(system_clock());
+    if (left <= Duration(0)) break;
+    auto told = Errand(worker_program, {.by = by, .patience = left, .text = {}})
+                    .run({}, left + kStart, processes, log);
+    if (!told) return as_started(by, told.error());
+    if (told->interrupted) return static_cast<ExitCode>(128 + *told->interrupted);
+    MUSTER_ASSIGN(const auto meeting, cluster::read_meeting(told->answer));
+    MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(meeting.credentials));
+    code = cluster::attend(
+        {.self = this_process(by.rank), .launcher = meeting.place, .command = command}, credentials,
+        Deadline::after(system_clock(), std::min(left, kAskAgain)), processes, log);
+    if (code) break;
+  }
   if (!code) return as_started(by, code.error());
-  if (*code != ExitCode::kDone)
+  if (*code != ExitCode::kDone && static_cast<int>(*code) < 128)  // a signal explains itself
     log->info("[train] rank {} of {}: the job has ended with exit code {}, which rank 0 explains",
               by.rank, by.ranks, static_cast<int>(*code));
   return code;

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by, const Pa
 // Any other rank's, with the `command` of a worker (muster worker --from-input). Blocks until the
 // job is over: its exit code.
 Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const Path& worker_program,
-                                  std::vector<std::string> command, Processes& processes,
+                                  const std::vector<std::string>& command, Processes& processes,
                                   const Logger& log);
 
 }  // namespace muster::app

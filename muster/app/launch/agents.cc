@@ -58,7 +58,8 @@ std::string describe(const AgentWorkers& agents, std::int32_t workers) {
 cluster::RemoteWorkers remote_workers(AgentWorkers agents, std::int32_t workers,
                                       std::map<std::string, std::string> environment,
                                       RemotePlan plan) {
-  cluster::RemoteWorkers remote{.hosts = {}, .carrier = agents.launcher, .start = {}};
+  cluster::RemoteWorkers remote{
+      .hosts = {}, .carrier = agents.launcher, .start = {}, .can_start = agents.is_there};
   for (std::int32_t worker = 1; worker < workers; ++worker)
     remote.hosts.push_back(of_worker(agents, worker).host);
   remote.start = [agents = std::move(agents), workers, environment = std::move(environment),

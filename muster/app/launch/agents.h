@@ -24,6 +24,7 @@ struct AgentWorkers {
   std::vector<cluster::Attend> agents = {};  // number n at n-1; worker n is its
   std::function<Result<std::unique_ptr<Process>>(std::int32_t number, std::string input)> start =
       {};
+  std::function<bool(std::int32_t number)> is_there = {};
   std::optional<int> interrupted = {};  // by this signal, as they were waited for
 };
 

@@ -190,7 +190,8 @@ Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, std::vector<st
 cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell> shell,
                                       std::vector<std::string> hosts, CarriedAlong carried,
                                       RemotePlan plan, Processes& processes) {
-  cluster::RemoteWorkers workers{.hosts = std::move(hosts), .carrier = shell->name(), .start = {}};
+  cluster::RemoteWorkers workers{
+      .hosts = std::move(hosts), .carrier = shell->name(), .start = {}, .can_start = {}};
   workers.start = [shell = std::move(shell), carried = std::move(carried), plan,
                    &processes](const cluster::RemoteStart& start) {
     const Orders orders{.invitation = {start.coordinator, start.credentials},

@@ -282,7 +282,9 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   observer.tell_trace();
   record_environment(files, folder, observer.libtorch(), log);
   report_on(files, folder, options.program, observer);
-  const std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);
+  std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);
+  if (!next.empty() && options.agents)
+    next += fmt::format("\n      each started by {}, as this was", options.agents->launcher);
   if (!next.empty()) observer.tell(observe::Severity::kNote, next);
   return code;
 }

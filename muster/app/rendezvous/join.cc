@@ -9,14 +9,25 @@
 #include "muster/cluster/meeting.h"
 #include "muster/cluster/started_by.h"
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/net/reach.h"
 
 namespace muster::app {
 namespace {
 
+// As Debian's own name of a host.
+void warn_of_loopback(const net::Address& meeting, const Logger& log) {
+  const auto here = net::local_host_towards(meeting);
+  if (here && cluster::is_loopback(*here) && !cluster::is_loopback(meeting.host))
+    log->warn(
+        "[world] {} (MASTER_ADDR) is {} on its own host: ranks on other hosts do not reach "
+        "rank 0 there; set it to an address that they reach",
+        meeting.host, *here);
+}
+
 // Rank 0: makes the place, and tells of it.
 Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& store,
                                 Deadline deadline, const Logger& log) {
-  cluster::warn_of_loopback(by, log);
+  warn_of_loopback(by.meeting, log);
   MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
   MUSTER_ASSIGN(auto host, create_host(own.credentials,
                                        {.listen = cluster::meeting_listen_address(by),

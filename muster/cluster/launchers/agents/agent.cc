@@ -9,6 +9,7 @@
 
 #include "muster/cluster/control_channel.h"
 #include "muster/cluster/launchers/agents/agents.h"
+#include "muster/cluster/stop_wishes.h"
 #include "muster/net/loop.h"
 
 namespace muster::cluster {
@@ -17,7 +18,8 @@ namespace {
 // A scheduler's signal reaches all ranks: the first then stops the job, and the worker here with
 // it.
 constexpr Duration kJobStops = std::chrono::seconds(1);
-constexpr Duration kLastWord = std::chrono::seconds(2);
+// Without a worker it only ends as the others do, but for a launcher that got no signal.
+constexpr Duration kJobEnds = std::chrono::seconds(30);
 constexpr int kCannotStart = 127;  // as a shell says
 
 Bytes bytes_of(std::string_view text) {
@@ -128,18 +130,22 @@ class Agent {
 
   void on_signal(int number) {
     if (number == SIGUSR1 || number == SIGUSR2) return;  // the launcher gets it too, and acts on it
-    if (workers_.empty()) return end(static_cast<ExitCode>(128 + number));
-    const Duration wait = leave_timers_.empty() ? kJobStops : Duration(0);
-    leave_timers_.push_back(loop_.call_at(loop_.clock().now() + wait, [this] {
+    const auto wish = wishes_.hear(number, loop_.clock().now());
+    if (wish == StopWishes::Wish::kEcho) return;
+    const auto code = static_cast<ExitCode>(128 + number);
+    if (wish == StopWishes::Wish::kAtOnce) return end(code);
+    const Duration wait = workers_.empty() ? kJobEnds : kJobStops;
+    leave_timer_ = loop_.call_at(loop_.clock().now() + wait, [this, code] {
+      if (workers_.empty()) return end(code);
       for (auto& [id, worker] : workers_) static_cast<void>(worker.process->signal(SIGTERM));
-    }));
+    });
   }
 
   void end(Result<ExitCode> how) {
     if (std::exchange(ended_, true)) return;
     beat_timer_ = nullptr;
     workers_.clear();  // killed
-    connection_->finish(Deadline::after(loop_.clock(), kLastWord));
+    connection_->close(fail(ErrorCode::kCancelled, "[cluster/agents] this agent is done"));
     over_.set_value(std::move(how));
   }
 
@@ -148,8 +154,9 @@ class Agent {
   Processes& processes_;
   std::shared_ptr<net::Connection> connection_;
   net::Registration signals_;
-  std::vector<net::Registration> leave_timers_;  // one for each signal
-  std::map<std::uint64_t, Worker> workers_;      // by id
+  StopWishes wishes_;
+  net::Registration leave_timer_;
+  std::map<std::uint64_t, Worker> workers_;  // by id
   net::Registration beat_timer_;
   bool ended_ = false;
   std::promise<Result<ExitCode>> over_;

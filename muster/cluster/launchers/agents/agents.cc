@@ -67,18 +67,23 @@ class AgentsHere final : public Agents {
 
   Result<std::unique_ptr<Process>> start(std::int32_t number, std::string input) override {
     const std::lock_guard lock(mutex_);
-    const auto connection = connection_to(number);
-    if (!connection)
-      return fail(
-          ErrorCode::kUnavailable,
-          fmt::format("[cluster/agents] rank {} is gone, and nobody else starts a worker in "
-                      "its place",
-                      known_.contains(number) ? who(known_.at(number)) : std::to_string(number)));
     const std::uint64_t id = ++last_;
     MUSTER_ASSIGN(StandIn::Made made, StandIn::create(*loop_, [this, id] { kill(id); }));
     running_[id] = {.number = number, .stand_in = std::move(made.stand_in)};
-    send_message(*connection, StartProcess{id, std::move(input)});
+    if (const auto connection = connection_to(number)) {
+      send_message(*connection, StartProcess{id, std::move(input)});
+    } else {
+      loop_->post([this, number] {
+        const std::lock_guard locked(mutex_);
+        end_all_of(number);
+      });
+    }
     return std::move(made.process);
+  }
+
+  bool is_there(std::int32_t number) override {
+    const std::lock_guard lock(mutex_);
+    return present_.contains(number);
   }
 
   void conclude(ExitCode code, Deadline deadline) override {
@@ -196,13 +201,18 @@ class AgentsHere final : public Agents {
     if (std::ssize(known_) < count_ && known_.contains(number))
       note_failure(fail(ErrorCode::kPeerLost, fmt::format("rank {} came and is gone again: {}",
                                                           who(known_.at(number)), why.message)));
+    end_all_of(number);
+    changed_.notify_all();
+  }
+
+  // Its agent is gone.
+  void end_all_of(std::int32_t number) {
     std::erase_if(running_, [number](const auto& entry) {
       const Running& process = entry.second;
       if (process.number == number)
         process.stand_in->take_end({.exit_status = kOfTheAgent, .signal = {}});
       return process.number == number;
     });
-    changed_.notify_all();
   }
 
   void note_failure(Error why) {

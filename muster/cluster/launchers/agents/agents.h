@@ -36,8 +36,9 @@ class Agents {
 
   // The process here that stands for a worker there, which reads `input` and writes to this one's
   // output. Each of the two ends with the other. Exit status 255: the agent is gone. Any signal
-  // kills. kUnavailable: the agent has gone before.
+  // kills. An Error only where this process cannot have another one.
   virtual Result<std::unique_ptr<Process>> start(std::int32_t number, std::string input) = 0;
+  virtual bool is_there(std::int32_t number) = 0;
 
   // The job is over: all learn how, also those that come only now. Blocks until they are gone.
   virtual void conclude(ExitCode code, Deadline deadline) = 0;
@@ -57,8 +58,8 @@ struct AgentSpec {
 
 // Blocks until the job is over, whose exit code it gives. SIGINT, SIGTERM and SIGHUP let the worker
 // here leave, unless the job ends anyway, as where all get them; a second one lets it leave at
-// once. An Error: kUnavailable: no launcher by `deadline`; kPeerLost: it is gone; kInvalid: it
-// takes no such one, and why. On a thread that lives as long as the workers.
+// once. An Error: kUnavailable, kTimeout: no launcher by `deadline`; kPeerLost: it is gone;
+// kInvalid: it takes no such one, and why. On a thread that lives as long as the workers.
 Result<ExitCode> attend(const AgentSpec& spec, const net::Credentials& credentials,
                         Deadline deadline, Processes& processes, const Logger& log);
 

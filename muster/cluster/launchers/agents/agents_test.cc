@@ -130,7 +130,8 @@ TEST_F(AgentsTest, WhoIsNotThereIsNamed) {
   ASSERT_FALSE(all);
   EXPECT_EQ(all.error().code, ErrorCode::kTimeout);
   EXPECT_THAT(all.error().message, HasSubstr("rank 1, 3 of 4 did not come"));
-  EXPECT_FALSE(agents_->start(1, ""));
+  EXPECT_FALSE(agents_->is_there(1));
+  EXPECT_EQ(end_of(*start(1)).exit_status, 255) << "lost before it was begun";
 }
 
 TEST_F(AgentsTest, AnotherVersionIsToldOnBothSides) {
@@ -160,7 +161,7 @@ TEST_F(AgentsTest, AllLearnHowTheJobEndedAndWhoComesLaterToo) {
   open(2);
   come(1, "exec sleep 100");
   const Deadline deadline = soon();
-  while (!agents_->start(1, "") && !deadline.passed(system_clock()))
+  while (!agents_->is_there(1) && !deadline.passed(system_clock()))
     pause(system_clock(), std::chrono::milliseconds(1));
   std::thread late([this] {
     pause(system_clock(), std::chrono::milliseconds(100));

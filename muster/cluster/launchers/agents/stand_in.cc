@@ -1,5 +1,6 @@
 #include "muster/cluster/launchers/agents/stand_in.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -68,7 +69,7 @@ Result<StandIn::Made> StandIn::create(net::Loop& loop, std::function<void()> kil
   MUSTER_ASSIGN(Pair output, create_pair());
   MUSTER_ASSIGN(Pair error, create_pair());
   UniqueFd end(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  UniqueFd seen(::dup(end.get()));
+  UniqueFd seen(::fcntl(end.get(), F_DUPFD_CLOEXEC, 0));
   if (end.get() < 0 || seen.get() < 0) return system_error("cluster/agents", "eventfd", errno);
   const std::shared_ptr<StandIn> made(
       new StandIn(loop, std::move(output.here), std::move(error.here), std::move(end)));
