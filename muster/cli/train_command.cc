@@ -180,6 +180,22 @@ ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
   return ExitCode::kDone;
 }
 
+// Null: nobody wants one.
+Result<std::unique_ptr<PageServer>> open_page(const TrainArguments& arguments,
+                                              const job::JobSpec& job, Context& context,
+                                              const Logger& log) {
+  if (!arguments.page) return std::unique_ptr<PageServer>();
+  MUSTER_ASSIGN(auto pages, PageServer::open(context.files, job.run_folder, 0));
+  log->info("page {}", pages->url());
+  return pages;
+}
+
+Result<std::optional<app::AgentWorkers>> await(const StartedProcesses* others) {
+  if (others == nullptr) return std::optional<app::AgentWorkers>();
+  MUSTER_ASSIGN(auto all, others->gathering.wait_for_all());
+  return std::optional(std::move(all));
+}
+
 ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* others,
                     Context& context) {
   if (const Status one_host = check_one_host(arguments); !one_host) {
@@ -208,27 +224,19 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   const Logger log = create_stderr_logger(context.log);
   if (!chosen->why.empty()) log->info("{}", chosen->why);
   const job::Job& job = chosen->job;
-  std::optional<app::AgentWorkers> agents;
-  if (others != nullptr) {
-    auto all = others->gathering.wait_for_all();
-    if (!all) return report(context, all.error());
-    if (all->interrupted) return static_cast<ExitCode>(128 + *all->interrupted);
-    agents = *std::move(all);
-  }
+  auto agents = await(others);
+  if (!agents) return report(context, agents.error());
+  if (*agents && (*agents)->interrupted)
+    return static_cast<ExitCode>(128 + *(*agents)->interrupted);
   if (arguments.dry_run) {
     Status ready = app::check_run_folder(context.files, job, *resume, log);
     if (ready)
       ready = app::check_hosts(
-          job.spec, {.hosts = *hosts, .carried = *carried, .agents = std::move(agents)}, log);
+          job.spec, {.hosts = *hosts, .carried = *carried, .agents = *std::move(agents)}, log);
     return ready ? describe(job, *worker, context) : report(context, ready.error());
   }
-  std::unique_ptr<PageServer> pages;
-  if (arguments.page) {
-    auto opened = PageServer::open(context.files, job.spec.run_folder, 0);
-    if (!opened) return report(context, opened.error());
-    pages = *std::move(opened);
-    log->info("page {}", pages->url());
-  }
+  const auto pages = open_page(arguments, job.spec, context, log);
+  if (!pages) return report(context, pages.error());
   const std::string program = program_word(context);
   return app::launch(
       job,
@@ -241,7 +249,7 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
            resume_command(arguments, job.spec, program, context, Without::kLearningRate),
        .hosts = *hosts,
        .carried = *carried,
-       .agents = std::move(agents),
+       .agents = *std::move(agents),
        .folder = context.machine.folder(),
        .console = console_options(job.spec, context)},
       log);

@@ -56,6 +56,7 @@ class AgentsHere final : public Agents {
                   fmt::format("rank {} of {} did not come in time; were all started?", missing(),
                               count_ + 1));
     std::vector<Attend> all;
+    all.reserve(known_.size());
     for (const auto& [number, agent] : known_) all.push_back(agent);
     return all;
   }
