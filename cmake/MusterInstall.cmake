@@ -65,7 +65,8 @@ endif()
 # What runs without the rest, as a Debian package has it (MusterPackage.cmake).
 foreach(program muster muster-worker)
   if(TARGET ${program})
-    set_target_properties(${program} PROPERTIES INSTALL_RPATH_USE_LINK_PATH TRUE)
+    set_target_properties(${program} PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../lib/muster/libtorch/torch/lib" INSTALL_RPATH_USE_LINK_PATH TRUE)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
   endif()
 endforeach()

@@ -1,7 +1,7 @@
 # cpack -G DEB: muster_VERSION_amd64.deb with the two programs, for Debian 12. libtorch is no Debian
 # package: `muster doctor --fix` fetches it to lib/muster/libtorch, where the package's muster-worker
 # looks for it.
-if(NOT TARGET muster OR NOT TARGET muster-worker)
+if(NOT PROJECT_IS_TOP_LEVEL OR NOT TARGET muster OR NOT TARGET muster-worker)
   return()
 endif()
 install(PROGRAMS script/fetch-wheels DESTINATION ${CMAKE_INSTALL_DATADIR}/muster COMPONENT package EXCLUDE_FROM_ALL)

@@ -181,7 +181,8 @@ Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& j
     options.worker_program = worker;
     options.folder = context.machine.folder();
     options.console = console_options(job, context);
-    const ExitCode code = app::launch(jobs[i], options, create_stderr_logger(context.log));
+    const auto launched = app::launch(jobs[i], options, create_stderr_logger(context.log));
+    const ExitCode code = launched ? *launched : report(context, launched.error());
     outcome.runs.push_back(look_at(variants[i].name, job, code, context.files));
     if (outcome.code == ExitCode::kDone) outcome.code = code;
     if (was_stopped(code)) break;

@@ -39,12 +39,21 @@ Check check_worker(Context& context) {
         "build it: script/quickstart, or cmake --preset release && cmake --build --preset release"};
   }
   const auto answer = context.machine.output_of({worker.string(), "--version"}, kWorkerStart);
+  const auto fetcher = libtorch_fetcher(context);
+  const auto fetched = fetcher ? fetched_libtorch(*fetcher, context) : FetchedLibtorch::kNone;
+  const std::string fetch = "`muster doctor --fix`, as root, fetches libtorch (554 MB)";
+  if (answer && fetched == FetchedLibtorch::kOther)
+    return {"libtorch", CheckState::kWarning, first_line(*answer) + ", fetched for another muster",
+            fetch};
   if (answer) return {"libtorch", CheckState::kOk, first_line(*answer), {}};
+  std::string fix = "run it by hand to see why; script/dependencies installs libtorch again";
+  if (fetcher)
+    fix = fetched == FetchedLibtorch::kThis
+              ? fmt::format("run it by hand to see why; without {}, {}", fetcher->folder.string(),
+                            fetch)
+              : fetch;
   return {"libtorch", CheckState::kBad,
-          fmt::format("{} --version: {}", worker.string(), answer.error().message),
-          libtorch_fetcher(context)
-              ? "`muster doctor --fix`, as root, fetches libtorch (554 MB)"
-              : "run it by hand to see why; script/dependencies installs libtorch again"};
+          fmt::format("{} --version: {}", worker.string(), answer.error().message), std::move(fix)};
 }
 
 Check check_cores(Context& context) {

@@ -93,9 +93,10 @@ ExitCode fix(Context& context) {
                   fail(ErrorCode::kUnsupported,
                        "[doctor] --fix fetches libtorch for an installed muster, and this one was "
                        "built with the one that it has; script/dependencies installs that again"));
-  std::vector<std::string> command = {"/bin/sh", "-c", "\"$1\" \"$2\" \"$3\" && exec \"$0\" doctor",
-                                      context.absolute(context.program).string()};
-  command.insert(command.end(), fetcher->begin(), fetcher->end());
+  std::vector<std::string> command = {
+      "/bin/sh", "-c", "PIP_NO_CACHE_DIR=1 \"$1\" \"$2\" \"$3\" && exec \"$0\" doctor",
+      context.absolute(context.program).string()};
+  for (std::string& word : fetcher->command()) command.push_back(std::move(word));
   return report(context, become_program(std::move(command)));
 }
 

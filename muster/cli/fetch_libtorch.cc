@@ -2,13 +2,21 @@
 
 namespace muster::cli {
 
-std::optional<std::vector<std::string>> libtorch_fetcher(const Context& context) {
+std::optional<LibtorchFetcher> libtorch_fetcher(const Context& context) {
   const Path prefix = worker_path(context).parent_path().parent_path();
-  const Path script = prefix / "share/muster/fetch-wheels";
-  const Path pins = prefix / "share/muster/libtorch.txt";
-  if (!context.files.exists(script) || !context.files.exists(pins)) return std::nullopt;
-  return std::vector<std::string>{script.string(), (prefix / "lib/muster/libtorch").string(),
-                                  pins.string()};
+  LibtorchFetcher fetcher{.script = prefix / "share/muster/fetch-wheels",
+                          .folder = prefix / "lib/muster/libtorch",
+                          .pins = prefix / "share/muster/libtorch.txt"};
+  if (!context.files.exists(fetcher.script) || !context.files.exists(fetcher.pins))
+    return std::nullopt;
+  return fetcher;
+}
+
+FetchedLibtorch fetched_libtorch(const LibtorchFetcher& fetcher, Context& context) {
+  const auto made_of = context.files.read(fetcher.folder / "requirements.txt");
+  if (!made_of) return FetchedLibtorch::kNone;
+  return *made_of == context.files.read(fetcher.pins).value_or("") ? FetchedLibtorch::kThis
+                                                                   : FetchedLibtorch::kOther;
 }
 
 }  // namespace muster::cli

@@ -10,7 +10,20 @@
 
 namespace muster::cli {
 
-// What fetches it; nothing: this muster was built with a libtorch, or the script is not there.
-std::optional<std::vector<std::string>> libtorch_fetcher(const Context& context);
+struct LibtorchFetcher {
+  Path script;
+  Path folder;  // where libtorch is, or will be
+  Path pins;    // what it is made of; the folder holds those that it was made of
+  std::vector<std::string> command() const {
+    return {script.string(), folder.string(), pins.string()};
+  }
+};
+
+// Nothing: this muster was built with a libtorch, or the script is not there.
+std::optional<LibtorchFetcher> libtorch_fetcher(const Context& context);
+
+// kNone: nothing was fetched; kOther: for another muster.
+enum class FetchedLibtorch { kNone, kOther, kThis };
+FetchedLibtorch fetched_libtorch(const LibtorchFetcher& fetcher, Context& context);
 
 }  // namespace muster::cli

@@ -238,7 +238,7 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   const auto pages = open_page(arguments, job.spec, context, log);
   if (!pages) return report(context, pages.error());
   const std::string program = program_word(context);
-  return app::launch(
+  const auto code = app::launch(
       job,
       {.worker_program = *worker,
        .resume = *resume,
@@ -253,6 +253,7 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
        .folder = context.machine.folder(),
        .console = console_options(job.spec, context)},
       log);
+  return code ? *code : report(context, code.error());
 }
 
 // Alone, or as rank 0 of processes that another launcher has started; what the others do is theirs.

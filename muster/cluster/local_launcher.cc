@@ -258,6 +258,8 @@ constexpr Hint kHints[] = {
      "ended "
      "it; where ssh had something to say, it is in its last lines",
      " session"},
+    {"exit status 127",
+     "its program, or a library that it needs, is not there: `muster doctor` says what is missing"},
     {"exit status ",
      "it ended without saying so to the others; its last lines and its log say more"},
 };

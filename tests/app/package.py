@@ -64,6 +64,13 @@ def the_doctor_has_it_fetched(muster, root):
     assert f"fetching {root}/usr/lib/muster/libtorch" in told and re.search(r"ok +libtorch +", told), told
 
 
+def another_libtorch_is_noticed(muster, root):
+    pins = root / "usr/share/muster/libtorch.txt"
+    pins.write_text(pins.read_text() + "# of a later muster\n")
+    told = run(muster, "doctor")
+    assert re.search(r"warn +libtorch +.*fetched for another muster\n +`muster doctor --fix`", told), told
+
+
 def it_trains(muster, folder):
     runs.write_data(folder)
     job = runs.write_job(folder, "mlp", steps=20)
@@ -80,4 +87,5 @@ with runs.workplace() as workplace:
     without_libtorch_the_doctor_knows(installed)
     the_doctor_has_it_fetched(installed, place)
     it_trains(installed, workplace)
+    another_libtorch_is_noticed(installed, place)
 print("ok")

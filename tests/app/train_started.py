@@ -98,7 +98,7 @@ def under_torchrun(place):
     place.trains("torchrun", "3 workers here", *launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 3))
     # Its store still has the place of the first training as the second begins.
     twice = f"{MUSTER} train {place.job} && {MUSTER} train {place.job}"
-    done = launchers.run(*launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 2), "sh", "-c", twice)
+    done = launchers.run(*launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 3), "sh", "-c", twice)
     assert (done.stdout + done.stderr).count(f"done after step {STEPS}") == 2, done
 
 
@@ -191,13 +191,13 @@ def a_signal_that_comes_twice_is_one(place):
 
 
 def a_signal_to_one_lets_its_worker_go(place):
-    ranks = Ranks(3, range(3), place.job, *LONG)
+    ranks = Ranks(3, range(3), place.job, *runs.settings("training.max_steps=1000000", "evaluation.every=end"))
     ranks.read_until("step 100/")
     ranks.processes[1].terminate()
     ranks.read_until("worker 1 was told to go and leaves with the step")
-    ends = ranks.ends()
-    assert all(code == 0 for code, _, _ in ends), ends
-    has_weights(place.folder, place.long, MANY)
+    ranks.read_until("generation 2 of 2 workers stands")
+    ranks.processes[0].terminate()
+    assert [code for code, _, _ in ranks.ends()] == [143] * 3
 
 
 def mistakes_end_all(place):

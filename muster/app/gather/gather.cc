@@ -20,9 +20,10 @@ namespace muster::app {
 namespace {
 
 constexpr Duration kStart = std::chrono::seconds(15);  // of the program that knows the store
+// Of an agent at a place where nobody is, until it asks the store again.
+constexpr Duration kAskAgain = std::chrono::seconds(5);
 // For those that come after the end, and for those that are there.
 constexpr Duration kGoodbye = std::chrono::seconds(10);
-constexpr Duration kAskAgain = std::chrono::seconds(5);  // where nobody is at a place
 constexpr Duration kShortGoodbye = std::chrono::seconds(2);
 
 cluster::Attend this_process(std::int32_t number) {

@@ -241,30 +241,23 @@ Result<NewestRun> newest_run(Files& files, const job::JobSpec& job) {
   return newest;
 }
 
-ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
+Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, Logger log) {
   Files& files = system_files();
-  const auto end_with = [&](const Error& error) {
-    log->error("{}", error.message);
-    return exit_code(error.code);
-  };
-  const auto places = find_places(job.spec, options, log);
-  if (!places) return end_with(places.error());
-  if (places->interrupted) return static_cast<ExitCode>(128 + *places->interrupted);
-  const auto exposed = expose_metrics(job.spec.prometheus, files);
-  if (!exposed) return end_with(exposed.error());
-  const auto run = prepare_run(files, job, options, log);
-  if (!run) return end_with(run.error());
-  const RunFolder& folder = run->folder;
+  MUSTER_ASSIGN(const Places places, find_places(job.spec, options, log));
+  if (places.interrupted) return static_cast<ExitCode>(128 + *places.interrupted);
+  MUSTER_ASSIGN(const Exposed exposed, expose_metrics(job.spec.prometheus, files));
+  MUSTER_ASSIGN(const LockedRun run, prepare_run(files, job, options, log));
+  const RunFolder& folder = run.folder;
   RunObserver observer(folder, options.console, files, log);
   if (job.spec.trace.enabled) observer.trace();
-  if (exposed->endpoint) observer.expose(exposed->numbers, exposed->endpoint->url() + "/metrics");
+  if (exposed.endpoint) observer.expose(exposed.numbers, exposed.endpoint->url() + "/metrics");
   record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
-  const auto spec = launch_spec(files, job, folder, options, *places, log);
-  if (!places->note.empty()) observer.tell(observe::Severity::kNote, places->note);
+  const auto spec = launch_spec(files, job, folder, options, places, log);
+  if (!places.note.empty()) observer.tell(observe::Severity::kNote, places.note);
   auto end = spec ? launcher->run(*spec, observer) : Result<cluster::JobEnd>(spec.error());
   if (!end) {
-    observer.fail(end.error().message + about_address(*places, job.spec, end.error()));
+    observer.fail(end.error().message + about_address(places, job.spec, end.error()));
     return exit_code(end.error().code);
   }
   const ExitCode code = code_of(*end, observer.stopped_early());
@@ -277,14 +270,13 @@ ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log) {
       .program = options.program,
       .resume_command = options.resume_command,
       .extend_command = options.extend_command,
-      .calmer_command = options.calmer_command};
+      .calmer_command = options.calmer_command,
+      .launcher = options.agents ? options.agents->launcher : ""};
   observer.conclude(*end, failure_text(job, *end));
   observer.tell_trace();
   record_environment(files, folder, observer.libtorch(), log);
   report_on(files, folder, options.program, observer);
-  std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);
-  if (!next.empty() && options.agents)
-    next += fmt::format("\n      each started by {}, as this was", options.agents->launcher);
+  const std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);
   if (!next.empty()) observer.tell(observe::Severity::kNote, next);
   return code;
 }

@@ -43,9 +43,9 @@ Status check_run_folder(Files& files, const job::Job& job, const std::optional<P
 // For a dry run: whether all hosts that the job would be started on can take part.
 Status check_hosts(const job::JobSpec& job, const LaunchOptions& options, const Logger& log);
 
-// After check_startable(). Blocks until all workers are gone. Errors are shown; the exit code says
-// which kind.
-ExitCode launch(const job::Job& job, const LaunchOptions& options, Logger log);
+// After check_startable(). Blocks until all workers are gone. What goes wrong from then on is shown
+// and recorded, and the exit code says which kind it was. An Error: there is no run.
+Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, Logger log);
 
 // The newest run of the job that has a checkpoint, for --resume, and newer ones that have none.
 struct NewestRun {

@@ -22,21 +22,26 @@ std::string twice_as_long(const job::TrainingSpec& training, Step done) {
   return sets;
 }
 
+// What its command line was, nobody here knows.
+std::string started_as_before(const RunOutcome& outcome) {
+  return outcome.launcher.empty() ? "" : fmt::format("  (by {}, as before)", outcome.launcher);
+}
+
 std::string after_success(const RunOutcome& outcome, const job::JobSpec& job) {
   if (!outcome.saved) return {};
   return fmt::format(
       "next: take the weights     {} checkpoint export {} --output weights\n"
-      "      train twice as long  {}{}",
+      "      train twice as long  {}{}{}",
       outcome.program, shell_quoted(outcome.run.string()), outcome.extend_command,
-      twice_as_long(job.training, outcome.step));
+      twice_as_long(job.training, outcome.step), started_as_before(outcome));
 }
 
 std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job) {
   const std::string lower =
       fmt::format("--set optimizer.learning_rate={:g}", job.optimizer.learning_rate / 10);
   if (!outcome.saved) return "nothing was saved yet; start again with " + lower;
-  return fmt::format("go on from the last good checkpoint with: {} {}", outcome.calmer_command,
-                     lower);
+  return fmt::format("go on from the last good checkpoint with: {} {}{}", outcome.calmer_command,
+                     lower, started_as_before(outcome));
 }
 
 std::string after_failure(const RunOutcome& outcome) {
@@ -45,7 +50,7 @@ std::string after_failure(const RunOutcome& outcome) {
         "none of its checkpoints is whole, so it can only start again, without --resume; what is "
         "damaged says: {} checkpoint verify {}",
         outcome.program, shell_quoted(outcome.run.string()));
-  if (outcome.saved) return "go on with: " + outcome.resume_command;
+  if (outcome.saved) return "go on with: " + outcome.resume_command + started_as_before(outcome);
   if (outcome.code != ExitCode::kFailed) return {};
   return "nothing was saved yet, so it can only start again; checkpoint.every says how often to "
          "save";

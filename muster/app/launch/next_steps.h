@@ -21,6 +21,7 @@ struct RunOutcome {
   std::string resume_command;  // the command line of the run with --resume
   std::string extend_command;  // the same without what it set of the length
   std::string calmer_command;  // the same without its learning rate
+  std::string launcher = {};   // that has started all processes of the run; empty: muster itself
 };
 
 // Lines without the last newline; empty where the error itself says what to do.

@@ -31,21 +31,24 @@ Bytes bytes_of(std::string_view text) {
 class Agent {
  public:
   Agent(const AgentSpec& spec, net::SystemLoop& loop, Processes& processes)
-      : spec_(spec), loop_(loop), processes_(processes) {}
+      : spec_(spec),
+        loop_(loop),
+        processes_(processes),
+        signals_(loop.on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2},
+                                 [this](int number) { on_signal(number); })) {}
 
   void begin(std::shared_ptr<net::Connection> connection) {
+    if (ended_) return;  // by a signal
     connection_ = std::move(connection);
     connection_->start(create_control_receiver(
         {.on_message = [this](const Message& message) { hear(message); },
          .on_bad_message = [this](const Error& why) { end(why); },
          .on_close =
              [this](const Error& why) {
-               end(fail(ErrorCode::kPeerLost,
+               end(fail(has_heard_ ? ErrorCode::kPeerLost : ErrorCode::kUnavailable,
                         fmt::format("[cluster/agents] the launcher (rank 0 at {}) is gone: {}",
                                     to_string(spec_.launcher), why.message)));
              }}));
-    signals_ = loop_.on_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2},
-                                [this](int number) { on_signal(number); });
     send_message(*connection_, spec_.self);
     beat();
   }
@@ -60,6 +63,7 @@ class Agent {
   };
 
   void hear(const Message& message) {
+    has_heard_ = true;
     if (const auto* start_it = std::get_if<StartProcess>(&message)) return start(*start_it);
     if (const auto* over = std::get_if<JobOver>(&message))
       return end(static_cast<ExitCode>(over->exit_code));
@@ -133,7 +137,7 @@ class Agent {
     const auto wish = wishes_.hear(number, loop_.clock().now());
     if (wish == StopWishes::Wish::kEcho) return;
     const auto code = static_cast<ExitCode>(128 + number);
-    if (wish == StopWishes::Wish::kAtOnce) return end(code);
+    if (wish == StopWishes::Wish::kAtOnce || !connection_) return end(code);
     const Duration wait = workers_.empty() ? kJobEnds : kJobStops;
     leave_timer_ = loop_.call_at(loop_.clock().now() + wait, [this, code] {
       if (workers_.empty()) return end(code);
@@ -145,21 +149,23 @@ class Agent {
     if (std::exchange(ended_, true)) return;
     beat_timer_ = nullptr;
     workers_.clear();  // killed
-    connection_->close(fail(ErrorCode::kCancelled, "[cluster/agents] this agent is done"));
+    if (connection_)
+      connection_->close(fail(ErrorCode::kCancelled, "[cluster/agents] this agent is done"));
     over_.set_value(std::move(how));
   }
 
   const AgentSpec& spec_;
   net::SystemLoop& loop_;
   Processes& processes_;
-  std::shared_ptr<net::Connection> connection_;
-  net::Registration signals_;
+  std::shared_ptr<net::Connection> connection_;  // null: not yet
+  bool has_heard_ = false;
   StopWishes wishes_;
   net::Registration leave_timer_;
   std::map<std::uint64_t, Worker> workers_;  // by id
   net::Registration beat_timer_;
   bool ended_ = false;
   std::promise<Result<ExitCode>> over_;
+  net::Registration signals_;  // last: its callback uses the others
 };
 
 }  // namespace
@@ -168,10 +174,10 @@ Result<ExitCode> attend(const AgentSpec& spec, const net::Credentials& credentia
                         Deadline deadline, Processes& processes, const Logger& log) {
   const auto loop = net::create_loop("muster-agent", log);
   MUSTER_ASSIGN(const auto network, net::create_network(*loop, credentials, {}, log));
-  MUSTER_ASSIGN(auto connection, net::connect_and_wait(*network, spec.launcher, deadline,
-                                                       net::Network::Retry::kUntilDeadline));
   Agent agent(spec, *loop, processes);
   const net::StopAtEnd stop_first{*loop};
+  MUSTER_ASSIGN(auto connection, net::connect_and_wait(*network, spec.launcher, deadline,
+                                                       net::Network::Retry::kUntilDeadline));
   loop->post([&] { agent.begin(std::move(connection)); });
   return agent.over();
 }

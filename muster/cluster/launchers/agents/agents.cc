@@ -153,6 +153,9 @@ class AgentsHere final : public Agents {
       return refuse(visitor, fail(ErrorCode::kInvalid,
                                   fmt::format("[cluster/agents] there are ranks 0 to {}, and no {}",
                                               count_, agent.number)));
+    if (over_ && known_.contains(agent.number))
+      return refuse(visitor, fail(ErrorCode::kUnavailable,
+                                  "[cluster/agents] this rank has been in a job that is over"));
     if (over_) {
       present_[agent.number] = visitor;
       return tell_over(*visitors_.at(visitor));

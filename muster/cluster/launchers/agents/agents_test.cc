@@ -61,6 +61,12 @@ class AgentsTest : public ::testing::Test {
     ADD_FAILURE() << "it goes on";
     return all;
   }
+  static std::string first_of(int fd) {
+    std::string text;
+    for (const Deadline deadline = soon(); text.empty() && !deadline.passed(system_clock());)
+      text = net::read_available(fd).value_or("");
+    return text;
+  }
   static ProcessEnd end_of(Process& process) {
     for (const Deadline deadline = soon(); !deadline.passed(system_clock());) {
       if (const auto end = process.poll()) return *end;
@@ -114,8 +120,7 @@ TEST_F(AgentsTest, AnySignalKillsAndSoDoesItsProcessHere) {
   std::string pid;
   {
     const auto other = start(1);
-    for (const Deadline deadline = soon(); pid.empty() && !deadline.passed(system_clock());)
-      pid = net::read_available(other->output_fd()).value_or("");
+    pid = first_of(other->output_fd());
   }
   const Deadline deadline = soon();
   while (send_signal(std::stoi(pid), 0) && !deadline.passed(system_clock()))
@@ -176,9 +181,10 @@ TEST_F(AgentsTest, AllLearnHowTheJobEndedAndWhoComesLaterToo) {
 
 TEST_F(AgentsTest, WithoutItsLauncherAnAgentEndsItsWorkers) {
   open(1);
-  come(1, "exec sleep 100");
+  come(1, "echo here; exec sleep 100");
   ASSERT_TRUE(agents_->wait_for_all(soon()));
   auto process = start(1);
+  EXPECT_EQ(first_of(process->output_fd()), "here\n");
   process.reset();
   agents_.reset();
   join();
