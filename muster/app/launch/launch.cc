@@ -241,7 +241,7 @@ Result<NewestRun> newest_run(Files& files, const job::JobSpec& job) {
   return newest;
 }
 
-Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, Logger log) {
+Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const Logger& log) {
   Files& files = system_files();
   MUSTER_ASSIGN(const Places places, find_places(job.spec, options, log));
   if (places.interrupted) return static_cast<ExitCode>(128 + *places.interrupted);

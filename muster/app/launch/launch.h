@@ -45,7 +45,7 @@ Status check_hosts(const job::JobSpec& job, const LaunchOptions& options, const 
 
 // After check_startable(). Blocks until all workers are gone. What goes wrong from then on is shown
 // and recorded, and the exit code says which kind it was. An Error: there is no run.
-Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, Logger log);
+Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const Logger& log);
 
 // The newest run of the job that has a checkpoint, for --resume, and newer ones that have none.
 struct NewestRun {
