@@ -65,14 +65,9 @@ cluster::RemoteWorkers remote_workers(AgentWorkers agents, std::int32_t workers,
   remote.start = [agents = std::move(agents), workers, environment = std::move(environment),
                   plan](const cluster::RemoteStart& start) {
     const CoreShare share = core_share(agents, start.worker, workers);
-    const Orders orders{.invitation = {start.coordinator, start.credentials},
-                        .worker = start.worker,
-                        .local_worker = share.number,
-                        .local_workers = share.of,
-                        .resumes = plan.resumes,
-                        .joins = start.joins,
-                        .needs_run_folder = plan.needs_run_folder,
-                        .environment = environment};
+    Orders orders = orders_for(start, plan, environment);
+    orders.local_worker = share.number;
+    orders.local_workers = share.of;
     return agents.start(start.worker, to_line(orders));
   };
   return remote;

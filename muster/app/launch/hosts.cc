@@ -187,6 +187,18 @@ Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, std::vector<st
   return LookedAt{.address = std::move(address), .interrupted = {}};
 }
 
+Orders orders_for(const cluster::RemoteStart& start, const RemotePlan& plan,
+                  const std::map<std::string, std::string>& environment) {
+  return {.invitation = {start.coordinator, start.credentials},
+          .worker = start.worker,
+          .local_worker = start.local_worker,
+          .local_workers = start.local_workers,
+          .resumes = plan.resumes,
+          .joins = start.joins,
+          .needs_run_folder = plan.needs_run_folder,
+          .environment = environment};
+}
+
 cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell> shell,
                                       std::vector<std::string> hosts, CarriedAlong carried,
                                       RemotePlan plan, Processes& processes) {
@@ -194,14 +206,7 @@ cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell
       .hosts = std::move(hosts), .carrier = shell->name(), .start = {}, .can_start = {}};
   workers.start = [shell = std::move(shell), carried = std::move(carried), plan,
                    &processes](const cluster::RemoteStart& start) {
-    const Orders orders{.invitation = {start.coordinator, start.credentials},
-                        .worker = start.worker,
-                        .local_worker = start.local_worker,
-                        .local_workers = start.local_workers,
-                        .resumes = plan.resumes,
-                        .joins = start.joins,
-                        .needs_run_folder = plan.needs_run_folder,
-                        .environment = carried.environment};
+    const Orders orders = orders_for(start, plan, carried.environment);
     return processes.spawn(shell->process_for(start.host, start_script(carried), to_line(orders)));
   };
   return workers;

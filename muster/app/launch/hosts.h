@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/app/join/join.h"
 #include "muster/base/exit_code.h"
 #include "muster/base/log.h"
 #include "muster/base/process.h"
@@ -59,6 +60,9 @@ struct RemotePlan {
   bool resumes = false;           // the run
   bool needs_run_folder = false;  // each of them
 };
+// What one of them is told as it is started.
+Orders orders_for(const cluster::RemoteStart& start, const RemotePlan& plan,
+                  const std::map<std::string, std::string>& environment);
 cluster::RemoteWorkers remote_workers(std::shared_ptr<const cluster::RemoteShell> shell,
                                       std::vector<std::string> hosts, CarriedAlong carried,
                                       RemotePlan plan, Processes& processes);
