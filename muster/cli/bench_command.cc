@@ -136,11 +136,7 @@ Result<app::CommBench> bench_of(const BenchArguments& arguments) {
 
 // Whether a launcher has started this process as one of several ranks.
 Result<bool> is_rank(const Context& context) {
-  const auto variable = [&](const std::string& name) -> std::optional<std::string> {
-    const auto found = context.environment.find(name);
-    if (found == context.environment.end()) return std::nullopt;
-    return found->second;
-  };
+  const auto variable = [&](const std::string& name) { return context.variable(name); };
   const auto own = cluster::read_environment(variable);
   if (own) return true;
   if (own.error().code != ErrorCode::kNotFound) return own.error();

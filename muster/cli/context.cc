@@ -32,6 +32,12 @@ std::vector<Path> Context::program_folders() const {
   return found;
 }
 
+std::optional<std::string> Context::variable(const std::string& name) const {
+  const auto found = environment.find(name);
+  if (found == environment.end()) return std::nullopt;
+  return found->second;
+}
+
 Path Context::absolute(const Path& path) const { return machine.folder() / path; }
 
 bool Context::colour(bool terminal) const {

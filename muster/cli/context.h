@@ -5,6 +5,7 @@
 #include <functional>
 #include <iosfwd>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct Context {
   bool is_worker = false;  // else muster-worker lies beside `program`
 
   bool answers_json(bool asked) const { return asked || log == LogFormat::kJson; }  // --json, --log
+  std::optional<std::string> variable(const std::string& name) const;  // of `environment`
   Path absolute(const Path& path) const;      // from where this process was started
   bool colour(bool terminal) const;           // NO_COLOR, CI and TERM=dumb are honoured
   bool live() const;                          // whether one redrawn line can be shown on stderr

@@ -118,11 +118,8 @@ Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,
 
 observe::ConsoleOptions console_options(const job::JobSpec& job, const Context& context) {
   observe::ConsoleOptions console = observe::choose_console(
-      context.out_is_terminal, [&](std::string_view name) -> std::optional<std::string> {
-        const auto found = context.environment.find(std::string(name));
-        if (found == context.environment.end()) return std::nullopt;
-        return found->second;
-      });
+      context.out_is_terminal,
+      [&](std::string_view name) { return context.variable(std::string(name)); });
   const bool json = context.log == LogFormat::kJson || job.logging.format == job::LogStyle::kJson;
   if (json) console.format = observe::ConsoleFormat::kJson;
   console.logging_steps = job.logging.logging_steps;

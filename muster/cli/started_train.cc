@@ -7,14 +7,11 @@
 namespace muster::cli {
 
 Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context) {
-  const auto is_set = [&](const char* name) { return context.environment.contains(name); };
-  const cluster::VariableLookup variable =
-      [&](const std::string& name) -> std::optional<std::string> {
-    const auto found = context.environment.find(name);
-    // Of a pod that nobody has told of others, as the launcher of a JobSet is.
-    const bool is_alone = name == "JOB_COMPLETION_INDEX" && !is_set("WORLD_SIZE");
-    if (found == context.environment.end() || is_alone) return std::nullopt;
-    return found->second;
+  // Of a pod that nobody has told of others, as the launcher of a JobSet is.
+  const bool is_alone_in_pod = !context.variable("WORLD_SIZE");
+  const cluster::VariableLookup variable = [&](const std::string& name) {
+    const bool is_left_out = is_alone_in_pod && name == "JOB_COMPLETION_INDEX";
+    return is_left_out ? std::nullopt : context.variable(name);
   };
   if (cluster::read_environment(variable))
     return fail(ErrorCode::kUnsupported,

@@ -3,13 +3,13 @@
 #include <csignal>
 #include <future>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "muster/cluster/control_channel.h"
 #include "muster/cluster/launchers/agents/agents.h"
 #include "muster/cluster/stop_wishes.h"
+#include "muster/cluster/store.h"
 #include "muster/net/loop.h"
 
 namespace muster::cluster {
@@ -21,11 +21,6 @@ constexpr Duration kJobStops = std::chrono::seconds(1);
 // Without a worker it only ends as the others do, but for a launcher that got no signal.
 constexpr Duration kJobEnds = std::chrono::seconds(30);
 constexpr int kCannotStart = 127;  // as a shell says
-
-Bytes bytes_of(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
 
 // All on the loop's thread, but for the constructor and over().
 class Agent {
@@ -89,7 +84,7 @@ class Agent {
                                      .input = order.input});
     if (!process) {
       send_message(*connection_,
-                   ProcessOutput{order.id, true, bytes_of(process.error().message + "\n")});
+                   ProcessOutput{order.id, true, to_bytes(process.error().message + "\n")});
       send_message(*connection_,
                    ProcessEnded{order.id, {.exit_status = kCannotStart, .signal = {}}});
       return;
@@ -115,7 +110,7 @@ class Agent {
       const auto keep = std::exchange(watch, nullptr);
       return false;
     }
-    if (!text->empty()) send_message(*connection_, ProcessOutput{id, is_error, bytes_of(*text)});
+    if (!text->empty()) send_message(*connection_, ProcessOutput{id, is_error, to_bytes(*text)});
     return !text->empty();
   }
 

@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 
-#include "muster/base/units.h"
 #include "muster/cluster/control_channel.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launchers/agents/stand_in.h"
