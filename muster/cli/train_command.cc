@@ -17,6 +17,7 @@
 #include "muster/cli/application.h"
 #include "muster/cli/ask_worker.h"
 #include "muster/cli/auto_strategy.h"
+#include "muster/cli/commit.h"
 #include "muster/cli/find_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
@@ -251,7 +252,8 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
        .carried = *carried,
        .agents = *std::move(agents),
        .folder = context.machine.folder(),
-       .console = console_options(job.spec, context)},
+       .console = console_options(job.spec, context),
+       .mlflow = {context.environment, std::string(commit())}},
       log);
   return code ? *code : report(context, code.error());
 }

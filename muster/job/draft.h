@@ -61,6 +61,9 @@ void resolve_paths(Draft& draft);
 // prometheus: where it listens, and that no stranger can read it. Part of resolve().
 void resolve_prometheus(Draft& draft);
 
+// mlflow: the server's address, and no account in it. Part of resolve().
+void resolve_mlflow(Draft& draft);
+
 // What own components ask of a job. Part of resolve(), before anything depends on it.
 void resolve_own(Draft& draft);
 // The words for what a job trains and on what, own ones too.

@@ -121,6 +121,7 @@ const std::vector<Section>& muster_sections() {
       {"communication", "How workers exchange gradients."},
       {"logging", "What is told while it runs."},
       {"prometheus", "An endpoint at which Prometheus fetches what the run measures."},
+      {"mlflow", "A tracking server of MLflow's that gets what the run measures (docs/mlflow.md)."},
       {"trace", "A timeline of what every worker does, for Perfetto (docs/traces.md)."},
       {"generate", "A sample of text at the end of a language model's job."},
   };

@@ -249,6 +249,32 @@ std::vector<Field> prometheus_fields() {
   };
 }
 
+std::vector<Field> mlflow_fields() {
+  const auto in = [](auto member) { return at(&JobSpec::mlflow, member); };
+  return {
+      bind("mlflow.tracking_uri", in(&MlflowSpec::tracking_uri),
+           {.doc = "Where the server is, as `http://127.0.0.1:5000`; empty: nothing is sent. Its "
+                   "account comes from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or "
+                   "MLFLOW_TRACKING_TOKEN."}),
+      bind("mlflow.experiment", in(&MlflowSpec::experiment),
+           {.doc = "In which the run is; it is made where it is not there.",
+            .default_text = "the job's name"}),
+      bind("mlflow.run_name", in(&MlflowSpec::run_name),
+           {.doc = "As the run is shown.", .default_text = "the run's folder"}),
+      bind("mlflow.logging_steps", in(&MlflowSpec::logging_steps),
+           {.doc = "Training metrics of every so many steps are sent, and of the last; those of "
+                   "evaluations always.",
+            .unit = "steps",
+            .min = 1}),
+      bind("mlflow.token_file", in(&MlflowSpec::token_file),
+           {.doc = "A file with the token that the server asks for."}),
+      bind("mlflow.certificate", in(&MlflowSpec::certificate),
+           {.doc = "A file in PEM with the certificate of the authority that vouches for an https "
+                   "server; empty: MLFLOW_TRACKING_SERVER_CERT_PATH, or those that the system "
+                   "trusts."}),
+  };
+}
+
 std::vector<Field> trace_fields() {
   return {
       bind("trace.enabled", at(&JobSpec::trace, &TraceSpec::enabled),
@@ -285,7 +311,7 @@ std::vector<Field> surroundings_fields() {
   for (auto* part :
        {&evaluation_fields, &checkpoint_fields, &workers_fields, &autoscaling_fields,
         &preemption_fields, &stragglers_fields, &replicas_fields, &communication_fields,
-        &logging_fields, &prometheus_fields, &trace_fields, &generate_fields}) {
+        &logging_fields, &prometheus_fields, &mlflow_fields, &trace_fields, &generate_fields}) {
     for (auto& field : part()) table.push_back(std::move(field));
   }
   return table;

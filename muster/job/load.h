@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "muster/base/files.h"
@@ -78,6 +79,8 @@ Result<std::string> read_job_text(Files& files, const Path& path);
 // Every field with its value as YAML that load_job() reads back to the same JobSpec
 // (resolved.yaml); with_origins adds where each came from as a comment.
 std::string to_yaml(const Job& job, bool with_origins);
+// Every field of the job with its value, as to_yaml() shows it.
+std::vector<std::pair<std::string, std::string>> values_of(const Job& job);
 std::string to_json(const Job& job);  // {"field": {"value": …, "origin": "…"}}
 
 }  // namespace muster::job

@@ -60,6 +60,14 @@ std::string to_yaml(const Job& job, bool with_origins) {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>> values_of(const Job& job) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const auto& field : job.fields->all()) {
+    if (applies(field, job)) values.emplace_back(field.name, field.print(job.spec).text);
+  }
+  return values;
+}
+
 std::string to_json(const Job& job) {
   auto values = nlohmann::ordered_json::object();
   for (const auto& field : job.fields->all()) {

@@ -345,6 +345,7 @@ void resolve(Draft& draft, const Path& path) {
   resolve_evaluation(draft);
   check_workers(draft);
   resolve_prometheus(draft);
+  resolve_mlflow(draft);
 }
 
 }  // namespace muster::job

@@ -25,7 +25,7 @@ void expand_home(Draft& draft, std::string_view field, std::string& path) {
 
 void resolve_paths(Draft& draft) {
   JobSpec& job = draft.spec;
-  const std::array<std::pair<std::string_view, std::string*>, 10> paths = {
+  const std::array<std::pair<std::string_view, std::string*>, 12> paths = {
       {{"data.path", &job.data.path},
        {"data.validation_path", &job.data.validation_path},
        {"data.cache", &job.data.cache},
@@ -35,6 +35,8 @@ void resolve_paths(Draft& draft) {
        {"prometheus.token_file", &job.prometheus.token_file},
        {"prometheus.certificate", &job.prometheus.certificate},
        {"prometheus.key", &job.prometheus.key},
+       {"mlflow.token_file", &job.mlflow.token_file},
+       {"mlflow.certificate", &job.mlflow.certificate},
        {"run_folder", &job.run_folder}}};
   for (const auto& [field, path] : paths) expand_home(draft, field, *path);
   if (job.run_folder.empty())

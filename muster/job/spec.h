@@ -356,6 +356,17 @@ struct PrometheusSpec {
   std::string key;
 };
 
+// A tracking server of MLflow's that gets what the run measures.
+struct MlflowSpec {
+  std::string tracking_uri;  // http:// or https://, without a slash at its end; empty: none
+  std::string experiment;    // default: the job's name
+  std::string run_name;      // empty: that of the run's folder
+  std::int64_t logging_steps = 10;
+  std::string token_file;  // holds what the server asks for; empty: see MLFLOW_TRACKING_… variables
+  std::string
+      certificate;  // PEM, of the authority that vouches for the server; empty: the system's
+};
+
 struct TraceSpec {  // a timeline of all workers in the run's folder
   bool enabled = false;
   std::int64_t steps = 1000;  // of each worker, from where it begins; 0: all
@@ -390,6 +401,7 @@ struct JobSpec {
   CommunicationSpec communication;
   LoggingSpec logging;
   PrometheusSpec prometheus;
+  MlflowSpec mlflow;
   TraceSpec trace;
   GenerateSpec generate;
   OptionValues options;  // of own components

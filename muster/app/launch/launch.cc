@@ -209,6 +209,26 @@ Result<Exposed> expose_metrics(const job::PrometheusSpec& spec, Files& files) {
   return exposed;
 }
 
+// Before there is a run: what is wrong with the account is told at once. Nothing where the job
+// sends nothing.
+Result<MlflowAccess> access_to_mlflow(const job::MlflowSpec& spec, const LaunchOptions& options,
+                                      Files& files, const Logger& log) {
+  if (spec.tracking_uri.empty()) return MlflowAccess{};
+  MUSTER_ASSIGN(MlflowAccess access, mlflow_access(spec, options.mlflow.environment, files));
+  const std::string warning = warning_of_open_secret(spec, access);
+  if (!warning.empty()) log->warn("{}", warning);
+  return access;
+}
+
+void track(const job::Job& job, const MlflowAccess& access, const RunFolder& folder,
+           const LaunchOptions& options, Files& files, RunObserver& observer) {
+  const std::string& uri = job.spec.mlflow.tracking_uri;
+  if (uri.empty()) return;
+  observer.track(observe::create_mlflow_sink(open_mlflow_server(uri, access),
+                                             describe_for_mlflow(job, folder, options.mlflow),
+                                             files, system_clock(), observer.teller()));
+}
+
 }  // namespace
 
 // A folder of a run that never was helps nobody, so all this comes before one is made.
@@ -246,10 +266,12 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
   MUSTER_ASSIGN(const Places places, find_places(job.spec, options, log));
   if (places.interrupted) return static_cast<ExitCode>(128 + *places.interrupted);
   MUSTER_ASSIGN(const Exposed exposed, expose_metrics(job.spec.prometheus, files));
+  MUSTER_ASSIGN(const MlflowAccess access, access_to_mlflow(job.spec.mlflow, options, files, log));
   MUSTER_ASSIGN(const LockedRun run, prepare_run(files, job, options, log));
   const RunFolder& folder = run.folder;
   RunObserver observer(folder, options.console, files, log);
   if (job.spec.trace.enabled) observer.trace();
+  track(job, access, folder, options, files, observer);
   if (exposed.endpoint) observer.expose(exposed.numbers, exposed.endpoint->url() + "/metrics");
   record_environment(files, folder, {}, log);
   auto launcher = cluster::create_local_launcher(system_processes(), files, log);
@@ -276,6 +298,7 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
   observer.tell_trace();
   record_environment(files, folder, observer.libtorch(), log);
   report_on(files, folder, options.program, observer);
+  observer.end_tracking(*end);
   const std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);
   if (!next.empty()) observer.tell(observe::Severity::kNote, next);
   return code;

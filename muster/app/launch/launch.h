@@ -9,6 +9,7 @@
 
 #include "muster/app/launch/agents.h"
 #include "muster/app/launch/hosts.h"
+#include "muster/app/launch/mlflow_tracking.h"
 #include "muster/base/clock.h"
 #include "muster/base/exit_code.h"
 #include "muster/base/files.h"
@@ -30,6 +31,7 @@ struct LaunchOptions {
   std::optional<AgentWorkers> agents = {};     // instead of hosts: all workers but the first
   Path folder = {};                            // from which relative paths go, absolute
   observe::ConsoleOptions console = {};
+  MlflowContext mlflow = {};  // where the job sends what it measures there
 };
 
 // Whether this build and this machine have what the job needs. Changes nothing.

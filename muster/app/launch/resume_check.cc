@@ -37,7 +37,7 @@ constexpr std::string_view kFree[] = {"model.weights",         "data.path",
                                       "data.prefetch_batches", "data.cache"};
 // Where and how it runs: no business of the weights, so not worth a line.
 constexpr std::string_view kSurroundings[] = {
-    "workers.", "communication.", "logging.",           "prometheus.", "checkpoint.",
+    "workers.", "communication.", "logging.",           "prometheus.", "mlflow.", "checkpoint.",
     "trace.",   "training.lanes", "training.recompute", "run_folder",  "name"};
 
 template <std::size_t N>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/app/debug/debug_report.h"
+#include "muster/app/launch/mlflow_tracking.h"
 #include "muster/data/batch_advice.h"
 #include "muster/observe/gib.h"
 #include "muster/observe/queued_sink.h"
@@ -25,6 +26,9 @@ using observe::Severity;
 namespace {
 
 constexpr Duration kHeldAtMost = std::chrono::seconds(5);
+constexpr Duration kTrackedAtMost = std::chrono::minutes(2);
+// Who signals kills what does not end, after 30 s on most clusters.
+constexpr Duration kTrackedAfterSignal = std::chrono::seconds(10);
 
 std::string_view signal_name(int signal) {
   switch (signal) {
@@ -108,6 +112,15 @@ void RunObserver::expose(std::shared_ptr<observe::PrometheusSink> numbers, const
   numbers_ = std::move(numbers);
   numbered_ = hub_.subscribe(numbers_);
   tell(Severity::kNote, fmt::format("metrics for Prometheus: {}", url));
+}
+
+void RunObserver::track(std::shared_ptr<observe::MlflowSink> server) {
+  tracked_ = std::move(server);
+  tracking_ = hub_.subscribe(tracked_);
+}
+
+std::function<void(Notice)> RunObserver::teller() {
+  return [this](Notice notice) { hub_.publish(std::move(notice)); };
 }
 
 void RunObserver::on_generation(const cluster::Welcome& generation) {
@@ -311,6 +324,7 @@ void RunObserver::fail(const std::string& reason) {
   tell(Severity::kError, reason);
   kept_.clear();
   traced_.reset();
+  if (tracked_) tracked_->finish(observe::RunState::kFailed, {}, kTrackedAfterSignal);
   if (files_.exists(folder_.summary())) return;
   observe::RunEnded ended;
   ended.completed = false;
@@ -361,6 +375,12 @@ void RunObserver::conclude(const cluster::JobEnd& end, const std::string& failur
   }
   kept_.clear();
   traced_.reset();
+}
+
+void RunObserver::end_tracking(const cluster::JobEnd& end) {
+  if (!tracked_) return;
+  tracked_->finish(state_of(end_of(end), end), mlflow_artifacts(files_, folder_),
+                   end.stop_asked ? kTrackedAfterSignal : kTrackedAtMost);
 }
 
 void RunObserver::tell_report() { tell_result("report", folder_.report().native()); }

@@ -16,6 +16,7 @@
 #include "muster/observe/hub.h"
 #include "muster/observe/run_folder.h"
 #include "muster/observe/sinks/console/console.h"
+#include "muster/observe/sinks/mlflow/mlflow.h"
 #include "muster/observe/sinks/prometheus/prometheus.h"
 
 namespace muster::app {
@@ -29,6 +30,9 @@ class RunObserver final : public cluster::LaunchObserver {
   void trace();  // what workers send for it is kept, in a file of its own
   // The run's numbers, for as long as the observer is there.
   void expose(std::shared_ptr<observe::PrometheusSink> numbers, const std::string& url);
+
+  // What the run measures, for a server of MLflow's, until end_tracking().
+  void track(std::shared_ptr<observe::MlflowSink> server);
 
   void on_generation(const cluster::Welcome& generation) override;
   void on_progress(Rank rank, const cluster::Progress& progress) override;
@@ -53,8 +57,12 @@ class RunObserver final : public cluster::LaunchObserver {
   // files are complete from here; what a person is told later is only shown.
   void conclude(const cluster::JobEnd& end, const std::string& failure);
   void tell(observe::Severity severity, std::string text);
-  void tell_report();                    // where it lies
-  void tell_trace();                     // likewise, where there is one
+  // The same from any thread, and never held back: for what comes once the run has begun.
+  std::function<void(observe::Notice)> teller();
+  void tell_report();  // where it lies
+  void tell_trace();   // likewise, where there is one
+  // The server gets the rest, and the files; waits for it, but not long after a signal.
+  void end_tracking(const cluster::JobEnd& end);
   void fail(const std::string& reason);  // nothing ever ran: summary.json says why
 
   // Its version, as the workers told; empty where none came so far.
@@ -87,6 +95,8 @@ class RunObserver final : public cluster::LaunchObserver {
   observe::CriticalPath path_;
   std::shared_ptr<observe::PrometheusSink> numbers_;  // null: nobody fetches them
   observe::Hub::Subscription numbered_;
+  std::shared_ptr<observe::MlflowSink> tracked_;  // null: no server gets them
+  observe::Hub::Subscription tracking_;
   std::optional<LiveFile> live_;            // until the end
   std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
