@@ -52,11 +52,15 @@ Status write_job(const InitArguments& arguments, Context& context) {
 }  // namespace
 
 void add_init_command(CLI::App& app, Context& context) {
-  auto& command = add_command(
-      app, "init", "Write a first job file for data, by looking at it",
-      {"muster init /usr/share/datasets/fashion-mnist", "muster init book.txt -o book.yaml"});
+  auto& command =
+      add_command(app, "init", "Write a first job file for data, by looking at it",
+                  {"muster init photos/             # a folder of .png or .jpg for each class",
+                   "muster init patients.csv -o patients.yaml",
+                   "muster init /usr/share/datasets/fashion-mnist", "muster init book.txt"});
   auto arguments = std::make_shared<InitArguments>();
-  command.add_option("DATA", arguments->data, "A folder of IDX files, or a text file")
+  command
+      .add_option("DATA", arguments->data,
+                  "A folder of pictures or of IDX files, a CSV or a text file")
       ->type_name("")
       ->required();
   command.add_option("-o,--output", arguments->output, "The job file; - for standard output")

@@ -13,7 +13,9 @@
 namespace muster::cli {
 namespace {
 
+using app::ImageFolders;
 using app::LabelledArrays;
+using app::LabelledTable;
 using app::PlainText;
 
 constexpr std::int64_t kSlices = 8;
@@ -30,13 +32,17 @@ bool are_images(const LabelledArrays& found) {
 }
 
 // A multiple of the slices, and some fifty steps an epoch where there is little.
-std::int64_t batch_of(const LabelledArrays& found) {
-  const std::int64_t batch = found.training / 50 / kSlices * kSlices;
+std::int64_t batch_of(std::int64_t training) {
+  const std::int64_t batch = training / 50 / kSlices * kSlices;
   return std::clamp<std::int64_t>(batch, kSlices, 256);
 }
 
-std::int64_t epochs_of(const LabelledArrays& found) {
-  return std::clamp<std::int64_t>(kSamplesSeen / found.training, 2, 100);
+std::int64_t epochs_of(std::int64_t training) {
+  return std::clamp<std::int64_t>(kSamplesSeen / training, 2, 100);
+}
+
+std::string mlp_of(std::int64_t classes) {
+  return fmt::format("model:\n  type: mlp\n  hidden_sizes: [128, 64]\n  classes: {}\n", classes);
 }
 
 std::string model_of(const LabelledArrays& found) {
@@ -45,15 +51,14 @@ std::string model_of(const LabelledArrays& found) {
         "model:\n  type: resnet\n  channels: [16, 32, 64]    # of its stages; twice as many learn "
         "more, and take four times as long\n  blocks_per_stage: 1\n  classes: {}\n",
         found.classes);
-  return fmt::format("model:\n  type: mlp\n  hidden_sizes: [128, 64]\n  classes: {}\n",
-                     found.classes);
+  return mlp_of(found.classes);
 }
 
-std::string data_of(const LabelledArrays& found, const std::string& path) {
-  std::string text = fmt::format("data:\n  type: idx\n  path: {}\n", quoted(path));
-  if (!found.mean.empty())
+std::string pixels_of(const LabelledArrays& found) {
+  std::string text;
+  if (!found.moments.mean.empty())
     text += fmt::format("  mean: [{}]          # of the pixels, in [0, 1]\n  std: [{}]\n",
-                        fmt::join(found.mean, ", "), fmt::join(found.std, ", "));
+                        fmt::join(found.moments.mean, ", "), fmt::join(found.moments.std, ", "));
   if (are_images(found))
     text +=
         "  augment:\n    crop_padding: 2\n    flip: false             # true where left and right "
@@ -61,15 +66,65 @@ std::string data_of(const LabelledArrays& found, const std::string& path) {
   return text;
 }
 
-std::string job_for(const LabelledArrays& found, const std::string& path) {
+std::string held_out(double share) {
+  return fmt::format("  validation_split: {:.0f}%   # chosen at random, the same in every run\n",
+                     100 * share);
+}
+
+std::string data_of(const ImageFolders& found) {
+  std::string text = fmt::format(
+      "data:\n  type: images            # a folder of .png and .jpg for each class\n  "
+      "path: {}\n",
+      quoted(found.path.string()));
+  text += found.validation_path.empty()
+              ? held_out(found.validation_split)
+              : fmt::format("  validation_path: {}\n", quoted(found.validation_path.string()));
+  text += fmt::format("  image_size: {}          # pixels a side\n", found.size);
+  if (found.gray) text += "  image_mode: gray\n";
+  return text + pixels_of(found.pictures);
+}
+
+std::string data_of(const LabelledTable& found, const std::string& path) {
+  std::string text =
+      fmt::format("data:\n  type: csv\n  path: {}\n  target: {}       # the column of classes\n",
+                  quoted(path), quoted(found.target));
+  if (!found.ignore.empty()) {
+    std::vector<std::string> names;
+    names.reserve(found.ignore.size());
+    for (const std::string& name : found.ignore) names.push_back(quoted(name));
+    text += fmt::format("  ignore: [{}]   # columns that only count, or hold too many words\n",
+                        fmt::join(names, ", "));
+  }
+  text += fmt::format("  delimiter: {}\n", quoted(std::string(1, found.delimiter)));
+  if (!found.header) text += "  header: false           # columns are called 1, 2, ...\n";
+  return text + held_out(found.validation_split);
+}
+
+// The parts that every job of labelled samples has.
+std::string labelled_job(const std::string& model, const std::string& data, std::int64_t training) {
   return fmt::format(
       "{}\n{}\ntraining:\n  epochs: {}\n  global_batch_size: {}    # {} virtual workers × {}: the "
       "most workers that can share a step\n  virtual_workers: {}\n\noptimizer:\n  type: adamw\n  "
       "learning_rate: 1e-3\n  weight_decay: 0.05\n\nschedule:\n  type: cosine\n  warmup: 5%\n"
       "\nevaluation:\n  every: 1 epoch\n  keep_best: true\n\ncheckpoint:\n  every: 1 epoch\n  "
       "keep: 2\n",
-      model_of(found), data_of(found, path), epochs_of(found), batch_of(found), kSlices,
-      batch_of(found) / kSlices, kSlices);
+      model, data, epochs_of(training), batch_of(training), kSlices, batch_of(training) / kSlices,
+      kSlices);
+}
+
+std::string job_for(const LabelledArrays& found, const std::string& path) {
+  return labelled_job(
+      model_of(found),
+      fmt::format("data:\n  type: idx\n  path: {}\n{}", quoted(path), pixels_of(found)),
+      found.training);
+}
+
+std::string job_for(const ImageFolders& found, const std::string&) {
+  return labelled_job(model_of(found.pictures), data_of(found), found.pictures.training);
+}
+
+std::string job_for(const LabelledTable& found, const std::string& path) {
+  return labelled_job(mlp_of(std::ssize(found.classes)), data_of(found, path), found.training);
 }
 
 std::string job_for(const PlainText&, const std::string& path) {
@@ -87,12 +142,22 @@ std::string job_for(const PlainText&, const std::string& path) {
       quoted(path), kSlices, 32 / kSlices, kSlices);
 }
 
-Status check(const LabelledArrays& found) {
-  if (found.training >= kSlices && found.validation > 0 && found.classes >= 2) return ok();
+Status check_enough(bool enough, const app::DataFound& found) {
+  if (enough) return ok();
   return fail(ErrorCode::kInvalid,
               fmt::format("[init] there is too little to learn from: {}; a job takes at least {} "
                           "samples to train with, one to be measured on, and two classes",
-                          describe(app::DataFound(found)), kSlices));
+                          describe(found), kSlices));
+}
+
+bool is_enough(const LabelledArrays& found) {
+  return found.training >= kSlices && found.validation > 0 && found.classes >= 2;
+}
+
+Status check(const LabelledArrays& found) { return check_enough(is_enough(found), found); }
+Status check(const ImageFolders& found) { return check_enough(is_enough(found.pictures), found); }
+Status check(const LabelledTable& found) {
+  return check_enough(found.training >= kSlices && found.classes.size() >= 2, found);
 }
 
 Status check(const PlainText& found) {
@@ -108,6 +173,17 @@ std::string words(const LabelledArrays& found) {
       observe::grouped(found.validation), are_images(found) ? "images" : "samples",
       found.shape.empty() ? "one number" : fmt::format("{}", fmt::join(found.shape, " × ")),
       found.classes);
+}
+
+std::string words(const ImageFolders& found) {
+  const std::string numbers = words(found.pictures);
+  return found.gray ? numbers + ", gray" : numbers;
+}
+
+std::string words(const LabelledTable& found) {
+  return fmt::format("{} + {} rows of {} in {} classes", observe::grouped(found.training),
+                     observe::grouped(found.validation), counted(found.columns, "column"),
+                     found.classes.size());
 }
 
 std::string words(const PlainText& found) {

@@ -70,6 +70,9 @@ void resolve_own(Draft& draft);
 std::string model_word(const JobSpec& spec);
 std::string data_word(const JobSpec& spec);
 
+// data: what depends on its type. Part of resolve().
+void resolve_data(Draft& draft);
+
 // model: what depends on its type. Part of resolve().
 void resolve_model(Draft& draft);
 

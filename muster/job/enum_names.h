@@ -47,7 +47,15 @@ struct EnumNames<MemoryFormat> {
 };
 template <>
 struct EnumNames<DataType> {
-  static constexpr EnumName<DataType> kAll[] = {{DataType::kIdx, "idx"}, {DataType::kText, "text"}};
+  static constexpr EnumName<DataType> kAll[] = {{DataType::kIdx, "idx"},
+                                                {DataType::kImages, "images"},
+                                                {DataType::kCsv, "csv"},
+                                                {DataType::kText, "text"}};
+};
+template <>
+struct EnumNames<ImageMode> {
+  static constexpr EnumName<ImageMode> kAll[] = {{ImageMode::kRgb, "rgb"},
+                                                 {ImageMode::kGray, "gray"}};
 };
 template <>
 struct EnumNames<TrainingMode> {

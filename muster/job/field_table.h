@@ -11,6 +11,7 @@ namespace muster::job {
 const std::vector<Section>& muster_sections();
 std::vector<Field> field_table();
 std::vector<Field> model_fields();         // model, lora
+std::vector<Field> data_fields();          // data, data.augment
 std::vector<Field> training_fields();      // training … schedule
 std::vector<Field> surroundings_fields();  // evaluation … generate
 

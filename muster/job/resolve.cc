@@ -63,38 +63,6 @@ void check_device(Draft& draft) {
                  "use `device: auto` or `device: cpu`");
 }
 
-// A text of its own, or the end of the one for training; resolved, only one of them is there.
-void resolve_validation(Draft& draft) {
-  auto& data = draft.spec.data;
-  const bool splits = data.validation_split > 0;
-  if (data.validation_path.empty() && !splits) {
-    draft.complain({"data.validation_split", "data.validation_path"},
-                   "data.validation_split 0 leaves nothing for evaluation",
-                   "hold some of the text out, or name another one in data.validation_path");
-  } else if (!data.validation_path.empty() && splits && draft.given("data.validation_split")) {
-    draft.complain({"data.validation_split", "data.validation_path", "data.type"},
-                   "data.validation_split and data.validation_path exclude each other",
-                   "remove one of the two");
-  } else if (!data.validation_path.empty() && splits) {
-    data.validation_split = 0;
-    draft.derive("data.validation_split", "data.validation_path is given");
-  }
-}
-
-void check_data(Draft& draft) {
-  const auto& data = draft.spec.data;
-  if (data.mean.size() != data.std.size()) {
-    draft.complain({"data.mean", "data.std"},
-                   fmt::format("data.mean has {} values and data.std has {}", data.mean.size(),
-                               data.std.size()),
-                   "give one value a channel in both, or leave both out");
-  }
-  if (data.path.empty() && data.type != DataType::kOwn) {
-    draft.complain({"data.path"}, "data.path: expected a path, found empty text");
-  }
-  if (data.type == DataType::kText) resolve_validation(draft);
-}
-
 double usual_learning_rate(OptimizerType type) {
   switch (type) {
     case OptimizerType::kSgd:
@@ -164,8 +132,10 @@ void resolve_schedule(Draft& draft) {
 void resolve_evaluation(Draft& draft) {
   auto& evaluation = draft.spec.evaluation;
   if (!draft.given("evaluation.metric")) {
-    const bool idx = draft.spec.data.type == DataType::kIdx && draft.spec.classifies();
-    evaluation.metric = idx ? MetricKind::kAccuracy : MetricKind::kLoss;
+    const DataType type = draft.spec.data.type;
+    const bool labelled = type != DataType::kText && type != DataType::kOwn;
+    evaluation.metric =
+        labelled && draft.spec.classifies() ? MetricKind::kAccuracy : MetricKind::kLoss;
     draft.derive("evaluation.metric", fmt::format("for {} data", data_word(draft.spec)));
   }
   if (evaluation.early_stop_patience > 0 && evaluation.every == Interval::never()) {
@@ -337,7 +307,7 @@ void resolve(Draft& draft, const Path& path) {
   resolve_paths(draft);
   check_device(draft);
   resolve_model(draft);
-  check_data(draft);
+  resolve_data(draft);
   resolve_training(draft);
   resolve_optimizer(draft);
   check_ema(draft);

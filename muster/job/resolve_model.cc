@@ -22,11 +22,14 @@ void check_data_type(Draft& draft) {
   if (spec.model.type == ModelType::kOwn) return;
   const bool text = reads_text(spec.model.type);
   if (!text && spec.data.type == DataType::kOwn) return;
-  if (text == (spec.data.type == DataType::kText)) return;
+  const bool pictures = spec.model.type == ModelType::kResnet && spec.data.type == DataType::kCsv;
+  if (text == (spec.data.type == DataType::kText) && !pictures) return;
   draft.complain({"model.type", "data.type"},
                  fmt::format("model {} cannot learn from {} data", to_string(spec.model.type),
                              data_word(spec)),
-                 text ? "set data.type: text" : "set data.type: idx, or model.type: gpt");
+                 text       ? "set data.type: text"
+                 : pictures ? "set model.type: mlp"
+                            : "set data.type: idx, images or csv, or model.type: gpt");
 }
 
 void resolve_transformer(Draft& draft) {

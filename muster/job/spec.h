@@ -22,7 +22,8 @@ enum class ModelType : std::uint8_t { kMlp, kResnet, kGpt, kLlama, kMoe, kOwn };
 enum class ModelBody : std::uint8_t { kGpt, kLlama };
 enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
 enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
-enum class DataType : std::uint8_t { kIdx, kText, kOwn };
+enum class DataType : std::uint8_t { kIdx, kImages, kCsv, kText, kOwn };
+enum class ImageMode : std::uint8_t { kRgb, kGray };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Precision : std::uint8_t { kF32, kBF16, kFP16 };
 enum class Isa : std::uint8_t { kAuto, kAvx2, kAvx512 };  // highest kernels that libtorch may use
@@ -122,18 +123,32 @@ struct AugmentSpec {
   bool flip = false;              // left-right, every second sample
 };
 
+struct ImagesSpec {        // of type images
+  std::int64_t size = 64;  // pixels a side
+  ImageMode mode = ImageMode::kRgb;
+};
+
+struct CsvSpec {       // of type csv
+  std::string target;  // column of classes; empty: the last
+  std::vector<std::string> ignore;
+  std::string delimiter;  // one character; empty: a tab in .tsv files, or else a comma
+  bool header = true;
+};
+
 struct DataSpec {
   DataType type = DataType::kIdx;
-  std::string own;              // of kOwn: which
-  std::string path;             // a folder (idx) or a file (text); of kOwn perhaps none
-  std::string validation_path;  // empty: idx: the same folder; text: the end of `path`
+  std::string own;   // of kOwn: which
+  std::string path;  // a folder (idx, images) or a file (csv, text); of kOwn perhaps none
+  std::string validation_path;  // empty: idx: the same folder; others: validation_split of `path`
   std::string train_images = "train-images-idx3-ubyte";  // .gz is tried too
   std::string train_labels = "train-labels-idx1-ubyte";
   std::string validation_images = "t10k-images-idx3-ubyte";
   std::string validation_labels = "t10k-labels-idx1-ubyte";
   std::int64_t context_length = 128;  // bytes in one sample of text
-  double validation_split = 0.05;     // share of the text that is held out
+  double validation_split = 0.05;     // share that is held out; text: its end
   bool shuffle = true;
+  ImagesSpec images;
+  CsvSpec csv;
   AugmentSpec augment;
   std::vector<double> mean;             // per channel, of values in [0, 1]; empty: no normalisation
   std::vector<double> std;              // as many as `mean`

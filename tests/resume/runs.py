@@ -12,6 +12,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import zlib
 
 DEADLINE = 240  # seconds: a bound on a hang, not a measurement
 
@@ -85,20 +86,56 @@ def pixels(count, salt):
 PARTS = {"train": (300, 0), "t10k": (77, 3)}  # samples of each, and what sets its numbers apart
 
 
+def write_idx(path, extents, content):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wb") as file:
+        file.write(struct.pack(f">{1 + len(extents)}I", 0x800 + len(extents), *extents) + content)
+
+
 def write_images(folder, part, side=14):
     count, salt = PARTS[part]
-    with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
-        file.write(struct.pack(">IIII", 0x803, count, side, side) + pixels(count, salt)[:count * side * side])
+    write_idx(folder / f"{part}-images-idx3-ubyte.gz", (count, side, side), pixels(count, salt)[:count * side * side])
 
 
 def write_data(folder):
     for part, (count, salt) in PARTS.items():
-        labels = bytes((i * 7 + salt) % 10 for i in range(count))
         write_images(folder, part)
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+        write_idx(folder / f"{part}-labels-idx1-ubyte", (count,), bytes((i * 7 + salt) % 10 for i in range(count)))
     words = ["and", "it", "came", "to", "pass", "in", "those", "days", "that", "he", "went"]
     text = " ".join(words[(i * i + i // 7) % len(words)] for i in range(4000))
     (folder / "text.txt").write_text(text)
+
+
+def write_png(path, pixels, side):
+    """A grey picture."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = b"".join(b"\0" + pixels[row * side:(row + 1) * side] for row in range(side))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def write_pictures(folder, side=14):
+    """The images of write_data as files, in folders train and val with one for each class."""
+    for part, (count, salt) in PARTS.items():
+        images = pixels(count, salt)
+        for i in range(count):
+            name = folder / {"train": "train", "t10k": "val"}[part] / f"bar{(i * 7 + salt) % 10}" / f"{i:03}.png"
+            write_png(name, images[i * side * side:(i + 1) * side * side], side)
+
+
+def write_table(path, side=14):
+    """The same as a table, with a column that only counts, one of words, and a cell that is missing."""
+    count, salt = PARTS["train"]
+    images = pixels(count, salt)
+    with open(path, "w") as table:
+        table.write("id," + ",".join(f"p{k}" for k in range(0, side * side, 3)) + ",parity,bar\n")
+        for i in range(count):
+            cells = [str(images[i * side * side + k]) for k in range(0, side * side, 3)]
+            cells[i % 7] = "" if i % 50 == 0 else cells[i % 7]
+            label = (i * 7 + salt) % 10
+            table.write(f"{i},{','.join(cells)},\"{'even, so' if label % 2 == 0 else 'odd'}\",bar{label}\n")
 
 
 def write_job(folder, model, steps=200, runs="runs", into=None):

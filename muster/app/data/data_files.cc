@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "muster/job/enum_names.h"
+
 namespace muster::app {
 namespace {
 
@@ -23,15 +25,17 @@ Status expect(Files& files, const char* field, const Path& path, std::string_vie
 // A file where a folder is wanted, or the other way round, would only be told by a worker, and
 // without the field's name. What cannot be looked at at all is left to the one who opens it.
 Status check_kind(Files& files, const char* field, const Path& path, job::DataType type) {
-  if (type == job::DataType::kIdx && files.size(path))
+  const bool wants_file = type == job::DataType::kText || type == job::DataType::kCsv;
+  if (wants_file && files.list(path))
     return fail(ErrorCode::kInvalid,
-                fmt::format("[job] {}: {} is a file; data.type idx takes the folder that holds the "
-                            "files of images and labels",
-                            field, path.string()));
-  if (type == job::DataType::kText && files.list(path))
+                fmt::format("[job] {}: {} is a folder; data.type {} takes one file", field,
+                            path.string(), job::to_string(type)));
+  if (!wants_file && files.size(path))
     return fail(ErrorCode::kInvalid,
-                fmt::format("[job] {}: {} is a folder; data.type text takes one file", field,
-                            path.string()));
+                fmt::format("[job] {}: {} is a file; data.type {} takes the folder that holds {}",
+                            field, path.string(), job::to_string(type),
+                            type == job::DataType::kIdx ? "the files of images and labels"
+                                                        : "a folder of pictures for each class"));
   return ok();
 }
 

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "muster/app/data/data_files.h"
+#include "muster/app/data/data_look_kinds.h"
+#include "muster/app/data/pixel_moments.h"
 #include "muster/data/formats/idx/idx.h"
 
 namespace muster::app {
@@ -21,55 +22,11 @@ constexpr std::size_t kMostKinds = 3;         // of files, that are told
 std::string what_is_read() {
   const job::DataSpec data;  // with the names that a job expects by default
   return fmt::format(
-      "muster reads a folder of IDX files ({}, {}, {}, {}, each plain or .gz) and text files; data "
-      "of other kinds comes through a source of your own (docs/app.md)",
+      "muster reads folders of .png and .jpg files, one for each class, folders of IDX files ({}, "
+      "{}, "
+      "{}, {}, each plain or .gz), tables (.csv, .tsv, plain or .gz) and text files; data of other "
+      "kinds comes through a source of your own (docs/app.md)",
       data.train_images, data.train_labels, data.validation_images, data.validation_labels);
-}
-
-// Samples one by one, in memory of its own.
-class Sample {
- public:
-  explicit Sample(const data::Source& source) : source_(source) {
-    for (const data::FieldSpec& field : source.fields()) {
-      const auto bytes = static_cast<std::size_t>(data::byte_size(field));
-      memory_.emplace_back(bytes);
-      views_.push_back({field.dtype, field.shape, memory_.back()});
-    }
-  }
-  Status read(std::int64_t index) { return source_.read(index, views_); }
-  std::span<const std::byte> bytes(std::size_t field) const { return memory_[field]; }
-
- private:
-  const data::Source& source_;
-  std::vector<std::vector<std::byte>> memory_;
-  std::vector<TensorView> views_;
-};
-
-struct Moments {
-  std::uint64_t sum = 0, squares = 0, count = 0;
-  void add(std::span<const std::byte> pixels) {
-    for (const std::byte pixel : pixels) {
-      const auto value = std::to_integer<std::uint64_t>(pixel);
-      sum += value;
-      squares += value * value;
-    }
-    count += pixels.size();
-  }
-  double mean() const { return static_cast<double>(sum) / static_cast<double>(count) / 255; }
-  double deviation() const {
-    const double square = static_cast<double>(squares) / static_cast<double>(count) / (255 * 255);
-    return std::sqrt(std::max(0.0, square - mean() * mean()));
-  }
-};
-
-double rounded(double value) { return std::round(value * 1e4) / 1e4; }
-
-// A channel that is the same everywhere is divided by nothing.
-void note_moments(const std::vector<Moments>& channels, LabelledArrays& found) {
-  for (const Moments& channel : channels) {
-    found.mean.push_back(rounded(channel.mean()));
-    found.std.push_back(channel.deviation() < 1e-4 ? 1.0 : rounded(channel.deviation()));
-  }
 }
 
 std::int64_t label_in(std::span<const std::byte> bytes) {
@@ -78,23 +35,12 @@ std::int64_t label_in(std::span<const std::byte> bytes) {
   return label;
 }
 
-Status look_through(const data::Source& source, LabelledArrays& found) {
+Status count_classes(const data::Source& source, LabelledArrays& found) {
   Sample sample(source);
-  const bool bytes = source.fields().front().dtype == DType::kU8;
-  const std::size_t channels =
-      found.shape.size() == 3 ? static_cast<std::size_t>(found.shape[0]) : 1;
-  std::vector<Moments> moments(channels);
-  const std::int64_t apart =
-      1 + source.size() * data::byte_size(source.fields().front()) / kLookedAt;
   for (std::int64_t i = 0; i < source.size(); ++i) {
     MUSTER_TRY(sample.read(i));
     found.classes = std::max(found.classes, label_in(sample.bytes(1)) + 1);
-    if (!bytes || i % apart != 0) continue;
-    const auto pixels = sample.bytes(0);
-    const std::size_t each = pixels.size() / channels;
-    for (std::size_t c = 0; c < channels; ++c) moments[c].add(pixels.subspan(c * each, each));
   }
-  if (bytes) note_moments(moments, found);
   return ok();
 }
 
@@ -107,9 +53,12 @@ Result<DataFound> look_at_idx(Files& files, const DataFiles& idx) {
                        .validation = validation->size(),
                        .shape = training->fields().front().shape,
                        .classes = 0,
-                       .mean = {},
-                       .std = {}};
-  MUSTER_TRY(look_through(*training, found));
+                       .moments = {}};
+  MUSTER_TRY(count_classes(*training, found));
+  if (training->fields().front().dtype == DType::kU8) {
+    const std::int64_t bytes = data::byte_size(training->fields().front());
+    MUSTER_ASSIGN(found.moments, pixel_moments(*training, kLookedAt / bytes));
+  }
   return DataFound(std::move(found));
 }
 
@@ -132,6 +81,8 @@ Result<DataFound> look_at_folder(Files& files, const Path& path,
   job::DataSpec data;
   data.path = path.string();
   const DataFiles idx = idx_files(files, data);
+  if (!files.exists(idx.train_images) && holds_pictures(files, path))
+    return look_at_pictures(files, path);
   for (const Path& part :
        {idx.train_images, idx.train_labels, idx.validation_images, idx.validation_labels}) {
     if (!files.exists(part))
@@ -159,6 +110,7 @@ Result<DataFound> look_at_data(Files& files, const Path& path) {
   if (!files.exists(path))
     return fail(ErrorCode::kNotFound, fmt::format("[data/look] there is no {}", path.string()));
   if (const auto names = files.list(path)) return look_at_folder(files, path, *names);
+  if (is_table_name(path)) return look_at_table(files, path);
   MUSTER_ASSIGN(const std::uint64_t bytes, files.size(path));
   return look_at_file(files, path, bytes);
 }

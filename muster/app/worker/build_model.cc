@@ -15,12 +15,12 @@
 namespace muster::app {
 namespace {
 
-const Shape& image_shape(const std::vector<data::FieldSpec>& fields) {
+const Shape& input_shape(const std::vector<data::FieldSpec>& fields) {
   static const Shape kNone;
-  const auto image = std::find_if(fields.begin(), fields.end(), [](const data::FieldSpec& field) {
-    return field.name == "image";
+  const auto input = std::find_if(fields.begin(), fields.end(), [](const data::FieldSpec& field) {
+    return field.name == "image" || field.name == "input";
   });
-  return image == fields.end() ? kNone : image->shape;
+  return input == fields.end() ? kNone : input->shape;
 }
 
 models::ModelSpec mlp_spec(const job::ModelSpec& model, const Shape& image) {
@@ -96,7 +96,7 @@ models::MoeSpec moe_spec(const job::ModelSpec& model, std::int64_t context) {
 models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::FieldSpec>& fields) {
   switch (job.model.type) {
     case job::ModelType::kResnet:
-      return resnet_spec(job.model, image_shape(fields));
+      return resnet_spec(job.model, input_shape(fields));
     case job::ModelType::kGpt:
       return gpt_spec(job.model, job.data.context_length);
     case job::ModelType::kLlama:
@@ -107,7 +107,7 @@ models::ModelSpec model_spec(const job::JobSpec& job, const std::vector<data::Fi
     case job::ModelType::kMlp:
       break;
   }
-  return mlp_spec(job.model, image_shape(fields));
+  return mlp_spec(job.model, input_shape(fields));
 }
 
 models::AdapterSpec adapter_spec(const job::LoraSpec& lora) {

@@ -5,7 +5,7 @@
 
 #include "muster/base/dtype.h"
 #include "muster/base/tensor_view.h"
-#include "muster/data/formats/idx/gzip.h"
+#include "muster/data/gzip.h"
 
 namespace muster::data {
 

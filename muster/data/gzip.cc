@@ -1,4 +1,4 @@
-#include "muster/data/formats/idx/gzip.h"
+#include "muster/data/gzip.h"
 
 #include <fmt/format.h>
 #include <libdeflate.h>

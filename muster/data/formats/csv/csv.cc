@@ -1,0 +1,34 @@
+#include "muster/data/formats/csv/csv.h"
+
+#include <numeric>
+#include <utility>
+
+#include "muster/data/formats/csv/csv_encoding.h"
+
+namespace muster::data {
+
+Result<CsvSets> create_csv_sources(Files& files, const CsvOptions& options) {
+  MUSTER_ASSIGN(const CsvTable table, read_csv(files, options.path, options.layout, options.cache));
+  Parts parts;
+  if (options.validation_path.empty()) {
+    MUSTER_ASSIGN(parts, hold_out(table.rows(), options.validation_fraction));
+  } else {
+    parts.training.resize(static_cast<std::size_t>(table.rows()));
+    std::iota(parts.training.begin(), parts.training.end(), 0);
+  }
+  MUSTER_ASSIGN(CsvEncoding encoding, learn_encoding(table, options, parts.training));
+  MUSTER_ASSIGN(const SourcePtr whole, encode(table, encoding));
+  SourcePair sources{whole, nullptr};
+  if (options.validation_path.empty()) {
+    sources = {subset(whole, std::move(parts.training)),
+               subset(whole, std::move(parts.validation))};
+  } else {
+    MUSTER_ASSIGN(const CsvTable other,
+                  read_csv(files, options.validation_path, options.layout, options.cache));
+    MUSTER_ASSIGN(sources.validation, encode(other, encoding));
+  }
+  return CsvSets{std::move(sources), std::move(encoding.features), std::move(encoding.target),
+                 std::move(encoding.classes)};
+}
+
+}  // namespace muster::data

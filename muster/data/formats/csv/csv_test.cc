@@ -1,0 +1,221 @@
+#include "muster/data/formats/csv/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <libdeflate.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "muster/testing/temp_folder.h"
+
+namespace muster::data {
+namespace {
+
+using muster::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Csv : public ::testing::Test {
+ protected:
+  Path write(const std::string& name, const std::string& content) const {
+    std::ofstream(folder_ / name, std::ios::binary) << content;
+    return folder_ / name;
+  }
+  Result<CsvTable> table(const std::string& text, const CsvLayout& layout = {}) const {
+    return read_csv(system_files(), write("table.csv", text), layout);
+  }
+  std::string refusal(const std::string& text, const CsvLayout& layout = {}) const {
+    const auto read = table(text, layout);
+    return read ? "it was taken" : read.error().message;
+  }
+  // With a table of its own for validation, so that every row of `text` is for training.
+  Result<CsvSets> sets(const std::string& text, const std::string& other, CsvOptions options = {}) {
+    options.path = write("table.csv", text);
+    options.validation_path = write("other.csv", other);
+    return create_csv_sources(system_files(), options);
+  }
+  std::string refused(const std::string& text, const std::string& other, CsvOptions options = {}) {
+    const auto made = sets(text, other, std::move(options));
+    return made ? "it was taken" : made.error().message;
+  }
+
+  static std::pair<std::vector<float>, std::int64_t> sample(const Source& source,
+                                                            std::int64_t index) {
+    std::vector<float> values(static_cast<std::size_t>(source.fields()[0].shape[0]));
+    std::int64_t label = -1;
+    const std::vector<TensorView> into{
+        {DType::kF32, source.fields()[0].shape, std::as_writable_bytes(std::span(values))},
+        {DType::kI64, {}, std::as_writable_bytes(std::span(&label, 1))}};
+    EXPECT_TRUE(source.read(index, into));
+    return {values, label};
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(Csv, CellsAreReadAsTheRfcHasThem) {
+  const auto read = table("a,b , c\r\n1,\"x, \"\"y\"\"\nz\",3\r\n\r\n+2.5e1, plain ,-0\r\n");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->columns.size(), 3);
+  EXPECT_EQ(read->columns[1].name, "b");
+  EXPECT_EQ(read->columns[2].name, "c");
+  EXPECT_THAT(read->columns[0].numbers, ElementsAre(1, 25));
+  EXPECT_THAT(read->columns[1].words, ElementsAre("plain", "x, \"y\"\nz"));
+  EXPECT_THAT(read->columns[1].codes, ElementsAre(1, 0));
+  EXPECT_THAT(read->lines, ElementsAre(3, 5));
+}
+
+TEST_F(Csv, OtherDelimitersAndNoHeader) {
+  const auto read = table("1\tx\n2\ty", {.delimiter = '\t', .header = false});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->columns[1].name, "2");
+  EXPECT_THAT(read->columns[0].numbers, ElementsAre(1, 2));
+  EXPECT_EQ(table("a;b\n1,5;2\n", {.delimiter = ';'})->columns[0].other, "`1,5` on line 2");
+}
+
+TEST_F(Csv, WhatIsMissingIsNeitherNumberNorWord) {
+  const auto read = table("a,b\n1,x\n,NA\nNaN,?\nnull,y\n");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(read->columns[0].is_numeric);
+  EXPECT_EQ(read->columns[0].missing, 3);
+  EXPECT_TRUE(std::isnan(read->columns[0].numbers[1]));
+  EXPECT_THAT(read->columns[1].codes, ElementsAre(0, -1, -1, 1));
+}
+
+TEST_F(Csv, WordsAreInTheOrderOfNumbersWhereTheyAreNumbers) {
+  EXPECT_THAT(table("a\n10\n9\n-1\n")->columns[0].words, ElementsAre("-1", "9", "10"));
+  EXPECT_THAT(table("a\n10\n9\nx\n")->columns[0].words, ElementsAre("10", "9", "x"));
+}
+
+TEST_F(Csv, InfinityIsNoNumber) { EXPECT_FALSE(table("a\n1\ninf\n")->columns[0].is_numeric); }
+
+TEST_F(Csv, ColumnsOfTooManyWordsLetThemGo) {
+  std::string text = "a\n";
+  for (std::int64_t i = 0; i < kMostWords; ++i) text += std::to_string(i) + "\n";
+  EXPECT_TRUE(table(text)->columns[0].has_words);
+  const auto more = table(text + "x\n");
+  EXPECT_FALSE(more->columns[0].has_words);
+  EXPECT_FALSE(more->columns[0].is_numeric);
+  EXPECT_TRUE(more->columns[0].words.empty());
+}
+
+TEST_F(Csv, WhatIsNoTableIsRefusedWithItsLine) {
+  EXPECT_THAT(refusal(""), HasSubstr("there are no rows"));
+  EXPECT_THAT(refusal("a,b\n\n"), HasSubstr("there are no rows"));
+  EXPECT_THAT(refusal("a,b\n1,2\n3\n"),
+              AllOf(HasSubstr("table.csv: line 3 has 1 cell"), HasSubstr("the first has 2")));
+  EXPECT_THAT(refusal("a,b\n1,\"2\n3,4\n"), HasSubstr("not closed"));
+  EXPECT_THAT(refusal("a,b\n1,x\"y\n"), HasSubstr("line 2: a quote where none may be"));
+  EXPECT_THAT(refusal("a,a\n1,2\n"), AllOf(HasSubstr("column 2 is called `a` like another one"),
+                                           HasSubstr("data.header: false")));
+  EXPECT_THAT(refusal("a,\n1,2\n"), HasSubstr("column 2 is given no name"));
+  EXPECT_EQ(read_csv(system_files(), folder_ / "none", {}).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(Csv, AGzipFileIsTheSame) {
+  const std::string text = "a,b\n1,x\n2,y\n";
+  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
+      libdeflate_alloc_compressor(6), libdeflate_free_compressor);
+  std::string packed(libdeflate_gzip_compress_bound(compressor.get(), text.size()), '\0');
+  packed.resize(libdeflate_gzip_compress(compressor.get(), text.data(), text.size(), packed.data(),
+                                         packed.size()));
+  EXPECT_THAT(table(packed)->columns[0].numbers, ElementsAre(1, 2));
+}
+
+TEST_F(Csv, ALayoutIsGuessed) {
+  EXPECT_EQ(guess_layout("a,b;c\n1,2\n").delimiter, ',');
+  EXPECT_EQ(guess_layout("a;b;c\n1;2;3\n").delimiter, ';');
+  EXPECT_EQ(guess_layout("a\tb\n").delimiter, '\t');
+  EXPECT_TRUE(guess_layout("\xef\xbb\xbf"
+                           "a,b\n1,2")
+                  .header);
+  EXPECT_FALSE(guess_layout("1,x\n2,y\n").header);
+}
+
+TEST_F(Csv, NumbersAreStandardisedWordsBecomeOneOfMany) {
+  const auto made = sets("n,w,same,y\n1,red,5,no\n3,blue,5,yes\n,red,5,no\n5,,5,yes\n",
+                         "y,extra,w,same,n\nyes,1,green,6,3\n");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->target, "y");
+  EXPECT_THAT(made->classes, ElementsAre("no", "yes"));
+  const Source& training = *made->sources.training;
+  const float deviation = std::sqrt(8.0f / 3);
+  EXPECT_EQ(training.size(), 4);
+  const auto expect = [&](std::int64_t row, float number, float blue, float red,
+                          std::int64_t label) {
+    const auto [values, found] = sample(training, row);
+    ASSERT_EQ(values.size(), 4);
+    EXPECT_FLOAT_EQ(values[0], number);
+    EXPECT_EQ(values[1], blue);
+    EXPECT_EQ(values[2], red);
+    EXPECT_EQ(values[3], 0);  // the same everywhere
+    EXPECT_EQ(found, label);
+  };
+  expect(0, -2 / deviation, 0, 1, 0);
+  expect(1, 0, 1, 0, 1);
+  expect(2, 0, 0, 1, 0);              // a number is missing
+  expect(3, 2 / deviation, 0, 0, 1);  // a word is missing
+  // By the training table's columns, words and moments, whatever their order.
+  EXPECT_EQ(sample(*made->sources.validation, 0),
+            std::pair(std::vector<float>({0, 0, 0, 1}), std::int64_t{1}));
+}
+
+TEST_F(Csv, MomentsAreThoseOfTheTrainingRows) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("{},{}\n", i, i % 2);
+  const auto made = create_csv_sources(
+      system_files(), {.path = write("one.csv", text), .validation_fraction = 0.3});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->sources.training->size(), 70);
+  EXPECT_EQ(made->sources.validation->size(), 30);
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < 70; ++i) {
+    const float value = sample(*made->sources.training, i).first[0];
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum, 0, 1e-4);
+  EXPECT_NEAR(squares / 70, 1, 1e-4);
+}
+
+TEST_F(Csv, TheTargetAndWhatToIgnoreAreNamed) {
+  const auto made =
+      sets("id,y,x\na1,0,1\nb2,1,2\n", "y,x\n1,1\n", {.target = "y", .ignore = {"id"}});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->features.size(), 1);
+  EXPECT_EQ(made->features[0].column, "x");
+  EXPECT_THAT(refused("x,y\n1,0\n", "x,y\n1,0\n", {.target = "z"}),
+              HasSubstr("there is no column `z` (data.target); there are x, y"));
+  EXPECT_THAT(refused("x,y\n1,0\n", "x,y\n1,0\n", {.ignore = {"z"}}),
+              HasSubstr("`z` (data.ignore)"));
+  EXPECT_THAT(refused("x,y\n1,0\n", "x,y\n1,0\n", {.ignore = {"x"}}),
+              HasSubstr("no column to learn from"));
+}
+
+TEST_F(Csv, WhatCannotBeLearntFromIsRefused) {
+  std::string names = "name,y\n", numbers = "x,y\n";
+  for (std::int64_t i = 0; i <= kMostCategories; ++i) names += fmt::format("n{},{}\n", i, i % 2);
+  for (std::int64_t i = 0; i <= kMostWords; ++i) numbers += fmt::format("1,{}\n", i);
+  EXPECT_THAT(refused(names, names),
+              AllOf(HasSubstr("column `name` is neither numbers (`n0` on line 2)"),
+                    HasSubstr("data.ignore")));
+  EXPECT_THAT(refused(numbers, numbers), HasSubstr("these are no classes"));
+  EXPECT_THAT(refused("x,y\n1,a\n2,b\n3,c\n", "x,y\n1,a\n", {.classes = 2}),
+              AllOf(HasSubstr("holds 3 different values"), HasSubstr("model.classes is 2")));
+}
+
+TEST_F(Csv, ARowWithoutAKnownClassIsNamed) {
+  EXPECT_THAT(refused("x,y\n1,a\n2,\n", "x,y\n1,a\n"),
+              AllOf(HasSubstr("table.csv: line 3: nothing in column `y`, the target"),
+                    HasSubstr("the classes are a")));
+  EXPECT_THAT(refused("x,y\n1,a\n2,b\n", "x,y\n1,a\n1,c\n"),
+              HasSubstr("other.csv: line 3: `c` in column `y`"));
+  EXPECT_THAT(refused("x,y\n1,a\n", "x,z\n1,a\n"), HasSubstr("there is no column `y`, the target"));
+  EXPECT_THAT(refused("x,y\n1,a\n", "x,y\nq,a\n"),
+              HasSubstr("column `x` holds `q` on line 2; in the training table it is numbers"));
+}
+
+}  // namespace
+}  // namespace muster::data
