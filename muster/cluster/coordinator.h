@@ -30,6 +30,9 @@ struct CoordinatorOptions {
   // See Suspicions. Longer than members may take to connect: until then nobody knows whether a
   // generation works.
   Duration calm = std::chrono::seconds(30);
+  // How long a member may wait for its data, as it tells, while others miss it: they try again with
+  // it until then, where anybody else would be given up.
+  Duration data_patience = std::chrono::seconds(60);
 };
 
 // What the coordinator tells whoever runs it (the launcher). Called on the loop's thread.
@@ -94,6 +97,7 @@ class CoordinatorState {
     PeerId peer = 0;
     Candidate candidate;
     Progress progress;
+    TimePoint at_it_since{};            // since when its step and phase are these
     std::set<PeerId> reached;           // by it, and it by them
     std::set<PeerId> asked;             // to reach these now
     std::set<std::int32_t> told_about;  // whom it did not reach
@@ -106,6 +110,7 @@ class CoordinatorState {
   void refuse(PeerId peer, std::string why);
   void suspect(const Worker& worker, const Suspect& message, TimePoint now);
   void settle_suspicions(TimePoint now);
+  bool only_waits_for_data(const Worker& worker, TimePoint now) const;
   void ask_to_reach(PeerId peer, Worker& worker, TimePoint now);
   void ask_newcomers_to_reach(TimePoint now);
   void note_reached(PeerId peer, Worker& worker, const Reached& message, TimePoint now);

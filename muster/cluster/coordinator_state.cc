@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "muster/base/phases.h"
+#include "muster/base/units.h"
 #include "muster/cluster/coordinator.h"
 
 namespace muster::cluster {
@@ -87,7 +89,10 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
                                          TimePoint now) {
   const auto number = worker.candidate.info.worker;
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
-    worker.progress = heartbeat->progress;
+    const Progress& told = heartbeat->progress;
+    const bool goes_on = told.step != worker.progress.step || told.phase != worker.progress.phase;
+    if (goes_on) worker.at_it_since = now;
+    worker.progress = told;
     tell([number, progress = heartbeat->progress](const CoordinatorEvents& events) {
       if (events.on_progress) events.on_progress(number, progress);
     });
@@ -232,12 +237,25 @@ bool CoordinatorState::is_gone(std::int32_t member) const {
          });
 }
 
+// A disk or a store that stands still for a while is no reason to do without a worker, whose place
+// another would take with the same data to wait for. What waits for ever ends with its time.
+bool CoordinatorState::only_waits_for_data(const Worker& worker, TimePoint now) const {
+  const Duration waited = now - worker.at_it_since;
+  if (worker.progress.phase != kWaitingForData || waited >= options_.data_patience) return false;
+  log_->warn(
+      "[cluster/membership] {} has waited {:.1f} s for its data, and the others for it; it is "
+      "given {:.0f} s (communication.timeout)",
+      where(worker.candidate.info), to_seconds(waited), to_seconds(options_.data_patience));
+  return true;
+}
+
 void CoordinatorState::settle_suspicions(TimePoint now) {
   if (now < suspicions_.due()) return;
   again_ = true;
   const auto victim = suspicions_.rule(current_);
   if (!victim) return;
   Worker& worker = *find_worker(*victim);
+  if (only_waits_for_data(worker, now)) return;
   worker.candidate.cut_off = true;
   lose(worker,
        fail(ErrorCode::kUnavailable,

@@ -1,4 +1,8 @@
 // The coordinator's state machine, without network, threads or real time.
+#include <gmock/gmock.h>
+
+#include "muster/base/phases.h"
+#include "muster/base/units.h"
 #include "muster/cluster/testing/coordinator_world.h"
 
 namespace muster::cluster {
@@ -6,6 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST_F(CoordinatorStateTest, PublishesOnceAllHaveJoinedInAnyOrder) {
   join(7, 1);
@@ -288,6 +294,50 @@ TEST_F(SuspicionTest, WhereAllWereStoppedTheSameTryAgain) {
   wait();
   EXPECT_EQ(told(), Told{"generation 3"});
   EXPECT_EQ(last_welcome(3).members.size(), 3U);
+}
+
+// A disk that stands still is no reason to do without a worker, until its time is up.
+TEST_F(SuspicionTest, WhoWaitsForItsDataIsTriedWithAgain) {
+  const Heartbeat waits{{Step{7}, std::string(kWaitingForData), {}}};
+  say(2, waits);
+  const TimePoint began = now_;
+  while (now_ - began < seconds(54)) {
+    for (const PeerId peer : {1, 3}) say(peer, Heartbeat{});
+    pass(seconds(4));
+    say(2, waits);
+    suspect(1, 1);
+    suspect(3, 1);
+    told();
+    wait();
+    EXPECT_THAT(told(), ElementsAre(HasSubstr("generation"))) << to_seconds(now_ - began);
+    EXPECT_EQ(last_welcome(2).members.size(), 3U);
+  }
+  for (const PeerId peer : {1, 3}) say(peer, Heartbeat{});
+  pass(seconds(4));
+  say(2, waits);
+  suspect(1, 1);
+  told();
+  wait();
+  EXPECT_THAT(told(), ElementsAre("out of reach 1", HasSubstr("generation")));
+}
+
+// What it waited for in an earlier step came.
+TEST_F(SuspicionTest, EveryStepHasTheWholeTimeForItsData) {
+  for (int step = 0; step < 40; ++step) {
+    for (const PeerId peer : {1, 3}) say(peer, Heartbeat{});
+    say(2, Heartbeat{{Step{step}, std::string(kWaitingForData), {}}});
+    pass(seconds(3));
+    say(2, Heartbeat{{Step{step}, std::string(kWaitingForData), {}}});
+    suspect(1, 1);
+    told();
+    wait();
+    EXPECT_THAT(told(), ElementsAre(HasSubstr("generation"))) << step;
+  }
+  say(2, Heartbeat{{Step{40}, std::string(kUpdating), {}}});
+  suspect(1, 1);
+  told();
+  wait();
+  EXPECT_THAT(told(), ElementsAre("out of reach 1", HasSubstr("generation"))) << "it has its data";
 }
 
 TEST_F(SuspicionTest, ADeathExplainsEverything) {

@@ -62,6 +62,7 @@ struct LaunchSpec {
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
   Duration calm = std::chrono::seconds(30);           // see CoordinatorOptions
+  Duration data_patience = std::chrono::seconds(60);  // likewise
   Duration grace = std::chrono::milliseconds(300);    // from being told to end to SIGKILL
   Duration exit_patience = std::chrono::seconds(30);  // from a worker's good-bye to its end
   // From a signal until some worker is at something that a step may follow; then all end at once,

@@ -109,6 +109,7 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
     options.policy.irreplaceable_from = options.own;
   options.join_timeout = spec.join_timeout;
   options.calm = spec.calm;
+  options.data_patience = spec.data_patience;
   options.enlistment = spec.enlistment;
   return options;
 }

@@ -45,7 +45,7 @@ struct MemberInfo {
 // Where a worker is; said at a failure. See Whereabouts.
 struct Progress {
   Step step{0};
-  std::string phase;      // "waiting for data", "updating", …
+  std::string phase;      // "updating", …; some are in base/phases.h
   std::string operation;  // "backward of slice 3", "all_reduce sum F32 [8] (gradients/3)"
   friend bool operator==(const Progress&, const Progress&) = default;
 };

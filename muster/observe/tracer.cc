@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "muster/base/phases.h"
+
 namespace muster::observe {
 namespace {
 
 constexpr std::string_view kOf = " of ";
 constexpr std::size_t kMostKept = 2048;  // spans, until they are delivered sooner than they are due
-// Of the trainer's phases: a step begins with the one, a recovery with the other.
-constexpr std::string_view kFirstOfAStep = "waiting for data";
-constexpr std::string_view kFirstOfARecovery = "waiting for the next generation";
 
 // "backward of slice 3": what is done, and to what.
 std::pair<std::string, std::string> parted(const std::string& text) {
@@ -35,7 +34,7 @@ void Tracer::doing(Step step, std::string_view phase) {
   std::unique_lock lock(mutex_);
   const TimePoint now = clock_.now();
   close(Track::kPhases, 0, phase_, now);
-  if (step_.text.empty() || step_.step != step || phase == kFirstOfARecovery)
+  if (step_.text.empty() || step_.step != step || phase == kWaitingForGeneration)
     change_step(step, phase, now);
   if (!over_) phase_ = {std::string(phase), step, now};
   const bool due = is_due(now);
@@ -44,8 +43,8 @@ void Tracer::doing(Step step, std::string_view phase) {
 }
 
 void Tracer::change_step(Step step, std::string_view phase, TimePoint now) {
-  const bool recovers = phase == kFirstOfARecovery;
-  const bool prepares = step_.text.empty() && phase != kFirstOfAStep;
+  const bool recovers = phase == kWaitingForGeneration;
+  const bool prepares = step_.text.empty() && phase != kWaitingForData;
   if (!step_.text.empty() && step < step_.step) {
     close_lanes(now);
     step_.text = "broken off";

@@ -1,7 +1,8 @@
 #pragma once
 // How long a rank waits for the others' part of a step before it takes one of them for stuck:
-// learnt from how long steps take. A worker can hang while its heart beats, in a read, a lock or a
-// device; that only its peers notice. A value; pure.
+// learnt from how long steps take. A worker can hang while its heart beats, in a lock or a device;
+// that only its peers notice. One that waits for its data tells so, and is waited for longer
+// (cluster/coordinator.h). A value; pure.
 
 #include <cstdint>
 

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <utility>
 
+#include "muster/base/phases.h"
 #include "muster/base/units.h"
 #include "muster/observe/gib.h"
 #include "muster/observe/phase_timer.h"
@@ -135,13 +136,13 @@ Status Trainer::one_step() {
   const TimePoint began = parts_.clock.now();
   MUSTER_TRY(take_part_in_transfer());
   if (neighbours_) neighbours_->begin(parts_.strategy, progress_.committed);
-  parts_.now_doing(step, "waiting for data");
+  parts_.now_doing(step, kWaitingForData);
   MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream_->next());
   if (!batch)
     return fail(ErrorCode::kInternal, "[train/step] the stream of training data has ended");
   const double rate =
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
-  parts_.now_doing(step, "computing and reducing gradients");
+  parts_.now_doing(step, kComputingGradients);
   std::optional<double> loss_scale;
   if (progress_.loss_scale) loss_scale = progress_.loss_scale->scale;
   std::function<Result<data::StepBatch>(SliceIndex)> backup;
@@ -159,7 +160,7 @@ Status Trainer::one_step() {
                                                  [&] {
                                                    guard_.before_update();
                                                    whole_ = false;
-                                                   parts_.now_doing(step, "updating");
+                                                   parts_.now_doing(step, kUpdating);
                                                    return let_readers_finish();
                                                  },
                                              .patience = backup ? patience() : Duration{},

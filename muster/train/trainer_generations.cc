@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/phases.h"
 #include "muster/base/units.h"
 #include "muster/train/recovery.h"
 #include "muster/train/trainer.h"
@@ -60,7 +61,7 @@ Status Trainer::share_out() {
 
 Status Trainer::recover(const Error& why) {
   if (!parts_.generations.outlives(why)) return why;
-  parts_.now_doing(progress_.committed, "waiting for the next generation");
+  parts_.now_doing(progress_.committed, kWaitingForGeneration);
   return follow(why);
 }
 

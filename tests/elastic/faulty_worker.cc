@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdarg>
 #include <cstddef>
@@ -34,6 +35,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -153,6 +155,7 @@ const std::map<std::string, Act> kActs{
     {"exit", [] { std::_Exit(7); }},
     {"hang", faulty::hang},
     {"doze", [] { ::sleep(1); }},
+    {"stall", [] { std::this_thread::sleep_for(std::chrono::seconds(12)); }},
     {"memory", [] { lacks_memory = true; }},
     {"disk", [] { disk_is_full = true; }},
     {"cut", [] { link_is_cut = true; }},

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "muster/base/phases.h"
+
 namespace muster::app {
 namespace {
 
@@ -26,11 +28,10 @@ LiveWorker live_worker_of(const json& object) {
 
 }  // namespace
 
-// The phases are those that the trainer tells (train/trainer.cc).
 Activity activity_of(const cluster::Progress& progress) {
-  if (progress.phase == "waiting for data") return Activity::kData;
-  if (progress.phase == "updating") return Activity::kUpdate;
-  if (progress.phase != "computing and reducing gradients") return Activity::kOther;
+  if (progress.phase == kWaitingForData) return Activity::kData;
+  if (progress.phase == kUpdating) return Activity::kUpdate;
+  if (progress.phase != kComputingGradients) return Activity::kOther;
   const bool waits =
       !progress.operation.empty() && progress.operation.find(" of slice ") == std::string::npos;
   return waits ? Activity::kWait : Activity::kCompute;

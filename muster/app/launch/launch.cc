@@ -127,6 +127,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;
+  spec.data_patience = job.communication.timeout;
   // Members may take so long to connect.
   spec.calm = std::max(spec.calm, 2 * job.communication.timeout);
   spec.environment = instruction_set_variables(job.training.isa);

@@ -1,0 +1,35 @@
+"""Data that stands still for a while, as of a busy file server: the worker that waits for it tells so, the others
+wait longer than for anybody else, and go on with it; nobody is done without, and the weights stay the same."""
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import faulty
+import runs
+
+
+def main():
+    arguments = runs.arguments("--worker")
+    with runs.workplace() as folder:
+        runs.write_data(folder)
+        muster = faulty.install(folder, arguments.muster, arguments.worker)
+        faults = faulty.Faults(folder / "faults")
+        job = runs.write_job(folder, "mlp", steps=10**6, runs="slow")
+        process = runs.start(muster, job, "--workers", "3", *runs.settings(*runs.UNTIL_STOPPED, "training.lanes=1"),
+                             env=faults.environment())
+        run = runs.wait_for_step(process, folder, 100, "slow")
+        # Longer than steps of milliseconds let the others wait, twice, and a second each for a better explanation.
+        faults.arm(1, "stall", r"^at step \d*[5-9]\d, waiting for data$")
+        faults.struck(1)
+        runs.goes_on(process, run, 200)
+        output = runs.stop(arguments.muster, process, folder, run)
+        assert " left, " not in output and "out of others' reach" not in output, f"a worker was missed\n{output}"
+        waited = re.findall(r"worker 1 \(.*\) has waited (\S+) s for its data, and the others for it", output)
+        assert waited and float(waited[0]) > 4, output
+        assert re.search(r"generation \d+ of 3 workers stands after", output), output
+        assert len(list(run.glob("logs/rank-*.log"))) == 3, "somebody was started anew"
+
+
+if __name__ == "__main__":
+    main()
