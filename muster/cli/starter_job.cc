@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "muster/base/units.h"
+#include "muster/base/utf8.h"
 #include "muster/observe/number_text.h"
 
 namespace muster::cli {
@@ -23,7 +24,7 @@ constexpr std::int64_t kSmallestImage = 8;      // pixels a side, that a resnet 
 constexpr std::int64_t kSamplesSeen = 480'000;  // what a first try takes, some minutes
 constexpr std::uint64_t kLeastText = 10 << 10;  // bytes
 
-// JSON's strings are YAML's.
+// JSON's strings are YAML's. What is no UTF-8 was refused before.
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
 bool are_images(const LabelledArrays& found) {
@@ -84,18 +85,32 @@ std::string data_of(const ImageFolders& found) {
   return text + pixels_of(found.pictures);
 }
 
+// The first of them: tables have thousands of columns.
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  return text + (names.size() > kMost ? ", ..." : "");
+}
+
+std::string columns_of(const LabelledTable& found) {
+  const std::int64_t words = std::ssize(found.of_words);
+  std::string text = fmt::format("  # {} of numbers", counted(found.columns - words, "column"));
+  if (words > 0) text += fmt::format(", {} of words: {}", words, some_of(found.of_words));
+  if (found.ignore.empty()) return text + "\n";
+  text += "\n  ignore:\n";
+  for (const app::IgnoredColumn& column : found.ignore)
+    text += fmt::format("    - {}    # {}\n", quoted(column.name), column.why);
+  return text;
+}
+
 std::string data_of(const LabelledTable& found, const std::string& path) {
-  std::string text =
-      fmt::format("data:\n  type: csv\n  path: {}\n  target: {}       # the column of classes\n",
-                  quoted(path), quoted(found.target));
-  if (!found.ignore.empty()) {
-    std::vector<std::string> names;
-    names.reserve(found.ignore.size());
-    for (const std::string& name : found.ignore) names.push_back(quoted(name));
-    text += fmt::format("  ignore: [{}]   # columns that only count, or hold too many words\n",
-                        fmt::join(names, ", "));
-  }
+  std::string text = fmt::format(
+      "data:\n  type: csv\n  path: {}\n  target: {}       # the column of classes: {}\n{}",
+      quoted(path), quoted(found.target), some_of(found.classes), columns_of(found));
   text += fmt::format("  delimiter: {}\n", quoted(std::string(1, found.delimiter)));
+  if (found.decimal_comma) text += "  decimal: comma\n";
   if (!found.header) text += "  header: false           # columns are called 1, 2, ...\n";
   return text + held_out(found.validation_split);
 }
@@ -193,6 +208,11 @@ std::string words(const PlainText& found) {
 }  // namespace
 
 Result<std::string> starter_job(const app::DataFound& found, const std::string& path) {
+  if (utf8_prefix(path) != path.size())
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[init] the path {} is no UTF-8, and job files are; give the data "
+                            "another name, or a link of one",
+                            path));
   MUSTER_TRY(std::visit([](const auto& data) { return check(data); }, found));
   return fmt::format("# {}: {}.\n# Every field, its default and its meaning: muster help job\n\n{}",
                      path, describe(found),

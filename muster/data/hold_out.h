@@ -22,6 +22,7 @@ Result<Parts> hold_out(std::int64_t size, double fraction);
 struct SourcePair {
   SourcePtr training;
   SourcePtr validation;
+  std::uint64_t fingerprint = 0;  // of which samples these are and what they are called; 0: unknown
 };
 
 // The samples of `whole` that `indices` names, in that order.

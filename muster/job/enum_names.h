@@ -53,6 +53,11 @@ struct EnumNames<DataType> {
                                                 {DataType::kText, "text"}};
 };
 template <>
+struct EnumNames<DecimalMark> {
+  static constexpr EnumName<DecimalMark> kAll[] = {{DecimalMark::kPoint, "point"},
+                                                   {DecimalMark::kComma, "comma"}};
+};
+template <>
 struct EnumNames<ImageMode> {
   static constexpr EnumName<ImageMode> kAll[] = {{ImageMode::kRgb, "rgb"},
                                                  {ImageMode::kGray, "gray"}};

@@ -1,6 +1,9 @@
 // What the data needs of its own fields.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "muster/job/draft.h"
 
 namespace muster::job {
@@ -37,7 +40,9 @@ void resolve_delimiter(Draft& draft) {
   auto& data = draft.spec.data;
   std::string& delimiter = data.csv.delimiter;
   if (delimiter.empty()) {
-    const bool tabs = data.path.ends_with(".tsv") || data.path.ends_with(".tsv.gz");
+    std::string path = data.path;
+    std::ranges::transform(path, path.begin(), [](unsigned char c) { return std::tolower(c); });
+    const bool tabs = path.ends_with(".tsv") || path.ends_with(".tsv.gz");
     delimiter = tabs ? "\t" : ",";
     draft.derive("data.delimiter", tabs ? "for a .tsv file" : "for a file that is no .tsv");
   }

@@ -23,6 +23,7 @@ enum class ModelBody : std::uint8_t { kGpt, kLlama };
 enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
 enum class MemoryFormat : std::uint8_t { kAuto, kContiguous, kChannelsLast };
 enum class DataType : std::uint8_t { kIdx, kImages, kCsv, kText, kOwn };
+enum class DecimalMark : std::uint8_t { kPoint, kComma };
 enum class ImageMode : std::uint8_t { kRgb, kGray };
 enum class TrainingMode : std::uint8_t { kOrdered, kFast };  // same bits at any size | any order
 enum class Precision : std::uint8_t { kF32, kBF16, kFP16 };
@@ -133,6 +134,8 @@ struct CsvSpec {       // of type csv
   std::vector<std::string> ignore;
   std::string delimiter;  // one character; empty: a tab in .tsv files, or else a comma
   bool header = true;
+  DecimalMark decimal = DecimalMark::kPoint;
+  std::vector<std::string> missing;  // words for it; none: the usual ones
 };
 
 struct DataSpec {

@@ -7,19 +7,13 @@
 #include <string_view>
 
 #include "muster/base/trimmed.h"
+#include "muster/base/utf8.h"
 #include "muster/job/yaml.h"
 
 namespace muster::job {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-std::uint32_t decode(std::string_view text, std::size_t length) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  std::uint32_t code = length == 1 ? byte(0) : byte(0) & (0x7Fu >> length);
-  for (std::size_t at = 1; at < length; ++at) code = code << 6 | (byte(at) & 0x3Fu);
-  return code;
-}
 
 std::size_t indentation(std::string_view line) {
   return std::min(line.find_first_not_of(' '), line.size());
@@ -111,7 +105,7 @@ class TextChecker {
     bool told = false;
     for (std::size_t at = 0; at < text.size();) {
       const auto length = utf8_length(text.substr(at));
-      const auto code = length == 0 ? 0 : decode(text.substr(at), length);
+      const auto code = length == 0 ? 0 : utf8_code(text.substr(at), length);
       if (length > 0 && !is_control(code)) {
         at += length;
         continue;
@@ -177,25 +171,6 @@ class TextChecker {
 };
 
 }  // namespace
-
-std::size_t utf8_length(std::string_view text) noexcept {
-  if (text.empty()) return 0;
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t length = lead < 0x80   ? 1
-                             : lead < 0xC2 ? 0
-                             : lead < 0xE0 ? 2
-                             : lead < 0xF0 ? 3
-                             : lead < 0xF5 ? 4
-                                           : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t at = 1; at < length; ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80) return 0;
-  }
-  const auto code = decode(text, length);
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  return overlong || surrogate || code > 0x10FFFF ? 0 : length;
-}
 
 bool CheckedText::touches(const Place& place) const noexcept {
   return std::ranges::any_of(blanked, [&](const Blanked& at) {

@@ -31,7 +31,4 @@ struct CheckedText {
 // Size, UTF-8, control characters, tabs as indentation, directives.
 CheckedText check_text(const std::shared_ptr<const Source>& source);
 
-// The length of the valid UTF-8 character at the front of `text`; 0 where there is none.
-std::size_t utf8_length(std::string_view text) noexcept;
-
 }  // namespace muster::job

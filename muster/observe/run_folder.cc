@@ -13,12 +13,30 @@ namespace {
 constexpr std::string_view kLatest = "latest";
 constexpr std::string_view kLock = ".lock";
 
+constexpr std::uint32_t kIds = 0x1000000;
+constexpr std::uint32_t kApart = 0x1000;  // of runs that begin at once, each behind the same one
+
+// Behind those of the same second, since the newest run is the last by name.
+std::string stamped_name(Files& files, const Path& parent, WallTime now, Entropy& entropy) {
+  const std::string stamp = format_utc(now, true) + "-";
+  auto id = static_cast<std::uint32_t>(entropy.next() % kIds);
+  const auto names = files.list(parent);
+  for (const std::string& name : names ? *names : std::vector<std::string>()) {
+    if (!name.starts_with(stamp)) continue;
+    std::uint32_t other = 0;
+    const char* const end = name.data() + name.size();
+    std::from_chars(name.data() + stamp.size(), end, other, 16);
+    if (id <= other)
+      id = std::min(other + 1 + static_cast<std::uint32_t>(entropy.next() % kApart), kIds - 1);
+  }
+  return fmt::format("{}{:06x}", stamp, id);
+}
+
 }  // namespace
 
 Result<Path> create_stamped_folder(Files& files, const Path& parent, WallTime now,
                                    Entropy& entropy) {
-  const std::string leaf =
-      fmt::format("{}-{:06x}", format_utc(now, true), entropy.next() & 0xFFFFFF);
+  const std::string leaf = stamped_name(files, parent, now, entropy);
   MUSTER_TRY(files.create_folders(parent / leaf));
   MUSTER_TRY(files.link(leaf, parent / kLatest));
   return parent / leaf;

@@ -37,6 +37,7 @@ class RunFolder {
   bool has_checkpoint(Files& files) const;  // a published one; whether it is whole, reading tells
   Path job() const { return root_ / "job.yaml"; }
   Path resolved_job() const { return root_ / "resolved.yaml"; }
+  Path data() const { return root_ / "data.json"; }  // of images and tables: app/data/data_card.h
   Path environment() const { return root_ / "env.json"; }
   Path metrics() const { return root_ / "metrics.jsonl"; }
   Path ledger() const { return root_ / "ledger.jsonl"; }

@@ -75,6 +75,17 @@ TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {
   EXPECT_NE(one->root(), two->root());
 }
 
+// A run of a small model takes less than a second; --resume goes on with the last by name.
+TEST_F(RunFolderTest, ALaterRunOfOneSecondComesLater) {
+  std::string last;
+  for (int times = 0; times < 20; ++times) {
+    const auto run = create(13);
+    ASSERT_TRUE(run);
+    EXPECT_GT(run->root().filename().string(), last);
+    last = run->root().filename().string();
+  }
+}
+
 TEST_F(RunFolderTest, SaysWhereItLookedForARun) {
   std::vector<Path> passed_over;
   const auto none = RunFolder::newest_saved(system_files(), runs_.path(), "gpt", passed_over);

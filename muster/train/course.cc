@@ -27,7 +27,8 @@ std::array<std::int64_t, Standing::kWords> Standing::pack() const noexcept {
           rollbacks,
           idle.count(),
           keeps ? 1 : 0,
-          evaluated ? 1 : 0};
+          evaluated ? 1 : 0,
+          static_cast<std::int64_t>(data)};
 }
 
 Standing Standing::unpack(const std::int64_t* words) noexcept {
@@ -40,7 +41,8 @@ Standing Standing::unpack(const std::int64_t* words) noexcept {
                     words[6],
                     Duration(words[7]),
                     words[8] != 0,
-                    words[9] != 0};
+                    words[9] != 0,
+                    static_cast<std::uint64_t>(words[10])};
   if (words[3] != kNone) standing.kept = Step{words[3]};
   return standing;
 }

@@ -34,11 +34,12 @@ struct Standing {
   Duration idle{};     // since it last trained
   bool keeps = false;  // what the rank before it had after the committed step (neighbour_copy.h)
   bool evaluated = false;  // after the committed step
+  std::uint64_t data = 0;  // fingerprint of what it trains on
 
   // What of that which is due after the committed step is done: more is further.
   std::pair<bool, bool> done() const noexcept { return {settled, evaluated}; }
 
-  static constexpr std::size_t kWords = 10;
+  static constexpr std::size_t kWords = 11;
   std::array<std::int64_t, kWords> pack() const noexcept;  // for the wire
   static Standing unpack(const std::int64_t* words) noexcept;
   friend bool operator==(const Standing&, const Standing&) = default;

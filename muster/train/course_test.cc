@@ -91,9 +91,9 @@ TEST(Course, WhereNobodyHasAWholeStateAllGoBack) {
 }
 
 TEST(Course, StandingsTravelWhole) {
-  for (Standing standing :
-       {at(5, 6), at(5),
-        Standing{Step{1}, false, false, Step{2}, ~0ULL, ~1ULL, 3, Duration(9), true}}) {
+  for (Standing standing : {at(5, 6), at(5),
+                            Standing{Step{1}, false, false, Step{2}, ~0ULL, ~1ULL, 3, Duration(9),
+                                     true, true, ~2ULL}}) {
     EXPECT_EQ(Standing::unpack(standing.pack().data()), standing);
   }
 }

@@ -62,6 +62,7 @@ struct TrainerOptions {
   std::int32_t active = 1;         // workers that compute, while there are so many;
   std::int32_t standbys = 0;       // of those beyond, so many only follow
   std::int32_t lanes = 1;          // of this worker
+  std::uint64_t data = 0;          // fingerprint of the data: the same for all workers
   bool newcomer = false;           // it joins others, who have the state
   bool keeps_ranks = false;        // each rank has a part of it: see Reunion
   bool keeps_neighbours = false;   // and a copy of its neighbour\'s: see NeighbourCopy

@@ -24,6 +24,18 @@ std::vector<std::int32_t> all_alike(const std::vector<Standing>& standings) {
   return std::vector<std::int32_t>(standings.size(), 0);
 }
 
+// With other samples, or in another order, its part of a sum would be of something else. Who has
+// the others' state to get, or else the later one, is the one who is wrong.
+Status check_data(const std::vector<Standing>& standings, const Standing& mine) {
+  const auto first = std::ranges::find(standings, true, &Standing::whole);
+  if (first == standings.end() || first->data == mine.data) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[train/data] the data here is not what rank {} trains on: other files, "
+                          "other rows or another number of them; compare what lies at data.path on "
+                          "both hosts",
+                          first - standings.begin()));
+}
+
 }  // namespace
 
 bool Trainer::is_first() const noexcept { return group().rank == Rank{0}; }
@@ -126,8 +138,10 @@ Status Trainer::enter(const Entry& entry) {
                       .rollbacks = position_.rollbacks,
                       .idle = idle_since_ ? parts_.clock.now() - *idle_since_ : Duration{},
                       .keeps = neighbours_ && neighbours_->kept() == progress_.committed,
-                      .evaluated = position_.evaluated == progress_.committed};
+                      .evaluated = position_.evaluated == progress_.committed,
+                      .data = options_.data};
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
+  MUSTER_TRY(check_data(standings, mine));
   if (options_.keeps_ranks) return reunite(entry, standings);
   const Course course = decide_course(standings);
   if (course.goes_back) return plan_return(entry, decide_reunion(standings, all_alike(standings)));

@@ -1,5 +1,6 @@
 """Pictures in folders and tables: `muster init` writes a job for them, the same bits come of it at any size and after
 a resume, and pictures are what the same pixels are as IDX."""
+import json
 import subprocess
 
 import runs
@@ -44,6 +45,8 @@ def pictures(muster, folder):
     runs.write_pictures(folder / "photos")
     job = job_for(muster, folder, folder / "photos", "300 + 77 images of 1 × 14 × 14 in 10 classes, gray")
     same_at_any_size(muster, folder, job)
+    card = json.loads((runs.latest(folder) / "data.json").read_text())
+    assert card["classes"] == [f"bar{i}" for i in range(10)] and "features" not in card, card
 
 
 def as_idx(muster, folder):
@@ -72,9 +75,27 @@ def table(muster, folder):
     runs.write_table(folder / "bars.csv")
     job = job_for(muster, folder, folder / "bars.csv", "240 + 60 rows of 67 columns in 10 classes")
     text = job.read_text()
-    assert 'target: "bar"' in text and 'ignore: ["id"]' in text, text
+    assert 'target: "bar"' in text and '- "id"    # only counts the rows' in text, text
     _, evaluations = same_at_any_size(muster, folder, job)
     assert evaluations[-1][2] > 0.5, evaluations
+    card = json.loads((runs.latest(folder) / "data.json").read_text())
+    assert card["target"] == "bar" and len(card["features"]) == 67, card
+    assert card["features"][-1] == {"column": "parity", "words": ["even, so", "odd"]}, card
+    assert card["features"][0]["column"] == "p0" and 0 < card["features"][0]["std"] < 100, card
+
+
+def changed(muster, folder):
+    """A run does not go on with other rows: some would be measured on that it was trained on."""
+    data = folder / "bars.csv"
+    place = runs.settings(f"run_folder={folder}/runs")
+    rows = data.read_text().splitlines(keepends=True)
+    data.write_text("".join(rows[:-1]))
+    code, output = runs.finish(runs.start(muster, folder / "made.yaml", "--resume", "--workers", "2", *PLAN, *place,
+                                          *CONSTANT, "--set", f"training.max_steps={2 * STEPS}"))
+    assert code == 2 and "is not what this run began with (240 samples to train on then, 239 now)" in output, output
+    data.write_text("".join(rows))
+    runs.train(muster, folder / "made.yaml", "--resume", "--workers", "2", *PLAN, *place, *CONSTANT,
+               "--set", f"training.max_steps={2 * STEPS}")
 
 
 def broken(muster, folder):
@@ -90,4 +111,4 @@ def broken(muster, folder):
 
 
 if __name__ == "__main__":
-    runs.play((pictures, as_idx, table, broken), runs.arguments().muster)
+    runs.play((pictures, as_idx, table, changed, broken), runs.arguments().muster)

@@ -29,15 +29,22 @@ struct ImageFolders {  // PNG and JPEG files in a folder for each class
   bool gray = false;            // none has colours
 };
 
+struct IgnoredColumn {
+  std::string name;
+  std::string why;  // "only counts the rows"
+};
+
 struct LabelledTable {  // a CSV file
   std::int64_t training = 0, validation = 0;
   double validation_split = 0;
-  std::int64_t columns = 0;  // to learn from
-  std::string target;        // a column that holds classes, by its name or its place
-  std::vector<std::string> classes;
-  std::vector<std::string> ignore;  // columns that tell nothing or cannot be read
+  std::string target = {};  // a column that holds classes, by its name or its place
+  std::vector<std::string> classes = {};
+  std::int64_t columns = 0;                // to learn from
+  std::vector<std::string> of_words = {};  // those of them that are not numbers
+  std::vector<IgnoredColumn> ignore = {};
   char delimiter = ',';
   bool header = true;
+  bool decimal_comma = false;
 };
 
 struct PlainText {
@@ -46,8 +53,8 @@ struct PlainText {
 
 using DataFound = std::variant<LabelledArrays, ImageFolders, LabelledTable, PlainText>;
 
-// Reads labels and some samples, tables whole, which takes a second or two. kNotFound where there
-// is nothing; kUnsupported, saying what is there and what muster reads, for anything else.
+// Reads labels and some samples, tables whole, which takes seconds for large ones. kNotFound where
+// there is nothing; kUnsupported, saying what is there and what muster reads, for anything else.
 Result<DataFound> look_at_data(Files& files, const Path& path);
 
 }  // namespace muster::app

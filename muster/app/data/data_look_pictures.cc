@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 #include <utility>
 
 #include "muster/app/data/data_look_kinds.h"
@@ -18,17 +18,19 @@ struct Folders {
   Path validation;  // empty: none of its own
 };
 
-// The names by which people call the two parts of a set.
-Folders folders_in(Files& files, const Path& path) {
-  const auto first = [&](auto... names) {
-    for (const char* name : {names...})
-      if (files.list(path / name)) return path / name;
+// The names by which people call the two parts of a set. Where there is the one for training alone,
+// a part of it is held out.
+Result<Folders> folders_in(Files& files, const Path& path) {
+  MUSTER_ASSIGN(const std::vector<std::string> names, files.list(path));
+  const auto first = [&](std::initializer_list<std::string_view> known) {
+    for (const std::string_view one : known)
+      for (const std::string& name : names)
+        if (lower(name) == one && files.list(path / name)) return path / name;
     return Path();
   };
-  const Path training = first("train", "training");
-  const Path validation = first("val", "valid", "validation", "test", "testing");
-  if (training.empty() || validation.empty()) return {path, {}};
-  return {training, validation};
+  const Path training = first({"train", "training"});
+  if (training.empty()) return Folders{path, {}};
+  return Folders{training, first({"val", "valid", "validation", "dev", "eval", "test", "testing"})};
 }
 
 bool is_gray(const data::Image& image) {
@@ -54,10 +56,14 @@ Status look_at_some(Files& files, const data::ImageFolder& folder, ImageFolders&
   for (std::size_t i = 0; i < folder.files.size(); i += apart) {
     const Path path = folder.path / folder.files[i].name;
     MUSTER_ASSIGN(const auto mapped, files.map(path));
-    const auto image = data::decode_image(mapped->bytes(), 3, 1 << 16);
-    if (!image)
-      return fail(image.error().code, "[data/look] " + path.string() + " " + image.error().message);
-    sides.push_back(std::min(image->width, image->height));
+    const auto told = [&path](const Error& error) {
+      return fail(error.code, "[data/look] " + path.string() + " " + error.message);
+    };
+    const auto size = data::image_size(mapped->bytes());
+    if (!size) return told(size.error());
+    const auto image = data::decode_image(mapped->bytes(), 3, 1);
+    if (!image) return told(image.error());
+    sides.push_back(std::min(size->width, size->height));
     found.gray = found.gray && is_gray(*image);
   }
   found.size = size_for(std::move(sides));
@@ -82,7 +88,7 @@ bool holds_pictures(Files& files, const Path& path) {
 }
 
 Result<DataFound> look_at_pictures(Files& files, const Path& path) {
-  const Folders folders = folders_in(files, path);
+  MUSTER_ASSIGN(const Folders folders, folders_in(files, path));
   ImageFolders found;
   found.path = folders.training;
   found.validation_path = folders.validation;

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 #include "muster/app/data/data_look_kinds.h"
@@ -16,48 +16,57 @@ namespace {
 
 constexpr std::size_t kBeginning = 1 << 16;  // bytes in which the first row ends
 constexpr std::int64_t kMostClasses = 100;   // of a column that is guessed to be the target
+constexpr std::int64_t kRowsOfAClass = 5;    // on average
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
+// Words or numbers that come again and again.
+bool can_be_target(const data::CsvColumn& column, std::int64_t rows) {
+  const std::int64_t count = std::ssize(column.words);
+  return column.has_words && count >= 2 && count <= kMostClasses && rows >= kRowsOfAClass * count;
 }
 
-bool can_be_target(const data::CsvColumn& column) {
-  return column.has_words && std::ssize(column.words) >= 2 &&
-         std::ssize(column.words) <= kMostClasses;
-}
-
-// By name, or else the last that could be one.
+// By name, the surest first, or else the last that could be one.
 const data::CsvColumn* target_of(const data::CsvTable& table) {
-  constexpr std::array<std::string_view, 6> kNames = {"target", "label",   "class",
-                                                      "y",      "species", "category"};
-  const data::CsvColumn* last = nullptr;
-  for (const data::CsvColumn& column : table.columns) {
-    if (!can_be_target(column)) continue;
-    if (std::ranges::find(kNames, lower(column.name)) != kNames.end()) return &column;
-    last = &column;
-  }
-  return last;
+  for (const std::string_view name :
+       {"target", "label", "class", "diagnosis", "outcome", "species", "category", "y"})
+    for (const data::CsvColumn& column : table.columns)
+      if (lower(column.name) == name && can_be_target(column, table.rows())) return &column;
+  for (auto column = table.columns.rbegin(); column != table.columns.rend(); ++column)
+    if (can_be_target(*column, table.rows())) return &*column;
+  return nullptr;
 }
 
 // Numbers that only count the rows tell nothing of them.
 bool counts_rows(const data::CsvColumn& column) {
-  if (!column.is_numeric || column.numbers.size() < 3) return false;
+  if (!column.is_numeric() || column.numbers.size() < 3) return false;
   for (std::size_t row = 1; row < column.numbers.size(); ++row)
     if (column.numbers[row] != column.numbers[row - 1] + 1) return false;
   return true;
 }
 
-std::vector<std::string> useless_columns(const data::CsvTable& table,
-                                         const data::CsvColumn* target) {
-  std::vector<std::string> names;
-  for (const data::CsvColumn& column : table.columns)
-    if (&column != target && (data::is_neither(column) || counts_rows(column)))
-      names.push_back(column.name);
-  return names;
+std::optional<std::string> why_useless(const data::CsvColumn& column, std::int64_t rows) {
+  if (column.missing == rows) return "is empty";
+  if (counts_rows(column)) return "only counts the rows";
+  return data::why_no_feature(column);
+}
+
+void note_columns(const data::CsvTable& table, LabelledTable& found) {
+  for (const data::CsvColumn& column : table.columns) {
+    if (column.name == found.target) continue;
+    if (auto why = why_useless(column, table.rows())) {
+      found.ignore.push_back({column.name, std::move(*why)});
+      continue;
+    }
+    ++found.columns;
+    if (!column.is_numeric()) found.of_words.push_back(column.name);
+  }
 }
 
 }  // namespace
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
 
 bool is_table_name(const Path& path) {
   std::string name = lower(path.filename().string());
@@ -68,31 +77,30 @@ bool is_table_name(const Path& path) {
 Result<DataFound> look_at_table(Files& files, const Path& path) {
   MUSTER_ASSIGN(const data::Content content, data::read_maybe_gzip(files, path));
   const auto beginning = content.bytes.first(std::min(content.bytes.size(), kBeginning));
-  LabelledTable found;
   const data::CsvLayout layout =
       data::guess_layout({reinterpret_cast<const char*>(beginning.data()), beginning.size()});
-  found.delimiter = layout.delimiter;
-  found.header = layout.header;
   MUSTER_ASSIGN(const data::CsvTable table, data::read_csv(files, path, layout));
   const data::CsvColumn* const target = target_of(table);
   if (target == nullptr)
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("[data/look] {}: of {} none holds 2 to {} different values, which could "
-                    "be classes; muster learns those",
-                    path.string(), counted(std::ssize(table.columns), "column"), kMostClasses));
-  found.target = target->name;
-  found.ignore = useless_columns(table, target);
-  found.validation_split = share_held_out(table.rows());
-  MUSTER_ASSIGN(const data::CsvSets sets,
-                data::create_csv_sources(files, {.path = path,
-                                                 .validation_fraction = found.validation_split,
-                                                 .layout = layout,
-                                                 .target = found.target,
-                                                 .ignore = found.ignore}));
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("[data/look] {}: of {} none holds 2 to {} different values, each in {} "
+                            "rows or more, which could be classes; muster learns classes",
+                            path.string(), counted(std::ssize(table.columns), "column"),
+                            kMostClasses, kRowsOfAClass));
+  LabelledTable found{.validation_split = share_held_out(table.rows()),
+                      .target = target->name,
+                      .delimiter = layout.delimiter,
+                      .header = layout.header,
+                      .decimal_comma = layout.decimal == ','};
+  note_columns(table, found);
+  data::CsvOptions options{.path = path,
+                           .validation_fraction = found.validation_split,
+                           .layout = layout,
+                           .target = found.target};
+  for (const IgnoredColumn& column : found.ignore) options.ignore.push_back(column.name);
+  MUSTER_ASSIGN(const data::CsvSets sets, data::create_csv_sources(files, table, options));
   found.training = sets.sources.training->size();
   found.validation = sets.sources.validation->size();
-  found.columns = std::ssize(sets.features);
   found.classes = sets.classes;
   return DataFound(std::move(found));
 }

@@ -27,7 +27,7 @@ Path cache_folder(const std::string& cache) {
   return {};
 }
 
-Result<SourcePair> open_idx(Files& files, const job::DataSpec& data, std::int64_t classes) {
+Result<OpenedData> open_idx(Files& files, const job::DataSpec& data, std::int64_t classes) {
   const Path cache = cache_folder(data.cache);
   const DataFiles idx = idx_files(files, data);
   const data::IdxFiles for_training{idx.train_images, idx.train_labels, classes, cache};
@@ -39,10 +39,19 @@ Result<SourcePair> open_idx(Files& files, const job::DataSpec& data, std::int64_
   Result<data::SourcePtr> validation = other.get();
   if (!training) return std::move(training).error();
   if (!validation) return std::move(validation).error();
-  return SourcePair{std::move(*training), std::move(*validation)};
+  return OpenedData{{std::move(*training), std::move(*validation)}};
 }
 
-Result<SourcePair> open_images(Files& files, const job::DataSpec& data, std::int64_t classes) {
+DataCard card_of(const SourcePair& sources, std::vector<std::string> classes) {
+  return {.training = sources.training->size(),
+          .validation = sources.validation->size(),
+          .fingerprint = sources.fingerprint,
+          .classes = std::move(classes),
+          .target = {},
+          .features = {}};
+}
+
+Result<OpenedData> open_images(Files& files, const job::DataSpec& data, std::int64_t classes) {
   MUSTER_ASSIGN(data::ImageSets sets,
                 data::create_image_sources(
                     files, {.path = data.path,
@@ -51,24 +60,35 @@ Result<SourcePair> open_images(Files& files, const job::DataSpec& data, std::int
                             .size = data.images.size,
                             .channels = data.images.mode == job::ImageMode::kGray ? 1 : 3,
                             .classes = classes}));
-  return std::move(sets.sources);
+  DataCard card = card_of(sets.sources, std::move(sets.classes));
+  return OpenedData{std::move(sets.sources), std::move(card)};
 }
 
-Result<SourcePair> open_csv(Files& files, const job::DataSpec& data, std::int64_t classes) {
+data::CsvLayout layout_of(const job::CsvSpec& csv) {
+  data::CsvLayout layout{.delimiter = csv.delimiter.front(),
+                         .header = csv.header,
+                         .decimal = csv.decimal == job::DecimalMark::kComma ? ',' : '.'};
+  if (!csv.missing.empty()) layout.missing = csv.missing;
+  return layout;
+}
+
+Result<OpenedData> open_csv(Files& files, const job::DataSpec& data, std::int64_t classes) {
   MUSTER_ASSIGN(data::CsvSets sets,
                 data::create_csv_sources(files, {.path = data.path,
                                                  .validation_path = data.validation_path,
                                                  .validation_fraction = data.validation_split,
-                                                 .layout = {.delimiter = data.csv.delimiter.front(),
-                                                            .header = data.csv.header},
+                                                 .layout = layout_of(data.csv),
                                                  .target = data.csv.target,
                                                  .ignore = data.csv.ignore,
                                                  .classes = classes,
                                                  .cache = cache_folder(data.cache)}));
-  return std::move(sets.sources);
+  DataCard card = card_of(sets.sources, std::move(sets.classes));
+  card.target = std::move(sets.target);
+  card.features = std::move(sets.features);
+  return OpenedData{std::move(sets.sources), std::move(card)};
 }
 
-Result<SourcePair> open_text(Files& files, const job::DataSpec& data) {
+Result<OpenedData> open_text(Files& files, const job::DataSpec& data) {
   const bool split = data.validation_path.empty();
   data::TextOptions options{.path = data.path,
                             .context_length = data.context_length,
@@ -78,12 +98,12 @@ Result<SourcePair> open_text(Files& files, const job::DataSpec& data) {
   if (!split) options.path = data.validation_path;
   if (split) options.part = data::TextPart::kValidation;
   MUSTER_ASSIGN(data::SourcePtr validation, data::create_text_source(files, options));
-  return SourcePair{std::move(training), std::move(validation)};
+  return OpenedData{{std::move(training), std::move(validation)}};
 }
 
 }  // namespace
 
-Result<SourcePair> open_data(Files& files, const job::JobSpec& job) {
+Result<OpenedData> open_data(Files& files, const job::JobSpec& job) {
   MUSTER_CHECK(job.data.type != job::DataType::kOwn, "a program's own data has its own sources");
   // How many classes a model of a program's own has, that program knows.
   const std::int64_t classes = job.model.type == job::ModelType::kOwn ? 0 : job.model.classes;

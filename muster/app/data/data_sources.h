@@ -1,6 +1,9 @@
 #pragma once
 // The samples that a job's data section means, of the types that muster reads itself.
 
+#include <optional>
+
+#include "muster/app/data/data_card.h"
 #include "muster/base/files.h"
 #include "muster/base/result.h"
 #include "muster/data/hold_out.h"
@@ -8,8 +11,13 @@
 
 namespace muster::app {
 
+struct OpenedData {
+  data::SourcePair sources;
+  std::optional<DataCard> card = {};  // of images and tables
+};
+
 // Both sets. Not for data of a program's own (kOwn), which has sources of its own. `files` must
 // outlive them. Errors are those of the formats (muster/data/formats).
-Result<data::SourcePair> open_data(Files& files, const job::JobSpec& job);
+Result<OpenedData> open_data(Files& files, const job::JobSpec& job);
 
 }  // namespace muster::app

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/app/data/data_sources.h"
+#include "muster/base/random.h"
 
 namespace muster::app {
 namespace {
@@ -17,11 +18,16 @@ std::vector<float> as_floats(const std::vector<double>& values, float otherwise)
   return {values.begin(), values.end()};
 }
 
-Result<data::SourcePair> open_own(Files& files, const job::JobSpec& job, const Components& own) {
+Result<OpenedData> open_own(Files& files, const job::JobSpec& job, const Components& own) {
   data::SourcePair sources;
   MUSTER_ASSIGN(sources.training, make_source(own, job, files, DataPart::kTraining));
   MUSTER_ASSIGN(sources.validation, make_source(own, job, files, DataPart::kValidation));
-  return sources;
+  return OpenedData{std::move(sources)};
+}
+
+std::uint64_t fingerprint_of(const data::SourcePair& sources) {
+  return stable_hash(std::vector<std::int64_t>{sources.training->size(), sources.validation->size(),
+                                               static_cast<std::int64_t>(sources.fingerprint)});
 }
 
 std::vector<data::FieldTransform> image_transforms(const job::DataSpec& data, bool training) {
@@ -69,9 +75,10 @@ Status check_alike(const data::Pipeline& training, const data::Pipeline& evaluat
 }  // namespace
 
 Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Components& own) {
-  MUSTER_ASSIGN(data::SourcePair sources, job.data.type == job::DataType::kOwn
-                                              ? open_own(files, job, own)
-                                              : open_data(files, job));
+  MUSTER_ASSIGN(OpenedData opened, job.data.type == job::DataType::kOwn ? open_own(files, job, own)
+                                                                        : open_data(files, job));
+  data::SourcePair& sources = opened.sources;
+  const std::uint64_t fingerprint = fingerprint_of(sources);
   MUSTER_ASSIGN(auto for_training, transforms_of(job, own, DataPart::kTraining));
   MUSTER_ASSIGN(auto for_evaluation, transforms_of(job, own, DataPart::kValidation));
   MUSTER_ASSIGN(auto training, data::Pipeline::create(std::move(sources.training),
@@ -79,7 +86,8 @@ Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Co
   MUSTER_ASSIGN(auto evaluation, data::Pipeline::create(std::move(sources.validation),
                                                         std::move(for_evaluation), job.seed));
   MUSTER_TRY(check_alike(training, evaluation));
-  return DataPipelines{std::move(training), std::move(evaluation)};
+  return DataPipelines{std::move(training), std::move(evaluation), fingerprint,
+                       std::move(opened.card)};
 }
 
 data::BatchStreamOptions stream_options(const job::JobSpec& job) {

@@ -2,7 +2,9 @@
 // From the job's `data` section to pipelines. Pure composition; thread-safe.
 
 #include <cstdint>
+#include <optional>
 
+#include "muster/app/data/data_card.h"
 #include "muster/app/worker/components.h"
 #include "muster/base/files.h"
 #include "muster/base/result.h"
@@ -15,6 +17,8 @@ namespace muster::app {
 struct DataPipelines {
   data::Pipeline training;
   data::Pipeline evaluation;
+  std::uint64_t fingerprint = 0;  // of both: how many samples, and which where that is known
+  std::optional<DataCard> card = {};
 };
 
 Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Components& own);

@@ -17,8 +17,8 @@
 #include "muster/app/worker/shared_costs.h"
 #include "muster/app/worker/start_weights.h"
 #include "muster/base/units.h"
+#include "muster/base/utf8.h"
 #include "muster/job/enum_names.h"
-#include "muster/job/text_check.h"
 #include "muster/models/generate.h"
 #include "muster/observe/environment.h"
 
@@ -72,7 +72,7 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
 // A model of bytes may write some that a terminal would obey, and some that are no text.
 std::string harmless(std::string text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = job::utf8_length(std::string_view(text).substr(at));
+    const std::size_t length = utf8_length(std::string_view(text).substr(at));
     const auto first = static_cast<unsigned char>(text[at]);
     const bool controls = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F ||
                           (length == 2 && first == 0xC2 && (text[at + 1] & 0x60) == 0);
@@ -218,6 +218,7 @@ Result<train::TrainerOptions> Training::options() const {
                                .active = static_cast<std::int32_t>(job_.workers.count),
                                .standbys = static_cast<std::int32_t>(job_.workers.standbys),
                                .lanes = strategy_->lanes(),
+                               .data = pipelines_.fingerprint,
                                .keeps_ranks = job_.strategy.keeps_ranks(),
                                .keeps_neighbours = job_.strategy.redundancy > 0,
                                .join_timeout = job_.workers.join_timeout,

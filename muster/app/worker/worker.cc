@@ -24,8 +24,10 @@ Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder,
   return job::load_job(files, folder.resolved_job(), {.fields = own.fields});
 }
 
-Result<train::Outcome> prepare_and_train(Session& session, const job::JobSpec& job,
+Result<train::Outcome> prepare_and_train(Files& files, Session& session, const job::JobSpec& job,
                                          const WorkerOptions& options, DataPipelines pipelines) {
+  if (pipelines.card && session.first_rank())
+    MUSTER_TRY(keep_data_card(files, session.folder().data(), *pipelines.card));
   at::set_num_threads(1);
   Result<train::Outcome> outcome = fail(ErrorCode::kInternal, "[worker] nothing ran");
   MUSTER_TRY(models::catch_torch("worker/train", [&] {
@@ -59,7 +61,7 @@ Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options
   Result<DataPipelines> pipelines = data.get();
   if (comes_ready && session.leaving()) return not_needed();
   Result<train::Outcome> outcome =
-      pipelines ? prepare_and_train(session, job, options, std::move(*pipelines))
+      pipelines ? prepare_and_train(files, session, job, options, std::move(*pipelines))
                 : std::move(pipelines).error();
   session.end(outcome ? ok() : Status(outcome.error()));
   return outcome;

@@ -35,7 +35,8 @@ def folder_of_a_run(page, run):
     there = [str(path.relative_to(run.resolve())) for path in run.resolve().rglob("*")]
     shown = shown_names(block)
     for name in shown:
-        assert name in ("debug.json", "live.json", "mlflow.json") or any(re.fullmatch(name, path) for path in there), \
+        at_times = name in ("data.json", "debug.json", "live.json", "mlflow.json")
+        assert at_times or any(re.fullmatch(name, path) for path in there), \
             f"{block.place}: a run has no {name}; it has {there}"
     for path in run.resolve().glob("[!.]*"):
         assert any(re.match(rf"{name.split('/')[0]}$", path.name) for name in shown), f"{block.place}: nothing tells of {path.name}"

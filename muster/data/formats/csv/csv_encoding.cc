@@ -5,35 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <map>
+#include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include "muster/base/units.h"
 
 namespace muster::data {
 namespace {
 
-class TableSource final : public Source {
- public:
-  TableSource(std::vector<float> values, std::vector<std::int64_t> labels, std::int64_t width)
-      : values_(std::move(values)),
-        labels_(std::move(labels)),
-        width_(width),
-        fields_{{"input", DType::kF32, {width}}, {"target", DType::kI64, {}}} {}
-
-  std::int64_t size() const noexcept override { return std::ssize(labels_); }
-  const std::vector<FieldSpec>& fields() const noexcept override { return fields_; }
-  Status read(std::int64_t index, std::span<const TensorView> into) const override {
-    std::memcpy(into[0].bytes.data(), values_.data() + index * width_, into[0].bytes.size());
-    into[1].as<std::int64_t>()[0] = labels_[static_cast<std::size_t>(index)];
-    return ok();
-  }
-
- private:
-  std::vector<float> values_;  // row by row
-  std::vector<std::int64_t> labels_;
-  std::int64_t width_;
-  std::vector<FieldSpec> fields_;
-};
+// Of so many cells that are numbers one that is none is a mistake, or means that one is missing.
+constexpr std::int64_t kNumbersForOneOther = 9;
 
 Error wrong(const CsvTable& table, std::string what) {
   return fail(ErrorCode::kInvalid, fmt::format("[data/csv] {}: {}", table.path.string(), what));
@@ -49,8 +33,7 @@ std::string listed(std::span<const std::string> names) {
 
 Result<const CsvColumn*> column_of(const CsvTable& table, const std::string& name,
                                    std::string_view field) {
-  const auto place = std::ranges::find(table.columns, name, &CsvColumn::name);
-  if (place != table.columns.end()) return &*place;
+  if (const CsvColumn* const column = table.find(name)) return column;
   std::vector<std::string> names;
   names.reserve(table.columns.size());
   for (const CsvColumn& column : table.columns) names.push_back(column.name);
@@ -58,53 +41,49 @@ Result<const CsvColumn*> column_of(const CsvTable& table, const std::string& nam
                fmt::format("there is no column `{}`{}; there are {}", name, field, listed(names)));
 }
 
-Result<std::vector<std::string>> classes_of(const CsvTable& table, const CsvColumn& column,
+// ---- classes
+
+// What tells a row's class: 1 and 1.0 are one. Nothing: it has none.
+std::optional<std::string> class_in(const CsvColumn& target, bool by_value, std::size_t row) {
+  if (by_value) {
+    const double value = target.numbers[row];
+    return std::isnan(value) ? std::nullopt : std::optional(fmt::format("{}", value));
+  }
+  const std::int32_t code = target.codes[row];
+  return code < 0 ? std::nullopt : std::optional(target.words[static_cast<std::size_t>(code)]);
+}
+
+// Whether classes are told by their value. A column of words for what is missing holds those words.
+bool is_numeric_target(const CsvColumn& target, std::int64_t rows) {
+  return target.is_numeric() && target.missing < rows;
+}
+
+std::vector<std::string> classes_in(const CsvColumn& target, bool by_value) {
+  if (!by_value) {
+    std::vector<std::string> words = target.words;
+    std::ranges::sort(words);
+    return words;
+  }
+  std::set<double> values;
+  for (const double value : target.numbers)
+    if (!std::isnan(value)) values.insert(value);
+  std::vector<std::string> classes;
+  classes.reserve(values.size());
+  for (const double value : values) classes.push_back(fmt::format("{}", value));
+  return classes;
+}
+
+Result<std::vector<std::string>> classes_of(const CsvTable& table, const CsvColumn& target,
                                             std::int64_t most) {
-  if (!column.has_words)
+  if (!target.has_words)
     return wrong(table, fmt::format("column `{}`, the target, holds more than {} different values: "
                                     "these are no classes; name another one in data.target",
-                                    column.name, kMostWords));
-  const std::int64_t count = std::ssize(column.words);
-  if (most == 0 || count <= most) return column.words;
+                                    target.name, kMostWords));
+  std::vector<std::string> classes = classes_in(target, is_numeric_target(target, table.rows()));
+  if (most == 0 || std::ssize(classes) <= most) return classes;
   return wrong(table, fmt::format("column `{}`, the target, holds {} different values, but "
                                   "model.classes is {}",
-                                  column.name, count, most));
-}
-
-CsvFeature of_numbers(const CsvColumn& column, std::span<const std::int64_t> rows) {
-  double sum = 0, count = 0;
-  const auto for_each_number = [&](const auto& take) {
-    for (const std::int64_t row : rows)
-      if (const double value = column.numbers[static_cast<std::size_t>(row)]; !std::isnan(value))
-        take(value);
-  };
-  for_each_number([&](double value) { sum += value, ++count; });
-  const double mean = count > 0 ? sum / count : 0;
-  double squares = 0;
-  for_each_number([&](double value) { squares += (value - mean) * (value - mean); });
-  const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
-  return {column.name, mean, deviation > 0 ? deviation : 1, {}};
-}
-
-Result<CsvFeature> feature_of(const CsvTable& table, const CsvColumn& column,
-                              std::span<const std::int64_t> rows) {
-  if (column.is_numeric) return of_numbers(column, rows);
-  if (!is_neither(column)) return CsvFeature{column.name, 0, 1, column.words};
-  return wrong(table, fmt::format("column `{}` is neither numbers ({}) nor at most {} different "
-                                  "words; leave it out with data.ignore",
-                                  column.name, column.other, kMostCategories));
-}
-
-Status encode_numbers(const CsvTable& table, const CsvColumn& column, const CsvFeature& feature,
-                      float* to, std::int64_t width) {
-  if (!column.is_numeric)
-    return wrong(table, fmt::format("column `{}` holds {}; in the training table it is numbers",
-                                    column.name, column.other));
-  for (const double value : column.numbers) {
-    *to = std::isnan(value) ? 0 : static_cast<float>((value - feature.mean) / feature.std);
-    to += width;
-  }
-  return ok();
+                                  target.name, classes.size(), most));
 }
 
 using Places = std::unordered_map<std::string, std::int64_t>;
@@ -116,41 +95,174 @@ Places places_of(const std::vector<std::string>& words) {
   return places;
 }
 
-Status encode_words(const CsvTable& table, const CsvColumn& column, const CsvFeature& feature,
-                    float* to, std::int64_t width) {
-  if (!column.has_words)
-    return wrong(table, fmt::format("column `{}` holds more than {} different words; in the "
-                                    "training table there are {}",
-                                    column.name, kMostWords, feature.words.size()));
-  const Places places = places_of(feature.words);
-  for (const std::int32_t code : column.codes) {
-    if (code >= 0)
-      if (const auto place = places.find(column.words[static_cast<std::size_t>(code)]);
-          place != places.end())
-        to[place->second] = 1;
-    to += width;
-  }
-  return ok();
-}
-
 Result<std::vector<std::int64_t>> labels_in(const CsvTable& table, const CsvEncoding& encoding) {
-  MUSTER_ASSIGN(const CsvColumn* column, column_of(table, encoding.target, ", the target"));
+  MUSTER_ASSIGN(const CsvColumn* target, column_of(table, encoding.target, ", the target"));
+  if (!target->has_words) return classes_of(table, *target, 0).error();
   const Places places = places_of(encoding.classes);
   std::vector<std::int64_t> labels;
+  labels.reserve(table.lines.size());
+  const bool by_value = encoding.target_is_numeric && target->is_numeric();
   for (std::size_t row = 0; row < table.lines.size(); ++row) {
-    const std::int32_t code = column->has_words ? column->codes[row] : 0;
-    const std::string word = column->has_words && code >= 0
-                                 ? column->words[static_cast<std::size_t>(code)]
-                                 : std::string();
-    const auto place = places.find(word);
+    const auto found = class_in(*target, by_value, row);
+    const auto place = found ? places.find(*found) : places.end();
     if (place == places.end())
       return wrong(table,
                    fmt::format("line {}: {} in column `{}`, the target; the classes are {}",
-                               table.lines[row], code < 0 ? "nothing" : fmt::format("`{}`", word),
-                               column->name, listed(encoding.classes)));
+                               table.lines[row], found ? fmt::format("`{}`", *found) : "nothing",
+                               target->name, listed(encoding.classes)));
     labels.push_back(place->second);
   }
   return labels;
+}
+
+// ---- features
+
+struct Moments {
+  double mean = 0, std = 1;
+};
+
+// A column that is the same everywhere is told by its numbers: their mean may be rounded.
+Moments moments_of(const CsvColumn& column, std::span<const std::int64_t> rows) {
+  std::vector<double> numbers;
+  for (const std::int64_t row : rows)
+    if (const double value = column.numbers[static_cast<std::size_t>(row)]; !std::isnan(value))
+      numbers.push_back(value);
+  if (numbers.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(numbers);
+  if (least == most) return {least, 1};
+  const auto count = static_cast<double>(numbers.size());
+  double sum = 0, squares = 0;
+  for (const double value : numbers) sum += value;
+  for (const double value : numbers) squares += (value - sum / count) * (value - sum / count);
+  return {sum / count, std::sqrt(squares / count)};
+}
+
+std::vector<std::string> words_in(const CsvColumn& column, const CsvLayout& layout,
+                                  std::span<const std::int64_t> rows) {
+  const std::set<std::string_view> missing(layout.missing.begin(), layout.missing.end());
+  std::set<std::string> words;
+  for (const std::int64_t row : rows) {
+    const std::int32_t code = column.codes[static_cast<std::size_t>(row)];
+    if (code >= 0) words.insert(column.words[static_cast<std::size_t>(code)]);
+  }
+  std::erase_if(words, [&](const std::string& word) { return missing.contains(word); });
+  return {words.begin(), words.end()};
+}
+
+Result<CsvFeature> feature_of(const CsvTable& table, const CsvColumn& column,
+                              const CsvLayout& layout, std::span<const std::int64_t> rows) {
+  if (const auto why = why_no_feature(column))
+    return wrong(table, fmt::format("column `{}` {}: correct it, name what means that a value is "
+                                    "missing in data.missing, or leave the column out with "
+                                    "data.ignore",
+                                    column.name, *why));
+  if (!column.is_numeric())
+    return CsvFeature{column.name, false, 0, 1, words_in(column, layout, rows)};
+  const Moments moments = moments_of(column, rows);
+  if (!std::isfinite(moments.mean) || !std::isfinite(moments.std))
+    return wrong(table, fmt::format("column `{}` holds numbers so large that they have no mean; "
+                                    "leave it out with data.ignore",
+                                    column.name));
+  return CsvFeature{column.name, true, moments.mean, moments.std, {}};
+}
+
+// The values of a feature, a column of a table.
+class FeatureColumn {
+ public:
+  FeatureColumn(const CsvColumn& column, const CsvFeature& feature) : width_(feature.width()) {
+    if (!feature.is_numeric) {
+      take_words(column, feature);
+      return;
+    }
+    values_.reserve(column.numbers.size());
+    for (const double value : column.numbers)
+      values_.push_back(
+          std::isnan(value) ? 0 : static_cast<float>((value - feature.mean) / feature.std));
+  }
+
+  void add_to(Checksum& sum) const noexcept {
+    sum.add(std::as_bytes(std::span(values_)));
+    sum.add(std::as_bytes(std::span(codes_)));
+  }
+
+  // Into `to`, which is zeroed; behind what it wrote.
+  float* write(std::size_t row, float* to) const noexcept {
+    if (!values_.empty())
+      *to = values_[row];
+    else if (codes_[row] >= 0)
+      to[codes_[row]] = 1;
+    return to + width_;
+  }
+
+ private:
+  void take_words(const CsvColumn& column, const CsvFeature& feature) {
+    const Places places = places_of(feature.words);
+    std::vector<std::int16_t> of_code;
+    of_code.reserve(column.words.size());
+    for (const std::string& word : column.words) {
+      const auto place = places.find(word);
+      of_code.push_back(place == places.end() ? std::int16_t{-1}
+                                              : static_cast<std::int16_t>(place->second));
+    }
+    codes_.reserve(column.codes.size());
+    for (const std::int32_t code : column.codes)
+      codes_.push_back(code < 0 ? std::int16_t{-1} : of_code[static_cast<std::size_t>(code)]);
+  }
+
+  std::int64_t width_;
+  std::vector<float> values_;        // of numbers: standardised
+  std::vector<std::int16_t> codes_;  // of words: which; -1: none of them
+};
+
+class TableSource final : public Source {
+ public:
+  TableSource(std::vector<FeatureColumn> columns, std::vector<std::int64_t> labels,
+              std::int64_t width)
+      : columns_(std::move(columns)),
+        labels_(std::move(labels)),
+        fields_{{"input", DType::kF32, {width}}, {"target", DType::kI64, {}}} {}
+
+  std::int64_t size() const noexcept override { return std::ssize(labels_); }
+  const std::vector<FieldSpec>& fields() const noexcept override { return fields_; }
+  Status read(std::int64_t index, std::span<const TensorView> into) const override {
+    const auto row = static_cast<std::size_t>(index);
+    std::ranges::fill(into[0].as<float>(), 0.0f);
+    float* to = into[0].as<float>().data();
+    for (const FeatureColumn& column : columns_) to = column.write(row, to);
+    into[1].as<std::int64_t>()[0] = labels_[row];
+    return ok();
+  }
+
+ private:
+  std::vector<FeatureColumn> columns_;
+  std::vector<std::int64_t> labels_;
+  std::vector<FieldSpec> fields_;
+};
+
+Status check_like(const CsvTable& table, const CsvColumn& column, const CsvFeature& feature) {
+  if (feature.is_numeric && !column.is_numeric())
+    return wrong(table, fmt::format("column `{}` holds {}; in the training table it is numbers",
+                                    column.name, column.other));
+  if (!feature.is_numeric && !column.has_words)
+    return wrong(table, fmt::format("column `{}` holds more than {} different words; in the "
+                                    "training table there are {}",
+                                    column.name, kMostWords, feature.words.size()));
+  return ok();
+}
+
+// The last column that is not ignored, where none is named.
+Result<std::string> target_of(const CsvTable& table, const CsvOptions& options) {
+  const auto ignored = [&](const std::string& name) {
+    return std::ranges::find(options.ignore, name) != options.ignore.end();
+  };
+  if (!options.target.empty()) {
+    if (!ignored(options.target)) return options.target;
+    return wrong(table,
+                 fmt::format("column `{}` is data.target and in data.ignore", options.target));
+  }
+  for (auto column = table.columns.rbegin(); column != table.columns.rend(); ++column)
+    if (!ignored(column->name)) return column->name;
+  return wrong(table, "data.ignore names all columns");
 }
 
 }  // namespace
@@ -161,22 +273,34 @@ std::int64_t CsvEncoding::width() const noexcept {
   return width;
 }
 
-bool is_neither(const CsvColumn& column) {
-  return !column.is_numeric && (!column.has_words || std::ssize(column.words) > kMostCategories);
+std::optional<std::string> why_no_feature(const CsvColumn& column) {
+  if (column.is_numeric()) return std::nullopt;
+  const std::int64_t rows = column.has_words ? std::ssize(column.codes) : 0;
+  const std::int64_t numbers = rows - column.missing - column.others;
+  if (numbers >= kNumbersForOneOther * column.others)
+    return fmt::format(
+        "is numbers but for {}{}", column.other,
+        column.others == 1 ? "" : fmt::format(" and {}", counted(column.others - 1, "other cell")));
+  if (column.has_words && std::ssize(column.words) <= kMostCategories) return std::nullopt;
+  return fmt::format("holds {} words ({} and others); at most {} are told apart",
+                     column.has_words ? fmt::format("{}", column.words.size())
+                                      : fmt::format("more than {}", kMostWords),
+                     column.other, kMostCategories);
 }
 
 Result<CsvEncoding> learn_encoding(const CsvTable& table, const CsvOptions& options,
                                    std::span<const std::int64_t> rows) {
-  const std::string name = options.target.empty() ? table.columns.back().name : options.target;
-  MUSTER_ASSIGN(const CsvColumn* target, column_of(table, name, " (data.target)"));
-  for (const std::string& ignored : options.ignore)
-    MUSTER_TRY(column_of(table, ignored, " (data.ignore)"));
-  CsvEncoding encoding{{}, name, {}};
+  const std::unordered_set<std::string> ignored(options.ignore.begin(), options.ignore.end());
+  for (const std::string& name : options.ignore)
+    MUSTER_TRY(column_of(table, name, " (data.ignore)"));
+  CsvEncoding encoding;
+  MUSTER_ASSIGN(encoding.target, target_of(table, options));
+  MUSTER_ASSIGN(const CsvColumn* target, column_of(table, encoding.target, " (data.target)"));
+  encoding.target_is_numeric = is_numeric_target(*target, table.rows());
   MUSTER_ASSIGN(encoding.classes, classes_of(table, *target, options.classes));
   for (const CsvColumn& column : table.columns) {
-    const bool ignored = std::ranges::find(options.ignore, column.name) != options.ignore.end();
-    if (&column == target || ignored) continue;
-    MUSTER_ASSIGN(CsvFeature feature, feature_of(table, column, rows));
+    if (&column == target || ignored.contains(column.name)) continue;
+    MUSTER_ASSIGN(CsvFeature feature, feature_of(table, column, options.layout, rows));
     encoding.features.push_back(std::move(feature));
   }
   if (encoding.width() == 0)
@@ -184,18 +308,19 @@ Result<CsvEncoding> learn_encoding(const CsvTable& table, const CsvOptions& opti
   return encoding;
 }
 
-Result<SourcePtr> encode(const CsvTable& table, const CsvEncoding& encoding) {
+Result<SourcePtr> encode(const CsvTable& table, const CsvEncoding& encoding, Checksum& sum) {
   MUSTER_ASSIGN(std::vector<std::int64_t> labels, labels_in(table, encoding));
-  const std::int64_t width = encoding.width();
-  std::vector<float> values(static_cast<std::size_t>(table.rows() * width));
-  float* to = values.data();
+  sum.add(std::as_bytes(std::span(labels)));
+  std::vector<FeatureColumn> columns;
+  columns.reserve(encoding.features.size());
   for (const CsvFeature& feature : encoding.features) {
     MUSTER_ASSIGN(const CsvColumn* column, column_of(table, feature.column, ""));
-    MUSTER_TRY(feature.words.empty() ? encode_numbers(table, *column, feature, to, width)
-                                     : encode_words(table, *column, feature, to, width));
-    to += feature.width();
+    MUSTER_TRY(check_like(table, *column, feature));
+    columns.emplace_back(*column, feature);
+    sum.add(std::as_bytes(std::span(feature.column)));
+    columns.back().add_to(sum);
   }
-  return std::make_shared<TableSource>(std::move(values), std::move(labels), width);
+  return std::make_shared<TableSource>(std::move(columns), std::move(labels), encoding.width());
 }
 
 }  // namespace muster::data

@@ -29,18 +29,19 @@ class Rows {
     return fail(ErrorCode::kInvalid, "it ends within a quoted cell: which quote is not closed?");
   }
 
-  bool has_row() const noexcept { return has_row_; }
-  const std::vector<std::string>& cells() const noexcept { return cells_; }
-  void forget_row() {
-    has_row_ = false;
-    cells_.clear();
-  }
+  // Those that have ended, in their order; a carriage return alone ends one as well.
+  std::vector<std::vector<std::string>>& ended() noexcept { return rows_; }
+  bool within_a_row() const noexcept { return !cells_.empty() || parser_.entry_pos > 0; }
 
  private:
   static void cell(void* bytes, std::size_t size, void* rows) noexcept {
     static_cast<Rows*>(rows)->cells_.emplace_back(static_cast<const char*>(bytes), size);
   }
-  static void row(int, void* rows) noexcept { static_cast<Rows*>(rows)->has_row_ = true; }
+  static void row(int, void* rows) noexcept {
+    auto* const self = static_cast<Rows*>(rows);
+    self->rows_.push_back(std::move(self->cells_));
+    self->cells_.clear();
+  }
 
   Status broken() {
     const int error = csv_error(&parser_);
@@ -54,7 +55,7 @@ class Rows {
 
   csv_parser parser_{};
   std::vector<std::string> cells_;
-  bool has_row_ = false;
+  std::vector<std::vector<std::string>> rows_;
 };
 
 }  // namespace
@@ -64,24 +65,25 @@ Status for_each_row(
     const std::function<Status(const std::vector<std::string>& cells, std::int64_t line)>& take) {
   Rows rows(delimiter);
   std::int64_t line = 0;
-  const auto told = [&line](Error error) {
-    return with_context(std::move(error), fmt::format("line {}", line));
+  std::int64_t began = 0;  // the line on which the row under way began
+  const auto told = [&began](Error error) {
+    return with_context(std::move(error), fmt::format("line {}", began));
   };
-  const auto take_row = [&]() -> Status {
-    if (!rows.has_row()) return ok();
-    MUSTER_TRY(take(rows.cells(), line));
-    rows.forget_row();
+  const auto take_rows = [&]() -> Status {
+    for (const std::vector<std::string>& cells : rows.ended()) MUSTER_TRY(take(cells, line));
+    rows.ended().clear();
     return ok();
   };
   while (!text.empty()) {
     const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
     ++line;
+    if (!rows.within_a_row()) began = line;
     if (Status fed = rows.feed(text.substr(0, size)); !fed) return told(std::move(fed).error());
-    MUSTER_TRY(take_row());
+    MUSTER_TRY(take_rows());
     text.remove_prefix(size);
   }
   if (Status ended = rows.finish(); !ended) return told(std::move(ended).error());
-  return take_row();
+  return take_rows();
 }
 
 }  // namespace muster::data

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "muster/base/files.h"
@@ -15,15 +17,16 @@ inline constexpr std::int64_t kMostWords = 4096;  // of a column, that are told 
 
 struct CsvColumn {
   std::string name;
-  std::int64_t missing = 0;  // cells that are empty, NA, N/A, NaN, null, None or ?
+  std::int64_t missing = 0;  // cells that CsvLayout::missing names
+  std::int64_t others = 0;   // cells that are neither missing nor a finite number
+  std::string other;         // the first of those, with its line: "`-` on line 7"
 
-  bool is_numeric = true;       // every other cell is a finite number
-  std::string other;            // the first cell that is none, with its line
-  std::vector<double> numbers;  // of a numeric column: one a row, NaN where missing
-
+  std::vector<double> numbers;      // where there are no others: one a row, NaN where missing
   bool has_words = true;            // there are at most kMostWords different cells
-  std::vector<std::string> words;   // those: ascending as numbers, or else as bytes
-  std::vector<std::int32_t> codes;  // one a row: its place in `words`, -1 where missing
+  std::vector<std::string> words;   // those, missing ones too, but for empty cells
+  std::vector<std::int32_t> codes;  // one a row: its place in `words`, -1 where the cell is empty
+
+  bool is_numeric() const noexcept { return others == 0; }
 };
 
 struct CsvTable {
@@ -32,21 +35,31 @@ struct CsvTable {
   std::vector<std::int64_t> lines;  // on which each row ends, counted from 1
 
   std::int64_t rows() const noexcept { return std::ssize(lines); }
+  const CsvColumn* find(const std::string& name) const;  // null: there is none of that name
+
+  std::unordered_map<std::string, std::size_t> places = {};  // of columns by name
 };
+
+// The words that pandas takes for missing, and the question mark of many a public table.
+std::vector<std::string> usual_missing();
 
 struct CsvLayout {
   char delimiter = ',';
   bool header = true;  // the first row names the columns; else they are called 1, 2, …
+  char decimal = '.';  // or a comma
+  std::vector<std::string> missing = usual_missing();  // besides the empty cell
 };
 
-// Plain or gzip (data/gzip.h, which says what `cache` is for). Blanks around a cell do not count,
-// nor do empty lines. kInvalid, with line and column, for a row of another length, a quote in the
-// wrong place, names that are missing or given twice, and a table without rows.
+// Plain or gzip (data/gzip.h, which says what `cache` is for); UTF-8. Blanks around a cell do not
+// count, nor do empty lines; a column that the header leaves without a name is called by its place,
+// as pandas's index is. kInvalid, with line and column, for a row of another length, a quote in the
+// wrong place, a name given twice, text in another encoding, and a table without rows.
 Result<CsvTable> read_csv(Files& files, const Path& path, const CsvLayout& layout,
                           const Path& cache = {});
 
-// The delimiter and header that a file seems to have: for a first look, from its beginning. Empty
-// lines apart, the first line is a header where none of its cells is a number.
+// What a file seems to have, by its first two rows: for a first look, from its beginning. The first
+// row is a header where a word stands above a number, where it counts 0, 1, 2, …, and where all its
+// cells are different words.
 CsvLayout guess_layout(std::string_view beginning);
 
 }  // namespace muster::data

@@ -62,8 +62,8 @@ TEST_F(Csv, CellsAreReadAsTheRfcHasThem) {
   EXPECT_EQ(read->columns[1].name, "b");
   EXPECT_EQ(read->columns[2].name, "c");
   EXPECT_THAT(read->columns[0].numbers, ElementsAre(1, 25));
-  EXPECT_THAT(read->columns[1].words, ElementsAre("plain", "x, \"y\"\nz"));
-  EXPECT_THAT(read->columns[1].codes, ElementsAre(1, 0));
+  EXPECT_THAT(read->columns[1].words, ElementsAre("x, \"y\"\nz", "plain"));
+  EXPECT_THAT(read->columns[1].codes, ElementsAre(0, 1));
   EXPECT_THAT(read->lines, ElementsAre(3, 5));
 }
 
@@ -76,20 +76,53 @@ TEST_F(Csv, OtherDelimitersAndNoHeader) {
 }
 
 TEST_F(Csv, WhatIsMissingIsNeitherNumberNorWord) {
-  const auto read = table("a,b\n1,x\n,NA\nNaN,?\nnull,y\n");
+  const auto read = table("a,b\n1,x\n,NA\nNaN,?\nn/a,y\n");
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_TRUE(read->columns[0].is_numeric);
+  EXPECT_TRUE(read->columns[0].is_numeric());
   EXPECT_EQ(read->columns[0].missing, 3);
   EXPECT_TRUE(std::isnan(read->columns[0].numbers[1]));
-  EXPECT_THAT(read->columns[1].codes, ElementsAre(0, -1, -1, 1));
+  const auto made = sets("w,y\nx,0\nNA,1\n?,0\n,1\nz,0\n", "w,y\nx,0\n");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(made->features[0].words, ElementsAre("x", "z"));
 }
 
-TEST_F(Csv, WordsAreInTheOrderOfNumbersWhereTheyAreNumbers) {
-  EXPECT_THAT(table("a\n10\n9\n-1\n")->columns[0].words, ElementsAre("-1", "9", "10"));
-  EXPECT_THAT(table("a\n10\n9\nx\n")->columns[0].words, ElementsAre("10", "9", "x"));
+TEST_F(Csv, WhatMeansMissingCanBeNamed) {
+  const CsvLayout layout{.missing = {"-", "unknown"}};
+  EXPECT_TRUE(table("a\n1\n-\nunknown\n", layout)->columns[0].is_numeric());
+  EXPECT_FALSE(table("a\n1\nNA\n", layout)->columns[0].is_numeric());
 }
 
-TEST_F(Csv, InfinityIsNoNumber) { EXPECT_FALSE(table("a\n1\ninf\n")->columns[0].is_numeric); }
+TEST_F(Csv, NumbersMayHaveAComma) {
+  EXPECT_THAT(table("a;b\n3,7;1\n-1,5;2\n", {.delimiter = ';', .decimal = ','})->columns[0].numbers,
+              ElementsAre(3.7, -1.5));
+}
+
+TEST_F(Csv, WhatIsNoNumberIsToldWithItsLine) {
+  for (const char* cell : {"inf", "1e999", "+-5", "0x10", "1 2"}) {
+    const auto read = table(fmt::format("a\n1\n{}\n", cell));
+    EXPECT_EQ(read->columns[0].other, fmt::format("`{}` on line 3", cell));
+    EXPECT_EQ(read->columns[0].others, 1);
+  }
+}
+
+// An index that pandas writes, a comma at the end of each line.
+TEST_F(Csv, AColumnWithoutANameIsCalledByItsPlace) {
+  const auto read = table(",a,\n0,5,\n1,6,\n");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->columns[0].name, "1");
+  EXPECT_EQ(read->columns[2].name, "3");
+  EXPECT_THAT(refusal("2,\n0,5\n"), HasSubstr("column 2 is called `2`"));
+}
+
+TEST_F(Csv, OtherEncodingsAreTold) {
+  EXPECT_THAT(refusal("a,b\n1,qualit\xe9\n"), AllOf(HasSubstr("line 2"), HasSubstr("latin1")));
+  EXPECT_THAT(refusal(std::string("a\0,\0b\0\n\0", 8)), HasSubstr("utf16"));
+}
+
+TEST_F(Csv, ACarriageReturnAloneEndsARow) {
+  EXPECT_EQ(table("a,b\r1,2\r3,4\r")->rows(), 2);
+  EXPECT_EQ(table("a,b\n1,2\r3,4\n")->rows(), 2);
+}
 
 TEST_F(Csv, ColumnsOfTooManyWordsLetThemGo) {
   std::string text = "a\n";
@@ -97,7 +130,7 @@ TEST_F(Csv, ColumnsOfTooManyWordsLetThemGo) {
   EXPECT_TRUE(table(text)->columns[0].has_words);
   const auto more = table(text + "x\n");
   EXPECT_FALSE(more->columns[0].has_words);
-  EXPECT_FALSE(more->columns[0].is_numeric);
+  EXPECT_FALSE(more->columns[0].is_numeric());
   EXPECT_TRUE(more->columns[0].words.empty());
 }
 
@@ -105,12 +138,13 @@ TEST_F(Csv, WhatIsNoTableIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(""), HasSubstr("there are no rows"));
   EXPECT_THAT(refusal("a,b\n\n"), HasSubstr("there are no rows"));
   EXPECT_THAT(refusal("a,b\n1,2\n3\n"),
-              AllOf(HasSubstr("table.csv: line 3 has 1 cell"), HasSubstr("the first has 2")));
-  EXPECT_THAT(refusal("a,b\n1,\"2\n3,4\n"), HasSubstr("not closed"));
+              AllOf(HasSubstr("table.csv: line 3 has 1 cell"), HasSubstr("the first row has 2")));
+  EXPECT_THAT(refusal("a,b\n1,\"2\n3,4\n5,6\n"),
+              AllOf(HasSubstr("line 2: it ends within"), HasSubstr("not closed")));
   EXPECT_THAT(refusal("a,b\n1,x\"y\n"), HasSubstr("line 2: a quote where none may be"));
-  EXPECT_THAT(refusal("a,a\n1,2\n"), AllOf(HasSubstr("column 2 is called `a` like another one"),
-                                           HasSubstr("data.header: false")));
-  EXPECT_THAT(refusal("a,\n1,2\n"), HasSubstr("column 2 is given no name"));
+  EXPECT_THAT(refusal("a,a\n1,2\n"),
+              AllOf(HasSubstr("column 2 is called `a` by the first row, like another one"),
+                    HasSubstr("data.header: false")));
   EXPECT_EQ(read_csv(system_files(), folder_ / "none", {}).error().code, ErrorCode::kNotFound);
 }
 
@@ -126,17 +160,22 @@ TEST_F(Csv, AGzipFileIsTheSame) {
 
 TEST_F(Csv, ALayoutIsGuessed) {
   EXPECT_EQ(guess_layout("a,b;c\n1,2\n").delimiter, ',');
-  EXPECT_EQ(guess_layout("a;b;c\n1;2;3\n").delimiter, ';');
+  EXPECT_EQ(guess_layout("\n\na;b;c\n1;2;3\n").delimiter, ';');
   EXPECT_EQ(guess_layout("a\tb\n").delimiter, '\t');
+  EXPECT_EQ(guess_layout("a;b\n3,7;1\n").decimal, ',');
+  EXPECT_EQ(guess_layout("a,b\n3,7\n").decimal, '.');
   EXPECT_TRUE(guess_layout("\xef\xbb\xbf"
                            "a,b\n1,2")
                   .header);
+  EXPECT_TRUE(guess_layout("0,1,2,target\n5,6,7,a\n").header);
+  EXPECT_TRUE(guess_layout("2019,2020,kind\nx,y,z\n").header == false);
   EXPECT_FALSE(guess_layout("1,x\n2,y\n").header);
+  EXPECT_FALSE(guess_layout("x,s,x\nb,s,w\n").header) << "a name is given once";
 }
 
 TEST_F(Csv, NumbersAreStandardisedWordsBecomeOneOfMany) {
-  const auto made = sets("n,w,same,y\n1,red,5,no\n3,blue,5,yes\n,red,5,no\n5,,5,yes\n",
-                         "y,extra,w,same,n\nyes,1,green,6,3\n");
+  const auto made = sets("n,w,same,y\n1,red,.1,no\n3,blue,.1,yes\n,red,.1,no\n5,,.1,yes\n",
+                         "y,extra,w,same,n\nyes,1,green,1.1,3\n");
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->target, "y");
   EXPECT_THAT(made->classes, ElementsAre("no", "yes"));
@@ -160,6 +199,55 @@ TEST_F(Csv, NumbersAreStandardisedWordsBecomeOneOfMany) {
   // By the training table's columns, words and moments, whatever their order.
   EXPECT_EQ(sample(*made->sources.validation, 0),
             std::pair(std::vector<float>({0, 0, 0, 1}), std::int64_t{1}));
+}
+
+// The mean of many such numbers is rounded, and so is what they differ by.
+TEST_F(Csv, AColumnThatIsTheSameEverywhereIsZero) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 10; ++i) text += fmt::format("0.1,{}\n", i % 2);
+  const auto made = sets(text, "x,y\n0.1,0\n0.2,1\n");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(sample(*made->sources.validation, 0).first[0], 0);
+  EXPECT_FLOAT_EQ(sample(*made->sources.validation, 1).first[0], 0.1f);
+}
+
+// Two ways to write the same: pandas makes floats of numbers as soon as one is missing.
+TEST_F(Csv, ClassesThatAreNumbersAreOneByTheirValue) {
+  const auto made = sets("x,y\n1,0.0\n2,1.0\n3,10\n4,1\n", "x,y\n1,1\n1,0\n");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(made->classes, ElementsAre("0", "1", "10"));
+  EXPECT_EQ(sample(*made->sources.validation, 0).second, 1);
+}
+
+TEST_F(Csv, AWordForNothingMayBeAClass) {
+  const auto made = sets("x,y\n1,None\n2,minor\n", "x,y\n1,None\n");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(made->classes, ElementsAre("None", "minor"));
+}
+
+// As two files of the same rows would be.
+TEST_F(Csv, WordsAreThoseOfTheTrainingRows) {
+  std::string text = "w,y\n";
+  for (int i = 0; i < 20; ++i) text += fmt::format("w{},{}\n", i, i % 2);
+  const auto made = create_csv_sources(
+      system_files(), {.path = write("one.csv", text), .validation_fraction = 0.2});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->features[0].width(), 16);
+  const auto values = sample(*made->sources.validation, 0).first;
+  EXPECT_THAT(values, ::testing::Each(0));
+}
+
+TEST_F(Csv, ANumberThatIsNoneAmongManyIsAMistake) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 40; ++i)
+    text += fmt::format("{},{}\n", i == 7 ? "-" : std::to_string(i), i % 2);
+  EXPECT_THAT(refused(text, text), AllOf(HasSubstr("column `x` is numbers but for `-` on line 9"),
+                                         HasSubstr("data.missing")));
+}
+
+TEST_F(Csv, NumbersWithoutAMeanAreRefused) {
+  EXPECT_THAT(refused("x,y\n1e308,0\n-1e308,1\n", "x,y\n1,0\n"),
+              AllOf(HasSubstr("column `x`"), HasSubstr("no mean")));
 }
 
 TEST_F(Csv, MomentsAreThoseOfTheTrainingRows) {
@@ -192,6 +280,9 @@ TEST_F(Csv, TheTargetAndWhatToIgnoreAreNamed) {
               HasSubstr("`z` (data.ignore)"));
   EXPECT_THAT(refused("x,y\n1,0\n", "x,y\n1,0\n", {.ignore = {"x"}}),
               HasSubstr("no column to learn from"));
+  EXPECT_EQ(sets("x,z,y\n1,0,a\n", "x,z\n1,0\n", {.ignore = {"y"}})->target, "z");
+  EXPECT_THAT(refused("x,y\n1,0\n", "x,y\n1,0\n", {.target = "y", .ignore = {"y"}}),
+              HasSubstr("is data.target and in data.ignore"));
 }
 
 TEST_F(Csv, WhatCannotBeLearntFromIsRefused) {
@@ -199,7 +290,7 @@ TEST_F(Csv, WhatCannotBeLearntFromIsRefused) {
   for (std::int64_t i = 0; i <= kMostCategories; ++i) names += fmt::format("n{},{}\n", i, i % 2);
   for (std::int64_t i = 0; i <= kMostWords; ++i) numbers += fmt::format("1,{}\n", i);
   EXPECT_THAT(refused(names, names),
-              AllOf(HasSubstr("column `name` is neither numbers (`n0` on line 2)"),
+              AllOf(HasSubstr("column `name` holds 257 words (`n0` on line 2 and others)"),
                     HasSubstr("data.ignore")));
   EXPECT_THAT(refused(numbers, numbers), HasSubstr("these are no classes"));
   EXPECT_THAT(refused("x,y\n1,a\n2,b\n3,c\n", "x,y\n1,a\n", {.classes = 2}),

@@ -5,11 +5,10 @@
 #include <turbojpeg.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
-#include <utility>
 
 namespace muster::data {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 // Larger pictures are taken for bombs: a file of kilobytes that fills a memory.
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 27;
 
 bool begins_with(Bytes file, std::string_view magic) {
   return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
@@ -46,32 +45,67 @@ Image grey_of(const Image& colour) {
   return grey;
 }
 
-struct FreePng {
-  void operator()(png_image* image) const noexcept { png_image_free(image); }
+// The chunks that say how to show a picture (https://www.w3.org/TR/png/#11Ancillary-chunks), which
+// nobody who trains on it applies: taken out, libpng hands over the values that are in the file.
+std::string without_colour_chunks(Bytes file) {
+  constexpr std::size_t kSignature = 8, kAround = 12;  // length, name and checksum of a chunk
+  const std::string_view all(reinterpret_cast<const char*>(file.data()), file.size());
+  std::string kept(all.substr(0, kSignature));
+  for (std::string_view rest = all.substr(kSignature); !rest.empty();) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < 4 && i < rest.size(); ++i)
+      size = size << 8 | static_cast<unsigned char>(rest[i]);
+    const std::string_view chunk = rest.substr(0, size + kAround);
+    const std::string_view name = chunk.substr(std::min<std::size_t>(4, chunk.size()), 4);
+    if (name != "gAMA" && name != "cHRM" && name != "sRGB" && name != "iCCP") kept += chunk;
+    rest.remove_prefix(chunk.size());
+  }
+  return kept;
+}
+
+class Png {
+ public:
+  explicit Png(Bytes file) : file_(without_colour_chunks(file)) {
+    png_.version = PNG_IMAGE_VERSION;
+  }
+  ~Png() { png_image_free(&png_); }
+  Png(const Png&) = delete;
+  Png& operator=(const Png&) = delete;
+
+  Result<ImageSize> open() {
+    if (png_image_begin_read_from_memory(&png_, file_.data(), file_.size()) == 0) return broken();
+    MUSTER_TRY(check_size(png_.width, png_.height));
+    return ImageSize{png_.width, png_.height};
+  }
+
+  // As if nothing were transparent.
+  Result<Image> read() {
+    png_.format = PNG_FORMAT_RGBA;
+    png_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+    std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(png_));
+    if (png_image_finish_read(&png_, nullptr, pixels.data(), 0, nullptr) == 0) return broken();
+    Image image{png_.width, png_.height, 3, {}};
+    image.pixels.resize(sample_count(image));
+    for (std::size_t at = 0, from = 0; at < image.pixels.size(); at += 3, from += 4)
+      std::copy_n(pixels.data() + from, 3, image.pixels.data() + at);
+    return image;
+  }
+
+ private:
+  Error broken() const {
+    return fail(ErrorCode::kCorrupt, fmt::format("is a broken PNG: {}", png_.message));
+  }
+
+  std::string file_;
+  png_image png_{};
 };
 
 Result<Image> decode_png(Bytes file, std::int64_t channels) {
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, FreePng> owner(&png);
-  const auto broken = [&png] {
-    return fail(ErrorCode::kCorrupt, fmt::format("is a broken PNG: {}", png.message));
-  };
-  if (png_image_begin_read_from_memory(&png, file.data(), file.size()) == 0) return broken();
-  MUSTER_TRY(check_size(png.width, png.height));
-  png.format = PNG_FORMAT_RGB;
-  png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-  Image image{png.width, png.height, 3, {}};
-  image.pixels.resize(sample_count(image));
-  const png_color black{};
-  if (png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr) == 0) return broken();
+  Png png(file);
+  MUSTER_TRY(png.open());
+  MUSTER_ASSIGN(Image image, png.read());
   return channels == 1 ? grey_of(image) : image;
 }
-
-struct CloseJpeg {
-  void operator()(void* decoder) const noexcept { tjDestroy(decoder); }
-};
-using JpegDecoder = std::unique_ptr<void, CloseJpeg>;
 
 // The smallest scale at which no side is below `at_least`.
 tjscalingfactor reduction_of(std::int64_t shorter, std::int64_t at_least) {
@@ -85,46 +119,106 @@ tjscalingfactor reduction_of(std::int64_t shorter, std::int64_t at_least) {
   return best;
 }
 
-// A decoder goes on where it can and says so; what is cut short is not what it was, anything else
-// (stray bytes between segments) harms no picture.
-bool is_harmless(void* decoder) {
-  const std::string_view told = tjGetErrorStr2(decoder);
-  return tjGetErrorCode(decoder) == TJERR_WARNING && told.find("remature end") == told.npos;
+// Printers' colours as they are usually stored, inverted (by Adobe's programs): three colours that
+// black darkens.
+Image rgb_of(const Image& cmyk) {
+  Image rgb{cmyk.width, cmyk.height, 3, {}};
+  rgb.pixels.resize(sample_count(rgb));
+  const std::uint8_t* from = cmyk.pixels.data();
+  for (std::size_t at = 0; at < rgb.pixels.size(); at += 3, from += 4)
+    for (std::size_t c = 0; c < 3; ++c)
+      rgb.pixels[at + c] = static_cast<std::uint8_t>((from[c] * from[3] + 127) / 255);
+  return rgb;
 }
 
-Result<Image> decode_jpeg(Bytes file, std::int64_t channels, std::int64_t at_least) {
-  const JpegDecoder decoder(tjInitDecompress());
-  if (!decoder) return fail(ErrorCode::kUnavailable, "cannot be decoded: no memory");
-  const auto broken = [&decoder] {
+class Jpeg {
+ public:
+  explicit Jpeg(Bytes file) : file_(file), decoder_(tjInitDecompress()) {}
+
+  Result<ImageSize> open() {
+    if (!decoder_) return fail(ErrorCode::kUnavailable, "cannot be decoded: no memory");
+    int width = 0, height = 0, subsampling = 0;
+    const int read = tjDecompressHeader3(decoder_.get(), bytes(), file_.size(), &width, &height,
+                                         &subsampling, &colours_);
+    if (read != 0 && !is_harmless()) return broken();
+    MUSTER_TRY(check_size(width, height));
+    size_ = {width, height};
+    return size_;
+  }
+
+  Result<Image> read(std::int64_t channels, std::int64_t at_least) {
+    if (colours_ != TJCS_CMYK && colours_ != TJCS_YCCK)
+      return read_as(channels == 1 ? TJPF_GRAY : TJPF_RGB, at_least);
+    MUSTER_ASSIGN(const Image cmyk, read_as(TJPF_CMYK, at_least));
+    Image rgb = rgb_of(cmyk);
+    return channels == 1 ? grey_of(rgb) : rgb;
+  }
+
+ private:
+  const unsigned char* bytes() const noexcept {
+    return reinterpret_cast<const unsigned char*>(file_.data());
+  }
+
+  Result<Image> read_as(TJPF format, std::int64_t at_least) {
+    const tjscalingfactor scale = reduction_of(std::min(size_.width, size_.height), at_least);
+    Image image{
+        TJSCALED(size_.width, scale), TJSCALED(size_.height, scale), tjPixelSize[format], {}};
+    image.pixels.resize(sample_count(image));
+    const int read = tjDecompress2(decoder_.get(), bytes(), file_.size(), image.pixels.data(),
+                                   static_cast<int>(image.width), 0, static_cast<int>(image.height),
+                                   format, TJFLAG_ACCURATEDCT);
+    if (read != 0 && !is_harmless()) return broken();
+    return image;
+  }
+
+  // A decoder goes on where it can and says so. Stray bytes between segments harm no picture; all
+  // else that it tells of does.
+  bool is_harmless() const {
+    const std::string_view told = tjGetErrorStr2(decoder_.get());
+    return tjGetErrorCode(decoder_.get()) == TJERR_WARNING &&
+           told.find("extraneous bytes before marker") != told.npos;
+  }
+
+  Error broken() const {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("is a broken JPEG: {}", tjGetErrorStr2(decoder.get())));
+                fmt::format("is a broken JPEG: {}", tjGetErrorStr2(decoder_.get())));
+  }
+
+  struct Close {
+    void operator()(void* decoder) const noexcept { tjDestroy(decoder); }
   };
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(file.data());
-  int width = 0, height = 0, subsampling = 0, colours = 0;
-  if (tjDecompressHeader3(decoder.get(), bytes, file.size(), &width, &height, &subsampling,
-                          &colours) != 0)
-    return broken();
-  if (colours == TJCS_CMYK || colours == TJCS_YCCK)
-    return fail(ErrorCode::kUnsupported, "is a JPEG in CMYK, for print; convert it to RGB");
-  MUSTER_TRY(check_size(width, height));
-  const tjscalingfactor scale = reduction_of(std::min(width, height), at_least);
-  Image image{TJSCALED(width, scale), TJSCALED(height, scale), channels, {}};
-  image.pixels.resize(sample_count(image));
-  if (tjDecompress2(decoder.get(), bytes, file.size(), image.pixels.data(),
-                    static_cast<int>(image.width), 0, static_cast<int>(image.height),
-                    channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_ACCURATEDCT) != 0 &&
-      !is_harmless(decoder.get()))
-    return broken();
-  return image;
+  Bytes file_;
+  std::unique_ptr<void, Close> decoder_;
+  int colours_ = 0;
+  ImageSize size_;
+};
+
+Result<Image> decode_jpeg(Bytes file, std::int64_t channels, std::int64_t at_least) {
+  Jpeg jpeg(file);
+  MUSTER_TRY(jpeg.open());
+  return jpeg.read(channels, at_least);
+}
+
+bool is_png(Bytes file) { return begins_with(file, "\x89PNG\r\n\x1a\n"); }
+bool is_jpeg(Bytes file) { return begins_with(file, "\xff\xd8\xff"); }
+
+Error unknown(Bytes file) {
+  return fail(ErrorCode::kUnsupported,
+              file.empty() ? "is empty" : "is neither PNG nor JPEG, whatever its name says");
 }
 
 }  // namespace
 
+Result<ImageSize> image_size(Bytes file) {
+  if (is_png(file)) return Png(file).open();
+  if (is_jpeg(file)) return Jpeg(file).open();
+  return unknown(file);
+}
+
 Result<Image> decode_image(Bytes file, std::int64_t channels, std::int64_t at_least) {
-  if (begins_with(file, "\x89PNG\r\n\x1a\n")) return decode_png(file, channels);
-  if (begins_with(file, "\xff\xd8\xff")) return decode_jpeg(file, channels, at_least);
-  return fail(ErrorCode::kUnsupported,
-              file.empty() ? "is empty" : "is neither PNG nor JPEG, whatever its name says");
+  if (is_png(file)) return decode_png(file, channels);
+  if (is_jpeg(file)) return decode_jpeg(file, channels, at_least);
+  return unknown(file);
 }
 
 }  // namespace muster::data

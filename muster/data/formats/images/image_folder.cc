@@ -26,6 +26,10 @@ bool is_other_picture(const Path& name) {
   return std::ranges::find(kOthers, ending_of(name)) != kOthers.end();
 }
 
+// What is neither a file nor can be listed is told, where it is listed: a class that is out of
+// reach would be missed.
+bool is_file(Files& files, const Path& path) { return files.size(path).has_value(); }
+
 class Lister {
  public:
   Lister(Files& files, ImageFolder& folder) : files_(files), folder_(folder) {}
@@ -48,7 +52,7 @@ class Lister {
                     fmt::format("[data/images] {}: PNG and JPEG are read; convert it, or take it "
                                 "away",
                                 (place / each).string()));
-      } else if (files_.list(place / each)) {
+      } else if (!is_file(files_, place / each)) {
         MUSTER_TRY(list(below, label, depth + 1));
       }
     }
@@ -71,7 +75,7 @@ Result<std::vector<std::string>> subfolders(Files& files, const Path& path) {
           fmt::format("[data/images] {} lies in no class: the pictures of each class belong "
                       "into a folder of its own, as in {}",
                       (path / name).string(), (path / "daisy" / name).string()));
-    if (files.list(path / name)) found.push_back(name);
+    if (!is_file(files, path / name)) found.push_back(name);
   }
   return found;
 }
@@ -98,9 +102,10 @@ Result<ImageFolder> list_images(Files& files, const Path& path,
   ImageFolder folder{path, classes != nullptr ? *classes : found, {}};
   Lister lister(files, folder);
   for (const std::string& name : found) {
-    MUSTER_ASSIGN(const std::int64_t label, label_of(path, name, folder.classes));
+    const Result<std::int64_t> label = label_of(path, name, folder.classes);
     const std::size_t before = folder.files.size();
-    MUSTER_TRY(lister.list(name, label, 1));
+    MUSTER_TRY(lister.list(name, label ? *label : -1, 1));
+    if (folder.files.size() > before) MUSTER_TRY(label);
     if (folder.files.size() == before && classes == nullptr)
       return fail(ErrorCode::kInvalid,
                   fmt::format("[data/images] {} holds no .png, .jpg or .jpeg: a class of nothing; "

@@ -11,11 +11,11 @@ namespace muster::data {
 
 struct ImageOptions {
   Path path;
-  Path validation_path = {};         // a folder of the same classes; empty: the next
-  double validation_fraction = 0.1;  // of the pictures of `path`, chosen by hold_out()
-  std::int64_t size = 64;            // pixels a side: fit_image() of image.h
-  std::int64_t channels = 3;         // 1: grey
-  std::int64_t classes = 0;          // at most so many; 0: any number
+  Path validation_path = {};       // a folder of the same classes; empty: the next
+  double validation_fraction = 0;  // of the pictures of `path`, chosen by hold_out()
+  std::int64_t size = 64;          // pixels a side: fit_image() of image.h
+  std::int64_t channels = 3;       // 1: grey
+  std::int64_t classes = 0;        // at most so many; 0: any number
 };
 
 struct ImageSets {

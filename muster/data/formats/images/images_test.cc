@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <libdeflate.h>
 #include <png.h>
 #include <turbojpeg.h>
 
@@ -92,10 +93,30 @@ TEST(Image, ColourBecomesGreyByTheWeightsOfTelevision) {
   EXPECT_THAT(decoded(png_of(pixels, 3, 1, PNG_FORMAT_RGB), 1)->pixels, ElementsAre(76, 150, 29));
 }
 
-TEST(Image, WhatIsTransparentIsBlack) {
-  const Pixels pixels = {200, 100, 50, 255, 200, 100, 50, 0};
-  EXPECT_THAT(decoded(png_of(pixels, 2, 1, PNG_FORMAT_RGBA), 3)->pixels,
-              ElementsAre(200, 100, 50, 0, 0, 0));
+// As torchvision reads it: the values that are in the file.
+TEST(Image, NothingIsBlendedWhereItIsTransparent) {
+  const Pixels pixels = {200, 100, 50, 255, 200, 100, 50, 0, 200, 100, 50, 128};
+  EXPECT_THAT(decoded(png_of(pixels, 3, 1, PNG_FORMAT_RGBA), 3)->pixels,
+              ElementsAre(200, 100, 50, 200, 100, 50, 200, 100, 50));
+}
+
+std::string big_endian(std::uint32_t value) {
+  std::string text;
+  for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
+  return text;
+}
+
+std::string chunk(const std::string& name, const std::string& content) {
+  const std::string checked = name + content;
+  return big_endian(static_cast<std::uint32_t>(content.size())) + checked +
+         big_endian(libdeflate_crc32(0, checked.data(), checked.size()));
+}
+
+TEST(Image, NoGammaIsApplied) {
+  constexpr std::size_t kBehindHeader = 8 + 25;
+  std::string file = png_of({128, 10}, 2, 1, PNG_FORMAT_GRAY);
+  file.insert(kBehindHeader, chunk("gAMA", big_endian(100'000)));
+  EXPECT_THAT(decoded(file, 1)->pixels, ElementsAre(128, 10));
 }
 
 TEST(Image, AJpegIsNearWhatItWas) {
@@ -144,17 +165,58 @@ TEST(Image, WhatIsCutShortIsRefusedWhereverItIsCut) {
 TEST(Image, OtherFormatsAreNamedAsWhatTheyAreNot) {
   EXPECT_THAT(decoded("GIF89a", 3).error().message, HasSubstr("neither PNG nor JPEG"));
   EXPECT_THAT(decoded("", 3).error().message, HasSubstr("empty"));
-  const std::string print = jpeg_of(filled(16 * 16, {1, 2, 3, 4}), 16, 16, TJPF_CMYK, TJSAMP_444);
-  EXPECT_THAT(decoded(print, 3).error().message, HasSubstr("CMYK"));
-  EXPECT_EQ(decoded(print, 3).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(Image, PrintersColoursBecomeRedGreenAndBlue) {
+  // Stored inverted: cyan 0, magenta 100 %, yellow 0 in half of black.
+  const std::string file =
+      jpeg_of(filled(16 * 16, {255, 0, 255, 128}), 16, 16, TJPF_CMYK, TJSAMP_444);
+  const auto image = decoded(file, 3);
+  ASSERT_TRUE(image) << image.error().message;
+  EXPECT_EQ(image->channels, 3);
+  EXPECT_NEAR(image->pixels[0], 128, 4);
+  EXPECT_NEAR(image->pixels[1], 0, 4);
+  EXPECT_NEAR(image->pixels[2], 128, 4);
+}
+
+// Bytes that some cameras leave between segments.
+TEST(Image, StrayBytesHarmNoJpegAndBrokenCodesDo) {
+  Pixels noise(64 * 64);
+  for (std::size_t i = 0; i < noise.size(); ++i)
+    noise[i] = static_cast<std::uint8_t>(static_cast<std::uint32_t>(i) * 2654435761U >> 13);
+  const std::string file = jpeg_of(noise, 64, 64, TJPF_GRAY, TJSAMP_GRAY);
+  const auto whole = decoded(file, 1);
+  std::string stray = file;
+  stray.insert(stray.find("\xff\xc0"), "abcd");
+  const auto found = decoded(stray, 1);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->pixels, whole->pixels);
+  std::string broken = file;
+  broken.replace(file.size() / 2, 2, "\xff\xc4");  // a segment begins amid the picture
+  ASSERT_FALSE(decoded(broken, 1));
+  EXPECT_EQ(decoded(broken, 1).error().code, ErrorCode::kCorrupt);
 }
 
 // A header of a few bytes asks for 100 GB.
 TEST(Image, ABombIsRefused) {
-  std::string file = png_of({0}, 1, 1, PNG_FORMAT_GRAY);
-  const std::string huge = {'\0', '\3', '\0', '\0'};
-  file.replace(16, 4, huge).replace(20, 4, huge);
-  EXPECT_FALSE(decoded(file, 3));
+  const std::string huge = big_endian(1 << 18);
+  const std::string file = "\x89PNG\r\n\x1a\n" +
+                           chunk("IHDR", huge + huge + std::string("\x08\0\0\0\0", 5)) +
+                           chunk("IDAT", "") + chunk("IEND", "");
+  ASSERT_FALSE(decoded(file, 3));
+  EXPECT_EQ(decoded(file, 3).error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(decoded(file, 3).error().message, HasSubstr("262144 × 262144 pixels"));
+}
+
+TEST(Image, ItsSizeIsKnownFromItsBeginning) {
+  const std::string png = png_of(filled(6, {1}), 3, 2, PNG_FORMAT_GRAY);
+  const std::string jpeg = jpeg_of(filled(6, {1}), 3, 2, TJPF_GRAY, TJSAMP_GRAY);
+  for (const std::string& file : {png, jpeg}) {
+    const auto size = image_size(std::as_bytes(std::span(file)));
+    ASSERT_TRUE(size);
+    EXPECT_EQ(size->width, 3);
+    EXPECT_EQ(size->height, 2);
+  }
 }
 
 TEST(Image, TheMiddleIsKept) {
@@ -208,6 +270,24 @@ TEST(Image, SizesAreThoseOfPyTorch) {
     const Pixels found = fitted(image, size);
     for (std::size_t i = 0; i < pixels.size(); ++i) EXPECT_NEAR(found[i], pixels[i], 1) << i;
   }
+}
+
+// 4 : 3, where Resize rounds the longer side and CenterCrop the margin.
+TEST(Image, TheMiddleIsWhereTorchvisionTakesItFrom) {
+  Image image{13, 10, 1, {}};
+  for (int i = 0; i < 130; ++i)
+    image.pixels.push_back(static_cast<std::uint8_t>(i * i * 7 + 3 * i));
+  const Pixels expected = {95,  92,  76,  129, 106, 121, 144, 140,
+                           141, 149, 153, 144, 144, 113, 90,  131};
+  const Pixels found = fitted(image, 4);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1) << i;
+}
+
+// A long picture takes no more memory than its middle.
+TEST(Image, OfALongPictureTheMiddleCounts) {
+  const Image image{1, 1'000'000, 1, Pixels(1'000'000, 7)};
+  EXPECT_THAT(fitted(image, 64), Each(7));
 }
 
 class ImageFolders : public ::testing::Test {
@@ -272,6 +352,8 @@ TEST_F(ImageFolders, AFolderOfItsOwnIsForValidation) {
   EXPECT_EQ(sets->sources.training->size(), 3);
   EXPECT_EQ(sample(*sets->sources.validation, 0), std::pair(9, std::int64_t{2}));
 
+  std::filesystem::create_directories(folder_.path() / "more/lost+found");
+  EXPECT_TRUE(create_image_sources(system_files(), both)) << "it holds no pictures";
   paint("more/d/1.png", 1);
   EXPECT_THAT(refusal(both),
               AllOf(HasSubstr("more/d is none of the classes"), HasSubstr("a, b, c")));
@@ -296,6 +378,14 @@ TEST_F(ImageFolders, WhatCannotBeMeantIsRefused) {
   few.classes = 3;
   EXPECT_THAT(refusal(few), AllOf(HasSubstr("holds 4 folders"), HasSubstr("model.classes is 3")));
   EXPECT_THAT(refusal(options("none")), HasSubstr("No such file"));
+}
+
+// A class that is left out would give the others other labels.
+TEST_F(ImageFolders, AClassThatIsOutOfReachIsTold) {
+  for (const char* name : {"all/a/1.png", "all/b/1.png"}) paint(name, 1);
+  std::filesystem::create_directory_symlink(folder_.path() / "unmounted",
+                                            folder_.path() / "all/aa");
+  EXPECT_THAT(refusal(options()), AllOf(HasSubstr("all/aa"), HasSubstr("No such file")));
 }
 
 TEST_F(ImageFolders, ALinkThatLeadsBackHasAnEnd) {

@@ -12,15 +12,18 @@ struct Tap {
   std::vector<float> weights;  // of sum 1
 };
 
-// `size` pixels in the middle of an axis of `length`, each `scale` of its pixels wide: a triangle
-// over the neighbours that a pixel covers, so that reducing loses none of them (the antialiased
-// bilinear filter of Pillow and torchvision).
-std::vector<Tap> taps_for(std::int64_t length, std::int64_t size, double scale) {
+// The `size` pixels in the middle of an axis of `length` that is scaled as an axis of `shorter` is
+// scaled to `size`: a triangle over the neighbours that a pixel covers, so that reducing loses none
+// of them (the antialiased bilinear filter of Pillow and torchvision).
+std::vector<Tap> taps_for(std::int64_t length, std::int64_t shorter, std::int64_t size) {
+  const std::int64_t scaled = size * length / shorter;  // Resize rounds down,
+  const double margin =
+      std::nearbyint(static_cast<double>(scaled - size) / 2);  // CenterCrop to even
+  const double scale = static_cast<double>(length) / static_cast<double>(scaled);
   const double reach = std::max(scale, 1.0);
-  const double begin = (static_cast<double>(length) - static_cast<double>(size) * scale) / 2;
   std::vector<Tap> taps;
   for (std::int64_t at = 0; at < size; ++at) {
-    const double centre = begin + (static_cast<double>(at) + 0.5) * scale;
+    const double centre = (static_cast<double>(at) + margin + 0.5) * scale;
     const auto first = std::max<std::int64_t>(0, std::llround(centre - reach));
     const auto last = std::min<std::int64_t>(length, std::llround(centre + reach));
     Tap tap{first, {}};
@@ -36,10 +39,10 @@ std::vector<Tap> taps_for(std::int64_t length, std::int64_t size, double scale) 
   return taps;
 }
 
-// `step` values lie between those of neighbours.
+// `from` begins at pixel `origin` of the axis, and `step` values lie between those of neighbours.
 template <class Value>
-float sum_of(const Tap& tap, const Value* from, std::int64_t step) {
-  from += tap.first * step;
+float sum_of(const Tap& tap, const Value* from, std::int64_t origin, std::int64_t step) {
+  from += (tap.first - origin) * step;
   float sum = 0;
   for (const float weight : tap.weights) {
     sum += weight * static_cast<float>(*from);
@@ -59,22 +62,24 @@ void spread_planes(const Image& image, std::span<std::uint8_t> planes) {
 
 void fit_image(const Image& image, std::int64_t size, std::span<std::uint8_t> planes) {
   if (image.width == size && image.height == size) return spread_planes(image, planes);
-  const double scale =
-      static_cast<double>(std::min(image.width, image.height)) / static_cast<double>(size);
-  const std::vector<Tap> across = taps_for(image.width, size, scale);
-  const std::vector<Tap> down = taps_for(image.height, size, scale);
-  std::vector<float> rows(static_cast<std::size_t>(image.height * size));  // of one channel
+  const std::int64_t shorter = std::min(image.width, image.height);
+  const std::vector<Tap> across = taps_for(image.width, shorter, size);
+  const std::vector<Tap> down = taps_for(image.height, shorter, size);
+  // The rows that count, which of a long picture are few.
+  const std::int64_t top = down.front().first;
+  const std::int64_t bottom = down.back().first + std::ssize(down.back().weights);
+  std::vector<float> rows(static_cast<std::size_t>((bottom - top) * size));  // of one channel
   auto to = planes.begin();
   for (std::int64_t channel = 0; channel < image.channels; ++channel) {
     auto narrow = rows.begin();
-    for (std::int64_t y = 0; y < image.height; ++y) {
+    for (std::int64_t y = top; y < bottom; ++y) {
       const std::uint8_t* const row =
           image.pixels.data() + y * image.width * image.channels + channel;
-      for (const Tap& tap : across) *narrow++ = sum_of(tap, row, image.channels);
+      for (const Tap& tap : across) *narrow++ = sum_of(tap, row, 0, image.channels);
     }
     for (const Tap& tap : down)
       for (std::int64_t x = 0; x < size; ++x)
-        *to++ = static_cast<std::uint8_t>(std::lround(sum_of(tap, rows.data() + x, size)));
+        *to++ = static_cast<std::uint8_t>(std::lround(sum_of(tap, rows.data() + x, top, size)));
   }
 }
 

@@ -1,0 +1,19 @@
+#pragma once
+// Text in UTF-8 (RFC 3629), character by character. Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace muster {
+
+// The length of the valid character at the front of `text`; 0 where there is none.
+std::size_t utf8_length(std::string_view text) noexcept;
+
+// The number of the valid character of `length` bytes at the front of `text`.
+std::uint32_t utf8_code(std::string_view text, std::size_t length) noexcept;
+
+// How many bytes at the front of `text` are valid characters: all of a text in UTF-8.
+std::size_t utf8_prefix(std::string_view text) noexcept;
+
+}  // namespace muster
