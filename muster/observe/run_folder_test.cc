@@ -77,9 +77,16 @@ TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {
 
 // A run of a small model takes less than a second; --resume goes on with the last by name.
 TEST_F(RunFolderTest, ALaterRunOfOneSecondComesLater) {
+  class : public Entropy {
+   public:
+    std::uint64_t next() override { return next_ -= 7; }
+
+   private:
+    std::uint64_t next_ = 0xABCDEF;
+  } falling;
   std::string last;
   for (int times = 0; times < 20; ++times) {
-    const auto run = create(13);
+    const auto run = RunFolder::create(system_files(), runs_.path(), "fashion", at(13), falling);
     ASSERT_TRUE(run);
     EXPECT_GT(run->root().filename().string(), last);
     last = run->root().filename().string();
