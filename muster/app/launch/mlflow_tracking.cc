@@ -47,8 +47,8 @@ observe::MlflowRun describe_for_mlflow(const job::Job& job, const observe::RunFo
 }
 
 std::vector<Path> mlflow_artifacts(Files& files, const observe::RunFolder& folder) {
-  std::vector<Path> there = {folder.job(), folder.resolved_job(), folder.environment(),
-                             folder.summary(), folder.report()};
+  std::vector<Path> there = {folder.job(),  folder.resolved_job(), folder.environment(),
+                             folder.data(), folder.summary(),      folder.report()};
   std::erase_if(there, [&](const Path& path) { return !files.exists(path); });
   return there;
 }

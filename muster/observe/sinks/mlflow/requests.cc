@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "muster/base/trimmed.h"
+#include "muster/base/utf8.h"
 
 namespace muster::observe::mlflow {
 namespace {
@@ -39,12 +40,13 @@ std::string escaped(std::string_view text, bool is_path = false) {
   return safe;
 }
 
-// Cut between characters of UTF-8.
+// Cut between characters; what is no UTF-8 is cut anywhere.
 std::string shortened(std::string_view text, std::size_t longest) {
   if (text.size() <= longest) return std::string(text);
-  std::size_t end = longest - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + "...";
+  const std::string_view front = text.substr(0, longest - 3);
+  const std::size_t whole = utf8_prefix(front);
+  const bool cut = front.size() - whole < 4;  // a character that was cut, at most
+  return std::string(front.substr(0, cut ? whole : front.size())) + "...";
 }
 
 Json entries(std::span<const MlflowEntry> all, std::size_t longest) {
