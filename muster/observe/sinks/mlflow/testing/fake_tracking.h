@@ -188,7 +188,7 @@ class FakeTracking : public std::enable_shared_from_this<FakeTracking> {
       return refusal(400, "INVALID_PARAMETER_VALUE", "too many at once");
     for (const Json& one : params) {
       const auto [at, is_new] = run.params.try_emplace(one.at("key"), one.at("value"));
-      if (!is_new && at->second != one.at("value"))
+      if (!is_new && at->second != one.at("value").get<std::string>())
         return refusal(400, "INVALID_PARAMETER_VALUE", "Changing param values is not allowed.");
     }
     for (const Json& one : body.value("tags", none)) run.tags[one.at("key")] = one.at("value");
