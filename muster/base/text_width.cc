@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cwchar>
 
+#include "muster/base/utf8.h"
+
 namespace muster {
 namespace {
 
@@ -29,8 +31,6 @@ struct Character {
   std::size_t bytes = 1;
   std::size_t columns = 1;
 };
-
-bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 // One that the locale does not know ends before the next that could be one.
 std::size_t bytes_of_unknown(std::string_view text) {

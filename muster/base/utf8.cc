@@ -20,12 +20,18 @@ std::size_t utf8_length(std::string_view text) noexcept {
                                            : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t at = 1; at < length; ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80) return 0;
+    if (!continues_character(text[at])) return 0;
   }
   const auto code = utf8_code(text, length);
   const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
   return overlong || surrogate || code > 0x10FFFF ? 0 : length;
+}
+
+std::string_view utf8_front(std::string_view text, std::size_t most) noexcept {
+  if (text.size() <= most) return text;
+  while (most > 0 && continues_character(text[most])) --most;
+  return text.substr(0, most);
 }
 
 std::size_t utf8_prefix(std::string_view text) noexcept {

@@ -8,6 +8,7 @@
 
 #include "muster/base/text_width.h"
 #include "muster/base/units.h"
+#include "muster/base/utf8.h"
 
 namespace muster::job {
 namespace {
@@ -30,8 +31,6 @@ std::string_view line_of(const Place& place) {
   if (text.ends_with('\r')) text.remove_suffix(1);
   return text;
 }
-
-bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/lowered.h"
+
 namespace muster::job {
 namespace {
 
@@ -97,9 +99,7 @@ bool plain_is_safe(std::string_view text) {
   };
   static constexpr std::string_view kWords[] = {"on", "off",  "yes",   "no",  "y",
                                                 "n",  "true", "false", "null"};
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lowered(std::string(text));
   return (std::isalnum(static_cast<unsigned char>(text.front())) || text.front() == '/') &&
          std::all_of(text.begin(), text.end(), allowed) &&
          std::find(std::begin(kWords), std::end(kWords), lower) == std::end(kWords);

@@ -1,9 +1,7 @@
 // What the data needs of its own fields.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-
+#include "muster/base/lowered.h"
 #include "muster/job/draft.h"
 
 namespace muster::job {
@@ -40,8 +38,7 @@ void resolve_delimiter(Draft& draft) {
   auto& data = draft.spec.data;
   std::string& delimiter = data.csv.delimiter;
   if (delimiter.empty()) {
-    std::string path = data.path;
-    std::ranges::transform(path, path.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string path = lowered(data.path);
     const bool tabs = path.ends_with(".tsv") || path.ends_with(".tsv.gz");
     delimiter = tabs ? "\t" : ",";
     draft.derive("data.delimiter", tabs ? "for a .tsv file" : "for a file that is no .tsv");

@@ -19,6 +19,16 @@ def install(folder, muster, worker):
     return folder / "bin/muster"
 
 
+def endless(folder, arguments, name, step):
+    """Three faulty workers of one lane each, which train an mlp in the folder `name` until they are stopped and have
+    taken so many steps: the process, its run, and their faults."""
+    runs.write_data(folder)
+    muster = install(folder, arguments.muster, arguments.worker)
+    faults = Faults(folder / "faults")
+    process = runs.endless(muster, folder, name, "--workers", "3", "--set", "training.lanes=1", env=faults.environment())
+    return process, runs.wait_for_step(process, folder, step, name), faults
+
+
 class Faults:
     """What is to happen to the workers of one job, and what has happened."""
 

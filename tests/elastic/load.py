@@ -33,13 +33,7 @@ def losses(output):
 def main():
     arguments = runs.arguments("--worker")
     with runs.workplace() as folder:
-        runs.write_data(folder)
-        muster = faulty.install(folder, arguments.muster, arguments.worker)
-        faults = faulty.Faults(folder / "faults")
-        job = runs.write_job(folder, "mlp", steps=10**6, runs="loaded")
-        process = runs.start(muster, job, "--workers", "3", *runs.settings(*runs.UNTIL_STOPPED, "training.lanes=1"),
-                             env=faults.environment())
-        run = runs.wait_for_step(process, folder, 300, "loaded")
+        process, run, faults = faulty.endless(folder, arguments, "loaded", 300)
         told = lambda: [row["text"] for row in runs.records(run, "notice")]
         with load():
             runs.goes_on(process, run, 200)

@@ -12,13 +12,7 @@ import runs
 def main():
     arguments = runs.arguments("--worker")
     with runs.workplace() as folder:
-        runs.write_data(folder)
-        muster = faulty.install(folder, arguments.muster, arguments.worker)
-        faults = faulty.Faults(folder / "faults")
-        job = runs.write_job(folder, "mlp", steps=10**6, runs="slow")
-        process = runs.start(muster, job, "--workers", "3", *runs.settings(*runs.UNTIL_STOPPED, "training.lanes=1"),
-                             env=faults.environment())
-        run = runs.wait_for_step(process, folder, 100, "slow")
+        process, run, faults = faulty.endless(folder, arguments, "slow", 100)
         # Longer than steps of milliseconds let the others wait, twice, and a second each for a better explanation.
         faults.arm(1, "stall", r"^at step \d*[5-9]\d, waiting for data$")
         faults.struck(1)

@@ -242,10 +242,10 @@ def undisturbed(muster, folder, model, steps, *flags, runs="runs"):
 UNTIL_STOPPED = ("schedule.type=constant", "schedule.warmup=0%")
 
 
-def endless(muster, folder, name, *flags):
+def endless(muster, folder, name, *flags, **options):
     """An mlp's training that goes on until stop(), in the folder `name`."""
     job = write_job(folder, "mlp", steps=10**6, runs=name)
-    return start(muster, job, *settings(*UNTIL_STOPPED), *flags)
+    return start(muster, job, *settings(*UNTIL_STOPPED), *flags, **options)
 
 
 def goes_on(process, run, steps=50):

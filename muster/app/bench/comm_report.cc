@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/app/bench/timed_operation.h"
+#include "muster/base/lowered.h"
 #include "muster/base/units.h"
 #include "muster/observe/chart.h"
 
@@ -21,11 +22,7 @@ std::string transport_of(const CommSetting& setting) {
   return setting.memory ? "shared memory" : "TCP with TLS";
 }
 
-std::string dtype_word(DType dtype) {
-  std::string word(to_string(dtype));
-  std::ranges::transform(word, word.begin(), [](char c) { return std::tolower(c); });
-  return word;
-}
+std::string dtype_word(DType dtype) { return lowered(std::string(to_string(dtype))); }
 
 std::string about(const CommSetting& setting, const CommBench& bench) {
   return fmt::format("{} rank{} on {} host{}, {}, {}, {} memory", setting.ranks,

@@ -8,8 +8,6 @@ namespace muster::app {
 // The share to hold out where data comes as one set: a tenth of a few says little.
 constexpr double share_held_out(std::int64_t samples) { return samples < 2000 ? 0.2 : 0.1; }
 
-std::string lower(std::string text);
-
 // Whether a picture that muster reads lies in a folder or in one of its folders' folders.
 bool holds_pictures(Files& files, const Path& path);
 Result<DataFound> look_at_pictures(Files& files, const Path& path);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/app/data/data_look_kinds.h"
+#include "muster/base/lowered.h"
 #include "muster/data/formats/images/image.h"
 #include "muster/data/formats/images/image_folder.h"
 #include "muster/data/formats/images/images.h"
@@ -25,7 +26,7 @@ Result<Folders> folders_in(Files& files, const Path& path) {
   const auto first = [&](std::initializer_list<std::string_view> known) {
     for (const std::string_view one : known)
       for (const std::string& name : names)
-        if (lower(name) == one && files.list(path / name)) return path / name;
+        if (lowered(name) == one && files.list(path / name)) return path / name;
     return Path();
   };
   const Path training = first({"train", "training"});

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <utility>
 
 #include "muster/app/data/data_look_kinds.h"
+#include "muster/base/lowered.h"
 #include "muster/base/units.h"
 #include "muster/data/formats/csv/csv.h"
 #include "muster/data/formats/csv/csv_encoding.h"
@@ -29,7 +29,7 @@ const data::CsvColumn* target_of(const data::CsvTable& table) {
   for (const std::string_view name :
        {"target", "label", "class", "diagnosis", "outcome", "species", "category", "y"})
     for (const data::CsvColumn& column : table.columns)
-      if (lower(column.name) == name && can_be_target(column, table.rows())) return &column;
+      if (lowered(column.name) == name && can_be_target(column, table.rows())) return &column;
   for (auto column = table.columns.rbegin(); column != table.columns.rend(); ++column)
     if (can_be_target(*column, table.rows())) return &*column;
   return nullptr;
@@ -63,13 +63,8 @@ void note_columns(const data::CsvTable& table, LabelledTable& found) {
 
 }  // namespace
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 bool is_table_name(const Path& path) {
-  std::string name = lower(path.filename().string());
+  std::string name = lowered(path.filename().string());
   if (name.ends_with(".gz")) name.resize(name.size() - 3);
   return name.ends_with(".csv") || name.ends_with(".tsv");
 }

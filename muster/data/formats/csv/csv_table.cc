@@ -33,11 +33,7 @@ std::optional<double> number_in(std::string cell, char decimal) {
   return value;
 }
 
-// Enough to know it by, whole characters.
-std::string_view shortened(std::string_view cell) {
-  constexpr std::size_t kMost = 40;
-  return cell.substr(0, utf8_prefix(cell.substr(0, kMost)));
-}
+constexpr std::size_t kShown = 40;  // bytes of a cell, enough to know it by
 
 // A column as it grows. What it turns out not to be is let go at once.
 class ColumnBuilder {
@@ -62,7 +58,7 @@ class ColumnBuilder {
         missing ? std::numeric_limits<double>::quiet_NaN() : number_in(cell, decimal_);
     if (number && column_.others == 0) return column_.numbers.push_back(*number);
     if (number || column_.others++ > 0) return;
-    column_.other = fmt::format("`{}` on line {}", shortened(cell), line);
+    column_.other = fmt::format("`{}` on line {}", utf8_front(cell, kShown), line);
     column_.numbers = {};
   }
 
@@ -133,7 +129,7 @@ class TableBuilder {
             ErrorCode::kInvalid,
             fmt::format("column {} is called `{}` by the first row, like another one; where "
                         "that is no header, set data.header: false",
-                        columns_.size() + 1, shortened(name)));
+                        columns_.size() + 1, utf8_front(name, kShown)));
       columns_.emplace_back(name, decimal_, missing_);
     }
     return ok();

@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <libdeflate.h>
 
 #include <cmath>
 #include <fstream>
 
+#include "muster/data/testing/packed.h"
 #include "muster/testing/temp_folder.h"
 
 namespace muster::data {
@@ -149,13 +149,7 @@ TEST_F(Csv, WhatIsNoTableIsRefusedWithItsLine) {
 }
 
 TEST_F(Csv, AGzipFileIsTheSame) {
-  const std::string text = "a,b\n1,x\n2,y\n";
-  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
-      libdeflate_alloc_compressor(6), libdeflate_free_compressor);
-  std::string packed(libdeflate_gzip_compress_bound(compressor.get(), text.size()), '\0');
-  packed.resize(libdeflate_gzip_compress(compressor.get(), text.data(), text.size(), packed.data(),
-                                         packed.size()));
-  EXPECT_THAT(table(packed)->columns[0].numbers, ElementsAre(1, 2));
+  EXPECT_THAT(table(gzip("a,b\n1,x\n2,y\n"))->columns[0].numbers, ElementsAre(1, 2));
 }
 
 TEST_F(Csv, ALayoutIsGuessed) {

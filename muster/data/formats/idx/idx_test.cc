@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <libdeflate.h>
 
 #include <fstream>
 #include <memory>
 
+#include "muster/data/testing/packed.h"
 #include "muster/testing/temp_folder.h"
 
 namespace muster::data {
@@ -14,12 +14,6 @@ namespace {
 
 using muster::testing::TempFolder;
 using ::testing::HasSubstr;
-
-std::string big_endian(std::uint32_t value) {
-  std::string text;
-  for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
-  return text;
-}
 
 std::string header(int type, const std::vector<std::uint32_t>& extents) {
   std::string text{'\0', '\0', static_cast<char>(type), static_cast<char>(extents.size())};
@@ -31,15 +25,6 @@ std::string counting(std::size_t size) {
   std::string text;
   for (std::size_t i = 0; i < size; ++i) text += static_cast<char>(i);
   return text;
-}
-
-std::string gzip(const std::string& text) {
-  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
-      libdeflate_alloc_compressor(6), libdeflate_free_compressor);
-  std::string packed(libdeflate_gzip_compress_bound(compressor.get(), text.size()), '\0');
-  packed.resize(libdeflate_gzip_compress(compressor.get(), text.data(), text.size(), packed.data(),
-                                         packed.size()));
-  return packed;
 }
 
 // Three 2 × 2 images of bytes 0 … 11, with labels 7, 8, 9.

@@ -5,20 +5,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 #include <utility>
+
+#include "muster/base/lowered.h"
 
 namespace muster::data {
 namespace {
 
 constexpr int kDeepest = 16;  // levels of folders; a link to a folder above has no end
 
-std::string ending_of(const Path& name) {
-  std::string ending = name.extension().string();
-  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return ending;
-}
+std::string ending_of(const Path& name) { return lowered(name.extension().string()); }
 
 bool is_other_picture(const Path& name) {
   constexpr std::array kOthers = {".bmp",  ".gif",  ".webp", ".tif", ".tiff", ".jp2",

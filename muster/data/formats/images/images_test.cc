@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "muster/data/formats/images/image.h"
+#include "muster/data/testing/packed.h"
 #include "muster/testing/temp_folder.h"
 
 namespace muster::data {
@@ -98,12 +99,6 @@ TEST(Image, NothingIsBlendedWhereItIsTransparent) {
   const Pixels pixels = {200, 100, 50, 255, 200, 100, 50, 0, 200, 100, 50, 128};
   EXPECT_THAT(decoded(png_of(pixels, 3, 1, PNG_FORMAT_RGBA), 3)->pixels,
               ElementsAre(200, 100, 50, 200, 100, 50, 200, 100, 50));
-}
-
-std::string big_endian(std::uint32_t value) {
-  std::string text;
-  for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
-  return text;
 }
 
 std::string chunk(const std::string& name, const std::string& content) {

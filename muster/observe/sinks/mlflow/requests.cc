@@ -40,13 +40,9 @@ std::string escaped(std::string_view text, bool is_path = false) {
   return safe;
 }
 
-// Cut between characters; what is no UTF-8 is cut anywhere.
 std::string shortened(std::string_view text, std::size_t longest) {
   if (text.size() <= longest) return std::string(text);
-  const std::string_view front = text.substr(0, longest - 3);
-  const std::size_t whole = utf8_prefix(front);
-  const bool cut = front.size() - whole < 4;  // a character that was cut, at most
-  return std::string(front.substr(0, cut ? whole : front.size())) + "...";
+  return std::string(utf8_front(text, longest - 3)) + "...";
 }
 
 Json entries(std::span<const MlflowEntry> all, std::size_t longest) {
