@@ -19,13 +19,14 @@ def install(folder, muster, worker):
     return folder / "bin/muster"
 
 
-def endless(folder, arguments, name, step):
+def endless(folder, arguments, name, step, *flags, **options):
     """Three faulty workers of one lane each, which train an mlp in the folder `name` until they are stopped and have
     taken so many steps: the process, its run, and their faults."""
     runs.write_data(folder)
     muster = install(folder, arguments.muster, arguments.worker)
     faults = Faults(folder / "faults")
-    process = runs.endless(muster, folder, name, "--workers", "3", "--set", "training.lanes=1", env=faults.environment())
+    process = runs.endless(muster, folder, name, "--workers", "3", "--set", "training.lanes=1", *flags,
+                           env=faults.environment(), **options)
     return process, runs.wait_for_step(process, folder, step, name), faults
 
 
@@ -52,6 +53,11 @@ class Faults:
         path = self.folder / f"worker-{worker}.struck"
         when, where = runs.wait_for(path.read_text, f"a fault of worker {worker}").split(" ", 1)
         return float(when), where.strip()
+
+    def release(self, worker):
+        """A worker that was struck by "stall" goes on."""
+        runs.wait_for((self.folder / f"stalled-{worker}").exists, f"worker {worker} to stall")
+        (self.folder / f"stalled-{worker}").unlink()
 
     def passes(self, worker):
         """The passes forward that it has begun: the step and slice of each, in their order."""

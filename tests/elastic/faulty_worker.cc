@@ -143,6 +143,14 @@ void read_beyond_the_end() {
   static_cast<void>(*static_cast<volatile char*>(at));
 }
 
+// Until the test takes the file away.
+void stall() {
+  const std::string path = variable("MUSTER_FAULTS") + "/stalled-" + variable("MUSTER_WORKER");
+  ::close(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  while (::access(path.c_str(), F_OK) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
 using Act = std::function<void()>;
 const std::map<std::string, Act> kActs{
     {"SIGKILL", [] { ::kill(::getpid(), SIGKILL); }},  // as the system does when memory runs out
@@ -155,7 +163,7 @@ const std::map<std::string, Act> kActs{
     {"exit", [] { std::_Exit(7); }},
     {"hang", faulty::hang},
     {"doze", [] { ::sleep(1); }},
-    {"stall", [] { std::this_thread::sleep_for(std::chrono::seconds(12)); }},
+    {"stall", stall},
     {"memory", [] { lacks_memory = true; }},
     {"disk", [] { disk_is_full = true; }},
     {"cut", [] { link_is_cut = true; }},

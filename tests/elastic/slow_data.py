@@ -11,13 +11,18 @@ import runs
 
 def main():
     arguments = runs.arguments("--worker")
-    with runs.workplace() as folder:
-        process, run, faults = faulty.endless(folder, arguments, "slow", 100)
-        # Longer than steps of milliseconds let the others wait, twice, and a second each for a better explanation.
+    with runs.workplace() as folder, open(folder / "printed", "w") as printed:
+        process, run, faults = faulty.endless(folder, arguments, "slow", 100,
+                                              *runs.settings("communication.timeout=60s"), stdout=printed)
         faults.arm(1, "stall", r"^at step \d*[5-9]\d, waiting for data$")
         faults.struck(1)
+        # Until the others have missed it twice: anybody else is given up then.
+        runs.wait_for(lambda: " s for its data, and the others for it" in (folder / "printed").read_text(),
+                      "that they wait for it")
+        faults.release(1)
         runs.goes_on(process, run, 200)
-        output = runs.stop(arguments.muster, process, folder, run)
+        runs.stop(arguments.muster, process, folder, run)
+        output = (folder / "printed").read_text()
         assert " left, " not in output and "out of others' reach" not in output, f"a worker was missed\n{output}"
         waited = re.findall(r"worker 1 \(.*\) has waited (\S+) s for its data, and the others for it", output)
         assert waited and float(waited[0]) > 4, output

@@ -154,8 +154,8 @@ def settings(*pairs):
 
 def start(muster, job, *flags, **options):
     started = time.time()
-    process = subprocess.Popen([muster, "train", str(job), *flags], stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, **options)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} | options
+    process = subprocess.Popen([muster, "train", str(job), *flags], **options)
     process.started = started
     STARTED.append(process)
     return process
