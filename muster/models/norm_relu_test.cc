@@ -112,6 +112,32 @@ TEST_P(NormReluOf, IsBatchNormAdditionAndRelu) {
     expect_close(found.gradients[i], expected.gradients[i], names[i]);
 }
 
+// Each product is rounded before it is added to something, whatever instructions the processor has
+// for both at once: else the bits would be other ones where it has them. Moments are exact here.
+TEST(NormRelu, RoundsAsOnAnyProcessor) {
+  constexpr std::int64_t kPixels = 64, kChannels = 21;
+  const auto value = [](std::int64_t pixel) {
+    return static_cast<float>((pixel % 2 == 0 ? 1 : -1) * (1 + pixel / 2 % 7)) / 4;
+  };
+  Inputs inputs = as_f32(inputs_of(1, kChannels, 8, false));
+  double square = 0;
+  for (std::int64_t p = 0; p < kPixels; ++p) {
+    inputs.input.flatten(2).select(2, p).fill_(value(p));
+    square += double{value(p)} * double{value(p)};
+  }
+  const Found found = fused(inputs);
+  const auto inverse = static_cast<float>(1 / std::sqrt(square / kPixels + kEpsilon));
+  for (std::int64_t c = 0; c < kChannels; ++c) {
+    const float scale = inputs.weight[c].item<float>() * inverse;
+    for (std::int64_t p = 0; p < kPixels; ++p) {
+      const float product = value(p) * scale;
+      const float sum = product + inputs.bias[c].item<float>();
+      EXPECT_EQ(found.output.flatten(2)[0][c][p].item<float>(), sum < 0 ? 0 : sum)
+          << c << ", " << p;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, NormReluOf,
                          ::testing::Combine(::testing::Values(Shape{1, 1, 2}, Shape{2, 3, 1},
                                                               Shape{3, 16, 7}, Shape{5, 37, 5},
