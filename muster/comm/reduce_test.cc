@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "muster/base/random.h"
+#include "muster/comm/small_floats.h"
 
 namespace muster::comm {
 namespace {
@@ -123,6 +126,38 @@ TEST(Reduce, MinAndMaxPassNaNOnFromBothSides) {
   }
   EXPECT_EQ(reduce_one(DType::kI32, Reduce::kMin, -3, 2), -3);
   EXPECT_EQ(reduce_one(DType::kI64, Reduce::kMax, std::int64_t{-3}, std::int64_t{2}), 2);
+}
+
+// Against arithmetic in f64, of which every result fits all of these types.
+template <class T, class Encode>
+void expect_signs_and_fractions(DType dtype, std::initializer_list<double> numbers,
+                                const Encode& encode) {
+  for (const double a : numbers)
+    for (const double b : numbers) {
+      const auto of = [&](Reduce how) { return reduce_one<T>(dtype, how, encode(a), encode(b)); };
+      const std::string what =
+          std::string(to_string(dtype)) + ": " + std::to_string(a) + ", " + std::to_string(b);
+      EXPECT_EQ(of(Reduce::kSum), encode(a + b)) << what;
+      EXPECT_EQ(of(Reduce::kMin), encode(std::min(a, b))) << what;
+      EXPECT_EQ(of(Reduce::kMax), encode(std::max(a, b))) << what;
+      EXPECT_EQ(of(Reduce::kProduct), encode(a * b)) << what;
+    }
+}
+
+TEST(Reduce, SignsAndFractionsCount) {
+  const auto numbers = {-96.0, -1.0, -0.375, 0.375, 2.5, 64.0};
+  const auto as = [](auto type) {
+    return [](double value) { return static_cast<decltype(type)>(value); };
+  };
+  expect_signs_and_fractions<float>(DType::kF32, numbers, as(float()));
+  expect_signs_and_fractions<double>(DType::kF64, numbers, as(double()));
+  expect_signs_and_fractions<std::uint16_t>(
+      DType::kF16, numbers, [](double value) { return Half::store(static_cast<float>(value)); });
+  expect_signs_and_fractions<std::uint16_t>(
+      DType::kBF16, numbers, [](double value) { return BFloat::store(static_cast<float>(value)); });
+  const auto whole = {-96.0, -1.0, 2.0, 64.0};
+  expect_signs_and_fractions<std::int32_t>(DType::kI32, whole, as(std::int32_t()));
+  expect_signs_and_fractions<std::int64_t>(DType::kI64, whole, as(std::int64_t()));
 }
 
 TEST(Reduce, IntegersWrap) {

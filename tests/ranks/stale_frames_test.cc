@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "muster/cluster/store.h"
@@ -15,6 +16,7 @@ namespace muster::comm {
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(10);
+constexpr Generation kBefore{4};
 constexpr Generation kNow{5};
 
 class Door final : public net::Receiver {
@@ -30,25 +32,36 @@ class Door final : public net::Receiver {
   std::promise<void> closed_;
 };
 
-// Says hello to rank 0 as rank 1 would; whether it is turned away. `first`: what rank 0 told the
-// others, "host:port context".
-bool is_refused(net::Network& network, const std::string& first, Generation generation,
-                std::uint32_t other_context) {
-  const auto space = first.find(' ');
-  const auto address = net::parse_address(first.substr(0, space)).value();
-  const auto connection =
-      net::connect_and_wait(network, address, Deadline::after(system_clock(), kPatience));
-  if (!connection) return false;
-  const auto door = std::make_shared<Door>();
-  (*connection)->start(door);
-  net::FrameHeader hello;
-  hello.kind = net::kFirstCommFrame;
-  hello.generation = generation;
-  hello.sender = Rank{1};
-  hello.context = static_cast<std::uint32_t>(std::stoul(first.substr(space + 1))) + other_context;
-  (*connection)->send(hello, {});
-  return door->is_shut();
-}
+// One who says hello to rank 0 as rank 1 would.
+class Impostor {
+ public:
+  // `first`: what rank 0 told the others, "host:port context".
+  Impostor(net::Network& network, const std::string& first, Generation generation,
+           std::uint32_t other_context) {
+    const auto space = first.find(' ');
+    const auto address = net::parse_address(first.substr(0, space)).value();
+    connection_ =
+        net::connect_and_wait(network, address, Deadline::after(system_clock(), kPatience)).value();
+    connection_->start(door_);
+    header_.generation = generation;
+    header_.sender = Rank{1};
+    header_.context =
+        static_cast<std::uint32_t>(std::stoul(first.substr(space + 1))) + other_context;
+    connection_->send(header_, {});
+  }
+  // Of the group that it has got into, but of a generation before.
+  void send_a_stale_frame() {
+    header_.generation = kBefore;
+    ++header_.kind;
+    connection_->send(header_, {});
+  }
+  bool is_turned_away() { return door_->is_shut(); }
+
+ private:
+  const std::shared_ptr<Door> door_ = std::make_shared<Door>();
+  std::shared_ptr<net::Connection> connection_;
+  net::FrameHeader header_{.kind = net::kFirstCommFrame};
+};
 
 struct Stranger {
   Generation generation;
@@ -73,7 +86,8 @@ void meet(const Stranger& stranger) {
       auto all = told(mine, deadline);
       const bool has_addresses = ++times == 2;  // before that they agree on the transport
       if (number == 1 && has_addresses && all)
-        refused = is_refused(*network, (*all)[0], stranger.generation, stranger.other_context);
+        refused = Impostor(*network, (*all)[0], stranger.generation, stranger.other_context)
+                      .is_turned_away();
       return all;
     };
     const auto world = create_native(options);
@@ -90,8 +104,37 @@ void meet(const Stranger& stranger) {
   loop->stop();
 }
 
-TEST(StaleFrames, OfAnOldGenerationAreRefused) { meet({Generation{4}, 0}); }
+TEST(StaleFrames, OfAnOldGenerationAreRefused) { meet({kBefore, 0}); }
 TEST(StaleFrames, OfAnotherGroupAreRefused) { meet({kNow, 1}); }
+
+// Also from one who is in already: nobody takes it for what it waits for.
+TEST(StaleFrames, FromAConnectedRankEndTheGeneration) {
+  const auto credentials = net::create_credentials(system_clock().wall()).value();
+  const auto loop = net::create_loop("stale", create_null_logger());
+  const auto network = net::create_network(*loop, credentials, {}, create_null_logger()).value();
+  std::optional<Impostor> second;
+  NativeOptions options;
+  options.group = {Rank{0}, 2, kNow};
+  options.transport = NativeTransport::kTcp;
+  options.network = network.get();
+  int times = 0;
+  options.exchange = [&](const std::string& mine, Deadline) -> Result<std::vector<std::string>> {
+    if (++times == 2) second.emplace(*network, mine, kNow, 0);
+    return std::vector{mine, mine};
+  };
+  const auto world = create_native(options);
+  ASSERT_TRUE(world) << world.error().message;
+  std::int32_t sum = 1;
+  auto work = (*world)->submit(AllReduce{view_of(std::span(&sum, 1))}, {});
+  second->send_a_stale_frame();
+  const Status status = work.wait();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().peer, Rank{1});
+  EXPECT_NE(status.error().message.find("in generation 4: another generation"), std::string::npos)
+      << status.error().message;
+  EXPECT_TRUE(second->is_turned_away());
+  loop->stop();
+}
 
 }  // namespace
 }  // namespace muster::comm
