@@ -102,7 +102,7 @@ TEST(ForeignDevice, GetsItsPartFromItsNeighboursCopy) {
                                 .learning_rate = 0.02,
                                 .flags = {},
                                 .before_update = {}}));
-    NeighbourCopy copy;
+    NeighbourCopy copy(system_clock());
     ASSERT_TRUE(copy.enter(communicator, *strategy, op));
     copy.begin(*strategy, Step{1});
     copy.wait();

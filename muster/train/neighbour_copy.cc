@@ -94,11 +94,11 @@ void NeighbourCopy::begin(parallel::Strategy& strategy, Step step) {
 
 Duration NeighbourCopy::wait() {
   if (taking_.empty() && sending_.empty()) return {};
-  const TimePoint began = system_clock().now();
+  const TimePoint began = clock_.now();
   const bool taken = comm::wait_for_all(std::exchange(taking_, {})).has_value();
   if (taken) kept_ = begun_;
   static_cast<void>(comm::wait_for_all(std::exchange(sending_, {})));  // the generation ends by it
-  return system_clock().now() - began;
+  return clock_.now() - began;
 }
 
 Status NeighbourCopy::give(parallel::Strategy& strategy) {

@@ -22,6 +22,7 @@ constexpr Rank keeper_of(Rank rank, std::int32_t size) { return Rank{(to_int(ran
 
 class NeighbourCopy {
  public:
+  explicit NeighbourCopy(const Clock& clock) : clock_(clock) {}
   ~NeighbourCopy();  // what is under way ends, and the communicator with it
 
   // In a new generation, before anything else; collective. What is kept stays until begin().
@@ -44,6 +45,7 @@ class NeighbourCopy {
                      const comm::OpOptions& op);
 
  private:
+  const Clock& clock_;
   std::shared_ptr<comm::Communicator> communicator_;
   comm::OpOptions op_;
   std::vector<std::vector<std::byte>> pieces_;  // the neighbour's

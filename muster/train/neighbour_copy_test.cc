@@ -57,7 +57,7 @@ class Numbers final : public parallel::Strategy {
 struct Member {
   std::shared_ptr<comm::Communicator> communicator;
   std::unique_ptr<Numbers> strategy;
-  NeighbourCopy copy;
+  NeighbourCopy copy{system_clock()};
 };
 
 // The second rank's numbers are more than one piece.

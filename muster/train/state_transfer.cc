@@ -29,10 +29,11 @@ comm::LeafRange share_of(const std::vector<NamedTensor>& pieces, std::int32_t gi
 }  // namespace
 
 StateTransfer::StateTransfer(std::shared_ptr<comm::Communicator> communicator, std::int32_t givers,
-                             parallel::Strategy& strategy, comm::OpOptions op)
+                             parallel::Strategy& strategy, comm::OpOptions op, Clock& clock)
     : communicator_(std::move(communicator)),
       givers_(givers),
       op_(std::move(op)),
+      clock_(clock),
       pieces_(cut_into_pieces(state_here(strategy))) {
   for (const NamedTensor& piece : pieces_) bytes_ += piece.tensor.bytes.size();
   if (gives()) {
@@ -56,9 +57,9 @@ StateTransfer::~StateTransfer() {
 }
 
 Duration StateTransfer::wait_until_copied() {
-  const TimePoint began = system_clock().now();
+  const TimePoint began = clock_.now();
   if (copy_) copy_->finish();
-  return system_clock().now() - began;
+  return clock_.now() - began;
 }
 
 Status StateTransfer::give() {
@@ -144,9 +145,8 @@ Result<bool> StateTransfer::done() const {
 Status StateTransfer::wait(Duration patience) const {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [this] { return taken_ || outcome_; });
-  const Deadline deadline = Deadline::after(system_clock(), patience);
-  while (!outcome_ && !deadline.passed(system_clock()))
-    system_clock().wait_until(lock, ended_, deadline.at());
+  const Deadline deadline = Deadline::after(clock_, patience);
+  while (!outcome_ && !deadline.passed(clock_)) clock_.wait_until(lock, ended_, deadline.at());
   if (outcome_) return *outcome_;
   return fail(ErrorCode::kTimeout,
               fmt::format("[train/join] rank {} has got the state and did not catch up within {}; "

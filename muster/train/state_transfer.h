@@ -27,7 +27,7 @@ class StateTransfer {
   // before wait_until_copied() has returned, nobody reads a taker's before done(). `op`: of a
   // piece.
   StateTransfer(std::shared_ptr<comm::Communicator> communicator, std::int32_t givers,
-                parallel::Strategy& strategy, comm::OpOptions op);
+                parallel::Strategy& strategy, comm::OpOptions op, Clock& clock);
   ~StateTransfer();  // what is still under way ends, and the communicator with it
   StateTransfer(const StateTransfer&) = delete;
   StateTransfer& operator=(const StateTransfer&) = delete;
@@ -62,6 +62,7 @@ class StateTransfer {
   const std::shared_ptr<comm::Communicator> communicator_;
   const std::int32_t givers_;
   const comm::OpOptions op_;
+  Clock& clock_;
   std::vector<NamedTensor> pieces_;  // a giver's own, in its copy; a taker's all, in place
   std::uint64_t bytes_ = 0;
   checkpoint::SnapshotMemory memory_;

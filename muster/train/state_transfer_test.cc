@@ -30,7 +30,8 @@ std::unique_ptr<parallel::Strategy> make_strategy(std::uint64_t seed) {
 struct Side {
   Side(std::shared_ptr<comm::Communicator> communicator, std::uint64_t seed)
       : strategy(make_strategy(seed)),
-        transfer(std::move(communicator), 1, *strategy, {.timeout = kAmple, .label = "state"}) {}
+        transfer(std::move(communicator), 1, *strategy, {.timeout = kAmple, .label = "state"},
+                 system_clock()) {}
   std::unique_ptr<parallel::Strategy> strategy;
   StateTransfer transfer;
 };

@@ -76,7 +76,7 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
   else if (!progress_.loss_scale)
     progress_.loss_scale = optim::initial_loss_scale(*options_.loss_scale);
   assignment_ = share(parts_.generations.current().workers);
-  if (options_.keeps_neighbours && group().size > 1) neighbours_.emplace();
+  if (options_.keeps_neighbours && group().size > 1) neighbours_.emplace(parts_.clock);
   if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
 }
 

@@ -201,7 +201,8 @@ Status Trainer::begin_transfer(const Course& course, const comm::OpOptions& op) 
   }
   joining_ = course;
   joined_at_ = progress_.committed;
-  transfer_.emplace(communicator, givers, parts_.strategy, op_for("state for newcomers"));
+  transfer_.emplace(communicator, givers, parts_.strategy, op_for("state for newcomers"),
+                    parts_.clock);
   return ok();
 }
 

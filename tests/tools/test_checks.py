@@ -117,6 +117,7 @@ class Symbols(PlantedTree):
     def test_each_kind(self):
         planted = {
             "time": "auto t = std::chrono::steady_clock::now();",
+            "the system's clock": "auto t = system_clock().now();",
             "wait": "changed_.wait_for(lock, 1s);",
             "poll": "::poll(&wanted, 1, 30);",
             "sleep": "std::this_thread::sleep_for(1s);",
@@ -165,7 +166,8 @@ class Symbols(PlantedTree):
     def test_paths_without_a_file_system(self):
         self.plant("muster/train/x.cc",
                    "std::filesystem::path p = a.lexically_relative(b);\nauto s = files.status(p);\n"
-                   "auto t = stat(p);\nauto m = tensor.permissions;\nauto d = statuses.absolute();\n")
+                   "auto t = stat(p);\nauto m = tensor.permissions;\nauto d = statuses.absolute();\n"
+                   "X(Clock& clock = system_clock());\n")
         self.assert_good("check_symbols.py")
 
     def test_waits_go_by_the_clock(self):

@@ -410,7 +410,8 @@ class EngineCommunicator final : public Communicator {
   Result<std::unique_ptr<Engine>> split_engine(const Division& division, int color,
                                                const RankNames& names, Deadline deadline) {
     bool exchanged = true;
-    const Exchange exchange = [&exchanged, within = exchange_within(*this, division)](
+    const Exchange exchange = [&exchanged,
+                               within = exchange_within(*this, division, queue_->clock())](
                                   const std::string& mine, Deadline until) {
       auto answers = within(mine, until);
       exchanged = answers.has_value();

@@ -7,9 +7,9 @@
 namespace muster::comm {
 namespace {
 
-Status gather(Communicator& whole, TensorView output, TensorView input, Deadline deadline) {
+Status gather(Communicator& whole, TensorView output, TensorView input, Duration timeout) {
   OpOptions options;
-  options.timeout = deadline.left(system_clock());
+  options.timeout = timeout;
   options.label = "split";
   return whole.submit(AllGather{std::move(output), std::move(input)}, options).wait();
 }
@@ -21,7 +21,7 @@ Result<Division> divide_group(Communicator& whole, int color, int key) {
   std::array<std::int32_t, 2> mine{color, key};
   std::vector<std::int32_t> all(2 * static_cast<std::size_t>(group.size));
   MUSTER_TRY(gather(whole, view_of(std::span(all)), view_of(std::span<std::int32_t>(mine)),
-                    Deadline::after(system_clock(), kSplitTimeout)));
+                    kSplitTimeout));
   const auto key_of = [&](Rank rank) {
     return all[2 * static_cast<std::size_t>(to_int(rank)) + 1];
   };
@@ -35,19 +35,20 @@ Result<Division> divide_group(Communicator& whole, int color, int key) {
   return division;
 }
 
-Exchange exchange_within(Communicator& whole, const Division& division) {
-  return [&whole, members = division.members](
+Exchange exchange_within(Communicator& whole, const Division& division, const Clock& clock) {
+  return [&whole, &clock, members = division.members](
              const std::string& mine, Deadline deadline) -> Result<std::vector<std::string>> {
     const auto size = static_cast<std::size_t>(whole.group().size);
     std::int64_t length = static_cast<std::int64_t>(mine.size());
     std::vector<std::int64_t> lengths(size);
-    MUSTER_TRY(
-        gather(whole, view_of(std::span(lengths)), view_of(std::span(&length, 1)), deadline));
+    MUSTER_TRY(gather(whole, view_of(std::span(lengths)), view_of(std::span(&length, 1)),
+                      deadline.left(clock)));
     const auto longest = static_cast<std::size_t>(std::ranges::max(lengths));
     std::vector<std::uint8_t> padded(longest);
     if (!mine.empty()) std::memcpy(padded.data(), mine.data(), mine.size());
     std::vector<std::uint8_t> all(size * longest);
-    MUSTER_TRY(gather(whole, view_of(std::span(all)), view_of(std::span(padded)), deadline));
+    MUSTER_TRY(
+        gather(whole, view_of(std::span(all)), view_of(std::span(padded)), deadline.left(clock)));
     std::vector<std::string> answers;
     for (const Rank member : members) {
       const auto rank = static_cast<std::size_t>(to_int(member));

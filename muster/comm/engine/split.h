@@ -17,7 +17,8 @@ struct Division {
 // Collective: who has my colour, ordered by key, then by rank.
 Result<Division> divide_group(Communicator& whole, int color, int key);
 
-// An exchange over all of `whole` that gives the answers of the part alone. `whole` outlives it.
-Exchange exchange_within(Communicator& whole, const Division& division);
+// An exchange over all of `whole` that gives the answers of the part alone. `whole` and the clock
+// outlive it.
+Exchange exchange_within(Communicator& whole, const Division& division, const Clock& clock);
 
 }  // namespace muster::comm
