@@ -63,7 +63,7 @@ std::vector<Straggler> find_stragglers(const std::vector<Pace>& paces, double fa
   return found;
 }
 
-std::string describe(const Straggler& straggler) {
+std::string describe(const Straggler& straggler, std::string_view other_end) {
   const auto text = [](double value) {
     return format_duration(
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value)));
@@ -73,9 +73,8 @@ std::string describe(const Straggler& straggler) {
                        straggler.factor, text(straggler.its), text(straggler.theirs));
   }
   if (straggler.cause == Straggler::Cause::kLink) {
-    return fmt::format("hears worker {} over a slow link: {} KiB take {}, between others {}",
-                       straggler.from, kLinkBytes >> 10, text(straggler.its),
-                       text(straggler.theirs));
+    return fmt::format("hears {} over a slow link: {} KiB take {}, between others {}", other_end,
+                       kLinkBytes >> 10, text(straggler.its), text(straggler.theirs));
   }
   return fmt::format(
       "waits {} a step for its data, the others {}: its storage is slow, or it "

@@ -24,8 +24,9 @@ struct Straggler {
 // Those who are slower than the others by `factor` or more; at most one finding a worker.
 std::vector<Straggler> find_stragglers(const std::vector<Pace>& paces, double factor);
 
-// "computes 4.1 × slower than the others: 31 ms a slice, they 7.5 ms"
-std::string describe(const Straggler& straggler);
+// "computes 4.1 × slower than the others: 31 ms a slice, they 7.5 ms". `other_end`: who is at that
+// of a link.
+std::string describe(const Straggler& straggler, std::string_view other_end = {});
 
 // Tells a straggler from a passing disturbance: what counts is what two comparisons in a row find.
 class StragglerWatch {

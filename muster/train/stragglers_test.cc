@@ -30,7 +30,7 @@ TEST(Stragglers, ASlowLinkIsNamedWithBothEnds) {
   const auto found = find_stragglers(paces, 1.5);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].worker, 0);
-  EXPECT_EQ(describe(found[0]),
+  EXPECT_EQ(describe(found[0], "worker 2"),
             "hears worker 2 over a slow link: 64 KiB take 26 ms, between others 1.0 ms");
   paces[0].link = 0.004;  // too little to tell it from a rank that was not scheduled
   EXPECT_TRUE(find_stragglers(paces, 1.5).empty());

@@ -186,6 +186,7 @@ class Trainer {
   bool accuse(std::int32_t worker, std::string_view of_what);
   void go(std::string_view because);
   std::int32_t worker_at(Rank rank) const;
+  std::string name_of_worker(std::int32_t worker) const;
   void tell_of_worker(std::int32_t worker, observe::Severity severity, std::string_view what);
   comm::OpOptions op_for(std::string_view label) const;
   Status meet(const comm::OpOptions& op);     // all ranks of the generation

@@ -65,13 +65,16 @@ Result<data::StepBatch> Trainer::load_slice(SliceIndex slice) const {
 // A word about `worker`, which is there, from the first rank.
 void Trainer::tell_of_worker(std::int32_t worker, observe::Severity severity,
                              std::string_view what) {
-  if (!is_first()) return;
+  if (is_first())
+    parts_.hub.publish(observe::Notice{.severity = severity,
+                                       .text = fmt::format("{} {}", name_of_worker(worker), what)});
+}
+
+// "worker 2 (pid 4711 on node7)"
+std::string Trainer::name_of_worker(std::int32_t worker) const {
   const Entry& entry = parts_.generations.current();
   const auto rank = std::ranges::find(entry.workers, worker) - entry.workers.begin();
-  parts_.hub.publish(
-      observe::Notice{.severity = severity,
-                      .text = fmt::format("worker {} ({}) {}", worker,
-                                          entry.places[static_cast<std::size_t>(rank)], what)});
+  return fmt::format("worker {} ({})", worker, entry.places[static_cast<std::size_t>(rank)]);
 }
 
 Status Trainer::compare_paces() {
@@ -94,7 +97,8 @@ Status Trainer::compare_paces() {
   if (std::ranges::any_of(position_.paces, &Pace::stop)) position_.next = Next::kStop;
   const StragglerWatch::News news = stragglers_.observe(position_.paces);
   for (const Straggler& straggler : news.slow)
-    tell_of_worker(straggler.worker, observe::Severity::kWarning, describe(straggler));
+    tell_of_worker(straggler.worker, observe::Severity::kWarning,
+                   describe(straggler, straggler.from < 0 ? "" : name_of_worker(straggler.from)));
   tell_backups();
   for (const std::int32_t worker : news.recovered)
     tell_of_worker(worker, observe::Severity::kNote, "keeps pace again");

@@ -397,7 +397,8 @@ def play_slow_link(muster, folder):
     begin = len(job.lines)
     job.faults.arm(1, "slow", PLACES["backward"])
     struck, _ = job.faults.struck(1)
-    told = rf"\[WARN\] worker (\d) \(pid \d+ on {HOST}\) hears worker (\d) over a slow link: 64 KiB take"
+    place = rf"\(pid \d+ on {HOST}\)"
+    told = rf"\[WARN\] worker (\d) {place} hears worker (\d) {place} over a slow link: 64 KiB take"
     found, when, _ = job.wait_for(told, begin)
     assert found.groups() == ("2", "1"), job.output()
     assert when - struck < SLOW, f"{when - struck} s\n{job.output()}"

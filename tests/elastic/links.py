@@ -1,6 +1,7 @@
 """Links that are cut and heal, between real network stacks: each worker lives in a network namespace
 of its own, joined by a bridge."""
 import pathlib
+import re
 import signal
 import sys
 
@@ -100,8 +101,8 @@ def slow(muster, folder, places):
     job = Job(muster, folder, "slow", places)
     network.run(*places[0].inside, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "10mbit", "burst",
         "16kb", "latency", "2s")
-    told = ") hears worker 1 over a slow link: 64 KiB take "
-    runs.wait_for(lambda: any(told in row["text"] for row in runs.records(job.run, "notice")), "the slow link")
+    told = re.compile(r"worker \d \(pid \d+ on \S+\) hears worker 1 \(pid \d+ on \S+\) over a slow link: 64 KiB take ")
+    runs.wait_for(lambda: any(told.match(row["text"]) for row in runs.records(job.run, "notice")), "the slow link")
     job.stop()
 
 
