@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import runs
 
 STEPS = 300
+NOBODY = r"since nobody (is left who holds the state|else has what workers? [\d, ]+ held)"
 NEVER = ("checkpoint.every=never", "evaluation.keep_best=false")
 
 
@@ -32,7 +33,7 @@ class Stage:
         assert runs.weights(run, STEPS) == self.expected, f"other weights:\n{output}"
         steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
         assert steps == list(range(1, STEPS + 1)), f"told {steps}\n{output}"
-        told = re.findall(r"^generation .*since nobody is left who holds the state; .*$", output, re.MULTILINE)
+        told = [line for line in output.splitlines() if line.startswith("generation ") and re.search(NOBODY, line)]
         assert len(told) == returns, output
         audit = subprocess.run([self.muster, "data", "audit", "--json", str(run)], capture_output=True, text=True)
         ledger = json.loads(audit.stdout)
@@ -47,7 +48,7 @@ class Stage:
 def check_line(line, to):
     """That it says to where, and how many steps that costs."""
     whereto = f"all go back to step {to}, the last checkpoint" if to else "all begin anew, for there is no checkpoint"
-    found = re.search(whereto + r", since nobody is left who holds the state; (\d+) steps? (is|are) taken again$", line)
+    found = re.search(f"{whereto}, {NOBODY}" + r"; (\d+) steps? (is|are) taken again$", line)
     assert found, f"to {to}: {line}"
 
 
@@ -85,6 +86,19 @@ def all_shards_at_once(stage):
     process, run = stage.start("shards", 2, "strategy.type=sharded")
     kill_all(process)
     stage.check_end(process, run)
+
+
+def a_part_that_was_taken_over(stage):
+    """Who came in the place of one that died and got its part from a neighbour goes back with the others."""
+    process, run = stage.start("parts", 3, "strategy.type=sharded", "strategy.redundancy=1", step=40)
+    runs.kill(runs.workers_of(process)[0])
+    runs.wait_for(lambda: "has kept" in str(runs.records(run, "notice")), "a new one with the state")
+    runs.goes_on(process, run, 20)
+    workers = runs.workers_of(process)
+    for worker in (1, 2):
+        runs.kill(workers[worker])
+    told, _ = stage.check_end(process, run)
+    assert "nobody else has what worker" in told[0], told
 
 
 def before_another_has_it(stage):
@@ -151,8 +165,9 @@ def main():
     with runs.workplace() as folder:
         runs.write_data(folder)
         stage = Stage(muster, folder)
-        for scenario in (all_at_once, twice, before_a_checkpoint, all_shards_at_once, before_another_has_it, nobody_comes,
-                         nobody_joins, the_new_one_is_told_to_go, all_are_told_to_go_meanwhile):
+        for scenario in (all_at_once, twice, before_a_checkpoint, all_shards_at_once, a_part_that_was_taken_over,
+                         before_another_has_it, nobody_comes, nobody_joins, the_new_one_is_told_to_go,
+                         all_are_told_to_go_meanwhile):
             scenario(stage)
             print(f"ok  {scenario.__name__}", flush=True)
 

@@ -160,22 +160,19 @@ Status Training::resume(std::optional<Step> at_most) {
   return ok();
 }
 
-// What was made of the state so far is of no use, and what has broken off in it of no account.
-// Where all hold everything, the first one has it and the others, who may not see the run's folder,
-// get it from there.
+// What was made of the state so far is of no use, and what has broken off in it of no account: it
+// is made anew, since a strategy that has met its group holds no more than its part, and a
+// checkpoint is read into a whole one. Where all hold everything, the first one has it and the
+// others, who may not see the run's folder, get it from there.
 Status Training::go_back(const train::Return& back, train::TrainerOptions& options) {
-  const bool is_new = options.newcomer && !strategy_->behind();
   options.newcomer = !job_.strategy.keeps_ranks() && !session_.first_rank();
   options.returned = back;
   if (options.newcomer) {
     progress_ = {};
     return ok();
   }
-  // Without a checkpoint nothing overwrites what a newcomer may have got of the state.
-  if (!is_new || !back.checkpoint) {
-    strategy_.reset();
-    MUSTER_TRY(build());
-  }
+  strategy_.reset();
+  MUSTER_TRY(build());
   return back.checkpoint ? resume(back.checkpoint) : begin();
 }
 
