@@ -39,6 +39,11 @@ struct Selection {
 
 // The folder of that name, or the run that is called so.
 Result<Path> place_of(const std::string& word, Context& context) {
+  if (context.files.size(word))
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[checkpoint] {} is a file; give a run or one of its checkpoints, as "
+                            "in runs/fashion/latest",
+                            word));
   if (context.files.exists(word)) return Path(word);
   const auto run = find_run({.run = word, .runs = {}}, context);
   if (run) return run->root();
@@ -248,6 +253,14 @@ ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
   return ExitCode::kDone;
 }
 
+// Of numbers: CLI11 refuses what is none, but takes one that does not fit for the largest that
+// does.
+std::string check_step(const std::string& word) {
+  constexpr std::size_t kMostDigits = 18;
+  const bool fits = !word.starts_with('-') && word.size() <= kMostDigits;
+  return fits ? "" : fmt::format("expected the number of a step, found `{}`", word);
+}
+
 using Arguments = std::shared_ptr<CheckpointArguments>;
 
 CLI::App& add_verb(CLI::App& parent, Context& context, const Arguments& arguments,
@@ -258,7 +271,7 @@ CLI::App& add_verb(CLI::App& parent, Context& context, const Arguments& argument
   verb.add_option("RUN_OR_FOLDER", arguments->place,
                   "A run (its folder, id or name), its checkpoints folder or one checkpoint")
       ->required();
-  verb.add_option("--step", arguments->step, "Only the checkpoint of this step");
+  verb.add_option("--step", arguments->step, "Only the checkpoint of this step")->check(check_step);
   verb.callback([arguments, action, &context] {
     context.action = [arguments, action, &context] { return action(*arguments, context); };
   });

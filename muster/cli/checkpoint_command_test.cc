@@ -85,6 +85,19 @@ TEST_F(CheckpointCommandTest, ListsAndSaysWhatIsDamagedOnce) {
       << out_.str();
 }
 
+TEST_F(CheckpointCommandTest, RefusesWhatIsNoRunAndNoStep) {
+  save(5);
+  const auto file = run_ / "checkpoints/step-00000005/model.safetensors";
+  EXPECT_EQ(muster({"checkpoint", "list", file.native()}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find(" is a file; give a run or one of its checkpoints"), std::string::npos)
+      << err_.str();
+  for (const std::string step : {"99999999999999999999", "-5"}) {
+    EXPECT_EQ(muster({"checkpoint", "list", "--step", step, place()}), ExitCode::kUsage) << step;
+    EXPECT_NE(err_.str().find("the number of a step, found `" + step), std::string::npos)
+        << err_.str();
+  }
+}
+
 TEST_F(CheckpointCommandTest, VerifiesAndNamesDamage) {
   save(5);
   EXPECT_EQ(muster({"checkpoint", "verify", place()}), ExitCode::kDone);

@@ -91,6 +91,17 @@ def nobody_reads_along(muster, folder):
     assert runs.rows(run)[-1]["step"] == 400
 
 
+def nothing_can_be_shown(muster, folder):
+    """Its output cannot be written: the training is done, and the exit code says that it was not told."""
+    job = runs.write_job(folder, "mlp", steps=40)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([muster, "train", job], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    run = runs.latest(folder)
+    expect(done.returncode, 3, done.stderr, "standard output could not be written", str(run))
+    assert json.loads((run / "summary.json").read_text())["state"] == "finished"
+    assert runs.rows(run)[-1]["step"] == 40
+
+
 def interrupted_twice(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     process = runs.start(muster, job, "--workers", "2", "--set", "workers.heartbeat_timeout=60s")
@@ -584,8 +595,8 @@ CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          ruined_weights_are_put_away, the_last_update_counts, address_space_limited, hung_up, other_images_for_evaluation,
          loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
-         launcher_killed, interrupted, all_signalled, nobody_reads_along, interrupted_twice, timed_out,
-         interrupted_early, two_begin_at_once, damaged_run]
+         launcher_killed, interrupted, all_signalled, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
+         timed_out, interrupted_early, two_begin_at_once, damaged_run]
 
 parser = runs.arguments("--only")
 for case in CASES:

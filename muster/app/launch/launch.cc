@@ -302,7 +302,10 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
   observer.end_tracking(*end);
   const std::string next = options.program.empty() ? "" : next_steps(outcome, job.spec);
   if (!next.empty()) observer.tell(observe::Severity::kNote, next);
-  return code;
+  const Status shown = observer.end_showing();
+  if (shown || code != ExitCode::kDone) return code;
+  log->error("{}", shown.error().message);
+  return exit_code(shown.error().code);
 }
 
 }  // namespace muster::app

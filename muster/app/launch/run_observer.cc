@@ -319,6 +319,15 @@ void RunObserver::on_stop(int signal, cluster::Stopping how) {
 }
 
 // A folder in which something has run before keeps what came of that.
+Status RunObserver::end_showing() {
+  shown_.end();
+  if (!terminal_->lost()) return ok();
+  return muster::fail(ErrorCode::kUnavailable,
+                      fmt::format("[muster] standard output could not be written; is its disk "
+                                  "full? The run itself is whole: {}",
+                                  folder_.root().string()));
+}
+
 void RunObserver::fail(const std::string& reason) {
   live_.reset();
   tell(Severity::kError, reason);

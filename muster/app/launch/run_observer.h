@@ -64,6 +64,8 @@ class RunObserver final : public cluster::LaunchObserver {
   // The server gets the rest, and the files; waits for it, but not long after a signal.
   void end_tracking(const cluster::JobEnd& end);
   void fail(const std::string& reason);  // nothing ever ran: summary.json says why
+  // Nothing is shown any more. kUnavailable where some of it could not be.
+  Status end_showing();
 
   // Its version, as the workers told; empty where none came so far.
   const std::string& libtorch() const noexcept { return libtorch_; }

@@ -22,6 +22,7 @@ class FakeTerminal final : public Terminal {
   bool is_terminal() const override { return true; }
   int width() const override { return columns_; }
   void write(std::string_view text) override { text_ += text; }
+  bool lost() const override { return false; }
   std::string take() { return std::exchange(text_, {}); }
   void resize(int columns) { columns_ = columns; }
 

@@ -26,13 +26,19 @@ class SystemTerminal final : public Terminal {
     while (!text.empty()) {
       const ssize_t written = ::write(descriptor_, text.data(), text.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return;
+      if (written <= 0) {
+        lost_ = lost_ || errno != EPIPE;
+        return;
+      }
       text.remove_prefix(static_cast<std::size_t>(written));
     }
   }
 
+  bool lost() const override { return lost_; }
+
  private:
   int descriptor_;
+  bool lost_ = false;
 };
 
 }  // namespace

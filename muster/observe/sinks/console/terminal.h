@@ -11,7 +11,9 @@ class Terminal {  // one thread at a time
   virtual ~Terminal() = default;
   virtual bool is_terminal() const = 0;           // or a pipe, a file
   virtual int width() const = 0;                  // columns, now; 80 where unknown
-  virtual void write(std::string_view text) = 0;  // whole, unbuffered; errors are ignored
+  virtual void write(std::string_view text) = 0;  // whole, unbuffered
+  // Whether something could not be written although somebody reads, as on a full disk.
+  virtual bool lost() const = 0;
 };
 
 // Standard output (1) or error (2).
