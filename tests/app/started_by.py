@@ -145,7 +145,9 @@ def under_slurm():
         trains("Slurm", 3, "srun", "--nodes=2", "--ntasks=3", environment=environment)
         out = pathlib.Path(folder) / "batch.txt"
         script = f"{PARALLEL} && srun --ntasks=2 {PARALLEL}"
-        run("sbatch", "--wait", "--ntasks=2", f"--output={out}", f"--wrap={script}", environment=environment)
+        done = run("sbatch", "--wait", "--ntasks=2", f"--output={out}", f"--wrap={script}", environment=environment,
+                   code=None)
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stderr}{out.read_text()}"
         alone, together = out.read_text().split("started by Slurm", 1)
         assert "started by itself: a world of one process" in alone, alone
         has_trained("started by Slurm" + together, "Slurm", 2)

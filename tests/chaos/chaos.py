@@ -256,7 +256,7 @@ def check_run(muster, scenario, run, output):
     assert not wrong and steps == sorted(steps), f"told how often: {wrong}\n{output}"
     audit = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True, text=True)
     ledger = json.loads(audit.stdout)
-    assert audit.returncode == 0 and ledger["well"] and ledger["steps"] == scenario.steps, ledger
+    assert audit.returncode == 0 and ledger["proven"] and ledger["steps"] == scenario.steps, ledger
 
 
 def outcome(stage, scenario):

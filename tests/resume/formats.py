@@ -110,5 +110,17 @@ def broken(muster, folder):
     assert code != 0 and "bar3/009.png is a broken PNG" in output, output
 
 
+def misplaced(muster, folder):
+    """A folder where a table is wanted, and a file where pictures are."""
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    (folder / "file").touch()
+    for kind, path, told in (("csv", folder, "is a folder; data.type csv takes one file"),
+                             ("images", folder / "file", "is a file; data.type images takes the folder that holds a "
+                                                         "folder of pictures for each class")):
+        code, output = runs.finish(runs.start(muster, job, "--dry-run", *runs.settings(
+            f"data.type={kind}", f"data.path={path}", f"run_folder={folder}/runs")))
+        assert code == 2 and f"error: data.path: {path} {told}" in output, output
+
+
 if __name__ == "__main__":
-    runs.play((pictures, as_idx, table, changed, broken), runs.arguments().muster)
+    runs.play((pictures, as_idx, table, changed, broken, misplaced), runs.arguments().muster)
