@@ -24,6 +24,7 @@ inline constexpr std::string_view kEvalBitsPerByte = "eval/bits_per_byte";
 inline constexpr std::string_view kStepTime = "perf/step_time_s";
 inline constexpr std::string_view kSamplesPerSecond = "perf/samples_per_s";
 inline constexpr std::string_view kTokensPerSecond = "perf/tokens_per_s";
+inline constexpr std::string_view kMfu = "perf/mfu";  // model FLOPs utilization
 inline constexpr std::string_view kCommFraction = "perf/comm_fraction";
 inline constexpr std::string_view kDataWaitFraction = "perf/data_wait_fraction";
 inline constexpr std::string_view kBytesOnWire = "perf/bytes_on_wire";

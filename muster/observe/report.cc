@@ -98,6 +98,8 @@ std::string numbers(const ReportInput& input) {
   if (const double rate = mean_of(input.rows, metric::kSamplesPerSecond); rate > 0) {
     html += tile("samples / s", grouped(static_cast<std::int64_t>(rate)));
   }
+  if (const double used = mean_of(input.rows, metric::kMfu); used > 0)
+    html += tile("model FLOPs utilisation", fmt::format("{:.1f} %", 100 * used));
   html += tile("workers", grouped(input.started.workers));
   if (input.started.parameters > 0) {
     html += tile("parameters", format_count(static_cast<double>(input.started.parameters)));

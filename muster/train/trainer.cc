@@ -321,8 +321,27 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
   if (to_int(progress_.committed) % kStepsPerMemoryReading == 1) {
     row.values.push_back({std::string(metric::kPeakRss), observe::to_gib(parts_.peak_memory())});
   }
+  if (const auto used = flops_used(batch, took))
+    row.values.push_back({std::string(metric::kMfu), *used});
   phases_of(batch, report, took, std::exchange(between_, {})).append_to(row);
   tell(std::move(row));
+}
+
+// Of what all lanes that compute could do, [0, 1].
+std::optional<double> Trainer::flops_used(const data::StepBatch& batch, Duration took) {
+  if (!is_first() || !parts_.measure_flops || batch.slices.empty()) return std::nullopt;
+  if (!flops_) {
+    const auto measured = parts_.measure_flops(batch);
+    flops_ = measured ? *measured : Flops{};
+    if (!measured)
+      parts_.hub.publish(observe::Notice{
+          .severity = observe::Severity::kWarning,
+          .text = fmt::format("{} is not told: {}", metric::kMfu, measured.error().message)});
+  }
+  if (flops_->a_sample == 0) return std::nullopt;
+  const std::int32_t lanes = options_.lanes * computing(group().size);
+  return flops_->a_sample * static_cast<double>(batch.samples) /
+         (to_seconds(took) * flops_->a_second * lanes);
 }
 
 Duration Trainer::let_readers_finish() {

@@ -65,7 +65,7 @@ struct TrainerOptions {
   std::uint64_t data = 0;          // fingerprint of the data: the same for all workers
   bool newcomer = false;           // it joins others, who have the state
   bool keeps_ranks = false;        // each rank has a part of it: see Reunion
-  bool keeps_neighbours = false;   // and a copy of its neighbour\'s: see NeighbourCopy
+  bool keeps_neighbours = false;   // and a copy of its neighbour's: see NeighbourCopy
   Duration join_timeout{};         // how long one that comes anew may take to get ready then
   std::optional<observe::RunStarted> started = {};  // told before anything else
   std::optional<Return> returned = {};              // the state is made anew, as this said
@@ -74,6 +74,12 @@ struct TrainerOptions {
   bool predicts_bytes = false;                      // report bits per byte as well
   std::int64_t tokens_per_sample = 0;               // report tokens per second as well
   std::optional<optim::LossScaleSpec> loss_scale = {};  // for fp16; none: no scaling
+};
+
+// Floating-point operations, for perf/mfu.
+struct Flops {
+  double a_sample = 0;  // that training takes, forward and backward; 0: not known
+  double a_second = 0;  // that a lane could do at best
 };
 
 // What the loop runs on; all of it outlives the trainer.
@@ -89,6 +95,8 @@ struct TrainerParts {
       training_data;
   std::function<Result<std::unique_ptr<data::BatchStream>>(std::vector<SliceIndex>)>
       evaluation_data;
+  // Asked once, by the first rank after a step, with that step's batch; empty: not known.
+  std::function<Result<Flops>(const data::StepBatch&)> measure_flops = {};
   std::function<std::uint64_t()> peak_memory;  // of this process, in bytes
   std::function<bool()> stop_requested;        // from any thread's point of view, cheap
   // Before each phase of each step: for heartbeats ("step 120, backward"). Cheap.
@@ -196,6 +204,7 @@ class Trainer {
   parallel::Flags wishes() const;
   void publish_step(const data::StepBatch& batch, const parallel::StepReport& report, double rate,
                     TimePoint began);
+  std::optional<double> flops_used(const data::StepBatch& batch, Duration took);
   std::vector<observe::Metric> results_of(const parallel::StepReport& report) const;
   void tell(observe::Record row);
   void tell_recovery(const Assignment& before, Duration took);
@@ -250,6 +259,7 @@ class Trainer {
   bool told_of_disk_ = false;  // that it is slow
   Between between_;            // not yet told with a step
   std::vector<observe::Metric> last_step_;
+  std::optional<Flops> flops_;  // once it has been asked for
   std::int64_t epoch_size_ = 1;
 };
 

@@ -203,9 +203,20 @@ def divergence(muster, folder):
     assert told and told[1].endswith((".weight", ".bias")), output
 
 
+def use_of_the_processor(muster, folder):
+    """Whatever the ranks hold of the model, from the first step on."""
+    for model, *ways in (("mlp", "data", "sharded"), ("gpt", "data", "pipeline", "tensor", "context")):
+        job = runs.write_job(folder, model, steps=4)
+        for way in ways:
+            recompute = ["training.recompute=[\"*\"]"] if model == "gpt" else []
+            runs.train(muster, job, "--workers", "2", *runs.settings(f"strategy.type={way}", *recompute))
+            found = [row["perf/mfu"] for row in runs.rows(runs.latest(folder)) if "train/loss" in row]
+            assert len(found) == 4 and all(share > 0 for share in found), f"{model}, {way}: {found}"
+
+
 CASES = [version, in_a_pipe, first_line, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
          learning_rate_scaled_with_the_batch, checkpoints_by_the_clock, a_batch_larger_than_the_data,
-         divergence]
+         use_of_the_processor, divergence]
 
 parser = runs.arguments("--only")
 for case in CASES:

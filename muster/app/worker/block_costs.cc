@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "muster/app/worker/build_model.h"
+#include "muster/models/flop_counter.h"
 #include "muster/models/memory_meter.h"
 #include "muster/models/torch_error.h"
 #include "muster/parallel/examples.h"
@@ -150,6 +151,26 @@ Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
   };
   MUSTER_TRY(each_block(whole, first_pass(batch, job).inputs, job.seed, time));
   return costs;
+}
+
+Result<double> count_flops(const models::Model& whole, const data::StepBatch& batch,
+                           const job::JobSpec& job) {
+  const parallel::Examples slice = first_pass(batch, job);
+  // Some blocks, as batch norms of vectors, want two.
+  const auto examples = parallel::narrow(slice, 0, std::min<std::int64_t>(2, slice.samples()));
+  double flops = 0;
+  std::size_t seen = 0;
+  const auto count = [&](const Placed& block, const at::Tensor& input) {
+    const models::FlopCounter counter;
+    at::Tensor output = run_forward(block, input, job);
+    const bool last = ++seen == whole.blocks().size();
+    const at::Tensor end = last ? block.model.loss_sum(output, examples.targets).sum : output;
+    if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
+    flops += counter.counted();
+    return output;
+  };
+  MUSTER_TRY(each_block(whole, examples.inputs, job.seed, count));
+  return flops / static_cast<double>(examples.samples());
 }
 
 Result<Activations> measure_activations(const models::Model& whole, const data::StepBatch& batch,

@@ -19,6 +19,10 @@ namespace muster::app {
 Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
                                              const data::StepBatch& batch, const job::JobSpec& job);
 
+// Floating-point operations of a sample, forward and backward (models::FlopCounter).
+Result<double> count_flops(const models::Model& whole, const data::StepBatch& batch,
+                           const job::JobSpec& job);
+
 // What one pass keeps from its forward to its backward.
 struct Activations {
   std::int64_t samples = 0;  // of the pass

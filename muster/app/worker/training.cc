@@ -19,7 +19,9 @@
 #include "muster/base/units.h"
 #include "muster/base/utf8.h"
 #include "muster/job/enum_names.h"
+#include "muster/models/flop_rate.h"
 #include "muster/models/generate.h"
+#include "muster/models/torch_error.h"
 #include "muster/observe/environment.h"
 
 namespace muster::app {
@@ -107,6 +109,7 @@ class Training {
   Result<StrategyPlace> find_place(const models::Model& model);
   Result<std::vector<Duration>> find_costs(const models::Model& model);
   train::TrainerParts parts();
+  Result<train::Flops> measure_flops(const data::StepBatch& batch) const;
   Result<train::TrainerOptions> options() const;
   observe::RunStarted start() const;
   void conclude(const train::Outcome& outcome, Duration took);
@@ -250,9 +253,25 @@ train::TrainerParts Training::parts() {
             options.own = std::move(own);
             return data::BatchStream::create(pipelines_.evaluation, options, {}, system_clock());
           },
+      .measure_flops = [this](const data::StepBatch& batch) { return measure_flops(batch); },
       .peak_memory = [] { return observe::peak_memory(system_files()); },
       .stop_requested = [this] { return session_.stop_requested(); },
       .now_doing = [this](Step step, std::string_view phase) { session_.doing(step, phase); }};
+}
+
+// Of the whole model, block by block, whatever the ranks have of it.
+Result<train::Flops> Training::measure_flops(const data::StepBatch& batch) const {
+  job::JobSpec job = job_;
+  job.training.recompute.clear();                 // what is computed twice counts once
+  job.training.precision = job::Precision::kF32;  // of no account, and every operation known
+  MUSTER_ASSIGN(const auto model, build_model(job, pipelines_.training.fields(), own_));
+  train::Flops flops;
+  MUSTER_ASSIGN(flops.a_sample, count_flops(*model, batch, job));
+  MUSTER_TRY(models::catch_torch("worker/flops", [&] {
+    flops.a_second = models::measure_flop_rate(compute_of(job_.training).precision,
+                                               c10::Device(c10::kCPU), system_clock());
+  }));
+  return flops;
 }
 
 observe::RunStarted Training::start() const {
