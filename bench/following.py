@@ -92,12 +92,16 @@ class Training(Follower):
             raise SystemExit(f"muster ended with {self.process.returncode} instead of {code}:\n{output}")
         return output
 
+    def audit(self):
+        """Of its ledger, which holds every sample once."""
+        [run] = self.place.glob("*/latest")
+        return json.loads(harness.run([self.options.build / "bin/muster", "data", "audit", "--json", run]))
+
     def end(self):
-        """The same after Ctrl-C; its ledger holds every sample once."""
+        """What it printed, after Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
         output = self.ended(128 + signal.SIGINT)
-        [run] = self.place.glob("*/latest")
-        harness.run([self.options.build / "bin/muster", "data", "audit", run])
+        self.audit()
         return output
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""SIGKILL of a worker to the next committed step, 2 to 8 workers, both models; torchrun beside it.
+"""SIGKILL of a worker to the next committed step, 2 to 8 workers, both shipped jobs; torchrun beside it.
 
-muster's workers are killed one after the other until one is left; "beyond" is the time between the two
-committed steps around the death, less that of a step as the survivors run it. No new worker is started
-meanwhile. torchrun starts its two workers again from a checkpoint of every 20 steps. Afterwards the
-ledger holds every sample once.
+The jobs are those of jobs/, but for evaluations and checkpoints, which would take their time in some of the
+steps. "Beyond" is the time between the two committed steps around the death, less that of a step as the
+survivors run it. Once workers are killed one after the other until one is left, and no new one is started;
+once as many are, and a new one is started in the place of each, which loads libtorch beside the others and
+joins before the next death. Afterwards the ledger holds every sample once, and says how many steps were
+taken again. torchrun starts its two workers (the image job's) again from a checkpoint of every 20 steps.
 
 Where torchft is installed (script/torchft.txt says how), it is killed as well: one of two replicas, with
 time-outs of 1 s for joining (instead of 60) and heartbeats (instead of 5).
@@ -28,31 +30,59 @@ import harness
 from following import PATIENCE_S, Follower, children, intervals, percentile
 
 STEPS_BETWEEN = 8
+UNDISTURBED = ("evaluation.every=never", "checkpoint.every=never", "checkpoint.at_end=false")
+JOINED = " got the state ("  # a newcomer, as the log says
+JOBS = ("fashion", "gpt")
 TORCHRUN_KILLS = 5
 TORCHFT = harness.ROOT / ".deps/torchft"
 
 
+class Deaths:
+    """Of the workers of one job."""
+
+    def __init__(self, training, draw):
+        self.training, self.draw = training, draw
+        self.found = []  # (beyond, from the kill to the next step, a step's time)
+        self.rows = training.wait(lambda rows: len(rows) > STEPS_BETWEEN)
+
+    def kill_one_of(self, alive):
+        time.sleep(self.draw.random() * (self.rows[-1][1] - self.rows[-2][1]))
+        victim = self.draw.choice(sorted(alive))
+        killed = self.training.kill(victim)
+        rows = self.training.wait(lambda rows: rows[-1][1] > killed)
+        at = next(i for i, row in enumerate(rows) if row[1] > killed)
+        step = rows[-1][0]
+        self.rows = rows = self.training.wait(lambda rows: rows[-1][0] >= step + STEPS_BETWEEN)
+        usual = statistics.median(intervals(rows[-STEPS_BETWEEN:]))
+        self.found.append((rows[at][1] - rows[at - 1][1] - usual, rows[at][1] - killed, usual))
+        return victim
+
+    def end(self):
+        """What was found, and how many steps were taken again."""
+        output = self.training.end()
+        if output.count("going on") != len(self.found):
+            raise SystemExit(f"{len(self.found)} workers died:\n{output}")
+        return self.found, self.training.audit()["superseded_steps"]
+
+
 def kill_all_but_one(options, job, workers, draw):
-    """[(beyond, from the kill to the next step, a step's time)] of workers - 1 kills."""
-    found = []
-    with following.training(options, job, workers, "workers.max_restarts=0") as training:
-        rows = training.wait(lambda rows: len(rows) > STEPS_BETWEEN)
-        alive = sorted(training.workers())
+    with following.training(options, job, workers, *UNDISTURBED, "workers.max_restarts=0") as training:
+        deaths = Deaths(training, draw)
+        alive = set(training.workers())
         while len(alive) > 1:
-            time.sleep(draw.random() * (rows[-1][1] - rows[-2][1]))
-            victim = draw.choice(alive)
-            alive.remove(victim)
-            killed = training.kill(victim)
-            rows = training.wait(lambda rows: rows[-1][1] > killed)
-            at = next(i for i, row in enumerate(rows) if row[1] > killed)
-            step = rows[-1][0]
-            rows = training.wait(lambda rows: rows[-1][0] >= step + STEPS_BETWEEN)
-            usual = statistics.median(intervals(rows[-STEPS_BETWEEN:]))
-            found.append((rows[at][1] - rows[at - 1][1] - usual, rows[at][1] - killed, usual))
-        output = training.end()
-        if output.count("going on") != workers - 1:
-            raise SystemExit(f"{workers - 1} workers died:\n{output}")
-    return found
+            alive.remove(deaths.kill_one_of(alive))
+        return deaths.end()
+
+
+def kill_and_replace(options, job, workers, draw):
+    """As many deaths as above."""
+    with following.training(options, job, workers, *UNDISTURBED, "workers.max_restarts=100") as training:
+        deaths = Deaths(training, draw)
+        for death in range(1, workers):
+            deaths.kill_one_of(training.workers())
+            joined = training.wait(lambda _, death=death: len(training.records("metrics.jsonl", JOINED)) >= death)
+            deaths.rows = training.wait(lambda rows, step=joined[-1][0]: rows[-1][0] >= step + 2 * STEPS_BETWEEN)
+        return deaths.end()
 
 
 def torchrun(options, rank):
@@ -125,17 +155,23 @@ def torchft(options):
             return max(around) - statistics.median(around)
 
 
-def main():
-    options = harness.options(__doc__, repetitions=2)
+def measure(options):
+    """By kind and job: what was found of all deaths. And how many steps were taken again."""
     draw = random.Random(1)
-    ours = {}
-    for job in ("fashion.yaml", "gpt.yaml"):
-        deaths = []
-        for workers in list(range(2, 9)) * options.repetitions:
-            deaths += kill_all_but_one(options, job, workers, draw)
-            harness.say(f"{job}, {workers} workers: beyond the step "
-                        f"{', '.join(f'{1e3 * one[0]:.0f}' for one in deaths[1 - workers:])} ms")
-        ours[job] = deaths
+    ours, again = {}, 0
+    for kind, kill in (("", kill_all_but_one), (", a new worker starting", kill_and_replace)):
+        for job in JOBS:
+            deaths = ours[kind, job] = []
+            for workers in list(range(2, 9)) * options.repetitions:
+                found, superseded = kill(options, harness.ROOT / "jobs" / f"{job}.yaml", workers, draw)
+                deaths += found
+                again += superseded
+                harness.say(f"{job}, {workers} workers{kind}: beyond the step "
+                            f"{', '.join(f'{1e3 * one[0]:.0f}' for one in found)} ms")
+    return ours, again
+
+
+def measure_torchrun(options):
     peer, hung = [], 0
     for kill in range(TORCHRUN_KILLS):
         try:
@@ -147,27 +183,35 @@ def main():
     if hung:
         harness.say(f"torchrun did not come back within {PATIENCE_S} s {hung} times: left out")
     harness.say("torchrun: " + ", ".join(f"{one[0]:.2f} s and {one[1]} steps" for one in peer))
+    return peer
+
+
+def main():
+    options = harness.options(__doc__, repetitions=2)
+    ours, again = measure(options)
+    peer = measure_torchrun(options)
     theirs = statistics.median(one[0] - one[2] for one in peer)
-    for job, deaths in ours.items():
+    for (kind, job), deaths in ours.items():
         beyond = [max(one[0], 0.001) for one in deaths]
         half, most = percentile(beyond, 0.5), percentile(beyond, 0.99)
-        harness.table((f"ms from SIGKILL to the next committed step beyond the step itself, {job.split('.')[0]}, "
-                       f"2–8 workers ({len(beyond)} kills): p50 (p99), against torchrun ({len(peer)} kills)",
+        harness.table((f"ms from SIGKILL to the next committed step beyond the step itself, {job}, "
+                       f"2–8 workers{kind} ({len(beyond)} kills): p50 (p99), against torchrun ({len(peer)} kills)",
                        f"{1e3 * half:.0f} ({1e3 * most:.0f})", f"{1e3 * theirs:,.0f}",
                        f"{theirs / half:.0f} × sooner", "p50 ≤ 100, p99 ≤ 500; ≥ 20 ×"))
     if TORCHFT.exists():
         tries = [torchft(options) for _ in range(TORCHRUN_KILLS)]
         harness.say("torchft: " + ", ".join(f"{one:.2f} s" for one in tries))
         theirs = statistics.median(tries)
-        for job, deaths in ours.items():
+        for (kind, job), deaths in ours.items():
             half = percentile([max(one[0], 0.001) for one in deaths], 0.5)
-            harness.table((f"the same, {job.split('.')[0]}, against torchft ({len(tries)} kills)", f"{1e3 * half:.0f}",
+            harness.table((f"the same, {job}{kind}, against torchft ({len(tries)} kills)", f"{1e3 * half:.0f}",
                            f"{1e3 * theirs:,.0f}", f"{theirs / half:.0f} × sooner", "≥ 5 ×"))
     lost = [one[1] for one in peer]
     raw = [one[1] for deaths in ours.values() for one in deaths]
-    harness.table(("ms from SIGKILL to the next committed step, whole, both models", harness.describe_times(raw),
+    harness.table(("ms from SIGKILL to the next committed step, whole, all of them", harness.describe_times(raw),
                    f"{1e3 * statistics.median(one[0] for one in peer):,.0f}", "–", "–"))
-    harness.table(("steps lost by a death", 0, f"{statistics.median(lost):.0f} (up to {max(lost)})", "–", "–"))
+    harness.table((f"steps taken again after {len(raw)} deaths; after each", again,
+                   f"{statistics.median(lost):.0f} (up to {max(lost)})", "–", "–"))
 
 
 if __name__ == "__main__":
