@@ -9,8 +9,8 @@
 
 namespace muster::models {
 
-// In operations a second, the best of some products; takes about 20 ms. On the processor it is that
-// of the calling thread, with as many threads as libtorch may use in it.
+// In operations a second, the best of some products; takes about 20 ms, or two products. On the
+// processor it is that of the calling thread, with as many threads as libtorch may use in it.
 double measure_flop_rate(Precision precision, c10::Device device, const Clock& clock);
 
 }  // namespace muster::models

@@ -197,6 +197,7 @@ Status Trainer::one_step() {
   step_patience_.took(parts_.clock.now() - began);
   measure_pace(*batch, report, parts_.clock.now() - began);
   publish_step(*batch, report, rate, began);
+  measure_flops(*batch);
   MUSTER_TRY(parts_.checkpoints.check());
   return finishing_ ? share_out() : ok();
 }
@@ -327,19 +328,29 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
   tell(std::move(row));
 }
 
-// Of what all lanes that compute could do, [0, 1].
-std::optional<double> Trainer::flops_used(const data::StepBatch& batch, Duration took) {
-  if (!is_first() || !parts_.measure_flops || batch.slices.empty()) return std::nullopt;
-  if (!flops_) {
-    const auto measured = parts_.measure_flops(batch);
-    flops_ = measured ? *measured : Flops{};
-    if (!measured)
-      parts_.hub.publish(observe::Notice{
-          .severity = observe::Severity::kWarning,
-          .text = fmt::format("{} is not told: {}", metric::kMfu, measured.error().message)});
-  }
-  if (flops_->a_sample == 0) return std::nullopt;
-  const std::int32_t lanes = options_.lanes * computing(group().size);
+// Once, so that from the next step on it can be told how much of what there is they use.
+void Trainer::measure_flops(const data::StepBatch& batch) {
+  const bool has_samples = std::ranges::any_of(
+      batch.slices, [](const data::SliceBatch& slice) { return slice.samples > 0; });
+  if (!is_first() || flops_ || !parts_.measure_flops || !has_samples) return;
+  parts_.now_doing(progress_.committed, "measuring what the model costs");
+  const auto measured = parts_.measure_flops(batch);
+  flops_ = measured ? *measured : Flops{};
+  if (!measured)
+    parts_.hub.publish(observe::Notice{
+        .severity = observe::Severity::kWarning,
+        .text = fmt::format("{} is not told: {}", metric::kMfu, measured.error().message)});
+}
+
+// Of what the lanes that computed the step could do, [0, 1]; nothing where it was not the whole
+// one.
+std::optional<double> Trainer::flops_used(const data::StepBatch& batch, Duration took) const {
+  if (!is_first() || finishing_ || !flops_ || flops_->a_sample == 0) return std::nullopt;
+  std::vector<Rank> owners = assignment_.owners;
+  std::ranges::sort(owners);
+  const auto replicas = std::ranges::unique(owners).begin() - owners.begin();
+  const auto lanes = static_cast<double>(options_.lanes * parts_.strategy.ranks_per_replica()) *
+                     static_cast<double>(replicas);
   return flops_->a_sample * static_cast<double>(batch.samples) /
          (to_seconds(took) * flops_->a_second * lanes);
 }

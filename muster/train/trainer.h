@@ -204,7 +204,8 @@ class Trainer {
   parallel::Flags wishes() const;
   void publish_step(const data::StepBatch& batch, const parallel::StepReport& report, double rate,
                     TimePoint began);
-  std::optional<double> flops_used(const data::StepBatch& batch, Duration took);
+  void measure_flops(const data::StepBatch& batch);
+  std::optional<double> flops_used(const data::StepBatch& batch, Duration took) const;
   std::vector<observe::Metric> results_of(const parallel::StepReport& report) const;
   void tell(observe::Record row);
   void tell_recovery(const Assignment& before, Duration took);

@@ -204,14 +204,24 @@ def divergence(muster, folder):
 
 
 def use_of_the_processor(muster, folder):
-    """Whatever the ranks hold of the model, from the first step on."""
+    """Whatever the ranks hold of the model, once the first step is over; of the lanes that compute."""
     for model, *ways in (("mlp", "data", "sharded"), ("gpt", "data", "pipeline", "tensor", "context")):
         job = runs.write_job(folder, model, steps=4)
         for way in ways:
             recompute = ["training.recompute=[\"*\"]"] if model == "gpt" else []
             runs.train(muster, job, "--workers", "2", *runs.settings(f"strategy.type={way}", *recompute))
-            found = [row["perf/mfu"] for row in runs.rows(runs.latest(folder)) if "train/loss" in row]
-            assert len(found) == 4 and all(share > 0 for share in found), f"{model}, {way}: {found}"
+            found = [row.get("perf/mfu") for row in runs.rows(runs.latest(folder)) if "train/loss" in row]
+            assert found[0] is None and len(found) == 4 and min(found[1:]) > 0, f"{model}, {way}: {found}"
+    job = runs.write_job(folder, "mlp", steps=300)
+    process = runs.start(muster, job, "--workers", "3", *runs.settings("workers.max_restarts=0", "training.lanes=1"))
+    run = runs.wait_for_step(process, folder, 30)
+    runs.kill(runs.workers_of(process)[2])
+    code, output = runs.finish(process)
+    assert code == 0, output
+    of_a_sample = [row["perf/mfu"] / row["perf/samples_per_s"] for row in runs.rows(run) if "perf/mfu" in row]
+    for share in of_a_sample:
+        assert min(abs(share / of_a_sample[0] / wanted - 1) for wanted in (1, 3 / 2)) < 1e-6, of_a_sample
+    assert of_a_sample[-1] > of_a_sample[0], of_a_sample
 
 
 CASES = [version, in_a_pipe, first_line, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,

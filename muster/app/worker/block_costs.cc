@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "muster/app/worker/build_model.h"
+#include "muster/base/check.h"
 #include "muster/models/flop_counter.h"
 #include "muster/models/memory_meter.h"
 #include "muster/models/torch_error.h"
@@ -59,7 +60,7 @@ Status each_block(const models::Model& whole, at::Tensor input, std::uint64_t se
   });
 }
 
-// The same of a model that is spread over ranks, which has no parts.
+// The same of the model itself: one that is spread over ranks has no parts.
 Status each_block_here(models::Model& part, at::Tensor input, const Look& look) {
   return models::catch_torch("worker/block_costs", [&] {
     for (std::size_t b = 0; b < part.blocks().size(); ++b)
@@ -153,23 +154,29 @@ Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
   return costs;
 }
 
-Result<double> count_flops(const models::Model& whole, const data::StepBatch& batch,
+Result<double> count_flops(models::Model& whole, const data::StepBatch& batch,
                            const job::JobSpec& job) {
-  const parallel::Examples slice = first_pass(batch, job);
+  const auto some = std::ranges::find_if(
+      batch.slices, [](const data::SliceBatch& slice) { return slice.samples > 0; });
+  MUSTER_CHECK(some != batch.slices.end(), "a sample to count with");
+  job::JobSpec plain = job;
+  plain.training.precision = job::Precision::kF32;  // under autocast operators would count twice
+  const parallel::Examples slice = parallel::examples_of(*some);
   // Some blocks, as batch norms of vectors, want two.
   const auto examples = parallel::narrow(slice, 0, std::min<std::int64_t>(2, slice.samples()));
   double flops = 0;
-  std::size_t seen = 0;
   const auto count = [&](const Placed& block, const at::Tensor& input) {
     const models::FlopCounter counter;
-    at::Tensor output = run_forward(block, input, job);
-    const bool last = ++seen == whole.blocks().size();
+    at::Tensor output = run_forward(block, input, plain);
+    const bool last = block.index + 1 == whole.blocks().size();
     const at::Tensor end = last ? block.model.loss_sum(output, examples.targets).sum : output;
     if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
     flops += counter.counted();
+    for (const models::Parameter& parameter : whole.parameters())
+      at::Tensor(parameter.tensor).mutable_grad().reset();
     return output;
   };
-  MUSTER_TRY(each_block(whole, examples.inputs, job.seed, count));
+  MUSTER_TRY(each_block_here(whole, examples.inputs, count));
   return flops / static_cast<double>(examples.samples());
 }
 

@@ -19,8 +19,9 @@ namespace muster::app {
 Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
                                              const data::StepBatch& batch, const job::JobSpec& job);
 
-// Floating-point operations of a sample, forward and backward (models::FlopCounter).
-Result<double> count_flops(const models::Model& whole, const data::StepBatch& batch,
+// Floating-point operations of a sample, forward and backward (models::FlopCounter). Of the model
+// itself, whose values are of no account; `batch` has a sample.
+Result<double> count_flops(models::Model& whole, const data::StepBatch& batch,
                            const job::JobSpec& job);
 
 // What one pass keeps from its forward to its backward.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -109,7 +110,7 @@ class Training {
   Result<StrategyPlace> find_place(const models::Model& model);
   Result<std::vector<Duration>> find_costs(const models::Model& model);
   train::TrainerParts parts();
-  Result<train::Flops> measure_flops(const data::StepBatch& batch) const;
+  Result<train::Flops> measure_flops(const data::StepBatch& batch);
   Result<train::TrainerOptions> options() const;
   observe::RunStarted start() const;
   void conclude(const train::Outcome& outcome, Duration took);
@@ -129,6 +130,7 @@ class Training {
   std::unique_ptr<parallel::ModelStrategy> strategy_;
   std::unique_ptr<train::Checkpoints> checkpoints_;
   train::Progress progress_;
+  std::optional<train::Flops> flops_;  // once they have been measured
 };
 
 Status Training::prepare(bool resumes, bool newcomer) {
@@ -260,18 +262,24 @@ train::TrainerParts Training::parts() {
 }
 
 // Of the whole model, block by block, whatever the ranks have of it.
-Result<train::Flops> Training::measure_flops(const data::StepBatch& batch) const {
+Result<train::Flops> Training::measure_flops(const data::StepBatch& batch) {
+  if (flops_) return *flops_;
   job::JobSpec job = job_;
-  job.training.recompute.clear();                 // what is computed twice counts once
-  job.training.precision = job::Precision::kF32;  // of no account, and every operation known
-  MUSTER_ASSIGN(const auto model, build_model(job, pipelines_.training.fields(), own_));
+  job.training.recompute.clear();                // what is computed twice counts once
+  job.model.moe.expert_capacity_factor.reset();  // and no token is dropped
   train::Flops flops;
-  MUSTER_ASSIGN(flops.a_sample, count_flops(*model, batch, job));
+  Status counted = ok();
   MUSTER_TRY(models::catch_torch("worker/flops", [&] {
+    counted = [&]() -> Status {
+      MUSTER_ASSIGN(const auto model, build_model(job, pipelines_.training.fields(), own_));
+      MUSTER_ASSIGN(flops.a_sample, count_flops(*model, batch, job));
+      return ok();
+    }();
     flops.a_second = models::measure_flop_rate(compute_of(job_.training).precision,
                                                c10::Device(c10::kCPU), system_clock());
   }));
-  return flops;
+  MUSTER_TRY(counted);
+  return flops_.emplace(flops);
 }
 
 observe::RunStarted Training::start() const {
