@@ -59,10 +59,10 @@ def wait_for_members(run, count):
     runs.wait_for(lambda: members(run)[-1:] == [count], f"{count} members")
 
 
-def check_end(process, muster, folder, run):
-    """Stops it a little later; what it printed."""
+def check_end(process, muster, folder, run, *settings):
+    """Stops it a little later; what it printed. `settings`: on which its bits depend."""
     runs.goes_on(process, run)
-    output = runs.stop(muster, process, folder, run)
+    output = runs.stop(muster, process, folder, run, flags=runs.settings(*settings))
     assert not (run / "join.key").exists(), "the key outlived the job"
     return output
 
@@ -113,7 +113,7 @@ def instruction_set(muster, folder):
         variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         kernels = sorted(each for each in variables if each.startswith((b"ATEN_CPU", b"ONEDNN_MAX")))
         assert kernels == [b"ATEN_CPU_CAPABILITY=avx2", b"ONEDNN_MAX_CPU_ISA=AVX2"], kernels
-    check_end(process, muster, folder, run)
+    check_end(process, muster, folder, run, "training.isa=avx2")
     assert host.wait() == 0, host.output()
 
 

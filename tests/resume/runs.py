@@ -258,13 +258,14 @@ def goes_on(process, run, steps=50):
     assert process.poll() is None, f"ended before step {aim}: {process.communicate()[0]}"
 
 
-def stop(muster, process, folder, run, model="mlp"):
-    """Ends it with a checkpoint, whose weights are those that one worker comes to, left alone; what it printed."""
+def stop(muster, process, folder, run, model="mlp", flags=()):
+    """Ends it with a checkpoint, whose weights are those that one worker comes to, left alone, with the same `flags`;
+    what it printed."""
     process.send_signal(signal.SIGINT)
     code, output = finish(process)
     assert code == 128 + signal.SIGINT, f"exit code {code}:\n{output}"
     step = max(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
-    expected = undisturbed(muster, folder, model, step, *settings(*UNTIL_STOPPED), runs=f"alone-{step}")
+    expected = undisturbed(muster, folder, model, step, *settings(*UNTIL_STOPPED), *flags, runs=f"alone-{step}")
     assert weights(run, step) == expected, f"other weights after step {step}\n{output}"
     return output
 

@@ -175,8 +175,10 @@ class Teller final : public cluster::ProcessGroupObserver {
     (apart ? options_.tell_error : options_.tell)(line);
   }
   void on_leash_end() override {
+    let_go_ = true;
     options_.tell("the launcher has let go of this worker, which is killed");
   }
+  bool let_go() const noexcept { return let_go_; }
   void on_stop(int /*signal*/, bool again) override {
     options_.tell(again ? "again: leaving at once"
                         : "leaving with the step; once more to leave at once");
@@ -184,9 +186,12 @@ class Teller final : public cluster::ProcessGroupObserver {
 
  private:
   const JoinOptions& options_;
+  bool let_go_ = false;
 };
 
-// The worker from its start to its end; its launcher is told how it ends.
+// The worker from its start to its end; its launcher is told how it ends, unless it has brought
+// that about, or the loss of what carried the worker has: SIGKILL would be this host's account of
+// it.
 Result<ProcessEnd> run_worker(const JoinOptions& options, const Found& found,
                               const WorkFolder& folder,
                               const std::map<std::string, std::string>& kernels,
@@ -199,6 +204,7 @@ Result<ProcessEnd> run_worker(const JoinOptions& options, const Found& found,
                      .leash = options.leash},
                     processes, teller, log));
   cluster::ProcessGroupEnd::Member& worker = end.members.front();
+  if (teller.let_go()) return worker.end;
   found.place->tell_end({worker.end, whereabouts->read(), std::move(worker.last_lines)},
                         Deadline::after(system_clock(), kGoodbye));
   return worker.end;
