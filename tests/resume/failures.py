@@ -97,7 +97,7 @@ def nothing_can_be_shown(muster, folder):
     with open("/dev/full", "wb") as full:
         done = subprocess.run([muster, "train", job], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     run = runs.latest(folder)
-    expect(done.returncode, 3, done.stderr, "standard output could not be written", str(run))
+    expect(done.returncode, 3, done.stderr, "standard output could not be written, its disk is full", str(run))
     assert json.loads((run / "summary.json").read_text())["state"] == "finished"
     assert runs.rows(run)[-1]["step"] == 40
 

@@ -318,16 +318,17 @@ void RunObserver::on_stop(int signal, cluster::Stopping how) {
   tell(Severity::kNote, fmt::format("{}{}", signal_name(signal), words()));
 }
 
-// A folder in which something has run before keeps what came of that.
 Status RunObserver::end_showing() {
   shown_.end();
   if (!terminal_->lost()) return ok();
-  return muster::fail(ErrorCode::kUnavailable,
-                      fmt::format("[muster] standard output could not be written; is its disk "
-                                  "full? The run itself is whole: {}",
-                                  folder_.root().string()));
+  return muster::fail(
+      ErrorCode::kUnavailable,
+      fmt::format("[muster] standard output could not be written, its disk is full; "
+                  "the run itself is whole: {}",
+                  folder_.root().string()));
 }
 
+// A folder in which something has run before keeps what came of that.
 void RunObserver::fail(const std::string& reason) {
   live_.reset();
   tell(Severity::kError, reason);

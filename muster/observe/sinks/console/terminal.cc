@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 
 namespace muster::observe {
@@ -27,7 +28,7 @@ class SystemTerminal final : public Terminal {
       const ssize_t written = ::write(descriptor_, text.data(), text.size());
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) {
-        lost_ = lost_ || errno != EPIPE;
+        if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) lost_ = true;
         return;
       }
       text.remove_prefix(static_cast<std::size_t>(written));
@@ -38,7 +39,7 @@ class SystemTerminal final : public Terminal {
 
  private:
   int descriptor_;
-  bool lost_ = false;
+  std::atomic<bool> lost_ = false;
 };
 
 }  // namespace

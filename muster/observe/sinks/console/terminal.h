@@ -12,7 +12,7 @@ class Terminal {  // one thread at a time
   virtual bool is_terminal() const = 0;           // or a pipe, a file
   virtual int width() const = 0;                  // columns, now; 80 where unknown
   virtual void write(std::string_view text) = 0;  // whole, unbuffered
-  // Whether something could not be written although somebody reads, as on a full disk.
+  // Whether something could not be written for want of room on a disk. Thread-safe.
   virtual bool lost() const = 0;
 };
 
