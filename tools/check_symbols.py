@@ -27,7 +27,7 @@ BANNED = (
              r"|\b(gettimeofday|clock_gettime|timespec_get|ftime|localtime(_r)?|mktime|tzset)\s*\("
              r"|(?<![\w>.])(std::|::)clock\s*\(|(?<![\w.>])(std::|::)?time\s*\(\s*(0|NULL|nullptr|&)",
      "muster::Clock", {"muster/base/clock.cc": "is the system's Clock", **STACKS}),
-    ("the system's clock", r"\bsystem_clock\(\)\.|[(,]\s*system_clock\(\)", "the Clock that is passed in",
+    ("the system's clock", r"(?<!= )(?<!= &)\bsystem_clock\(\)|= &?system_clock\(\)(?![,;)])", "the Clock that is passed in",
      {"muster/app": "puts things together", "muster/cli": "likewise", "muster/base/clock.h": "declares it",
       "muster/base/clock.cc": "is the system's Clock", **STACKS}),
     ("wait", r"(\.|->)wait_for\s*\("

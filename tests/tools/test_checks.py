@@ -142,6 +142,7 @@ class Symbols(PlantedTree):
 
     def test_other_ways_to_the_same(self):
         planted = {
+            "the system's clock": ("take({system_clock()});", "return system_clock();", "Deadline::after(system_clock(), t);"),
             "time": ("std::chrono::utc_clock::now();", "::localtime_r(&t, &parts);", "auto t = std::clock();"),
             "sleep": ("int t = timerfd_create(0, 0);", "::alarm(3);"),
             "entropy": ("std::minstd_rand generator;", "auto x = drand48();", "auto x = ::random();",
