@@ -92,16 +92,12 @@ class Training(Follower):
             raise SystemExit(f"muster ended with {self.process.returncode} instead of {code}:\n{output}")
         return output
 
-    def audit(self):
-        """Of its ledger, which holds every sample once."""
-        [run] = self.place.glob("*/latest")
-        return json.loads(harness.run([self.options.build / "bin/muster", "data", "audit", "--json", run]))
-
     def end(self):
-        """What it printed, after Ctrl-C."""
+        """What it printed, after Ctrl-C; its ledger, which holds every sample once, has been audited then."""
         self.process.send_signal(signal.SIGINT)
         output = self.ended(128 + signal.SIGINT)
-        self.audit()
+        [run] = self.place.glob("*/latest")
+        self.ledger = json.loads(harness.run([self.options.build / "bin/muster", "data", "audit", "--json", run]))
         return output
 
 

@@ -38,7 +38,7 @@ def run(command, **more):
 
 
 def train_command(build, job, workers, sets, core=None):
-    """`muster train` of a job of bench/jobs; `core`: on that one alone."""
+    """`muster train` of a job of bench/jobs, or one with its whole path; `core`: on that one alone."""
     command = [] if core is None else ["taskset", "-c", core]
     command += [build / "bin/muster", "train", JOBS / job, "--workers", workers]
     for pair in sets:
