@@ -113,7 +113,8 @@ TEST_P(NormReluOf, IsBatchNormAdditionAndRelu) {
 }
 
 // Each product is rounded before it is added to something, whatever instructions the processor has
-// for both at once: else the bits would be other ones where it has them. Moments are exact here.
+// for both at once, as those with AVX-512 have: the bits would be other ones there. Moments are
+// exact here.
 TEST(NormRelu, RoundsAsOnAnyProcessor) {
   constexpr std::int64_t kPixels = 64, kChannels = 21;
   const auto value = [](std::int64_t pixel) {

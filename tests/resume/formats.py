@@ -112,7 +112,8 @@ def broken(muster, folder):
 
 def misplaced(muster, folder):
     """A folder where a table is wanted, and a file where pictures are."""
-    job = runs.write_job(folder, "mlp", steps=STEPS)
+    job = folder / "bare.yaml"
+    job.write_text("name: tiny\nmodel: {type: mlp}\ntraining: {epochs: 1}\n")
     (folder / "file").touch()
     for kind, path, told in (("csv", folder, "is a folder; data.type csv takes one file"),
                              ("images", folder / "file", "is a file; data.type images takes the folder that holds a "

@@ -9,7 +9,9 @@ import struct
 import runs
 
 STEPS = 30
-CLOSE = 5e-5  # difference of all weights, to their way from step 10 on; and of losses
+# Difference of all weights, to their way from step 10 on; and of losses. What rounding comes to in some steps depends on
+# the processor's kernels: where a ReLU is about to open, it decides.
+CLOSE = 1e-3
 PLAIN = runs.settings("model.dropout=0", "training.global_batch_size=32", "training.virtual_workers=4",
                       "checkpoint.every=10 steps", "checkpoint.keep=10")
 MICRO = runs.settings("training.micro_batch_size=2")

@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
                 .tensor = 2,
                 .blocks = {2, 1, 2},
                 .schedule = PipelineKind::kZbH1,
-                .tolerance = 0.05},
+                .tolerance = 0.1},  // processors differ in how they multiply 16 bits
         Product{.recipe = product_recipe("gpt_parts_ring", some_gpt(true), 2),
                 .tensor = 2,
                 .context = 2},
