@@ -27,8 +27,10 @@ def configuration(folder, nodes):
     host = socket.gethostname()
     lines = [f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 State=UNKNOWN"
              for node, port in zip(nodes, ports, strict=True)]
+    # Where a job's ranks meet follows from its number, and another test's cluster may be on this host.
+    first = random.randrange(1, 1 << 20)
     return "\n".join([
-        "ClusterName=tests", f"SlurmctldHost={host}(127.0.0.1)", "SlurmUser=root", f"SlurmctldPort={control}",
+        f"FirstJobId={first}", "ClusterName=tests", f"SlurmctldHost={host}(127.0.0.1)", "SlurmUser=root", f"SlurmctldPort={control}",
         "AuthType=auth/munge", f"AuthInfo=socket={folder}/munge.socket",
         f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool-%n",
         f"SlurmctldPidFile={folder}/slurmctld.pid", f"SlurmdPidFile={folder}/%n.pid",
