@@ -131,6 +131,36 @@ Result<bool> Trainer::advance() {
   return true;
 }
 
+Result<parallel::StepReport> Trainer::compute(Step step, const data::StepBatch& batch,
+                                              double rate) {
+  parts_.now_doing(step, kComputingGradients);
+  std::optional<double> loss_scale;
+  if (progress_.loss_scale) loss_scale = progress_.loss_scale->scale;
+  std::function<Result<data::StepBatch>(SliceIndex)> backup;
+  if (options_.stragglers.backup) backup = [this](SliceIndex slice) { return load_slice(slice); };
+  std::function<Status(std::uint64_t)> check_sums;
+  if (compares_gradients(step))
+    check_sums = [&](std::uint64_t checksum) { return compare_gradients(step, checksum); };
+  waits_ = step_limit();
+  return parts_.strategy.step({.batch = batch,
+                               .finishes = finishing_,
+                               .step = step,
+                               .learning_rate = rate,
+                               .flags = wishes(),
+                               .before_update =
+                                   [&] {
+                                     guard_.before_update();
+                                     whole_ = false;
+                                     parts_.now_doing(step, kUpdating);
+                                     return let_readers_finish();
+                                   },
+                               .patience = backup ? patience() : Duration{},
+                               .load_slice = backup,
+                               .loss_scale = loss_scale,
+                               .check_sums = check_sums,
+                               .timeout = waits_});
+}
+
 Status Trainer::one_step() {
   const Step step = next(progress_.committed);
   const TimePoint began = parts_.clock.now();
@@ -142,32 +172,7 @@ Status Trainer::one_step() {
     return fail(ErrorCode::kInternal, "[train/step] the stream of training data has ended");
   const double rate =
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
-  parts_.now_doing(step, kComputingGradients);
-  std::optional<double> loss_scale;
-  if (progress_.loss_scale) loss_scale = progress_.loss_scale->scale;
-  std::function<Result<data::StepBatch>(SliceIndex)> backup;
-  if (options_.stragglers.backup) backup = [this](SliceIndex slice) { return load_slice(slice); };
-  std::function<Status(std::uint64_t)> check_sums;
-  if (compares_gradients(step))
-    check_sums = [&](std::uint64_t checksum) { return compare_gradients(step, checksum); };
-  waits_ = step_limit();
-  const auto stepped = parts_.strategy.step({.batch = *batch,
-                                             .finishes = finishing_,
-                                             .step = step,
-                                             .learning_rate = rate,
-                                             .flags = wishes(),
-                                             .before_update =
-                                                 [&] {
-                                                   guard_.before_update();
-                                                   whole_ = false;
-                                                   parts_.now_doing(step, kUpdating);
-                                                   return let_readers_finish();
-                                                 },
-                                             .patience = backup ? patience() : Duration{},
-                                             .load_slice = backup,
-                                             .loss_scale = loss_scale,
-                                             .check_sums = check_sums,
-                                             .timeout = waits_});
+  const auto stepped = compute(step, *batch, rate);
   if (!stepped && takes_again()) return take_again();
   if (!stepped) {
     ruined_ = stepped.error().code == ErrorCode::kNumeric;

@@ -135,6 +135,7 @@ class Trainer {
  private:
   Result<Outcome> train();
   Result<bool> advance();  // one thing more; whether that was the last one
+  Result<parallel::StepReport> compute(Step step, const data::StepBatch& batch, double rate);
   Status one_step();
   Status judge(Step step, const parallel::StepReport& report, double rate);
   Error naming_largest_weight(Error error) const;

@@ -340,7 +340,7 @@ Status Training::generate() {
   if (job_.generate.length == 0) return ok();
   const bool averages = job_.ema.keeps() && job_.ema.evaluate;
   if (averages) MUSTER_TRY(strategy_->use_average(true));
-  const Status generated = write_sample();
+  Status generated = write_sample();
   if (averages) MUSTER_TRY(strategy_->use_average(false));
   return generated;
 }
