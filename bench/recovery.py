@@ -5,8 +5,9 @@ The jobs are those of jobs/, but for evaluations and checkpoints, which would ta
 steps. "Beyond" is the time between the two committed steps around the death, less that of a step. Once
 workers are killed one after the other until one is left, no new one is started, and a step is one of the
 survivors'; once as many are killed, a new one is started in the place of each, which loads libtorch beside
-the others and joins before the next death, and a step is one before the death. Afterwards the ledger holds every sample once, and says how many steps were
-taken again. torchrun starts its two workers (the image job's) again from a checkpoint of every 20 steps.
+the others and joins before the next death, and a step is one before the death. Afterwards the ledger holds
+every sample once, and says how many steps were taken again. torchrun starts its two workers (the image
+job's) again from a checkpoint of every 20 steps.
 
 Where torchft is installed (script/torchft.txt says how), it is killed as well: one of two replicas, with
 time-outs of 1 s for joining (instead of 60) and heartbeats (instead of 5).

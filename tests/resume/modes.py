@@ -9,9 +9,10 @@ import struct
 import runs
 
 STEPS = 30
-# Difference of all weights, to their way from step 10 on; and of losses. What rounding comes to in some steps depends on
-# the processor's kernels: where a ReLU is about to open, it decides.
-CLOSE = 1e-3
+CLOSE = 5e-5  # difference of losses
+# Of all weights, to their way from step 10 on. What rounding comes to in some steps depends on the processor's kernels:
+# where a ReLU is about to open, it decides.
+CLOSE_WEIGHTS = {"mlp": 1e-3, "gpt": 5e-5}
 PLAIN = runs.settings("model.dropout=0", "training.global_batch_size=32", "training.virtual_workers=4",
                       "checkpoint.every=10 steps", "checkpoint.keep=10")
 MICRO = runs.settings("training.micro_batch_size=2")
@@ -19,6 +20,7 @@ FAST = runs.settings("training.mode=fast")
 TCP = runs.settings("communication.transport=tcp", "communication.algorithm=halving_doubling")
 
 arguments = runs.arguments("--model")
+close = CLOSE_WEIGHTS[arguments.model]
 
 
 def numbers(run, step):
@@ -67,11 +69,11 @@ with runs.workplace() as folder:
                       ("fast, micro-batches", train(2, *FAST, *MICRO))):
         weights, loss = apart(whole, run)
         print(f"{name}: weights {weights:.1e}, loss {loss:.1e}", flush=True)
-        assert weights < CLOSE and loss < CLOSE, f"{name}: weights {weights:.1e}, loss {loss:.1e} apart"
+        assert weights < close and loss < CLOSE, f"{name}: weights {weights:.1e}, loss {loss:.1e} apart"
         assert weights > 0, f"{name} did as without"
 
     # The comparison can fail: a learning rate that is 2 % higher is found out.
     weights, loss = apart(whole, train(2, *runs.settings(
         "optimizer.learning_rate=" + {"mlp": "0.051", "gpt": "3.06e-3"}[arguments.model])))
     print(f"another learning rate: weights {weights:.1e}, loss {loss:.1e}", flush=True)
-    assert weights > CLOSE, f"another learning rate: only {weights:.1e} apart"
+    assert weights > close, f"another learning rate: only {weights:.1e} apart"
