@@ -81,7 +81,8 @@ TEST(Mixed, RanksWithAnotherCostTableAreRefused) {
     NativeOptions options;
     options.group = {Rank{number}, 2, Generation{1}};
     options.exchange = exchange_through(*store, options.group, "costs");
-    if (number == 1) options.costs.between.latency *= 2;
+    options.costs = default_costs(Wire::kTcp);
+    if (number == 1) options.costs->between.latency *= 2;
     const auto world = create_native(options);
     ASSERT_FALSE(world);
     EXPECT_EQ(world.error().code, ErrorCode::kInvalid);

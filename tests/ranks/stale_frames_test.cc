@@ -114,6 +114,7 @@ TEST(StaleFrames, FromAConnectedRankEndTheGeneration) {
   const auto network = net::create_network(*loop, credentials, {}, create_null_logger()).value();
   std::optional<Impostor> second;
   NativeOptions options;
+  options.costs = default_costs(Wire::kTcp);  // the impostor would not measure its link
   options.group = {Rank{0}, 2, kNow};
   options.transport = NativeTransport::kTcp;
   options.network = network.get();

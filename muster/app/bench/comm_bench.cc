@@ -35,7 +35,7 @@ comm::OpOptions options_for(const CommBench& bench, std::string_view what) {
 class Bench {
  public:
   Bench(const World& world, const CommBench& bench)
-      : comm_(world.communicator()), bench_(bench), clock_(system_clock()) {}
+      : world_(world), comm_(world.communicator()), bench_(bench), clock_(system_clock()) {}
 
   Status prepare();
   const CommSetting& setting() const noexcept { return setting_; }
@@ -56,6 +56,7 @@ class Bench {
   Status pass_on(std::uint64_t bytes);
   std::string schedule_of(const TimedOperation& timed) const;
 
+  const World& world_;
   comm::Communicator& comm_;
   const CommBench& bench_;
   Clock& clock_;
@@ -92,7 +93,8 @@ Status Bench::look_around() {
   const std::set<std::int64_t> different(hosts.begin(), hosts.end());
   setting_ = {.ranks = ranks,
               .hosts = static_cast<std::int32_t>(different.size()),
-              .memory = different.size() == 1 && bench_.transport != comm::NativeTransport::kTcp};
+              .memory = different.size() == 1 && bench_.transport != comm::NativeTransport::kTcp,
+              .links = world_.link_costs()};
   std::vector<std::string> names;  // without them every rank is by itself, as with transport tcp
   for (const std::int64_t host : hosts)
     names.push_back(bench_.transport == comm::NativeTransport::kTcp ? "" : std::to_string(host));
@@ -188,9 +190,9 @@ Status Bench::pass_on(std::uint64_t bytes) {
 std::string Bench::schedule_of(const TimedOperation& timed) const {
   if (setting_.memory) return "direct";
   // As the engine chooses (comm/engine/schedule_engine.cc).
-  return comm::describe(comm::choose_method(comm::representative(comm::collective_of(timed.op())),
-                                            {bench_.algorithm}, topology_,
-                                            comm::default_costs(comm::Wire::kTcp)));
+  return comm::describe(comm::choose_method(
+      comm::representative(comm::collective_of(timed.op())), {bench_.algorithm}, topology_,
+      setting_.links.value_or(comm::default_costs(comm::Wire::kTcp))));
 }
 
 Duration at_share(const std::vector<double>& ascending, double share) {

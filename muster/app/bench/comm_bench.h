@@ -48,7 +48,8 @@ Result<CommBench> comm_bench_from(std::string_view text);
 struct CommSetting {
   std::int32_t ranks = 1;
   std::int32_t hosts = 1;
-  bool memory = false;  // else links
+  bool memory = false;                        // else links
+  std::optional<comm::CostTable> links = {};  // as the ranks measured them when they met
 };
 
 // Of one operation at one size; each time is that of the slowest rank, after a barrier.

@@ -50,6 +50,12 @@ std::string cells(std::string_view operation, std::string_view size, std::string
                      schedule, median, late, bus, limit, share);
 }
 
+// What was not measured, as there is no such link, is null.
+nlohmann::ordered_json to_json(const comm::LinkCosts& link) {
+  if (link.latency == 0) return nullptr;
+  return {{"latency_us", link.latency * 1e6}, {"gb_s", 1 / (link.per_byte * kGiga)}};
+}
+
 observe::Series line(std::string name, int colour, bool faint) {
   return {.name = std::move(name), .points = {}, .colour = colour, .dots = !faint, .faint = faint};
 }
@@ -57,7 +63,9 @@ observe::Series line(std::string name, int colour, bool faint) {
 }  // namespace
 
 std::string table_head(const CommSetting& setting, const CommBench& bench) {
-  return about(setting, bench) + "\n\n" +
+  const std::string links =
+      setting.links ? fmt::format("links, as measured: {}\n", comm::describe(*setting.links)) : "";
+  return about(setting, bench) + "\n" + links + "\n" +
          cells("operation", "size", "schedule", "p50", "p99", "bus GB/s", "limit", "reached");
 }
 
@@ -85,13 +93,16 @@ std::string to_json(const CommReport& report, const CommBench& bench) {
     if (report.setting.ranks > 1) row["limit_us"] = microseconds(timing.limit);
     rows.push_back(std::move(row));
   }
-  const nlohmann::ordered_json all = {{"ranks", report.setting.ranks},
-                                      {"hosts", report.setting.hosts},
-                                      {"transport", report.setting.memory ? "shm" : "tcp"},
-                                      {"dtype", dtype_word(bench.dtype)},
-                                      {"memory", bench.foreign ? "foreign" : "engine"},
-                                      {"limit", report.setting.memory ? "memory" : "link"},
-                                      {"timings", std::move(rows)}};
+  nlohmann::ordered_json all = {{"ranks", report.setting.ranks},
+                                {"hosts", report.setting.hosts},
+                                {"transport", report.setting.memory ? "shm" : "tcp"},
+                                {"dtype", dtype_word(bench.dtype)},
+                                {"memory", bench.foreign ? "foreign" : "engine"},
+                                {"limit", report.setting.memory ? "memory" : "link"},
+                                {"timings", std::move(rows)}};
+  if (const auto& links = report.setting.links)
+    all["links"] = {{"between_hosts", to_json(links->between)},
+                    {"inside_a_host", to_json(links->inside)}};
   return all.dump() + "\n";
 }
 

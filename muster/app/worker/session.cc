@@ -250,6 +250,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
                               .arrival_timeout = limits.arrival,
                               .cancelled = has_ended,
                               .listen_host = host_,
+                              .book = &costs_,
                               .log = log_});
 }
 

@@ -16,6 +16,7 @@
 #include "muster/cluster/member.h"
 #include "muster/cluster/whereabouts.h"
 #include "muster/comm/communicator.h"
+#include "muster/comm/engine/measure_costs.h"
 #include "muster/comm/wrap/wrappers.h"
 #include "muster/job/spec.h"
 #include "muster/net/network.h"
@@ -111,6 +112,7 @@ class Session final : public train::Generations {
   std::atomic<bool> signalled_{false};
   bool quarantined_ = false;
   std::unique_ptr<net::Network> network_;  // to the coordinator and among workers
+  comm::CostBook costs_;                   // what links cost, from one generation to the next
   std::string host_;                       // this one's address, as other workers reach it
   std::unique_ptr<cluster::Member> member_;
   std::atomic<cluster::Member*> asked_{nullptr};  // member_, once it has asked to be let in

@@ -42,6 +42,7 @@ class MemberTies final : public Ties {
   void serve_the_others() noexcept override {
     if (place_.host) place_.host->wait_for_the_others(Deadline::after(system_clock(), kGoodbye));
   }
+  std::optional<comm::CostTable> link_costs() const override { return costs_.table; }
 
  private:
   MemberTies(MeetingPlace place, Logger log)
@@ -56,6 +57,7 @@ class MemberTies final : public Ties {
   std::unique_ptr<net::SystemLoop> loop_;
   std::unique_ptr<net::Network> network_;
   std::string host_;
+  comm::CostBook costs_;
   std::unique_ptr<cluster::Member> member_;
   cluster::Membership membership_;
   std::shared_ptr<cluster::KvStore> store_;
@@ -112,6 +114,7 @@ Result<std::shared_ptr<comm::Communicator>> MemberTies::connect() {
                                      .connect_timeout = place_.patience,
                                      .cancelled = {},
                                      .listen_host = host_,
+                                     .book = &costs_,
                                      .log = log_}));
   // Who waits for one that has died is told at once.
   const bool of_first = place_.first_is_host;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "muster/base/log.h"
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
+#include "muster/comm/cost.h"
 
 namespace muster::app {
 
@@ -37,6 +39,8 @@ class Ties {
   // A failure has been found, and what its user does about it may end this process at once: what
   // others need of it to hear of the same is done before, for two seconds at most.
   virtual void serve_the_others() noexcept = 0;
+  // By which schedules are chosen; none where memory is shared.
+  virtual std::optional<comm::CostTable> link_costs() const = 0;
 };
 
 // A cheap value; copies are the same world. Thread-safe. The last copy says good-bye to the others,
@@ -65,6 +69,10 @@ class World {
   void set_last_word(std::string word) const;
   // This rank cannot go on: the others learn why, and what is pending ends.
   void fail(const Error& why) const noexcept;
+  // What the ranks have measured of the links between them; none where there are none.
+  std::optional<comm::CostTable> link_costs() const {
+    return ties_ ? ties_->link_costs() : std::nullopt;
+  }
 
  private:
   Logger log_;

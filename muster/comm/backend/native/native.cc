@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
+#include <map>
+#include <set>
 
-#include "muster/base/checksum.h"
+#include "muster/base/units.h"
+#include "muster/comm/backend/native/share.h"
 #include "muster/comm/backend/native/shared_engine.h"
 #include "muster/comm/backend/native/tcp_transport.h"
 #include "muster/comm/engine/engine_communicator.h"
@@ -25,25 +27,73 @@ std::string_view name(NativeTransport transport) noexcept {
   return "?";
 }
 
-// Equal where the tables are.
-std::uint64_t fingerprint(const CostTable& costs) {
-  const double all[] = {costs.inside.latency,   costs.inside.per_byte, costs.between.latency,
-                        costs.between.per_byte, costs.per_message,     costs.reduce_per_byte,
-                        costs.copy_per_byte};
-  return checksum_of(std::as_bytes(std::span(all)));
+// What a rank says first: "<transport> <costs> <host>".
+struct Introduction {
+  std::string_view transport;
+  std::string_view costs;  // "=1,2,…": the table to choose by; "~1,2,…": measured before; "?": none
+  std::string_view host;
+};
+
+constexpr char kGiven = '=';
+constexpr char kKnown = '~';
+
+std::string to_text(const NativeOptions& options, const CostBook& book, std::string_view host) {
+  const std::string costs = options.costs ? kGiven + to_text(*options.costs)
+                            : book.table  ? kKnown + to_text(*book.table)
+                                          : "?";
+  return fmt::format("{} {} {}", name(options.transport), costs, host);
 }
 
-// Ranks that choose by different tables would play different schedules. `said`: "<wish> <costs> …".
-Status agree_on_costs(const std::vector<std::string>& said, const Group& group) {
-  const auto costs = [](std::string_view text) {
-    text.remove_prefix(std::min(text.find(' ') + 1, text.size()));
-    return text.substr(0, text.find(' '));
+Introduction introduction_from(std::string_view text) {
+  const auto word = [&text] {
+    const auto space = std::min(text.find(' '), text.size());
+    const auto first = text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+    return first;
   };
-  const auto mine = costs(said[static_cast<std::size_t>(to_int(group.rank))]);
-  const auto other =
-      std::ranges::find_if(said, [&](std::string_view theirs) { return costs(theirs) != mine; });
+  Introduction said;
+  said.transport = word();
+  said.costs = word();
+  said.host = text;
+  return said;
+}
+
+Rank rank_at(std::ptrdiff_t place) { return Rank{static_cast<std::int32_t>(place)}; }
+
+// All of one transport, and on one host where it has to be: the same answer on each rank.
+Result<NativeTransport> agree(const std::vector<Introduction>& said, const Group& group,
+                              NativeTransport wish) {
+  const std::string_view mine = said[static_cast<std::size_t>(to_int(group.rank))].host;
+  const auto strange = std::ranges::find_if(
+      said, [&](const Introduction& other) { return other.transport != name(wish); });
+  if (strange != said.end())
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[comm/native] rank {} asks for transport {}, this rank for {}: set "
+                            "communication.transport alike",
+                            strange - said.begin(), strange->transport, name(wish)),
+                rank_at(strange - said.begin()));
+  const auto elsewhere =
+      std::ranges::find_if(said, [&](const Introduction& other) { return other.host != mine; });
+  const bool one_host = elsewhere == said.end() && !mine.empty();
+  if (wish == NativeTransport::kSharedMemory && !one_host)
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[comm/native] transport shm, but rank {} is on another host: set "
+                            "communication.transport to auto or tcp",
+                            elsewhere - said.begin()),
+                rank_at(elsewhere - said.begin()));
+  if (wish != NativeTransport::kAuto) return wish;
+  return one_host ? NativeTransport::kSharedMemory : NativeTransport::kTcp;
+}
+
+// Ranks that choose by different tables would play different schedules.
+Status check_given(const std::vector<Introduction>& said, const Group& group) {
+  const std::string_view mine = said[static_cast<std::size_t>(to_int(group.rank))].costs;
+  const auto other = std::ranges::find_if(said, [&](const Introduction& theirs) {
+    const bool given = theirs.costs.starts_with(kGiven) || mine.starts_with(kGiven);
+    return given && theirs.costs != mine;
+  });
   if (other == said.end()) return ok();
-  const Rank who{static_cast<std::int32_t>(other - said.begin())};
+  const Rank who = rank_at(other - said.begin());
   return fail(ErrorCode::kInvalid,
               fmt::format("[comm/native] rank {} has another table of what links cost than rank {} "
                           "in generation {}: all ranks must choose schedules by the same one; do "
@@ -52,30 +102,48 @@ Status agree_on_costs(const std::vector<std::string>& said, const Group& group) 
               who);
 }
 
-// From what all ranks said ("<wish> <costs> <boot id>"), the same answer on each of them.
-Result<NativeTransport> agree(const std::vector<std::string>& said, const Group& group,
-                              NativeTransport wish) {
-  const std::string_view mine = said[static_cast<std::size_t>(to_int(group.rank))];
-  const auto differs = [&](std::string_view other) { return other != mine; };
-  const auto other = std::ranges::find_if(said, differs);
-  const bool one_host = other == said.end() && !mine.ends_with(' ');
-  const Rank who{static_cast<std::int32_t>(other - said.begin())};
-  for (std::size_t rank = 0; rank < said.size(); ++rank)
-    if (said[rank].substr(0, said[rank].find(' ')) != name(wish))
-      return fail(ErrorCode::kInvalid,
-                  fmt::format("[comm/native] rank {} asks for transport {}, this rank for {}: set "
-                              "communication.transport alike",
-                              rank, said[rank].substr(0, said[rank].find(' ')), name(wish)),
-                  Rank{static_cast<std::int32_t>(rank)});
-  MUSTER_TRY(agree_on_costs(said, group));
-  if (wish == NativeTransport::kSharedMemory && !one_host)
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("[comm/native] transport shm, but rank {} is on another host: set "
-                            "communication.transport to auto or tcp",
-                            to_int(who)),
-                who);
-  if (wish != NativeTransport::kAuto) return wish;
-  return one_host ? NativeTransport::kSharedMemory : NativeTransport::kTcp;
+// What those who have met before agreed on then holds as long as no host is new. Decided alike on
+// all ranks, also on one that comes to a known host and knows nothing itself.
+std::optional<CostTable> known_by_all(const std::vector<Introduction>& said) {
+  std::set<std::string_view> tables;
+  std::map<std::string_view, bool> hosts;  // whether somebody there knows
+  for (const Introduction& one : said) {
+    const bool knows = !one.costs.starts_with('?');
+    if (knows) tables.insert(one.costs);
+    bool& known = hosts[one.host];
+    known = known || knows;
+    if (one.host.empty() && !knows) return std::nullopt;
+  }
+  const bool everywhere = std::ranges::all_of(hosts, [](const auto& host) { return host.second; });
+  if (tables.size() != 1 || !everywhere) return std::nullopt;
+  return cost_table_from(tables.begin()->substr(1));
+}
+
+// Measured together, and told to each other: the dearest of each counts.
+Result<CostTable> measure(const NativeOptions& options, Transport& transport,
+                          const std::vector<Introduction>& said, CostBook& book,
+                          Deadline deadline) {
+  const TimePoint began = options.clock->now();
+  std::vector<std::string> hosts;
+  hosts.reserve(said.size());
+  for (const Introduction& one : said) hosts.emplace_back(one.host);
+  const auto mine = measure_own_costs(
+      transport, {.group = options.group, .hosts = hosts, .cancelled = options.cancelled}, book,
+      deadline);
+  if (!mine) transport.fail(mine.error());
+  const Result<std::string> told = mine ? Result<std::string>(to_text(*mine)) : mine.error();
+  MUSTER_ASSIGN(const auto all, share(options.exchange, options.group, told, deadline));
+  std::vector<CostTable> tables;
+  for (const std::string& text : all) {
+    const auto table = cost_table_from(text);
+    if (!table)
+      return no_sense(options.group, rank_at(std::ssize(tables)), "what links cost", text);
+    tables.push_back(*table);
+  }
+  const CostTable costs = dearest(tables);
+  options.log->info("links were measured in {}: {}", format_duration(options.clock->now() - began),
+                    describe(costs));
+  return costs;
 }
 
 void tell(const NativeOptions& options, NativeTransport transport, std::ptrdiff_t neighbours) {
@@ -88,20 +156,35 @@ void tell(const NativeOptions& options, NativeTransport transport, std::ptrdiff_
                     transport == NativeTransport::kTcp ? mixed : "shared memory");
 }
 
-Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
-                                              NativeTransport transport, std::string host,
-                                              Deadline deadline) {
-  if (transport == NativeTransport::kSharedMemory) {
-    MUSTER_ASSIGN(auto group, SharedGroup::create(options.group, options.heap_bytes, *options.clock,
-                                                  options.exchange, deadline));
-    return create_shared_engine(std::move(group));
-  }
+// Where it stands in a group, and what it heard of the others.
+struct Met {
+  const std::vector<Introduction>& said;
+  NativeTransport transport;
+  std::string host;  // whose memory is shared beside TCP; empty: none
+  Deadline deadline;
+};
+
+Result<std::unique_ptr<Engine>> create_tcp_engine(const NativeOptions& options, const Met& met) {
   if (options.network == nullptr)
     return fail(ErrorCode::kInvalid, "[comm/native] transport tcp needs a network");
   const TcpOptions tcp{options.network, options.listen_host, options.log, options.cancelled,
-                       std::move(host)};
-  MUSTER_ASSIGN(auto made, create_tcp_transport(options.group, tcp, options.exchange, deadline));
-  return create_schedule_engine(options.group, std::move(made), options.costs);
+                       met.host};
+  MUSTER_ASSIGN(auto made,
+                create_tcp_transport(options.group, tcp, options.exchange, met.deadline));
+  CostBook unkept;
+  CostBook& book = options.book != nullptr ? *options.book : unkept;
+  book.table = options.costs ? options.costs : known_by_all(met.said);
+  if (!options.costs && !(book.table && covers(*book.table, made->topology()))) {
+    MUSTER_ASSIGN(book.table, measure(options, *made, met.said, book, met.deadline));
+  }
+  return create_schedule_engine(options.group, std::move(made), *book.table);
+}
+
+Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options, const Met& met) {
+  if (met.transport == NativeTransport::kTcp) return create_tcp_engine(options, met);
+  MUSTER_ASSIGN(auto group, SharedGroup::create(options.group, options.heap_bytes, *options.clock,
+                                                options.exchange, met.deadline));
+  return create_shared_engine(std::move(group));
 }
 
 }  // namespace
@@ -109,15 +192,21 @@ Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options,
 Result<std::shared_ptr<Communicator>> create_native(const NativeOptions& options) {
   const std::string host = options.host.empty() ? boot_id() : options.host;
   const std::string mine =
-      fmt::format("{} {} {}", name(options.transport), fingerprint(options.costs), host);
+      to_text(options, options.book != nullptr ? *options.book : CostBook{}, host);
   const Duration arrival = options.arrival_timeout.value_or(options.connect_timeout);
-  MUSTER_ASSIGN(const auto said, options.exchange(mine, Deadline::after(*options.clock, arrival)));
+  MUSTER_ASSIGN(const auto texts, options.exchange(mine, Deadline::after(*options.clock, arrival)));
   const auto deadline = Deadline::after(*options.clock, options.connect_timeout);
+  std::vector<Introduction> said;
+  for (const std::string& text : texts) said.push_back(introduction_from(text));
   MUSTER_ASSIGN(const auto transport, agree(said, options.group, options.transport));
+  MUSTER_TRY(check_given(said, options.group));
   const bool mixes = options.transport == NativeTransport::kAuto && !host.empty();
-  const std::ptrdiff_t neighbours = mixes ? std::ranges::count(said, mine) - 1 : 0;
-  MUSTER_ASSIGN(auto engine,
-                create_engine(options, transport, neighbours > 0 ? host : "", deadline));
+  const std::ptrdiff_t neighbours =
+      mixes ? std::ranges::count(said, host, &Introduction::host) - 1 : 0;
+  MUSTER_ASSIGN(auto engine, create_engine(options, {.said = said,
+                                                     .transport = transport,
+                                                     .host = neighbours > 0 ? host : "",
+                                                     .deadline = deadline}));
   tell(options, transport, neighbours);
   return create_communicator(options.group, std::move(engine), *options.clock);
 }

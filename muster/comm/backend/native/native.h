@@ -17,6 +17,7 @@
 #include "muster/comm/communicator.h"
 #include "muster/comm/cost.h"
 #include "muster/comm/engine/engine.h"
+#include "muster/comm/engine/measure_costs.h"
 
 namespace muster::cluster {
 class KvStore;
@@ -46,7 +47,10 @@ struct NativeOptions {
   std::function<bool()> cancelled;  // asked while it waits for peers: a newer generation has begun
   std::size_t heap_bytes = std::size_t{64} << 30;  // address space for allocate(), not memory
   std::string listen_host = "127.0.0.1";           // TCP: the address peers can reach me at
-  CostTable costs = default_costs(Wire::kTcp);     // TCP: by which schedules are chosen; all alike
+  // TCP: by which schedules are chosen; all alike. None: measured when the group meets, but for
+  // what `book` knows from earlier ones; it is filled, and outlives the call.
+  std::optional<CostTable> costs = {};
+  CostBook* book = nullptr;
   Logger log = create_null_logger();
   Clock* clock = &system_clock();
 };

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <mutex>
 #include <string_view>
 
 #include "muster/base/random.h"
+#include "muster/comm/backend/native/share.h"
 #include "muster/comm/backend/native/tcp_shared.h"
 #include "muster/comm/engine/errors.h"
 
@@ -171,41 +171,6 @@ constexpr Duration kAskEvery = std::chrono::milliseconds(20);
 
 // How long a rank that is known to be there may take to connect: then the link is cut.
 constexpr Duration kLink = std::chrono::seconds(10);
-
-// "2 what happened": whom a rank missed, or -1, for the others.
-std::string to_text(const Error& why) {
-  return fmt::format("{} {}", to_int(why.peer), why.message);
-}
-
-// Another member wrote `text`; it may hold anything.
-Error no_sense(const Group& group, Rank from, std::string_view expected, std::string_view text) {
-  std::string start(text.substr(0, 40));
-  std::ranges::replace_if(
-      start, [](char c) { return c < 0x20 || c > 0x7E; }, '?');
-  return fail(ErrorCode::kUnavailable,
-              fmt::format("[comm/tcp] rank {} of generation {} says \"{}\" where {} was expected; "
-                          "do all workers run the same muster?",
-                          to_int(from), to_int(group.generation), start, expected),
-              from);
-}
-
-template <class Number>
-bool read_number(std::string_view word, Number& into) {
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, into);
-  return error == std::errc() && stop == end;
-}
-
-// What `from` makes known with to_text().
-Error missed(const std::string& text, Rank from, const Group& group) {
-  const auto space = std::min(text.find(' '), text.size());
-  std::int32_t rank = 0;
-  const bool makes_sense = space < text.size() &&
-                           read_number(std::string_view(text).substr(0, space), rank) &&
-                           rank >= to_int(kNoRank) && rank < group.size;
-  if (!makes_sense) return no_sense(group, from, "whom it missed, and why,", text);
-  return {ErrorCode::kUnavailable, text.substr(space + 1), Rank{rank}};
-}
 
 // What a rank tells the others: "address context", and where it has memory for those of its host
 // "address context host pid descriptor token". The context of rank 0 is the group's.
@@ -380,11 +345,8 @@ Result<std::unique_ptr<Transport>> Meeting::hold(const Exchange& exchange, Deadl
   if (outcome) outcome = connect(addresses, linked);
   if (outcome) outcome = await_others(linked);
   if (outcome) tell_mapped();
-  MUSTER_ASSIGN(const auto outcomes, exchange(outcome ? "" : to_text(outcome.error()), deadline));
-  if (!outcome) return missed(to_text(outcome.error()), group_.rank, group_);
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
-    if (!outcomes[rank].empty())
-      return missed(outcomes[rank], Rank{static_cast<std::int32_t>(rank)}, group_);
+  const Result<std::string> mine = outcome ? Result<std::string>("") : outcome.error();
+  MUSTER_TRY(share(exchange, group_, mine, deadline));
   return std::make_unique<TcpTransport>(shared_, options_);
 }
 

@@ -1,0 +1,29 @@
+#pragma once
+// How ranks that build a group together tell each other how it went: who fails tells why before it
+// leaves, so that nobody waits for it.
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/comm/engine/engine.h"
+
+namespace muster::comm {
+
+template <class Number>
+bool read_number(std::string_view word, Number& into) {
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, into);
+  return error == std::errc() && stop == end;
+}
+
+// Another member wrote `text`; it may hold anything.
+Error no_sense(const Group& group, Rank from, std::string_view expected, std::string_view text);
+
+// An exchange of what each rank made, or why it could not: that of this rank first, then that of
+// the lowest other one. Collective, also for a rank that failed.
+Result<std::vector<std::string>> share(const Exchange& exchange, const Group& group,
+                                       const Result<std::string>& mine, Deadline deadline);
+
+}  // namespace muster::comm
