@@ -13,9 +13,9 @@
 namespace muster::checkpoint {
 
 struct AsyncSaver::State {
-  State(Checkpointer& to, Clock& with) : checkpointer(to), clock(with) {}
+  State(std::shared_ptr<Checkpointer> to, Clock& with) : checkpointer(std::move(to)), clock(with) {}
 
-  Checkpointer& checkpointer;
+  const std::shared_ptr<Checkpointer> checkpointer;
   Clock& clock;
   SnapshotMemory memory;
   std::unique_ptr<SnapshotCopy> copy;  // of the latest save
@@ -44,7 +44,7 @@ void AsyncSaver::State::run(const SaveRequest& request) {
 Result<SavedCheckpoint> AsyncSaver::State::save(const SaveRequest& request) {
   try {
     copy->finish();
-    return checkpointer.save(request);
+    return checkpointer->save(request);
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::kUnavailable,
                 "[checkpoint/save] out of memory; a save keeps a copy of the state beside the "
@@ -65,8 +65,8 @@ std::optional<Result<SavedCheckpoint>> AsyncSaver::State::collect() {
   return std::exchange(outcome, std::nullopt);
 }
 
-AsyncSaver::AsyncSaver(Checkpointer& checkpointer, Clock& clock)
-    : state_(std::make_unique<State>(checkpointer, clock)) {}
+AsyncSaver::AsyncSaver(std::shared_ptr<Checkpointer> checkpointer, Clock& clock)
+    : state_(std::make_shared<State>(std::move(checkpointer), clock)) {}
 
 AsyncSaver::~AsyncSaver() {
   if (state_->thread.joinable()) state_->thread.join();
@@ -80,7 +80,7 @@ Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
       state_->memory, std::vector<std::vector<NamedTensor>*>{&request.model, &request.optimizer});
   state_->running = true;
   state_->thread =
-      std::thread([state = state_.get(), request = std::move(request)] { state->run(request); });
+      std::thread([state = state_, request = std::move(request)] { state->run(request); });
   return ok();
 }
 
@@ -108,6 +108,10 @@ Result<std::optional<SavedCheckpoint>> AsyncSaver::finish(Deadline deadline) {
 bool AsyncSaver::busy() const {
   const std::lock_guard lock(state_->mutex);
   return state_->running;
+}
+
+void AsyncSaver::abandon() {
+  if (state_->thread.joinable()) state_->thread.detach();
 }
 
 }  // namespace muster::checkpoint

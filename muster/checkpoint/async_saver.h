@@ -16,8 +16,8 @@ namespace muster::checkpoint {
 // For one thread, the trainer's.
 class AsyncSaver {
  public:
-  // Both outlive the saver.
-  AsyncSaver(Checkpointer& checkpointer, Clock& clock);
+  // `clock` and the checkpointer's files and clock outlive every save.
+  AsyncSaver(std::shared_ptr<Checkpointer> checkpointer, Clock& clock);
   ~AsyncSaver();  // lets a save under way end; call finish() first to learn how
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;
@@ -38,9 +38,13 @@ class AsyncSaver {
 
   bool busy() const;
 
+  // A save under way may never end: nobody waits for it any more, whatever it publishes. Nothing
+  // can be saved afterwards.
+  void abandon();
+
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // the thread's as well
 };
 
 }  // namespace muster::checkpoint

@@ -49,7 +49,8 @@ class AsyncSaverTest : public ::testing::Test {
   testing::MemoryFiles disk_;
   testing::FaultyFiles faulty_{disk_};
   GatedClock gate_;
-  Checkpointer checkpointer_{faulty_, gate_, "/run/checkpoints", {.job = "sample"}};
+  std::shared_ptr<Checkpointer> checkpointer_ = std::make_shared<Checkpointer>(
+      faulty_, gate_, "/run/checkpoints", CheckpointOptions{.job = "sample"});
   AsyncSaver saver_{checkpointer_, system_clock()};
 };
 
@@ -62,7 +63,7 @@ TEST_F(AsyncSaverTest, SavesTheStateOfItsStart) {
   ASSERT_TRUE(saved && *saved);
   EXPECT_EQ((*saved)->step, Step{1});
   SampleState loaded(0);
-  ASSERT_TRUE(checkpointer_.load(Step{1}, loaded.target()));
+  ASSERT_TRUE(checkpointer_->load(Step{1}, loaded.target()));
   EXPECT_EQ(loaded, SampleState(1));
 }
 
@@ -89,7 +90,7 @@ TEST_F(AsyncSaverTest, HasOneSaveInFlight) {
   gate_.set(true);
   ASSERT_TRUE(saver_.start(second.request(2), in(60s)));
   ASSERT_TRUE(saver_.finish(in(60s)));
-  EXPECT_EQ(checkpointer_.complete_steps().value(), (std::vector<Step>{Step{1}, Step{2}}));
+  EXPECT_EQ(checkpointer_->complete_steps().value(), (std::vector<Step>{Step{1}, Step{2}}));
 }
 
 TEST_F(AsyncSaverTest, TellsAnErrorAtTheNextCall) {
@@ -122,6 +123,23 @@ TEST_F(AsyncSaverTest, TellsThatMemoryHasRunOut) {
   EXPECT_NE(saved.error().message.find("out of memory"), std::string::npos);
   ASSERT_TRUE(saver_.start(state.request(2), in(60s)));
   EXPECT_TRUE(saver_.finish(in(60s))) << "the next one finds memory again";
+}
+
+// As on a disk that hangs: who gives up goes on at once, and whatever comes of it later harms
+// nobody.
+TEST_F(AsyncSaverTest, IsAbandonedWhereItMayNeverEnd) {
+  SampleState state(1);
+  gate_.set(false);
+  {
+    AsyncSaver saver(checkpointer_, system_clock());
+    ASSERT_TRUE(saver.start(state.request(1), in(60s)));
+    saver.wait_until_copied();
+    EXPECT_EQ(saver.finish(in(0s)).error().code, ErrorCode::kTimeout);
+    saver.abandon();
+  }
+  gate_.set(true);
+  while (checkpointer_.use_count() > 2) std::this_thread::yield();  // the fixture's and its saver's
+  EXPECT_TRUE(checkpointer_->complete_steps());
 }
 
 TEST_F(AsyncSaverTest, RefusesWhatCannotBeCopied) {

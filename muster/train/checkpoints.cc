@@ -23,23 +23,16 @@ std::vector<NamedTensor> named(const std::vector<parallel::StateSlice>& state) {
 
 }  // namespace
 
-Error disk_hangs() {
-  return fail(
-      ErrorCode::kUnavailable,
-      fmt::format("[train/checkpoint] the save under way did not end within {}; the disk of "
-                  "the run folder hangs, or is too slow: have it looked at, or give "
-                  "run_folder another one",
-                  format_duration(kSavePatience)));
-}
-
 class Checkpoints::Impl {
  public:
   Impl(CheckpointsOptions options, Files& files, observe::Hub& hub, Clock& clock)
       : options_(std::move(options)),
         hub_(hub),
         clock_(clock),
-        checkpointer_(files, clock, options_.folder,
-                      {.job = options_.job, .keep_last = static_cast<std::size_t>(options_.keep)}),
+        checkpointer_(std::make_shared<checkpoint::Checkpointer>(
+            files, clock, options_.folder,
+            checkpoint::CheckpointOptions{.job = options_.job,
+                                          .keep_last = static_cast<std::size_t>(options_.keep)})),
         saver_(checkpointer_, clock) {}
 
   void enter(Generation generation, bool writes) {
@@ -92,13 +85,23 @@ class Checkpoints::Impl {
 
   Status finish() {
     MUSTER_ASSIGN(const bool whole, done(kSavePatience, false));
-    return whole ? ok() : Status(disk_hangs());
+    return whole ? ok() : Status(give_up());
+  }
+
+  Error give_up() {
+    saver_.abandon();
+    return fail(
+        ErrorCode::kUnavailable,
+        fmt::format("[train/checkpoint] the save under way did not end within {}; the disk of "
+                    "the run folder hangs, or is too slow: have it looked at, or give "
+                    "run_folder another one",
+                    format_duration(kSavePatience)));
   }
 
   Result<Progress> resume(parallel::Strategy& strategy, std::optional<Step> at_most) {
     const checkpoint::LoadTarget target{strategy.model_state(), strategy.optimizer_state(),
                                         !strategy.holds_all()};
-    MUSTER_ASSIGN(const auto newest, checkpointer_.load_newest_whole(target, at_most));
+    MUSTER_ASSIGN(const auto newest, checkpointer_->load_newest_whole(target, at_most));
     for (const checkpoint::Skipped& skipped : newest.skipped) {
       warn(fmt::format("passed over {}: {}", skipped.folder.string(), skipped.why.message));
     }
@@ -107,9 +110,8 @@ class Checkpoints::Impl {
   }
 
   void set_aside(Step step) {
-    constexpr std::chrono::seconds kPatience{2};  // the job is about to end
-    if (!options_.writes || !done(kPatience, false).value_or(false)) return;
-    const auto there = checkpointer_.set_aside(step);
+    if (!options_.writes || !done(kSavePatience, false).value_or(false)) return;
+    const auto there = checkpointer_->set_aside(step);
     if (!there && there.error().code == ErrorCode::kNotFound) return;
     warn(there ? fmt::format("the checkpoint of step {} has the weights whose loss is no number: "
                              "put away as {}",
@@ -117,7 +119,7 @@ class Checkpoints::Impl {
                : there.error().message);
   }
 
-  Result<std::optional<Step>> newest() { return checkpointer_.latest(); }
+  Result<std::optional<Step>> newest() { return checkpointer_->latest(); }
 
  private:
   Status announce(Result<checkpoint::SavedCheckpoint> outcome) {
@@ -139,7 +141,7 @@ class Checkpoints::Impl {
   CheckpointsOptions options_;
   observe::Hub& hub_;
   Clock& clock_;
-  checkpoint::Checkpointer checkpointer_;
+  const std::shared_ptr<checkpoint::Checkpointer> checkpointer_;
   checkpoint::AsyncSaver saver_;
   Generation generation_{0};
   std::optional<Step> best_;
@@ -161,6 +163,7 @@ Result<bool> Checkpoints::done(Duration patience, bool stands_still) {
   return impl_->done(patience, stands_still);
 }
 Status Checkpoints::finish() { return impl_->finish(); }
+Error Checkpoints::give_up() { return impl_->give_up(); }
 Result<Progress> Checkpoints::resume(parallel::Strategy& strategy, std::optional<Step> at_most) {
   return impl_->resume(strategy, at_most);
 }

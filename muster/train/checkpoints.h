@@ -34,7 +34,6 @@ struct SaveWorth {
 
 // A disk that takes longer than this for one checkpoint is as good as gone.
 inline constexpr Duration kSavePatience = std::chrono::minutes(10);
-Error disk_hangs();
 
 class Checkpoints {
  public:
@@ -53,10 +52,12 @@ class Checkpoints {
   // Whether the last save is on the disk; waits for that, but no longer than `patience`. An error:
   // how it failed. `stands_still`: the training does so meanwhile, which is told of the save.
   Result<bool> done(Duration patience, bool stands_still = true);
-  Status finish();  // waits until it is
+  Status finish();  // waits until it is, kSavePatience at most
+  // The disk hangs: a save under way is left to itself, so that the job can end. Says so.
+  Error give_up();
 
   // Puts the checkpoint of this very state away, if there is one: its loss is no number, so nobody
-  // should go on from it. Waits for a save under way, a few seconds at most.
+  // should go on from it. Waits for a save under way, kSavePatience at most.
   void set_aside(Step step);
 
   // Loads the newest whole checkpoint, of that step at most, into the strategy. Torn or damaged

@@ -43,6 +43,29 @@ TEST(SilentCorruption, OfTheOrderIsFoundAsWell) {
       check_corruption(size, {1, 7, 0, by_update, true}, expected);
 }
 
+// What is no number is in everybody's sums with the next step, long before replicas are compared.
+TEST(SilentCorruption, ThatRuinsEverybodysSumsIsFoundAsWell) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t size : {2, 3, 4})
+    for (std::int32_t victim = 0; victim < size; ++victim)
+      for (const std::int64_t step : {1, 7, 21})
+        for (const bool by_update : {true, false})
+          check_corruption(size,
+                           {.worker = victim, .step = step, .by_update = by_update, .to_nan = true},
+                           expected);
+}
+
+// Who comes while two do not know which of them is wrong cannot be asked about it.
+TEST(SilentCorruption, ADisputeEndsWhereSomebodyComes) {
+  const std::string expected = undisturbed();
+  Town town(2);
+  const auto ends = train(town, 2, {.flips = {{1, 7, 0}}, .join = Join{8, {2}, 2}});
+  EXPECT_EQ(ends.size(), 3U);
+  for (const auto& [worker, end] : ends) expect_well(end, expected);
+  EXPECT_TRUE(town.quarantined.empty());
+  EXPECT_NE(ends.at(0).told.find("to see who is wrong"), std::string::npos) << ends.at(0).told;
+}
+
 // A sum that only one worker got wrong is never applied; of two, the step taken again tells.
 TEST(SilentCorruption, OfGradientsIsFoundBeforeTheUpdate) {
   const std::string expected = undisturbed();

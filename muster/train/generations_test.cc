@@ -40,6 +40,17 @@ TEST(Joining, NewcomersGetTheStateWhileTheOthersTrain) {
   }
 }
 
+// A state that takes more steps than a newcomer keeps updates of: then the others stand still for
+// the rest, and nobody takes anybody for stuck.
+TEST(Joining, MayTakeLongerThanNewcomersKeepUpdates) {
+  constexpr std::int64_t kLong = 90;
+  const std::string expected = alone({.steps = kLong}).hash;
+  Town town(2, kLong);
+  const auto ends = train(town, 2, {.join = Join{6, {2}}, .steps = kLong});
+  for (const auto& [worker, end] : ends) expect_well(end, expected, kLong);
+  EXPECT_NE(ends.at(0).told.find("while 64 steps passed"), std::string::npos) << ends.at(0).told;
+}
+
 TEST(Joining, StandsTheDeathOfAnyoneMeanwhile) {
   const std::string expected = undisturbed();
   for (const std::int32_t victim : {0, 1, 2, 3}) {

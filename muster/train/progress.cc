@@ -31,9 +31,11 @@ Progress read(const json& object) {
   progress.cursor = {cursor.at("epoch"), cursor.at("position"), cursor.at("samples_seen")};
   progress.optimizer_steps = object.at("optimizer_steps");
   if (const auto value = optional_number(object, "best_value")) {
-    progress.best = Best{*value, Step{object.at("best_step").get<std::int64_t>()}};
+    progress.best = Best{*value, Step{object.at("best_step").get<std::int64_t>()},
+                         object.value("best_metric", std::string())};
   }
   progress.evaluations_without_gain = object.at("evaluations_without_gain");
+  progress.owes_evaluation = object.value("owes_evaluation", false);
   progress.first_loss = optional_number(object, "first_loss");
   if (object.contains("loss_scale")) progress.loss_scale = loss_scale_of(object.at("loss_scale"));
   return progress;
@@ -41,12 +43,21 @@ Progress read(const json& object) {
 
 }  // namespace
 
-void note_evaluation(Progress& progress, bool higher_is_better, double value) {
+bool forget_other_best(Progress& progress, const std::string& metric) {
+  if (!progress.best || progress.best->metric.empty() || progress.best->metric == metric)
+    return false;
+  progress.best.reset();
+  progress.evaluations_without_gain = 0;
+  return true;
+}
+
+void note_evaluation(Progress& progress, const std::string& metric, bool higher_is_better,
+                     double value) {
   const auto is_better = [&](double than) {
     return higher_is_better ? value > than : value < than;
   };
   const bool gains = std::isfinite(value) && (!progress.best || is_better(progress.best->value));
-  if (gains) progress.best = Best{value, progress.committed};
+  if (gains) progress.best = Best{value, progress.committed, metric};
   progress.evaluations_without_gain = gains ? 0 : progress.evaluations_without_gain + 1;
 }
 
@@ -61,7 +72,9 @@ std::string to_json(const Progress& progress) {
   if (progress.best) {
     object["best_value"] = progress.best->value;
     object["best_step"] = to_int(progress.best->step);
+    object["best_metric"] = progress.best->metric;
   }
+  if (progress.owes_evaluation) object["owes_evaluation"] = true;
   if (progress.first_loss) object["first_loss"] = *progress.first_loss;
   if (progress.loss_scale) object["loss_scale"] = to_json_of(*progress.loss_scale);
   return object.dump();

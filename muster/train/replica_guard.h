@@ -36,6 +36,7 @@ class ReplicaGuard {
   // Nobody can tell who is wrong at `step`; all go back and come to it again.
   void dispute(Step step);
   std::optional<Step> disputed() const noexcept { return disputed_; }
+  void drop_dispute() noexcept { disputed_.reset(); }
   // Ends the dispute: the first step that came out differently from this worker's first attempt;
   // kNever: none did.
   std::int64_t diverged() noexcept;

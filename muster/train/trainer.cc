@@ -78,6 +78,14 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options, Progress progress)
   assignment_ = share(parts_.generations.current().workers);
   if (options_.keeps_neighbours && group().size > 1) neighbours_.emplace(parts_.clock);
   if (to_int(progress.committed) > 0) saved_ = progress.committed;  // it came from a checkpoint
+  position_.settled = !progress_.owes_evaluation;
+  const std::string metric = decisive_metric(options_.evaluation);
+  if (forget_other_best(progress_, metric) && is_first())
+    parts_.hub.publish(observe::Notice{
+        .severity = observe::Severity::kWarning,
+        .text = fmt::format("the best evaluation so far was of another metric than {} "
+                            "(evaluation.metric): which one is best is counted anew",
+                            metric)});
 }
 
 Result<Outcome> Trainer::run() {
@@ -119,6 +127,7 @@ Result<bool> Trainer::advance() {
     MUSTER_TRY(settle());
     return false;
   }
+  if (position_.next == Next::kGoOn && has_lost_patience()) position_.next = Next::kStopEarly;
   if (position_.next == Next::kGoOn && to_int(progress_.committed) < options_.length.total_steps) {
     MUSTER_TRY(one_step());
     return false;
@@ -174,10 +183,7 @@ Status Trainer::one_step() {
       optim::learning_rate_at(options_.schedule, progress_.cursor.samples_seen, batch->samples);
   const auto stepped = compute(step, *batch, rate);
   if (!stepped && takes_again()) return take_again();
-  if (!stepped) {
-    ruined_ = stepped.error().code == ErrorCode::kNumeric;
-    return stepped.error();
-  }
+  if (!stepped) return look_for_wrong_bits(stepped.error());
   whole_ = true;
   const parallel::StepReport& report = *stepped;
   progress_.committed = step;
@@ -191,7 +197,8 @@ Status Trainer::one_step() {
   position_.flags = report.flags;
   // Among sums kept from another generation the flag may be of a plan that a death has overtaken.
   if (finishing_) position_.flags.clear(parallel::Flag::kRegroup);
-  MUSTER_TRY(judge(step, report, rate));
+  if (const Status sound = judge(step, report, rate); !sound)
+    return look_for_wrong_bits(sound.error());
   tell(observe::StepCommitted{.step = step,
                               .generation = group().generation,
                               .epoch = batch->before.epoch,
@@ -246,17 +253,23 @@ Status Trainer::adapt_loss_scale(Step step, const parallel::StepReport& report) 
 Status Trainer::settle() {
   const Step step = progress_.committed;
   const auto all_must_agree = [this] { return compares_replicas() && replicas_due(); };
-  if (transfer_ && (due_by_flag(parallel::Flag::kCaughtUp) || all_must_agree()))
+  if (transfer_ &&
+      (due_by_flag(parallel::Flag::kCaughtUp) || has_missed_enough() || all_must_agree()))
     return complete_transfer();
   MUSTER_ASSIGN(const bool stands, compare_replicas());
   if (!stands) return ok();
-  if (due_by_flag(parallel::Flag::kStop)) position_.next = Next::kStop;
+  // After going back steps come again that were evaluated and saved already.
+  const bool evaluates = (evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate) ||
+                          progress_.owes_evaluation) &&
+                         (!position_.evaluated || *position_.evaluated < step);
+  if (due_by_flag(parallel::Flag::kStop)) {
+    position_.next = Next::kStop;
+    progress_.owes_evaluation = evaluates;  // whoever stops does not want to wait for it
+  }
   if (position_.next == Next::kGoOn && !due_by_flag(parallel::Flag::kRegroup))
     MUSTER_TRY(compare_paces());
   if (position_.next == Next::kGoOn) {
-    // After going back steps come again that were evaluated and saved already.
-    const bool evaluates = evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate);
-    if (evaluates && (!position_.evaluated || *position_.evaluated < step)) MUSTER_TRY(evaluate());
+    if (evaluates) MUSTER_TRY(evaluate());
     const bool improved =
         position_.evaluated == step && progress_.best && progress_.best->step == step;
     const bool best = improved && options_.evaluation.keep_best;
@@ -271,8 +284,10 @@ Status Trainer::settle() {
 parallel::Flags Trainer::wishes() const {
   parallel::Flags flags;
   if (parts_.stop_requested()) flags.set(parallel::Flag::kStop);
-  // A change would have newcomers begin anew: one at a time.
-  if (!transfer_ && parts_.generations.changing()) flags.set(parallel::Flag::kRegroup);
+  // A change has newcomers begin anew: one at a time, but for who leaves, which may have to be
+  // soon.
+  if ((!transfer_ || parts_.generations.leaving()) && parts_.generations.changing())
+    flags.set(parallel::Flag::kRegroup);
   if (transfer_ && is_first() && transfer_->done().value_or(false))
     flags.set(parallel::Flag::kCaughtUp);
   const TimePoint now = parts_.clock.now();
@@ -335,9 +350,9 @@ void Trainer::publish_step(const data::StepBatch& batch, const parallel::StepRep
 
 // Once, so that from the next step on it can be told how much of what there is they use.
 void Trainer::measure_flops(const data::StepBatch& batch) {
-  const bool has_samples = std::ranges::any_of(
-      batch.slices, [](const data::SliceBatch& slice) { return slice.samples > 0; });
-  if (!is_first() || flops_ || !parts_.measure_flops || !has_samples) return;
+  if (!is_first() || flops_ || !parts_.measure_flops) return;
+  const auto has_samples = [](const data::SliceBatch& slice) { return slice.samples > 0; };
+  if (std::ranges::none_of(batch.slices, has_samples)) return;
   parts_.now_doing(progress_.committed, "measuring what the model costs");
   const auto measured = parts_.measure_flops(batch);
   flops_ = measured ? *measured : Flops{};
@@ -420,14 +435,18 @@ Status Trainer::evaluate() {
                         .values = results});
   MUSTER_TRY(judge_evaluation(results));
   position_.evaluated = progress_.committed;
+  progress_.owes_evaluation = false;
   evaluation_due_.restart(parts_.clock.now());
-  const auto decides =
-      std::ranges::find(results, decisive_metric(options_.evaluation), &observe::Metric::name);
-  note_evaluation(progress_, options_.evaluation.higher_is_better(), decides->value);
-  const std::int64_t patience = options_.evaluation.early_stop_patience;
-  if (patience > 0 && progress_.evaluations_without_gain >= patience)
-    position_.next = Next::kStopEarly;
+  const std::string metric = decisive_metric(options_.evaluation);
+  const auto decides = std::ranges::find(results, metric, &observe::Metric::name);
+  note_evaluation(progress_, metric, options_.evaluation.higher_is_better(), decides->value);
+  if (has_lost_patience()) position_.next = Next::kStopEarly;
   return ok();
+}
+
+bool Trainer::has_lost_patience() const noexcept {
+  const std::int64_t patience = options_.evaluation.early_stop_patience;
+  return patience > 0 && progress_.evaluations_without_gain >= patience;
 }
 
 }  // namespace muster::train

@@ -145,6 +145,7 @@ class Trainer {
   Status begin_transfer(const Course& course, const comm::OpOptions& op);
   Status take_part_in_transfer();
   Status catch_up();
+  bool has_missed_enough() const noexcept;
   Status complete_transfer();
   void tell_transfer();
   Status recover(const Error& why);
@@ -188,6 +189,7 @@ class Trainer {
   Status settle_dispute(const std::vector<ReplicaReport>& reports);
   Error disagree(std::string_view since) const;
   Status roll_back(bool first_goes);
+  Status look_for_wrong_bits(const Error& why);
   Status name_the_wrong();
   Status compare_gradients(Step step, std::uint64_t checksum);
   bool takes_again() noexcept;
@@ -211,6 +213,7 @@ class Trainer {
   void tell(observe::Record row);
   void tell_recovery(const Assignment& before, Duration took);
   Status evaluate();  // sets position_.next
+  bool has_lost_patience() const noexcept;
   Status judge_evaluation(const std::vector<observe::Metric>& results);
   Result<parallel::EvaluationTotals> evaluate_slices();
   std::vector<observe::Metric> results_of(const parallel::EvaluationTotals& totals) const;

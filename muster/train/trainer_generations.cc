@@ -143,6 +143,8 @@ Status Trainer::enter(const Entry& entry) {
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
   MUSTER_TRY(check_data(standings, mine));
   if (options_.keeps_ranks) return reunite(entry, standings);
+  // Who comes new knows of no dispute, and could not take part in its end.
+  if (!std::ranges::all_of(standings, &Standing::whole)) guard_.drop_dispute();
   const Course course = decide_course(standings);
   if (course.goes_back) return plan_return(entry, decide_reunion(standings, all_alike(standings)));
   const Rank rank = communicator.group().rank;
@@ -210,9 +212,11 @@ Status Trainer::begin_transfer(const Course& course, const comm::OpOptions& op) 
 Status Trainer::take_part_in_transfer() {
   if (!transfer_) return ok();
   MUSTER_ASSIGN(const bool done, transfer_->done());
-  const std::int64_t missed = to_int(progress_.committed) - to_int(joined_at_);
-  const bool ready = done || missed >= kMostMissed;
-  return parts_.strategy.behind() && ready ? catch_up() : ok();
+  return parts_.strategy.behind() && done ? catch_up() : ok();
+}
+
+bool Trainer::has_missed_enough() const noexcept {
+  return to_int(progress_.committed) - to_int(joined_at_) >= kMostMissed;
 }
 
 Status Trainer::catch_up() {

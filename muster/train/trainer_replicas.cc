@@ -60,10 +60,12 @@ std::int32_t Trainer::worker_at(Rank rank) const {
   return parts_.generations.current().workers[static_cast<std::size_t>(to_int(rank))];
 }
 
-// Also before anything that outlives the step: a checkpoint, or a best metric.
+// Also before anything that outlives the step: a checkpoint, or a best metric. While newcomers get
+// the state, only then: they are waited for, and compared once they have it.
 bool Trainer::replicas_due() const {
   const Step step = progress_.committed;
-  return replicas_due_.due(step) || evaluation_due_.due(step) || checkpoint_due_.due(step) ||
+  return (!transfer_ && replicas_due_.due(step)) || position_.owes_save ||
+         evaluation_due_.due(step) || checkpoint_due_.due(step) ||
          due_by_flag(parallel::Flag::kEvaluate) || due_by_flag(parallel::Flag::kCheckpoint) ||
          due_by_flag(parallel::Flag::kStop) || step == guard_.disputed();
 }
@@ -161,6 +163,9 @@ Status Trainer::roll_back(bool first_goes) {
   progress_.optimizer_steps = then.optimizer_steps;
   progress_.loss_scale = then.loss_scale;
   ++position_.rollbacks;
+  progress_.first_loss = then.first_loss;
+  divergence_ = DivergenceGuard(then.first_loss);
+  position_.losses = {};
   position_.settled = true;
   position_.flags = {};
   const observe::Notice notice{
@@ -172,6 +177,20 @@ Status Trainer::roll_back(bool first_goes) {
   if (is_first()) parts_.hub.publish(notice);
   if (first_goes) owed_ = notice;  // it does not go back itself
   return open_stream();
+}
+
+// Numbers that run away on all workers may come from one whose bits are wrong: its gradients are in
+// everybody's sums. Then it goes as with any other wrong bits; else `why` stands.
+Status Trainer::look_for_wrong_bits(const Error& why) {
+  if (why.code != ErrorCode::kNumeric) return why;
+  if (compares_replicas() && !transfer_ && !finishing_) {
+    if (guards_memory()) guard_.before_update();
+    const auto reports = exchange(guard_.report(), "comparing replicas");
+    if (reports && !are_equal(*reports)) return settle_dispute(*reports);
+  }
+  // Weights that were evaluated have a loss; whatever came after, nobody needs to do without them.
+  ruined_ = position_.evaluated != progress_.committed;
+  return why;
 }
 
 // The steps between have been taken again, and all agree. Who was wrong first has made the others

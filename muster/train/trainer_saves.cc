@@ -42,7 +42,7 @@ Status Trainer::wait_for_disk(Standstill why) {
                     matters ? parts_.checkpoints.done(options_.op.timeout / kSaysSoTimes,
                                                       why != Standstill::kEnd)
                             : Result<bool>(true));
-      if (!done && deadline.passed(parts_.clock)) return disk_hangs();
+      if (!done && deadline.passed(parts_.clock)) return parts_.checkpoints.give_up();
       turn = done ? kHasSaved : kIsBusy;
     }
     MUSTER_ASSIGN(turn, hear_first(turn));
@@ -117,10 +117,10 @@ Status Trainer::save(bool best) {
 Status Trainer::conclude() {
   // Resumed where nothing was left to do: the results are still wanted.
   const bool evaluates = options_.evaluation.every != job::Interval::never();
-  const bool completed = position_.next == Next::kGoOn;
-  if (completed && evaluates && position_.evaluated != progress_.committed) {
+  const Next ending = position_.next;
+  if (ending != Next::kStop && evaluates && position_.evaluated != progress_.committed) {
     MUSTER_TRY(evaluate());
-    position_.next = Next::kGoOn;  // there is nothing left to stop early
+    position_.next = ending;  // there is nothing left to stop early
   }
   if (neighbours_) neighbours_->wait();  // of a last step that changed nothing
   const bool wanted = options_.checkpoint.at_end || position_.next == Next::kStop ||

@@ -285,6 +285,28 @@ def stops_early(muster, folder):
         run = runs.latest(folder)
         assert [step for step, *_ in runs.evaluations(run)] == [10, 20, 30, 40], output
         assert saved_steps(run) == wanted, (keep_best, saved_steps(run))
+        output = runs.train(muster, job, "--workers", "1", "--resume", *runs.settings(
+            "optimizer.learning_rate=1e-15", "optimizer.weight_decay=0", "evaluation.every=10 steps",
+            "evaluation.early_stop_patience=3", "checkpoint.every=10 steps", "checkpoint.keep=1",
+            f"evaluation.keep_best={keep_best}"))
+        assert "stopped early" in output, output
+        assert runs.last_step(run) == 40 and saved_steps(run) == wanted, "trained on after an early stop"
+
+
+def stopped_where_an_evaluation_is_due(muster, folder):
+    """Whoever stops does not wait for it; it is made up for, so that the best is that of an undisturbed run."""
+    job = runs.write_job(folder, "mlp", steps=300)
+    every_step = runs.settings("evaluation.every=1 steps")
+    runs.train(muster, job, "--workers", "2", *every_step)
+    expected = runs.evaluations(runs.latest(folder))
+    process = runs.start(muster, job, "--workers", "2", *every_step)
+    run = runs.wait_for_step(process, folder, 33)
+    process.send_signal(signal.SIGINT)
+    code, output = runs.finish(process)
+    expect(code, 130, output, "checkpoint")
+    assert len(runs.evaluations(run)) < runs.last_step(run) < 300, "it waited for the evaluation"
+    runs.train(muster, job, "--workers", "1", "--resume", *every_step)
+    assert runs.evaluations(run) == expected, "an evaluation is lost, or another one than before"
 
 
 def missing_instructions(muster, folder):
@@ -593,7 +615,7 @@ def other_images_for_evaluation(muster, folder):
 
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
-         ruined_weights_are_put_away, the_last_update_counts, address_space_limited, hung_up, other_images_for_evaluation,
+         stopped_where_an_evaluation_is_due, ruined_weights_are_put_away, the_last_update_counts, address_space_limited, hung_up, other_images_for_evaluation,
          loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
          launcher_killed, interrupted, all_signalled, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
          timed_out, interrupted_early, two_begin_at_once, damaged_run]

@@ -336,8 +336,7 @@ Result<optim::ScheduleSpec> build_schedule(const job::JobSpec& job,
                             "peak would never be reached; shorten the one or lengthen the other",
                             warmup, length.total_steps));
   }
-  if (spec.kind == optim::ScheduleKind::kOneCycle &&
-      warmup > 0) {  // the warm-up is its rising part
+  if (spec.kind == optim::ScheduleKind::kOneCycle) {  // the warm-up is its rising part
     spec.rise_fraction =
         static_cast<double>(spec.warmup_samples) / static_cast<double>(spec.total_samples);
     spec.warmup_samples = 0;

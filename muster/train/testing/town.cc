@@ -83,7 +83,8 @@ class Faulty final : public parallel::Strategy {
 
   Result<parallel::StepReport> step(const parallel::StepInput& input) override {
     const std::int64_t step = to_int(input.step);
-    if (join_ && join_->step == step) town_.invite(std::exchange(join_, {})->workers);
+    if (join_ && join_->step == step && --join_->time == 0)
+      town_.invite(std::exchange(join_, {})->workers);
     if (death_ && death_->worker == worker_ && death_->step == step) {
       town_.bury(worker_);
       return fail(ErrorCode::kInternal, "dead");
@@ -144,8 +145,11 @@ class Faulty final : public parallel::Strategy {
   void flip(std::int64_t step) {
     auto all = state_here(*this);
     const std::span<std::byte> bytes = all[flip_->tensor % all.size()].tensor.bytes;
-    if (std::exchange(flip_, std::nullopt)->swaps)
+    const Flip how = *std::exchange(flip_, std::nullopt);
+    if (how.swaps)
       std::ranges::swap_ranges(bytes.first(8), bytes.last(8));
+    else if (how.to_nan)
+      std::ranges::fill(bytes.first(4), std::byte{0xFF});
     else
       bytes[1] ^= std::byte{4};
     wrote(step);
@@ -235,7 +239,7 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   const auto numbers = std::make_shared<Numbers>(slow ? faults.slow_data->sample : Duration{});
   const auto pipeline = data::Pipeline::create(numbers, {}).value();
   TrainerOptions options;
-  options.length = {.total_steps = kSteps, .steps_per_epoch = 13};
+  options.length = {.total_steps = faults.steps, .steps_per_epoch = 13};
   options.schedule = {.kind = optim::ScheduleKind::kConstant, .learning_rate = 0.05};
   options.evaluation.every = job::Interval::never();
   options.checkpoint.every = job::Interval::never();
@@ -264,7 +268,10 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
                    .evaluation_data = {},
                    .peak_memory = [] { return std::uint64_t{0}; },
                    .stop_requested = [] { return false; },
-                   .now_doing = [](Step, std::string_view) {}},
+                   .now_doing =
+                       [&](Step, std::string_view what) {
+                         if (what == "waiting for newcomers") town.trained(INT64_MAX);
+                       }},
                   options, {});
   End end;
   auto outcome = trainer.run();
@@ -349,10 +356,10 @@ End alone(const Faults& faults) {
 
 std::string undisturbed() { return alone({}).hash; }
 
-void expect_well(const End& end, const std::string& hash) {
+void expect_well(const End& end, const std::string& hash, std::int64_t steps) {
   ASSERT_TRUE(end.outcome) << end.error;
   EXPECT_EQ(end.outcome->ending, Ending::kCompleted);
-  EXPECT_EQ(end.outcome->progress.committed, Step{kSteps});
+  EXPECT_EQ(end.outcome->progress.committed, Step{steps});
   EXPECT_EQ(end.hash, hash);
 }
 

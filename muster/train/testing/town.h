@@ -17,11 +17,11 @@
 
 namespace muster::train {
 
-inline constexpr std::int64_t kSteps = 23;  // of every training
+inline constexpr std::int64_t kSteps = 23;  // of a training
 
 // Forms generations of threads; whoever is quarantined or dies is in none from then on. The state
-// for newcomers is held up until step `holds_until` has been trained, or the generation ends, and
-// may be spoilt on its way.
+// for newcomers is held up until step `holds_until` has been trained, all stand still for it, or
+// the generation ends, and may be spoilt on its way.
 class Town {
  public:
   explicit Town(std::int32_t size, std::int64_t holds_until = 0, bool spoils = false)
@@ -120,6 +120,7 @@ struct Flip {
   std::size_t tensor = 0;     // of weights and optimizer state together
   bool by_update = true;      // else by memory, before the next one
   bool swaps = false;         // two words in each other's place, instead of a bit
+  bool to_nan = false;        // its first word is no number, instead of a bit
   bool of_gradients = false;  // of this step, in this worker's sum; instead of the state
 };
 
@@ -138,6 +139,7 @@ struct Death {
 struct Join {
   std::int64_t step = 0;  // at which they are there
   std::vector<std::int32_t> workers;
+  std::int32_t time = 1;  // that the first worker comes to that step
 };
 
 // A worker whose samples take so long to read.
@@ -155,6 +157,7 @@ struct Faults {
       {};  // with it workers compare their paces as often as they can
   std::optional<optim::LossScaleSpec> loss_scale = {};  // none: in f32; else in fp16
   bool compares_gradients = false;
+  std::int64_t steps = kSteps;
   bool on_foreign_device = false;  // the model's tensors (models/testing/foreign_device.h)
 };
 
@@ -174,6 +177,6 @@ End alone(const Faults& faults);
 // A hash of its state, in f32.
 std::string undisturbed();
 
-void expect_well(const End& end, const std::string& hash);
+void expect_well(const End& end, const std::string& hash, std::int64_t steps = kSteps);
 
 }  // namespace muster::train
