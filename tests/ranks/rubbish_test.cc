@@ -38,11 +38,14 @@ class Rubbish : public ::testing::Test {
  protected:
   ~Rubbish() override { loop_->stop(); }
 
-  // `answer`: to the rank's exchanges, from 0: transports, addresses, outcomes.
+  // `answer`: to the rank's exchanges, from 0: transports, addresses, outcomes; without `costs`
+  // also what links cost.
   Result<std::shared_ptr<Communicator>> join(
-      Group group, const std::function<Answers(int round, const std::string& mine)>& answer) {
+      Group group, const std::function<Answers(int round, const std::string& mine)>& answer,
+      std::optional<CostTable> costs = default_costs(Wire::kTcp)) {
     NativeOptions options;
     options.group = group;
+    options.costs = costs;
     options.transport = NativeTransport::kTcp;
     options.network = network_.get();
     options.connect_timeout = kLongest;
@@ -57,7 +60,7 @@ class Rubbish : public ::testing::Test {
   Result<std::shared_ptr<Communicator>> meet() {
     return join({Rank{0}, 2, kAge}, [this](int round, const std::string& mine) {
       if (round == 0) return Answers{mine, mine};
-      if (round == 2) return Answers{mine, std::string()};
+      if (round == 2) return Answers{mine, mine};
       say_hello(mine);
       return Answers{mine, "127.0.0.1:1 0"};
     });
@@ -131,7 +134,19 @@ TEST_F(Rubbish, InPlaceOfAnOutcomeNamesWhoSaidIt) {
     return !world && world.error().peer == Rank{0} && !world.error().message.empty();
   };
   for (const std::string& text : kTexts) EXPECT_TRUE(holds(text)) << text;
-  EXPECT_TRUE(rc::check([&](const std::string& text) { RC_ASSERT(text.empty() || holds(text)); }));
+  EXPECT_TRUE(rc::check([&](const std::string& text) { RC_ASSERT(text == "+" || holds(text)); }));
+}
+
+TEST_F(Rubbish, InPlaceOfCostsNamesWhoSaidIt) {
+  const auto holds = [this](const std::string& text) {
+    const auto world = join(
+        {Rank{0}, 1, kAge},
+        [&](int round, const std::string& mine) { return Answers{round == 3 ? text : mine}; }, {});
+    return !world && world.error().peer == Rank{0} && !world.error().message.empty();
+  };
+  for (const std::string& text : kTexts) EXPECT_TRUE(holds(text)) << text;
+  for (const std::string text : {"+", "+1,2,3", "+1,2,3,4,5,6,inf", "+1,2,3,4,5,6,7 "})
+    EXPECT_TRUE(holds(text)) << text;
 }
 
 TEST_F(Rubbish, InNewsOfAFailureIsRefused) {

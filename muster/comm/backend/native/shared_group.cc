@@ -96,7 +96,11 @@ int SharedGroup::cores_of_all() const noexcept {
   return count;
 }
 
-SharedGroup::~SharedGroup() = default;
+// Others may wait for this rank: create() can fail in its last exchange on this one alone.
+SharedGroup::~SharedGroup() {
+  const auto own = static_cast<std::size_t>(to_int(group_.rank));
+  if (own < memories_.size() && memories_[own]) mine().left.store(1, std::memory_order_release);
+}
 
 std::byte* SharedGroup::memory(Rank rank) const noexcept {
   return memories_[static_cast<std::size_t>(to_int(rank))]->bytes().data();

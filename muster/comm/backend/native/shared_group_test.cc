@@ -6,7 +6,11 @@
 #include <unistd.h>
 
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "muster/cluster/store.h"
+#include "muster/comm/backend/native/native.h"
 
 namespace muster::comm {
 namespace {
@@ -39,14 +43,16 @@ Error why_not_shared(const Exchange& exchange) {
 
 TEST(SharedGroup, MissesWhoDiedBeforeItsMemoryWasOpened) {
   const Departed departed;
-  const Error why = why_not_shared(with_words_of_rank_1({to_text({departed.pid, 3, 7}), ""}));
+  const Error why =
+      why_not_shared(with_words_of_rank_1({to_text(MemoryAddress{departed.pid, 3, 7}), ""}));
   EXPECT_EQ(why.code, ErrorCode::kPeerLost) << why.message;
   EXPECT_EQ(why.peer, Rank{1});
 }
 
 TEST(SharedGroup, SaysWhatToDoWhereProcessesAreKeptApart) {
   const Departed departed;  // a process of another container is not to be seen either
-  const Error why = why_not_shared(with_words_of_rank_1({to_text({departed.pid, 3, 7}), "", ""}));
+  const Error why =
+      why_not_shared(with_words_of_rank_1({to_text(MemoryAddress{departed.pid, 3, 7}), "", ""}));
   EXPECT_EQ(why.code, ErrorCode::kUnavailable) << why.message;
   EXPECT_NE(why.message.find("set communication.transport to tcp"), std::string::npos);
 }
@@ -69,7 +75,35 @@ TEST(SharedGroup, ExchangesEquallyOftenWhetherOrNotItCanShare) {
   };
   const Departed departed;
   EXPECT_EQ(exchanges({Rank{0}, 1, Generation{3}}, ""), 3);
-  EXPECT_EQ(exchanges(kTwo, to_text({departed.pid, 3, 7})), 3);
+  EXPECT_EQ(exchanges(kTwo, to_text(MemoryAddress{departed.pid, 3, 7})), 3);
+}
+
+// As where a newer generation begins, of which only rank 1 has heard.
+TEST(SharedGroup, WhoFailsInTheLastExchangeAloneIsNotWaitedFor) {
+  const Deadline deadline = Deadline::after(system_clock(), std::chrono::seconds(20));
+  const auto store = cluster::create_memory_store();
+  const auto create = [&](Group group, const Exchange& exchange) {
+    return SharedGroup::create(group, std::size_t{1} << 20, system_clock(), exchange, deadline);
+  };
+  std::thread other([&] {
+    constexpr Group kThere{Rank{1}, 2, Generation{3}};
+    const Exchange whole = exchange_through(*store, kThere, "meeting");
+    int round = 0;
+    const Exchange broken = [&](const std::string& mine,
+                                Deadline until) -> Result<std::vector<std::string>> {
+      auto heard = whole(mine, until);
+      if (++round < 3) return heard;
+      return fail(ErrorCode::kStale, "generation 3 has ended");
+    };
+    EXPECT_FALSE(create(kThere, broken));
+  });
+  const auto made = create(kTwo, exchange_through(*store, kTwo, "meeting"));
+  other.join();
+  ASSERT_TRUE(made) << made.error().message;
+  const Status met = (*made)->meet(deadline);
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().code, ErrorCode::kPeerLost) << met.error().message;
+  EXPECT_EQ(met.error().peer, Rank{1});
 }
 
 // Until it goes, this process can open nothing.

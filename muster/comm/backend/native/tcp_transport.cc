@@ -346,7 +346,10 @@ Result<std::unique_ptr<Transport>> Meeting::hold(const Exchange& exchange, Deadl
   if (outcome) outcome = await_others(linked);
   if (outcome) tell_mapped();
   const Result<std::string> mine = outcome ? Result<std::string>("") : outcome.error();
-  MUSTER_TRY(share(exchange, group_, mine, deadline));
+  MUSTER_ASSIGN(const auto outcomes, share(exchange, group_, mine, deadline));
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    if (const std::string& text = outcomes[static_cast<std::size_t>(rank)]; !text.empty())
+      return no_sense(group_, Rank{rank}, "nothing", text);
   return std::make_unique<TcpTransport>(shared_, options_);
 }
 
