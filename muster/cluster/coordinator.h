@@ -58,6 +58,8 @@ struct CoordinatorEvents {
   std::function<void(std::int32_t worker, const Ended&)> on_ended;
   // A worker was told to go; `stays`: there would be too few without it.
   std::function<void(std::int32_t worker, bool stays)> on_drain;
+  // One wished to go for the others' sake, and stays: there would be too few without it.
+  std::function<void(std::int32_t worker)> on_stay;
   // No generation came about in time: names who is missing.
   std::function<void(const Error&)> on_join_timeout;
 };
@@ -103,6 +105,11 @@ class CoordinatorState {
     std::set<std::int32_t> told_about;  // whom it did not reach
   };
 
+  struct Formed {
+    Generation generation{0};
+    std::vector<std::int32_t> members;  // by rank
+  };
+
   void join(PeerId peer, const Join& message, TimePoint now);
   void enlist(PeerId peer, const Enlist& message);
   void note_end(PeerId peer, const Ended& message);
@@ -118,7 +125,7 @@ class CoordinatorState {
   void wake(TimePoint now);
   void decide(TimePoint now);
   void publish(const std::vector<std::int32_t>& members, bool planned, TimePoint now);
-  void drain(PeerId peer, Worker& worker, TimePoint now);
+  void drain(PeerId peer, Worker& worker, const Drain& message, TimePoint now);
   void end();
   void turn_away(PeerId peer);  // it comes after the end
   void exclude(Worker& worker);
@@ -139,9 +146,10 @@ class CoordinatorState {
   std::map<PeerId, std::int32_t> enlisted_;  // numbers that are promised
   std::set<std::string> distrusted_;         // hosts of workers that came with wrong bits
   Suspicions suspicions_;
-  std::string complaint_;  // the last one
+  std::map<std::int32_t, std::string> complaints_;  // the last one about each, in this generation
   std::optional<TimePoint> last_join_;
   std::vector<std::int32_t> current_;
+  std::vector<Formed> formed_;           // the last generations, the present one included
   std::vector<std::int32_t> replaced_;   // see MembershipView
   std::vector<std::int32_t> newcomers_;  // of the present generation, if it is not the first
   Generation generation_{0};

@@ -19,6 +19,9 @@ constexpr Duration kAsleep = std::chrono::milliseconds(100);
 // make one: there a hang would be excused again and again.
 constexpr Duration kLongAsleep = std::chrono::seconds(1);
 
+// A worker may tell late of what it met: the ranks of so many generations are known.
+constexpr std::size_t kRemembered = 8;
+
 Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
   const auto found = std::find(members.begin(), members.end(), worker);
   return found == members.end() ? kNoRank : Rank(found - members.begin());
@@ -124,8 +127,8 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
       actions_.emplace_back(SendAction{to, std::move(reply)});
   } else if (const auto* asked = std::get_if<AskTime>(&message)) {
     actions_.emplace_back(SendAction{peer, TellTime{asked->asked, now}});
-  } else if (std::holds_alternative<Drain>(message)) {
-    drain(peer, worker, now);
+  } else if (const auto* wish = std::get_if<Drain>(&message)) {
+    drain(peer, worker, *wish, now);
   } else if (std::holds_alternative<Leave>(message)) {
     if (worker.candidate.lost) return;  // it is none of them any more
     worker.candidate.leaving = true;
@@ -161,22 +164,31 @@ void CoordinatorState::end() {
 }
 
 // A member goes with the next generation; whoever is not let in yet has nobody to wait for.
-void CoordinatorState::drain(PeerId peer, Worker& worker, TimePoint now) {
+void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, TimePoint now) {
   if (std::exchange(worker.candidate.draining, true)) return;
   const std::int32_t who = worker.candidate.info.worker;
   const bool member = rank_of(current_, who) != kNoRank && rank_of(replaced_, who) == kNoRank;
   decide(now);
   if (!member) turn_away(peer);
   const bool stays = member && rank_of(current_, who) != kNoRank;
+  if (stays && message.can_stay) {
+    worker.candidate.draining = false;
+    decide(now);
+    return tell([number = who](const CoordinatorEvents& events) {
+      if (events.on_stay) events.on_stay(number);
+    });
+  }
   tell([number = who, stays](const CoordinatorEvents& events) {
     if (events.on_drain) events.on_drain(number, stays);
   });
 }
 
-// A worker accuses ranks of its generation; whoever launched it knows workers.
+// A worker accuses ranks of the generation in which it failed; whoever launched it knows workers.
 Failure CoordinatorState::by_worker(Failure failure) const {
+  const auto in = std::ranges::find(formed_, failure.generation, &Formed::generation);
   const auto rank = static_cast<std::size_t>(to_int(failure.error.peer));
-  if (rank < current_.size()) failure.error.peer = Rank{current_[rank]};
+  const bool is_known = in != formed_.end() && rank < in->members.size();
+  failure.error.peer = is_known ? Rank{in->members[rank]} : kNoRank;
   return failure;
 }
 
@@ -221,7 +233,7 @@ void CoordinatorState::suspect(const Worker& worker, const Suspect& message, Tim
   if (accused && is_gone(*accused)) return;  // as is known, and its number may be another's by now
   suspicions_.accuse(worker.candidate.info.worker, accused, now);
   if (!accused) return;
-  complaint_ = message.why.message;
+  complaints_[*accused] = message.why.message;
   if (message.why.code != ErrorCode::kTimeout) return;
   tell([](const CoordinatorEvents& events) {
     if (events.on_no_answer) events.on_no_answer();
@@ -261,7 +273,7 @@ void CoordinatorState::settle_suspicions(TimePoint now) {
        fail(ErrorCode::kUnavailable,
             fmt::format("[cluster/membership] {} lives, but others in generation {} cannot work "
                         "with it, because its link is cut or it hangs: {}",
-                        where(worker.candidate.info), to_int(generation_), complaint_)));
+                        where(worker.candidate.info), to_int(generation_), complaints_[*victim])));
 }
 
 std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, TimePoint now) {
@@ -354,8 +366,11 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   replaced_.clear();
   again_ = false;
   suspicions_.on_generation(now);
+  complaints_.clear();
   current_ = members;
   generation_ = Generation{to_int(generation_) + 1};
+  if (formed_.size() == kRemembered) formed_.erase(formed_.begin());
+  formed_.push_back({generation_, members});
   Welcome welcome{generation_, kNoRank, {}, planned};
   for (const auto worker : members)
     welcome.members.push_back({Rank{static_cast<std::int32_t>(welcome.members.size())},

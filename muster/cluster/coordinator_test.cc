@@ -11,6 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST_F(CoordinatorStateTest, PublishesOnceAllHaveJoinedInAnyOrder) {
@@ -205,6 +206,31 @@ TEST_F(ElasticCoordinatorTest, WhoIsToldToGoIsDismissedWhileEnoughStay) {
   EXPECT_EQ(state_->generation(), Generation{3});
 }
 
+// A slow worker is no reason to end a job that needs it.
+TEST_F(CoordinatorStateTest, WhoWishesToGoStaysWhereTooFewWouldBeLeft) {
+  events_.on_drain = [this](std::int32_t worker, bool) { note("drains", worker); };
+  events_.on_stay = [this](std::int32_t worker) { note("is kept", worker); };
+  join(1, 0);
+  join(2, 1);
+  sent_.clear();
+  told();
+  say(2, Drain{.can_stay = true});
+  EXPECT_EQ(told(), Told{"is kept 1"});
+  EXPECT_TRUE(sent_.empty()) << "nobody is told anything";
+  EXPECT_EQ(state_->reason(), "all 2 members are well");
+  say(2, Drain{});
+  EXPECT_EQ(told(), Told{"drains 1"}) << "it may still be told to go";
+}
+
+TEST_F(ElasticCoordinatorTest, WhoWishesToGoDoesWhereEnoughAreLeft) {
+  say(2, Drain{.can_stay = true});
+  EXPECT_EQ(told(), (Told{"generation 2", "drains 1"}));
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[2].back()));
+  say(1, Drain{.can_stay = true});
+  say(3, Drain{.can_stay = true});
+  EXPECT_EQ(told(), (Told{"generation 3", "drains 0", "is kept 2"}));
+}
+
 TEST_F(ElasticCoordinatorTest, ADeathMakesAPlannedChangeAnUnplannedOne) {
   say(2, Drain{});
   close(3);
@@ -230,8 +256,15 @@ TEST_F(ElasticCoordinatorTest, WhoAccusesARankAccusesTheWorkerThatItWas) {
   };
   close(1);
   told();
-  say(2, Failure{fail(ErrorCode::kPeerLost, "rank 1 is gone", Rank{1}), {}});
+  const auto fails_in = [this](Generation generation) {
+    say(3, Failure{fail(ErrorCode::kPeerLost, "rank 1 is gone", Rank{1}), {}, {}, generation});
+  };
+  fails_in(Generation{2});
   EXPECT_EQ(told(), Told{"accused 2"});
+  fails_in(Generation{1});  // of which it tells late
+  EXPECT_EQ(told(), Told{"accused 1"});
+  fails_in(Generation{3});
+  EXPECT_EQ(told(), Told{"accused -1"}) << "nobody knows who that is";
 }
 
 class SuspicionTest : public ElasticCoordinatorTest {
@@ -281,6 +314,19 @@ TEST_F(SuspicionTest, ThenTheyGoOnWithoutOne) {
   EXPECT_EQ(told(), (Told{"out of reach 1", "generation 3"}));
   EXPECT_EQ(last_welcome(3).members.size(), 2U);
   EXPECT_EQ(closed_.at(2).code, ErrorCode::kStale);
+}
+
+TEST_F(SuspicionTest, WhatIsSaidOfAnotherOneIsNotQuoted) {
+  std::string told_of;
+  events_.on_lost = [&](std::int32_t, const Error& why) { told_of = why.message; };
+  suspect(1, 1);
+  wait();
+  suspect(1, 1);
+  suspect(3, 1);
+  say(2, Suspect{state_->generation(), fail(ErrorCode::kTimeout, "a cut link", Rank{0})});
+  wait();
+  EXPECT_THAT(told_of, HasSubstr("worker 1 (host h, pid 1) lives"));
+  EXPECT_THAT(told_of, EndsWith("it hangs: no answer"));
 }
 
 TEST_F(SuspicionTest, WhereAllWereStoppedTheSameTryAgain) {

@@ -146,6 +146,8 @@ class LaunchObserver {
                             const std::string& /*why*/) {}
   // A worker was told to go, and does, or stays because too few would be left: then all stop.
   virtual void on_drain(Rank /*rank*/, bool /*stays*/) {}
+  // One that holds the others up would have gone, and stays: too few would be left.
+  virtual void on_stay(Rank /*rank*/) {}
   virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}
   virtual void on_report(Rank /*rank*/, const Bytes& /*content*/) {}
   // One whole line of a worker's output, without prefix and newline.

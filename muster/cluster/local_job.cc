@@ -46,6 +46,7 @@ void LocalJob::note_generation(const Welcome& generation) {
   for (const auto& member : generation.members) {
     members_.push_back(member.info.worker);
     if (auto* worker = find(member.info.worker)) {
+      if (!worker->evidence.joined) worker->since = generation.generation;
       worker->evidence.joined = true;
       worker->meet(member.info);
       failed_starts_.erase(member.info.worker);
@@ -104,6 +105,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
     observer_.on_drain(Rank{number}, stays);
     if (stays) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
   };
+  events.on_stay = [this](std::int32_t number) { observer_.on_stay(Rank{number}); };
   events.on_join = [this](const WorkerInfo& info) { welcome(info); };
   events.on_unreached = [this](const auto& newcomer, const auto& other, const std::string& why) {
     observer_.on_unreached(newcomer, other, why);
@@ -118,7 +120,7 @@ void LocalJob::hear_failure(std::int32_t number, const Failure& failure) {
   worker->progress = failure.progress;
   worker->evidence.reported = failure.error;
   worker->evidence.concerns = failure.concerns;
-  worker->evidence.accused = process_meant(failure.error.peer);
+  worker->evidence.accused = process_meant(failure);
   worker->evidence.reported_at = loop_.clock().now();
   consider();
 }
@@ -136,11 +138,12 @@ void LocalJob::lose(std::int32_t number, const Error& why) {
 
 void LocalJob::admit(WorkerProcess& worker) { worker.evidence.process = ++processes_seen_; }
 
-// Members accuse members. One that has come since for another is none yet.
-std::int64_t LocalJob::process_meant(Rank accused) const {
-  const WorkerProcess* worker = find(to_int(accused));
-  return worker != nullptr && (worker->evidence.joined || !published_) ? worker->evidence.process
-                                                                       : 0;
+// Members accuse members of their generation. One that has come since for another is none of them.
+std::int64_t LocalJob::process_meant(const Failure& failure) const {
+  const WorkerProcess* worker = find(to_int(failure.error.peer));
+  if (worker == nullptr) return 0;
+  const bool was_there = worker->evidence.joined && worker->since <= failure.generation;
+  return was_there || !published_ ? worker->evidence.process : 0;
 }
 
 // One of ours, or one that another host has started.

@@ -52,7 +52,7 @@ class LocalJob {
   bool is_harmless(const WorkerProcess& culprit) const;
   bool is_accident(const WorkerProcess& culprit) const;
   void admit(WorkerProcess& worker);
-  std::int64_t process_meant(Rank accused) const;
+  std::int64_t process_meant(const Failure& failure) const;
   void take_account(WorkerProcess& culprit) const;
   std::optional<Fault> fault_of(const WorkerProcess& culprit) const;
   bool can_do_without(const WorkerProcess& culprit) const;

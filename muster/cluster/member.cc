@@ -335,8 +335,9 @@ class NetworkMember : public Member {
   void on_dump(std::function<void(bool)> then) override { session_->on_dump(std::move(then)); }
   void answer_dump(Bytes content) override { session_->send(Dumped{std::move(content)}); }
   void on_lost(std::function<void(const Error&)> then) override { session_->lost().on(then); }
-  void fail(const Error& error, Concerns concerns, Deadline deadline) noexcept override {
-    session_->send_last(Failure{error, session_->progress_now(), concerns}, deadline);
+  void fail(Generation generation, const Error& error, Concerns concerns,
+            Deadline deadline) noexcept override {
+    session_->send_last(Failure{error, session_->progress_now(), concerns, generation}, deadline);
   }
   void quarantine(const Error& why, Deadline deadline) noexcept override {
     session_->send_last(Quarantine{why}, deadline);
@@ -345,6 +346,7 @@ class NetworkMember : public Member {
     session_->send(Suspect{generation, why});
   }
   void drain() override { session_->send(Drain{}); }
+  void resign() override { session_->send(Drain{.can_stay = true}); }
   void leave(Deadline deadline) noexcept override { session_->send_last(Leave{}, deadline); }
 
  private:

@@ -67,9 +67,13 @@ class Member {
   // The coordinator is gone (kPeerLost), or told that the job has failed (error.peer: the culprit).
   virtual void on_lost(std::function<void(const Error&)> then) = 0;
 
-  // Tells of this worker's own failure; returns when it was handed over, at the latest at
-  // `deadline`.
-  virtual void fail(const Error& error, Concerns concerns, Deadline deadline) noexcept = 0;
+  // Tells of this worker's own failure in `generation` (error.peer: a rank of that one); returns
+  // when it was handed over, at the latest at `deadline`.
+  virtual void fail(Generation generation, const Error& error, Concerns concerns,
+                    Deadline deadline) noexcept = 0;
+  void fail(const Error& error, Concerns concerns, Deadline deadline) noexcept {
+    fail(generation(), error, concerns, deadline);  // in the newest one
+  }
   // Likewise of a fault that is this worker's alone: the others can go on without it.
   virtual void quarantine(const Error& why, Deadline deadline) noexcept = 0;
   // Tells that this worker cannot work with another of `generation` (why.peer: its rank): unless
@@ -78,6 +82,9 @@ class Member {
   // Asks to be let go, or not to be let in: a generation without this worker follows, which
   // wait_newer() shows by its lack of members.
   virtual void drain() = 0;
+  // Likewise, for the others' sake: where too few would be left without this worker, it stays and
+  // is told nothing.
+  virtual void resign() = 0;
   // Says a regular good-bye, likewise. Afterwards losing the connection is no event.
   virtual void leave(Deadline deadline) noexcept = 0;
 };

@@ -165,11 +165,13 @@ struct Row<Failure> {
   static Json write(const Failure& m) {
     return {{"error", to_json(m.error)},
             {"progress", to_json(m.progress)},
-            {"concerns", static_cast<std::uint8_t>(m.concerns)}};
+            {"concerns", static_cast<std::uint8_t>(m.concerns)},
+            {"generation", to_int(m.generation)}};
   }
   static Failure read(const Json& json) {
     return {error(json.at("error")), progress(json.at("progress")),
-            checked_enum(json.at("concerns"), Concerns::kItsHost)};
+            checked_enum(json.at("concerns"), Concerns::kItsHost),
+            Generation{json.at("generation").get<std::uint64_t>()}};
   }
 };
 
@@ -253,8 +255,8 @@ struct Row<Leave> {
 template <>
 struct Row<Drain> {
   static constexpr std::string_view kName = "drain";
-  static Json write(const Drain&) { return Json::object(); }
-  static Drain read(const Json&) { return {}; }
+  static Json write(const Drain& m) { return {{"can_stay", m.can_stay}}; }
+  static Drain read(const Json& json) { return {json.at("can_stay").get<bool>()}; }
 };
 
 template <>

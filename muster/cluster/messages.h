@@ -80,6 +80,7 @@ struct Failure {
   Error error;
   Progress progress;
   Concerns concerns = Concerns::kAll;
+  Generation generation{0};  // in which a worker met it: error.peer is a rank of that one
 };
 struct Quarantine {
   Error why;  // of a fault that is this worker's alone
@@ -102,7 +103,9 @@ struct Leave {};
 struct Dumped {
   Bytes content;  // the answer to Dump; the observer's own
 };
-struct Drain {};  // it has been told to go, and does so at the end of a step
+struct Drain {            // it has been told to go, and does so at the end of a step
+  bool can_stay = false;  // and does, where too few would be left without it
+};
 struct AskTime {  // of the coordinator's clock; see ClockOffset
   TimePoint asked{};
 };

@@ -25,7 +25,7 @@ std::vector<Message> samples() {
       Reached{{1, 4}},
       Unreached{2, "no answer"},
       Leave{},
-      Drain{},
+      Drain{.can_stay = true},
       Dumped{{std::byte{3}}},
       StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
       Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
@@ -69,6 +69,9 @@ TEST(Messages, EachComesBackAsItWas) {
   const auto failure = std::get<Failure>(decode(encode(all[5])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
   EXPECT_EQ(failure.concerns, Concerns::kItsHost);
+  const Failure late{{}, {}, Concerns::kAll, Generation{5}};
+  EXPECT_EQ(std::get<Failure>(decode(encode(late)).value()).generation, Generation{5});
+  EXPECT_TRUE(std::get<Drain>(decode(encode(all[11])).value()).can_stay);
 }
 
 // As a muster before it did: it is told that it is another one, and not that it sends rubbish.

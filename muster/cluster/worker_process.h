@@ -77,7 +77,8 @@ class WorkerProcess {
   Evidence evidence;
   Progress progress;  // of the last heartbeat, or told with its failure
   std::string host;
-  bool here = false;  // has joined, though perhaps not everybody has
+  bool here = false;    // has joined, though perhaps not everybody has
+  Generation since{0};  // the first generation that it was a member of
   bool killed_by_us = false;
   bool drained = false;          // it was told to go
   bool written_off = false;      // the job goes on without it

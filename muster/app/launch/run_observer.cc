@@ -278,6 +278,12 @@ void RunObserver::on_drain(Rank rank, bool stays) {
              : fmt::format("worker {} was told to go and leaves with the step", to_int(rank)));
 }
 
+void RunObserver::on_stay(Rank rank) {
+  tell(Severity::kNote, fmt::format("worker {} stays, slow as it is: too few would be left without "
+                                    "it (workers.min_workers)",
+                                    to_int(rank)));
+}
+
 void RunObserver::on_dumps(const std::vector<cluster::WorkerState>& states,
                            cluster::DumpOccasion occasion) {
   const DebugReport report = make_debug_report(states, system_clock().wall(), name_of(occasion));

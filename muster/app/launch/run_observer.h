@@ -47,6 +47,7 @@ class RunObserver final : public cluster::LaunchObserver {
                     const std::string& why) override;
   void on_arrival(const cluster::WorkerInfo& elsewhere) override;
   void on_drain(Rank rank, bool stays) override;
+  void on_stay(Rank rank) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;
   void on_dumps(const std::vector<cluster::WorkerState>& states,
                 cluster::DumpOccasion occasion) override;

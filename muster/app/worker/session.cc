@@ -129,7 +129,7 @@ void Session::end(const Status& outcome) {
     member_->leave(deadline);
   } else {
     dump(false);
-    member_->fail(outcome.error(), concerns_of(outcome.error()), deadline);
+    member_->fail(tried_, outcome.error(), concerns_of(outcome.error()), deadline);
   }
 }
 
@@ -271,10 +271,13 @@ Status Session::connect(const cluster::Membership& membership, const Limits& lim
     const std::lock_guard lock(mutex_);
     under_way_ = current_.communicator;
   }
-  // One that began in the meantime found nothing to abort.
+  // One that began in the meantime found nothing to abort, and a planned one aborts nothing:
+  // whoever came here before it heard of it would wait for this worker until its time is up.
   if (member_->generation() != tried_) {
-    return fail(ErrorCode::kStale,
-                fmt::format("[worker/membership] generation {} has ended", to_int(tried_)));
+    Error over = fail(ErrorCode::kStale,
+                      fmt::format("[worker/membership] generation {} has ended", to_int(tried_)));
+    abort(over);
+    return over;
   }
   const auto& me = membership.members[static_cast<std::size_t>(to_int(group.rank))].info;
   log_->info("rank {} of {} in generation {}: pid {} on {}, lanes {}", to_int(group.rank),

@@ -83,6 +83,7 @@ class ElasticCoordinatorTest : public CoordinatorStateTest {
     events_.on_drain = [this](std::int32_t worker, bool stays) {
       note(stays ? "stays" : "drains", worker);
     };
+    events_.on_stay = [this](std::int32_t worker) { note("is kept", worker); };
     for (std::int32_t worker = 0; worker < 3; ++worker)
       join(static_cast<PeerId>(worker + 1), worker);
     told();
