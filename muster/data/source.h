@@ -33,6 +33,9 @@ class Source {  // immutable, so thread-safe
   // Writes sample `index`, 0 <= index < size(), into one tensor for each of fields(), in their
   // order. Errors name the place in the underlying file, not the index: the caller adds that.
   virtual Status read(std::int64_t index, std::span<const TensorView> into) const = 0;
+
+  // Of what the samples are, alike in every process; 0: it does not tell.
+  virtual std::uint64_t fingerprint() const noexcept { return 0; }
 };
 
 using SourcePtr = std::shared_ptr<const Source>;

@@ -29,6 +29,11 @@ Status require_image(std::string_view transform, const FieldSpec& field) {
                           transform, describe(field)));
 }
 
+// One for each place along the first axis.
+std::int64_t channels_of(const Shape& shape) noexcept {
+  return shape.empty() ? 1 : std::max<std::int64_t>(shape.front(), 1);
+}
+
 class Normalise final : public Transform {
  public:
   Normalise(std::vector<float> mean, std::vector<float> std)
@@ -39,44 +44,76 @@ class Normalise final : public Transform {
   std::string_view name() const noexcept override { return "normalise"; }
 
   Result<FieldSpec> output(const FieldSpec& input) const override {
-    MUSTER_TRY(require_image(name(), input));
+    MUSTER_TRY(require_type(input));
     MUSTER_TRY(require_values(input));
     return FieldSpec{input.name, DType::kF32, input.shape};
   }
 
   void apply(const RandomStream&, const TensorView& input,
              const TensorView& output) const noexcept override {
-    const ImageShape image = image_shape(input);
-    const std::int64_t plane = image.height * image.width;
-    const std::uint8_t* from = input.as<std::uint8_t>().data();
-    float* to = output.as<float>().data();
-    for (std::int64_t channel = 0; channel < image.channels; ++channel) {
-      const Table& table = tables_[tables_.size() == 1 ? 0 : static_cast<std::size_t>(channel)];
-      std::transform(from, from + plane, to, [&table](std::uint8_t value) { return table[value]; });
-      from += plane;
-      to += plane;
+    switch (input.dtype) {
+      case DType::kI32:
+        return apply_to<std::int32_t>(input, output);
+      case DType::kF32:
+        return apply_to<float>(input, output);
+      case DType::kF64:
+        return apply_to<double>(input, output);
+      default:
+        return apply_to<std::uint8_t>(input, output);
     }
   }
 
  private:
   using Table = std::array<float, 256>;  // result for each byte: the same bits with any compiler
 
+  template <class Number>
+  void apply_to(const TensorView& input, const TensorView& output) const noexcept {
+    const auto channels = static_cast<std::size_t>(channels_of(input.shape));
+    const std::span<const Number> from = input.as<const Number>();
+    const std::size_t plane = from.size() / channels;
+    float* const to = output.as<float>().data();
+    for (std::size_t channel = 0; channel < channels; ++channel)
+      put(from.subspan(channel * plane, plane), to + channel * plane, channel);
+  }
+
+  void put(std::span<const std::uint8_t> from, float* to, std::size_t channel) const noexcept {
+    const Table& table = of_channel(tables_, channel);
+    std::ranges::transform(from, to, [&table](std::uint8_t value) { return table[value]; });
+  }
+
+  template <class Number>
+  void put(std::span<const Number> from, float* to, std::size_t channel) const noexcept {
+    const double mean = of_channel(mean_, channel);
+    const double std = of_channel(std_, channel);
+    std::ranges::transform(from, to,
+                           [=](Number value) { return static_cast<float>((value - mean) / std); });
+  }
+
+  // One serves all channels.
+  template <class Each>
+  static const Each& of_channel(const std::vector<Each>& values, std::size_t channel) noexcept {
+    return values[std::min(channel, values.size() - 1)];
+  }
+
   void fill_table(std::size_t channel) {
-    const float mean = mean_[mean_.size() == 1 ? 0 : std::min(channel, mean_.size() - 1)];
-    const float std = std_[std_.size() == 1 ? 0 : std::min(channel, std_.size() - 1)];
+    const float mean = of_channel(mean_, channel);
+    const float std = of_channel(std_, channel);
     for (std::size_t value = 0; value < 256; ++value) {
       tables_[channel][value] = (static_cast<float>(value) / 255.0f - mean) / std;
     }
   }
 
+  static Status require_type(const FieldSpec& input) {
+    constexpr DType kTypes[] = {DType::kU8, DType::kI32, DType::kF32, DType::kF64};
+    if (std::ranges::find(kTypes, input.dtype) != std::end(kTypes)) return ok();
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("[data/normalise] works on U8, I32, F32 and F64, not on {}", describe(input)));
+  }
+
   Status require_values(const FieldSpec& input) const {
-    if (input.dtype != DType::kU8) {
-      return fail(ErrorCode::kInvalid,
-                  fmt::format("[data/normalise] works on bytes, not on {}", describe(input)));
-    }
     for (const auto& [field, values] : {std::pair("data.mean", &mean_), {"data.std", &std_}}) {
-      if (values->size() == 1 || static_cast<std::int64_t>(values->size()) == input.shape[0])
-        continue;
+      if (values->size() == 1 || std::ssize(*values) == channels_of(input.shape)) continue;
       return fail(ErrorCode::kInvalid,
                   fmt::format("[data/normalise] {}, but {} has {} values: give one, or one a "
                               "channel",

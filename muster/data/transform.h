@@ -26,7 +26,8 @@ class Transform {
 };
 using TransformPtr = std::shared_ptr<const Transform>;
 
-// U8 [C, H, W] -> F32 [C, H, W]: (value / 255 - mean[c]) / std[c]. One value serves all channels.
+// U8, I32, F32 or F64 [C, …] -> F32 of the same shape: (value - mean[c]) / std[c], where a byte
+// counts as value / 255. One mean and one std serve all channels.
 TransformPtr normalise(std::vector<float> mean, std::vector<float> std);
 // [C, H, W] -> the same: pads with zeros by `padding` on each side, then cuts H × W at random.
 TransformPtr random_crop(std::int32_t padding);

@@ -58,9 +58,42 @@ TEST(Normalise, UsesEachChannelsOwnValues) {
   EXPECT_EQ(*field, (FieldSpec{"image", DType::kF32, {2, 1, 1}}));
 }
 
+template <class T>
+std::vector<float> normalised(const Transform& transform, std::vector<T> input, const Shape& shape,
+                              DType dtype) {
+  const auto field = transform.output({"image", dtype, shape});
+  EXPECT_TRUE(field) << field.error().message;
+  EXPECT_EQ(*field, (FieldSpec{"image", DType::kF32, shape}));
+  std::vector<float> output(input.size());
+  transform.apply(RandomStream(0, ""), shaped(input, shape), shaped(output, shape));
+  return output;
+}
+
+TEST(Normalise, TakesNumbersOtherThanBytesAsTheyAre) {
+  const TransformPtr none = normalise({0.0f}, {1.0f});
+  const TransformPtr some = normalise({2.0f, 1.0f}, {0.5f, 4.0f});
+  const std::vector<float> floats{0.1f, -3.0f, 1e30f, 255.0f};
+  EXPECT_EQ(normalised(*none, floats, {1, 2, 2}, DType::kF32), floats);
+  EXPECT_EQ(normalised<double>(*none, {0.1, -3.0, 1e30, 255.0}, {4}, DType::kF64), floats);
+  EXPECT_EQ(normalised<float>(*some, {2, 3, 9, 1}, {2, 1, 2}, DType::kF32),
+            (std::vector<float>{0, 2, 2, 0}));
+  EXPECT_EQ(normalised<std::int32_t>(*some, {1, -3}, {2}, DType::kI32),
+            (std::vector<float>{-2, -1}));
+}
+
+TEST(Normalise, ScalesVectorsOfBytesLikeImages) {
+  const TransformPtr one = normalise({0.0f}, {0.5f});
+  const TransformPtr each = normalise({0.0f, 1.0f}, {1.0f, 0.5f});
+  EXPECT_EQ(normalised<std::uint8_t>(*one, {0, 255, 51}, {3}, DType::kU8),
+            (std::vector<float>{0, 2, 0.4f}));
+  EXPECT_EQ(normalised<std::uint8_t>(*each, {255, 0}, {2}, DType::kU8),
+            (std::vector<float>{1, -2}));
+  EXPECT_EQ(normalised<std::uint8_t>(*one, {255}, {}, DType::kU8), (std::vector<float>{2}));
+}
+
 TEST(Normalise, RefusesWhatItCannotNormalise) {
-  EXPECT_FALSE(normalise({0.f}, {1.f})->output({"image", DType::kF32, {1, 2, 2}}));
-  EXPECT_FALSE(normalise({0.f}, {1.f})->output({"label", DType::kU8, {}}));
+  EXPECT_FALSE(normalise({0.f}, {1.f})->output({"label", DType::kI64, {}}));
+  EXPECT_FALSE(normalise({0.f, 0.f}, {1.f, 1.f})->output({"label", DType::kU8, {}}));
   EXPECT_FALSE(normalise({0.f}, {0.f})->output(kImage));
   const auto two = normalise({0.f}, {1.f, 1.f})->output(kImage);
   ASSERT_FALSE(two);
@@ -203,10 +236,10 @@ TEST(Pipeline, NamesTheTransformThatDoesNotFit) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(unknown.error().message, HasSubstr("[data/random_crop] the source has no field"));
-  const auto order = Pipeline::create(
-      fake_images(5, {1, 4, 4}), {{"image", normalise({0}, {1})}, {"image", normalise({0}, {1})}});
-  ASSERT_FALSE(order);
-  EXPECT_THAT(order.error().message, HasSubstr("works on bytes, not on image F32 [1, 4, 4]"));
+  const auto label = Pipeline::create(fake_images(5, {1, 4, 4}), {{"label", normalise({0}, {1})}});
+  ASSERT_FALSE(label);
+  EXPECT_THAT(label.error().message,
+              HasSubstr("[data/normalise] works on U8, I32, F32 and F64, not on label I64 []"));
 }
 
 }  // namespace

@@ -32,13 +32,24 @@ std::string stamped_name(Files& files, const Path& parent, WallTime now, Entropy
   return fmt::format("{}{:06x}", stamp, id);
 }
 
+// Those in which a name is missing on the way to `folder`, innermost first.
+std::vector<Path> folders_that_change(Files& files, const Path& folder) {
+  std::vector<Path> found;
+  for (Path at = folder; !at.empty() && !files.exists(at); at = at.parent_path())
+    found.push_back(at.has_parent_path() ? at.parent_path() : Path("."));
+  return found;
+}
+
 }  // namespace
 
 Result<Path> create_stamped_folder(Files& files, const Path& parent, WallTime now,
                                    Entropy& entropy) {
   const std::string leaf = stamped_name(files, parent, now, entropy);
+  const std::vector<Path> changed = folders_that_change(files, parent / leaf);
   MUSTER_TRY(files.create_folders(parent / leaf));
   MUSTER_TRY(files.link(leaf, parent / kLatest));
+  // What is forced to the disk below is of no use where a power cut takes the way to it.
+  for (const Path& folder : changed) MUSTER_TRY(files.sync_folder(folder));
   return parent / leaf;
 }
 
@@ -48,13 +59,14 @@ Result<RunFolder> RunFolder::create(Files& files, const Path& runs, std::string_
   RunFolder folder(std::move(root));
   MUSTER_TRY(files.create_folders(folder.logs()));
   MUSTER_TRY(files.create_folders(folder.checkpoints()));
+  MUSTER_TRY(files.sync_folder(folder.root()));
   return folder;
 }
 
 bool RunFolder::has_checkpoint(Files& files) const {
   const Result<std::vector<std::string>> saved = files.list(checkpoints());
   return saved && std::ranges::any_of(*saved, [&](const std::string& leaf) {
-           return files.exists(checkpoints() / leaf / "manifest.json");
+           return leaf.starts_with("step-") && files.exists(checkpoints() / leaf / "manifest.json");
          });
 }
 

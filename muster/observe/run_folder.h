@@ -17,13 +17,15 @@
 
 namespace muster::observe {
 
-// A new folder in `parent` that is named after the time, and `latest` in `parent` pointing at it.
+// A new folder in `parent` that is named after the time, and `latest` in `parent` pointing at it;
+// on the disk when this returns, with the folders above that were missing.
 Result<Path> create_stamped_folder(Files& files, const Path& parent, WallTime now,
                                    Entropy& entropy);
 
 class RunFolder {
  public:
-  // A new one, with the folders that runs write into, and `latest` pointing at it.
+  // A new one, with the folders that runs write into, and `latest` pointing at it; they outlive a
+  // power cut.
   static Result<RunFolder> create(Files& files, const Path& runs, std::string_view name,
                                   WallTime now, Entropy& entropy);
   // The newest run of `name` that has a checkpoint to go on from; a later one that failed at its
@@ -34,10 +36,11 @@ class RunFolder {
   static Result<RunFolder> open(Files& files, const Path& root);  // an existing one
 
   const Path& root() const noexcept { return root_; }
-  bool has_checkpoint(Files& files) const;  // a published one; whether it is whole, reading tells
+  // A published one that has not been put away as ruined; whether it is whole, reading tells.
+  bool has_checkpoint(Files& files) const;
   Path job() const { return root_ / "job.yaml"; }
   Path resolved_job() const { return root_ / "resolved.yaml"; }
-  Path data() const { return root_ / "data.json"; }  // of images and tables: app/data/data_card.h
+  Path data() const { return root_ / "data.json"; }  // which it was: app/data/data_card.h
   Path environment() const { return root_ / "env.json"; }
   Path metrics() const { return root_ / "metrics.jsonl"; }
   Path ledger() const { return root_ / "ledger.jsonl"; }

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/testing/faulty_files.h"
 #include "muster/testing/memory_files.h"
 #include "muster/testing/temp_folder.h"
 
 namespace muster::observe {
 namespace {
 
+using muster::testing::Fault;
+using muster::testing::FaultyFiles;
 using muster::testing::MemoryFiles;
 using muster::testing::TempFolder;
 using ::testing::HasSubstr;
@@ -66,6 +69,41 @@ TEST_F(RunFolderTest, GoesOnFromTheNewestThatHasACheckpoint) {
   EXPECT_EQ(passed_over, std::vector<Path>{failed->root()});
   EXPECT_EQ(found->root(), newer->root());
   EXPECT_TRUE(std::filesystem::equivalent(runs_ / "fashion/latest", failed->root()));
+}
+
+TEST_F(RunFolderTest, ARuinedCheckpointIsNoneToGoOnFrom) {
+  const auto run = create(13);
+  ASSERT_TRUE(run);
+  const Path ruined = run->checkpoints() / "ruined-step-00000005";
+  std::filesystem::create_directory(ruined);
+  ASSERT_TRUE(write_atomically(system_files(), ruined / "manifest.json", "{}"));
+  EXPECT_FALSE(run->has_checkpoint(system_files()));
+  std::filesystem::rename(ruined, run->checkpoints() / "step-00000005.1");
+  EXPECT_TRUE(run->has_checkpoint(system_files()));
+}
+
+TEST_F(RunFolderTest, OutlivesAPowerCut) {
+  MemoryFiles disk;
+  const auto run = RunFolder::create(disk, "/shelf/runs", "fashion", at(13), entropy_);
+  ASSERT_TRUE(run) << run.error().message;
+  disk.crash(MemoryFiles::Crash::kLosesUnsynced);
+  EXPECT_TRUE(disk.exists(run->checkpoints()));
+  EXPECT_TRUE(disk.exists(run->logs()));
+  EXPECT_TRUE(disk.exists("/shelf/runs/fashion/latest"));
+}
+
+TEST_F(RunFolderTest, NoErrorOfTheDiskIsPassedOver) {
+  bool hit = true;
+  std::uint64_t call = 0;
+  for (; hit; ++call) {
+    MemoryFiles disk;
+    FaultyFiles faulty(disk);
+    faulty.fail_at(call, Fault::kIoError);
+    const auto run = RunFolder::create(faulty, "/shelf/runs", "fashion", at(13), entropy_);
+    hit = !faulty.failed_path().empty();
+    EXPECT_EQ(run.has_value(), !hit) << call;
+  }
+  EXPECT_GT(call, 8u) << "a new run makes more calls than this";
 }
 
 TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {

@@ -26,8 +26,8 @@ std::string dumped(const Ordered& object) {
 
 std::string to_json(const DataCard& card) {
   Ordered object = {{"samples", {{"training", card.training}, {"validation", card.validation}}},
-                    {"fingerprint", text_of(card.fingerprint)},
-                    {"classes", card.classes}};
+                    {"fingerprint", text_of(card.fingerprint)}};
+  if (!card.classes.empty()) object["classes"] = card.classes;
   if (!card.target.empty()) {
     object["target"] = card.target;
     object["features"] = Ordered::array();
@@ -47,11 +47,15 @@ Status keep_data_card(Files& files, const Path& path, const DataCard& card) {
         fmt::format("[worker/data] {} does not say what the run was begun with", path.string()));
   if (kept["fingerprint"] == text_of(card.fingerprint)) return ok();
   const auto count = kept.value(Ordered::json_pointer("/samples/training"), std::int64_t{-1});
+  const std::string change =
+      count == card.training
+          ? "other samples, though as many to train on"
+          : fmt::format("{} samples to train on then, {} now", count, card.training);
   return fail(ErrorCode::kInvalid,
-              fmt::format("[worker/data] the data is not what this run began with ({} samples to "
-                          "train on then, {} now): some would be measured on that were trained on; "
-                          "put it back, or take the weights into a new run (model.weights). See {}",
-                          count, card.training, path.string()));
+              fmt::format("[worker/data] the data is not what this run began with ({}): some would "
+                          "be measured on that were trained on; put it back, or take the weights "
+                          "into a new run (model.weights). See {}",
+                          change, path.string()));
 }
 
 }  // namespace muster::app

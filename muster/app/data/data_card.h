@@ -1,6 +1,7 @@
 #pragma once
-// What a model must be told to be used: which class a label is, and how the columns of a table
-// become its inputs. Kept with a run as data.json; a run goes on with the same data only.
+// What the data of a run was, kept with it as data.json: a run goes on with the same data only. And
+// what a model must be told to be used: which class a label is, and how the columns of a table
+// become its inputs.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +16,7 @@ namespace muster::app {
 struct DataCard {
   std::int64_t training = 0, validation = 0;  // samples
   std::uint64_t fingerprint = 0;              // see data::SourcePair
-  std::vector<std::string> classes;           // by label
+  std::vector<std::string> classes;           // by label; empty: their files name none
   std::string target;                         // of a table: its column
   std::vector<data::CsvFeature> features;     // of a table: in the order of the inputs
 };

@@ -5,6 +5,7 @@
 
 #include "muster/app/data/data_files.h"
 #include "muster/base/check.h"
+#include "muster/base/random.h"
 #include "muster/cluster/environment.h"
 #include "muster/data/formats/csv/csv.h"
 #include "muster/data/formats/idx/idx.h"
@@ -27,6 +28,24 @@ Path cache_folder(const std::string& cache) {
   return {};
 }
 
+DataCard card_of(const SourcePair& sources, std::vector<std::string> classes) {
+  return {.training = sources.training->size(),
+          .validation = sources.validation->size(),
+          .fingerprint = sources.fingerprint,
+          .classes = std::move(classes),
+          .target = {},
+          .features = {}};
+}
+
+// Of sources that tell what they are, and nothing that a card says besides.
+OpenedData opened(data::SourcePtr training, data::SourcePtr validation) {
+  SourcePair sources{std::move(training), std::move(validation)};
+  sources.fingerprint =
+      stable_hash(std::vector{sources.training->fingerprint(), sources.validation->fingerprint()});
+  DataCard card = card_of(sources, {});
+  return {std::move(sources), std::move(card)};
+}
+
 Result<OpenedData> open_idx(Files& files, const job::DataSpec& data, std::int64_t classes) {
   const Path cache = cache_folder(data.cache);
   const DataFiles idx = idx_files(files, data);
@@ -39,16 +58,7 @@ Result<OpenedData> open_idx(Files& files, const job::DataSpec& data, std::int64_
   Result<data::SourcePtr> validation = other.get();
   if (!training) return std::move(training).error();
   if (!validation) return std::move(validation).error();
-  return OpenedData{{std::move(*training), std::move(*validation)}};
-}
-
-DataCard card_of(const SourcePair& sources, std::vector<std::string> classes) {
-  return {.training = sources.training->size(),
-          .validation = sources.validation->size(),
-          .fingerprint = sources.fingerprint,
-          .classes = std::move(classes),
-          .target = {},
-          .features = {}};
+  return opened(std::move(*training), std::move(*validation));
 }
 
 Result<OpenedData> open_images(Files& files, const job::DataSpec& data, std::int64_t classes) {
@@ -98,7 +108,7 @@ Result<OpenedData> open_text(Files& files, const job::DataSpec& data) {
   if (!split) options.path = data.validation_path;
   if (split) options.part = data::TextPart::kValidation;
   MUSTER_ASSIGN(data::SourcePtr validation, data::create_text_source(files, options));
-  return OpenedData{{std::move(training), std::move(validation)}};
+  return opened(std::move(training), std::move(validation));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace muster::app {
 
 struct OpenedData {
   data::SourcePair sources;
-  std::optional<DataCard> card = {};  // of images and tables
+  std::optional<DataCard> card = {};  // of what muster reads itself
 };
 
 // Both sets. Not for data of a program's own (kOwn), which has sources of its own. `files` must

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "muster/app/data/data_files.h"
 #include "muster/app/data/data_sources.h"
 #include "muster/base/random.h"
+#include "muster/job/enum_names.h"
 
 namespace muster::app {
 namespace {
@@ -72,6 +74,25 @@ Status check_alike(const data::Pipeline& training, const data::Pipeline& evaluat
                           words(found), words(wanted)));
 }
 
+// What it cannot take would only show in its first forward, and without the file's name. Of the
+// other types of data all samples are of one kind.
+Status check_model_takes(Files& files, const job::JobSpec& job,
+                         const std::vector<data::FieldSpec>& fields) {
+  const auto image = std::ranges::find(fields, "image", &data::FieldSpec::name);
+  if (job.data.type != job::DataType::kIdx || image == fields.end()) return ok();
+  const std::size_t axes = image->shape.size();
+  std::string_view wanted;
+  if (job.model.type == job::ModelType::kResnet && axes != 3)
+    wanted = "images [channels, height, width]; other samples are for model.type mlp";
+  if (job.model.type == job::ModelType::kMlp && axes == 0)
+    wanted = "samples of one axis or more; are images and labels swapped?";
+  if (wanted.empty()) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[worker/data] {} yields {}, but model {} takes {}",
+                          idx_files(files, job.data).train_images.string(), describe(*image),
+                          job::to_string(job.model.type), wanted));
+}
+
 }  // namespace
 
 Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Components& own) {
@@ -86,6 +107,7 @@ Result<DataPipelines> build_data(Files& files, const job::JobSpec& job, const Co
   MUSTER_ASSIGN(auto evaluation, data::Pipeline::create(std::move(sources.validation),
                                                         std::move(for_evaluation), job.seed));
   MUSTER_TRY(check_alike(training, evaluation));
+  MUSTER_TRY(check_model_takes(files, job, training.fields()));
   return DataPipelines{std::move(training), std::move(evaluation), fingerprint,
                        std::move(opened.card)};
 }

@@ -273,10 +273,10 @@ Result<train::Flops> Training::measure_flops(const data::StepBatch& batch) {
     counted = [&]() -> Status {
       MUSTER_ASSIGN(const auto model, build_model(job, pipelines_.training.fields(), own_));
       MUSTER_ASSIGN(flops.a_sample, count_flops(*model, batch, job));
+      flops.a_second = models::measure_flop_rate(compute_of(job_.training).precision,
+                                                 model->device(), system_clock());
       return ok();
     }();
-    flops.a_second = models::measure_flop_rate(compute_of(job_.training).precision,
-                                               c10::Device(c10::kCPU), system_clock());
   }));
   MUSTER_TRY(counted);
   return flops_.emplace(flops);

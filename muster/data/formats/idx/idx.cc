@@ -1,6 +1,7 @@
 #include "muster/data/formats/idx/idx.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "muster/data/formats/idx/idx_tensor.h"
 
@@ -31,11 +32,26 @@ class IdxSource final : public Source {
     return ok();
   }
 
+  std::uint64_t fingerprint() const noexcept override {
+    Checksum sum;
+    images_.add_to(sum);
+    labels_.add_to(sum);
+    return sum.value();
+  }
+
  private:
   IdxTensor images_;
   IdxTensor labels_;
   std::vector<FieldSpec> fields_;
 };
+
+Status check_samples(const IdxFiles& idx, const IdxTensor& images) {
+  if (element_count(images.shape()) > 0) return ok();
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[data/idx] {}: there are no samples; its header says {} [{}]",
+                  idx.images.string(), to_string(images.dtype()), fmt::join(images.shape(), ", ")));
+}
 
 Status check_classes(const IdxFiles& idx, const IdxTensor& labels) {
   if (idx.classes == 0) return ok();
@@ -72,6 +88,7 @@ Result<SourcePtr> create_idx_source(Files& files, const IdxFiles& idx) {
   MUSTER_ASSIGN(IdxTensor images, IdxTensor::open(files, idx.images, idx.cache));
   MUSTER_ASSIGN(IdxTensor labels, IdxTensor::open(files, idx.labels, idx.cache));
   MUSTER_TRY(check_labels(idx, images, labels));
+  MUSTER_TRY(check_samples(idx, images));
   return std::make_shared<IdxSource>(std::move(images), std::move(labels));
 }
 

@@ -17,8 +17,8 @@ struct IdxFiles {
 
 // Fields: "image", of the images' own type, [1, H, W] for [N, H, W] and […] for any other [N, …];
 // "label" I64 []. A file with a wrong magic number, too few or too many bytes, a broken checksum,
-// counts that do not match, or a label that is none is refused with kCorrupt or kInvalid, a missing
-// one with kNotFound.
+// counts that do not match, no samples, or a label that is none is refused with kCorrupt or
+// kInvalid, a missing one with kNotFound.
 Result<SourcePtr> create_idx_source(Files& files, const IdxFiles& idx);
 
 }  // namespace muster::data

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "muster/data/contents.h"
+
 namespace muster::data {
 namespace {
 
@@ -129,6 +131,12 @@ std::int64_t IdxTensor::read_integer(std::int64_t index) const noexcept {
   const Bytes row = elements_.subspan(static_cast<std::size_t>(index * row_bytes_));
   if (dtype_ == DType::kU8) return std::to_integer<std::int64_t>(row[0]);
   return static_cast<std::int32_t>(big_endian(row));
+}
+
+void IdxTensor::add_to(Checksum& sum) const noexcept {
+  sum.add(std::as_bytes(std::span(&dtype_, 1)));
+  sum.add(std::as_bytes(std::span(shape_)));
+  add_contents(sum, elements_);
 }
 
 }  // namespace muster::data

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "muster/base/checksum.h"
 #include "muster/base/dtype.h"
 #include "muster/base/tensor_view.h"
 #include "muster/data/gzip.h"
@@ -22,6 +23,8 @@ class IdxTensor {  // immutable, so thread-safe
   void read_row(std::int64_t index, std::span<std::byte> into) const noexcept;
   // The same where a row is one integer.
   std::int64_t read_integer(std::int64_t index) const noexcept;
+  // Type, shape and elements, as contents.h takes them.
+  void add_to(Checksum& sum) const noexcept;
 
  private:
   DType dtype_ = DType::kU8;

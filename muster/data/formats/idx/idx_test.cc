@@ -99,10 +99,10 @@ TEST_F(IdxTest, KeepsTheShapeOfAnythingButGreyImages) {
   EXPECT_EQ((*scalar)->fields()[0].shape, Shape{});
 }
 
-TEST_F(IdxTest, AnEmptySetIsASetOfNothing) {
-  const auto source = open(header(0x08, {0, 28, 28}), header(0x08, {0}));
-  ASSERT_TRUE(source) << source.error().message;
-  EXPECT_EQ((*source)->size(), 0);
+TEST_F(IdxTest, RefusesASetOfNothing) {
+  expect_refused(header(0x08, {0, 28, 28}), header(0x08, {0}), ErrorCode::kInvalid,
+                 "images: there are no samples; its header says U8 [0, 28, 28]");
+  expect_refused(header(0x0D, {3, 0}), kLabels, ErrorCode::kInvalid, "no samples");
 }
 
 TEST_F(IdxTest, RefusesBrokenHeaders) {

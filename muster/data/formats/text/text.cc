@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "muster/base/units.h"
+#include "muster/data/contents.h"
 
 namespace muster::data {
 namespace {
@@ -29,6 +30,12 @@ class TextSource final : public Source {
     const std::span<std::byte> to = into[0].bytes;
     std::memcpy(to.data(), part_.data() + begin, to.size());
     return ok();
+  }
+
+  std::uint64_t fingerprint() const noexcept override {
+    Checksum sum;
+    add_contents(sum, part_);
+    return sum.value();
   }
 
  private:
