@@ -64,11 +64,31 @@ bool is_unknown_command(const CLI::App& app, const std::string& word) {
   return !word.starts_with('-') && !commands_of(innermost(app)).empty();
 }
 
-// Words that nothing takes: a misspelt command, a misspelt option, or one argument too many.
-Error unknown_words(const CLI::App& app, const std::vector<std::string>& words) {
+// An option of the command, or one that it has from the program.
+bool has_option(const CLI::App& command, const std::string& name) {
+  if (command.get_option_no_throw(name) != nullptr) return true;
+  return command.get_parent() != nullptr && has_option(*command.get_parent(), name);
+}
+
+// Of an option that the command has, and that nothing took.
+std::string place_of_option(const CLI::App& command, const std::string& word,
+                            const std::vector<std::string>& arguments) {
+  const auto dashes = std::ranges::find(arguments, "--");
+  if (std::find(dashes, arguments.end(), word) != arguments.end())
+    return "stands behind `--`, where no word is an option; put it before";
+  return fmt::format("belongs behind `{}`", path_of(command));
+}
+
+// Words that nothing takes: a misspelt command, a misspelt or misplaced option, or one argument too
+// many.
+Error unknown_words(const CLI::App& app, const std::vector<std::string>& words,
+                    const std::vector<std::string>& arguments) {
   const auto& word = words.front();
   const CLI::App& command = innermost(app);
   if (is_unknown_command(app, word)) return unknown_command(command, word);
+  if (word.starts_with('-') && has_option(command, word.substr(0, word.find('='))))
+    return fail(ErrorCode::kInvalid,
+                fmt::format("option `{}` {}", word, place_of_option(command, word, arguments)));
   const auto what = word.starts_with('-') ? "unknown option" : "unexpected argument";
   return fail(ErrorCode::kInvalid,
               fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));
@@ -106,9 +126,9 @@ std::vector<std::string> words_of_nobody(const CLI::App& app) {
   return app.remaining(chosen.empty() || !chosen.front()->get_prefix_command());
 }
 
-ExitCode run_parsed(CLI::App& app, Context& context) {
+ExitCode run_parsed(CLI::App& app, const std::vector<std::string>& arguments, Context& context) {
   const auto words = words_of_nobody(app);
-  if (!words.empty()) return report(context, unknown_words(app, words));
+  if (!words.empty()) return report(context, unknown_words(app, words, arguments));
   if (context.action) return context.action();
   if (context.log == LogFormat::kJson)
     return report(context, fail(ErrorCode::kInvalid, "no command; `muster --help` lists them"));
@@ -207,22 +227,22 @@ ExitCode run(const std::vector<std::string>& arguments, Context& context) {
   accept_extras(app);
   std::vector<std::string> words = arguments;
   hold_program(app, words);
-  std::vector<std::string> reversed(words.rbegin(), words.rend());
   // mpirun's -np; CLI11 would read it as -n with the value p.
-  std::ranges::replace(reversed, "-np", "--np");
+  std::ranges::replace(words, "-np", "--np");
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
     const auto strange = words_of_nobody(app);
     const bool no_such_command = !strange.empty() && is_unknown_command(app, strange.front());
     if (asks_for_help(error) && !no_such_command) return leave(app, error, context);
-    if (!strange.empty()) return report(context, unknown_words(app, strange));
+    if (!strange.empty()) return report(context, unknown_words(app, strange, words));
     const CLI::App& command = innermost(app);
     return report(context, fail(ErrorCode::kInvalid,
                                 fmt::format("{}; see `{} --help`", in_words(error, command),
                                             path_of(command))));
   }
-  return run_parsed(app, context);
+  return run_parsed(app, words, context);
 }
 
 }  // namespace muster::cli

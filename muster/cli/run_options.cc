@@ -20,6 +20,13 @@ bool is_this_host_alone(std::string_view hosts) {
   return hosts == "localhost" || hosts == "127.0.0.1";
 }
 
+// Of options whose word may be empty by mistake, as that of a variable which a script has not set.
+auto expects(std::string_view what) {
+  return [what](const std::string& word) {
+    return word.empty() ? fmt::format("expected {}", what) : std::string();
+  };
+}
+
 Result<std::string> list_of(const HostArguments& arguments, const Context& context) {
   if (arguments.file.empty()) return arguments.hosts;
   MUSTER_ASSIGN(const std::string text, context.files.read(arguments.file));
@@ -36,9 +43,7 @@ void add_workers_option(CLI::App& command, std::string& workers) {
       .add_option("--workers,-w,-n,--np,--nproc-per-node,--nproc_per_node", workers,
                   "Training processes on this machine; auto: one a core, at most one a slice")
       ->type_name("N")
-      ->check([](const std::string& word) {
-        return std::string(word.empty() ? "expected a number of processes, or auto" : "");
-      });
+      ->check(expects("a number of processes, or auto"));
 }
 
 void add_workers(const std::string& workers, const Context& context, job::LoadOptions& options) {
@@ -59,9 +64,11 @@ void add_hosts_options(CLI::App& command, HostArguments& arguments) {
                                "Hosts to start workers on by ssh, each with how many; this one is "
                                "localhost: localhost:2,node7:4")
                    ->type_name("HOSTS")
+                   ->check(expects("hosts, as in localhost:2,node7:4"))
                    ->group(group);
   command.add_option("--hostfile", arguments.file, "The same in a file of lines `node7 slots=4`")
       ->type_name("FILE")
+      ->check(expects("a file of lines such as `node7 slots=4`"))
       ->excludes(list)
       ->group(group);
   command

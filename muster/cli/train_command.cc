@@ -353,7 +353,10 @@ void add_train_command(CLI::App& app, Context& context) {
       .add_option("--resume-from", arguments->resume_from,
                   "Go on with this run folder instead of the latest")
       ->type_name("FOLDER")
-      ->excludes(latest);
+      ->excludes(latest)
+      ->check([](const std::string& folder) {
+        return folder.empty() ? "expected a run folder" : "";  // of a variable that is not set
+      });
   command.add_flag("--dry-run", arguments->dry_run,
                    "Show layout, model size and memory; train nothing");
   command.add_flag("--page", arguments->page,

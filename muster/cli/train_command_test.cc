@@ -103,6 +103,15 @@ TEST_F(TrainCommandTest, ADryRunSaysWhereNoRunCanBeKept) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
 }
 
+TEST_F(TrainCommandTest, WeightsOfAnotherKindAreShownWhereTheyAreAskedFor) {
+  const std::string weights = "model.weights=" + (folder_ / "text.txt").native();
+  EXPECT_EQ(dry_run({"--set", weights}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("text.txt is a file whose name does not end with .safetensors"),
+            std::string::npos)
+      << err_.str();
+  EXPECT_NE(err_.str().find("| --set " + weights + "\n"), std::string::npos) << err_.str();
+}
+
 TEST_F(TrainCommandTest, AWorkerThatCannotBeStartedIsSaidAtOnce) {
   std::filesystem::permissions(folder_ / "muster-worker", std::filesystem::perms::owner_read);
   EXPECT_EQ(dry_run({}), ExitCode::kEnvironment);

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/lowered.h"
+#include "muster/base/utf8.h"
+#include "muster/job/text_check.h"
 
 namespace muster::job {
 namespace {
@@ -105,6 +107,18 @@ bool plain_is_safe(std::string_view text) {
          std::find(std::begin(kWords), std::end(kWords), lower) == std::end(kWords);
 }
 
+// JSON takes some control characters as they are (U+007F to U+009F), the reader of job files none.
+std::string with_escaped_controls(std::string_view json) {
+  std::string text;
+  while (!json.empty()) {
+    const auto length = std::max<std::size_t>(1, utf8_length(json));
+    const auto code = utf8_code(json, length);
+    text += is_control(code) ? fmt::format("\\u{:04x}", code) : std::string(json.substr(0, length));
+    json.remove_prefix(length);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view Field::section() const noexcept {
@@ -148,7 +162,8 @@ std::string expectation(const Field& field) {
 
 std::string to_json(const Printed& value) {
   if (!value.is_text) return value.text;
-  return nlohmann::json(value.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return with_escaped_controls(
+      nlohmann::json(value.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 std::string to_yaml(const Printed& value) {

@@ -43,6 +43,7 @@ inline constexpr std::string_view kShare = "share";
 struct FieldRules {
   std::string_view doc = {};
   std::string_view unit = {};
+  std::string_view pattern = {};  // of a text, for the JSON Schema; the loader has rules of its own
   // Limits of numbers, of amounts of intervals, of seconds, of bytes, and of each entry of a list.
   double min = -std::numeric_limits<double>::infinity();
   double above = -std::numeric_limits<double>::infinity();  // as min, itself excluded

@@ -3,6 +3,7 @@
 
 #include "muster/job/bind.h"
 #include "muster/job/fields.h"
+#include "muster/job/name.h"
 
 namespace muster::job {
 namespace {
@@ -11,6 +12,7 @@ std::vector<Field> top_fields() {
   return {
       bind("name", at(&JobSpec::name),
            {.doc = "Name of the job; its runs lie in a folder of this name.",
+            .pattern = kNamePattern,
             .default_text = "the job file's name"}),
       bind("seed", at(&JobSpec::seed),
            {.doc = "Decides initial weights, sample order, dropout and augmentation.", .min = 0}),

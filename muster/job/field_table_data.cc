@@ -91,7 +91,7 @@ std::vector<Field> format_fields() {
 std::vector<Field> picture_fields() {
   return {
       bind("data.mean", in(&DataSpec::mean),
-           {.doc = "Subtracted from pixels in [0, 1], one value a channel; [] for none.",
+           {.doc = "Subtracted from pixels, of bytes in [0, 1], one value a channel; [] for none.",
             .only_with = for_type({"idx", "images"})}),
       bind("data.std", in(&DataSpec::std),
            {.doc = "Divides pixels after the mean is subtracted; as many values as data.mean.",

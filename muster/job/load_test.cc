@@ -26,7 +26,7 @@ training: {max_steps: 20, micro_batch_size: 2, gradient_accumulation_steps: 3, m
 schedule: {type: cosine, warmup: 12.5%}
 checkpoint: {every: 90 s}
 communication: {timeout: 1.5 s, bucket_size: 1500 B, first_bucket_size: 1 KiB}
-generate: {prompt: "line\n\"quoted\" – ünïcode", length: 5, temperature: 0.1}
+generate: {prompt: "line\n\"quoted\" – ünïcode\x7f\x9f\ud83d\ude00", length: 5, temperature: 0.1}
 )";
 
 constexpr std::string_view kLlama = R"(

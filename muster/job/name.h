@@ -12,6 +12,10 @@ inline constexpr std::string_view kNameRule =
     "letters, digits, `-`, `_`, `+`, `.`, and begin with a letter, a digit or `_`; at most 200 "
     "bytes";
 
+// The same as a regular expression of JSON Schema, which counts characters.
+inline constexpr std::string_view kNamePattern =
+    "^([A-Za-z0-9_]|[^\\x00-\\x7F])([-A-Za-z0-9_+.]|[^\\x00-\\x7F]){0,199}$";
+
 // Letters are those of any language. What begins with a point would be hidden, and with a dash a
 // command's option.
 bool is_name(std::string_view name);

@@ -10,7 +10,8 @@ constexpr std::string_view kIntroduction = R"(# The job file
 
 One YAML file (or JSON, which is YAML) says what a job trains, on what, how, and where results go.
 This page is made by `muster help job --markdown`; `muster help job FIELD` shows one field,
-`muster help job --schema` gives a JSON Schema for editors.
+`muster help job --schema` gives a JSON Schema for editors; the least and the most of durations and
+sizes are checked by `muster validate` only.
 
 The smallest job:
 

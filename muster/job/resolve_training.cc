@@ -3,22 +3,44 @@
 // counts.
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "muster/job/draft.h"
 #include "muster/job/limits.h"
 
 namespace muster::job {
 namespace {
 
+constexpr std::string_view kEpochs = "training.epochs";
+constexpr std::string_view kSteps = "training.max_steps";
 constexpr std::string_view kGlobal = "training.global_batch_size";
 constexpr std::string_view kMicro = "training.micro_batch_size";
 constexpr std::string_view kAccumulation = "training.gradient_accumulation_steps";
 constexpr std::string_view kVirtual = "training.virtual_workers";
 
+// Whether max_steps is written behind epochs, where both are.
+bool are_steps_last(const Draft& draft) {
+  const auto steps = draft.assigned.find(kSteps), epochs = draft.assigned.find(kEpochs);
+  if (steps == draft.assigned.end() || epochs == draft.assigned.end()) return false;
+  const auto where = [](const Place& place) {
+    return std::tuple(place.source->order, place.line, place.column);
+  };
+  return where(steps->second.place) > where(epochs->second.place);
+}
+
+// `max_steps: none` is the default, and says no more than leaving it out.
 void resolve_length(Draft& draft) {
   auto& training = draft.spec.training;
   if (training.epochs || training.max_steps) return;
-  training.epochs = 1;
-  draft.derive("training.epochs", "neither epochs nor max_steps is given");
+  if (!draft.given(kEpochs)) {
+    training.epochs = 1;
+    return draft.derive(kEpochs, "neither epochs nor max_steps is given");
+  }
+  const bool steps_last = are_steps_last(draft);
+  draft.complain({steps_last ? kSteps : kEpochs, steps_last ? kEpochs : kSteps},
+                 "training.epochs and training.max_steps are both none: one of the two must say "
+                 "how long to train",
+                 "for example `epochs: 10`; where both are left out it is 1 epoch");
 }
 
 void derive_global(Draft& draft) {

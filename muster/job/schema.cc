@@ -35,6 +35,12 @@ Json number(std::string_view type, const FieldRules& rules) {
 
 Json matching(const std::string& pattern) { return {{"type", "string"}, {"pattern", pattern}}; }
 
+// Up to 100, itself included or not; one with an exponent may be any.
+std::string percentage_pattern(bool takes_all) {
+  return fmt::format("({}[1-9]?[0-9](\\.[0-9]*)?|\\.[0-9]+|[0-9.]+[eE][-+]?[0-9]+)",
+                     takes_all ? "100(\\.0*)?|" : "");
+}
+
 std::string pattern_of(Interval::Unit unit) {
   switch (unit) {
     case Interval::Unit::kSteps:
@@ -42,7 +48,7 @@ std::string pattern_of(Interval::Unit unit) {
     case Interval::Unit::kEpochs:
       return quantity_pattern({"epochs?"});
     case Interval::Unit::kFraction:
-      return "(100(\\.0*)?|[1-9]?[0-9](\\.[0-9]*)?|\\.[0-9]+|[0-9.]+[eE][-+]?[0-9]+) *%";
+      return percentage_pattern(true) + " *%";
     case Interval::Unit::kTime:
       return quantity_pattern(duration_units());
     case Interval::Unit::kEnd:
@@ -69,9 +75,24 @@ Json quantity(const std::vector<std::string_view>& units, const FieldRules& rule
       fmt::format("^{}{}$", takes_nothing ? "" : "(?=.*[1-9])", quantity_pattern(units)));
 }
 
+// A number without quotes is taken for its digits.
+Json any_text(const FieldRules& rules = {}) {
+  Json schema = {{"type", Json::array({"string", "number"})}};
+  if (!rules.pattern.empty()) schema["pattern"] = rules.pattern;
+  return schema;
+}
+
+// A number or a percentage.
+Json share(const FieldRules& rules) {
+  const std::string percentage =
+      fmt::format("^{}{}%$", std::isfinite(rules.above) ? "(?=.*[1-9])" : "",
+                  percentage_pattern(!std::isfinite(rules.below)));
+  return {{"anyOf", Json::array({number("number", rules), matching(percentage)})}};
+}
+
 // A text stands for a list of one.
 Json texts(const std::vector<std::string_view>& choices = {}) {
-  Json item = {{"type", "string"}};
+  Json item = any_text();
   if (!choices.empty()) item = {{"enum", choices}};
   return {{"anyOf", Json::array({item, Json{{"type", "array"}, {"items", item}}})}};
 }
@@ -91,11 +112,11 @@ Json value_schema(const Field& field) {
     case FieldType::kInteger:
       return number("integer", field.rules);
     case FieldType::kNumber:
-      break;
+      return field.rules.unit == kShare ? share(field.rules) : number("number", field.rules);
     case FieldType::kBoolean:
       return {{"type", "boolean"}};
     case FieldType::kText:
-      return {{"type", "string"}};
+      return any_text(field.rules);
     case FieldType::kChoice:
       return {{"enum", field.choices}};
     case FieldType::kDuration:
@@ -113,9 +134,7 @@ Json value_schema(const Field& field) {
     case FieldType::kGroups:
       return {{"type", "array"}, {"items", group()}};
   }
-  auto plain = number("number", field.rules);
-  if (field.rules.unit != kShare) return plain;
-  return {{"anyOf", Json::array({plain, matching(fmt::format("^{}%$", kNumber))})}};
+  return {};
 }
 
 // The value, or the word for none.

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "muster/base/units.h"
+#include "muster/job/name.h"
 #include "muster/job/reference.h"
 
 namespace muster::job {
@@ -18,7 +19,8 @@ bool loader_takes(const Field& field, const std::string& text) {
   std::vector<Diagnostic> errors;
   const auto source = std::make_shared<Source>(Source{"", text, 0});
   JobSpec spec;
-  return field.read(read_yaml_value(source, 0, errors), spec).empty();
+  const auto node = read_yaml_value(source, 0, errors);
+  return errors.empty() && field.read(node, spec).empty();
 }
 
 Json schema_of(const Json& root, const Field& field) {
@@ -39,7 +41,7 @@ TEST(Schema, TakesTheIntervalsThatTheLoaderTakes) {
           "100%",      "150%",      "5 min",     "90s",        "20 us",      "0 s",
           "10",        "steps",     "ends",      "2 sec",      "3m",         "1e1 epochs",
           ".5 epochs", "010 steps", "05 epochs", "007%",       "7.%",        "05 min",
-          "1e1s",      "0.5 h",     "5 parsec",  "-1 epoch",   "1 steps 2"}) {
+          "1e1s",      "0.5 h",     "5 parsec",  "-1 epoch",   "1 steps 2",  "1e3 steps"}) {
       EXPECT_EQ(std::regex_match(text, pattern), loader_takes(field, text))
           << field.name << ": " << text;
     }
@@ -74,6 +76,44 @@ TEST(Schema, TakesTheDurationsAndSizesThatTheLoaderTakes) {
     EXPECT_EQ(std::regex_match(nothing, pattern), loader_takes(field, nothing)) << field.name;
   }
   EXPECT_GE(seen, 4);
+}
+
+TEST(Schema, TakesTheSharesThatTheLoaderTakes) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  int seen = 0;
+  for (const Field& field : muster_fields()->all()) {
+    if (field.rules.unit != kShare) continue;
+    ++seen;
+    const Json schema = schema_of(root, field);
+    const std::regex pattern(schema.at("anyOf").at(1).at("pattern").get<std::string>());
+    for (const std::string text : {"0%", "5%", "99.9%", "100%", "100.0%", "101%", "250%", "007%",
+                                   "7.%", ".5%", "1e1%", "-5%", "+5%", "%", "5 %", "5"}) {
+      EXPECT_EQ(std::regex_match(text, pattern), loader_takes(field, text))
+          << field.name << ": " << text;
+    }
+  }
+  EXPECT_GE(seen, 4);
+}
+
+TEST(Schema, TakesTheNamesThatTheLoaderTakes) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  const std::regex pattern(
+      schema_of(root, *muster_fields()->find("name")).at("pattern").get<std::string>());
+  for (const std::string& text : std::vector<std::string>{
+           "a", "1", "_x", "größe", "a-b_c+d.e", "../x", "a/b", "", ".a", "-a", "+a", "a b", "a:b",
+           "a\tb", std::string(200, 'a'), std::string(201, 'a')}) {
+    EXPECT_EQ(std::regex_match(text, pattern), is_name(text)) << text;
+  }
+}
+
+TEST(Schema, TakesANumberForText) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  const Json either = Json::array({"string", "number"});
+  EXPECT_EQ(schema_of(root, *muster_fields()->find("name")).at("type"), either);
+  EXPECT_TRUE(loader_takes(*muster_fields()->find("name"), "1"));
+  EXPECT_EQ(schema_of(root, *muster_fields()->find("data.ignore")).at("anyOf").at(0).at("type"),
+            either);
+  EXPECT_TRUE(loader_takes(*muster_fields()->find("data.ignore"), "[1, 2]"));
 }
 
 TEST(Schema, QuickTakesWhatTheFieldItselfTakes) {

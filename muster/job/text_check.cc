@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <string_view>
 
 #include "muster/base/trimmed.h"
@@ -117,10 +116,6 @@ class TextChecker {
     }
   }
 
-  static bool is_control(std::uint32_t code) {
-    return (code < 0x20 && code != '\t') || (code >= 0x7F && code < 0xA0);
-  }
-
   // Of a terminal's words, such as `ESC[31m` for red, whose bracket would open a list; 0: none.
   static std::size_t sequence_length(std::string_view text) {
     if (!text.starts_with("\x1b[")) return 0;
@@ -183,6 +178,10 @@ bool CheckedText::is_blanked_behind(const Place& place) const noexcept {
   return std::ranges::any_of(blanked, [&](const Blanked& at) {
     return at.line == place.line && at.column >= place.column;
   });
+}
+
+bool is_control(std::uint32_t code) noexcept {
+  return (code < 0x20 && code != '\t') || (code >= 0x7F && code < 0xA0);
 }
 
 CheckedText check_text(const std::shared_ptr<const Source>& source) {

@@ -1,6 +1,7 @@
 #pragma once
 // What is checked on the bytes of a job file before it is parsed.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct CheckedText {
   bool touches(const Place& place) const noexcept;
   bool is_blanked_behind(const Place& place) const noexcept;  // on its line
 };
+
+// A character that no job file may hold but as an escape.
+bool is_control(std::uint32_t code) noexcept;
 
 // Size, UTF-8, control characters, tabs as indentation, directives.
 CheckedText check_text(const std::shared_ptr<const Source>& source);

@@ -20,7 +20,10 @@ Result<Interval> interval_of(double number, std::string_view unit, std::string_v
   if (unit == "%") return Interval::of_fraction(number / 100);
   if (unit == "epoch" || unit == "epochs") return Interval::of_epochs(number);
   if (unit == "step" || unit == "steps") {
-    if (number != std::floor(number) || number > 1e15) return unknown_interval(text);
+    const auto digits = text.substr(0, text.size() - unit.size());
+    const bool has_exponent = digits.find_first_of("eE") != digits.npos;  // as in no whole number
+    if (has_exponent || number != std::floor(number) || number > 1e15)
+      return unknown_interval(text);
     return Interval::of_steps(static_cast<std::int64_t>(number));
   }
   if (unit.empty()) return unknown_interval(text);

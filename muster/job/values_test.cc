@@ -19,9 +19,9 @@ TEST(Interval, ReadsEveryUnit) {
 }
 
 TEST(Interval, RefusesWhatIsNone) {
-  for (const auto* text :
-       {"", "100", "steps", "1.5 steps", "-1 epoch", "nan%", "inf steps", "1e300 steps", "5 parsec",
-        "end of it", "5 % of all", "010 steps", "05 epochs", "007%", "010s"}) {
+  for (const auto* text : {"", "100", "steps", "1.5 steps", "-1 epoch", "nan%", "inf steps",
+                           "1e300 steps", "5 parsec", "end of it", "5 % of all", "010 steps",
+                           "1e3 steps", "1E0 step", "05 epochs", "007%", "010s"}) {
     EXPECT_FALSE(parse_interval(text)) << text;
   }
 }

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "muster/job/surrogates.h"
 #include "muster/job/text_check.h"
 
 namespace muster::job {
@@ -46,10 +47,11 @@ bool has_broken(const YamlNode& node) {
 // Builds the tree from the parser's events, in which nothing has been expanded or converted yet.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  // `spoilt`: the bytes that became blanks; words with such a byte are broken.
-  TreeBuilder(std::shared_ptr<const Source> source, const CheckedText& spoilt,
-              std::vector<Diagnostic>& errors)
-      : source_(std::move(source)), spoilt_(spoilt), errors_(errors) {}
+  // `text`: what the parser reads. `spoilt`: the bytes that became blanks; words with such a byte
+  // are broken.
+  TreeBuilder(std::shared_ptr<const Source> source, std::string_view text,
+              const CheckedText& spoilt, std::vector<Diagnostic>& errors)
+      : source_(std::move(source)), text_(text), spoilt_(spoilt), errors_(errors) {}
 
   YamlNode take() { return std::move(root_); }
 
@@ -100,15 +102,16 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     auto node = node_at(YamlNode::Kind::kScalar, mark, tag, anchor);
-    node.text = value;
     node.quoted = tag == "!";
-    if (node.quoted && !is_closed(from(node.place))) {
+    const auto written = node.quoted ? from(node.place) : std::string_view();
+    if (!is_closed(written)) {
       report(node.place, "this quote is never closed", "close it on the same line");
       node.broken = true;
     }
     const auto quotes = node.quoted ? 2 : 0;
     node.place.length = static_cast<int>(value.size()) + quotes;
     node.broken = node.broken || spoilt_.touches(node.place);
+    read_text(node, value, written.starts_with('"'));
     add(std::move(node));
   }
 
@@ -135,7 +138,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   std::string_view from(const Place& place) const {
-    std::string_view text = source_->text;
+    std::string_view text = text_;
     for (int line = 1; line < place.line; ++line) {
       text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
     }
@@ -148,8 +151,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   std::string_view rest_of_line(const YAML::Mark& mark) const {
-    if (mark.pos < 0 || static_cast<std::size_t>(mark.pos) >= source_->text.size()) return {};
-    const auto rest = std::string_view(source_->text).substr(static_cast<std::size_t>(mark.pos));
+    if (mark.pos < 0 || static_cast<std::size_t>(mark.pos) >= text_.size()) return {};
+    const auto rest = text_.substr(static_cast<std::size_t>(mark.pos));
     return rest.substr(0, rest.find_first_of("\r\n"));
   }
 
@@ -176,6 +179,17 @@ class TreeBuilder final : public YAML::EventHandler {
       node.broken = true;
     }
     return node;
+  }
+
+  void read_text(YamlNode& node, const std::string& value, bool in_double_quotes) {
+    auto text = in_double_quotes ? joined_surrogates(value) : shown_surrogates(value);
+    if (text) {
+      node.text = *std::move(text);
+    } else {
+      report(node.place, text.error().message,
+             "write both halves, such as \\ud83d\\ude00, or the character itself");
+      node.broken = true;
+    }
   }
 
   void open(YamlNode node) {
@@ -241,6 +255,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   std::shared_ptr<const Source> source_;
+  std::string_view text_;
   const CheckedText& spoilt_;
   std::vector<Diagnostic>& errors_;
   YamlNode root_;
@@ -294,9 +309,10 @@ Diagnostic syntax_error(const std::shared_ptr<const Source>& source, const YAML:
 }
 
 // `checked`: what is wrong with the text itself, which has been told.
-YamlNode parse(const std::shared_ptr<const Source>& source, const std::string& text,
+YamlNode parse(const std::shared_ptr<const Source>& source, std::string text,
                const CheckedText& checked, std::vector<Diagnostic>& errors) {
-  TreeBuilder builder(source, checked, errors);
+  hide_surrogates(text);
+  TreeBuilder builder(source, text, checked, errors);
   const auto before = errors.size();
   YamlNode broken;
   broken.broken = true;

@@ -59,6 +59,8 @@ class Workers(unittest.TestCase):
         words, said = self.words("--quick", "--set", "seed=7", "--dry-run")
         self.assertEqual(words, ["--workers", "2", "--quick", "--set", "seed=7", "--dry-run"])
         self.assertIn("jobs/fashion.yaml --workers 1 --quick --set seed=7 --dry-run ", said)
+        said = self.words("--set", "data.path=/my data")[1]
+        self.assertIn(r"--workers 1 --set data.path=/my\ data ", said)
 
     def test_are_as_many_as_the_person_says(self):
         for given in (["--workers", "4"], ["--workers=4"], ["-w", "4"], ["-w4"], ["-n", "4"], ["-n4"], ["-np", "4"],

@@ -90,8 +90,14 @@ Status check_data_is_there(Files& files, const job::DataSpec& data) {
 
 Status check_weights_are_there(Files& files, const job::ModelSpec& model) {
   if (model.weights.empty()) return ok();
-  return expect(files, "model.weights", model.weights,
-                "it may be a run, a checkpoint or a safetensors file");
+  const Path place = model.weights;
+  MUSTER_TRY(
+      expect(files, "model.weights", place, "it may be a run, a checkpoint or a safetensors file"));
+  if (!files.size(place) || place.native().ends_with(".safetensors")) return ok();
+  return fail(ErrorCode::kInvalid,
+              fmt::format("[job] model.weights: {} is a file whose name does not end with "
+                          ".safetensors; it may be a run, a checkpoint or such a file",
+                          place.string()));
 }
 
 }  // namespace muster::app

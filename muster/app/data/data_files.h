@@ -13,7 +13,8 @@ struct DataFiles {  // of type idx; each as named, or its gzip twin where only t
 };
 DataFiles idx_files(Files& files, const job::DataSpec& data);
 
-// kNotFound, naming field and path, where something is missing.
+// kNotFound, naming field and path, where something is missing; kInvalid where it is of another
+// kind.
 Status check_data_is_there(Files& files, const job::DataSpec& data);
 Status check_weights_are_there(Files& files, const job::ModelSpec& model);
 

@@ -55,5 +55,19 @@ TEST_F(DataFilesTest, WhatIsMissingIsNamedWithItsField) {
               AllOf(HasSubstr("data.train_images"), HasSubstr(".gz")));
 }
 
+TEST_F(DataFilesTest, WeightsAreASafetensorsFileOrAFolder) {
+  const auto told_of = [](const Path& weights) {
+    job::ModelSpec model;
+    model.weights = weights.string();
+    const Status status = check_weights_are_there(system_files(), model);
+    return status ? "" : status.error().message;
+  };
+  EXPECT_EQ(told_of(folder_.path()), "");
+  EXPECT_EQ(told_of(write("a.safetensors")), "");
+  EXPECT_THAT(told_of(folder_ / "none"), HasSubstr("model.weights: there is no"));
+  EXPECT_THAT(told_of(write("a.bin")), AllOf(HasSubstr("model.weights: "),
+                                             HasSubstr("a.bin is a file whose name does not")));
+}
+
 }  // namespace
 }  // namespace muster::app
