@@ -24,10 +24,15 @@ Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder,
   return job::load_job(files, folder.resolved_job(), {.fields = own.fields});
 }
 
-Result<train::Outcome> prepare_and_train(Files& files, Session& session, const job::JobSpec& job,
+// The data of who joins others that train is compared with theirs.
+Status keep_card(Files& files, const Session& session, bool joins_others,
+                 const DataPipelines& pipelines) {
+  if (!pipelines.card || joins_others || !session.first_rank()) return ok();
+  return keep_data_card(files, session.folder().data(), *pipelines.card);
+}
+
+Result<train::Outcome> prepare_and_train(Session& session, const job::JobSpec& job,
                                          const WorkerOptions& options, DataPipelines pipelines) {
-  if (pipelines.card && session.first_rank())
-    MUSTER_TRY(keep_data_card(files, session.folder().data(), *pipelines.card));
   at::set_num_threads(1);
   Result<train::Outcome> outcome = fail(ErrorCode::kInternal, "[worker] nothing ran");
   MUSTER_TRY(models::catch_torch("worker/train", [&] {
@@ -60,9 +65,11 @@ Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options
   }
   Result<DataPipelines> pipelines = data.get();
   if (comes_ready && session.leaving()) return not_needed();
+  Status known = pipelines ? keep_card(files, session, comes_ready, *pipelines)
+                           : Status(std::move(pipelines).error());
   Result<train::Outcome> outcome =
-      pipelines ? prepare_and_train(files, session, job, options, std::move(*pipelines))
-                : std::move(pipelines).error();
+      known ? prepare_and_train(session, job, options, std::move(*pipelines))
+            : std::move(known).error();
   session.end(outcome ? ok() : Status(outcome.error()));
   return outcome;
 }
