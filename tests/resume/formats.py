@@ -98,6 +98,24 @@ def changed(muster, folder):
                "--set", f"training.max_steps={2 * STEPS}")
 
 
+def other_pixels(muster, folder):
+    """As many samples of the same shape, and one of them another one."""
+    count, salt = runs.PARTS["train"]
+    images = bytearray(runs.pixels(count, salt))
+    job = runs.write_job(folder, "mlp", steps=20)
+    runs.train(muster, job, "--workers", "2", *CONSTANT)
+    path = folder / "train-images-idx3-ubyte"
+    (folder / "train-images-idx3-ubyte.gz").rename(folder / "kept.gz")
+    images[len(images) // 2] ^= 1
+    runs.write_idx(path, (count, 14, 14), bytes(images))
+    again = ("--resume", "--workers", "2", *CONSTANT, "--set", "training.max_steps=40")
+    code, output = runs.finish(runs.start(muster, job, *again))
+    assert code == 2 and "is not what this run began with (other samples, though as many to train on)" in output, output
+    path.unlink()
+    (folder / "kept.gz").rename(folder / "train-images-idx3-ubyte.gz")
+    runs.train(muster, job, *again)
+
+
 def broken(muster, folder):
     """A picture that cannot be read ends the job with its name."""
     runs.write_pictures(folder / "photos")
@@ -124,4 +142,4 @@ def misplaced(muster, folder):
 
 
 if __name__ == "__main__":
-    runs.play((pictures, as_idx, table, changed, broken, misplaced), runs.arguments().muster)
+    runs.play((pictures, other_pixels, as_idx, table, changed, broken, misplaced), runs.arguments().muster)
