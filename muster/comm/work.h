@@ -51,8 +51,9 @@ class Work {
   std::shared_ptr<WorkState> state_;
 };
 
-// Waits for all of them, whatever becomes of one: their memory is at rest then. The first error in
-// their order.
+// Waits for all of them, whatever becomes of one: their memory is at rest then, but for a tensor in
+// shared memory whose sum has failed, to which another rank may still write its part. The first
+// error in their order.
 Status wait_for_all(const std::vector<Work>& works);
 
 // The engine's side of a Work. Thread-safe.

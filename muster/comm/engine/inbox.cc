@@ -52,6 +52,11 @@ void Inbox::fail(Error why) {
   changed();
 }
 
+std::optional<Error> Inbox::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void Inbox::wake() {
   const std::lock_guard lock(mutex_);
   changed();

@@ -43,6 +43,7 @@ class Inbox {
   void close(Rank from, Error why);  // nothing more will come; what has come can be taken
   void fail(Error why);              // ends every take, now and later; the first reason stays
   void wake();
+  std::optional<Error> failure() const;
 
   // Waits for the message and copies it to `into`. kTimeout with peer `from` at the deadline;
   // kInvalid where its length is not into.size().

@@ -27,8 +27,6 @@ constexpr std::uint32_t kLongBulk = std::uint32_t{512} << 10;
 constexpr Duration kFast = std::chrono::milliseconds(1);
 // Of one link; each kind is timed once however long it takes.
 constexpr Duration kPatience = std::chrono::milliseconds(40);
-// How often a rank that waits asks whether it still should.
-constexpr Duration kAskEvery = std::chrono::milliseconds(20);
 
 // `count` messages of `bytes` follow, and want an answer. No count and `bytes`: the end.
 struct Trial {
@@ -56,21 +54,41 @@ class Line {
     for (;;) {
       const Deadline soon(std::min(deadline_.at(), inbox.clock().now() + kAskEvery));
       Status taken = inbox.take(peer_, id, into, soon);
-      if (taken || taken.error().code != ErrorCode::kTimeout) return taken;
-      if (options_.cancelled && options_.cancelled())
-        return muster::fail(ErrorCode::kStale, "[comm/costs] the generation has ended", peer_);
-      if (deadline_.passed(inbox.clock())) return missed();
+      // Another one's news of a time-out comes before this one's time is up.
+      const bool nothing_came = !taken && taken.error().code == ErrorCode::kTimeout;
+      if (!nothing_came || !soon.passed(inbox.clock())) return taken;
+      MUSTER_TRY(go_on());
     }
   }
 
+  // Whether to measure on: also where the peer never stops.
+  Status go_on() const {
+    if (options_.cancelled && options_.cancelled())
+      return muster::fail(ErrorCode::kStale, "[comm/costs] the generation has ended", peer_);
+    return deadline_.passed(transport_.inbox().clock()) ? missed() : ok();
+  }
+
+  Status makes_no_sense(const Trial& trial) const {
+    return muster::fail(
+        ErrorCode::kUnavailable,
+        fmt::format(
+            "[comm/costs] rank {} announces {} messages of {} bytes in generation {}, where "
+            "a link is measured with fewer; do all workers run the same muster?",
+            to_int(peer_), trial.count, trial.bytes, to_int(options_.group.generation)),
+        peer_);
+  }
+
  private:
+  // The peer may itself wait for somebody: who answers no probe either is the one.
   Status missed() const {
+    const auto silent = transport_.missing(0);
+    const Rank who = silent.empty() ? peer_ : silent.front();
     return muster::fail(
         ErrorCode::kTimeout,
-        fmt::format("[comm/costs] rank {} does not answer rank {} while they measure their link in "
-                    "generation {}",
-                    to_int(peer_), to_int(options_.group.rank), to_int(options_.group.generation)),
-        peer_);
+        fmt::format("[comm/costs] rank {} does not answer while rank {} and others measure their "
+                    "links in generation {}",
+                    to_int(who), to_int(options_.group.rank), to_int(options_.group.generation)),
+        who);
   }
 
   Transport& transport_;
@@ -84,22 +102,27 @@ class Line {
 // The end of a link that times it.
 class Stopwatch {
  public:
-  Stopwatch(Line& line, Clock& clock) : line_(line), clock_(clock), began_(clock.now()) {}
+  // `least_per_byte`: what no link is faster than, a copy in memory.
+  Stopwatch(Line& line, Clock& clock, double least_per_byte)
+      : line_(line), clock_(clock), least_per_byte_(least_per_byte), began_(clock.now()) {}
 
   Result<MeasuredLink> measure() {
     MUSTER_TRY(once({}));  // whatever the first one wakes
     MUSTER_ASSIGN(const double ping, best({}, kPings));
     MUSTER_ASSIGN(const double burst, best({1, kBurst}, kBursts));
     MUSTER_ASSIGN(const Duration first, once({kBulk, 1}));
-    const std::uint32_t bytes = first < kFast ? kLongBulk : kBulk;
-    MUSTER_ASSIGN(const double bulk, best({bytes, 1}, kBulks));
+    // A difference that is small beside the round trip would say little.
+    const bool short_of = first < kFast || to_seconds(first) < 2 * ping;
+    const std::uint32_t bytes = short_of ? kLongBulk : kBulk;
+    MUSTER_ASSIGN(double bulk, best({bytes, 1}, kBulks));
+    if (!short_of) bulk = std::min(bulk, to_seconds(first));
     MUSTER_TRY(line_.send(std::as_bytes(std::span(&kEnd, 1))));
     MUSTER_TRY(line_.settle());
     constexpr double kLeast = 1e-9;  // what clocks cannot tell from nothing
     MeasuredLink link;
     link.per_message = std::max(kLeast, (burst - ping) / kBurst);
     link.costs.latency = std::max(kLeast, ping / 2 - 2 * link.per_message);
-    link.costs.per_byte = std::max(kLeast / bytes, (bulk - ping - link.per_message) / bytes);
+    link.costs.per_byte = std::max(least_per_byte_, (bulk - ping - link.per_message) / bytes);
     return link;
   }
 
@@ -130,6 +153,7 @@ class Stopwatch {
 
   Line& line_;
   Clock& clock_;
+  const double least_per_byte_;
   const TimePoint began_;
   std::vector<std::byte> payload_;
 };
@@ -139,12 +163,10 @@ Status answer(Line& line) {
   std::vector<std::byte> payload;
   for (;;) {
     Trial trial;
+    MUSTER_TRY(line.go_on());
     MUSTER_TRY(line.take(std::as_writable_bytes(std::span(&trial, 1))));
     if (trial.is_end()) return ok();
-    if (trial.bytes > kLongBulk || trial.count > kBurst)
-      return muster::fail(ErrorCode::kInvalid,
-                          fmt::format("[comm/costs] {} messages of {} bytes are announced",
-                                      trial.count, trial.bytes));
+    if (trial.bytes > kLongBulk || trial.count > kBurst) return line.makes_no_sense(trial);
     payload.resize(trial.bytes);
     for (std::uint32_t i = 0; i < trial.count; ++i) MUSTER_TRY(line.take(payload));
     constexpr std::byte kDone{1};
@@ -223,7 +245,8 @@ class Links {
       MUSTER_TRY(line.settle());
       link = known->second;
     } else {
-      MUSTER_ASSIGN(link, Stopwatch(line, transport_.inbox().clock()).measure());
+      MUSTER_ASSIGN(link,
+                    Stopwatch(line, transport_.inbox().clock(), book_.copy_per_byte).measure());
       if (!host.empty()) book_.links[host] = link;
     }
     into = link.costs;
@@ -295,9 +318,9 @@ std::string describe(const CostTable& costs) {
 
 Result<CostTable> measure_own_costs(Transport& transport, const MeasureOptions& options,
                                     CostBook& book, Deadline deadline) {
+  measure_machine(transport.inbox().clock(), book);
   CostTable costs;
   MUSTER_TRY(Links(transport, options, book, deadline).measure(costs));
-  measure_machine(transport.inbox().clock(), book);
   costs.reduce_per_byte = book.reduce_per_byte;
   costs.copy_per_byte = book.copy_per_byte;
   return costs;

@@ -207,7 +207,7 @@ class ScheduleEngine final : public Engine {
     std::uint32_t& number = sent_[{send.to, send.tag}];
     for (const auto piece : pieces(send.tensor.bytes))
       MUSTER_TRY(transport_->post(send.to, {MessageId::kPointToPoint | send.tag, number++}, piece));
-    MUSTER_TRY(transport_->settle(deadline));
+    MUSTER_TRY(transport_->settle_messages(send.to, deadline));
     return true;
   }
 

@@ -12,6 +12,9 @@
 
 namespace muster::comm {
 
+// How often a rank that waits for others while a group is built asks whether it still should.
+inline constexpr Duration kAskEvery = std::chrono::milliseconds(20);
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -19,10 +22,13 @@ class Transport {
   virtual const Topology& topology() const noexcept = 0;  // between which ranks messages are near
   virtual Inbox& inbox() noexcept = 0;                    // what peers sent to me
 
-  // Sends without waiting for the peer. `bytes` stay untouched until the next settle().
+  // Sends without waiting for the peer. `bytes` stay untouched until they are settled.
   virtual Status post(Rank to, MessageId id, std::span<const std::byte> bytes) = 0;
-  // Waits until all posted bytes have been read from their memory.
+  // Waits until all posted bytes have been read from their memory: those of collectives, or of
+  // messages to one rank. kTimeout names whoever has not taken them; a failure that a peer has told
+  // of ends it.
   virtual Status settle(Deadline deadline) = 0;
+  virtual Status settle_messages(Rank to, Deadline deadline) = 0;
 
   // I have reached collective `sequence` and call `mine`. Whoever gets a message of it from me
   // learns that as well, and where two calls differ all are told (different_calls).

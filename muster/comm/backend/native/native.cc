@@ -119,6 +119,9 @@ std::optional<CostTable> known_by_all(const std::vector<Introduction>& said) {
   return cost_table_from(tables.begin()->substr(1));
 }
 
+// How long ranks that have just connected may take for it: then one hangs, or a link is cut.
+constexpr Duration kMeasuring = std::chrono::seconds(10);
+
 // Measured together, and told to each other: the dearest of each counts.
 Result<CostTable> measure(const NativeOptions& options, Transport& transport,
                           const std::vector<Introduction>& said, CostBook& book,
@@ -127,9 +130,11 @@ Result<CostTable> measure(const NativeOptions& options, Transport& transport,
   std::vector<std::string> hosts;
   hosts.reserve(said.size());
   for (const Introduction& one : said) hosts.emplace_back(one.host);
+  // Half of what is left at most: what went wrong has to be told before the others give up.
+  const Deadline measured(began + std::min(kMeasuring, (deadline.at() - began) / 2));
   const auto mine = measure_own_costs(
       transport, {.group = options.group, .hosts = hosts, .cancelled = options.cancelled}, book,
-      deadline);
+      measured);
   if (!mine) transport.fail(mine.error());
   const Result<std::string> told = mine ? Result<std::string>(to_text(*mine)) : mine.error();
   MUSTER_ASSIGN(const auto all, share(options.exchange, options.group, told, deadline));

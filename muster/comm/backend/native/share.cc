@@ -42,8 +42,10 @@ Result<std::vector<std::string>> share(const Exchange& exchange, const Group& gr
                                        const Result<std::string>& mine, Deadline deadline) {
   const std::string text = mine ? kMade + *mine : to_text(mine.error());
   auto all = exchange(text, deadline);
+  // Where both failed, what happened here says more, unless it is over for all.
+  if (!mine && (all || all.error().code != ErrorCode::kStale))
+    return error_from(text, group.rank, group);
   if (!all) return all;
-  if (!mine) return error_from(text, group.rank, group);
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
     std::string& theirs = (*all)[rank];
     if (!theirs.starts_with(kMade))

@@ -96,6 +96,12 @@ int SharedGroup::cores_of_all() const noexcept {
   return count;
 }
 
+SharedGroup::SharedGroup(Group group, std::size_t heap_bytes, Clock& clock)
+    : group_(group),
+      heap_bytes_(heap_bytes),
+      clock_(clock),
+      heap_(kHeapBegin, kHeapBegin + heap_bytes) {}
+
 // Others may wait for this rank: create() can fail in its last exchange on this one alone.
 SharedGroup::~SharedGroup() {
   const auto own = static_cast<std::size_t>(to_int(group_.rank));
@@ -271,18 +277,23 @@ void SharedGroup::ring(Rank rank) const noexcept {
 
 Result<std::uint64_t> SharedGroup::reserve(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const std::size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
-  const std::size_t begin = round_up(kHeapBegin + reserved_, alignment);
-  if (begin + bytes > kHeapBegin + heap_bytes_)
+  const auto begin = heap_.take(round_up(bytes, kPage), bytes >= kHugePage ? kHugePage : kPage);
+  if (!begin)
     return muster::fail(
         ErrorCode::kUnavailable,
         fmt::format("[comm/allocate] {} bytes do not fit: {} of {} bytes of address "
                     "space are used up",
-                    bytes, reserved_, heap_bytes_));
-  reserved_ = begin + bytes - kHeapBegin;
+                    bytes, heap_.taken(), heap_.size()));
   if (bytes >= kHugePage)
-    memories_[static_cast<std::size_t>(to_int(group_.rank))]->prefer_huge_pages(begin, bytes);
-  return begin;
+    memories_[static_cast<std::size_t>(to_int(group_.rank))]->prefer_huge_pages(*begin, bytes);
+  return *begin;
+}
+
+void SharedGroup::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
+  const std::size_t whole = round_up(bytes, kPage);
+  const std::lock_guard lock(mutex_);
+  memories_[static_cast<std::size_t>(to_int(group_.rank))]->release(offset, whole);
+  heap_.give_back(offset, whole);
 }
 
 Result<Buffer> SharedGroup::allocate(const std::shared_ptr<SharedGroup>& group, std::size_t bytes) {
@@ -294,10 +305,7 @@ Result<Buffer> SharedGroup::allocate(const std::shared_ptr<SharedGroup>& group, 
         : group(std::move(from)), offset(at), span(group->memory(group->group().rank) + at, size) {}
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
-    ~Block() {
-      auto& memory = *group->memories_[static_cast<std::size_t>(to_int(group->group_.rank))];
-      memory.release(offset, round_up(span.size(), kPage));
-    }
+    ~Block() { group->give_back(offset, std::max<std::size_t>(span.size(), 1)); }
   };
   MUSTER_ASSIGN(const std::uint64_t offset, group->reserve(std::max<std::size_t>(bytes, 1)));
   auto block = std::make_shared<Block>(group, offset, bytes);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/comm/backend/native/address_space.h"
 #include "muster/comm/backend/native/shared_memory.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/engine/engine.h"
@@ -99,12 +100,12 @@ class SharedGroup {
 
   void ring(Rank rank) const noexcept;
 
-  Result<std::uint64_t> reserve(std::size_t bytes);  // heap, as an offset; never given back
+  Result<std::uint64_t> reserve(std::size_t bytes);                  // heap, as an offset
+  void give_back(std::uint64_t offset, std::size_t bytes) noexcept;  // as they were asked for
   static Result<Buffer> allocate(const std::shared_ptr<SharedGroup>& group, std::size_t bytes);
 
  private:
-  SharedGroup(Group group, std::size_t heap_bytes, Clock& clock)
-      : group_(group), heap_bytes_(heap_bytes), clock_(clock) {}
+  SharedGroup(Group group, std::size_t heap_bytes, Clock& clock);
   Status open_peers(const std::vector<std::string>& introductions);
   int cores_of_all() const noexcept;
   Status meet_apart(Deadline deadline);
@@ -127,7 +128,7 @@ class SharedGroup {
   mutable std::mutex mutex_;
   std::optional<Error> failure_;  // guarded by mutex_
   std::atomic<bool> failed_{false};
-  std::size_t reserved_ = 0;  // guarded by mutex_
+  AddressSpace heap_;  // guarded by mutex_
 };
 
 }  // namespace muster::comm

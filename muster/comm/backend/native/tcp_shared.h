@@ -48,7 +48,8 @@ struct TcpShared {
         connections(static_cast<std::size_t>(g.size)),
         progress(static_cast<std::size_t>(g.size)),
         gave_up(static_cast<std::size_t>(g.size)),
-        reads_mine(static_cast<std::size_t>(g.size)) {}
+        reads_mine(static_cast<std::size_t>(g.size)),
+        leaving(static_cast<std::size_t>(g.size)) {}
 
   const Group group;
   const std::uint32_t context;  // tells this group's frames from another's
@@ -67,7 +68,17 @@ struct TcpShared {
   std::vector<std::optional<std::uint32_t>> progress;         // answers to the last probe
   std::vector<bool> gave_up;                                  // told me of a failure
   std::vector<bool> reads_mine;                               // said kMapped
-  std::size_t leaving = 0;                                    // posted, not yet handed over
+  struct Leaving {                                            // pieces posted, not yet handed over
+    std::size_t of_collectives = 0;
+    std::size_t of_messages = 0;
+    std::size_t& of(bool message) noexcept { return message ? of_messages : of_collectives; }
+  };
+  std::vector<Leaving> leaving;  // by peer
+  struct NotReached {
+    Rank rank;
+    Error why;
+  };
+  std::optional<NotReached> not_reached;  // the first one
   std::optional<Error> failure;
 
   net::FrameHeader header(net::FrameKind kind, std::uint32_t tag = 0,
@@ -98,6 +109,12 @@ struct TcpShared {
     changed.notify_all();
   }
 
+  void unreachable(Rank rank, Error why) {
+    const std::lock_guard lock(mutex);
+    if (!not_reached) not_reached = NotReached{rank, std::move(why)};
+    changed.notify_all();
+  }
+
   std::optional<Rank> unconnected() const {  // mutex is held
     for (std::int32_t rank = 0; rank < group.size; ++rank)
       if (rank != to_int(group.rank) && !connections[static_cast<std::size_t>(rank)])
@@ -105,10 +122,16 @@ struct TcpShared {
     return std::nullopt;
   }
 
-  void handed_over() {
+  void handed_over(Rank to, bool message) {
     const std::lock_guard lock(mutex);
-    --leaving;
+    --leaving[static_cast<std::size_t>(to_int(to))].of(message);
     changed.notify_all();
+  }
+
+  std::optional<Rank> first_leaving(std::size_t Leaving::*of) const {  // mutex is held
+    for (std::size_t rank = 0; rank < leaving.size(); ++rank)
+      if (leaving[rank].*of > 0) return Rank{static_cast<std::int32_t>(rank)};
+    return std::nullopt;
   }
 
   // Ends everything here with `why`, and tells the peers. Only the first time counts.

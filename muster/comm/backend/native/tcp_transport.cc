@@ -48,27 +48,32 @@ class TcpTransport final : public Transport {
     if (const auto place = payloads != nullptr ? payloads->put(bytes) : std::nullopt)
       send_place(*connection, message ? kMessageHere : kCollectiveHere, id, *place);
     else
-      send_bytes(*connection, message ? kMessage : kCollective, id, bytes);
+      send_bytes(to, *connection, id, bytes);
     return ok();
   }
 
-  // What could not be handed over because a connection broke shows at the next take.
   Status settle(Deadline deadline) override {
-    std::unique_lock lock(shared_->mutex);
-    while (shared_->leaving > 0) {
-      if (shared_->failure) return *shared_->failure;
-      if (deadline.passed(shared_->clock))
-        return muster::fail(ErrorCode::kTimeout, "a peer takes no data");
-      shared_->clock.wait_until(lock, shared_->changed, deadline.at());
-    }
-    return ok();
+    return await_leaving(deadline, [this]() -> std::optional<Rank> {
+      return shared_->first_leaving(&TcpShared::Leaving::of_collectives);
+    });
+  }
+
+  Status settle_messages(Rank to, Deadline deadline) override {
+    return await_leaving(deadline, [this, to] {
+      const auto& leaving = shared_->leaving[static_cast<std::size_t>(to_int(to))];
+      return leaving.of_messages > 0 ? std::optional(to) : std::nullopt;
+    });
   }
 
   void drain() noexcept override {
     const auto until = Deadline::after(shared_->clock, 2 * kFarewell);
     std::unique_lock lock(shared_->mutex);
     if (!shared_->failure) return;
-    while (shared_->leaving > 0 && !until.passed(shared_->clock))
+    const auto leaves = [this] {
+      return shared_->first_leaving(&TcpShared::Leaving::of_collectives) ||
+             shared_->first_leaving(&TcpShared::Leaving::of_messages);
+    };
+    while (leaves() && !until.passed(shared_->clock))
       shared_->clock.wait_until(lock, shared_->changed, until.at());
   }
 
@@ -105,7 +110,21 @@ class TcpTransport final : public Transport {
     return shared_->header(kind, static_cast<std::uint32_t>(id.channel),
                            static_cast<std::uint32_t>(id.number));
   }
-  void send_bytes(net::Connection& connection, TcpFrame kind, MessageId id,
+  // What could not be handed over because a connection broke shows at the next take. `whose`: the
+  // rank whose bytes have yet to leave; called with the mutex held.
+  Status await_leaving(Deadline deadline, const std::function<std::optional<Rank>()>& whose) {
+    std::unique_lock lock(shared_->mutex);
+    while (const auto rank = whose()) {
+      if (shared_->failure) return *shared_->failure;
+      if (const auto told = shared_->inbox.failure()) return *told;
+      if (deadline.passed(shared_->clock))
+        return muster::fail(ErrorCode::kTimeout,
+                            fmt::format("rank {} takes no data", to_int(*rank)), *rank);
+      shared_->clock.wait_until(lock, shared_->changed, deadline.at());
+    }
+    return ok();
+  }
+  void send_bytes(Rank to, net::Connection& connection, MessageId id,
                   std::span<const std::byte> bytes);
   void send_place(net::Connection& connection, TcpFrame kind, MessageId id,
                   const PayloadPlace& place);
@@ -115,17 +134,20 @@ class TcpTransport final : public Transport {
   std::shared_ptr<const Signature> signature_;  // of the present collective; its thread only
 };
 
-void TcpTransport::send_bytes(net::Connection& connection, TcpFrame kind, MessageId id,
+void TcpTransport::send_bytes(Rank to, net::Connection& connection, MessageId id,
                               std::span<const std::byte> bytes) {
+  const bool message = (id.channel & MessageId::kPointToPoint) != 0;
   {
     const std::lock_guard lock(shared_->mutex);
-    ++shared_->leaving;
+    ++shared_->leaving[static_cast<std::size_t>(to_int(to))].of(message);
   }
   std::vector<std::span<const std::byte>> pieces{bytes};
   const auto signed_by = is_first(id) ? signature_ : nullptr;
   if (signed_by) pieces.insert(pieces.begin(), std::as_bytes(std::span(signed_by.get(), 1)));
-  connection.send(header(kind, id), std::move(pieces),
-                  [shared = shared_, signed_by](const Status&) { shared->handed_over(); });
+  connection.send(header(message ? kMessage : kCollective, id), std::move(pieces),
+                  [shared = shared_, signed_by, to, message](const Status&) {
+                    shared->handed_over(to, message);
+                  });
 }
 
 // The bytes have left their memory already.
@@ -165,9 +187,6 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
   }
   return ranks;
 }
-
-// How often a rank that waits for others to connect asks whether it still should.
-constexpr Duration kAskEvery = std::chrono::milliseconds(20);
 
 // How long a rank that is known to be there may take to connect: then the link is cut.
 constexpr Duration kLink = std::chrono::seconds(10);
@@ -310,16 +329,21 @@ Status Meeting::let_in(const std::vector<std::string>& told) {
   return ok();
 }
 
+// Begins to, with all at once.
 Status Meeting::connect(const std::vector<std::string>& addresses, Deadline deadline) {
-  for (std::int32_t rank = 0; rank < to_int(group_.rank); ++rank) {
-    const std::string_view text = read_told(addresses[static_cast<std::size_t>(rank)]).address;
+  for (Rank rank{0}; rank < group_.rank; rank = Rank{to_int(rank) + 1}) {
+    const std::string_view text =
+        read_told(addresses[static_cast<std::size_t>(to_int(rank))]).address;
     auto address = net::parse_address(std::string(text));
-    if (!address) return with_rank(std::move(address).error(), Rank{rank});
-    auto connection = net::connect_and_wait(*options_.network, *address, deadline);
-    if (!connection) return with_rank(std::move(connection).error(), Rank{rank});
-    (*connection)->send(shared_->header(kHello), {});
-    shared_->connected(Rank{rank}, *connection);
-    start_reading(*connection, shared_, Rank{rank});
+    if (!address) return with_rank(std::move(address).error(), rank);
+    options_.network->connect(
+        *address, deadline,
+        [shared = shared_, rank](const Result<std::shared_ptr<net::Connection>>& made) {
+          if (!made) return shared->unreachable(rank, made.error());
+          (*made)->send(shared->header(kHello), {});
+          shared->connected(rank, *made);
+          start_reading(*made, shared, rank);
+        });
   }
   return ok();
 }
@@ -327,6 +351,7 @@ Status Meeting::connect(const std::vector<std::string>& addresses, Deadline dead
 Status Meeting::await_others(Deadline deadline) {
   std::unique_lock lock(shared_->mutex);
   while (const auto rank = shared_->unconnected()) {
+    if (const auto& failed = shared_->not_reached) return with_rank(failed->why, failed->rank);
     if (deadline.passed(shared_->clock))
       return with_rank(fail(ErrorCode::kTimeout, "it did not connect"), *rank);
     if (options_.cancelled && options_.cancelled())
