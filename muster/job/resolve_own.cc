@@ -45,10 +45,28 @@ void check_loss(Draft& draft) {
   }
 }
 
+// Workers that compute a sample together each have a part of what the model puts out.
+void check_parts(Draft& draft) {
+  const StrategySpec& strategy = draft.spec.strategy;
+  const bool cut_outputs = strategy.tensor > 1 && draft.spec.model.type != ModelType::kMlp;
+  if (!cut_outputs && strategy.context <= 1) return;
+  const auto refuse = [&](std::string_view field, std::string_view what) {
+    draft.complain({field, "strategy.type"},
+                   fmt::format("strategy.type {} cuts the model's outputs over workers; {} {} may "
+                               "need all of them",
+                               draft.shown("strategy.type"), field, what),
+                   "use strategy.type: data, sharded or pipeline");
+  };
+  if (!draft.spec.evaluation.metrics.empty())
+    refuse("evaluation.metrics", draft.spec.evaluation.metrics.front());
+  if (!draft.spec.classifies()) refuse("training.loss", draft.spec.training.loss);
+}
+
 }  // namespace
 
 void resolve_own(Draft& draft) {
   resolve_metric(draft);
+  check_parts(draft);
   check_twice(draft, "evaluation.metrics", draft.spec.evaluation.metrics);
   check_loss(draft);
 }

@@ -3,6 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <functional>
+#include <iterator>
+#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "muster/job/draft.h"
@@ -133,6 +136,23 @@ void resolve_replica(Draft& draft, const std::string& field, std::int64_t& size,
                  fmt::format("{}: use {} workers", help, multiples_beside(workers, size)));
 }
 
+// What a pipeline deals out (models/create.h); of a program's own model that is not known here.
+std::optional<std::int64_t> blocks_of(const ModelSpec& model) {
+  switch (model.type) {
+    case ModelType::kMlp:
+      return std::ssize(model.mlp.hidden_sizes) + 1;
+    case ModelType::kResnet:
+      return std::ssize(model.resnet.channels) * model.resnet.blocks_per_stage + 2;
+    case ModelType::kGpt:
+    case ModelType::kLlama:
+    case ModelType::kMoe:
+      return model.transformer.n_layer + 2;
+    case ModelType::kOwn:
+      break;
+  }
+  return std::nullopt;
+}
+
 void check_chunks(Draft& draft) {
   StrategySpec& strategy = draft.spec.strategy;
   const bool interleaved = strategy.schedule == PipelineSchedule::kInterleaved;
@@ -161,6 +181,28 @@ void check_chunks(Draft& draft) {
                   strategy.blocks.size(), chunks, draft.shown(stages),
                   draft.shown("strategy.chunks_per_stage")),
       "one number for each chunk, or leave it out: blocks are dealt out by cost");
+}
+
+// Each chunk has a block at least.
+void check_blocks(Draft& draft) {
+  const StrategySpec& strategy = draft.spec.strategy;
+  const auto blocks = blocks_of(draft.spec.model);
+  const std::string_view stages = axis_field(draft, "strategy.stages");
+  if (blocks && strategy.stages * strategy.chunks_per_stage > *blocks) {
+    const std::int64_t most = *blocks / strategy.chunks_per_stage;
+    draft.complain({stages, "strategy.chunks_per_stage", "strategy.type"},
+                   fmt::format("the model has {} blocks for {} chunks ({} stages with {} each)",
+                               *blocks, strategy.stages * strategy.chunks_per_stage,
+                               draft.shown(stages), draft.shown("strategy.chunks_per_stage")),
+                   fmt::format("use {} stages at most, or a deeper model", most));
+  }
+  const auto dealt = std::accumulate(strategy.blocks.begin(), strategy.blocks.end(), 0LL);
+  const bool one_each = std::ssize(strategy.blocks) == strategy.stages * strategy.chunks_per_stage;
+  if (!blocks || !one_each || dealt == *blocks) return;
+  draft.complain(
+      {"strategy.blocks"},
+      fmt::format("strategy.blocks deals out {} blocks, the model has {}", dealt, *blocks),
+      "leave it out: blocks are dealt out by cost");
 }
 
 // Nobody else has a worker's share of the gradients.
@@ -203,6 +245,7 @@ void resolve_cuts(Draft& draft, const std::function<bool(StrategyType, std::int6
     fix_slices(draft, kStages);
     resolve_replica(draft, "strategy.stages", strategy.stages, "each replica has all stages");
     check_chunks(draft);
+    check_blocks(draft);
   }
   if (has(StrategyType::kTensor, strategy.mesh.tensor)) {
     fix_slices(draft, kTensors);

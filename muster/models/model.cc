@@ -201,6 +201,8 @@ Status Model::check_split(const TensorGroup& group) const {
     return cannot_split(family_, "it has a loss of its own, which may need all of its outputs");
   if (std::ranges::any_of(blocks_, has_adapter))
     return cannot_split(family_, "it has adapters, which are not cut over ranks");
+  if (!metrics_.empty() && head_of_vocabulary() != nullptr)
+    return cannot_split(family_, "it has a metric of its own, which needs all of its outputs");
   bool any = false;
   for (const auto* list : {&parameters_, &frozen_}) {
     for (const Parameter& parameter : *list) {
@@ -251,6 +253,8 @@ Status Model::share_sequences(std::shared_ptr<const ContextGroup> group) {
     return cannot_share(family_, "between its cut layers they are shared among other ranks");
   if (loss_ || training_loss_)
     return cannot_share(family_, "it has a loss of its own, which may need all positions");
+  if (!metrics_.empty())
+    return cannot_share(family_, "it has a metric of its own, which may need all positions");
   for (const NamedBlock& named : blocks_)
     if (!named.block->shares_sequences())
       return cannot_share(family_, fmt::format("its block {} needs all positions", named.name));

@@ -228,26 +228,34 @@ Status Sharded::share_by_bucket(const std::vector<at::Tensor>& rows) {
   return slices().shard_exchange().gather(put, take);
 }
 
+// What this rank has of the parameters.
+std::vector<at::Tensor> Sharded::held() {
+  if (trained_shards_) return optimizer_->rows();
+  std::vector<at::Tensor> tensors;
+  for (const models::Parameter& parameter : model().parameters())
+    tensors.push_back(parameter.tensor.detach());
+  return tensors;
+}
+
+void Sharded::use_trained() {
+  const std::vector<at::Tensor> into = held();
+  for (std::size_t p = 0; p < trained_.size(); ++p) copy_over(trained_[p], into[p]);
+  if (trained_shards_) trained_shards_->rows_changed();
+  trained_.clear();
+}
+
 Status Sharded::use_average(bool average) {
-  std::vector<at::Tensor> held = optimizer_->rows();  // what this rank has of the parameters
-  if (!trained_shards_) {
-    held.clear();
-    for (const models::Parameter& parameter : model().parameters())
-      held.push_back(parameter.tensor.detach());
-  }
   mirror().changed();
   if (!average) {
-    for (std::size_t p = 0; p < trained_.size(); ++p) copy_over(trained_[p], held[p]);
-    if (trained_shards_) trained_shards_->rows_changed();
-    trained_.clear();
+    use_trained();
     return ok();
   }
   if (!trained_.empty()) return ok();
   if (optimizer_->average().size() != optimizer_->pieces().size())
     return fail(ErrorCode::kInvalid, "[parallel] no average is kept");
-  for (const at::Tensor& tensor : held) trained_.push_back(tensor.clone());
+  for (const at::Tensor& tensor : held()) trained_.push_back(tensor.clone());
   const Status used = use_average_of_all();
-  if (!used) trained_.clear();
+  if (!used) use_trained();  // some buckets may have come
   return used;
 }
 

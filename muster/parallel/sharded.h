@@ -98,6 +98,8 @@ class Sharded final : public SliceStrategy {
   const SliceOptions& options() const noexcept;
   std::vector<std::string> state_names() const;
   Status use_average_of_all();
+  std::vector<at::Tensor> held();
+  void use_trained();
   Status share(const std::vector<at::Tensor>& rows);
   std::uint64_t shared_bytes() const;
   Status share_by_bucket(const std::vector<at::Tensor>& rows);

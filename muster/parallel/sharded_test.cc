@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <thread>
 
 #include "muster/base/glob.h"
 #include "muster/base/hash.h"
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/comm/wrap/wrappers.h"
 #include "muster/models/create.h"
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/testing/sharded_training.h"
@@ -171,6 +173,33 @@ TEST(Sharded, CutsTheStateThatWasLoaded) {
   ranks.clear();
   EXPECT_EQ(outcomes[2].model, expected.model);
   EXPECT_EQ(outcomes[0].optimizer, expected.optimizer);
+}
+
+// Whoever cannot evaluate the average goes on with the trained weights, however far it came.
+TEST(Sharded, AnAverageThatDoesNotComeLeavesTheTrainedWeights) {
+  const Recipe recipe{.model = kMlp, .optimizer = optim::SgdSpec{}, .average = 0.9};
+  for (const std::string last : {"parameters/1", "parameters/2"}) {
+    auto ranks = comm::create_loopback(2);
+    std::atomic<bool> breaks{false};
+    std::vector<std::thread> threads;
+    for (const auto& communicator : ranks)
+      threads.emplace_back([&, communicator] {
+        const auto strategy = sharded_of(recipe, in_stage(2, options_of(1)));
+        const auto faulty =
+            comm::with_faults(communicator, [&](const comm::Op&, const comm::OpOptions& options) {
+              return breaks && options.label == last
+                         ? std::optional(fail(ErrorCode::kPeerLost, "gone"))
+                         : std::nullopt;
+            });
+        train(*strategy, faulty);
+        const std::string trained = hash_of(strategy->model_state());
+        ASSERT_TRUE(faulty->submit(comm::Barrier{}, {}).wait());
+        breaks = true;
+        EXPECT_FALSE(strategy->use_average(true));
+        EXPECT_EQ(hash_of(strategy->model_state()), trained) << "without " << last;
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
 }
 
 TEST(Sharded, RefusesAnotherNumberOfRanks) {

@@ -187,6 +187,8 @@ Status Trainer::one_step() {
   whole_ = true;
   const parallel::StepReport& report = *stepped;
   progress_.committed = step;
+  // At once: an evaluation or a save may take long, and whoever dies in it is made up for.
+  if (neighbours_) neighbours_->begin(parts_.strategy, step);
   progress_.cursor = batch->after;
   if (!report.overflow) ++progress_.optimizer_steps;
   if (guards_memory())

@@ -41,6 +41,16 @@ at::Tensor run_forward(const Placed& block, const at::Tensor& input, const job::
   return block.model.forward_block(block.index, leaf, context);
 }
 
+// Where backward begins: the last block's is the loss.
+at::Tensor end_of(const Placed& block, const at::Tensor& output, const at::Tensor& targets,
+                  bool last) {
+  return last ? block.model.loss_sum(output, targets).sum : output;
+}
+
+void backward(const at::Tensor& end) {
+  if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
+}
+
 // What the next block gets.
 at::Tensor handed_on(const at::Tensor& output) {
   at::Tensor input = output.detach();
@@ -105,11 +115,11 @@ class PassMeter {
       const TimePoint began = system_clock().now();
       output = run_forward(block, input, job_);
       pass.forward_messages = told();
-      at::Tensor end = last ? block.model.loss_sum(output, examples_.targets).sum : output;
+      const at::Tensor end = end_of(block, output, examples_.targets, last);
       const TimePoint turned = system_clock().now();
       if (last) profile_.loss_messages = told();
       pass.activation_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, meter.held()));
-      if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
+      backward(end);
       pass.forward = std::min(pass.forward, turned - began);
       pass.backward = std::min(pass.backward, system_clock().now() - turned);
       pass.backward_messages = told();
@@ -138,19 +148,21 @@ Result<std::vector<Duration>> measure_blocks(const models::Model& whole,
                                              const data::StepBatch& batch,
                                              const job::JobSpec& job) {
   std::vector<Duration> costs;
+  const parallel::Examples examples = first_pass(batch, job);
   const auto time = [&](const Placed& block, const at::Tensor& input) {
+    const bool last = costs.size() + 1 == whole.blocks().size();
     Duration best = Duration::max();
     at::Tensor output;
     for (int round = 0; round < kRounds; ++round) {
       const TimePoint began = system_clock().now();
       output = run_forward(block, input, job);
-      if (output.requires_grad()) torch::autograd::backward({output}, {at::ones_like(output)});
+      backward(end_of(block, output, examples.targets, last));
       best = std::min(best, system_clock().now() - began);
     }
     costs.push_back(best);
     return output;
   };
-  MUSTER_TRY(each_block(whole, first_pass(batch, job).inputs, job.seed, time));
+  MUSTER_TRY(each_block(whole, examples.inputs, job.seed, time));
   return costs;
 }
 
@@ -169,8 +181,7 @@ Result<double> count_flops(models::Model& whole, const data::StepBatch& batch,
     const models::FlopCounter counter;
     at::Tensor output = run_forward(block, input, plain);
     const bool last = block.index + 1 == whole.blocks().size();
-    const at::Tensor end = last ? block.model.loss_sum(output, examples.targets).sum : output;
-    if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
+    backward(end_of(block, output, examples.targets, last));
     flops += counter.counted();
     for (const models::Parameter& parameter : whole.parameters())
       at::Tensor(parameter.tensor).mutable_grad().reset();

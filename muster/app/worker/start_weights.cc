@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "muster/base/adapter_names.h"
 #include "muster/checkpoint/weights.h"
@@ -43,6 +44,28 @@ std::vector<parallel::StateSlice> averages(parallel::Strategy& strategy) {
   return found;
 }
 
+using Alphas = std::map<std::string, float>;  // by the name of the adapter's tensor
+
+Alphas alphas_of(const std::vector<parallel::StateSlice>& state) {
+  Alphas found;
+  for (const parallel::StateSlice& slice : state)
+    if (slice.name.ends_with(kAdapterAlpha)) found[slice.name] = slice.tensor.as<float>().front();
+  return found;
+}
+
+// What adapters were trained with comes with them; a job that says something else would not get it.
+Status check_alphas(const Alphas& wanted, const Alphas& found) {
+  const auto other = std::ranges::find_if(
+      wanted, [&](const auto& alpha) { return found.at(alpha.first) != alpha.second; });
+  if (other == wanted.end()) return ok();
+  return fail(
+      ErrorCode::kInvalid,
+      fmt::format("[job] lora.alpha is {:g}, but `{}` of model.weights is {:g}: adapters go "
+                  "on with the scale that they were trained with; set lora.alpha={:g}, or "
+                  "merge them first (muster checkpoint export --merge)",
+                  other->second, other->first, found.at(other->first), found.at(other->first)));
+}
+
 }  // namespace
 
 std::vector<std::string> tensor_names(const models::Model& model) {
@@ -62,12 +85,14 @@ Status start_from_weights(Files& files, const job::ModelSpec& model,
                         "[job] model.weights wants a .safetensors file, a checkpoint or a run");
   const checkpoint::Weights& weights = *found;
   MUSTER_TRY(check_surplus(weights, whole));
+  const Alphas wanted = alphas_of(strategy.model_state());
   for (auto& target : {strategy.model_state(), averages(strategy)}) {
     std::vector<parallel::StateSlice> wanted = target;
     if (!has_adapters(weights))
       std::erase_if(wanted, [](const auto& slice) { return is_adapter(slice.name); });
     MUSTER_TRY(checkpoint::read_weights(files, weights, wanted));
   }
+  MUSTER_TRY(check_alphas(wanted, alphas_of(strategy.model_state())));
   strategy.loaded(0);
   return ok();
 }

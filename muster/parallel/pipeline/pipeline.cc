@@ -203,12 +203,21 @@ std::vector<Pipeline::MicroBatch> Pipeline::micro_batches(const StepInput& input
   return batches;
 }
 
+// Made once for each number of micro-batches: zb_v is the outcome of a search.
+Result<const layout::PipelineSchedule*> Pipeline::schedule_of(std::int32_t micro_batches) {
+  const auto known = schedules_.find(micro_batches);
+  if (known != schedules_.end()) return &known->second;
+  layout::PipelineOptions options = options_.schedule;
+  options.micro_batches = micro_batches;
+  MUSTER_ASSIGN(auto made, layout::make_schedule(options));
+  return &schedules_.emplace(micro_batches, std::move(made)).first->second;
+}
+
 Status Pipeline::run(std::vector<MicroBatch>& batches) {
   if (batches.empty()) return ok();
-  layout::PipelineOptions options = options_.schedule;
-  options.micro_batches = static_cast<std::int32_t>(batches.size());
-  MUSTER_ASSIGN(const auto schedule, layout::make_schedule(options));
-  const auto& actions = schedule.actions[static_cast<std::size_t>(own_stage_)];
+  MUSTER_ASSIGN(const layout::PipelineSchedule* const schedule,
+                schedule_of(static_cast<std::int32_t>(batches.size())));
+  const auto& actions = schedule->actions[static_cast<std::size_t>(own_stage_)];
   std::size_t expected = 0;  // of the actions
   for (std::size_t i = 0; i < actions.size(); ++i) {
     while (expected < std::min(i + kActionsAhead, actions.size()) &&

@@ -114,6 +114,7 @@ class Pipeline final : public ModelStrategy {
   std::size_t local(std::size_t chunk) const;  // among this rank's
 
   std::vector<MicroBatch> micro_batches(const StepInput& input);
+  Result<const layout::PipelineSchedule*> schedule_of(std::int32_t micro_batches);
   Status run(std::vector<MicroBatch>& batches);
   bool expect(const layout::Action& action, const std::vector<MicroBatch>& batches);
   Status forward(std::size_t chunk, std::size_t micro, MicroBatch& batch);
@@ -135,6 +136,7 @@ class Pipeline final : public ModelStrategy {
   const Together together_;
   const layout::Stage own_stage_;
   ChunkPlaces places_;
+  std::map<std::int32_t, layout::PipelineSchedule> schedules_;  // by number of micro-batches
   Clock& clock_;
   LanePool lane_{1};
   std::vector<std::string> parameter_names_;  // of the whole model, in its order
