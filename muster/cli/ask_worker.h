@@ -11,8 +11,8 @@
 namespace muster::cli {
 
 // What `program QUESTION RESOLVED_JOB MORE…` prints, asked with the job as it would be trained.
-// Blocks for seconds; kTimeout after `limit`. However this process ends, nothing is left behind:
-// the job is handed over in memory, and the worker does not outlive it.
+// Blocks for seconds; kTimeout after `limit`, with what to do. However this process ends, nothing
+// is left behind: the job is handed over in memory, and the worker does not outlive it.
 Result<std::string> ask_worker(const Path& program, const std::string& question,
                                const job::Job& job, const std::vector<std::string>& more,
                                std::chrono::milliseconds limit, Context& context);

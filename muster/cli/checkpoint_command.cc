@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <utility>
 
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/checkpoint/export.h"
 #include "muster/checkpoint/survey.h"
@@ -121,17 +123,34 @@ void list_json(const Selection& selection, Context& context) {
   }
 }
 
-void list_text(const Selection& selection, Context& context) {
+// Folders whole, or as they are called in the one that they all lie in.
+std::vector<std::string> lines_of(const Selection& selection, bool whole) {
   const auto best = best_step(selection);
-  context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<8}  {}\n", "step", "saved", "size",
-                             "state", "folder");
+  std::vector<std::string> lines = {
+      fmt::format("{:>10}  {:<20}  {:>10}  {:<8}  {}", "step", "saved", "size", "state", "folder")};
   for (const auto& found : selection.found) {
     const auto& manifest = found.manifest;
-    context.out << fmt::format("{:>10}  {:<20}  {:>10}  {:<8}  {}{}\n", to_int(found.name.step),
-                               manifest ? manifest->created : "-",
-                               manifest ? format_bytes(manifest->bytes()) : "-", state_of(found),
-                               found.folder.native(), found.name.step == best ? "  (best)" : "");
+    lines.push_back(fmt::format("{:>10}  {:<20}  {:>10}  {:<8}  {}{}", to_int(found.name.step),
+                                manifest ? manifest->created : "-",
+                                manifest ? format_bytes(manifest->bytes()) : "-", state_of(found),
+                                (whole ? found.folder : found.folder.filename()).native(),
+                                found.name.step == best ? "  (best)" : ""));
   }
+  return lines;
+}
+
+// A terminal that is too narrow for it is told once where they lie.
+void list_text(const Selection& selection, Context& context) {
+  std::vector<std::string> lines = lines_of(selection, true);
+  const Path in = selection.found.front().folder.parent_path();
+  const bool fits = std::ranges::all_of(lines, [&](const std::string& line) {
+    return std::cmp_less_equal(display_width(line), context.out_width);
+  });
+  if (context.out_is_terminal && !fits && !in.empty()) {
+    lines = lines_of(selection, false);
+    context.out << fmt::format("in {}:\n", in.native());
+  }
+  for (const std::string& line : lines) context.out << line << "\n";
   context.out << "(by sizes; `muster checkpoint verify` reads everything)\n";
 }
 

@@ -33,6 +33,7 @@ class CheckpointCommandTest : public ::testing::Test {
     out_.str("");
     err_.str("");
     Context context{system_files(), system_clock(), system_machine(), out_, err_, {}, "muster"};
+    context.out_is_terminal = on_terminal_;
     return run(arguments, context);
   }
   // An object a line.
@@ -49,6 +50,7 @@ class CheckpointCommandTest : public ::testing::Test {
   std::vector<float> weight_ = {1, 2, 3};
   std::vector<float> mean_ = {7, 7, 7};
   std::vector<float> average_;  // of weight_; empty: none
+  bool on_terminal_ = false;
   std::ostringstream out_, err_;
 };
 
@@ -68,6 +70,23 @@ TEST_F(CheckpointCommandTest, ListsWhatIsThere) {
   EXPECT_EQ(answer()[2]["state"], "torn");
   EXPECT_EQ(muster({"checkpoint", "list", "--json", "--step", "10", place()}), ExitCode::kDone);
   EXPECT_EQ(answer().size(), 1u);
+}
+
+TEST_F(CheckpointCommandTest, ListFitsATerminal) {
+  save(5);
+  save(10, R"({"best_step":5})");
+  const std::string in = (run_ / "checkpoints").native();
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("  " + in + "/step-00000005  (best)\n"), std::string::npos)
+      << out_.str();
+  on_terminal_ = true;
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kDone);
+  EXPECT_TRUE(out_.str().starts_with("in " + in + ":\n      step  saved ")) << out_.str();
+  EXPECT_NE(out_.str().find("complete  step-00000005  (best)\n"), std::string::npos) << out_.str();
+  std::istringstream lines(out_.str());
+  std::string line;
+  std::getline(lines, line);  // a path, which may be long
+  while (std::getline(lines, line)) EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST_F(CheckpointCommandTest, ListsAndSaysWhatIsDamagedOnce) {

@@ -60,7 +60,7 @@ std::string cases_below(const CLI::App& parent, const std::string& way, const jo
   std::string cases;
   for (const auto* command : commands_of(parent)) {
     const std::string path = way + command->get_name();
-    cases += fmt::format("      \"{}\") path=\"$longer\" files={} runs={} words=\"{}\" ;;\n", path,
+    cases += fmt::format("      \"{}\") way=\"$longer\" files={} runs={} words=\"{}\" ;;\n", path,
                          takes_files(*command, fields) ? 1 : 0, takes_runs(*command) ? 1 : 0,
                          fmt::join(words_after(*command, fields), " "));
     cases += cases_below(*command, path + " ", fields);
@@ -68,19 +68,20 @@ std::string cases_below(const CLI::App& parent, const std::string& way, const jo
   return cases;
 }
 
+// Also for zsh, where `path` and other names are the shell's own.
 std::string bash_script(const CLI::App& app, const job::Fields& fields) {
   return fmt::format(
       R"bash(# bash completion for {name}; load with: source <({name} completion bash)
 _{name}() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
-  local path="" longer at files=0 runs=0 words="{top}"
+  local way="" longer at files=0 runs=0 words="{top}"
   if [[ "$before" == --set ]]; then
     compopt -o nospace 2>/dev/null
     COMPREPLY=($(compgen -W "{fields}" -- "$word"))
     return
   fi
   for ((at = 1; at < COMP_CWORD; ++at)); do
-    longer="${{path:+$path }}${{COMP_WORDS[at]}}"
+    longer="${{way:+$way }}${{COMP_WORDS[at]}}"
     case "$longer" in
 {cases}    esac
   done
@@ -99,8 +100,14 @@ complete -o filenames -F _{name} {name}
 }
 
 std::string zsh_script(const CLI::App& app, const job::Fields& fields) {
-  return fmt::format("#compdef {0}\n# load with: source <({0} completion zsh)\n", app.get_name()) +
-         "autoload -U +X bashcompinit && bashcompinit\n" + bash_script(app, fields);
+  return fmt::format(
+      R"zsh(#compdef {0}
+# load with: source <({0} completion zsh), behind compinit; or save as _{0} in a folder of fpath
+autoload -U +X bashcompinit && bashcompinit
+{1}# Out of such a folder this is read at the first TAB, which waits for words.
+if [[ "${{funcstack[1]}}" == "_{0}" ]]; then _bash_complete -o filenames -F _{0}; fi
+)zsh",
+      app.get_name(), bash_script(app, fields));
 }
 
 }  // namespace

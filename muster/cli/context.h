@@ -32,8 +32,9 @@ struct Context {
 
   LogFormat log = LogFormat::kText;  // --log
   std::function<ExitCode()> action =
-      {};              // what the command line asks for; a command's callback sets it
-  int out_width = 80;  // columns
+      {};               // what the command line asks for; a command's callback sets it
+  int out_width = 80;   // columns
+  int out_height = 24;  // lines
   // What a program of a user's has besides: fields of its own, and itself as its workers.
   job::FieldsPtr fields = job::muster_fields();
   bool is_worker = false;  // else muster-worker lies beside `program`

@@ -139,13 +139,13 @@ Check check_clock(Context& context) {
   const auto value = format_utc(now);
   if (now.time_since_epoch() < kEarliest) {
     return {"clock", CheckState::kBad, value,
-            "set the date: certificates are not valid before today"};
+            "set the date: runs are called by it, and the newest is found by that"};
   }
   if (context.machine.clock_is_synchronised().value_or(true)) {
     return {"clock", CheckState::kOk, value, {}};
   }
   return {"clock", CheckState::kWarning, value + ", not synchronised",
-          "several hosts need agreeing clocks for TLS: run an NTP client"};
+          "run an NTP client, so that times in runs and logs of several hosts agree"};
 }
 
 Check check_disk(Context& context) {

@@ -11,6 +11,7 @@
 #include <ostream>
 
 #include "muster/base/process.h"
+#include "muster/base/text_width.h"
 #include "muster/cli/application.h"
 #include "muster/cli/doctor.h"
 #include "muster/cli/fetch_libtorch.h"
@@ -18,6 +19,8 @@
 
 namespace muster::cli {
 namespace {
+
+constexpr std::size_t kFoundColumn = 24;  // of what was found
 
 std::string_view word(CheckState state) {
   switch (state) {
@@ -43,6 +46,13 @@ std::string_view colour_of(CheckState state) {
   return {};
 }
 
+// In lines that fit a terminal; elsewhere each in one, for whoever searches them.
+std::string fitted(const std::string& text, const Context& context) {
+  if (!context.out_is_terminal) return text;
+  return wrapped_behind(text, static_cast<std::size_t>(std::max(context.out_width, 1)),
+                        kFoundColumn);
+}
+
 void tell(const std::vector<Check>& checks, Context& context) {
   const bool colour = context.colour(context.out_is_terminal);
   for (const auto& check : checks) {
@@ -50,8 +60,9 @@ void tell(const std::vector<Check>& checks, Context& context) {
     context.out << fmt::format(
         "{}  {:<16}  {}\n",
         colour ? fmt::format("{}{}\x1b[0m", colour_of(check.state), mark) : mark, check.name,
-        check.value);
-    if (!check.fix.empty()) context.out << fmt::format("{:24}{}\n", "", check.fix);
+        fitted(check.value, context));
+    if (!check.fix.empty())
+      context.out << fmt::format("{:{}}{}\n", "", kFoundColumn, fitted(check.fix, context));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "muster/base/text_width.h"
 #include "muster/cli/application.h"
 #include "muster/cli/fake_machine.h"
 
@@ -54,6 +55,7 @@ TEST_F(Doctor, WarnsOfWhatIsTight) {
   for (const auto* name : {"cores", "memory", "instruction sets", "open files", "disk", "clock"}) {
     expect(name, CheckState::kWarning);
   }
+  EXPECT_EQ(check("clock").fix.find("TLS"), std::string::npos) << "which takes a clock that is off";
 }
 
 TEST_F(Doctor, CallsBadWhatTrainingCannotDoWithout) {
@@ -105,6 +107,22 @@ TEST_F(Doctor, UsesColourOnlyOnATerminalThatWantsIt) {
   context_.environment = {{"TERM", "dumb"}};
   run({"doctor"}, context_);
   EXPECT_EQ(out_.str().find("\x1b["), std::string::npos);
+}
+
+TEST_F(Doctor, FitsATerminalAndKeepsALineForEachThingElsewhere) {
+  machine_.engine_ = fail(ErrorCode::kTimeout, "rank 1 did not answer within 5 s, nor did rank 0");
+  context_.environment = {{"NO_COLOR", "1"}};
+  run({"doctor"}, context_);
+  const std::string found =
+      "bad   engines           shared memory: rank 1 did not answer within 5 s, nor did";
+  EXPECT_NE(out_.str().find(found + " rank 0\n"), std::string::npos) << out_.str();
+  out_.str("");
+  context_.out_is_terminal = true;
+  run({"doctor"}, context_);
+  EXPECT_NE(out_.str().find(found + "\n                        rank 0\n"), std::string::npos)
+      << out_.str();
+  std::istringstream lines(out_.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80u) << line;
 }
 
 TEST_F(Doctor, TellsErrorsInJsonWhenAsked) {

@@ -9,6 +9,7 @@
 
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
+#include "muster/cli/help_text.h"
 #include "muster/cli/man_page.h"
 #include "muster/job/reference.h"
 
@@ -40,16 +41,17 @@ Error unknown_field(const std::string& name, const job::Fields& fields) {
 
 ExitCode help_job(const HelpArguments& arguments, Context& context) {
   const job::Fields& fields = *context.fields;
+  const std::size_t width = help_width(context.out_width);
   if (arguments.schema) {
     context.out << job::json_schema(fields);
   } else if (arguments.markdown) {
     context.out << job::markdown(fields);
   } else if (arguments.field.empty()) {
-    context.out << job::help_all(fields);
+    context.out << wrapped_fields(job::help_all(fields), width);
   } else if (const auto* field = fields.find(arguments.field)) {
-    context.out << job::help_field(*field);
+    context.out << wrapped_facts(job::help_field(*field), width);
   } else if (const auto* section = fields.find_section(arguments.field)) {
-    context.out << job::help_section(*section, fields);
+    context.out << wrapped_fields(job::help_section(*section, fields), width);
   } else {
     return report(context, unknown_field(arguments.field, fields));
   }

@@ -1,18 +1,15 @@
 #include "muster/cli/help_formatter.h"
 
-#include <algorithm>
 #include <set>
 #include <sstream>
 #include <utility>
 
 #include "muster/base/text_width.h"
+#include "muster/cli/help_text.h"
 
 namespace muster::cli {
 namespace {
 
-constexpr int kWidest = 80;
-constexpr int kNarrowest = 40;  // a word of help is longer than less
-constexpr std::size_t kIndent = 2;
 constexpr std::size_t kIndentOfMore = 6;  // what a line goes on with
 
 // Aliases may stand in several lines.
@@ -32,9 +29,8 @@ std::string wrapped_command(const std::string& command, std::size_t width) {
 
 }  // namespace
 
-HelpFormatter::HelpFormatter(int columns)
-    : width_(static_cast<std::size_t>(std::clamp(columns, kNarrowest, kWidest))) {
-  column_width(std::min<std::size_t>(30, width_ / 2));
+HelpFormatter::HelpFormatter(int columns) : width_(help_width(columns)) {
+  column_width(help_column(width_));
 }
 
 std::string HelpFormatter::make_description(const CLI::App* app) const {
@@ -43,18 +39,6 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
   return wrapped_behind(CLI::Formatter::make_usage(app, std::move(name)), width_, kIndentOfMore);
-}
-
-// Its name, and beside it what it is, or below where the name is long.
-std::string HelpFormatter::entry(const std::string& name, const std::string& description) const {
-  const std::string blanks(kIndent, ' ');
-  std::string text = blanks + wrapped_behind(name, width_, kIndent);
-  if (description.empty()) return text + "\n";
-  const std::size_t taken = display_width(text);
-  const bool below = text.find('\n') != text.npos || taken >= get_column_width();
-  text += below ? "\n" + std::string(get_column_width(), ' ')
-                : std::string(get_column_width() - taken, ' ');
-  return text + wrapped_behind(description, width_, get_column_width()) + "\n";
 }
 
 // CLI11 names what an option excludes last, in the order of addresses, which is another each time.
@@ -73,18 +57,18 @@ std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
   std::string name = make_option_name(option, is_positional);
   std::string more = make_option_opts(option);
-  if (kIndent + display_width(name + more) > width_) name = breakable(std::move(name));
-  return entry(name + more, make_option_desc(option));
+  if (kHelpIndent + display_width(name + more) > width_) name = breakable(std::move(name));
+  return help_entry(name + more, make_option_desc(option), width_) + "\n";
 }
 
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
-  return entry(command->get_display_name(true), command->get_description());
+  return help_entry(command->get_display_name(true), command->get_description(), width_) + "\n";
 }
 
 // An example is indented already.
 std::string HelpFormatter::footer_line(const std::string& line) const {
   if (display_width(line) <= width_) return line;
-  return line.starts_with(' ') ? std::string(kIndent, ' ') + wrapped_command(line, width_)
+  return line.starts_with(' ') ? std::string(kHelpIndent, ' ') + wrapped_command(line, width_)
                                : wrapped_behind(line, width_, 0);
 }
 

@@ -21,7 +21,6 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_footer(const CLI::App* app) const override;
 
  private:
-  std::string entry(const std::string& name, const std::string& description) const;
   std::string footer_line(const std::string& line) const;
 
   std::size_t width_;

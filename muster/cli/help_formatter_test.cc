@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "muster/base/text_width.h"
 #include "muster/cli/application.h"
 #include "muster/cli/fake_machine.h"
+#include "muster/cli/help_text.h"
+#include "muster/job/reference.h"
 
 namespace muster::cli {
 namespace {
@@ -57,6 +60,50 @@ TEST(HelpFormatter, KeepsHelpOfEveryCommandWithinTheTerminal) {
 
 TEST(HelpFormatter, IsNoWiderThanPeopleReadWell) {
   EXPECT_EQ(HelpOfAll(200).text(), HelpOfAll(80).text());
+}
+
+// Of fields, and of each by itself.
+std::string help_of_job(int columns) {
+  const auto width = static_cast<std::size_t>(columns);
+  std::string text = wrapped_fields(job::help_all(*job::muster_fields()), width);
+  for (const job::Field& field : job::muster_fields()->all())
+    text += wrapped_facts(job::help_field(field), width);
+  return text;
+}
+
+TEST(HelpText, KeepsHelpOfTheJobWithinTheTerminal) {
+  for (const int columns : {80, 60}) {
+    std::istringstream lines(help_of_job(columns));
+    for (std::string line; std::getline(lines, line);) {
+      const bool one_word = line.find(' ', line.find_first_not_of(' ')) == line.npos;
+      EXPECT_TRUE(one_word || std::cmp_less_equal(display_width(line), columns)) << line;
+    }
+  }
+}
+
+TEST(HelpText, BreaksWhatIsSaidOfFieldsBesideTheirNames) {
+  EXPECT_EQ(
+      wrapped_fields("optimizer: How weights follow from gradients of all of them.\n"
+                     "  optimizer.type                       Rule of the update, one a job. [sgd]\n"
+                     "  training.gradient_accumulation_steps Micro-batches of a slice. [1]\n\n",
+                     50),
+      "optimizer: How weights follow from gradients of\n"
+      "all of them.\n"
+      "  optimizer.type         Rule of the update, one a\n"
+      "                         job. [sgd]\n"
+      "  training.gradient_accumulation_steps\n"
+      "                         Micro-batches of a slice.\n"
+      "                         [1]\n\n");
+  EXPECT_EQ(wrapped_facts("training.epochs\n  Passes over the training data, each in an order "
+                          "of its own.\n  expects      a whole number, at least 1 and at most "
+                          "1000000\n  set by       --set training.epochs=…\n",
+                          50),
+            "training.epochs\n"
+            "  Passes over the training data, each in an order\n"
+            "  of its own.\n"
+            "  expects      a whole number, at least 1 and at\n"
+            "               most 1000000\n"
+            "  set by       --set training.epochs=…\n");
 }
 
 TEST(HelpFormatter, BreaksDescriptionsBesideTheNames) {

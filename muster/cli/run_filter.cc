@@ -4,12 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <utility>
 
 #include "muster/base/units.h"
 #include "muster/job/fields.h"
 #include "muster/job/load.h"
+#include "muster/job/yaml.h"
 
 namespace muster::cli {
 namespace {
@@ -19,10 +20,19 @@ std::pair<std::string, std::string> split(const std::string& text) {
   return {text.substr(0, equals), equals == text.npos ? "" : text.substr(equals + 1)};
 }
 
-// 0.10 is 0.1, and a word needs no quotes.
-bool is_value(const nlohmann::json& value, const std::string& word) {
-  if (value.is_string()) return value.get<std::string>() == word;
-  return value == nlohmann::json::parse(word, nullptr, false);
+// As a job has it that says so: 0.10 is 0.1, 20% is 0.2, and `~/` begins in `home`.
+Result<std::string> value_in_job(const job::Field& field, const std::string& word,
+                                 const std::string& home) {
+  const auto source = std::make_shared<const job::Source>(job::Source{{}, word, 0});
+  std::vector<job::Diagnostic> wrong;
+  job::YamlNode node = job::read_yaml_value(source, 0, wrong);
+  if (field.type == job::FieldType::kText && node.text.starts_with("~/"))
+    node.text.replace(0, 1, home);
+  job::JobSpec spec;
+  if (wrong.empty()) wrong = field.read(node, spec);
+  if (wrong.empty()) return field.print(spec).text;
+  const auto& [place, message, help] = wrong.front();
+  return fail(ErrorCode::kInvalid, help.empty() ? message : fmt::format("{}; {}", message, help));
 }
 
 bool has_values(const std::vector<std::string>& wanted, const observe::RunInfo& run,
@@ -30,10 +40,11 @@ bool has_values(const std::vector<std::string>& wanted, const observe::RunInfo& 
   const auto job =
       job::load_job(context.files, run.root / "resolved.yaml", {.fields = context.fields});
   if (!job) return false;
-  const auto values = nlohmann::json::parse(job::to_json(*job));
+  const std::string home = context.variable("HOME").value_or("~");
   return std::ranges::all_of(wanted, [&](const std::string& text) {
-    const auto [field, word] = split(text);
-    return values.contains(field) && is_value(values[field]["value"], word);
+    const auto [name, word] = split(text);
+    const job::Field* field = context.fields->find(name);
+    return field != nullptr && value_in_job(*field, word, home) == field->print(job->spec).text;
   });
 }
 
@@ -64,15 +75,20 @@ Status check_filter(const RunFilter& filter, const job::Fields& fields) {
   std::vector<std::string_view> known;
   for (const auto& field : fields.all()) known.push_back(field.name);
   for (const std::string& text : filter.fields) {
-    const std::string field = split(text).first;
-    if (fields.find(field) != nullptr && text.find('=') != text.npos) continue;
-    const auto near = nearest(field, known);
+    const auto [name, word] = split(text);
+    const job::Field* field = fields.find(name);
+    if (field != nullptr && text.find('=') != text.npos) {
+      const auto value = value_in_job(*field, word, "~");
+      if (value) continue;
+      return fail(ErrorCode::kInvalid, fmt::format("--where {}: {}", name, value.error().message));
+    }
+    const auto near = nearest(name, known);
     return fail(
         ErrorCode::kInvalid,
-        fmt::format(
-            "--where {}: expected a field of the job file and its value, as in "
-            "optimizer.learning_rate=0.1{}",
-            text, near.empty() || near == field ? "" : fmt::format("; did you mean `{}`?", near)));
+        fmt::format("--where {}: expected a field of the job file and its value, as in "
+                    "optimizer.learning_rate=0.1{}",
+                    text,
+                    near.empty() || near == name ? "" : fmt::format("; did you mean `{}`?", near)));
   }
   return ok();
 }

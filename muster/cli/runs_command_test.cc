@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -70,6 +71,9 @@ class RunsCommandTest : public ::testing::Test {
     err_.str("");
     Context context{files_, system_clock(), machine_, out_, err_, {}, folder_ / "muster"};
     context.environment["MUSTER_RUN_FOLDER"] = (folder_ / "runs").native();
+    context.environment["HOME"] = "/home";
+    context.out_is_terminal = lines_of_terminal_ > 0;
+    context.out_height = lines_of_terminal_;
     return run(words, context);
   }
   Path run_of(const std::string& leaf) const { return folder_ / "runs/tiny" / leaf; }
@@ -77,6 +81,7 @@ class RunsCommandTest : public ::testing::Test {
   testing::TempFolder folder_;
   Files& files_ = system_files();
   FakeMachine machine_;
+  int lines_of_terminal_ = 0;  // none: the output is a pipe
   std::ostringstream out_, err_;
 };
 
@@ -99,6 +104,25 @@ TEST_F(RunsCommandTest, FiltersByJobStateAndValues) {
   EXPECT_THAT(err_.str(), HasSubstr("expected running, finished, stopped or failed, found `lost`"));
   EXPECT_EQ(muster({"runs", "--job", "large"}), ExitCode::kDone);
   EXPECT_THAT(out_.str(), HasSubstr("no such run in "));
+}
+
+TEST_F(RunsCommandTest, AValueIsReadAsTheJobFileHasIt) {
+  const Path job = run_of("20261124T221836Z-3f09a1") / "resolved.yaml";
+  write(job,
+        "name: tiny\nmodel: {type: gpt}\ndata: {type: text, path: /home/data, validation_split: "
+        "0.2}\n"
+        "training: {max_steps: 5}\ncommunication: {timeout: 30s}\n");
+  for (const char* where : {"data.validation_split=20%", "data.validation_split=0.20",
+                            "communication.timeout=30s", "communication.timeout=0.5 min",
+                            "training.max_steps=5", "data.path=~/data", "name=\"tiny\""}) {
+    EXPECT_EQ(muster({"runs", "--where", where, "--where", "model.type=gpt"}), ExitCode::kDone);
+    EXPECT_THAT(out_.str(), HasSubstr("3f09a1")) << where;
+  }
+  EXPECT_EQ(muster({"runs", "--where", "data.validation_split=21%"}), ExitCode::kDone);
+  EXPECT_THAT(out_.str(), HasSubstr("no such run in "));
+  EXPECT_EQ(muster({"runs", "--where", "training.max_steps=many"}), ExitCode::kUsage);
+  EXPECT_THAT(err_.str(),
+              HasSubstr("--where training.max_steps: expected a whole number, at least 1"));
 }
 
 TEST_F(RunsCommandTest, AFieldThatIsNoneIsNamedWithTheNearest) {
@@ -161,6 +185,14 @@ TEST_F(RunsCommandTest, LogsAreShownWithWhoWroteThem) {
   EXPECT_EQ(out_.str(), "one\ntwo\nthree\n");
   EXPECT_EQ(muster({"logs", "3f09a1", "--rank", "7"}), ExitCode::kEnvironment);
   EXPECT_THAT(err_.str(), HasSubstr("has no log of a worker 7"));
+}
+
+TEST_F(RunsCommandTest, TopKnowsHowManyLinesTheTerminalHas) {
+  EXPECT_EQ(muster({"top", "3f09a1"}), ExitCode::kDone) << err_.str();
+  EXPECT_GT(std::ranges::count(out_.str(), '\n'), 1);
+  lines_of_terminal_ = 2;  // the cursor is in the second
+  EXPECT_EQ(muster({"top", "3f09a1"}), ExitCode::kDone) << err_.str();
+  EXPECT_EQ(std::ranges::count(out_.str(), '\n'), 1) << out_.str();
 }
 
 TEST_F(RunsCommandTest, WhatDoesNotRunCannotBeStopped) {

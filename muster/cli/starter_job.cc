@@ -4,11 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <variant>
 
 #include "muster/base/units.h"
 #include "muster/base/utf8.h"
+#include "muster/job/field.h"
+#include "muster/job/text_check.h"
 #include "muster/observe/number_text.h"
 
 namespace muster::cli {
@@ -24,8 +25,24 @@ constexpr std::int64_t kSmallestImage = 8;      // pixels a side, that a resnet 
 constexpr std::int64_t kSamplesSeen = 480'000;  // what a first try takes, some minutes
 constexpr std::uint64_t kLeastText = 10 << 10;  // bytes
 
-// JSON's strings are YAML's. What is no UTF-8 was refused before.
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+// What is no UTF-8 was refused before.
+std::string quoted(const std::string& text) {
+  return job::to_json(job::Printed{.text = text, .is_text = true});
+}
+
+bool holds_control(std::string_view text) {
+  while (!text.empty()) {
+    const auto length = std::max<std::size_t>(1, utf8_length(text));
+    if (job::is_control(utf8_code(text, length))) return true;
+    text.remove_prefix(length);
+  }
+  return false;
+}
+
+// A comment has no escapes, and ends with its line.
+std::string in_comment(const std::string& text) {
+  return holds_control(text) ? quoted(text) : text;
+}
 
 bool are_images(const LabelledArrays& found) {
   return found.shape.size() == 3 && found.shape[1] >= kSmallestImage &&
@@ -90,7 +107,7 @@ std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 8;
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
+    text += (i == 0 ? "" : ", ") + in_comment(names[i]);
   return text + (names.size() > kMost ? ", ..." : "");
 }
 
@@ -101,7 +118,7 @@ std::string columns_of(const LabelledTable& found) {
   if (found.ignore.empty()) return text + "\n";
   text += "\n  ignore:\n";
   for (const app::IgnoredColumn& column : found.ignore)
-    text += fmt::format("    - {}    # {}\n", quoted(column.name), column.why);
+    text += fmt::format("    - {}    # {}\n", quoted(column.name), in_comment(column.why));
   return text;
 }
 
@@ -215,7 +232,7 @@ Result<std::string> starter_job(const app::DataFound& found, const std::string& 
                             path));
   MUSTER_TRY(std::visit([](const auto& data) { return check(data); }, found));
   return fmt::format("# {}: {}.\n# Every field, its default and its meaning: muster help job\n\n{}",
-                     path, describe(found),
+                     in_comment(path), describe(found),
                      std::visit([&](const auto& data) { return job_for(data, path); }, found));
 }
 

@@ -56,7 +56,9 @@ void watch(const observe::RunFolder& folder, Duration every, Context& context) {
   std::ptrdiff_t drawn = 0;
   while (context.out) {
     const TopView view = look(folder, context.files);
-    drawn = redraw(top_text(view, context.out_width - 1), drawn, context);
+    // The cursor stands below what was drawn, and goes up to no line that has left the terminal.
+    const TopSize size{context.out_width - 1, context.out_height - 1};
+    drawn = redraw(top_text(view, size), drawn, context);
     if (view.run.state != observe::RunState::kRunning) return;
     pause(context.clock, every);
   }
@@ -70,7 +72,7 @@ Status top(const TopArguments& arguments, Context& context) {
   } else if (context.redraws(context.out_is_terminal)) {
     watch(folder, std::max<Duration>(every, std::chrono::milliseconds(100)), context);
   } else {
-    context.out << top_text(look(folder, context.files), context.out_width);
+    context.out << top_text(look(folder, context.files), {.width = context.out_width});
   }
   return ok();
 }

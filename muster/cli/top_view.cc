@@ -88,15 +88,27 @@ std::string wrapped_entry(std::string_view text, int width) {
   return wrapped_behind(text, static_cast<std::size_t>(std::max(width, 1)), kIndent);
 }
 
-// Without what is beyond the width; characters stay whole.
-std::string cut(std::string_view text, int width) {
+// Without what is beyond the size; characters stay whole.
+std::string cut(std::string_view text, const TopSize& size) {
   std::string lines;
-  while (!text.empty()) {
+  for (int line_count = 0; !text.empty() && line_count < size.height; ++line_count) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    lines.append(cut_to_width(line, static_cast<std::size_t>(std::max(width, 0)))) += "\n";
+    lines.append(cut_to_width(line, static_cast<std::size_t>(std::max(size.width, 0)))) += "\n";
   }
   return lines;
+}
+
+std::int64_t lines_of(std::string_view text) { return std::ranges::count(text, '\n'); }
+
+// The first rows, with its head, and how many more there are, in `room` lines.
+std::string shortened(const std::string& table, std::int64_t room) {
+  const std::int64_t rows = lines_of(table);
+  if (rows <= std::max<std::int64_t>(room, 0)) return table;
+  const std::int64_t shown = std::max<std::int64_t>(room - 1, 1);
+  std::size_t end = 0;
+  for (std::int64_t i = 0; i < shown; ++i) end = table.find('\n', end) + 1;
+  return table.substr(0, end) + fmt::format("… {} more\n", rows - shown);
 }
 
 }  // namespace
@@ -119,19 +131,17 @@ std::vector<std::string> slow_workers(const TopView& view) {
   return lines;
 }
 
-std::string top_text(const TopView& view, int width) {
-  std::string text = head_line(view) + "\n";
-  const auto add = [&](const std::string& line) {
-    if (!line.empty()) text += line + "\n";
-  };
-  add(rate_text_of(view.run));
-  add(phases_line(view.run));
-  add(wrapped_entry(view.run.reason, width));
-  text += "\n" + workers_table(view.workers);
+std::string top_text(const TopView& view, const TopSize& size) {
+  std::string above = head_line(view) + "\n";
+  for (const std::string& line :
+       {rate_text_of(view.run), phases_line(view.run), wrapped_entry(view.run.reason, size.width)})
+    if (!line.empty()) above += line + "\n";
+  above += "\n";
   const auto slow = slow_workers(view);
-  if (!slow.empty()) text += "\n";
-  for (const std::string& line : slow) add(wrapped_entry("slow: " + line, width));
-  return cut(text, width);
+  std::string below = slow.empty() ? "" : "\n";
+  for (const std::string& line : slow) below += wrapped_entry("slow: " + line, size.width) + "\n";
+  const std::int64_t room = size.height - lines_of(above) - lines_of(below);
+  return cut(above + shortened(workers_table(view.workers), room) + below, size);
 }
 
 }  // namespace muster::cli

@@ -1,6 +1,7 @@
 #pragma once
 // What `muster top` shows. Pure.
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,13 @@ struct TopView {
   std::vector<app::LiveWorker> workers;  // none: it does not train, or has just begun
 };
 
-// Lines of at most `width` columns.
-std::string top_text(const TopView& view, int width);
+struct TopSize {
+  int width = 80;                                // columns
+  int height = std::numeric_limits<int>::max();  // lines
+};
+
+// Fits. Of workers whom there is no room for it is said how many they are.
+std::string top_text(const TopView& view, const TopSize& size);
 
 // Who holds the others up, a line each: as the workers measured it, or, where they did not yet, who
 // computes while the others wait. Empty: nobody.

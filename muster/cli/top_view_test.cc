@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace muster::cli {
 namespace {
 
@@ -39,7 +41,7 @@ TopView sample() {
 }
 
 TEST(TopView, ShowsRateAndEachWorkerInOrderOfRanks) {
-  EXPECT_EQ(top_text(sample(), 80),
+  EXPECT_EQ(top_text(sample(), {.width = 80}),
             "tiny 3f09a1  running  step 400  loss 0.5\n"
             "1,234 samples/s, 100 ms a step\n"
             "step: forward 40 %  update 5 %\n"
@@ -52,7 +54,25 @@ TEST(TopView, ShowsRateAndEachWorkerInOrderOfRanks) {
 TEST(TopView, LinesAreNoLongerThanTheTerminalAndCharactersWhole) {
   TopView view = sample();
   view.run.name.job = "größer";
-  EXPECT_EQ(top_text(view, 5).substr(0, 9), "größe\n1");
+  EXPECT_EQ(top_text(view, {.width = 5}).substr(0, 9), "größe\n1");
+}
+
+TEST(TopView, IsNoTallerThanTheTerminalAndTellsHowManyWorkersAreNotShown) {
+  TopView view = sample();
+  view.run.outline.slow = {"worker 7 computes 2.0 × slower than the others"};
+  for (std::int32_t i = 2; i < 40; ++i) view.workers.push_back(worker(i, {0, 1, 0, 0, 0}));
+  const auto lines = [&](int height) {
+    return std::ranges::count(top_text(view, {.height = height}), '\n');
+  };
+  EXPECT_EQ(lines(47), 47);  // four above the table, its head, a row a worker, two below it
+  EXPECT_EQ(lines(1000), 47);
+  for (int height = 1; height < 47; ++height) EXPECT_EQ(lines(height), height);
+  const std::string text = top_text(view, {.height = 10});
+  EXPECT_THAT(text, HasSubstr("here     1       1  101   401"));
+  EXPECT_THAT(text, ::testing::EndsWith(
+                        "\n… 38 more\n\nslow: worker 7 computes 2.0 × slower than the others\n"));
+  view.workers.clear();
+  EXPECT_EQ(top_text(view, {.height = 3}), top_text(sample(), {.height = 3}));
 }
 
 TEST(TopView, NamesWhoTheWorkersFoundSlowOrWhoOthersWaitFor) {
@@ -63,9 +83,10 @@ TEST(TopView, NamesWhoTheWorkersFoundSlowOrWhoOthersWaitFor) {
                                                         "time, they for it up to 50 %")));
   view.run.outline.slow = {"worker 0 (pid 100 on here) computes 2.0 × slower than the others"};
   EXPECT_EQ(slow_workers(view), view.run.outline.slow);
-  EXPECT_THAT(top_text(view, 80), HasSubstr("\nslow: worker 0 (pid 100 on here) computes"));
+  EXPECT_THAT(top_text(view, {.width = 80}),
+              HasSubstr("\nslow: worker 0 (pid 100 on here) computes"));
   EXPECT_THAT(
-      top_text(view, 40),
+      top_text(view, {.width = 40}),
       HasSubstr("\nslow: worker 0 (pid 100 on here)\n  computes 2.0 × slower than the others\n"));
 }
 

@@ -93,6 +93,17 @@ TEST_F(TrainCommandTest, ADryRunAnswersInJsonWhenAsked) {
   EXPECT_EQ(out_.str(), "{\"job\":\"tiny\",\"model\":\"a gpt\"}\n");
 }
 
+TEST_F(TrainCommandTest, ADryRunThatTakesTooLongSaysWhoWasAskedWhatAndWhatHelps) {
+  machine_.worker_ = fail(ErrorCode::kTimeout, "it did not answer in time");
+  EXPECT_NE(dry_run({}), ExitCode::kDone);
+  EXPECT_NE(err_.str().find((folder_ / "muster-worker").native() +
+                            " --describe did not answer within 1 min: "),
+            std::string::npos)
+      << err_.str();
+  EXPECT_NE(err_.str().find("a smaller model or training.micro_batch_size answers sooner"),
+            std::string::npos);
+}
+
 TEST_F(TrainCommandTest, ADryRunSaysWhereNoRunCanBeKept) {
   const Path file = folder_ / "text.txt";
   EXPECT_EQ(dry_run({"--set", "run_folder=" + file.native()}), ExitCode::kEnvironment);

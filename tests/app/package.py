@@ -41,7 +41,7 @@ def says_what_it_needs(package):
 def holds_what_runs_alone(root, build):
     files = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     assert {"usr/bin/muster", "usr/bin/muster-worker", "usr/share/muster/libtorch.txt",
-            "usr/share/bash-completion/completions/muster"} <= files, files
+            "usr/share/bash-completion/completions/muster", "usr/share/zsh/vendor-completions/_muster"} <= files, files
     assert any(name.startswith("usr/share/man/man1/muster.1") for name in files), files
     assert not any(name.endswith((".a", ".h")) for name in files), files
     told = run("readelf", "-d", root / "usr/bin/muster-worker")

@@ -23,10 +23,13 @@ Path own_path(const char* name) {
   return error ? Path(name) : path;
 }
 
-// 80 where it is none, or does not say.
-int columns_of_terminal() {
+// 80 columns and 24 lines where it is none, or does not say.
+winsize size_of_terminal() {
   winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) size = {};
+  if (size.ws_col == 0) size.ws_col = 80;
+  if (size.ws_row == 0) size.ws_row = 24;
+  return size;
 }
 
 // As in `muster help job | head`: whoever read has seen enough.
@@ -48,6 +51,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
   // `muster train job.yaml | head` must not end the training: writing then fails like on a full
   // disk.
   std::signal(SIGPIPE, SIG_IGN);
+  const winsize terminal = size_of_terminal();
   Context context{system_files(),
                   system_clock(),
                   system_machine(),
@@ -59,7 +63,8 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
                   ::isatty(STDERR_FILENO) == 1,
                   LogFormat::kText,
                   {},
-                  columns_of_terminal(),
+                  terminal.ws_col,
+                  terminal.ws_row,
                   options.fields,
                   options.is_worker};
   try {
