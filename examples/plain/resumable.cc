@@ -23,6 +23,9 @@ int main(int argc, char** argv) {
                                    argc > 1 ? argv[1] : "checkpoints");
   const auto tensors = muster::tensors_of(*model);
   const auto loaded = checkpoints.load_newest_whole({muster::whole_slices(tensors), {}});
+  // Only where there is none it begins anew: those of another model are not written over.
+  if (!loaded && loaded.error().code != muster::ErrorCode::kNotFound)
+    throw muster::Failure(loaded.error());
   std::int64_t step = loaded ? muster::to_int(loaded->loaded.step) : 0;
 
   const auto world = muster::join();

@@ -8,6 +8,7 @@
 #include "muster/app/launch/launch.h"
 #include "muster/cli/ask_worker.h"
 #include "muster/cli/machine.h"
+#include "muster/cli/plan_nearest.h"
 
 namespace muster::cli {
 namespace {
@@ -66,25 +67,57 @@ Result<plan::Way> resolve(const PlanRequest& request, const std::string& text, c
   return way_of(checked.job->spec, blocks, cores);
 }
 
-}  // namespace
-
-Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context) {
-  MUSTER_TRY(app::check_startable(context.files, job));
-  JobPlan plan{.job = job.spec, .hardware = hardware_for(request, job.spec, context)};
-  MUSTER_ASSIGN(plan.profile, measure(job, context));
+// All ways of `plan.job` on `plan.hardware`.
+void rank_all(const PlanRequest& request, const std::string& text, JobPlan& plan) {
   std::vector<std::string> blocks;
   blocks.reserve(plan.profile.blocks.size());
   for (const plan::BlockProfile& block : plan.profile.blocks) blocks.push_back(block.name);
-  plan.ways = ways_of(job.spec, blocks);
+  plan.ways = ways_of(plan.job, blocks);
   for (const JobWay& way : plan.ways) {
-    const bool same_passes = way.micro_batch == job.spec.training.micro_batch_size;
+    const bool same_passes = way.micro_batch == plan.job.training.micro_batch_size;
     plan.candidates.push_back({.name = way.spread,
-                               .way = resolve(request, job.text, way, blocks, plan.hardware.cores),
+                               .way = resolve(request, text, way, blocks, plan.hardware.cores),
                                .same_bits = same_passes && way.rounds_alike,
                                .plain = way.spread == "data",
                                .last_resort = same_passes && !way.rounds_alike});
   }
   plan.ranking = plan::rank_ways(plan.profile, plan.candidates, plan.hardware);
+}
+
+// As `plan`, on so many workers.
+std::optional<JobPlan> plan_on(std::int32_t workers, PlanRequest request, const job::Job& job,
+                               const JobPlan& plan, Context& context) {
+  request.options.flags.push_back({"--workers", "workers.count", std::to_string(workers)});
+  job::LoadOptions any = request.options;  // the job's own strategy may be none for so many
+  apply({{{.flag = "the planner's", .field = "strategy.type", .value = "data"}}, {"strategy."}},
+        any);
+  const auto checked = check_job(job.text, request.job, any);
+  if (!checked.job) return {};
+  JobPlan other{.job = checked.job->spec,
+                .hardware = hardware_for(request, checked.job->spec, context),
+                .profile = plan.profile,
+                .says_accumulation = plan.says_accumulation};
+  rank_all(request, job.text, other);
+  return other;
+}
+
+bool is_said(const job::Job& job, const std::string& field) {
+  const auto found = job.origins.find(field);
+  return found != job.origins.end() && found->second.kind > job::Origin::Kind::kDerived;
+}
+
+}  // namespace
+
+Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context) {
+  MUSTER_TRY(app::check_startable(context.files, job));
+  JobPlan plan{.job = job.spec,
+               .hardware = hardware_for(request, job.spec, context),
+               .says_accumulation = is_said(job, "training.gradient_accumulation_steps")};
+  MUSTER_ASSIGN(plan.profile, measure(job, context));
+  rank_all(request, job.text, plan);
+  if (plan.best() != nullptr) return plan;
+  plan.nearest = nearest_way(
+      plan, [&](std::int32_t workers) { return plan_on(workers, request, job, plan, context); });
   return plan;
 }
 

@@ -2,6 +2,7 @@
 // Which way to train a job is best on this machine: a worker measures the model's blocks, the
 // planner (muster/plan) prices every way that the job allows.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,16 @@ struct PlanRequest {
   std::optional<double> bytes_per_second = {};  // between workers; none: as usual
 };
 
+struct JobPlan;
+
+// A way of a plan for as many workers, or lanes, as the job could have instead of its own.
+struct NearestWay {
+  std::shared_ptr<const JobPlan> plan;
+  std::size_t place = 0;  // in the plan's ranking
+
+  const plan::RankedWay& way() const noexcept;
+};
+
 struct JobPlan {
   job::JobSpec job;  // as it is written
   plan::Hardware hardware;
@@ -29,6 +40,8 @@ struct JobPlan {
   std::vector<JobWay> ways = {};
   std::vector<plan::Candidate> candidates = {};  // one a way
   std::vector<plan::RankedWay> ranking = {};
+  bool says_accumulation = false;          // the job has training.gradient_accumulation_steps
+  std::optional<NearestWay> nearest = {};  // where nothing fits: cli/plan_nearest.h
 
   const plan::RankedWay* best() const noexcept { return plan::best_of(ranking, candidates); }
 };
@@ -41,6 +54,8 @@ Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Contex
 std::string plan_text(const JobPlan& plan, bool all);
 // How to train in that way: "--set strategy.type=sharded".
 std::string sets_text(const JobPlan& plan, const plan::RankedWay& way);
+// Where nothing fits: that, and what would, or what needs least.
+std::string nearest_text(const JobPlan& plan);
 std::string plan_json(const JobPlan& plan);
 
 }  // namespace muster::cli

@@ -64,15 +64,24 @@ Cells memory_of(const JobPlan& plan, const RankedWay& way) {
   return cells;
 }
 
+std::string parameters_text(const plan::ModelProfile& profile) {
+  const std::int64_t all = profile.parameters(), trained = profile.trained_parameters();
+  std::string text = format_count(static_cast<double>(all));
+  if (trained == all) return text;
+  return fmt::format("{}, {} of them trained", text, format_count(static_cast<double>(trained)));
+}
+
 std::string head(const JobPlan& plan) {
   const plan::Hardware& hardware = plan.hardware;
   const auto workers = plan.job.workers.count;
   return fmt::format(
-      "{} on {} worker{}, {:g} core{}, {} memory a worker; between workers {} a message, {}/s\n\n",
+      "{} on {} worker{}, {:g} core{}, {} memory a worker; between workers {} a message, {}/s\n"
+      "parameters: {}\n\n",
       plan.job.name, workers, workers == 1 ? "" : "s", hardware.cores,
       hardware.cores == 1 ? "" : "s", format_bytes(hardware.memory),
       plan::time_text(hardware.link.latency),
-      format_bytes(static_cast<std::uint64_t>(hardware.link.bytes_per_second)));
+      format_bytes(static_cast<std::uint64_t>(hardware.link.bytes_per_second)),
+      parameters_text(plan.profile));
 }
 
 // Where other bits would be faster than the best.
@@ -111,6 +120,22 @@ Json memory_json(const plan::MemoryUse& memory) {
           {"total", memory.total()}};
 }
 
+// What the words for a way set.
+std::vector<std::pair<std::string, std::string>> settings_of(const JobPlan& plan,
+                                                             const RankedWay& way) {
+  const JobWay& job = plan.ways[way.candidate];
+  std::vector<std::pair<std::string, std::string>> settings;
+  settings.reserve(job.changes.flags.size() + 1);
+  for (const job::FlagValue& flag : job.changes.flags)
+    settings.emplace_back(flag.field, flag.value);
+  // Beside another micro-batch the job's own number of them would contradict it.
+  const auto& found = plan.candidates[way.candidate].way;
+  const bool other_passes = job.micro_batch != plan.job.training.micro_batch_size;
+  if (plan.says_accumulation && other_passes && found)
+    settings.emplace_back("training.gradient_accumulation_steps", std::to_string(found->passes()));
+  return settings;
+}
+
 Json way_json(const JobPlan& plan, const RankedWay& way) {
   const JobWay& job = plan.ways[way.candidate];
   Json json = {{"way", job.spread},
@@ -118,7 +143,7 @@ Json way_json(const JobPlan& plan, const RankedWay& way) {
                {"possible", way.possible()},
                {"same_bits", plan.candidates[way.candidate].same_bits},
                {"reason", way.reason}};
-  for (const job::FlagValue& flag : job.changes.flags) json["set"][flag.field] = flag.value;
+  for (const auto& [field, value] : settings_of(plan, way)) json["set"][field] = value;
   if (!way.estimate) return json;
   const plan::Estimate& estimate = *way.estimate;
   json["step_s"] = to_seconds(estimate.time.total());
@@ -135,17 +160,57 @@ Json way_json(const JobPlan& plan, const RankedWay& way) {
   return json;
 }
 
+// How to train in the nearest way, from the job as it is.
+std::string options_text(const JobPlan& plan, const NearestWay& nearest) {
+  const std::int64_t workers = nearest.plan->job.workers.count;
+  return (workers == plan.job.workers.count ? "" : fmt::format("--workers {} ", workers)) +
+         sets_text(*nearest.plan, nearest.way());
+}
+
+// Sums in fast mode depend on workers and lanes as well.
+bool leaves_bits(const NearestWay& nearest) {
+  return nearest.plan->candidates[nearest.way().candidate].same_bits &&
+         nearest.plan->job.training.mode == job::TrainingMode::kOrdered;
+}
+
+Json nearest_json(const JobPlan& plan) {
+  if (!plan.nearest) return {};
+  const NearestWay& nearest = *plan.nearest;
+  Json json = way_json(*nearest.plan, nearest.way());
+  json["same_bits"] = leaves_bits(nearest);
+  json["workers"] = nearest.plan->job.workers.count;
+  json["memory_limit_bytes"] = nearest.plan->hardware.memory;
+  json["options"] = options_text(plan, nearest);
+  return json;
+}
+
 }  // namespace
 
 std::string sets_text(const JobPlan& plan, const RankedWay& way) {
   std::string text;
-  for (const job::FlagValue& flag : plan.ways[way.candidate].changes.flags) {
-    const bool plain = flag.value.find_first_of("[]' ") == std::string::npos;
-    const std::string set = flag.field + "=" + flag.value;
+  for (const auto& [field, value] : settings_of(plan, way)) {
+    const bool plain = value.find_first_of("[]' ") == std::string::npos;
+    const std::string set = field + "=" + value;
     text += fmt::format("{}--set {}", text.empty() ? "" : " ",
                         plain ? set : fmt::format("\"{}\"", set));
   }
   return text;
+}
+
+std::string nearest_text(const JobPlan& plan) {
+  std::string text = "none of them fits in memory";
+  if (!plan.nearest) return text;
+  const NearestWay& nearest = *plan.nearest;
+  const std::string need = format_bytes(nearest.way().estimate->memory.total());
+  const std::string limit = format_bytes(nearest.plan->hardware.memory);
+  const std::string options = options_text(plan, nearest);
+  if (!nearest.way().fits)
+    return fmt::format(
+        "{}, nor does any near them: on other workers, with fewer lanes or smaller micro-batches\n"
+        "what needs least ({} a worker, which may take {}): {}",
+        text, need, limit, options);
+  return fmt::format("{}\nthe nearest that does ({} a worker, which may take {}{}): {}", text, need,
+                     limit, leaves_bits(nearest) ? "" : "; other bits", options);
 }
 
 std::string plan_text(const JobPlan& plan, bool all) {
@@ -168,7 +233,7 @@ std::string plan_text(const JobPlan& plan, bool all) {
   if (!prices_own(plan.job))
     text += fmt::format("the job's own mesh {} is not priced\n", mesh_text(plan.job.strategy.mesh));
   const RankedWay* best = plan.best();
-  if (!best) return text + "\nnone of them fits in memory\n";
+  if (!best) return text + "\n" + nearest_text(plan) + "\n";
   return text + fmt::format("\ntrain so: {}\n{}", sets_text(plan, *best), hint(plan, *best));
 }
 
@@ -176,6 +241,8 @@ std::string plan_json(const JobPlan& plan) {
   Json json = {{"job", plan.job.name},
                {"own_mesh_priced", prices_own(plan.job)},
                {"workers", plan.job.workers.count},
+               {"parameters", plan.profile.parameters()},
+               {"trained_parameters", plan.profile.trained_parameters()},
                {"hardware",
                 {{"cores", plan.hardware.cores},
                  {"memory_bytes", plan.hardware.memory},
@@ -185,6 +252,7 @@ std::string plan_json(const JobPlan& plan) {
   for (const RankedWay& way : plan.ranking) json["ranking"].push_back(way_json(plan, way));
   const RankedWay* best = plan.best();
   json["best"] = best ? Json(best - plan.ranking.data()) : Json();
+  json["nearest"] = nearest_json(plan);
   return json.dump();
 }
 

@@ -65,6 +65,13 @@ constexpr Dialect kDialects[] = {
      .part = "SLURM_STEP_ID",
      .hosts = "SLURM_STEP_NUM_NODES",
      .host_list = "SLURM_STEP_NODELIST"},
+    {.launcher = "PMI",  // as Cray's; srun sets these as well, where it is asked for --mpi=pmi2
+     .rank = "PMI_RANK",
+     .ranks = "PMI_SIZE",
+     .local_ranks = "PMI_LOCAL_SIZE"},
+    // Tells its number of ranks to those alone that ask its server; Open MPI's mpirun, which is one
+    // too, by a variable of its own.
+    {.launcher = "PMIx", .rank = "PMIX_RANK", .ranks = "WORLD_SIZE", .start = "PMIX_NAMESPACE"},
     {.launcher = "an indexed Job of Kubernetes",
      .rank = "JOB_COMPLETION_INDEX",
      .ranks = "WORLD_SIZE"},
@@ -134,7 +141,7 @@ std::string start_of(const VariableLookup& variable, const Dialect& dialect, boo
   return start;
 }
 
-// By hydra, which tells its ranks nothing that other jobs do not have too.
+// By PMI, which tells its ranks nothing that other jobs do not have too.
 bool has_no_name(const Dialect& dialect) { return std::string_view(dialect.rank) == "PMI_RANK"; }
 
 bool serves(const VariableLookup& variable, const Dialect& dialect) {

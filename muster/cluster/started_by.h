@@ -30,8 +30,9 @@ inline constexpr const char* kJoinTimeoutVariable = "MUSTER_JOIN_TIMEOUT";
 
 // In this order, the first that holds: muster launch on several hosts, torchrun (or its RANK,
 // WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by hand), Kubeflow's PET_*, Open MPI, MPICH and Intel
-// MPI (PMI), Slurm, an indexed Job of Kubernetes. An mpirun inside of a Slurm job starts its
-// daemons with srun, so the variables of both are there and those of Slurm are the daemon's.
+// MPI (hydra), Slurm, any other that speaks PMI or PMIx, an indexed Job of Kubernetes. An mpirun
+// inside of a Slurm job starts its daemons with srun, so the variables of both are there and those
+// of Slurm are the daemon's.
 // `parent`: of this process, by which ranks of one launcher know each other where nothing else
 // tells. kNotFound: nobody of these; kInvalid: variables that contradict each other or lack one,
 // with what to set.

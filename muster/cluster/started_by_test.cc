@@ -151,6 +151,53 @@ TEST(StartedBy, SlurmListsItsHosts) {
   EXPECT_EQ(must(started_with(variables)).meeting.host, "127.0.0.1");
 }
 
+TEST(StartedBy, AnyPmiWillDo) {
+  Variables variables{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_LOCAL_SIZE", "2"}};
+  const StartedBy by = must(started_with(variables, 77));
+  EXPECT_EQ(by.launcher, "PMI");
+  EXPECT_EQ(by.rank, 1);
+  EXPECT_EQ(by.ranks, 2);
+  EXPECT_EQ(by.meeting.host, "127.0.0.1");
+  EXPECT_EQ(must(started_with(variables, 77)).meeting, by.meeting);
+  EXPECT_NE(must(started_with(variables, 78)).meeting, by.meeting);
+  variables.erase("PMI_LOCAL_SIZE");
+  EXPECT_THAT(refusal(variables), HasSubstr("MASTER_ADDR is not; set it to the host of rank 0"));
+  variables["MASTER_ADDR"] = "head";
+  EXPECT_EQ(must(started_with(variables)).meeting, (net::Address{"head", 29500}));
+  variables.erase("PMI_SIZE");
+  EXPECT_THAT(refusal(variables), HasSubstr("PMI_RANK is set, but PMI_SIZE is not"));
+}
+
+// One rank of several must not take itself for the only one.
+TEST(StartedBy, PmixHasToBeToldHowMany) {
+  Variables variables{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "x"}};
+  EXPECT_THAT(refusal(variables),
+              HasSubstr("started by PMIx: PMIX_RANK is set, but WORLD_SIZE is not; set it to how "
+                        "many ranks there are (1: each is alone)"));
+  variables["WORLD_SIZE"] = "2";
+  EXPECT_THAT(refusal(variables), HasSubstr("MASTER_ADDR is not"));
+  variables["MASTER_ADDR"] = "head";
+  const StartedBy by = must(started_with(variables));
+  EXPECT_EQ(by.rank, 1);
+  EXPECT_EQ(by.ranks, 2);
+  EXPECT_EQ(by.attempt, "x");
+  variables["PMIX_NAMESPACE"] = "y";
+  EXPECT_NE(must(started_with(variables)).meeting, by.meeting) << "another job";
+}
+
+TEST(StartedBy, SlurmSpeaksPmiToo) {
+  const Variables slurm{{"SLURM_PROCID", "1"},
+                        {"SLURM_STEP_NUM_TASKS", "2"},
+                        {"SLURM_STEP_NUM_NODES", "1"},
+                        {"SLURM_JOB_ID", "12"}};
+  Variables pmi2{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
+  Variables pmix{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "slurm.pmix.12.0"}};
+  for (Variables* asked : {&pmi2, &pmix}) {
+    asked->insert(slurm.begin(), slurm.end());
+    EXPECT_EQ(must(started_with(*asked)).launcher, "Slurm");
+  }
+}
+
 TEST(StartedBy, AnIndexedJobHasToBeToldMore) {
   Variables variables{{"JOB_COMPLETION_INDEX", "2"}};
   EXPECT_THAT(refusal(variables), HasSubstr("WORLD_SIZE is not"));

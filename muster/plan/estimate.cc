@@ -130,8 +130,7 @@ double stretch(double threads, const Hardware& hardware) {
 }
 
 Duration update_of(const ModelProfile& profile, std::int64_t trained, std::int32_t lanes) {
-  std::int64_t all = 0;
-  for (const BlockProfile& block : profile.blocks) all += block.trained_elements();
+  const std::int64_t all = profile.trained_parameters();
   if (all == 0) return {};
   return scaled(profile.update, static_cast<double>(trained) / static_cast<double>(all) /
                                     static_cast<double>(lanes));
@@ -416,9 +415,8 @@ Result<Estimate> estimate(const ModelProfile& profile, const Way& way, const Har
                                way.replicas(), way.slices));
   if (way.spread == Spread::kTensor || way.spread == Spread::kContext)
     return priced_in_groups(profile, way, hardware);
-  if (way.spread == Spread::kSharded && way.zero_stage > 1 && profile.shards.workers != way.workers)
-    return invalid(fmt::format("the shards are those of {} workers, not of {}",
-                               profile.shards.workers, way.workers));
+  if (way.spread == Spread::kSharded && way.zero_stage > 1 && !profile.shards_among(way.workers))
+    return invalid(fmt::format("shards among {} workers were not looked at", way.workers));
   if (way.spread != Spread::kPipeline) return Replicated(profile, *pass, way, hardware).price();
   MUSTER_ASSIGN(CutModel model, cut(profile, *pass, way));
   return Pipelined(profile, *pass, way, hardware, std::move(model)).price();

@@ -34,11 +34,13 @@ Estimate price(const Way& way, const ModelProfile& profile = blocks_alike(4)) {
 TEST(Profile, ComesBackFromItsJson) {
   ModelProfile profile = blocks_alike(3);
   profile.blocks[2].tied.push_back({.owner = 0, .name = "b0.weight", .elements = 64});
-  profile.shards = {.workers = 2,
-                    .gradients = {{10}, {4}},
-                    .by_block = {{8, 2}, {4, 1}},
-                    .weights = {{8, 2}, {4, 1}},
-                    .needed = {{0}, {0, 1}, {1}}};
+  profile.blocks[1].frozen = 5;
+  profile.shards = {{.workers = 2,
+                     .gradients = {{10}, {4}},
+                     .by_block = {{8, 2}, {4, 1}},
+                     .weights = {{8, 2}, {4, 1}},
+                     .needed = {{0}, {0, 1}, {1}}},
+                    {.workers = 4}};
   CutProfile cut{.ranks = 2,
                  .sequence = true,
                  .blocks = profile.blocks,
@@ -51,7 +53,11 @@ TEST(Profile, ComesBackFromItsJson) {
   const ModelProfile back = profile_from_json(to_json(profile).dump()).value();
   EXPECT_EQ(to_json(back), to_json(profile));
   EXPECT_EQ(back.blocks[2].tied.front().elements, 64);
-  EXPECT_EQ(back.shards.needed, profile.shards.needed);
+  EXPECT_EQ(back.trained_parameters(), 3 * testing::kElements);
+  EXPECT_EQ(back.parameters(), 3 * testing::kElements + 5) << "what is tied is another block's";
+  EXPECT_EQ(back.shards_among(2)->needed, profile.shards.front().needed);
+  EXPECT_EQ(back.shards_among(4)->workers, 4);
+  EXPECT_EQ(back.shards_among(3), nullptr);
   EXPECT_EQ(back.cuts.front().pass.blocks[1].forward_messages.front().bytes, 16u);
   EXPECT_FALSE(back.cuts.front().attention);
   EXPECT_EQ(back.cuts.back().attention, Attention::kRing);
@@ -156,11 +162,11 @@ ModelProfile in_shards(std::int32_t workers) {
   const std::int64_t own = testing::kElements / workers;
   const ShardedBuckets buckets{.sizes = std::vector(4, testing::kElements),
                                .own = std::vector(4, own)};
-  profile.shards = {.workers = workers,
-                    .gradients = buckets,
-                    .by_block = buckets,
-                    .weights = buckets,
-                    .needed = {{0}, {1}, {2}, {3}}};
+  profile.shards = {{.workers = workers,
+                     .gradients = buckets,
+                     .by_block = buckets,
+                     .weights = buckets,
+                     .needed = {{0}, {1}, {2}, {3}}}};
   return profile;
 }
 
@@ -195,7 +201,8 @@ TEST(Estimated, ShardsOfGradientsAndWeights) {
   }
   const auto none = estimate(blocks_alike(4), in_stage(2, 2), free_hardware());
   ASSERT_FALSE(none);
-  EXPECT_NE(none.error().message.find("shards are those of 1 workers"), std::string::npos);
+  EXPECT_NE(none.error().message.find("shards among 2 workers were not looked at"),
+            std::string::npos);
 }
 
 TEST(Estimated, WeightsThatComeTooSlowlyAreWaitedFor) {

@@ -129,18 +129,22 @@ Error not_one(std::string_view why) {
               fmt::format("[plan/profile] not what a worker says of its model: {}", why));
 }
 
+Status check_shards(const ShardProfile& shards) {
+  for (const ShardedBuckets* buckets : {&shards.gradients, &shards.by_block, &shards.weights})
+    if (buckets->sizes.size() != buckets->own.size()) return not_one("a bucket has no own part");
+  for (const std::vector<std::size_t>& needed : shards.needed)
+    for (const std::size_t bucket : needed)
+      if (bucket >= shards.weights.sizes.size()) return not_one("a block needs no known bucket");
+  return ok();
+}
+
 Status check_parts(const ModelProfile& profile) {
   const std::size_t blocks = profile.blocks.size();
   for (const CutProfile& cut : profile.cuts)
     if (cut.blocks.size() != blocks || cut.pass.blocks.size() != blocks || cut.ranks < 2 ||
         cut.pass.samples < 1)
       return not_one("a cut model has other blocks");
-  const ShardProfile& shards = profile.shards;
-  for (const ShardedBuckets* buckets : {&shards.gradients, &shards.by_block, &shards.weights})
-    if (buckets->sizes.size() != buckets->own.size()) return not_one("a bucket has no own part");
-  for (const std::vector<std::size_t>& needed : shards.needed)
-    for (const std::size_t bucket : needed)
-      if (bucket >= shards.weights.sizes.size()) return not_one("a block needs no known bucket");
+  for (const ShardProfile& shards : profile.shards) MUSTER_TRY(check_shards(shards));
   return ok();
 }
 
@@ -172,9 +176,24 @@ std::int64_t ShardedBuckets::own_elements() const noexcept {
   return std::accumulate(own.begin(), own.end(), std::int64_t{0});
 }
 
+std::int64_t ModelProfile::trained_parameters() const noexcept {
+  std::int64_t elements = 0;
+  for (const BlockProfile& block : blocks) elements += block.trained_elements();
+  return elements;
+}
+std::int64_t ModelProfile::parameters() const noexcept {
+  std::int64_t elements = trained_parameters();
+  for (const BlockProfile& block : blocks) elements += block.frozen;
+  return elements;
+}
+
 const PassProfile* ModelProfile::pass_of(std::int64_t samples) const noexcept {
   const auto found = std::ranges::find(passes, samples, &PassProfile::samples);
   return found == passes.end() ? nullptr : &*found;
+}
+const ShardProfile* ModelProfile::shards_among(std::int32_t workers) const noexcept {
+  const auto found = std::ranges::find(shards, workers, &ShardProfile::workers);
+  return found == shards.end() ? nullptr : &*found;
 }
 
 Json to_json(const ModelProfile& profile) {
@@ -183,10 +202,11 @@ Json to_json(const ModelProfile& profile) {
                {"notes", profile.notes},
                {"update_ns", profile.update.count()},
                {"process_bytes", profile.process_bytes},
-               {"shards", json_of(profile.shards)},
+               {"shards", Json::array()},
                {"cuts", Json::array()}};
   for (const BlockProfile& block : profile.blocks) json["blocks"].push_back(json_of(block));
   for (const PassProfile& pass : profile.passes) json["passes"].push_back(json_of(pass));
+  for (const ShardProfile& shards : profile.shards) json["shards"].push_back(json_of(shards));
   for (const CutProfile& cut : profile.cuts) json["cuts"].push_back(json_of(cut));
   return json;
 }
@@ -200,7 +220,7 @@ Result<ModelProfile> profile_from_json(const std::string& text) {
     profile.notes = json.at("notes");
     profile.update = Duration(json.at("update_ns").get<std::int64_t>());
     profile.process_bytes = json.at("process_bytes");
-    profile.shards = shards_of(json.at("shards"));
+    for (const Json& shards : json.at("shards")) profile.shards.push_back(shards_of(shards));
     for (const Json& cut : json.at("cuts")) profile.cuts.push_back(cut_of(cut));
     MUSTER_TRY(check(profile));
     return profile;

@@ -99,10 +99,13 @@ struct ModelProfile {
   std::int64_t notes = 0;           // floats that go with a unit's gradients, besides statistics
   Duration update{};                // of all parameters, on one core
   std::uint64_t process_bytes = 0;  // resident before there is a model: libtorch itself
-  ShardProfile shards = {};
-  std::vector<CutProfile> cuts = {};  // those that were measured
+  std::vector<ShardProfile> shards = {};  // each among another number of workers
+  std::vector<CutProfile> cuts = {};      // those that were measured
 
-  const PassProfile* pass_of(std::int64_t samples) const noexcept;  // null: not measured
+  std::int64_t parameters() const noexcept;  // elements of all, tied ones once
+  std::int64_t trained_parameters() const noexcept;
+  const PassProfile* pass_of(std::int64_t samples) const noexcept;        // null: not measured
+  const ShardProfile* shards_among(std::int32_t workers) const noexcept;  // null: not looked at
 };
 
 // {"blocks": […], "passes": […], …}: how a worker tells the command.

@@ -118,7 +118,8 @@ void add_weights(const ShardProfile& shards, const Units& units, const Way& way,
 
 ShardCost shard_cost(const ModelProfile& profile, const Way& way, const Hardware& hardware) {
   const bool cuts_weights = way.zero_stage > 2;
-  const ShardedBuckets& buckets = cuts_weights ? profile.shards.by_block : profile.shards.gradients;
+  const ShardProfile& shards = *profile.shards_among(way.workers);
+  const ShardedBuckets& buckets = cuts_weights ? shards.by_block : shards.gradients;
   std::int64_t notes = profile.notes;
   for (const BlockProfile& block : profile.blocks) notes += block.statistics;
   Way first = way;  // of the first slot everybody has the whole
@@ -129,7 +130,7 @@ ShardCost shard_cost(const ModelProfile& profile, const Way& way, const Hardware
   add_held(buckets, units, way, cost);
   if (way.workers > 1) add_gradients(buckets, units, way, hardware, cost.gradients);
   if (cuts_weights)
-    add_weights(profile.shards, units, way, hardware, cost);
+    add_weights(shards, units, way, hardware, cost);
   else if (way.workers > 1)
     add_sharing(buckets, way, hardware, cost.gradients);
   return cost;

@@ -17,7 +17,7 @@ struct ShardCost {
   Duration first_fetch{};     // the first one, which nothing hides
 };
 
-// `profile.shards` is of way.workers.
+// `profile.shards` has those among way.workers.
 ShardCost shard_cost(const ModelProfile& profile, const Way& way, const Hardware& hardware);
 
 }  // namespace muster::plan

@@ -4,8 +4,10 @@ than the others, these are told which and where, and all end."""
 import argparse
 import array
 import difflib
+import hashlib
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import tempfile
@@ -84,6 +86,18 @@ def goes_on_from_checkpoints():
     assert max(map(float, ends)) - min(map(float, ends)) < 1e-6, ends
 
 
+def checkpoints_of_another_model_are_left_alone():
+    with tempfile.TemporaryDirectory() as folder:
+        run(PROGRAMS / "resumable", folder)
+        [newest] = pathlib.Path(folder).glob("step-00000040*/manifest.json")
+        body = newest.read_text().split("\n", 1)[1].replace('"0.weight"', '"first.weight"')
+        newest.write_text(f'{{"sha256": "{hashlib.sha256(body.encode()).hexdigest()}",\n{body}')
+        before = sorted(path.name for path in pathlib.Path(folder).iterdir())
+        told = run(PROGRAMS / "resumable", folder, code=-signal.SIGABRT).stderr
+        assert "`first.weight` is in the checkpoint only" in told, told
+        assert sorted(path.name for path in pathlib.Path(folder).iterdir()) == before, "it began anew"
+
+
 def a_death_ends_all():
     with tempfile.TemporaryDirectory() as folder:
         told = launch(3, arguments.loop, folder, "kill=10", code=1).stderr
@@ -104,6 +118,6 @@ def fewer_batches_are_told():
 
 
 for scenario in (the_docs_show_the_five_lines, the_same_losses, the_same_weights, goes_on_from_checkpoints,
-                 a_death_ends_all, fewer_batches_are_told):
+                 checkpoints_of_another_model_are_left_alone, a_death_ends_all, fewer_batches_are_told):
     scenario()
     print(f"ok  {scenario.__name__}", flush=True)

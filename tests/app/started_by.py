@@ -1,6 +1,6 @@
-"""join() under the launchers that people have (docs/loop.md): torchrun, Open MPI's and MPICH's mpirun, Slurm's srun and
-sbatch, and torchrun's variables set by hand. One line says which; losses are those of the plain loop; a death, a rank that
-does not come, a port that is taken: each is told."""
+"""join() under the launchers that people have (docs/loop.md): torchrun, Open MPI's and MPICH's mpirun, any other PMI,
+Slurm's srun and sbatch, and torchrun's variables set by hand. One line says which; losses are those of the plain loop; a
+death, a rank that does not come, a port that is taken: each is told."""
 import argparse
 import http.server
 import pathlib
@@ -137,6 +137,23 @@ def under_mpi():
     trains("MPICH", 3, "mpirun.mpich", "-n", 3)
 
 
+def ranks_of_two(rank):
+    """A shell that starts both, each told its own by this variable."""
+    return "sh", "-c", f'{rank}=1 "$0" & {rank}=0 "$0"; wait'
+
+
+def under_any_pmi():
+    trains("PMI", 2, *ranks_of_two("PMI_RANK"), environment=CLEAN | {"PMI_SIZE": "2", "PMI_LOCAL_SIZE": "2"})
+
+
+def pmix_has_to_be_told_how_many():
+    environment = CLEAN | {"PMIX_RANK": "1", "PMIX_NAMESPACE": "x"}
+    told = run(PARALLEL, environment=environment, code=-signal.SIGABRT).stderr
+    assert "started by PMIx: PMIX_RANK is set, but WORLD_SIZE is not; set it to how many ranks there are" in told, told
+    more = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(slurm.free_ports(1)[0])}
+    trains("PMIx", 2, *ranks_of_two("PMIX_RANK"), environment=environment | more)
+
+
 def under_slurm():
     with tempfile.TemporaryDirectory() as folder, slurm.cluster(folder, [HOST, HOST + "2"]) as found:
         environment = CLEAN | {key: found[key] for key in ("SLURM_CONF", "PATH")}
@@ -158,6 +175,15 @@ def by_hand():
         ends = Ranks(size, range(size), PARALLEL).ends()
         assert all(code == 0 for code, _, _ in ends), ends
         has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", size)
+        assert not any("[WARN]" in told for _, _, told in ends), ends
+
+
+def a_name_that_is_loopback_is_told():
+    # As Debian's /etc/hosts has a host's own name; this one everybody's resolver knows.
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MASTER_ADDR": "0x7f000001"}).ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    assert "[world] 0x7f000001 (MASTER_ADDR) is 127.0.0.1 on its own host: ranks on other hosts" in ends[0][2], ends
+    assert "[WARN]" not in ends[1][2], ends
 
 
 def deaths_are_told():
@@ -212,7 +238,8 @@ def credentials_of_ones_own_are_for_all():
 
 
 for scenario in (launched_on_several_hosts, a_death_on_one_host_ends_all, all_are_started_again,
-                 a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_slurm, by_hand, deaths_are_told,
+                 a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_any_pmi,
+                 pmix_has_to_be_told_how_many, under_slurm, by_hand, a_name_that_is_loopback_is_told, deaths_are_told,
                  fewer_batches_are_told, who_does_not_come_is_told, what_else_is_at_the_port_is_told,
                  credentials_of_ones_own_are_for_all):
     scenario()

@@ -1,5 +1,7 @@
-"""`muster plan JOB`: the bytes that it predicts are those that the strategies count, to the last one."""
+"""`muster plan JOB`: the bytes that it predicts are those that the strategies count, to the last one, its parameters are
+those that are trained, and where nothing fits it names what would."""
 import json
+import shlex
 import subprocess
 
 import runs
@@ -7,11 +9,35 @@ import runs
 arguments = runs.arguments("--model")
 
 
-def plan(job, *flags):
-    done = subprocess.run([arguments.muster, "plan", str(job), "--json", *flags],
+def planned(job, *flags, code=0):
+    done = subprocess.run([arguments.muster, "plan", str(job), *map(str, flags)],
                           capture_output=True, text=True, timeout=runs.DEADLINE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def plan(job, *flags, code=0):
+    return json.loads(planned(job, "--json", *flags, code=code))
+
+
+def memories(told, without=()):
+    """Of the ways that set none of these fields."""
+    return [way["memory"] for way in told["ranking"] if "memory" in way and not set(without) & set(way["set"])]
+
+
+def needs(told, without=()):
+    """The least bytes of a way, besides libtorch's, which are another number each time."""
+    return min(memory["total"] - memory["process"] for memory in memories(told, without))
+
+
+def nearest(job, memory, *flags):
+    """What is told where nothing fits. With these words it does."""
+    found = plan(job, "--memory", memory, *flags, code=3)["nearest"]
+    assert found["possible"] and found["memory"]["total"] <= memory, found
+    then = plan(job, "--memory", memory, *flags, *shlex.split(found["options"]))
+    assert then["workers"] == found["workers"] and then["nearest"] is None, then
+    print(f"instead in {memory} bytes: {found['options']}", flush=True)
+    return found
 
 
 def settings_of(way):
@@ -21,10 +47,12 @@ def settings_of(way):
     return runs.settings(*(f"{field}={value}" for field, value in sets.items()), "stragglers.rebalance=false")
 
 
-def check(job, folder, way, workers):
+def check(job, folder, way, workers, parameters):
     runs.train(arguments.muster, job, "--workers", str(workers), *settings_of(way))
-    found = {row["perf/bytes_on_wire"] for row in runs.rows(runs.latest(folder)) if "perf/bytes_on_wire" in row}
+    run = runs.latest(folder)
+    found = {row["perf/bytes_on_wire"] for row in runs.rows(run) if "perf/bytes_on_wire" in row}
     assert found == {way["bytes_on_wire"]}, (way, found)
+    assert runs.records(run, "run_started")[0]["parameters"] == parameters
     print(f"{workers} workers, {way['way']}: {way['bytes_on_wire']} bytes", flush=True)
 
 
@@ -47,15 +75,29 @@ with runs.workplace() as folder:
                 assert "blocks, too few" in way["reason"] or "cannot cut a model" in way["reason"], way
                 continue
             assert way["same_bits"] == (not name.startswith(("tensor", "ulysses", "ring"))), way
-            check(job, folder, way, workers)
+            check(job, folder, way, workers, told["parameters"])
 
     # Nothing fits into nothing, and every way says so.
-    done = subprocess.run([arguments.muster, "plan", str(job), "--workers", "2", "--memory", "1MiB", "--json"],
-                          capture_output=True, text=True, timeout=runs.DEADLINE)
-    told = json.loads(done.stdout)
-    assert done.returncode == 3 and told["best"] is None, done.stdout
+    told = plan(job, "--workers", "2", "--memory", "1MiB", code=3)
+    assert told["best"] is None, told
     for way in told["ranking"]:
         assert "more than a worker may take" in way["reason"] or "step_s" not in way, way
+    assert not told["nearest"]["possible"] and min(m["total"] for m in memories(told)) >= told["nearest"]["memory"]["total"], told
+    text = planned(job, "--workers", "2", "--memory", "1MiB", code=3)
+    assert "\nwhat needs least (" in text and " a worker, which may take 1.0 MiB): --" in text, text
+    assert "\nparameters: " in text, text
+
+    # What does not fit does with smaller micro-batches, or else on more workers.
+    if arguments.model == "gpt":
+        sets = runs.settings("model.n_embd=256", "training.global_batch_size=512", "training.lanes=1")
+        alone, two = (plan(job, "--memory", "64GiB", "--workers", workers, *sets) for workers in (1, 2))
+        libtorch = memories(alone)[0]["process"]
+        same = needs(alone, without=["training.micro_batch_size"])
+        found = nearest(job, libtorch + (same + needs(alone)) // 2, *sets)
+        assert found["workers"] == 1 and not found["same_bits"] and "training.micro_batch_size" in found["set"], found
+        # Of parts of tensors a worker that is alone has measured nothing.
+        fewer = needs(two, without=["strategy.tensor", "strategy.context"])
+        assert nearest(job, libtorch + (needs(alone) + fewer) // 2, *sets)["workers"] == 2
 
     # strategy.type auto: one of the ways, told in one line, stored with the run, kept by a resume.
     job = runs.write_job(folder, arguments.model, steps=20)

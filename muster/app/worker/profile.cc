@@ -15,6 +15,7 @@
 #include "muster/parallel/extras.h"
 #include "muster/parallel/state_order.h"
 #include "muster/plan/model_profile.h"
+#include "muster/plan/nearby_workers.h"
 
 namespace muster::app {
 namespace {
@@ -59,6 +60,21 @@ std::uint64_t resident_without_blocks(const plan::ModelProfile& profile, std::ui
   return std::max(before, peak - std::min(most, peak));
 }
 
+// Among the job's workers, and among those that it could have instead.
+std::vector<plan::ShardProfile> shards_nearby(const models::Model& model, const job::JobSpec& job) {
+  const auto workers = static_cast<std::int32_t>(job.workers.count);
+  std::vector<std::int32_t> counts =
+      plan::nearby_workers(workers, static_cast<std::int32_t>(job.training.virtual_workers));
+  counts.insert(counts.begin(), workers);
+  std::vector<plan::ShardProfile> shards;
+  job::JobSpec other = job;
+  for (const std::int32_t count : counts) {
+    other.workers.count = count;
+    shards.push_back(shards_of(model, other));
+  }
+  return shards;
+}
+
 Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
                                       const std::vector<std::int64_t>& micro_batches,
                                       const ComponentsPtr& own) {
@@ -81,7 +97,7 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
   profile.process_bytes = resident_without_blocks(profile, before, observe::peak_memory(files));
   model->initialize(job.seed);
   MUSTER_TRY(measure_optimizer(job, *model, profile));
-  profile.shards = shards_of(*model, job);
+  profile.shards = shards_nearby(*model, job);
   wanted.training.micro_batch_size = job.training.micro_batch_size;
   const auto build = [&] { return build_model(wanted, data.training.fields(), own); };
   MUSTER_ASSIGN(profile.cuts, cuts_of(profile, build, batch, wanted));
