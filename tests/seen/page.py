@@ -1,5 +1,6 @@
 """Runs in a browser: what the pages say while a run trains and after it, and that the real Chromium shows them, loads
 nothing else and fetches them again by itself."""
+import contextlib
 import http.server
 import json
 import pathlib
@@ -14,8 +15,6 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import chromium
 import runs
-
-WORKERS = 3
 
 
 def get(address):
@@ -51,36 +50,73 @@ class Passing(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@contextlib.contextmanager
 def pages(muster, folder):
-    job = runs.write_job(folder, "mlp", steps=10**6)
-    training = runs.start(muster, job, "--workers", str(WORKERS), *runs.settings(*runs.UNTIL_STOPPED))
-    run = runs.wait_for_step(training, folder, 60)
-    runs.wait_for(lambda: (run / "live.json").exists(), "what workers do now")
+    """Where muster page shows the runs of the folder, meanwhile."""
     server = subprocess.Popen([muster, "page", str(folder / "runs"), "--json"], stdout=subprocess.PIPE, text=True)
     runs.STARTED.append(server)
     address = json.loads(server.stdout.readline())["page"]
     assert address.startswith("http://127.0.0.1:"), address
-    (link,) = re.findall(r'href="(/run/[^"]+)"', get(address).decode())
-    page = urllib.parse.urljoin(address, link)
-    text = get(page).decode()
-    assert ">running<" in text and text.count("<svg") >= 3 and text.count("<div class=bar>") == WORKERS, text
-    assert not re.search(r"(src|href)=.?https?:", text), "it loads something"
-
-    between = Between(address)
-    shown = chromium.shown(folder, between.address + link, "--dump-dom")
-    assert shown.count('<div class="bar">') == WORKERS, shown
-    again = [path for path in between.asked if path == link]
-    assert len(again) >= 3 and set(between.asked) <= {link, "/favicon.ico"}, between.asked
-    chromium.shown(folder, page, f"--screenshot={folder}/page.png")
-    assert (folder / "page.png").stat().st_size > 20000
-    chromium.shown(folder, page, f"--screenshot={folder}/dark.png", "--force-dark-mode", "--enable-features=WebUIDarkMode")
-    assert (folder / "dark.png").read_bytes() != (folder / "page.png").read_bytes()
-
-    training.terminate()
-    assert runs.finish(training)[0] == 143
-    assert ">stopped: as asked, checkpoint written<" in get(page).decode()
+    yield address
     server.terminate()
     server.wait()
+
+
+def link_to(run, address):
+    """The run's page, as the one of all runs links to it."""
+    (link,) = [found for found in re.findall(r'href="(/run/[^"]+)"', get(address).decode()) if found.endswith(run.name)]
+    return link
+
+
+def while_it_trains(muster, folder, workers):
+    job = runs.write_job(folder, "mlp", steps=10**6)
+    training = runs.start(muster, job, "--workers", str(workers), *runs.settings(*runs.UNTIL_STOPPED))
+    run = runs.wait_for_step(training, folder, 60)
+    runs.wait_for(lambda: (run / "live.json").exists(), "what workers do now")
+    with pages(muster, folder) as address:
+        link = link_to(run, address)
+        page = urllib.parse.urljoin(address, link)
+        text = get(page).decode()
+        assert ">running<" in text and text.count("<svg") >= 3 and text.count("<div class=bar>") == workers, text
+        assert not re.search(r"(src|href)=.?https?:", text), "it loads something"
+
+        between = Between(address)
+        shown = chromium.shown(folder, between.address + link, "--dump-dom")
+        assert shown.count('<div class="bar">') == workers, shown
+        again = [path for path in between.asked if path == link]
+        assert len(again) >= 3 and set(between.asked) <= {link, "/favicon.ico"}, between.asked
+
+        training.terminate()
+        assert runs.finish(training)[0] == 143
+        assert ">stopped: as asked, checkpoint written<" in get(page).decode()
+
+
+def by_one(muster, folder):
+    while_it_trains(muster, folder, 1)
+
+
+def by_three(muster, folder):
+    while_it_trains(muster, folder, 3)
+
+
+def light_and_dark(muster, folder):
+    """As the system asks for it: dark on light, or light on dark. The run has ended, so that nothing else changes."""
+    with pages(muster, folder) as address:
+        page = chromium.Page(folder, urllib.parse.urljoin(address, link_to(runs.latest(folder), address)))
+        page.wait_for("document.readyState == 'complete' && document.querySelector('svg') != null", "the page")
+
+        def brightness(colour):
+            channels = re.findall(r"\d+", page.value(f"getComputedStyle(document.body).{colour}"))
+            assert len(channels) == 3, channels
+            return sum(map(int, channels)) / 3
+
+        for scheme, dark in (("light", False), ("dark", True)):
+            page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            ground, ink = brightness("backgroundColor"), brightness("color")
+            assert abs(ground - ink) > 150 and (ground < ink) == dark, (scheme, ground, ink)
+            page.picture(folder / f"{scheme}.png", settle=0)
+            assert (folder / f"{scheme}.png").stat().st_size > 20000, scheme
+        page.close()
 
 
 def page_of_the_training_itself(muster, folder):
@@ -101,7 +137,7 @@ def page_of_the_training_itself(muster, folder):
 
 def main():
     arguments = runs.arguments()
-    runs.play((pages, page_of_the_training_itself), arguments.muster)
+    runs.play((by_one, by_three, light_and_dark, page_of_the_training_itself), arguments.muster)
 
 
 if __name__ == "__main__":

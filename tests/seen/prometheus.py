@@ -1,5 +1,5 @@
-"""The real Prometheus scrapes two runs, one of them with a token over https, and has an answer to every query of the
-dashboard that is shipped."""
+"""The real Prometheus scrapes two runs, one of a single worker and one of three, with a token over https, and has an
+answer to every query of the dashboard that is shipped."""
 import contextlib
 import json
 import pathlib
@@ -38,10 +38,10 @@ def free_port():
         return server.getsockname()[1]
 
 
-def expose(muster, folder, model, *flags):
+def expose(muster, folder, model, workers, *flags):
     """A run that goes on, and where its numbers are."""
     job = runs.write_job(folder, model, steps=10**6, runs=model)
-    training = runs.start(muster, job, "--workers", "2", *runs.settings("evaluation.every=20 steps", *flags),
+    training = runs.start(muster, job, "--workers", str(workers), *runs.settings("evaluation.every=20 steps", *flags),
                           *runs.settings(*runs.UNTIL_STOPPED))
     run = runs.wait_for_step(training, folder, 45, runs=model)
     runs.wait_for(lambda: list(run.glob("checkpoints/*/manifest.json")), "a checkpoint")
@@ -113,9 +113,9 @@ def scrape(muster, folder):
     pem, key = certificate(folder)
     token = folder / "token"
     token.write_text(TOKEN + "\n")
-    plain, run, at = expose(muster, folder, "mlp", "prometheus.listen=0")
-    guarded, _, door = expose(muster, folder, "gpt", "prometheus.listen=0.0.0.0:0", f"prometheus.token_file={token}",
-                              f"prometheus.certificate={pem}", f"prometheus.key={key}")
+    plain, run, at = expose(muster, folder, "mlp", 1, "prometheus.listen=0")
+    guarded, other, door = expose(muster, folder, "gpt", 3, "prometheus.listen=0.0.0.0:0",
+                              f"prometheus.token_file={token}", f"prometheus.certificate={pem}", f"prometheus.key={key}")
     assert at[1].startswith("http://127.0.0.1:") and door[1].startswith("https://0.0.0.0:"), (at, door)
     address = door[2].replace("0.0.0.0", "127.0.0.1")
     for shown, expected in ((None, 401), (TOKEN[:-1], 401), (TOKEN, 200)):
@@ -127,11 +127,12 @@ def scrape(muster, folder):
         first = scraped(server, "muster_step")
         assert min(first.values()) >= 45, first
         runs.wait_for(lambda: scraped(server, "muster_step")["plain"] > first["plain"], "another step")
-        assert scraped(server, "muster_workers") == {"plain": 2, "guarded": 2}
+        assert scraped(server, "muster_workers") == {"plain": 1, "guarded": 3}
         (one,) = [each for each in query(server, "muster_train_loss") if each["metric"]["job"] == "plain"]
         assert one["metric"]["name"] == "tiny" and one["metric"]["run"] == run.name, one
-        for metric in {name for row in runs.rows(run) for name in row if "/" in name}:
-            assert "plain" in scraped(server, exported_name(metric)), metric
+        for job, its in (("plain", run), ("guarded", other)):
+            for metric in {name for row in runs.rows(its) for name in row if "/" in name}:
+                assert job in scraped(server, exported_name(metric)), (job, metric)
         for expression in dashboard_queries():
             assert query(server, expression), f"the dashboard asks for {expression}, and nobody tells it"
     for training in (plain, guarded):

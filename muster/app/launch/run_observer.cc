@@ -89,13 +89,14 @@ void RunObserver::subscribe_files(Files& files) {
   const auto on_error = warns();
   keep(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
   keep(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
-  const WallTime now = system_clock().wall();
-  keep(observe::create_tensorboard_sink(files, folder_.root() / observe::tensorboard_file(now), now,
-                                        on_error));
+  keep(observe::create_tensorboard_sink(files, folder_.root(), system_clock().wall(), on_error));
 }
 
 void RunObserver::trace() {
-  const Path path = folder_.trace() / observe::trace_file(system_clock().wall());
+  // Of a start in the same second as another one, the next name that is free.
+  WallTime now = system_clock().wall();
+  while (files_.exists(folder_.trace() / observe::trace_file(now))) now += std::chrono::seconds(1);
+  const Path path = folder_.trace() / observe::trace_file(now);
   auto sink = observe::create_trace_sink(files_, path, system_clock(), warns());
   if (!sink) return log_->warn("{}", sink.error().message);
   trace_ = path;

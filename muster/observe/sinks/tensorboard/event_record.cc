@@ -76,6 +76,17 @@ std::string version_record(double seconds) {
   return framed(event);
 }
 
+std::string restart_record(double seconds, std::int64_t step) {
+  std::string session;
+  append_key(session, 1, kVarint);  // status
+  append_varint(session, 1);        // START
+  std::string event = event_at(seconds);
+  append_key(event, 2, kVarint);  // step: from which on it is forgotten
+  append_varint(event, static_cast<std::uint64_t>(step) + 1);
+  append_bytes(event, 7, session);  // session_log
+  return framed(event);
+}
+
 std::string scalar_record(double seconds, std::int64_t step, std::span<const Metric> values) {
   std::string summary;
   for (const Metric& metric : values) {

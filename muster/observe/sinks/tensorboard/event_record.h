@@ -14,6 +14,9 @@ namespace muster::observe {
 
 // The first record of a file: says what the others are.
 std::string version_record(double seconds);
+// A training goes on after `step`, in a file of its own: what earlier files have of later steps no
+// longer holds, and readers forget it.
+std::string restart_record(double seconds, std::int64_t step);
 // The values under their names, as scalars of `step`. `seconds` since the epoch.
 std::string scalar_record(double seconds, std::int64_t step, std::span<const Metric> values);
 

@@ -19,18 +19,22 @@ double seconds_of(WallTime time) {
 
 class TensorboardSink final : public Sink {
  public:
-  explicit TensorboardSink(LineFile file) : file_(std::move(file)) {}
+  TensorboardSink(LineFile file, double began) : file_(std::move(file)), began_(began) {}
 
   void take(const Record& record) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (const auto* started = std::get_if<RunStarted>(&record);
+        started && started->first_step > Step{0})
+      file_.append(restart_record(began_, to_int(started->first_step)));
     const auto* row = std::get_if<Metrics>(&record);
     if (row == nullptr) return;
-    const std::lock_guard lock(mutex_);
     file_.append(scalar_record(seconds_of(row->time), to_int(row->step), row->values));
   }
 
  private:
   std::mutex mutex_;
   LineFile file_;
+  double began_;  // seconds since the epoch
 };
 
 }  // namespace
@@ -40,14 +44,16 @@ std::string tensorboard_file(WallTime now) {
                      std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count());
 }
 
-Result<std::shared_ptr<Sink>> create_tensorboard_sink(Files& files, const Path& path, WallTime now,
+Result<std::shared_ptr<Sink>> create_tensorboard_sink(Files& files, const Path& folder,
+                                                      WallTime now,
                                                       std::function<void(const Error&)> on_error) {
-  const bool begins = !files.exists(path);
-  MUSTER_ASSIGN(LineFile file,
-                LineFile::open(files, path, "[observe/tensorboard] events are no longer written",
-                               std::move(on_error)));
-  if (begins) file.append(version_record(seconds_of(now)));
-  return std::make_shared<TensorboardSink>(std::move(file));
+  WallTime named = now;
+  while (files.exists(folder / tensorboard_file(named))) named += std::chrono::seconds(1);
+  MUSTER_ASSIGN(LineFile file, LineFile::open(files, folder / tensorboard_file(named),
+                                              "[observe/tensorboard] events are no longer written",
+                                              std::move(on_error)));
+  file.append(version_record(seconds_of(now)));
+  return std::make_shared<TensorboardSink>(std::move(file), seconds_of(now));
 }
 
 }  // namespace muster::observe

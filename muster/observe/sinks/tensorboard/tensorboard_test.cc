@@ -60,7 +60,7 @@ TEST(EventRecord, IsAnEventAsProtocolBuffersHaveIt) {
 TEST(TensorboardSink, BeginsWithItsVersionAndHasARecordForEachRow) {
   testing::MemoryFiles files;
   ASSERT_TRUE(files.create_folders("/run"));
-  const auto sink = create_tensorboard_sink(files, kPath, kNow, [](const Error&) {});
+  const auto sink = create_tensorboard_sink(files, "/run", kNow, [](const Error&) {});
   ASSERT_TRUE(sink) << sink.error().message;
   (*sink)->take(Metrics{.step = Step{1}, .values = {{"train/loss", 2.5}, {"perf/x", 1}}});
   (*sink)->take(Notice{Severity::kNote, "not a number"});
@@ -74,12 +74,40 @@ TEST(TensorboardSink, BeginsWithItsVersionAndHasARecordForEachRow) {
   EXPECT_EQ(tensorboard_file(kNow), kPath.filename());
 }
 
+TEST(TensorboardSink, HasAFileForEachStartThoughInTheSameSecond) {
+  testing::MemoryFiles files;
+  ASSERT_TRUE(files.create_folders("/run"));
+  for (int start = 0; start < 3; ++start) {
+    const auto sink = create_tensorboard_sink(files, "/run", kNow, [](const Error&) {});
+    ASSERT_TRUE(sink) << sink.error().message;
+    (*sink)->take(Metrics{.step = Step{start}, .values = {{"train/loss", 2.5}}});
+  }
+  for (int start = 0; start < 3; ++start) {
+    const Path path = Path("/run") / tensorboard_file(kNow + std::chrono::seconds(start));
+    EXPECT_EQ(messages_in(*files.read(path)).size(), 2u) << path;
+  }
+}
+
+TEST(TensorboardSink, SaysFromWhichStepOnARunIsResumed) {
+  testing::MemoryFiles files;
+  ASSERT_TRUE(files.create_folders("/run"));
+  const auto sink = create_tensorboard_sink(files, "/run", kNow, [](const Error&) {});
+  ASSERT_TRUE(sink) << sink.error().message;
+  RunStarted started;
+  (*sink)->take(started);
+  started.first_step = Step{40};
+  (*sink)->take(started);
+  const auto messages = messages_in(*files.read(kPath));
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[1].substr(9), std::string("\x10\x29\x3A\x02\x08\x01"));  // step 41, START
+}
+
 TEST(TensorboardSink, TellsOnceThatTheDiskIsFull) {
   testing::MemoryFiles memory;
   testing::FaultyFiles files(memory);
   ASSERT_TRUE(memory.create_folders("/run"));
   int told = 0;
-  const auto sink = create_tensorboard_sink(files, kPath, kNow, [&](const Error&) { ++told; });
+  const auto sink = create_tensorboard_sink(files, "/run", kNow, [&](const Error&) { ++told; });
   ASSERT_TRUE(sink);
   files.fail_at(0, testing::Fault::kNoSpace);
   for (int step = 0; step < 3; ++step) (*sink)->take(Metrics{.step = Step{step}, .values = {}});
