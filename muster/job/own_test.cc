@@ -107,15 +107,15 @@ TEST_F(Own, WhatIsOfCrossEntropyIsRefusedWithAnotherLoss) {
 
 // They would see a part of the vocabulary, or of the positions.
 TEST_F(Own, WhatNeedsAllOutputsIsRefusedWhereTheyAreCut) {
-  constexpr std::string_view kText =
+  constexpr std::string_view kGptJob =
       "model: {type: gpt, n_head: 2}\ndata: {type: text, path: x}\nworkers: {count: 2}\n";
   for (const std::string type : {"strategy.type=tensor", "strategy.type=context"}) {
-    EXPECT_THAT(errors(kText, {type, "evaluation.metrics=[miss]"}),
+    EXPECT_THAT(errors(kGptJob, {type, "evaluation.metrics=[miss]"}),
                 HasSubstr("evaluation.metrics miss may need all of them"));
-    EXPECT_THAT(errors(kText, {type, "evaluation.metric=hits"}), HasSubstr("hits may need all"));
-    EXPECT_THAT(errors(kText, {type, "training.loss=huber"}), HasSubstr("huber may need all"));
+    EXPECT_THAT(errors(kGptJob, {type, "evaluation.metric=hits"}), HasSubstr("hits may need all"));
+    EXPECT_THAT(errors(kGptJob, {type, "training.loss=huber"}), HasSubstr("huber may need all"));
   }
-  EXPECT_EQ(errors(kText, {"strategy.type=sharded", "evaluation.metrics=[miss]"}), "");
+  EXPECT_EQ(errors(kGptJob, {"strategy.type=sharded", "evaluation.metrics=[miss]"}), "");
 }
 
 TEST_F(Own, HelpAndSchemaShowThem) {

@@ -85,14 +85,14 @@ Status start_from_weights(Files& files, const job::ModelSpec& model,
                         "[job] model.weights wants a .safetensors file, a checkpoint or a run");
   const checkpoint::Weights& weights = *found;
   MUSTER_TRY(check_surplus(weights, whole));
-  const Alphas wanted = alphas_of(strategy.model_state());
+  const Alphas asked = alphas_of(strategy.model_state());
   for (auto& target : {strategy.model_state(), averages(strategy)}) {
     std::vector<parallel::StateSlice> wanted = target;
     if (!has_adapters(weights))
       std::erase_if(wanted, [](const auto& slice) { return is_adapter(slice.name); });
     MUSTER_TRY(checkpoint::read_weights(files, weights, wanted));
   }
-  MUSTER_TRY(check_alphas(wanted, alphas_of(strategy.model_state())));
+  MUSTER_TRY(check_alphas(asked, alphas_of(strategy.model_state())));
   strategy.loaded(0);
   return ok();
 }
