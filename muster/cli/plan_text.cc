@@ -80,7 +80,7 @@ std::string head(const JobPlan& plan) {
       plan.job.name, workers, workers == 1 ? "" : "s", hardware.cores,
       hardware.cores == 1 ? "" : "s", format_bytes(hardware.memory),
       plan::time_text(hardware.link.latency),
-      format_bytes(static_cast<std::uint64_t>(hardware.link.bytes_per_second)),
+      format_bytes(static_cast<std::uint64_t>(std::min(hardware.link.bytes_per_second, 1e18))),
       parameters_text(plan.profile));
 }
 

@@ -66,6 +66,9 @@ void resolve_mlflow(Draft& draft);
 
 // What own components ask of a job. Part of resolve(), before anything depends on it.
 void resolve_own(Draft& draft);
+// Workers that compute a sample together each have a part of what the model puts out: refuses what
+// needs all of it. After resolve_strategy().
+void check_cut_outputs(Draft& draft);
 // The words for what a job trains and on what, own ones too.
 std::string model_word(const JobSpec& spec);
 std::string data_word(const JobSpec& spec);

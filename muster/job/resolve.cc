@@ -249,6 +249,7 @@ void check_listen(Draft& draft) {
 
 void check_workers(Draft& draft) {
   resolve_strategy(draft);
+  check_cut_outputs(draft);
   resolve_max_workers(draft);
   check_least(draft);
   check_most(draft);

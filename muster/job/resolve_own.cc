@@ -45,8 +45,9 @@ void check_loss(Draft& draft) {
   }
 }
 
-// Workers that compute a sample together each have a part of what the model puts out.
-void check_parts(Draft& draft) {
+}  // namespace
+
+void check_cut_outputs(Draft& draft) {
   const StrategySpec& strategy = draft.spec.strategy;
   const bool cut_outputs = strategy.tensor > 1 && draft.spec.model.type != ModelType::kMlp;
   if (!cut_outputs && strategy.context <= 1) return;
@@ -62,11 +63,8 @@ void check_parts(Draft& draft) {
   if (!draft.spec.classifies()) refuse("training.loss", draft.spec.training.loss);
 }
 
-}  // namespace
-
 void resolve_own(Draft& draft) {
   resolve_metric(draft);
-  check_parts(draft);
   check_twice(draft, "evaluation.metrics", draft.spec.evaluation.metrics);
   check_loss(draft);
 }

@@ -74,11 +74,11 @@ struct TcpShared {
     std::size_t& of(bool message) noexcept { return message ? of_messages : of_collectives; }
   };
   std::vector<Leaving> leaving;  // by peer
-  struct NotReached {
+  struct Answer {                // of a rank that this one connects to
     Rank rank;
-    Error why;
+    Result<std::shared_ptr<net::Connection>> made;
   };
-  std::optional<NotReached> not_reached;  // the first one
+  std::vector<Answer> answers;  // not yet looked at
   std::optional<Error> failure;
 
   net::FrameHeader header(net::FrameKind kind, std::uint32_t tag = 0,
@@ -109,9 +109,9 @@ struct TcpShared {
     changed.notify_all();
   }
 
-  void unreachable(Rank rank, Error why) {
+  void answered(Answer answer) {
     const std::lock_guard lock(mutex);
-    if (!not_reached) not_reached = NotReached{rank, std::move(why)};
+    answers.push_back(std::move(answer));
     changed.notify_all();
   }
 

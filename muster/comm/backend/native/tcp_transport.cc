@@ -240,6 +240,7 @@ class Meeting {
   void map_payloads(const std::vector<std::string>& told);
   void tell_mapped();
   Status connect(const std::vector<std::string>& addresses, Deadline deadline);
+  Status greet(const TcpShared::Answer& answer);
   Status await_others(Deadline deadline);
   Clock& clock() const { return options_.network->loop().clock(); }
   Error with_rank(Error why, Rank rank) const;
@@ -338,20 +339,33 @@ Status Meeting::connect(const std::vector<std::string>& addresses, Deadline dead
     if (!address) return with_rank(std::move(address).error(), rank);
     options_.network->connect(
         *address, deadline,
-        [shared = shared_, rank](const Result<std::shared_ptr<net::Connection>>& made) {
-          if (!made) return shared->unreachable(rank, made.error());
-          (*made)->send(shared->header(kHello), {});
-          shared->connected(rank, *made);
-          start_reading(*made, shared, rank);
+        [shared = shared_, rank](Result<std::shared_ptr<net::Connection>> made) {
+          shared->answered({rank, std::move(made)});
         });
   }
+  return ok();
+}
+
+// What the loop's own thread sends may be overtaken by what others send: the hello comes from here,
+// as what follows it does.
+Status Meeting::greet(const TcpShared::Answer& answer) {
+  if (!answer.made) return with_rank(answer.made.error(), answer.rank);
+  const auto& connection = *answer.made;
+  connection->send(shared_->header(kHello), {});
+  shared_->connected(answer.rank, connection);
+  start_reading(connection, shared_, answer.rank);
   return ok();
 }
 
 Status Meeting::await_others(Deadline deadline) {
   std::unique_lock lock(shared_->mutex);
   while (const auto rank = shared_->unconnected()) {
-    if (const auto& failed = shared_->not_reached) return with_rank(failed->why, failed->rank);
+    if (const auto answers = std::exchange(shared_->answers, {}); !answers.empty()) {
+      lock.unlock();
+      for (const TcpShared::Answer& answer : answers) MUSTER_TRY(greet(answer));
+      lock.lock();
+      continue;
+    }
     if (deadline.passed(shared_->clock))
       return with_rank(fail(ErrorCode::kTimeout, "it did not connect"), *rank);
     if (options_.cancelled && options_.cancelled())
