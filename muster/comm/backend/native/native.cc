@@ -45,15 +45,9 @@ std::string to_text(const NativeOptions& options, const CostBook& book, std::str
 }
 
 Introduction introduction_from(std::string_view text) {
-  const auto word = [&text] {
-    const auto space = std::min(text.find(' '), text.size());
-    const auto first = text.substr(0, space);
-    text.remove_prefix(std::min(space + 1, text.size()));
-    return first;
-  };
   Introduction said;
-  said.transport = word();
-  said.costs = word();
+  said.transport = next_word(text);
+  said.costs = next_word(text);
   said.host = text;
   return said;
 }

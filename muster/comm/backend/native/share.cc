@@ -27,6 +27,13 @@ Error error_from(const std::string& text, Rank from, const Group& group) {
 
 }  // namespace
 
+std::string_view next_word(std::string_view& text) {
+  const auto space = text.find(' ');
+  const std::string_view word = text.substr(0, space);
+  text = space == std::string_view::npos ? std::string_view() : text.substr(space + 1);
+  return word;
+}
+
 Error no_sense(const Group& group, Rank from, std::string_view expected, std::string_view text) {
   std::string start(text.substr(0, 40));
   std::ranges::replace_if(

@@ -18,6 +18,9 @@ bool read_number(std::string_view word, Number& into) {
   return error == std::errc() && stop == end;
 }
 
+// Cuts the first word off `text`, and the space behind it.
+std::string_view next_word(std::string_view& text);
+
 // Another member wrote `text`; it may hold anything.
 Error no_sense(const Group& group, Rank from, std::string_view expected, std::string_view text);
 

@@ -197,16 +197,10 @@ struct Told {
   std::string_view address, context, host, memory;
 };
 Told read_told(std::string_view text) {
-  const auto word = [&text] {
-    const auto space = std::min(text.find(' '), text.size());
-    const auto first = text.substr(0, space);
-    text.remove_prefix(std::min(space + 1, text.size()));
-    return first;
-  };
   Told told;
-  told.address = word();
-  told.context = word();
-  told.host = word();
+  told.address = next_word(text);
+  told.context = next_word(text);
+  told.host = next_word(text);
   told.memory = text;
   return told;
 }
