@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "muster/base/phases.h"
 #include "muster/train/replicas.h"
 #include "muster/train/trainer.h"
 
@@ -187,6 +188,9 @@ Status Trainer::look_for_wrong_bits(const Error& why) {
     if (guards_memory()) guard_.before_update();
     const auto reports = exchange(guard_.report(), "comparing replicas");
     if (reports && !are_equal(*reports)) return settle_dispute(*reports);
+    // It is where it was that is told of this worker.
+    position_.settled ? parts_.now_doing(next(progress_.committed), kComputingGradients)
+                      : parts_.now_doing(progress_.committed, kUpdating);
   }
   // Weights that were evaluated have a loss; whatever came after, nobody needs to do without them.
   ruined_ = position_.evaluated != progress_.committed;
