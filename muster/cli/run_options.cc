@@ -20,13 +20,6 @@ bool is_this_host_alone(std::string_view hosts) {
   return hosts == "localhost" || hosts == "127.0.0.1";
 }
 
-// Of options whose word may be empty by mistake, as that of a variable which a script has not set.
-auto expects(std::string_view what) {
-  return [what](const std::string& word) {
-    return word.empty() ? fmt::format("expected {}", what) : std::string();
-  };
-}
-
 Result<std::string> list_of(const HostArguments& arguments, const Context& context) {
   if (arguments.file.empty()) return arguments.hosts;
   MUSTER_ASSIGN(const std::string text, context.files.read(arguments.file));
@@ -37,6 +30,12 @@ Result<std::string> list_of(const HostArguments& arguments, const Context& conte
 }
 
 }  // namespace
+
+std::function<std::string(const std::string&)> expects(std::string_view what) {
+  return [what](const std::string& word) {
+    return word.empty() ? fmt::format("expected {}", what) : std::string();
+  };
+}
 
 void add_workers_option(CLI::App& command, std::string& workers) {
   command

@@ -1,7 +1,9 @@
 #pragma once
 // What commands that train have in common: how many workers, how the run is shown.
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/app/launch/launch.h"
@@ -14,6 +16,10 @@ class App;
 }
 
 namespace muster::cli {
+
+// A check of options whose word may be empty by mistake, as that of a variable which a script has
+// not set. `what` lives as long as the option.
+std::function<std::string(const std::string&)> expects(std::string_view what);
 
 // --workers under all names that launchers have for it. `workers` must outlive the command's
 // action; it is text: the field table checks it like any other value.

@@ -354,9 +354,7 @@ void add_train_command(CLI::App& app, Context& context) {
                   "Go on with this run folder instead of the latest")
       ->type_name("FOLDER")
       ->excludes(latest)
-      ->check([](const std::string& folder) {
-        return folder.empty() ? "expected a run folder" : "";  // of a variable that is not set
-      });
+      ->check(expects("a run folder"));
   command.add_flag("--dry-run", arguments->dry_run,
                    "Show layout, model size and memory; train nothing");
   command.add_flag("--page", arguments->page,

@@ -35,4 +35,10 @@ bool LineFile::append(std::string_view line) {
   return false;
 }
 
+WallTime free_second(Files& files, const Path& folder, std::string (*name)(WallTime),
+                     WallTime now) {
+  while (files.exists(folder / name(now))) now += std::chrono::seconds(1);
+  return now;
+}
+
 }  // namespace muster::observe

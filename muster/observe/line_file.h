@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "muster/base/clock.h"
 #include "muster/base/files.h"
 #include "muster/base/result.h"
 
@@ -31,5 +32,9 @@ class LineFile {
   std::function<void(const Error&)> on_error_;
   bool failed_ = false;
 };
+
+// Each start of a run has a file of its own, named by its second: the first second from `now` on
+// whose file in `folder` no other start took.
+WallTime free_second(Files& files, const Path& folder, std::string (*name)(WallTime), WallTime now);
 
 }  // namespace muster::observe

@@ -10,6 +10,7 @@
 #include "muster/app/launch/mlflow_tracking.h"
 #include "muster/data/batch_advice.h"
 #include "muster/observe/gib.h"
+#include "muster/observe/line_file.h"
 #include "muster/observe/queued_sink.h"
 #include "muster/observe/record_codec.h"
 #include "muster/observe/sinks/console/lines.h"
@@ -93,10 +94,9 @@ void RunObserver::subscribe_files(Files& files) {
 }
 
 void RunObserver::trace() {
-  // Of a start in the same second as another one, the next name that is free.
-  WallTime now = system_clock().wall();
-  while (files_.exists(folder_.trace() / observe::trace_file(now))) now += std::chrono::seconds(1);
-  const Path path = folder_.trace() / observe::trace_file(now);
+  const Path path =
+      folder_.trace() / observe::trace_file(observe::free_second(
+                            files_, folder_.trace(), observe::trace_file, system_clock().wall()));
   auto sink = observe::create_trace_sink(files_, path, system_clock(), warns());
   if (!sink) return log_->warn("{}", sink.error().message);
   trace_ = path;

@@ -26,10 +26,11 @@ struct MessageId {
   friend auto operator<=>(const MessageId&, const MessageId&) = default;
 };
 
-// Of those of one collective to one peer.
-constexpr bool is_first(const MessageId& id) noexcept {
-  return (id.channel & MessageId::kPointToPoint) == 0 && id.number == 0;
+constexpr bool is_message(const MessageId& id) noexcept {  // and of no collective
+  return (id.channel & MessageId::kPointToPoint) != 0;
 }
+// Of those of one collective to one peer.
+constexpr bool is_first(const MessageId& id) noexcept { return !is_message(id) && id.number == 0; }
 
 class Inbox {
  public:

@@ -8,18 +8,15 @@
 #include <cstring>
 #include <limits>
 
-#include "muster/base/check.h"
 #include "muster/base/units.h"
 #include "muster/comm/reduce.h"
 
 namespace muster::comm {
 namespace {
 
-using Rounds = int;
-
-constexpr Rounds kPings = 6;
-constexpr Rounds kBursts = 4;
-constexpr Rounds kBulks = 4;
+constexpr int kPings = 6;
+constexpr int kBursts = 4;
+constexpr int kBulks = 4;
 constexpr std::uint32_t kBurst = 16;                      // messages
 constexpr std::uint32_t kBulk = std::uint32_t{64} << 10;  // bytes
 // What a fast link carries is timed with more.
@@ -141,9 +138,9 @@ class Stopwatch {
   }
 
   // Seconds. What disturbs makes it longer, never shorter.
-  Result<double> best(Trial trial, Rounds rounds) {
+  Result<double> best(Trial trial, int rounds) {
     Duration least = Duration::max();
-    for (Rounds round = 0; round < rounds; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       MUSTER_ASSIGN(const Duration took, once(trial));
       least = std::min(least, took);
       if (clock_.now() - began_ > kPatience) break;

@@ -6,23 +6,15 @@
 #include "muster/base/check.h"
 
 namespace muster::comm {
-namespace {
-
-std::size_t aligned(std::size_t at, std::size_t alignment) {
-  return (at + alignment - 1) / alignment * alignment;
-}
-
-}  // namespace
-
 std::optional<std::size_t> AddressSpace::take(std::size_t bytes, std::size_t alignment) {
   MUSTER_CHECK(bytes > 0, "something is asked for");
   const auto found = std::ranges::find_if(free_, [&](const auto& part) {
-    const std::size_t at = aligned(part.first, alignment);
+    const std::size_t at = round_up(part.first, alignment);
     return at < part.second && bytes <= part.second - at;
   });
   if (found == free_.end()) return std::nullopt;
   const auto [begin, end] = *found;
-  const std::size_t at = aligned(begin, alignment);
+  const std::size_t at = round_up(begin, alignment);
   free_.erase(found);
   if (begin < at) free_[begin] = at;
   if (at + bytes < end) free_[at + bytes] = end;

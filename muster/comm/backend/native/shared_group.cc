@@ -23,10 +23,6 @@ constexpr int kLooksAtOnce = 64;  // before the first look at the clock, and bet
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kPage = 4096;
 
-std::size_t round_up(std::size_t value, std::size_t to) noexcept {
-  return (value + to - 1) / to * to;
-}
-
 Error cannot_share(Rank rank, std::string_view why) {
   return muster::fail(ErrorCode::kUnavailable,
                       fmt::format("[comm/native] rank {} cannot share memory: {}; set "

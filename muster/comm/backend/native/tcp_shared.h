@@ -71,7 +71,6 @@ struct TcpShared {
   struct Leaving {                                            // pieces posted, not yet handed over
     std::size_t of_collectives = 0;
     std::size_t of_messages = 0;
-    std::size_t& of(bool message) noexcept { return message ? of_messages : of_collectives; }
   };
   std::vector<Leaving> leaving;  // by peer
   struct Answer {                // of a rank that this one connects to
@@ -122,9 +121,9 @@ struct TcpShared {
     return std::nullopt;
   }
 
-  void handed_over(Rank to, bool message) {
+  void handed_over(Rank to, std::size_t Leaving::*of) {
     const std::lock_guard lock(mutex);
-    --leaving[static_cast<std::size_t>(to_int(to))].of(message);
+    --(leaving[static_cast<std::size_t>(to_int(to))].*of);
     changed.notify_all();
   }
 

@@ -43,19 +43,17 @@ class TcpTransport final : public Transport {
       if (shared_->failure) return *shared_->failure;
       reads_mine = shared_->reads_mine[static_cast<std::size_t>(to_int(to))];
     }
-    const bool message = (id.channel & MessageId::kPointToPoint) != 0;
     auto* const payloads = reads_mine ? shared_->payloads_of(shared_->group.rank) : nullptr;
     if (const auto place = payloads != nullptr ? payloads->put(bytes) : std::nullopt)
-      send_place(*connection, message ? kMessageHere : kCollectiveHere, id, *place);
+      send_place(*connection, is_message(id) ? kMessageHere : kCollectiveHere, id, *place);
     else
       send_bytes(to, *connection, id, bytes);
     return ok();
   }
 
   Status settle(Deadline deadline) override {
-    return await_leaving(deadline, [this]() -> std::optional<Rank> {
-      return shared_->first_leaving(&TcpShared::Leaving::of_collectives);
-    });
+    return await_leaving(
+        deadline, [this] { return shared_->first_leaving(&TcpShared::Leaving::of_collectives); });
   }
 
   Status settle_messages(Rank to, Deadline deadline) override {
@@ -136,18 +134,18 @@ class TcpTransport final : public Transport {
 
 void TcpTransport::send_bytes(Rank to, net::Connection& connection, MessageId id,
                               std::span<const std::byte> bytes) {
-  const bool message = (id.channel & MessageId::kPointToPoint) != 0;
+  const auto kind =
+      is_message(id) ? &TcpShared::Leaving::of_messages : &TcpShared::Leaving::of_collectives;
   {
     const std::lock_guard lock(shared_->mutex);
-    ++shared_->leaving[static_cast<std::size_t>(to_int(to))].of(message);
+    ++(shared_->leaving[static_cast<std::size_t>(to_int(to))].*kind);
   }
   std::vector<std::span<const std::byte>> pieces{bytes};
   const auto signed_by = is_first(id) ? signature_ : nullptr;
   if (signed_by) pieces.insert(pieces.begin(), std::as_bytes(std::span(signed_by.get(), 1)));
-  connection.send(header(message ? kMessage : kCollective, id), std::move(pieces),
-                  [shared = shared_, signed_by, to, message](const Status&) {
-                    shared->handed_over(to, message);
-                  });
+  connection.send(
+      header(is_message(id) ? kMessage : kCollective, id), std::move(pieces),
+      [shared = shared_, signed_by, to, kind](const Status&) { shared->handed_over(to, kind); });
 }
 
 // The bytes have left their memory already.

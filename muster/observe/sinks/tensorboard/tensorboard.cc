@@ -47,8 +47,7 @@ std::string tensorboard_file(WallTime now) {
 Result<std::shared_ptr<Sink>> create_tensorboard_sink(Files& files, const Path& folder,
                                                       WallTime now,
                                                       std::function<void(const Error&)> on_error) {
-  WallTime named = now;
-  while (files.exists(folder / tensorboard_file(named))) named += std::chrono::seconds(1);
+  const WallTime named = free_second(files, folder, tensorboard_file, now);
   MUSTER_ASSIGN(LineFile file, LineFile::open(files, folder / tensorboard_file(named),
                                               "[observe/tensorboard] events are no longer written",
                                               std::move(on_error)));
