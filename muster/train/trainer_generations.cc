@@ -107,7 +107,7 @@ Status Trainer::follow(std::optional<Error> why) {
     }
     idle_since_ = began;
     if (options_.keeps_ranks) saved_.reset();  // a save that has begun may have broken off
-    const Status entered = enter(*entry);
+    Status entered = enter(*entry);
     if (entered) {
       if (!options_.keeps_ranks && !back_) tell_recovery(before, parts_.clock.now() - began);
       return ok();

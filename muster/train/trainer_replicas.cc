@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "muster/base/phases.h"
 #include "muster/train/replicas.h"
 #include "muster/train/trainer.h"
 
@@ -186,11 +185,10 @@ Status Trainer::look_for_wrong_bits(const Error& why) {
   if (why.code != ErrorCode::kNumeric) return why;
   if (compares_replicas() && !transfer_ && !finishing_) {
     if (guards_memory()) guard_.before_update();
-    const auto reports = exchange(guard_.report(), "comparing replicas");
+    // What is told of this worker stays where it came to those numbers.
+    const auto reports = exchange_reports(*parts_.generations.current().communicator,
+                                          guard_.report(), op_for("comparing replicas"));
     if (reports && !are_equal(*reports)) return settle_dispute(*reports);
-    // It is where it was that is told of this worker.
-    position_.settled ? parts_.now_doing(next(progress_.committed), kComputingGradients)
-                      : parts_.now_doing(progress_.committed, kUpdating);
   }
   // Weights that were evaluated have a loss; whatever came after, nobody needs to do without them.
   ruined_ = position_.evaluated != progress_.committed;
