@@ -224,9 +224,11 @@ void look(const cluster::Progress& now) {
   const std::size_t space = fault.find(' ');
   if (!std::regex_search(describe(now), std::regex(fault.substr(space + 1)))) return;
   // Near its end, as sums come in, a pass has all tensors that it needs, and the others what they
-  // need of it.
+  // need of it. Only the lane dozes: who tells beside it may be the communicator's thread, without
+  // which nobody is answered.
+  const bool of_lane = fault.starts_with("doze ");
   if (now.operation.find(" of slice ") != std::string::npos && !begins &&
-      now.operation.find(" beside ") == std::string::npos)
+      (of_lane || now.operation.find(" beside ") == std::string::npos))
     return;
   if (::unlink(fault_file().c_str()) != 0) return;  // taken away meanwhile
   timespec time{};
