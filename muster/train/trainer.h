@@ -184,6 +184,9 @@ class Trainer {
   bool guards_memory() const;
   bool compares_gradients(Step step) const;
   Result<std::vector<ReplicaReport>> exchange(const ReplicaReport& mine, std::string_view what);
+  // The same, and what is told of this worker stays as it is.
+  Result<std::vector<ReplicaReport>> exchange_unseen(const ReplicaReport& mine,
+                                                     std::string_view what);
   Result<bool> compare_replicas();
   Status verify_entry(const Course& course);
   Status settle_dispute(const std::vector<ReplicaReport>& reports);

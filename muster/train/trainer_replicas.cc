@@ -82,6 +82,11 @@ bool Trainer::guards_memory() const {
 Result<std::vector<ReplicaReport>> Trainer::exchange(const ReplicaReport& mine,
                                                      std::string_view what) {
   parts_.now_doing(progress_.committed, what);
+  return exchange_unseen(mine, what);
+}
+
+Result<std::vector<ReplicaReport>> Trainer::exchange_unseen(const ReplicaReport& mine,
+                                                            std::string_view what) {
   const TimePoint began = parts_.clock.now();
   auto reports = exchange_reports(*parts_.generations.current().communicator, mine, op_for(what));
   between_.comparing += parts_.clock.now() - began;
@@ -185,9 +190,8 @@ Status Trainer::look_for_wrong_bits(const Error& why) {
   if (why.code != ErrorCode::kNumeric) return why;
   if (compares_replicas() && !transfer_ && !finishing_) {
     if (guards_memory()) guard_.before_update();
-    // What is told of this worker stays where it came to those numbers.
-    const auto reports = exchange_reports(*parts_.generations.current().communicator,
-                                          guard_.report(), op_for("comparing replicas"));
+    // It is told as being where it came to those numbers.
+    const auto reports = exchange_unseen(guard_.report(), "comparing replicas");
     if (reports && !are_equal(*reports)) return settle_dispute(*reports);
   }
   // Weights that were evaluated have a loss; whatever came after, nobody needs to do without them.
