@@ -35,10 +35,9 @@ bool LineFile::append(std::string_view line) {
   return false;
 }
 
-WallTime free_second(Files& files, const Path& folder, std::string (*name)(WallTime),
-                     WallTime now) {
+Path free_path(Files& files, const Path& folder, std::string (*name)(WallTime), WallTime now) {
   while (files.exists(folder / name(now))) now += std::chrono::seconds(1);
-  return now;
+  return folder / name(now);
 }
 
 }  // namespace muster::observe

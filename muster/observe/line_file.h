@@ -33,8 +33,8 @@ class LineFile {
   bool failed_ = false;
 };
 
-// Each start of a run has a file of its own, named by its second: the first second from `now` on
-// whose file in `folder` no other start took.
-WallTime free_second(Files& files, const Path& folder, std::string (*name)(WallTime), WallTime now);
+// Each start of a run has a file of its own, named by its second: that of the first second from
+// `now` on which no other start took.
+Path free_path(Files& files, const Path& folder, std::string (*name)(WallTime), WallTime now);
 
 }  // namespace muster::observe

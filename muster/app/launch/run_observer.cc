@@ -95,8 +95,7 @@ void RunObserver::subscribe_files(Files& files) {
 
 void RunObserver::trace() {
   const Path path =
-      folder_.trace() / observe::trace_file(observe::free_second(
-                            files_, folder_.trace(), observe::trace_file, system_clock().wall()));
+      observe::free_path(files_, folder_.trace(), observe::trace_file, system_clock().wall());
   auto sink = observe::create_trace_sink(files_, path, system_clock(), warns());
   if (!sink) return log_->warn("{}", sink.error().message);
   trace_ = path;

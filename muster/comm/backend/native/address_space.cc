@@ -6,6 +6,7 @@
 #include "muster/base/check.h"
 
 namespace muster::comm {
+
 std::optional<std::size_t> AddressSpace::take(std::size_t bytes, std::size_t alignment) {
   MUSTER_CHECK(bytes > 0, "something is asked for");
   const auto found = std::ranges::find_if(free_, [&](const auto& part) {

@@ -31,7 +31,7 @@ Error cannot_share(Rank rank, std::string_view why) {
                       rank);
 }
 
-constexpr std::size_t kHeapBegin = (sizeof(Control) + kHugePage - 1) / kHugePage * kHugePage;
+constexpr std::size_t kHeapBegin = round_up(sizeof(Control), kHugePage);
 
 }  // namespace
 

@@ -47,10 +47,10 @@ std::string tensorboard_file(WallTime now) {
 Result<std::shared_ptr<Sink>> create_tensorboard_sink(Files& files, const Path& folder,
                                                       WallTime now,
                                                       std::function<void(const Error&)> on_error) {
-  const WallTime named = free_second(files, folder, tensorboard_file, now);
-  MUSTER_ASSIGN(LineFile file, LineFile::open(files, folder / tensorboard_file(named),
-                                              "[observe/tensorboard] events are no longer written",
-                                              std::move(on_error)));
+  MUSTER_ASSIGN(
+      LineFile file,
+      LineFile::open(files, free_path(files, folder, tensorboard_file, now),
+                     "[observe/tensorboard] events are no longer written", std::move(on_error)));
   file.append(version_record(seconds_of(now)));
   return std::make_shared<TensorboardSink>(std::move(file), seconds_of(now));
 }
