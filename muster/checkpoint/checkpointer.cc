@@ -144,7 +144,7 @@ Result<std::optional<Step>> Checkpointer::latest() {
 
 Result<Path> Checkpointer::set_aside(Step step) {
   MUSTER_ASSIGN(const Path from, folder_of(step));
-  const Path to = from.parent_path() / ("ruined-" + from.filename().string());
+  Path to = from.parent_path() / ("ruined-" + from.filename().string());
   MUSTER_TRY(files_.rename(from, to));
   MUSTER_TRY(files_.sync_folder(from.parent_path()));
   return to;

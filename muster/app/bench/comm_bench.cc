@@ -91,13 +91,14 @@ Status Bench::look_around() {
       comm::AllGather{.output = view_of(std::span(hosts)), .input = view_of(std::span(&mine, 1))},
       "hosts"));
   const std::set<std::int64_t> different(hosts.begin(), hosts.end());
+  const bool tcp = bench_.transport == comm::NativeTransport::kTcp;
   setting_ = {.ranks = ranks,
               .hosts = static_cast<std::int32_t>(different.size()),
-              .memory = different.size() == 1 && bench_.transport != comm::NativeTransport::kTcp,
+              .memory = different.size() == 1 && !tcp,
               .links = world_.link_costs()};
-  std::vector<std::string> names;  // without them every rank is by itself, as with transport tcp
-  for (const std::int64_t host : hosts)
-    names.push_back(bench_.transport == comm::NativeTransport::kTcp ? "" : std::to_string(host));
+  std::vector<std::string> names(hosts.size());  // empty: every rank is by itself, as over TCP
+  if (!tcp)
+    std::ranges::transform(hosts, names.begin(), [](std::int64_t h) { return std::to_string(h); });
   topology_ = comm::Topology::of_names(names);
   return ok();
 }

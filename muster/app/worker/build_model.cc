@@ -183,12 +183,14 @@ const job::ParameterGroup* group_of(const job::OptimizerSpec& optimizer, std::st
 
 std::vector<std::string> names_of(const std::vector<models::Parameter>& parameters) {
   std::vector<std::string> names;
+  names.reserve(parameters.size());
   for (const models::Parameter& parameter : parameters) names.push_back(parameter.name);
   return names;
 }
 
 std::vector<std::string> names_of(const std::vector<models::NamedBlock>& blocks) {
   std::vector<std::string> names;
+  names.reserve(blocks.size());
   for (const models::NamedBlock& block : blocks) names.push_back(block.name);
   return names;
 }

@@ -59,6 +59,7 @@ models::Model::Builder seeded_builder(const ComponentsPtr& own, const job::JobSp
 
 std::string described(const std::vector<data::FieldSpec>& fields) {
   std::vector<std::string> words;
+  words.reserve(fields.size());
   for (const data::FieldSpec& field : fields) words.push_back(describe(field));
   return fmt::format("{}", fmt::join(words, ", "));
 }
