@@ -173,6 +173,7 @@ void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, 
   const bool stays = member && rank_of(current_, who) != kNoRank;
   if (stays && message.can_stay) {
     worker.candidate.draining = false;
+    actions_.emplace_back(SendAction{peer, Stay{}});
     decide(now);
     return tell([number = who](const CoordinatorEvents& events) {
       if (events.on_stay) events.on_stay(number);

@@ -110,6 +110,12 @@ class Session : public std::enable_shared_from_this<Session> {
     if (connection_) send_message(*connection_, message, sender_of(membership_now()));
   }
 
+  void resign() {
+    resigned_ = true;
+    send(Drain{.can_stay = true});
+  }
+  bool resigned() const noexcept { return resigned_; }
+
   Progress progress_now() const { return options_.where ? options_.where() : Progress{}; }
 
   // Hands `message` over and waits until it is with the operating system.
@@ -174,6 +180,8 @@ class Session : public std::enable_shared_from_this<Session> {
       enter({welcome->generation, welcome->rank, welcome->members, welcome->planned});
     } else if (const auto* dismissal = std::get_if<Dismiss>(&message)) {
       enter({dismissal->generation, kNoRank, {}, true});
+    } else if (std::holds_alternative<Stay>(message)) {
+      resigned_ = false;
     } else if (const auto* request = std::get_if<Reach>(&message)) {
       reach(*request);
     } else if (const auto* reply = std::get_if<StoreReply>(&message)) {
@@ -293,6 +301,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::map<std::int32_t, net::Registration> again_;
   std::map<std::int32_t, WorkerInfo> to_reach_;
   std::atomic<bool> leaving_{false};
+  std::atomic<bool> resigned_{false};
   std::atomic<int> stop_reason_{-1};
   Latched<StopReason> stop_;
   Latched<Error> lost_;
@@ -346,7 +355,8 @@ class NetworkMember : public Member {
     session_->send(Suspect{generation, why});
   }
   void drain() override { session_->send(Drain{}); }
-  void resign() override { session_->send(Drain{.can_stay = true}); }
+  void resign() override { session_->resign(); }
+  bool resigned() const noexcept override { return session_->resigned(); }
   void leave(Deadline deadline) noexcept override { session_->send_last(Leave{}, deadline); }
 
  private:

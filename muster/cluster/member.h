@@ -82,9 +82,9 @@ class Member {
   // Asks to be let go, or not to be let in: a generation without this worker follows, which
   // wait_newer() shows by its lack of members.
   virtual void drain() = 0;
-  // Likewise, for the others' sake: where too few would be left without this worker, it stays and
-  // is told nothing.
+  // Likewise, for the others' sake: where too few would be left without this worker, it stays.
   virtual void resign() = 0;
+  virtual bool resigned() const noexcept = 0;  // it asked to, and has not heard that it has to stay
   // Says a regular good-bye, likewise. Afterwards losing the connection is no event.
   virtual void leave(Deadline deadline) noexcept = 0;
 };

@@ -28,15 +28,16 @@ enum class Event : std::uint8_t {
   kFallSilent,
   kWake,
   kDrain,
+  kResign,
   kLeave,
   kComeAgain,
   kSuspect,
   kQuarantine,
   kQuiet
 };
-constexpr Event kAll[] = {Event::kBreak,   Event::kFallSilent, Event::kWake,
-                          Event::kDrain,   Event::kLeave,      Event::kComeAgain,
-                          Event::kSuspect, Event::kQuarantine, Event::kQuiet};
+constexpr Event kAll[] = {
+    Event::kBreak, Event::kFallSilent, Event::kWake,    Event::kDrain,      Event::kResign,
+    Event::kLeave, Event::kComeAgain,  Event::kSuspect, Event::kQuarantine, Event::kQuiet};
 
 struct Job {
   std::int32_t workers;
@@ -147,6 +148,11 @@ struct World {
       ASSERT_TRUE(over || to->drains) << "dismissed against its wish";
       to->dismissed = true;
     }
+    if (std::holds_alternative<Stay>(send.message)) {
+      ASSERT_TRUE(to->drains) << "told to stay, and did not wish to go";
+      to->drains = false;
+      to->status = Status::kHere;
+    }
     const auto* welcome = std::get_if<Welcome>(&send.message);
     if (welcome == nullptr) return;
     if (welcome->generation > last.generation) enter(*welcome);
@@ -236,19 +242,27 @@ struct World {
           << "worker " << worker << " may go on by itself";
   }
 
+  std::set<std::int32_t> those_well() const {
+    std::set<std::int32_t> well;
+    for (std::int32_t worker = 0; worker < job.workers; ++worker) {
+      const Worker& w = of(worker);
+      if (w.status == Status::kHere && !w.given_up && !w.cast_out && !w.dismissed)
+        well.insert(worker);
+    }
+    return well;
+  }
+
+  bool can_go_on(const std::set<std::int32_t>& workers) const {
+    const bool state = std::ranges::any_of(workers, [&](auto w) { return of(w).has_state; });
+    return (state || are_all_lost()) && workers.size() >= static_cast<std::size_t>(job.least);
+  }
+
   // Those who are well are the generation, where they are enough and one of them has the state, or
   // nobody is left who could; else there is none, and the reason says so.
   void check_outcome() const {
     if (over) return;
-    std::set<std::int32_t> well;
-    bool state = false;
-    for (std::int32_t worker = 0; worker < job.workers; ++worker) {
-      const Worker& w = of(worker);
-      if (w.status != Status::kHere || w.given_up || w.cast_out || w.dismissed) continue;
-      well.insert(worker);
-      state |= w.has_state;
-    }
-    if ((state || are_all_lost()) && well.size() >= static_cast<std::size_t>(job.least)) {
+    const std::set<std::int32_t> well = those_well();
+    if (can_go_on(well)) {
       ASSERT_EQ(std::set(members.begin(), members.end()), well) << "those who are well go on";
       return;
     }
@@ -281,6 +295,9 @@ struct World {
         return status == Status::kSilent;
       case Event::kDrain:
         return status == Status::kHere;
+      case Event::kResign:
+        return status == Status::kHere && is_member(worker) && !of(worker).anew &&
+               !of(worker).drains;
       case Event::kComeAgain:
         return !is_connected(worker);
       case Event::kSuspect:
@@ -308,9 +325,9 @@ struct World {
         say(worker, Heartbeat{});
         return pass(seconds(1));
       case Event::kDrain:
-        it.status = Status::kDraining;
-        it.drains = true;
         return drain(worker);
+      case Event::kResign:
+        return resign(worker);
       case Event::kLeave:
         over = over || (is_member(worker) && !it.anew && !it.cast_out);
         return end(worker, Leave{});
@@ -341,8 +358,23 @@ struct World {
   // Nobody whom no generation waits for waits for one.
   void drain(std::int32_t worker) {
     const bool outside = !is_member(worker) || of(worker).anew;
-    say(worker, Drain{});
+    wish_to_go(worker, Drain{});
     ASSERT_TRUE(!outside || of(worker).dismissed) << "worker " << worker << " waits in vain";
+  }
+
+  // It goes where the others can go on without it, and else hears that it stays.
+  void resign(std::int32_t worker) {
+    std::set<std::int32_t> others = those_well();
+    others.erase(worker);
+    const bool may_go = !over && can_go_on(others);
+    wish_to_go(worker, Drain{.can_stay = true});
+    ASSERT_EQ(of(worker).drains, may_go) << "worker " << worker;
+  }
+
+  void wish_to_go(std::int32_t worker, const Drain& wish) {
+    of(worker).status = Status::kDraining;
+    of(worker).drains = true;
+    say(worker, wish);
   }
 
   void end(std::int32_t worker, const Message& last_word) {

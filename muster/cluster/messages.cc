@@ -245,11 +245,20 @@ struct Row<Dumped> {
   static Dumped read(const Json& json) { return {bytes(json)}; }
 };
 
+template <class M>
+struct EmptyRow {
+  static Json write(const M&) { return Json::object(); }
+  static M read(const Json&) { return {}; }
+};
+
 template <>
-struct Row<Leave> {
+struct Row<Leave> : EmptyRow<Leave> {
   static constexpr std::string_view kName = "leave";
-  static Json write(const Leave&) { return Json::object(); }
-  static Leave read(const Json&) { return {}; }
+};
+
+template <>
+struct Row<Stay> : EmptyRow<Stay> {
+  static constexpr std::string_view kName = "stay";
 };
 
 template <>

@@ -142,6 +142,8 @@ struct Reach {
 struct Dismiss {
   Generation generation{0};  // the next one, without the worker; likewise planned
 };
+// That to Drain::can_stay, where the worker has to.
+struct Stay {};
 struct Stop {
   StopReason reason = StopReason::kCheckpointAndExit;
 };
@@ -200,8 +202,8 @@ struct JobOver {
 
 using Message =
     std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine, Suspect, Reached,
-                 Unreached, Leave, Drain, Dumped, StoreRequest, Welcome, Reach, Dismiss, Stop, Dump,
-                 StoreReply, Knock, Knocked, Ended, AskTime, TellTime, Attend, ProcessOutput,
+                 Unreached, Leave, Drain, Dumped, StoreRequest, Welcome, Reach, Dismiss, Stay, Stop,
+                 Dump, StoreReply, Knock, Knocked, Ended, AskTime, TellTime, Attend, ProcessOutput,
                  ProcessEnded, StartProcess, KillProcess, JobOver>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …

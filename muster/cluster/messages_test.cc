@@ -31,6 +31,7 @@ std::vector<Message> samples() {
       Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
       Reach{{kInfo, kInfo}},
       Dismiss{Generation{7}},
+      Stay{},
       Stop{StopReason::kAtOnce},
       Dump{.stacks = false},
       StoreReply{7, {std::byte{9}}, -8},
@@ -61,7 +62,7 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
   EXPECT_TRUE(welcome.planned);
-  const auto ended = std::get<Ended>(decode(encode(all[24])).value());
+  const auto ended = std::get<Ended>(decode(encode(all[25])).value());
   EXPECT_EQ(ended.end.exit_status, 7);
   EXPECT_EQ(ended.end.signal, std::nullopt);
   EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));

@@ -84,6 +84,9 @@ std::string describe(const Straggler& straggler, std::string_view other_end) {
 
 StragglerWatch::News StragglerWatch::observe(const std::vector<Pace>& paces) {
   News news;
+  // Whoever had to stay, as too few would have been left, may go once there are more.
+  if (paces.size() > std::exchange(workers_, paces.size()))
+    for (auto& [worker, suspicion] : suspicions_) suspicion.too_slow = 0;
   const std::vector<Straggler> found = find_stragglers(paces, tell_factor_);
   for (const Straggler& straggler : found) {
     Suspicion& suspicion = suspicions_[straggler.worker];

@@ -1,6 +1,7 @@
 #pragma once
 // Who is slower than the others, why, and since when. One thread.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -37,7 +38,8 @@ class StragglerWatch {
   struct News {
     std::vector<Straggler> slow;          // not told yet, or for another cause
     std::vector<std::int32_t> recovered;  // workers told as slow that are so no longer
-    std::vector<std::int32_t> to_go;      // workers that were too slow for too long
+    std::vector<std::int32_t> to_go;      // workers that were too slow for too long; once, and
+                                          // once more after others have come
   };
   News observe(const std::vector<Pace>& paces);
 
@@ -52,6 +54,7 @@ class StragglerWatch {
   const double tell_factor_;
   const double evict_factor_;                     // 0: never
   std::map<std::int32_t, Suspicion> suspicions_;  // by worker
+  std::size_t workers_ = 0;                       // that were compared last
 };
 
 }  // namespace muster::train

@@ -104,5 +104,17 @@ TEST(StragglerWatch, WhoStaysFarTooSlowIsToGo) {
   EXPECT_THAT(gone, ElementsAre(1));
 }
 
+TEST(StragglerWatch, WhoHadToStayIsToGoOnceOthersHaveCome) {
+  StragglerWatch watch(1.5, 4);
+  const auto times_told = [&](const std::vector<Pace>& paces) {
+    std::size_t times = 0;
+    for (int i = 0; i < 20; ++i) times += watch.observe(paces).to_go.size();
+    return times;
+  };
+  EXPECT_EQ(times_told(paces_of({1, 5, 1})), 1U);
+  EXPECT_EQ(times_told(paces_of({1, 5})), 0U) << "one is gone: still less can it go";
+  EXPECT_EQ(times_told(paces_of({1, 5, 1})), 1U);
+}
+
 }  // namespace
 }  // namespace muster::train

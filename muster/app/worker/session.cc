@@ -314,10 +314,7 @@ Result<std::optional<train::Entry>> Session::next(const std::optional<Error>& wh
     if (membership->members.empty()) return std::optional<train::Entry>();
     // All of its members live and know of it; whoever does not come in the time of a step hangs.
     Status connected = connect(*membership, {patience, std::max(kConnecting, patience)});
-    if (connected) {
-      resigned_ = false;  // too few would be left without it: it stays
-      return std::optional(current_);
-    }
+    if (connected) return std::optional(current_);
     last = std::move(connected).error();
     if (!outlives(*last)) return *last;
     suspect(*last);

@@ -50,7 +50,9 @@ class Session final : public train::Generations {
   // By the launcher, or by a signal to this process: whoever signals a whole group of processes
   // means the job.
   bool stop_requested() const noexcept { return signalled_ || member_->stop_requested(); }
-  bool leaving() const noexcept override { return leaving_ || resigned_; }  // this worker alone
+  bool leaving() const noexcept override {  // this worker alone
+    return leaving_ || (member_ && member_->resigned());
+  }
   const std::shared_ptr<comm::Communicator>& communicator() const noexcept {
     return current_.communicator;
   }
@@ -62,7 +64,6 @@ class Session final : public train::Generations {
   Result<std::optional<train::Entry>> next(const std::optional<Error>& why,
                                            Duration patience) override;
   void resign() override {
-    resigned_ = true;
     if (!leaving_) member_->resign();
   }
   void quarantine(const Error& why) override;
@@ -122,7 +123,6 @@ class Session final : public train::Generations {
   std::shared_ptr<comm::FlightRecorder> recorder_;
   std::optional<observe::Tracer> tracer_;  // where the job is traced
   std::atomic<bool> leaving_{false};
-  bool resigned_ = false;              // it may have to stay; a signal may still tell it to go
   std::unique_ptr<Probe> preemption_;  // calls the member
   Generation tried_{0};                // the last one it connected to, or failed to
   Rank tried_rank_ = kNoRank;          // this worker's in it
