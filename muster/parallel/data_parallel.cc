@@ -53,7 +53,7 @@ Status DataParallel::catch_up() {
   return ok();
 }
 
-// Where the state is still to come nobody is evaluated either.
+// Where the state is still to come nothing is evaluated either.
 Status DataParallel::use_average(bool average) {
   if (behind_ || average == uses_average_) return ok();
   MUSTER_TRY(swap_parameters(optimizer_->average()));

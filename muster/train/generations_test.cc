@@ -51,6 +51,39 @@ TEST(Joining, MayTakeLongerThanNewcomersKeepUpdates) {
   EXPECT_NE(ends.at(0).told.find("while 64 steps passed"), std::string::npos) << ends.at(0).told;
 }
 
+TEST(Joining, KeepsNoEvaluationWaiting) {
+  const End expected = alone({.evaluates = true});
+  EXPECT_GE(expected.evaluations.size(), 7U) << expected.error;
+  Town town(2, 15);
+  const auto ends = train(town, 2, {.join = Join{6, {2}}, .evaluates = true});
+  for (const auto& [worker, end] : ends) expect_well(end, expected.hash);
+  EXPECT_EQ(ends.at(0).evaluations, expected.evaluations);
+  const std::string& told = ends.at(0).told;
+  const auto passed = told.find("while ");
+  ASSERT_NE(passed, std::string::npos) << told;
+  EXPECT_GE(std::stoi(told.substr(passed + 6)), 9) << told;
+}
+
+// Before an evaluation, while the newcomer still gets the state, or once it has it: what it got
+// came of the wrong bits as well.
+TEST(Joining, IsNoReasonToKeepWrongBits) {
+  for (const bool evaluates : {true, false}) {
+    const std::string expected = alone({.evaluates = evaluates}).hash;
+    Town town(3, evaluates ? 15 : 9);
+    auto ends =
+        train(town, 3,
+              {.flips = {{.worker = 1, .step = 8}}, .join = Join{6, {3}}, .evaluates = evaluates});
+    const std::string& told = ends.at(0).told;
+    EXPECT_NE(told.find("worker 1 (a thread) held other weights than the others after step"),
+              std::string::npos)
+        << told;
+    EXPECT_NE(told.find("all go back to step 5"), std::string::npos) << told;
+    EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{1});
+    ends.erase(1);
+    for (const auto& [worker, end] : ends) expect_well(end, expected);
+  }
+}
+
 TEST(Joining, StandsTheDeathOfAnyoneMeanwhile) {
   const std::string expected = undisturbed();
   for (const std::int32_t victim : {0, 1, 2, 3}) {

@@ -228,6 +228,7 @@ Status Trainer::judge(Step step, const parallel::StepReport& report, double rate
 }
 
 Error Trainer::naming_largest_weight(Error error) const {
+  if (parts_.strategy.behind()) return error;  // it is still getting them
   if (const auto largest = largest_weight(parts_.strategy.model_state()))
     error.message +=
         fmt::format("; the largest number among the weights of this worker is {:.4g}, in {}",
@@ -254,9 +255,7 @@ Status Trainer::adapt_loss_scale(Step step, const parallel::StepReport& report) 
 
 Status Trainer::settle() {
   const Step step = progress_.committed;
-  const auto all_must_agree = [this] { return compares_replicas() && replicas_due(); };
-  if (transfer_ &&
-      (due_by_flag(parallel::Flag::kCaughtUp) || has_missed_enough() || all_must_agree()))
+  if (transfer_ && (due_by_flag(parallel::Flag::kCaughtUp) || has_missed_enough()))
     return complete_transfer();
   MUSTER_ASSIGN(const bool stands, compare_replicas());
   if (!stands) return ok();

@@ -26,6 +26,17 @@ bool all_can_go_back(const std::vector<ReplicaReport>& reports) {
          });
 }
 
+// One or more of them are known to be wrong, and the others can go back to where all were right.
+bool can_do_without_the_odd(const std::vector<ReplicaReport>& reports) {
+  return odd_ones_out(reports) && all_can_go_back(reports);
+}
+
+std::vector<ReplicaReport> without_newcomers(std::vector<ReplicaReport> reports,
+                                             const Course& course) {
+  reports.resize(reports.size() - static_cast<std::size_t>(course.newcomers));
+  return reports;
+}
+
 // Whose copy of the leader's state went wrong; where it was not copied, or those who had it before
 // differ, who differs from most.
 std::optional<std::vector<Rank>> odd_at_entry(const std::vector<ReplicaReport>& reports,
@@ -61,7 +72,7 @@ std::int32_t Trainer::worker_at(Rank rank) const {
 }
 
 // Also before anything that outlives the step: a checkpoint, or a best metric. While newcomers get
-// the state, only then: they are waited for, and compared once they have it.
+// the state, only then.
 bool Trainer::replicas_due() const {
   const Step step = progress_.committed;
   return (!transfer_ && replicas_due_.due(step)) || position_.owes_save ||
@@ -96,14 +107,18 @@ Result<std::vector<ReplicaReport>> Trainer::exchange_unseen(const ReplicaReport&
 // Whether the step may be settled: nobody goes back, and this worker stays.
 Result<bool> Trainer::compare_replicas() {
   if (!compares_replicas() || !replicas_due()) return true;
-  MUSTER_ASSIGN(const auto reports, exchange(guard_.report(), "comparing replicas"));
+  const bool has_state = !transfer_ || transfer_->gives();
+  MUSTER_ASSIGN(auto reports,
+                exchange(has_state ? guard_.report() : ReplicaReport{}, "comparing replicas"));
+  if (transfer_) reports.resize(static_cast<std::size_t>(transfer_->givers()));
   if (!are_equal(reports)) {
-    MUSTER_TRY(settle_dispute(reports));
+    const bool waits = transfer_ && !can_do_without_the_odd(reports);
+    MUSTER_TRY(waits ? complete_transfer() : settle_dispute(reports));
     return false;
   }
   if (progress_.committed == guard_.disputed()) MUSTER_TRY(name_the_wrong());
   if (position_.next == Next::kLeave) return false;
-  if (replicas_due_.due(progress_.committed)) guard_.trust(progress_);
+  if (!transfer_ && replicas_due_.due(progress_.committed)) guard_.trust(progress_);
   return true;
 }
 
@@ -115,6 +130,8 @@ Status Trainer::verify_entry(const Course& course) {
   }
   MUSTER_ASSIGN(const auto reports, exchange(guard_.report(), "comparing replicas"));
   if (!are_equal(reports)) {
+    const auto old = without_newcomers(reports, course);
+    if (!are_equal(old) && can_do_without_the_odd(old)) return settle_dispute(old);
     if (all_can_go_back(reports)) return settle_dispute(reports);
     const auto odd = odd_at_entry(reports, course);
     if (!odd) return disagree("from the beginning of the generation");
@@ -139,9 +156,12 @@ Error Trainer::disagree(std::string_view since) const {
 
 // Somebody's bits are wrong, and since when nobody knows: what he has computed from them is in
 // everybody's. So all go back to where they were the same, without him if it is known who he is;
-// else the steps are taken again, which tells.
+// else the steps are taken again, which tells. Of `reports` only: ranks behind them have just got,
+// or still get, a state that came of the wrong bits, and get it anew with the next generation,
+// which whoever goes brings about.
 Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
   const auto odd = odd_ones_out(reports);
+  const bool newcomer = static_cast<std::size_t>(to_int(group().rank)) >= reports.size();
   const Step step = progress_.committed;
   const std::string what = other_weights(step);
   if (guard_.times_gone_back() >= kMostRollbacks) return disagree("again and again");
@@ -152,11 +172,13 @@ Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
     guard_.dispute(step);
   }
   const bool first_goes = odd && std::ranges::count(*odd, Rank{0}) > 0;
-  if (!goes) MUSTER_TRY(roll_back(first_goes));
+  if (!goes && !newcomer) MUSTER_TRY(roll_back(first_goes));
   // Whoever goes ends the generation by it; before that all must know that they have to go back.
   MUSTER_TRY(meet(op_for("going back")));
   if (goes) go(what);
-  return ok();
+  if (!newcomer) return ok();
+  whole_ = false;
+  return follow(std::nullopt);
 }
 
 Status Trainer::roll_back(bool first_goes) {

@@ -207,7 +207,8 @@ std::unique_ptr<parallel::DataParallel> make_strategy(const Faults& faults) {
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& p : model->parameters())
     parameters.push_back({p.name, p.tensor, p.decays});
-  auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters).value();
+  const optim::AverageSpec average{.decay = faults.evaluates ? 0.9 : 0};
+  auto optimizer = optim::create_optimizer(optim::SgdSpec{}, parameters, average).value();
   return std::make_unique<parallel::DataParallel>(
       std::move(model), std::move(optimizer),
       parallel::SliceOptions{.virtual_workers = kSlices,
@@ -221,10 +222,16 @@ class Rows final : public observe::Sink {
  public:
   void take(const observe::Record& record) noexcept override {
     if (const auto* notice = std::get_if<observe::Notice>(&record)) text += notice->text + "\n";
-    if (const auto* row = std::get_if<observe::Metrics>(&record)) steps.insert(to_int(row->step));
+    const auto* row = std::get_if<observe::Metrics>(&record);
+    if (row == nullptr) return;
+    steps.insert(to_int(row->step));
+    const auto loss =
+        std::ranges::find(row->values, observe::metric::kEvalLoss, &observe::Metric::name);
+    if (loss != row->values.end()) evaluations[to_int(row->step)] = loss->value;
   }
   std::string text;
   std::set<std::int64_t> steps;
+  std::map<std::int64_t, double> evaluations;
 };
 
 End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer) {
@@ -238,10 +245,13 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   const bool slow = faults.slow_data && faults.slow_data->worker == worker;
   const auto numbers = std::make_shared<Numbers>(slow ? faults.slow_data->sample : Duration{});
   const auto pipeline = data::Pipeline::create(numbers, {}).value();
+  const data::BatchStreamOptions stream{.batch = kBatch, .slices = kSlices};
   TrainerOptions options;
   options.length = {.total_steps = faults.steps, .steps_per_epoch = 13};
   options.schedule = {.kind = optim::ScheduleKind::kConstant, .learning_rate = 0.05};
-  options.evaluation.every = job::Interval::never();
+  options.evaluation.every = faults.evaluates ? job::Interval::of_steps(3) : job::Interval::never();
+  options.evaluation.keep_best = false;  // there is no folder
+  options.evaluates_average = faults.evaluates;
   options.checkpoint.every = job::Interval::never();
   options.checkpoint.at_end = false;
   options.replicas.compare_every = job::Interval::of_steps(5);
@@ -261,11 +271,16 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
                    .clock = system_clock(),
                    .training_data =
                        [&](const data::Cursor& cursor, std::vector<SliceIndex> own, std::int32_t) {
-                         return data::BatchStream::create(
-                             pipeline, {.batch = kBatch, .slices = kSlices, .own = std::move(own)},
-                             cursor, system_clock());
+                         data::BatchStreamOptions part = stream;
+                         part.own = std::move(own);
+                         return data::BatchStream::create(pipeline, part, cursor, system_clock());
                        },
-                   .evaluation_data = {},
+                   .evaluation_data =
+                       [&](std::vector<SliceIndex> own) {
+                         data::BatchStreamOptions whole = data::evaluation_options(stream);
+                         whole.own = std::move(own);
+                         return data::BatchStream::create(pipeline, whole, {}, system_clock());
+                       },
                    .peak_memory = [] { return std::uint64_t{0}; },
                    .stop_requested = [] { return false; },
                    .now_doing =
@@ -284,6 +299,7 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   end.hash = to_hex(hash.finish());
   end.told = rows->text;
   end.steps = rows->steps;
+  end.evaluations = rows->evaluations;
   return end;
 }
 

@@ -157,6 +157,7 @@ struct Faults {
       {};  // with it workers compare their paces as often as they can
   std::optional<optim::LossScaleSpec> loss_scale = {};  // none: in f32; else in fp16
   bool compares_gradients = false;
+  bool evaluates = false;  // after every third step, an average of the weights
   std::int64_t steps = kSteps;
   bool on_foreign_device = false;  // the model's tensors (models/testing/foreign_device.h)
 };
@@ -166,7 +167,8 @@ struct End {
   std::string error;
   std::string hash;
   std::string told;
-  std::set<std::int64_t> steps;  // that were told
+  std::set<std::int64_t> steps;                // that were told
+  std::map<std::int64_t, double> evaluations;  // their losses, by step
 };
 
 // What `size` workers come to, and those who join them. By worker.
