@@ -63,9 +63,10 @@ bool is_torn(const Found& found) {
   return !found.manifest && found.manifest.error().code == ErrorCode::kNotFound;
 }
 
-// What retention removes: torn saves, attempts that a later one replaced, and whole ones beyond the
-// newest `keep_last`. Damaged ones stay: only a person decides about those.
-std::vector<const Found*> surplus(const std::vector<Found>& all, std::size_t keep_last,
+// What retention removes after the save of step `own`: torn saves, attempts that a later one
+// replaced, and whole ones beyond the newest `keep_last`. Damaged ones stay: only a person decides
+// about those. So do torn ones of later steps: another may be writing them, who took over.
+std::vector<const Found*> surplus(const std::vector<Found>& all, Step own, std::size_t keep_last,
                                   std::span<const Step> protect) {
   std::vector<Step> kept = whole_steps(all);
   if (keep_last > 0 && kept.size() > keep_last) {
@@ -76,7 +77,8 @@ std::vector<const Found*> surplus(const std::vector<Found>& all, std::size_t kee
   for (const Found& found : all) {
     const bool keeps = std::find(kept.begin(), kept.end(), found.name.step) != kept.end() &&
                        &found == last_whole(all, found.name.step);
-    if (is_torn(found) || (found.manifest && !keeps)) result.push_back(&found);
+    const bool torn = is_torn(found) && found.name.step <= own;
+    if (torn || (found.manifest && !keeps)) result.push_back(&found);
   }
   return result;
 }
@@ -106,7 +108,7 @@ Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
     // The new one stays even where newer ones of another course lie beside it.
     std::vector<Step> protect = request.protect;
     protect.push_back(request.step);
-    auto removed = prune(protect);
+    auto removed = prune(request.step, protect);
     if (removed) saved.removed = std::move(*removed);
     if (!removed) saved.retention_failed = removed.error();
   }
@@ -194,10 +196,10 @@ Result<LoadedNewest> Checkpointer::load_newest_whole(const LoadTarget& into,
                                                         skipped.size(), skipped[0].why.message)));
 }
 
-Result<std::vector<Step>> Checkpointer::prune(std::span<const Step> protect) {
+Result<std::vector<Step>> Checkpointer::prune(Step own, std::span<const Step> protect) {
   MUSTER_ASSIGN(const auto all, survey(files_, folder_));
   std::vector<Step> removed;
-  const auto unwanted = surplus(all, options_.keep_last, protect);
+  const auto unwanted = surplus(all, own, options_.keep_last, protect);
   for (const Found* found : unwanted) {
     MUSTER_TRY(unpublish(files_, found->folder));
     if (found->manifest) removed.push_back(found->name.step);

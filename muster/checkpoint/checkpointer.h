@@ -96,9 +96,9 @@ class Checkpointer {
   Result<LoadedNewest> load_newest_whole(const LoadTarget& into, std::optional<Step> at_most = {});
 
   // Removes all whole checkpoints but the newest `keep_last` (0: keeps all, 1 at least) and
-  // `protect`, and all torn ones. A crash in the middle leaves whole ones and torn ones, no lies.
-  // Not while a save is under way.
-  Result<std::vector<Step>> prune(std::span<const Step> protect);
+  // `protect`, and torn ones up to step `own`: later ones may be another's that is under way. A
+  // crash in the middle leaves whole ones and torn ones, no lies. Not while an own save is.
+  Result<std::vector<Step>> prune(Step own, std::span<const Step> protect);
 
   // Puts away a checkpoint that nobody should go on from, under "ruined-<its name>", where no other
   // function finds it. kNotFound where there is none of this step. Not while a save is under way.

@@ -277,6 +277,17 @@ TEST_F(CheckpointerTest, RemovesTornSavesButNotDamagedOnes) {
             (std::vector<std::string>{"step-00000001", "step-00000003"}));
 }
 
+// A first rank that was done without may still be at its last save, and another one at the next.
+TEST_F(CheckpointerTest, LeavesLaterStepsToTheirWriter) {
+  ASSERT_TRUE(disk_.create_folders(checkpoints() / "step-00000004"));
+  save(3);
+  EXPECT_EQ(disk_.list(checkpoints()).value(),
+            (std::vector<std::string>{"step-00000003", "step-00000004"}));
+  save(5);
+  EXPECT_EQ(disk_.list(checkpoints()).value(),
+            (std::vector<std::string>{"step-00000003", "step-00000005"}));
+}
+
 TEST_F(CheckpointerTest, RefusesWhatCannotBeSaved) {
   SampleState state(1);
   SaveRequest twice = state.request(1);

@@ -37,6 +37,7 @@ class Checkpoints::Impl {
 
   void enter(Generation generation, bool writes) {
     generation_ = generation;
+    if (writes && !options_.writes) previous_.reset();  // another one has written since
     options_.writes = writes;
   }
 
@@ -54,6 +55,7 @@ class Checkpoints::Impl {
     if (worth.best) best_ = progress.committed;
     if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
+    if (!previous_) previous_ = checkpointer_->latest().value_or(std::nullopt);
     if (previous_ && !worth.proven) request.protect.push_back(*previous_);
     previous_ = progress.committed;
     MUSTER_TRY(check());
