@@ -87,7 +87,8 @@ std::string limits(FieldType type, const FieldRules& rules) {
   if (std::isfinite(rules.above)) parts.push_back("above " + limit_text(type, rules.above));
   if (std::isfinite(rules.max)) parts.push_back("at most " + limit_text(type, rules.max));
   const auto share = std::ranges::find(rules.units, Interval::Unit::kFraction);
-  if (type == FieldType::kInterval && share != rules.units.end()) parts.push_back("at most 100%");
+  if (type == FieldType::kInterval && share != rules.units.end())
+    parts.emplace_back("at most 100%");
   if (std::isfinite(rules.below)) parts.push_back("below " + limit_text(type, rules.below));
   return fmt::format("{}", fmt::join(parts, " and "));
 }

@@ -24,8 +24,11 @@ std::vector<Field> evaluation_fields() {
            {.doc = "Metrics of a program's own (docs/app.md), told as eval/<name>."}),
       bind("evaluation.early_stop_patience", in(&EvaluationSpec::early_stop_patience),
            {.doc = "Stop after this many evaluations without progress; 0 for never.", .min = 0}),
-      bind("evaluation.keep_best", in(&EvaluationSpec::keep_best),
-           {.doc = "Keep the checkpoint with the best metric besides the newest ones."}),
+      bind(
+          "evaluation.keep_best", in(&EvaluationSpec::keep_best),
+          {.doc =
+               "Write a checkpoint whenever the metric is the best so far, and keep it besides the "
+               "newest ones."}),
   };
 }
 

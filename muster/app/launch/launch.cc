@@ -288,6 +288,7 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
       .code = code,
       .saved = folder.has_checkpoint(files),
       .ruined = found_nothing_whole(*end) && options.resume && !has_whole_checkpoint(files, folder),
+      .patient = !observer.lost_patience(),
       .step = observer.last_step(),
       .run = folder.root(),
       .program = options.program,

@@ -29,11 +29,17 @@ std::string started_as_before(const RunOutcome& outcome) {
 
 std::string after_success(const RunOutcome& outcome, const job::JobSpec& job) {
   if (!outcome.saved) return {};
-  return fmt::format(
-      "next: take the weights     {} checkpoint export {} --output weights\n"
-      "      train twice as long  {}{}{}",
-      outcome.program, shell_quoted(outcome.run.string()), outcome.extend_command,
-      twice_as_long(job.training, outcome.step), started_as_before(outcome));
+  const std::string take =
+      fmt::format("next: take the weights     {} checkpoint export {} --output weights\n",
+                  outcome.program, shell_quoted(outcome.run.string()));
+  // With its patience a longer one would end as soon.
+  if (!outcome.patient)
+    return take +
+           fmt::format("      train on for longer  {} --set evaluation.early_stop_patience={}{}",
+                       outcome.resume_command, 2 * job.evaluation.early_stop_patience,
+                       started_as_before(outcome));
+  return take + fmt::format("      train twice as long  {}{}{}", outcome.extend_command,
+                            twice_as_long(job.training, outcome.step), started_as_before(outcome));
 }
 
 std::string after_divergence(const RunOutcome& outcome, const job::JobSpec& job) {

@@ -13,9 +13,10 @@ namespace muster::app {
 
 struct RunOutcome {
   ExitCode code;
-  bool saved;    // a checkpoint is there
-  bool ruined;   // it could not go on with any, for none is whole
-  Step step{0};  // the last one, done now or before
+  bool saved;           // a checkpoint is there
+  bool ruined;          // it could not go on with any, for none is whole
+  bool patient = true;  // it did not end for want of progress (evaluation.early_stop_patience)
+  Step step{0};         // the last one, done now or before
   Path run;
   std::string program;         // how to call muster
   std::string resume_command;  // the command line of the run with --resume

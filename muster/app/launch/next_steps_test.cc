@@ -29,6 +29,19 @@ TEST(NextSteps, AfterSuccessTakeTheWeightsOrTrainLonger) {
   EXPECT_THAT(text, HasSubstr("muster train fashion.yaml --resume --set training.epochs=16"));
 }
 
+TEST(NextSteps, AfterAnEarlyStopMorePatienceIsNeeded) {
+  job::JobSpec job;
+  job.training.epochs = 8;
+  job.evaluation.early_stop_patience = 3;
+  RunOutcome early = outcome(ExitCode::kDone, true);
+  early.patient = false;
+  EXPECT_THAT(next_steps(early, job),
+              AllOf(HasSubstr("--output weights\n"),
+                    HasSubstr("muster train fashion.yaml --set training.epochs=8 --resume --set "
+                              "evaluation.early_stop_patience=6"),
+                    Not(HasSubstr("twice"))));
+}
+
 TEST(NextSteps, LongerIsLongerThanWhatIsDone) {
   job::JobSpec job;
   job.training.max_steps = 400;

@@ -167,6 +167,7 @@ void RunObserver::on_report(Rank rank, const cluster::Bytes& content) {
     if (const auto* started = std::get_if<observe::RunStarted>(&record)) {
       libtorch_ = started->libtorch;
       last_step_ = started->first_step;
+      total_steps_ = started->total_steps;
     }
     if (std::holds_alternative<observe::Span>(record)) {
       trace(record);

@@ -72,6 +72,10 @@ class RunObserver final : public cluster::LaunchObserver {
   const std::string& libtorch() const noexcept { return libtorch_; }
   // The workers ended in good order, before the training was over.
   bool stopped_early() const noexcept { return ended_ && !ended_->completed; }
+  // The training was over before its last step (evaluation.early_stop_patience).
+  bool lost_patience() const noexcept {
+    return ended_ && ended_->completed && to_int(ended_->step) < total_steps_;
+  }
 
  private:
   void tell_held();
@@ -103,6 +107,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::optional<LiveFile> live_;            // until the end
   std::optional<observe::RunEnded> ended_;  // as the first rank told it
   Step last_step_{0};
+  std::int64_t total_steps_ = 0;  // as the first rank told them
   std::optional<Step> told_step_;
   std::optional<Step> told_commit_;
   std::optional<Step> told_evaluation_;
