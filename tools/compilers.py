@@ -8,7 +8,7 @@ from sources import ROOT
 TORCH = ROOT / ".deps/libtorch/torch"
 APP_WITH_TORCH = ("worker", "rendezvous")  # the rest of app is part of the program that starts without libtorch
 LANGUAGE = ["-std=c++20", "-I.", "-DASIO_STANDALONE", "-DASIO_NO_DEPRECATED", "-DMUSTER_CHECKED=1",
-            "-DCPPHTTPLIB_OPENSSL_SUPPORT", "-DMUSTER_VERSION=\"0\""]
+            "-DCPPHTTPLIB_OPENSSL_SUPPORT", "-DMUSTER_VERSION=\"0\"", "-DMUSTER_TORCH_VERSION=\"0\""]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wnon-virtual-dtor", "-Werror"]
 
 

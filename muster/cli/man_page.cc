@@ -95,7 +95,7 @@ plain output
 }  // namespace
 
 std::string man_page(const CLI::App& app) {
-  const std::string name = app.get_name();
+  const std::string& name = app.get_name();
   std::string text = fmt::format(
       ".TH \"{0}\" 1 \"\" \"muster {1}\" \"\"\n.SH NAME\n{2} \\- {3}\n.SH SYNOPSIS\n"
       ".B {2}\n.I COMMAND\n.RI [ OPTIONS ]\n.SH OPTIONS\n",

@@ -130,6 +130,7 @@ std::string timeline_text(const PipelineSimulation& simulation, const TextStyle&
   const auto head = static_cast<int>(std::string_view("stage ").size() + digits + 2);
   const Scale scale = scale_of(simulation, std::max(style.width, kLeastColumns) - head);
   std::vector<std::vector<Run>> rows;
+  rows.reserve(cells.size());
   for (const auto& row : cells) rows.push_back(runs_of(row, scale));
   const Form form = form_of(rows);
   std::string text;

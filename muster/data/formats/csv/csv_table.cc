@@ -87,6 +87,7 @@ class ColumnBuilder {
 // The first row's words, or for want of them the columns' places.
 std::vector<std::string> names_of(const std::vector<std::string>& first, bool header) {
   std::vector<std::string> names;
+  names.reserve(first.size());
   for (std::size_t i = 0; i < first.size(); ++i)
     names.push_back(header && !first[i].empty() ? first[i] : fmt::format("{}", i + 1));
   return names;
