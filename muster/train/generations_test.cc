@@ -1,4 +1,5 @@
 // The trainer from one generation to the next: when one breaks, and when somebody joins.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "muster/train/testing/town.h"
@@ -91,6 +92,40 @@ TEST(Joining, StandsTheDeathOfAnyoneMeanwhile) {
     EXPECT_EQ(ends.at(victim).error, "dead");
     ends.erase(victim);
     for (const auto& [worker, end] : ends) expect_well(end, expected);
+  }
+}
+
+// Of two nobody knows who is wrong, unless his memory has changed between two updates.
+TEST(Joining, IsNoReasonToKeepWrongBitsOfOneOfTwo) {
+  for (const bool evaluates : {true, false})
+    for (const bool by_update : {true, false})
+      for (const std::int64_t step : {5, 6, 8}) {
+        const std::string expected = alone({.evaluates = evaluates}).hash;
+        Town town(2, evaluates ? 15 : 9);
+        auto ends = train(town, 2,
+                          {.flips = {{.worker = 1, .step = step, .by_update = by_update}},
+                           .join = Join{6, {2}},
+                           .evaluates = evaluates});
+        SCOPED_TRACE(fmt::format("step {}, by update {}, evaluates {}\n{}", step, by_update,
+                                 evaluates, ends.at(0).told));
+        EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{1});
+        ends.erase(1);
+        for (const auto& [worker, end] : ends) expect_well(end, expected);
+      }
+}
+
+TEST(Joining, LetsNobodyGoWhoAloneHasTheState) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t size : {1, 2}) {
+    Town town(size, kSteps);
+    std::vector<Farewell> farewells;
+    for (std::int32_t worker = 0; worker < size; ++worker) farewells.push_back({worker, 8});
+    auto ends = train(town, size, {.farewells = farewells, .join = Join{6, {size}}});
+    for (std::int32_t worker = 0; worker < size; ++worker) {
+      ASSERT_TRUE(ends.at(worker).outcome) << ends.at(worker).error;
+      EXPECT_EQ(ends.at(worker).outcome->ending, Ending::kDismissed);
+    }
+    expect_well(ends.at(size), expected);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -16,10 +18,11 @@ using nlohmann::json;
 
 namespace {
 
+// Metrics of a program's own may be anything, which JSON has no words for: as their bits.
 json to_json_of(const Position& position) {
   json metrics = json::array();
   for (const observe::Metric& metric : position.last_evaluation)
-    metrics.push_back({metric.name, metric.value});
+    metrics.push_back({metric.name, std::bit_cast<std::uint64_t>(metric.value)});
   json paces = json::array();
   for (const Pace& pace : position.paces) paces.push_back(pace.pack());
   const std::vector<float> flags(position.flags.data(),
@@ -48,7 +51,8 @@ Result<Position> position_of(const json& object) {
               position.flags.data());
   position.next = static_cast<Next>(object.at("next").get<int>());
   for (const json& metric : object.at("last_evaluation"))
-    position.last_evaluation.push_back({metric.at(0), metric.at(1)});
+    position.last_evaluation.push_back(
+        {metric.at(0), std::bit_cast<double>(metric.at(1).get<std::uint64_t>())});
   position.rollbacks = object.at("rollbacks");
   for (const json& pace : object.at("paces"))
     position.paces.push_back(Pace::unpack(pace.get<std::array<double, Pace::kWords>>().data()));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace muster::train {
 namespace {
 
@@ -16,7 +18,8 @@ Position sample() {
   position.evaluated = Step{40};
   position.losses = {.smoothed = 0.1 + 0.2, .steps_above = 3, .doubtful = true};
   position.owes_save = true;
-  position.last_evaluation = {{"eval/loss", 1.0 / 3}};
+  position.last_evaluation = {{"eval/loss", 1.0 / 3},
+                              {"eval/own", -std::numeric_limits<double>::infinity()}};
   position.rows = {observe::Metrics{.step = Step{41},
                                     .epoch = 0.5,
                                     .samples_seen = 1,

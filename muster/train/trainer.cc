@@ -267,8 +267,10 @@ Status Trainer::settle() {
     position_.next = Next::kStop;
     progress_.owes_evaluation = evaluates;  // whoever stops does not want to wait for it
   }
-  if (position_.next == Next::kGoOn && !due_by_flag(parallel::Flag::kRegroup))
+  if (position_.next == Next::kGoOn && !due_by_flag(parallel::Flag::kRegroup)) {
     MUSTER_TRY(compare_paces());
+    if (due_by_flag(parallel::Flag::kStop)) return ok();  // settled as such, then
+  }
   if (position_.next == Next::kGoOn) {
     if (evaluates) MUSTER_TRY(evaluate());
     const bool improved =

@@ -190,6 +190,7 @@ class Trainer {
   Result<bool> compare_replicas();
   Status verify_entry(const Course& course);
   Status settle_dispute(const std::vector<ReplicaReport>& reports);
+  Status settle_among_old(const std::vector<ReplicaReport>& old, const Course& course);
   Error disagree(std::string_view since) const;
   Status roll_back(bool first_goes);
   Status look_for_wrong_bits(const Error& why);
@@ -224,6 +225,7 @@ class Trainer {
   Result<bool> save_what_is_due(bool best);
   Result<std::uint8_t> take_turn(bool best);
   void put_off(bool best);
+  void tell_best_is_doubtful();
   Result<std::uint8_t> hear_first(std::uint8_t mine);
   enum class Standstill : std::uint8_t { kSave, kLeave, kEnd };
   Status wait_for_disk(Standstill why);

@@ -80,6 +80,10 @@ Status Trainer::recover(const Error& why) {
 // Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set
 // the flag has, so they wait for it.
 Status Trainer::regroup() {
+  // While newcomers get the state, only a giver that leaves asks for a change. Where all of them
+  // do, nobody would be left who has it: the step after this one ends the generation.
+  if (transfer_ && position_.flags.ranks(parallel::Flag::kRegroup) >= transfer_->givers())
+    return complete_transfer();
   // A first rank that goes leaves no save under way: the next one's and its own would take each
   // other for torn.
   MUSTER_TRY(wait_for_disk(Standstill::kLeave));
@@ -143,9 +147,10 @@ Status Trainer::enter(const Entry& entry) {
   MUSTER_ASSIGN(const auto standings, exchange_standings(communicator, mine, op));
   MUSTER_TRY(check_data(standings, mine));
   if (options_.keeps_ranks) return reunite(entry, standings);
-  // Who comes new knows of no dispute, and could not take part in its end.
-  if (!std::ranges::all_of(standings, &Standing::whole)) guard_.drop_dispute();
   const Course course = decide_course(standings);
+  // Who comes new, or was not told how replicas compared, knows of no dispute, and could not take
+  // part in its end.
+  if (course.copies || !std::ranges::all_of(standings, &Standing::whole)) guard_.drop_dispute();
   if (course.goes_back) return plan_return(entry, decide_reunion(standings, all_alike(standings)));
   const Rank rank = communicator.group().rank;
   if (course.copies) {
@@ -196,8 +201,8 @@ Status Trainer::begin_transfer(const Course& course, const comm::OpOptions& op) 
   Position& position = newcomer || group().rank == course.leader ? position_ : known;
   MUSTER_TRY(copy_position(*communicator, course.leader, parts_.strategy, position, op));
   take_over();
-  guard_.forget_update();
   if (newcomer) {
+    guard_.forget_update();
     parts_.strategy.fall_behind();
     whole_ = true;  // once it has caught up
   }

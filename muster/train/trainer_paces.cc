@@ -94,7 +94,7 @@ Status Trainer::compare_paces() {
   position_.paces = with_memory(std::move(paces), before);
   compares_at_ = to_int(progress_.committed) + kFewestSteps;
   paces_due_ = parts_.clock.now() + options_.stragglers.compare_every;
-  if (std::ranges::any_of(position_.paces, &Pace::stop)) position_.next = Next::kStop;
+  if (std::ranges::any_of(position_.paces, &Pace::stop)) position_.flags.set(parallel::Flag::kStop);
   const StragglerWatch::News news = stragglers_.observe(position_.paces);
   for (const Straggler& straggler : news.slow)
     tell_of_worker(straggler.worker, observe::Severity::kWarning,

@@ -75,19 +75,23 @@ std::int32_t Trainer::worker_at(Rank rank) const {
 // the state, only then.
 bool Trainer::replicas_due() const {
   const Step step = progress_.committed;
-  return (!transfer_ && replicas_due_.due(step)) || position_.owes_save ||
-         evaluation_due_.due(step) || checkpoint_due_.due(step) ||
-         due_by_flag(parallel::Flag::kEvaluate) || due_by_flag(parallel::Flag::kCheckpoint) ||
-         due_by_flag(parallel::Flag::kStop) || step == guard_.disputed();
+  return (!transfer_ && replicas_due_.due(step)) ||
+         (position_.owes_save && !divergence_.doubtful()) || evaluation_due_.due(step) ||
+         checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate) ||
+         due_by_flag(parallel::Flag::kCheckpoint) || due_by_flag(parallel::Flag::kStop) ||
+         step == guard_.disputed();
 }
 
 bool Trainer::compares_replicas() const {
   return group().size > 1 && options_.replicas.compare_every != job::Interval::never();
 }
 
-// Of two who differ no majority tells who is wrong: each has to watch itself.
+// Of two who differ no majority tells who is wrong: each has to watch itself. So it has while steps
+// are taken again to see.
 bool Trainer::guards_memory() const {
-  return compares_replicas() && group().size == 2 && !transfer_;
+  const bool has_state = !transfer_ || transfer_->gives();
+  const std::int32_t holders = transfer_ ? transfer_->givers() : group().size;
+  return compares_replicas() && has_state && (holders == 2 || guard_.disputed());
 }
 
 Result<std::vector<ReplicaReport>> Trainer::exchange(const ReplicaReport& mine,
@@ -131,7 +135,8 @@ Status Trainer::verify_entry(const Course& course) {
   MUSTER_ASSIGN(const auto reports, exchange(guard_.report(), "comparing replicas"));
   if (!are_equal(reports)) {
     const auto old = without_newcomers(reports, course);
-    if (!are_equal(old) && can_do_without_the_odd(old)) return settle_dispute(old);
+    const bool began_anew = course.newcomers > 0 && !are_equal(old) && all_can_go_back(old);
+    if (began_anew) return settle_among_old(old, course);
     if (all_can_go_back(reports)) return settle_dispute(reports);
     const auto odd = odd_at_entry(reports, course);
     if (!odd) return disagree("from the beginning of the generation");
@@ -157,8 +162,8 @@ Error Trainer::disagree(std::string_view since) const {
 // Somebody's bits are wrong, and since when nobody knows: what he has computed from them is in
 // everybody's. So all go back to where they were the same, without him if it is known who he is;
 // else the steps are taken again, which tells. Of `reports` only: ranks behind them have just got,
-// or still get, a state that came of the wrong bits, and get it anew with the next generation,
-// which whoever goes brings about.
+// or still get, a state that came of the wrong bits, and get it anew: with the next generation,
+// which whoever goes brings about, or see settle_among_old().
 Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
   const auto odd = odd_ones_out(reports);
   const bool newcomer = static_cast<std::size_t>(to_int(group().rank)) >= reports.size();
@@ -176,9 +181,18 @@ Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
   // Whoever goes ends the generation by it; before that all must know that they have to go back.
   MUSTER_TRY(meet(op_for("going back")));
   if (goes) go(what);
-  if (!newcomer) return ok();
+  if (!newcomer || !odd) return ok();
   whole_ = false;
   return follow(std::nullopt);
+}
+
+// Newcomers have their state from those who differ. Where nobody knows who is wrong, they get it
+// again once those have gone back, and take part in the steps that tell.
+Status Trainer::settle_among_old(const std::vector<ReplicaReport>& old, const Course& course) {
+  MUSTER_TRY(settle_dispute(old));
+  if (odd_ones_out(old)) return ok();
+  MUSTER_TRY(begin_transfer(course, op_for("entering a generation")));
+  return take_up(share(parts_.generations.current().workers));
 }
 
 Status Trainer::roll_back(bool first_goes) {

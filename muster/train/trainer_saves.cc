@@ -58,16 +58,17 @@ Result<bool> Trainer::save_what_is_due(bool best) {
   if (!due && !best && !position_.owes_save) return false;
   // A training that runs away must not replace the checkpoints from before.
   if (divergence_.doubtful()) {
+    if (best) tell_best_is_doubtful();
     position_.owes_save |= due;
     return due;
   }
   parts_.now_doing(step, "saving a checkpoint");
   MUSTER_ASSIGN(const std::uint8_t turn, take_turn(best));
-  position_.owes_save = turn == kIsBusy;
   if (turn == kIsBusy) put_off(best);
   if (turn == kSaves) MUSTER_TRY(save(best));
   if (turn != kIsBusy && !options_.checkpoint.asynchronous)
     MUSTER_TRY(wait_for_disk(Standstill::kSave));
+  position_.owes_save = turn == kIsBusy;  // last: on all ranks, or on none that takes this again
   return due || best || turn == kSaves;
 }
 
@@ -99,6 +100,14 @@ void Trainer::put_off(bool best) {
                           "save less often (checkpoint.every), or give run_folder another disk{}",
                           to_int(progress_.committed),
                           best ? "; these weights, the best so far, are not kept" : "")});
+}
+
+void Trainer::tell_best_is_doubtful() {
+  parts_.hub.publish(observe::Notice{
+      .severity = observe::Severity::kWarning,
+      .text = fmt::format("the weights after step {}, the best so far, are not kept: the losses of "
+                          "the last steps run away",
+                          to_int(progress_.committed))});
 }
 
 Status Trainer::save(bool best) {

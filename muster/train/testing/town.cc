@@ -51,11 +51,12 @@ class Inhabitant final : public Generations {
   }
   bool outlives(const Error& why) const override { return why.code == ErrorCode::kPeerLost; }
   Result<std::optional<Entry>> next(const std::optional<Error>&, Duration) override {
+    if (leaving()) return std::optional<Entry>();
     MUSTER_ASSIGN(entry_, town_.wait(worker_, entry_.communicator->group().generation));
     return std::optional(entry_);
   }
   void resign() override {}
-  bool leaving() const noexcept override { return false; }
+  bool leaving() const noexcept override { return town_.has_dismissed(worker_); }
   void quarantine(const Error&) override { town_.quarantine(worker_); }
 
  private:
@@ -79,6 +80,8 @@ class Faulty final : public parallel::Strategy {
     if (worker == 0) join_ = faults.join;
     for (const Flip& flip : faults.flips)
       if (flip.worker == worker) flip_ = flip;
+    for (const Farewell& farewell : faults.farewells)
+      if (farewell.worker == worker) leaves_at_ = farewell.step;
   }
 
   Result<parallel::StepReport> step(const parallel::StepInput& input) override {
@@ -89,6 +92,7 @@ class Faulty final : public parallel::Strategy {
       town_.bury(worker_);
       return fail(ErrorCode::kInternal, "dead");
     }
+    if (leaves_at_ == step) town_.dismiss(worker_);
     if (breaks_ && breaks_->step == step) return break_at(input);
     if (flip_ && flip_->of_gradients && step == flip_->step) {
       town_.spoil_sum(worker_);
@@ -166,6 +170,7 @@ class Faulty final : public parallel::Strategy {
   std::optional<Flip> flip_;
   std::optional<Break> breaks_;
   const std::optional<Death> death_;
+  std::int64_t leaves_at_ = 0;
   std::optional<Join> join_;
   const std::int32_t worker_;
 };

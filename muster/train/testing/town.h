@@ -44,6 +44,18 @@ class Town {
     std::erase(workers_, worker);
     replace();
   }
+  // From the next generation on, likewise planned.
+  void dismiss(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    dismissed_.insert(worker);
+    std::erase(workers_, worker);
+    form();
+    changed_.notify_all();
+  }
+  bool has_dismissed(std::int32_t worker) {
+    const std::lock_guard lock(mutex_);
+    return dismissed_.contains(worker);
+  }
 
   // From the next generation on, to which all change over when they like.
   void invite(const std::vector<std::int32_t>& newcomers) {
@@ -112,6 +124,7 @@ class Town {
   const bool spoils_;
   std::int64_t trained_ = 0;
   std::set<std::int32_t> spoilt_;
+  std::set<std::int32_t> dismissed_;
 };
 
 struct Flip {
@@ -131,6 +144,12 @@ struct Break {
 };
 
 // Before its step.
+struct Farewell {
+  std::int32_t worker = 0;
+  std::int64_t step = 0;
+};
+
+// Likewise.
 struct Death {
   std::int32_t worker = 0;
   std::int64_t step = 0;
@@ -152,6 +171,7 @@ struct Faults {
   std::vector<Flip> flips = {};
   std::optional<Break> breaks = {};
   std::optional<Death> death = {};
+  std::vector<Farewell> farewells = {};
   std::optional<Join> join = {};
   std::optional<SlowData> slow_data =
       {};  // with it workers compare their paces as often as they can
