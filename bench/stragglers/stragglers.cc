@@ -96,6 +96,8 @@ class OneGeneration final : public train::Generations {
   Result<std::optional<train::Entry>> next(const std::optional<Error>& why, Duration) override {
     return *why;
   }
+  void tell_whole() override {}
+  bool loses_somebody() const override { return false; }
   void resign() override {}
   bool leaving() const noexcept override { return false; }
   void quarantine(const Error&) override {}

@@ -57,7 +57,7 @@ struct CoordinatorEvents {
   // The process of a worker of another host has ended: its host says how.
   std::function<void(std::int32_t worker, const Ended&)> on_ended;
   // A worker was told to go; `stays`: there would be too few without it.
-  std::function<void(std::int32_t worker, bool stays)> on_drain;
+  std::function<void(std::int32_t worker, Departure)> on_drain;
   // One wished to go for the others' sake, and stays: there would be too few without it.
   std::function<void(std::int32_t worker)> on_stay;
   // No generation came about in time: names who is missing.
@@ -158,6 +158,7 @@ class CoordinatorState {
   bool gave_up_ = false;
   bool ending_ = false;  // somebody has left in good order: the training is over
   std::string reason_;
+  std::vector<std::int32_t> kept_;  // see MembershipDecision
   SharedValues values_;
   std::vector<Action> actions_;
 };

@@ -129,6 +129,8 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     actions_.emplace_back(SendAction{peer, TellTime{asked->asked, now}});
   } else if (const auto* wish = std::get_if<Drain>(&message)) {
     drain(peer, worker, *wish, now);
+  } else if (std::holds_alternative<Whole>(message)) {
+    if (!std::exchange(worker.candidate.whole, true)) decide(now);
   } else if (std::holds_alternative<Leave>(message)) {
     if (worker.candidate.lost) return;  // it is none of them any more
     worker.candidate.leaving = true;
@@ -163,7 +165,8 @@ void CoordinatorState::end() {
   }
 }
 
-// A member goes with the next generation; whoever is not let in yet has nobody to wait for.
+// A member goes with the next generation, or, where nobody else has the state, once others have got
+// it; whoever is not let in yet has nobody to wait for.
 void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, TimePoint now) {
   if (std::exchange(worker.candidate.draining, true)) return;
   const std::int32_t who = worker.candidate.info.worker;
@@ -171,7 +174,8 @@ void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, 
   decide(now);
   if (!member) turn_away(peer);
   const bool stays = member && rank_of(current_, who) != kNoRank;
-  if (stays && message.can_stay) {
+  const bool hands_over = stays && std::ranges::count(kept_, who) > 0;
+  if (stays && !hands_over && message.can_stay) {
     worker.candidate.draining = false;
     actions_.emplace_back(SendAction{peer, Stay{}});
     decide(now);
@@ -179,8 +183,11 @@ void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, 
       if (events.on_stay) events.on_stay(number);
     });
   }
-  tell([number = who, stays](const CoordinatorEvents& events) {
-    if (events.on_drain) events.on_drain(number, stays);
+  const Departure departure = hands_over ? Departure::kOnceOthersHaveTheState
+                              : stays    ? Departure::kAllStop
+                                         : Departure::kWithTheStep;
+  tell([number = who, departure](const CoordinatorEvents& events) {
+    if (events.on_drain) events.on_drain(number, departure);
   });
 }
 
@@ -212,6 +219,7 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   worker.peer = peer;
   worker.candidate.info = message.info;
   worker.candidate.joined_at = now;
+  worker.candidate.whole = message.info.has_state && current_.empty();
   worker.candidate.silence.heard(now);
   last_join_ = now;
   tell([info = message.info](const CoordinatorEvents& events) {
@@ -350,6 +358,7 @@ void CoordinatorState::decide(TimePoint now) {
   auto decision = decide_membership(now, view, options_.policy);
   if (decision.reason != reason_) log_->debug("[cluster/membership] {}", decision.reason);
   reason_ = std::move(decision.reason);
+  kept_ = std::move(decision.kept);
   if (decision.members && (*decision.members != current_ || !replaced_.empty() || again_))
     publish(*decision.members, decision.planned && !again_, now);
 }

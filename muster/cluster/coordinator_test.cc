@@ -208,7 +208,7 @@ TEST_F(ElasticCoordinatorTest, WhoIsToldToGoIsDismissedWhileEnoughStay) {
 
 // A slow worker is no reason to end a job that needs it.
 TEST_F(CoordinatorStateTest, WhoWishesToGoStaysWhereTooFewWouldBeLeft) {
-  events_.on_drain = [this](std::int32_t worker, bool) { note("drains", worker); };
+  events_.on_drain = [this](std::int32_t worker, Departure) { note("drains", worker); };
   events_.on_stay = [this](std::int32_t worker) { note("is kept", worker); };
   join(1, 0);
   join(2, 1);
@@ -221,6 +221,23 @@ TEST_F(CoordinatorStateTest, WhoWishesToGoStaysWhereTooFewWouldBeLeft) {
   EXPECT_EQ(state_->reason(), "all 2 members are well");
   say(2, Drain{});
   EXPECT_EQ(told(), Told{"drains 1"}) << "it may still be told to go";
+}
+
+// Whoever alone has the state waits until another one has it.
+TEST_F(ElasticCoordinatorTest, TheLastWhoHasTheStateHandsItOver) {
+  close(2);
+  close(3);
+  join(4, 1);
+  pass(std::chrono::seconds(1));
+  ASSERT_EQ(told().back(), "generation 4");
+  say(1, Drain{});
+  EXPECT_EQ(told(), Told{"hands over 0"});
+  EXPECT_EQ(state_->reason(), "all 2 members are well");
+  say(4, Whole{});
+  EXPECT_EQ(told(), Told{"generation 5"});
+  EXPECT_EQ(last_welcome(4).members.size(), 1U);
+  EXPECT_TRUE(last_welcome(4).planned);
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[1].back()));
 }
 
 TEST_F(ElasticCoordinatorTest, WhoWishesToGoDoesWhereEnoughAreLeft) {

@@ -144,8 +144,7 @@ class LaunchObserver {
   // A newcomer is not let in yet: it and `other` do not reach each other.
   virtual void on_unreached(const WorkerInfo& /*newcomer*/, const WorkerInfo& /*other*/,
                             const std::string& /*why*/) {}
-  // A worker was told to go, and does, or stays because too few would be left: then all stop.
-  virtual void on_drain(Rank /*rank*/, bool /*stays*/) {}
+  virtual void on_drain(Rank /*rank*/, Departure /*how*/) {}
   // One that holds the others up would have gone, and stays: too few would be left.
   virtual void on_stay(Rank /*rank*/) {}
   virtual void on_progress(Rank /*rank*/, const Progress& /*progress*/) {}

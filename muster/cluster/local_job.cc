@@ -100,10 +100,11 @@ CoordinatorEvents LocalJob::coordinator_events() {
     }
     if (is_here) give_up_waiting();
   };
-  events.on_drain = [this](std::int32_t number, bool stays) {
-    if (auto* worker = find(number)) worker->drained = !stays;
-    observer_.on_drain(Rank{number}, stays);
-    if (stays) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
+  events.on_drain = [this](std::int32_t number, Departure how) {
+    const bool all_stop = how == Departure::kAllStop;
+    if (auto* worker = find(number)) worker->drained = !all_stop;
+    observer_.on_drain(Rank{number}, how);
+    if (all_stop) coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
   };
   events.on_stay = [this](std::int32_t number) { observer_.on_stay(Rank{number}); };
   events.on_join = [this](const WorkerInfo& info) { welcome(info); };

@@ -354,6 +354,7 @@ class NetworkMember : public Member {
   void suspect(Generation generation, const Error& why) override {
     session_->send(Suspect{generation, why});
   }
+  void tell_whole() override { session_->send(Whole{}); }
   void drain() override { session_->send(Drain{}); }
   void resign() override { session_->resign(); }
   bool resigned() const noexcept override { return session_->resigned(); }

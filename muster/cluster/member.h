@@ -79,6 +79,9 @@ class Member {
   // Tells that this worker cannot work with another of `generation` (why.peer: its rank): unless
   // that one turns out to be dead, the coordinator has all try again, or go on without one.
   virtual void suspect(Generation generation, const Error& why) = 0;
+  // This worker has the state, and could hand it over. Who comes to a training under way says so
+  // once, before which the last of those who have it are not let go.
+  virtual void tell_whole() = 0;
   // Asks to be let go, or not to be let in: a generation without this worker follows, which
   // wait_newer() shows by its lack of members.
   virtual void drain() = 0;

@@ -40,12 +40,16 @@ std::string losses(TimePoint now, const MembershipView& view, const MembershipPo
   return text;
 }
 
+// `with_drained`: also members that are to go and have the state.
 std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const MembershipView& view,
-                                             const MembershipPolicy& policy) {
+                                             const MembershipPolicy& policy, bool with_drained) {
   std::map<std::int32_t, bool> alive;
-  for (const auto& candidate : view.candidates)
-    alive[candidate.info.worker] |=
-        is_alive(now, candidate, policy) && !candidate.draining && candidate.reaches;
+  for (const auto& candidate : view.candidates) {
+    const bool hands_over =
+        with_drained && candidate.whole && contains(view.current, candidate.info.worker);
+    const bool goes = candidate.draining && !hands_over;
+    alive[candidate.info.worker] |= is_alive(now, candidate, policy) && !goes && candidate.reaches;
+  }
   return alive;
 }
 
@@ -78,6 +82,21 @@ std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const Mem
   const auto most = std::max(static_cast<std::size_t>(policy.max_workers), survivors);
   if (members.size() > most) members.resize(most);
   return members;
+}
+
+bool any_is_whole(const std::vector<std::int32_t>& members, const MembershipView& view) {
+  return std::ranges::any_of(view.candidates, [&](const Candidate& candidate) {
+    return candidate.connected && candidate.whole && contains(members, candidate.info.worker);
+  });
+}
+
+std::vector<std::int32_t> draining(const std::vector<std::int32_t>& members,
+                                   const MembershipView& view) {
+  std::vector<std::int32_t> those;
+  for (const Candidate& candidate : view.candidates)
+    if (candidate.connected && candidate.draining && contains(members, candidate.info.worker))
+      those.push_back(candidate.info.worker);
+  return those;
 }
 
 // Who comes from elsewhere may be here before the launcher's own, who alone begin with a state.
@@ -138,7 +157,11 @@ Duration patience(const Candidate& candidate, const MembershipPolicy& policy) no
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy) {
   std::size_t survivors = 0;
-  auto members = proposal(alive_by_worker(now, view, policy), view, policy, survivors);
+  auto members = proposal(alive_by_worker(now, view, policy, false), view, policy, survivors);
+  const bool enough = static_cast<std::int32_t>(members.size()) >= least_of(view, policy);
+  if (enough && !view.current.empty() && !policy.keeps_ranks && !any_is_whole(members, view))
+    members = proposal(alive_by_worker(now, view, policy, true), view, policy, survivors);
+  const std::vector<std::int32_t> kept = draining(members, view);
   const auto lost = losses(now, view, policy);
   const auto because = lost.empty() ? "" : ": " + lost;
   const bool begins_anew = !view.current.empty() && survivors == 0;
@@ -157,14 +180,14 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
     return {std::nullopt,
             fmt::format("none of {} workers sees the run's folder{}", members.size(), because)};
   if (members == view.current && view.replaced.empty())
-    return {members, fmt::format("all {} members are well", members.size())};
+    return {members, fmt::format("all {} members are well", members.size()), false, kept};
   const bool settles = still_settling(now, members.size(), view, policy);
   if (begins_anew && settles) return {std::nullopt, "waiting whether more workers join" + because};
   if (!view.current.empty() && lost.empty() && survivors == view.current.size() && settles)
-    return {view.current, "waiting whether more workers join"};
+    return {view.current, "waiting whether more workers join", false, kept};
   return {members,
           fmt::format("{} workers, {} of them from before{}", members.size(), survivors, because),
-          lost.empty() && !view.current.empty()};
+          lost.empty() && !view.current.empty(), kept};
 }
 
 }  // namespace muster::cluster

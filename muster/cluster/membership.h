@@ -22,11 +22,14 @@ struct Candidate {
   TimePoint joined_at{};
   Silence silence;
   bool connected = true;
-  bool leaving = false;   // said Leave
-  bool draining = false;  // said Drain: alive, and no member of the next generation
-  bool cut_off = false;   // alive, but others cannot work with it
-  bool reaches = true;    // and is reached by those whom it would work with; else it is not let in
-  bool lost = false;      // given up, for one of these reasons: as this process it stays so
+  bool leaving = false;  // said Leave
+  // Said Drain: alive, and no member of the next generation, unless it alone could hand the state
+  // to those that would be left.
+  bool draining = false;
+  bool whole = false;    // it has the state; not one that has just come
+  bool cut_off = false;  // alive, but others cannot work with it
+  bool reaches = true;   // and is reached by those whom it would work with; else it is not let in
+  bool lost = false;     // given up, for one of these reasons: as this process it stays so
 };
 
 struct MembershipView {
@@ -58,6 +61,8 @@ struct MembershipDecision {
   std::optional<std::vector<std::int32_t>> members;
   std::string reason;
   bool planned = false;  // nobody was lost: the present generation may finish its step
+  // Of `members` those that are to go, and stay until one of the others has the state as well.
+  std::vector<std::int32_t> kept = {};
 };
 
 // Survivors keep their order and come first, newcomers follow by worker number (with keeps_ranks:

@@ -197,7 +197,8 @@ struct World {
     }
     check_succession(next);
     for (const std::int32_t worker : next) {
-      ASSERT_EQ(of(worker).status, Status::kHere) << "worker " << worker;
+      ASSERT_TRUE(of(worker).status == Status::kHere || hands_over(worker, next))
+          << "worker " << worker;
       ASSERT_FALSE(of(worker).given_up || of(worker).dismissed || of(worker).cast_out)
           << "worker " << worker;
     }
@@ -210,10 +211,35 @@ struct World {
     began = now;
     accusers.clear();
     for (Worker& worker : all) worker.anew = false;
-    for (const std::int32_t worker : next) of(worker).has_state = true;
+    if (welcome.generation == Generation{1})
+      for (const std::int32_t worker : next) of(worker).has_state = true;
   }
 
-  // One that holds the state takes it from each generation to the next, unless all are lost.
+  // From those who have it, or from a checkpoint where all of them are gone.
+  void hand_over_state() {
+    const std::vector<std::int32_t> present = members;
+    const bool there = std::ranges::any_of(
+        present, [&](std::int32_t worker) { return of(worker).has_state && is_connected(worker); });
+    const bool anew =
+        std::ranges::none_of(present, [&](std::int32_t w) { return of(w).has_state; });
+    if (!there && !anew) return;
+    for (const std::int32_t worker : present) {
+      Worker& it = of(worker);
+      const bool gets = it.status == Status::kHere && !is_lost(worker) && !it.dismissed;
+      if (!gets || std::exchange(it.has_state, true)) continue;
+      say(worker, Whole{});
+    }
+  }
+
+  // It is to go, and of `next` only those who are to go have the state.
+  bool hands_over(std::int32_t worker, const Workers& next) const {
+    return of(worker).status == Status::kDraining && of(worker).has_state &&
+           std::ranges::none_of(next, [&](std::int32_t other) {
+             return of(other).has_state && of(other).status == Status::kHere;
+           });
+  }
+
+  // One that holds the state takes it from each generation to the next, unless all who do are lost.
   // Whoever of a generation is
   // not in the next one is gone or wishes to go, and was not merely outvoted; and where min_workers
   // is a majority of the job's workers, those who go on are more than all the others, whatever has
@@ -221,10 +247,15 @@ struct World {
   void check_succession(const Workers& next) const {
     if (last.generation == Generation{0}) return;
     const auto goes_on = [&](std::int32_t worker) { return std::ranges::count(next, worker) > 0; };
-    const bool hands_over = std::ranges::any_of(members, [&](std::int32_t worker) {
-      return goes_on(worker) && of(worker).has_state && !is_lost(worker);
-    });
-    ASSERT_TRUE(hands_over || are_all_lost()) << "nobody takes the state over";
+    const auto has_state = [&](std::int32_t worker) {
+      return of(worker).has_state && !is_lost(worker);
+    };
+    const auto hands_over = [&](std::int32_t worker) {
+      return goes_on(worker) && has_state(worker);
+    };
+    ASSERT_TRUE(std::ranges::any_of(members, hands_over) || job.keeps_ranks ||
+                std::ranges::none_of(members, has_state))
+        << "nobody takes the state over";
     for (const std::int32_t worker : members)
       ASSERT_TRUE(goes_on(worker) || is_lost(worker) || of(worker).status != Status::kHere)
           << "worker " << worker << " is well and left behind";
@@ -252,16 +283,32 @@ struct World {
     return well;
   }
 
+  // And those who are to go and alone have the state.
+  std::set<std::int32_t> those_to_go_on() const {
+    std::set<std::int32_t> all_well = those_well();
+    const bool enough = all_well.size() >= static_cast<std::size_t>(job.least);
+    const bool state = std::ranges::any_of(all_well, [&](auto w) { return of(w).has_state; });
+    if (!enough || state || job.keeps_ranks) return all_well;
+    for (std::int32_t worker = 0; worker < job.workers; ++worker) {
+      const Worker& w = of(worker);
+      if (is_member(worker) && w.status == Status::kDraining && w.has_state && !w.given_up &&
+          !w.cast_out && !w.dismissed)
+        all_well.insert(worker);
+    }
+    return all_well;
+  }
+
   bool can_go_on(const std::set<std::int32_t>& workers) const {
-    const bool state = std::ranges::any_of(workers, [&](auto w) { return of(w).has_state; });
-    return (state || are_all_lost()) && workers.size() >= static_cast<std::size_t>(job.least);
+    const bool survivors =
+        std::ranges::any_of(workers, [&](auto w) { return is_member(w) && !of(w).anew; });
+    return (survivors || are_all_lost()) && workers.size() >= static_cast<std::size_t>(job.least);
   }
 
   // Those who are well are the generation, where they are enough and one of them has the state, or
   // nobody is left who could; else there is none, and the reason says so.
   void check_outcome() const {
     if (over) return;
-    const std::set<std::int32_t> well = those_well();
+    const std::set<std::int32_t> well = those_to_go_on();
     if (can_go_on(well)) {
       ASSERT_EQ(std::set(members.begin(), members.end()), well) << "those who are well go on";
       return;
@@ -309,7 +356,12 @@ struct World {
     return false;
   }
 
+  // Whoever is told to go may be so before newcomers have the state; else they have it by then.
   void happen(Event event, std::int32_t worker) {
+    const bool goes =
+        event == Event::kDrain || event == Event::kResign || event == Event::kComeAgain;
+    if (!goes && !over) hand_over_state();
+    if (!is_possible(event, worker)) return;  // by which others may have gone
     Worker& it = of(worker);
     switch (event) {
       case Event::kBreak:
@@ -366,7 +418,9 @@ struct World {
   void resign(std::int32_t worker) {
     std::set<std::int32_t> others = those_well();
     others.erase(worker);
-    const bool may_go = !over && can_go_on(others);
+    // Perhaps once they have the state.
+    const bool may_go = !over && others.size() >= static_cast<std::size_t>(job.least) &&
+                        (can_go_on(others) || of(worker).has_state);
     wish_to_go(worker, Drain{.can_stay = true});
     ASSERT_EQ(of(worker).drains, may_go) << "worker " << worker;
   }

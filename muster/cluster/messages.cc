@@ -257,6 +257,11 @@ struct Row<Leave> : EmptyRow<Leave> {
 };
 
 template <>
+struct Row<Whole> : EmptyRow<Whole> {
+  static constexpr std::string_view kName = "whole";
+};
+
+template <>
 struct Row<Stay> : EmptyRow<Stay> {
   static constexpr std::string_view kName = "stay";
 };

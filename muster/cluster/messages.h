@@ -31,7 +31,7 @@ struct WorkerInfo {
   std::string door;  // "host:port" where others try whether they reach it (door.h); empty: nowhere
   // It sees the run's folder, where the first rank writes checkpoints.
   bool can_lead = true;
-  // With the state that the training begins with; else it gets the others'.
+  // With the state that the training begins with; else it gets the others', see Whole.
   bool has_state = true;
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };
@@ -53,6 +53,13 @@ struct Progress {
 std::string describe(const Progress& progress);
 
 enum class StopReason : std::uint8_t { kCheckpointAndExit, kAtOnce };
+
+// How a worker goes that was told to.
+enum class Departure : std::uint8_t {
+  kWithTheStep,
+  kOnceOthersHaveTheState,  // it alone has it yet
+  kAllStop,                 // too few would be left
+};
 
 // worker to coordinator
 struct Join {
@@ -106,6 +113,8 @@ struct Dumped {
 struct Drain {            // it has been told to go, and does so at the end of a step
   bool can_stay = false;  // and does, where too few would be left without it
 };
+// It has the state that the others of its generation have, and could hand it over.
+struct Whole {};
 struct AskTime {  // of the coordinator's clock; see ClockOffset
   TimePoint asked{};
 };
@@ -202,9 +211,9 @@ struct JobOver {
 
 using Message =
     std::variant<Join, Enlist, Enlisted, Heartbeat, Report, Failure, Quarantine, Suspect, Reached,
-                 Unreached, Leave, Drain, Dumped, StoreRequest, Welcome, Reach, Dismiss, Stay, Stop,
-                 Dump, StoreReply, Knock, Knocked, Ended, AskTime, TellTime, Attend, ProcessOutput,
-                 ProcessEnded, StartProcess, KillProcess, JobOver>;
+                 Unreached, Leave, Drain, Whole, Dumped, StoreRequest, Welcome, Reach, Dismiss,
+                 Stay, Stop, Dump, StoreReply, Knock, Knocked, Ended, AskTime, TellTime, Attend,
+                 ProcessOutput, ProcessEnded, StartProcess, KillProcess, JobOver>;
 
 std::string_view name(const Message& message) noexcept;  // "join", …
 Bytes encode(const Message& message);

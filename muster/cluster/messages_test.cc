@@ -26,6 +26,7 @@ std::vector<Message> samples() {
       Unreached{2, "no answer"},
       Leave{},
       Drain{.can_stay = true},
+      Whole{},
       Dumped{{std::byte{3}}},
       StoreRequest{5, StoreAction::kCompareExchange, "k", {std::byte{1}}, {}, -3},
       Welcome{Generation{6}, Rank{1}, {{Rank{0}, kInfo}, {Rank{1}, kInfo}}, true},
@@ -58,11 +59,11 @@ TEST(Messages, EachComesBackAsItWas) {
     EXPECT_EQ(decoded->index(), message.index());
     EXPECT_EQ(encode(*decoded), bytes) << name(message);
   }
-  const auto welcome = std::get<Welcome>(decode(encode(all[14])).value());
+  const auto welcome = std::get<Welcome>(decode(encode(all[15])).value());
   EXPECT_EQ(welcome.members[1].info, kInfo);
   EXPECT_EQ(welcome.members[1].rank, Rank{1});
   EXPECT_TRUE(welcome.planned);
-  const auto ended = std::get<Ended>(decode(encode(all[25])).value());
+  const auto ended = std::get<Ended>(decode(encode(all[26])).value());
   EXPECT_EQ(ended.end.exit_status, 7);
   EXPECT_EQ(ended.end.signal, std::nullopt);
   EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));

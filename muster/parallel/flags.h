@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 
 namespace muster::parallel {
 
@@ -23,10 +22,6 @@ class Flags {
   void set(Flag flag) noexcept { counts_[index(flag)] = 1; }
   void clear(Flag flag) noexcept { counts_[index(flag)] = 0; }
   bool has(Flag flag) const noexcept { return counts_[index(flag)] > 0; }
-  // Of the ranks that computed something: the others' flags do not travel.
-  std::int32_t ranks(Flag flag) const noexcept {
-    return static_cast<std::int32_t>(counts_[index(flag)]);
-  }
   float* data() noexcept { return counts_.data(); }
   const float* data() const noexcept { return counts_.data(); }
   static constexpr std::size_t size() noexcept { return index(Flag::kCount); }

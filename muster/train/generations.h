@@ -38,6 +38,11 @@ class Generations {
   // next generation came in time.
   virtual Result<std::optional<Entry>> next(const std::optional<Error>& why, Duration patience) = 0;
 
+  // This worker has what the others have, and could hand it over; said again and again.
+  virtual void tell_whole() = 0;
+  // The planned one lacks one of the present one's workers.
+  virtual bool loses_somebody() const = 0;
+
   // This worker wants to go; the others are better off without it.
   virtual void resign() = 0;
   virtual bool leaving() const noexcept = 0;  // it does, or was told to

@@ -174,6 +174,7 @@ Status Trainer::one_step() {
   const Step step = next(progress_.committed);
   const TimePoint began = parts_.clock.now();
   MUSTER_TRY(take_part_in_transfer());
+  if (!transfer_ || transfer_->gives()) parts_.generations.tell_whole();
   if (neighbours_) neighbours_->begin(parts_.strategy, progress_.committed);
   parts_.now_doing(step, kWaitingForData);
   MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream_->next());
@@ -287,9 +288,9 @@ Status Trainer::settle() {
 parallel::Flags Trainer::wishes() const {
   parallel::Flags flags;
   if (parts_.stop_requested()) flags.set(parallel::Flag::kStop);
-  // A change has newcomers begin anew: one at a time, but for who leaves, which may have to be
-  // soon.
-  if ((!transfer_ || parts_.generations.leaving()) && parts_.generations.changing())
+  // A change has newcomers begin anew: one at a time, but where somebody leaves, which may have to
+  // be soon. All say so: the flags of who computes nothing do not travel.
+  if (parts_.generations.changing() && (!transfer_ || parts_.generations.loses_somebody()))
     flags.set(parallel::Flag::kRegroup);
   if (transfer_ && is_first() && transfer_->done().value_or(false))
     flags.set(parallel::Flag::kCaughtUp);

@@ -80,10 +80,6 @@ Status Trainer::recover(const Error& why) {
 // Nobody may leave before all have the step. Some may not have heard of the plan yet: whoever set
 // the flag has, so they wait for it.
 Status Trainer::regroup() {
-  // While newcomers get the state, only a giver that leaves asks for a change. Where all of them
-  // do, nobody would be left who has it: the step after this one ends the generation.
-  if (transfer_ && position_.flags.ranks(parallel::Flag::kRegroup) >= transfer_->givers())
-    return complete_transfer();
   // A first rank that goes leaves no save under way: the next one's and its own would take each
   // other for torn.
   MUSTER_TRY(wait_for_disk(Standstill::kLeave));

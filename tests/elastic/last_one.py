@@ -101,17 +101,27 @@ def a_part_that_was_taken_over(stage):
     assert "nobody else has what worker" in told[0], told
 
 
-def before_another_has_it(stage):
-    """The only one with the state dies as soon as a new one has joined."""
-    process, run = stage.start("handover", 2)
+def with_one_that_just_joined(stage, name):
+    """A job, its run, and the pid of the only one that is sure to have the state."""
+    process, run = stage.start(name, 2)
     before = runs.workers_of(process)
     runs.kill(before[1])
+    runs.wait_for(lambda: "of 2 in generation 3: pid" in (run / "logs/rank-1.log").read_text(), "the new one")
+    return process, run, before[0]
 
-    def has_joined():
-        return "of 2 in generation 3: pid" in (run / "logs/rank-1.log").read_text()
 
-    runs.wait_for(has_joined, "the new one")
-    runs.kill(before[0])
+def is_told_to_go_before_another_has_it(stage):
+    """It waits until the other one does."""
+    process, run, holder = with_one_that_just_joined(stage, "handed")
+    runs.kill(holder, signal.SIGTERM)
+    _, output = stage.check_end(process, run, returns=0)
+    assert "worker 0 was told to go and leaves" in output, output
+
+
+def before_another_has_it(stage):
+    """The only one with the state dies as soon as a new one has joined."""
+    process, run, holder = with_one_that_just_joined(stage, "handover")
+    runs.kill(holder)
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"
     assert runs.weights(run, STEPS) == stage.expected, f"other weights:\n{output}"
@@ -166,7 +176,7 @@ def main():
         runs.write_data(folder)
         stage = Stage(muster, folder)
         for scenario in (all_at_once, twice, before_a_checkpoint, all_shards_at_once, a_part_that_was_taken_over,
-                         before_another_has_it, nobody_comes, nobody_joins, the_new_one_is_told_to_go,
+                         before_another_has_it, is_told_to_go_before_another_has_it, nobody_comes, nobody_joins, the_new_one_is_told_to_go,
                          all_are_told_to_go_meanwhile):
             scenario(stage)
             print(f"ok  {scenario.__name__}", flush=True)

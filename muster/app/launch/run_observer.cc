@@ -271,12 +271,12 @@ void RunObserver::on_unreached(const cluster::WorkerInfo& newcomer,
                    other.door, why));
 }
 
-void RunObserver::on_drain(Rank rank, bool stays) {
-  tell(Severity::kNote,
-       stays ? fmt::format("worker {} was told to go, but too few would be left: all stop with a "
-                           "checkpoint",
-                           to_int(rank))
-             : fmt::format("worker {} was told to go and leaves with the step", to_int(rank)));
+void RunObserver::on_drain(Rank rank, cluster::Departure how) {
+  constexpr std::string_view kHow[] = {
+      " and leaves with the step", " and leaves once another one has the state, which it alone has",
+      ", but too few would be left: all stop with a checkpoint"};
+  tell(Severity::kNote, fmt::format("worker {} was told to go{}", to_int(rank),
+                                    kHow[static_cast<std::size_t>(how)]));
 }
 
 void RunObserver::on_stay(Rank rank) {

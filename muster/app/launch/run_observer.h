@@ -46,7 +46,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_unreached(const cluster::WorkerInfo& newcomer, const cluster::WorkerInfo& other,
                     const std::string& why) override;
   void on_arrival(const cluster::WorkerInfo& elsewhere) override;
-  void on_drain(Rank rank, bool stays) override;
+  void on_drain(Rank rank, cluster::Departure how) override;
   void on_stay(Rank rank) override;
   void on_line(Rank rank, bool is_error, std::string_view line) override;
   void on_dumps(const std::vector<cluster::WorkerState>& states,

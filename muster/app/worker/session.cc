@@ -290,6 +290,16 @@ bool Session::is_elastic() const noexcept { return job_->workers.elastic(); }
 
 bool Session::changing() const { return member_->generation() != tried_; }
 
+bool Session::loses_somebody() const {
+  const cluster::Membership newest = member_->membership();
+  const auto goes_on = [&](std::int32_t worker) {
+    return std::ranges::any_of(newest.members, [worker](const cluster::MemberInfo& member) {
+      return member.info.worker == worker;
+    });
+  };
+  return newest.generation != tried_ && !std::ranges::all_of(current_.workers, goes_on);
+}
+
 bool Session::outlives(const Error& why) const {
   return is_elastic() && comes_from_a_peer(why, tried_rank_);
 }

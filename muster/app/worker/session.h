@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "muster/app/probe/probe.h"
 #include "muster/base/log.h"
@@ -63,6 +64,10 @@ class Session final : public train::Generations {
   bool outlives(const Error& why) const override;
   Result<std::optional<train::Entry>> next(const std::optional<Error>& why,
                                            Duration patience) override;
+  void tell_whole() override {
+    if (!std::exchange(told_whole_, true)) member_->tell_whole();
+  }
+  bool loses_somebody() const override;
   void resign() override {
     if (!leaving_) member_->resign();
   }
@@ -119,7 +124,8 @@ class Session final : public train::Generations {
   std::unique_ptr<cluster::Member> member_;
   std::atomic<cluster::Member*> asked_{nullptr};  // member_, once it has asked to be let in
   bool joined_ = false;                           // it was let in
-  std::atomic<bool> alone_{false};                // the others do not wait for it to begin
+  bool told_whole_ = false;
+  std::atomic<bool> alone_{false};  // the others do not wait for it to begin
   std::shared_ptr<comm::FlightRecorder> recorder_;
   std::optional<observe::Tracer> tracer_;  // where the job is traced
   std::atomic<bool> leaving_{false};

@@ -80,8 +80,9 @@ class ElasticCoordinatorTest : public CoordinatorStateTest {
     options.policy.min_workers = 1;
     options.policy.heartbeat_timeout = std::chrono::seconds(10);
     state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
-    events_.on_drain = [this](std::int32_t worker, bool stays) {
-      note(stays ? "stays" : "drains", worker);
+    events_.on_drain = [this](std::int32_t worker, Departure how) {
+      constexpr const char* kHow[] = {"drains", "hands over", "stays"};
+      note(kHow[static_cast<std::size_t>(how)], worker);
     };
     events_.on_stay = [this](std::int32_t worker) { note("is kept", worker); };
     for (std::int32_t worker = 0; worker < 3; ++worker)

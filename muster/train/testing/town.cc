@@ -49,12 +49,16 @@ class Inhabitant final : public Generations {
   bool changing() const override {
     return town_.generation() > entry_.communicator->group().generation;
   }
-  bool outlives(const Error& why) const override { return why.code == ErrorCode::kPeerLost; }
+  bool outlives(const Error& why) const override {
+    return why.code == ErrorCode::kPeerLost || why.code == ErrorCode::kCancelled;
+  }
   Result<std::optional<Entry>> next(const std::optional<Error>&, Duration) override {
     if (leaving()) return std::optional<Entry>();
     MUSTER_ASSIGN(entry_, town_.wait(worker_, entry_.communicator->group().generation));
     return std::optional(entry_);
   }
+  void tell_whole() override {}
+  bool loses_somebody() const override { return !town_.goes_on_with(entry_.workers); }
   void resign() override {}
   bool leaving() const noexcept override { return town_.has_dismissed(worker_); }
   void quarantine(const Error&) override { town_.quarantine(worker_); }
@@ -80,8 +84,7 @@ class Faulty final : public parallel::Strategy {
     if (worker == 0) join_ = faults.join;
     for (const Flip& flip : faults.flips)
       if (flip.worker == worker) flip_ = flip;
-    for (const Farewell& farewell : faults.farewells)
-      if (farewell.worker == worker) leaves_at_ = farewell.step;
+    if (faults.farewell && faults.farewell->worker == worker) leaves_at_ = faults.farewell->step;
   }
 
   Result<parallel::StepReport> step(const parallel::StepInput& input) override {

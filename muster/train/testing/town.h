@@ -3,6 +3,7 @@
 // its own. Generations form, break, and take newcomers in, memories fail and workers die as a test
 // says.
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -55,6 +56,11 @@ class Town {
   bool has_dismissed(std::int32_t worker) {
     const std::lock_guard lock(mutex_);
     return dismissed_.contains(worker);
+  }
+  bool goes_on_with(const std::vector<std::int32_t>& workers) {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::all_of(workers,
+                               [&](auto w) { return std::ranges::count(workers_, w) > 0; });
   }
 
   // From the next generation on, to which all change over when they like.
@@ -171,7 +177,7 @@ struct Faults {
   std::vector<Flip> flips = {};
   std::optional<Break> breaks = {};
   std::optional<Death> death = {};
-  std::vector<Farewell> farewells = {};
+  std::optional<Farewell> farewell = {};
   std::optional<Join> join = {};
   std::optional<SlowData> slow_data =
       {};  // with it workers compare their paces as often as they can
