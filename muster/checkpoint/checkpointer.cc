@@ -146,7 +146,10 @@ Result<std::optional<Step>> Checkpointer::latest() {
 
 Result<Path> Checkpointer::set_aside(Step step) {
   MUSTER_ASSIGN(const Path from, folder_of(step));
-  Path to = from.parent_path() / ("ruined-" + from.filename().string());
+  const std::string name = "ruined-" + from.filename().string();
+  Path to = from.parent_path() / name;
+  for (int again = 2; files_.exists(to); ++again)  // it was ruined there before
+    to = from.parent_path() / fmt::format("{}-{}", name, again);
   MUSTER_TRY(files_.rename(from, to));
   MUSTER_TRY(files_.sync_folder(from.parent_path()));
   return to;

@@ -14,6 +14,7 @@
 #include "muster/testing/fake_clock.h"
 #include "muster/testing/faulty_files.h"
 #include "muster/testing/memory_files.h"
+#include "muster/testing/temp_folder.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -286,6 +287,19 @@ TEST_F(CheckpointerTest, LeavesLaterStepsToTheirWriter) {
   save(5);
   EXPECT_EQ(disk_.list(checkpoints()).value(),
             (std::vector<std::string>{"step-00000003", "step-00000005"}));
+}
+
+TEST_F(CheckpointerTest, PutsAwayWhatIsRuinedAsOftenAsItIs) {
+  const muster::testing::TempFolder run;
+  for (const char* name :
+       {"ruined-step-00000007", "ruined-step-00000007-2", "ruined-step-00000007-3"}) {
+    Checkpointer ours(system_files(), clock_, run.path() / "checkpoints", {.job = "sample"});
+    ASSERT_TRUE(ours.save(SampleState(7).request(7)));
+    const auto there = ours.set_aside(Step{7});
+    ASSERT_TRUE(there) << there.error().message;
+    EXPECT_EQ(*there, run.path() / "checkpoints" / name);
+    EXPECT_FALSE(ours.folder_of(Step{7}));
+  }
 }
 
 TEST_F(CheckpointerTest, RefusesWhatCannotBeSaved) {

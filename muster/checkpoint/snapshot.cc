@@ -23,6 +23,7 @@ void SnapshotMemory::Free::operator()(std::byte* bytes) const {
 std::span<std::byte> SnapshotMemory::take(std::size_t bytes) {
   if (bytes > capacity_) {
     bytes_.reset();  // before the new one, or there would be two
+    capacity_ = 0;
     bytes_.reset(
         static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kBufferAlignment})));
     capacity_ = bytes;

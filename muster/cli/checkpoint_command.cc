@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <ranges>
 #include <utility>
 
 #include "muster/base/text_width.h"
@@ -213,7 +214,8 @@ ExitCode verify(const CheckpointArguments& arguments, Context& context) {
 
 Result<Path> best(const Selection& selection) {
   const auto step = best_step(selection);
-  for (const auto& found : selection.found) {
+  for (const auto& found :
+       std::views::reverse(selection.found)) {  // of a step saved twice the last
     if (found.manifest && found.name.step == step) return found.folder;
   }
   return fail(ErrorCode::kNotFound,

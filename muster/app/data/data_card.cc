@@ -46,7 +46,9 @@ Status keep_data_card(Files& files, const Path& path, const DataCard& card) {
         ErrorCode::kCorrupt,
         fmt::format("[worker/data] {} does not say what the run was begun with", path.string()));
   if (kept["fingerprint"] == text_of(card.fingerprint)) return ok();
-  const auto count = kept.value(Ordered::json_pointer("/samples/training"), std::int64_t{-1});
+  const Ordered::json_pointer training("/samples/training");
+  const bool counts = kept.contains(training) && kept[training].is_number_integer();
+  const auto count = counts ? kept[training].get<std::int64_t>() : -1;
   const std::string change =
       count == card.training
           ? "other samples, though as many to train on"

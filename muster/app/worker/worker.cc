@@ -24,11 +24,13 @@ Result<job::Job> load_resolved(Files& files, const observe::RunFolder& folder,
   return job::load_job(files, folder.resolved_job(), {.fields = own.fields});
 }
 
-// The data of who joins others that train is compared with theirs.
+// The data of who joins others that train is compared with theirs; but none of them may be left.
 Status keep_card(Files& files, const Session& session, bool joins_others,
                  const DataPipelines& pipelines) {
-  if (!pipelines.card || joins_others || !session.first_rank()) return ok();
-  return keep_data_card(files, session.folder().data(), *pipelines.card);
+  if (!pipelines.card) return ok();
+  const Path kept = session.folder().data();
+  if (joins_others ? !files.exists(kept) : !session.first_rank()) return ok();
+  return keep_data_card(files, kept, *pipelines.card);
 }
 
 Result<train::Outcome> prepare_and_train(Session& session, const job::JobSpec& job,

@@ -63,6 +63,8 @@ class Rows {
 Status for_each_row(
     std::string_view text, char delimiter,
     const std::function<Status(const std::vector<std::string>& cells, std::int64_t line)>& take) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // that some programs put before UTF-8
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   Rows rows(delimiter);
   std::int64_t line = 0;
   std::int64_t began = 0;  // the line on which the row under way began

@@ -23,7 +23,10 @@ namespace {
 using Words = std::unordered_set<std::string>;
 
 std::optional<double> number_in(std::string cell, char decimal) {
-  if (decimal != '.') std::ranges::replace(cell, decimal, '.');
+  if (decimal != '.') {
+    if (cell.find('.') != std::string::npos) return std::nullopt;  // thousands, perhaps
+    std::ranges::replace(cell, decimal, '.');
+  }
   std::string_view text = cell;
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   double value = 0;
@@ -144,12 +147,6 @@ class TableBuilder {
   std::vector<std::int64_t> lines_;
 };
 
-// A mark that some programs put before text in UTF-8.
-std::string_view without_mark(std::string_view text) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
-}
-
 // A name or a word in another encoding would be another one to everybody who reads it.
 Status check_encoding(std::string_view text) {
   const std::size_t valid = utf8_prefix(text);
@@ -170,7 +167,7 @@ Status check_encoding(std::string_view text) {
 Result<CsvTable> parse(std::string_view text, const Path& path, const CsvLayout& layout) {
   MUSTER_TRY(check_encoding(text));
   TableBuilder table(layout);
-  MUSTER_TRY(for_each_row(without_mark(text), layout.delimiter,
+  MUSTER_TRY(for_each_row(text, layout.delimiter,
                           [&table](const std::vector<std::string>& cells, std::int64_t line) {
                             return table.add(cells, line);
                           }));

@@ -1,5 +1,6 @@
 #include "muster/data/formats/csv/csv.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,6 +98,12 @@ TEST_F(Csv, NumbersMayHaveAComma) {
               ElementsAre(3.7, -1.5));
 }
 
+// 1.234 are a thousand and more there.
+TEST_F(Csv, WithACommaAPointIsInNoNumber) {
+  const auto columns = table("a;b\n3,7;1\n1.234;2\n", {.delimiter = ';', .decimal = ','})->columns;
+  EXPECT_FALSE(columns[0].is_numeric());
+}
+
 TEST_F(Csv, WhatIsNoNumberIsToldWithItsLine) {
   for (const char* cell : {"inf", "1e999", "+-5", "0x10", "1 2"}) {
     const auto read = table(fmt::format("a\n1\n{}\n", cell));
@@ -158,6 +165,9 @@ TEST_F(Csv, ALayoutIsGuessed) {
   EXPECT_EQ(guess_layout("a\tb\n").delimiter, '\t');
   EXPECT_EQ(guess_layout("a;b\n3,7;1\n").decimal, ',');
   EXPECT_EQ(guess_layout("a,b\n3,7\n").decimal, '.');
+  EXPECT_FALSE(guess_layout("\xef\xbb\xbf"
+                            "1,2\n3,4\n")
+                   .header);
   EXPECT_TRUE(guess_layout("\xef\xbb\xbf"
                            "a,b\n1,2")
                   .header);
