@@ -67,11 +67,10 @@ Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options
   }
   Result<DataPipelines> pipelines = data.get();
   if (comes_ready && session.leaving()) return not_needed();
-  Status known = pipelines ? keep_card(files, session, comes_ready, *pipelines)
-                           : Status(std::move(pipelines).error());
+  const Status known =
+      pipelines ? keep_card(files, session, comes_ready, *pipelines) : Status(pipelines.error());
   Result<train::Outcome> outcome =
-      known ? prepare_and_train(session, job, options, std::move(*pipelines))
-            : std::move(known).error();
+      known ? prepare_and_train(session, job, options, std::move(*pipelines)) : known.error();
   session.end(outcome ? ok() : Status(outcome.error()));
   return outcome;
 }
