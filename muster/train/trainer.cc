@@ -174,7 +174,7 @@ Status Trainer::one_step() {
   const Step step = next(progress_.committed);
   const TimePoint began = parts_.clock.now();
   MUSTER_TRY(take_part_in_transfer());
-  if (!transfer_ || transfer_->gives()) parts_.generations.tell_whole();
+  if (has_state()) parts_.generations.tell_whole();
   if (neighbours_) neighbours_->begin(parts_.strategy, progress_.committed);
   parts_.now_doing(step, kWaitingForData);
   MUSTER_ASSIGN(const std::optional<data::StepBatch> batch, stream_->next());

@@ -181,6 +181,10 @@ class Trainer {
   Status rebalance(const std::vector<Pace>& before);
   bool compares_replicas() const;
   bool replicas_due() const;
+  bool has_state() const noexcept { return !transfer_ || transfer_->gives(); }
+  std::int32_t holders() const noexcept {  // of the state: ranks below
+    return transfer_ ? transfer_->givers() : group().size;
+  }
   bool guards_memory() const;
   bool compares_gradients(Step step) const;
   Result<std::vector<ReplicaReport>> exchange(const ReplicaReport& mine, std::string_view what);

@@ -131,8 +131,7 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
     const bool counts = options_.stragglers.rebalance && known != position_.paces.end();
     paces.push_back(counts ? *known : Pace{.worker = worker});
   }
-  const std::int32_t whole = transfer_ ? transfer_->givers() : size;
-  const auto counts = share_by_pace(options_.slices, paces, std::min(computing(size), whole));
+  const auto counts = share_by_pace(options_.slices, paces, std::min(computing(size), holders()));
   return Assignment::in_turns(counts, parts_.strategy.ranks_in_turns(size), workers);
 }
 

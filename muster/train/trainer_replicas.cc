@@ -89,9 +89,7 @@ bool Trainer::compares_replicas() const {
 // Of two who differ no majority tells who is wrong: each has to watch itself. So it has while steps
 // are taken again to see.
 bool Trainer::guards_memory() const {
-  const bool has_state = !transfer_ || transfer_->gives();
-  const std::int32_t holders = transfer_ ? transfer_->givers() : group().size;
-  return compares_replicas() && has_state && (holders == 2 || guard_.disputed());
+  return compares_replicas() && has_state() && (holders() == 2 || guard_.disputed());
 }
 
 Result<std::vector<ReplicaReport>> Trainer::exchange(const ReplicaReport& mine,
@@ -111,10 +109,9 @@ Result<std::vector<ReplicaReport>> Trainer::exchange_unseen(const ReplicaReport&
 // Whether the step may be settled: nobody goes back, and this worker stays.
 Result<bool> Trainer::compare_replicas() {
   if (!compares_replicas() || !replicas_due()) return true;
-  const bool has_state = !transfer_ || transfer_->gives();
   MUSTER_ASSIGN(auto reports,
-                exchange(has_state ? guard_.report() : ReplicaReport{}, "comparing replicas"));
-  if (transfer_) reports.resize(static_cast<std::size_t>(transfer_->givers()));
+                exchange(has_state() ? guard_.report() : ReplicaReport{}, "comparing replicas"));
+  reports.resize(static_cast<std::size_t>(holders()));
   if (!are_equal(reports)) {
     const bool waits = transfer_ && !can_do_without_the_odd(reports);
     MUSTER_TRY(waits ? complete_transfer() : settle_dispute(reports));
