@@ -222,6 +222,11 @@ void release_signals(const std::vector<int>& numbers) {
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+Path this_program() {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/exe", unknown);
+}
+
 Error become_program(std::vector<std::string> command) {
   std::vector<char*> words;
   words.reserve(command.size() + 1);

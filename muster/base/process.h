@@ -56,6 +56,9 @@ class Process {
 // "its process is stopped (SIGSTOP)": for a person who wonders why it does not answer.
 std::string describe_process(int pid, Files& files = system_files());
 
+// The file of this process's program; empty where the system does not say.
+Path this_program();
+
 // This process goes on as another program, with the same number, parent, variables and files.
 // Returns only where that failed: kNotFound where there is no such program.
 Error become_program(std::vector<std::string> command);

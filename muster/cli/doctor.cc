@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "muster/app/engines/mpi.h"
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
 #include "muster/cli/fetch_libtorch.h"
@@ -93,9 +94,11 @@ Check check_engines(Context& context) {
           "two ranks could not sum numbers; mend what the other lines call bad, else report it"};
     good.push_back(name);
   }
+  const auto mpis = app::mpi_modules(context.files, context.program.parent_path());
   return {"engines",
           CheckState::kOk,
-          fmt::format("{}: two ranks of each summed", fmt::join(good, ", ")),
+          fmt::format("{}: two ranks of each summed; over MPI: {}", fmt::join(good, ", "),
+                      mpis.empty() ? "no module" : fmt::format("{}", fmt::join(mpis, ", "))),
           {}};
 }
 

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <vector>
 
+#include "muster/app/engines/mpi.h"
 #include "muster/app/launch/launch.h"
 #include "muster/app/launch/next_steps.h"
 #include "muster/base/shell_words.h"
@@ -89,6 +90,14 @@ PlanRequest request_of(const TrainArguments& arguments,
     add_workers_for(others->by.ranks, others->by.launcher, std::to_string(others->by.ranks),
                     request.options);
   return request;
+}
+
+// Said before anything is started; what else is amiss with an MPI its workers find out.
+Status check_engine(const job::JobSpec& job, const Context& context) {
+  if (job.communication.engine != job::EngineKind::kMpi) return ok();
+  const auto module = app::mpi_module(
+      [&context](const std::string& name) { return context.variable(name); }, context.program);
+  return module ? ok() : Status(module.error());
 }
 
 // How the person calls this program: by its name where the PATH leads to it, else by its place.
@@ -216,6 +225,8 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   if (!written) return written.error();
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
+  const Status reached = check_engine(written->spec, context);
+  if (!reached) return report(context, reached.error());
   const Status startable = app::check_startable(context.files, *written);
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);

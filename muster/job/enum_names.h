@@ -105,7 +105,8 @@ struct EnumNames<MetricKind> {
 template <>
 struct EnumNames<EngineKind> {
   static constexpr EnumName<EngineKind> kAll[] = {{EngineKind::kNative, "native"},
-                                                  {EngineKind::kLoopback, "loopback"}};
+                                                  {EngineKind::kLoopback, "loopback"},
+                                                  {EngineKind::kMpi, "mpi"}};
 };
 template <>
 struct EnumNames<TransportKind> {

@@ -193,7 +193,10 @@ std::vector<Field> communication_fields() {
   const auto in = [](auto member) { return at(&JobSpec::communication, member); };
   return {
       bind("communication.engine", in(&CommunicationSpec::engine),
-           {.doc = "native: processes, over shared memory and TCP; loopback: one process."}),
+           {.doc = "native: processes, over shared memory and TCP; loopback: one process; mpi: "
+                   "over the MPI that has started the workers (`mpirun -n 8 muster train JOB`), "
+                   "and so over whatever it reaches them by, as InfiniBand; they stay the same "
+                   "ones from beginning to end."}),
       bind("communication.transport", in(&CommunicationSpec::transport),
            {.doc = "auto: shared memory where all workers are on one host; else TCP, with shared "
                    "memory for what is large between those of one host."}),

@@ -247,7 +247,32 @@ void check_listen(Draft& draft) {
   if (const auto wrong = wrong_number(host); !wrong.empty()) complain(": " + wrong);
 }
 
+// MPI makes its world once, of the processes that it has started.
+void fix_world(Draft& draft) {
+  const auto fix = [&draft](std::string_view field, auto& value, auto needed) {
+    if (value == needed) return;
+    if (draft.given(field))
+      return draft.complain(
+          {field, "communication.engine"},
+          fmt::format(
+              "communication.engine mpi has the workers that MPI has started, of which none "
+              "comes or goes; {} is {}",
+              field, draft.shown(field)),
+          "leave it out, or use communication.engine: native, also under mpirun");
+    value = needed;
+    draft.derive(field, "communication.engine");
+  };
+  WorkersSpec& workers = draft.spec.workers;
+  fix("workers.standbys", workers.standbys, std::int64_t{0});
+  fix("workers.min_workers", workers.min_workers, workers.count);
+  if (draft.given("workers.max_workers"))
+    fix("workers.max_workers", workers.max_workers, workers.count);
+  fix("workers.max_restarts", workers.max_restarts, std::int64_t{0});
+  fix("communication.transport", draft.spec.communication.transport, TransportKind::kAuto);
+}
+
 void check_workers(Draft& draft) {
+  if (draft.spec.communication.engine == EngineKind::kMpi) fix_world(draft);
   resolve_strategy(draft);
   check_cut_outputs(draft);
   resolve_max_workers(draft);
@@ -255,7 +280,6 @@ void check_workers(Draft& draft) {
   check_most(draft);
   check_listen(draft);
   check_autoscaling(draft);
-  const auto& workers = draft.spec.workers;
   const auto& training = draft.spec.training;
   if (replicas(draft) > training.virtual_workers) {
     draft.complain(
@@ -277,7 +301,11 @@ void check_workers(Draft& draft) {
                    "stragglers.backup needs training.mode: ordered",
                    "in fast mode a worker's slices are one piece, which nobody can take a part of");
   }
+}
+
+void check_communication(Draft& draft) {
   auto& communication = draft.spec.communication;
+  const auto& workers = draft.spec.workers;
   if (communication.engine == EngineKind::kLoopback && workers.processes() > 1) {
     draft.complain({"communication.engine", "workers.count"},
                    fmt::format("engine loopback joins threads of one process, not {} workers",
@@ -315,6 +343,7 @@ void resolve(Draft& draft, const Path& path) {
   resolve_schedule(draft);
   resolve_evaluation(draft);
   check_workers(draft);
+  check_communication(draft);
   resolve_prometheus(draft);
   resolve_mlflow(draft);
 }

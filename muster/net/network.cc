@@ -377,6 +377,7 @@ class AsioNetwork : public Network {
         std::make_unique<AsioListener>(acceptor, Address{address.host, acceptor->port()}));
   }
 
+  const std::string& name() const noexcept override { return name_; }
   const Counters& counters() const noexcept override { return core_->counters(); }
   Loop& loop() const noexcept override { return loop_; }
 
@@ -392,6 +393,7 @@ class AsioNetwork : public Network {
         address.host, found.to_string());
   }
 
+  const std::string name_ = "TCP";
   AsioLoop& loop_;
   std::shared_ptr<Core> core_;
 };

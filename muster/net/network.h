@@ -110,6 +110,7 @@ class Network {  // thread-safe
   // Port 0: any free port. `accepted` gets authenticated connections only.
   virtual Result<std::unique_ptr<Listener>> listen(const Address& address, Accepted accepted) = 0;
 
+  virtual const std::string& name() const noexcept = 0;  // what carries it: "TCP"
   virtual const Counters& counters() const noexcept = 0;
   virtual Loop& loop() const noexcept = 0;
 };

@@ -43,9 +43,16 @@ def holds_what_runs_alone(root, build):
     assert {"usr/bin/muster", "usr/bin/muster-worker", "usr/share/muster/libtorch.txt",
             "usr/share/bash-completion/completions/muster", "usr/share/zsh/vendor-completions/_muster"} <= files, files
     assert any(name.startswith("usr/share/man/man1/muster.1") for name in files), files
-    assert not any(name.endswith((".a", ".h")) for name in files), files
+    assert {name for name in files if name.endswith((".a", ".h", ".c"))} == {f"usr/share/muster/mpi/muster_mpi.{end}" for end in "ch"}, files
     told = run("readelf", "-d", root / "usr/bin/muster-worker")
     assert "[$ORIGIN/../lib/muster/libtorch/torch/lib]" in told and str(build) not in told, told
+
+
+def has_what_a_module_for_an_mpi_is_made_of(root, folder):
+    """As docs/communication.md says."""
+    module = folder / "mpi-mine.so"
+    run("mpicc.mpich", "-shared", "-fPIC", "-O2", root / "usr/share/muster/mpi/muster_mpi.c", "-o", module)
+    assert "muster_mpi" in run("readelf", "--dyn-syms", "--wide", module)
 
 
 def without_libtorch_the_doctor_knows(muster):
@@ -83,6 +90,7 @@ with runs.workplace() as workplace:
     place = workplace / "root"
     run("dpkg-deb", "--extract", deb, place)
     holds_what_runs_alone(place, pathlib.Path(arguments.build).resolve())
+    has_what_a_module_for_an_mpi_is_made_of(place, workplace)
     installed = place / "usr/bin/muster"
     without_libtorch_the_doctor_knows(installed)
     the_doctor_has_it_fetched(installed, place)

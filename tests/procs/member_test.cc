@@ -142,6 +142,7 @@ class CutNetwork final : public net::Network {
                                                 net::Accepted accepted) override {
     return inner_.listen(address, std::move(accepted));
   }
+  const std::string& name() const noexcept override { return inner_.name(); }
   const net::Counters& counters() const noexcept override { return inner_.counters(); }
   net::Loop& loop() const noexcept override { return inner_.loop(); }
 

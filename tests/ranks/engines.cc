@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "muster/cluster/store.h"
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/comm/backend/mpi/mpi_network.h"
 #include "muster/comm/backend/native/native.h"
 #include "muster/net/credentials.h"
 #include "muster/net/network.h"
@@ -47,6 +49,30 @@ net::Network& test_network() {
   return **network;
 }
 
+// One process that MPI's launcher has not started is a world of one rank, to which every connection
+// leads: the messages go through MPI all the same. Its end is told to MPI, or it leaves files
+// behind.
+struct MpiOfThisProcess {
+  std::unique_ptr<MpiNetwork> network;
+  MpiOfThisProcess() {
+    auto made =
+        create_mpi_network({.module = std::getenv("MUSTER_TEST_MPI"), .log = create_null_logger()});
+    if (made)
+      network = std::move(*made);
+    else
+      ADD_FAILURE() << made.error().message;
+  }
+  ~MpiOfThisProcess() {
+    if (!network) return;
+    EXPECT_TRUE(network->finish(Deadline::after(system_clock(), std::chrono::seconds(20))));
+  }
+};
+
+net::Network& mpi_of_this_process() {
+  static const MpiOfThisProcess mpi;
+  return *mpi.network;
+}
+
 }  // namespace
 
 const EngineUnderTest kLoopback{"Loopback",
@@ -72,6 +98,16 @@ const EngineUnderTest kTcp{"Tcp", [](std::int32_t size) {
                                                         &test_network());
                            }};
 INSTANTIATE_TEST_SUITE_P(Tcp, Conformance, ::testing::Values(kTcp));
+
+// Where MUSTER_TEST_MPI names the module of an MPI, of which a process can have one.
+const EngineUnderTest kMpi{"Mpi", [](std::int32_t size) {
+                             return create_native_ranks(size, NativeTransport::kTcp,
+                                                        &mpi_of_this_process());
+                           }};
+INSTANTIATE_TEST_SUITE_P(Mpi, Conformance,
+                         ::testing::ValuesIn(std::getenv("MUSTER_TEST_MPI") != nullptr
+                                                 ? std::vector{kMpi}
+                                                 : std::vector<EngineUnderTest>{}));
 
 const EngineUnderTest kMixed{"Mixed", [](std::int32_t size) {
                                return create_native_ranks(size, NativeTransport::kAuto,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/app/debug/worker_dump.h"
+#include "muster/app/engines/mpi.h"
 #include "muster/app/worker/control_sink.h"
 #include "muster/base/host_fault.h"
 #include "muster/base/process.h"
@@ -19,6 +20,7 @@ namespace muster::app {
 namespace {
 
 constexpr Duration kGoodbye = std::chrono::seconds(2);
+constexpr Duration kMpisEnd = std::chrono::seconds(10);
 constexpr Duration kDecision = std::chrono::seconds(10);
 // Longer than a transport takes to find that a link is cut, which tells more.
 constexpr Duration kConnecting = std::chrono::seconds(15);
@@ -92,6 +94,9 @@ Result<bool> Session::join() {
                 net::credentials_from_text(environment_.credentials));
   MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, {}, log_));
   MUSTER_ASSIGN(host_, net::local_host_towards(environment_.coordinator));
+  if (job.communication.engine == job::EngineKind::kMpi) {
+    MUSTER_ASSIGN(mpi_, begin_mpi(credentials.job(), log_));
+  }
   cluster::MemberOptions member{.coordinator = environment_.coordinator,
                                 .info = cluster::describe_this_process(environment_.worker),
                                 .host = host_,
@@ -127,10 +132,18 @@ void Session::end(const Status& outcome) {
   log_->info("ends: {}", outcome ? "in good order" : outcome.error().message);
   if (outcome) {
     member_->leave(deadline);
+    end_mpi();
   } else {
     dump(false);
     member_->fail(tried_, outcome.error(), concerns_of(outcome.error()), deadline);
   }
+}
+
+// Of a job that fails somebody may be gone, for whom MPI would wait for ever: its launcher ends it.
+void Session::end_mpi() {
+  if (!mpi_) return;
+  const Status ended = mpi_->finish(Deadline::after(system_clock(), kMpisEnd));
+  if (!ended) log_->warn("{}", ended.error().message);
 }
 
 // The run's folder is everybody's, wherever it lies.
@@ -237,6 +250,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
       job::EngineKind::kLoopback) {  // of one worker: the job file says so
     return comm::create_loopback(group.size, group.generation).front();
   }
+  const bool by_mpi = job_->communication.engine == job::EngineKind::kMpi;
   const auto store = member_->store(group.generation);
   const auto has_ended = [this, generation = group.generation] {
     return member_->generation() != generation;
@@ -244,8 +258,9 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
   return comm::create_native({.group = group,
                               .exchange = comm::exchange_through(
                                   *store, group, fmt::format("comm/{}", to_int(group.generation))),
-                              .network = network_.get(),
-                              .transport = transport_of(job_->communication.transport),
+                              .network = by_mpi ? mpi_.get() : network_.get(),
+                              .transport = by_mpi ? comm::NativeTransport::kTcp
+                                                  : transport_of(job_->communication.transport),
                               .connect_timeout = limits.connecting,
                               .arrival_timeout = limits.arrival,
                               .cancelled = has_ended,

@@ -16,6 +16,7 @@
 #include "muster/cluster/environment.h"
 #include "muster/cluster/member.h"
 #include "muster/cluster/whereabouts.h"
+#include "muster/comm/backend/mpi/mpi_network.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/engine/measure_costs.h"
 #include "muster/comm/wrap/wrappers.h"
@@ -86,6 +87,7 @@ class Session final : public train::Generations {
   Session(cluster::WorkerEnvironment environment, std::unique_ptr<cluster::Whereabouts> whereabouts,
           observe::RunFolder folder, bool sees_run, Logger log);
   bool is_elastic() const noexcept;
+  void end_mpi();
   cluster::Concerns concerns_of(const Error& error) const;
   void on_signal(int number);
   void watch_for_preemption();
@@ -119,6 +121,7 @@ class Session final : public train::Generations {
   std::atomic<bool> signalled_{false};
   bool quarantined_ = false;
   std::unique_ptr<net::Network> network_;  // to the coordinator and among workers
+  std::unique_ptr<comm::MpiNetwork> mpi_;  // among workers where the job asks for MPI
   comm::CostBook costs_;                   // what links cost, from one generation to the next
   std::string host_;                       // this one's address, as other workers reach it
   std::unique_ptr<cluster::Member> member_;

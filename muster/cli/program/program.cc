@@ -6,11 +6,11 @@
 
 #include <csignal>
 #include <exception>
-#include <filesystem>
 #include <iostream>
 #include <string>
 #include <vector>
 
+#include "muster/base/process.h"
 #include "muster/cli/application.h"
 #include "muster/cli/machine.h"
 
@@ -18,9 +18,8 @@ namespace muster::cli {
 namespace {
 
 Path own_path(const char* name) {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? Path(name) : path;
+  const Path path = this_program();
+  return path.empty() ? Path(name) : path;
 }
 
 // 80 columns and 24 lines where it is none, or does not say.

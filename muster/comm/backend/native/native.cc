@@ -145,14 +145,18 @@ Result<CostTable> measure(const NativeOptions& options, Transport& transport,
   return costs;
 }
 
+std::string describe_way(const NativeOptions& options, NativeTransport transport,
+                         std::ptrdiff_t neighbours) {
+  if (transport != NativeTransport::kTcp) return "shared memory";
+  if (neighbours == 0) return options.network->name();
+  return fmt::format("{}, and shared memory with {} of its own host", options.network->name(),
+                     neighbours);
+}
+
 void tell(const NativeOptions& options, NativeTransport transport, std::ptrdiff_t neighbours) {
-  const std::string mixed =
-      neighbours > 0 ? fmt::format("TCP, and shared memory with {} of its own host", neighbours)
-                     : "TCP";
   options.log->info("rank {} of {} reaches the others in generation {} over {}",
                     to_int(options.group.rank), options.group.size,
-                    to_int(options.group.generation),
-                    transport == NativeTransport::kTcp ? mixed : "shared memory");
+                    to_int(options.group.generation), describe_way(options, transport, neighbours));
 }
 
 // Where it stands in a group, and what it heard of the others.

@@ -33,6 +33,7 @@ enum class NativeTransport : std::uint8_t {
   // payloads through memory. Logged, never changed later.
   kAuto,
   kSharedMemory,
+  // The network alone: TCP, or another that stands in for it (backend/mpi).
   kTcp,
 };
 

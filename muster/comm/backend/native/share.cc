@@ -38,11 +38,12 @@ Error no_sense(const Group& group, Rank from, std::string_view expected, std::st
   std::string start(text.substr(0, 40));
   std::ranges::replace_if(
       start, [](char c) { return c < 0x20 || c > 0x7E; }, '?');
-  return fail(ErrorCode::kUnavailable,
-              fmt::format("[comm/tcp] rank {} of generation {} says \"{}\" where {} was expected; "
-                          "do all workers run the same muster?",
-                          to_int(from), to_int(group.generation), start, expected),
-              from);
+  return fail(
+      ErrorCode::kUnavailable,
+      fmt::format("[comm/network] rank {} of generation {} says \"{}\" where {} was expected; "
+                  "do all workers run the same muster?",
+                  to_int(from), to_int(group.generation), start, expected),
+      from);
 }
 
 Result<std::vector<std::string>> share(const Exchange& exchange, const Group& group,

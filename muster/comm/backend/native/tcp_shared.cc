@@ -22,7 +22,7 @@ class PeerReceiver final : public net::Receiver {
 
   Result<std::optional<std::span<std::byte>>> on_header(const net::FrameHeader& header) override {
     const auto shared = shared_.lock();
-    if (!shared) return fail(ErrorCode::kStale, "[comm/tcp] the group is gone");
+    if (!shared) return fail(ErrorCode::kStale, "[comm/network] the group is gone");
     MUSTER_TRY(check(*shared, header));
     payload_.resize(header.length);
     return std::optional(std::span(payload_));
@@ -62,7 +62,7 @@ class PeerReceiver final : public net::Receiver {
     if (!shared || peer_ == kNoRank) return;
     shared->inbox.close(
         peer_, fail(ErrorCode::kPeerLost,
-                    fmt::format("[comm/tcp] rank {} closed its connection in "
+                    fmt::format("[comm/network] rank {} closed its connection in "
                                 "generation {}: {}",
                                 to_int(peer_), to_int(shared->group.generation), why.message),
                     peer_));
@@ -73,7 +73,7 @@ class PeerReceiver final : public net::Receiver {
     const auto refuse = [&](std::string_view what) {
       return fail(
           ErrorCode::kInvalid,
-          fmt::format("[comm/tcp] refused a frame of kind {} from rank {} in generation {}: {}",
+          fmt::format("[comm/network] refused a frame of kind {} from rank {} in generation {}: {}",
                       header.kind, to_int(header.sender), to_int(header.generation), what));
     };
     if (header.generation != shared.group.generation) return refuse("another generation");
@@ -113,7 +113,7 @@ class PeerReceiver final : public net::Receiver {
     auto payload = shared.payloads_of(peer_)->take(where);
     if (!payload) {
       return shared.fail({ErrorCode::kInvalid,
-                          fmt::format("[comm/tcp] rank {} in generation {}: {}", to_int(peer_),
+                          fmt::format("[comm/network] rank {} in generation {}: {}", to_int(peer_),
                                       to_int(shared.group.generation), payload.error().message),
                           peer_});
     }

@@ -253,7 +253,7 @@ class Meeting {
 
 Error Meeting::with_rank(Error why, Rank rank) const {
   why = with_context(std::move(why),
-                     fmt::format("[comm/tcp] rank {} cannot reach rank {} in generation {}",
+                     fmt::format("[comm/network] rank {} cannot reach rank {} in generation {}",
                                  to_int(group_.rank), to_int(rank), to_int(group_.generation)));
   why.peer = rank;
   return why;
