@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 #include <libdeflate.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <string_view>
+#include <cstdlib>
+#include <string>
+
+#include "muster/base/checksum.h"
+#include "muster/base/units.h"
+#include "muster/data/gzip_copy.h"
 
 namespace muster::data {
 namespace {
@@ -14,7 +19,6 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kSmallestMember = 18;  // header and trailer around nothing
 constexpr std::size_t kLargestRatio = 1032;  // of deflate; a length beyond it is a lie
-constexpr std::size_t kWorthCaching = std::size_t{1} << 20;  // bytes; less inflates in no time
 
 bool is_gzip(Bytes bytes) noexcept {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
@@ -28,7 +32,7 @@ std::uint32_t little_endian(Bytes bytes) noexcept {
   return value;
 }
 
-// The last eight bytes of a gzip file: what came out when it was made.
+// The last eight bytes of a file: of its last member, what came out when that was made.
 struct Trailer {
   explicit Trailer(Bytes packed)
       : crc(little_endian(packed.last(8))), size(little_endian(packed.last(4))) {}
@@ -36,85 +40,137 @@ struct Trailer {
   std::size_t size;  // modulo 2^32
 };
 
-Error bad_gzip(const Path& path, std::string_view what) {
-  return fail(ErrorCode::kCorrupt,
-              fmt::format("[data/gzip] {}: {}; fetch the file again", path.string(), what));
-}
-
-std::string_view describe(libdeflate_result result) noexcept {
-  switch (result) {
-    case LIBDEFLATE_BAD_DATA:
-      return "the compressed data or its checksum is wrong";
-    case LIBDEFLATE_SHORT_OUTPUT:
-    case LIBDEFLATE_INSUFFICIENT_SPACE:
-      return "the length in its trailer is wrong (truncated?)";
-    case LIBDEFLATE_SUCCESS:
-      break;
-  }
-  return "inflated";
-}
-
-Result<Content> inflate(const Path& path, Bytes packed, std::size_t size) {
-  if (size > packed.size() * kLargestRatio) {
-    return bad_gzip(path, describe(LIBDEFLATE_INSUFFICIENT_SPACE));
-  }
-  // Not zeroed: 47 MB would take as long to clear as a tenth of inflating them.
-  const std::shared_ptr<std::byte[]> inflated(new std::byte[size]);
-  const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor(
-      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
-  if (!decompressor) return fail(ErrorCode::kUnavailable, "[data/gzip] out of memory");
-  std::size_t consumed = 0;
-  const libdeflate_result result = libdeflate_gzip_decompress_ex(
-      decompressor.get(), packed.data(), packed.size(), inflated.get(), size, &consumed, nullptr);
-  if (result != LIBDEFLATE_SUCCESS) return bad_gzip(path, describe(result));
-  if (consumed != packed.size()) return bad_gzip(path, "more bytes follow the compressed data");
-  return Content{{inflated.get(), size}, inflated};
-}
-
-// The inflated copy of one gzip file in a folder that processes share.
-class CachedCopy {
+// Members inflated one behind the other.
+class Inflater {
  public:
-  CachedCopy(Files& files, const Path& folder, const Path& original, Trailer trailer)
-      : files_(files),
-        folder_(folder),
-        path_(folder /
-              fmt::format("{}-{:08x}-{}", original.stem().string(), trailer.crc, trailer.size)),
-        trailer_(trailer) {}
+  Inflater(const Path& path, Bytes packed)
+      : path_(path),
+        packed_(packed),
+        decompressor_(libdeflate_alloc_decompressor(), libdeflate_free_decompressor) {}
 
-  // Nothing where it is absent or not what the gzip file holds.
-  std::optional<Content> open() const {
-    auto file = files_.map(path_);
-    if (!file) return std::nullopt;
-    const Bytes bytes = (*file)->bytes();
-    if (bytes.size() != trailer_.size ||
-        libdeflate_crc32(0, bytes.data(), bytes.size()) != trailer_.crc) {
-      return std::nullopt;
-    }
-    return Content{bytes, std::shared_ptr<const MappedFile>(std::move(*file))};
+  Result<Content> inflate() {
+    MUSTER_TRY(grow(likely_size()));
+    while (is_gzip(rest())) MUSTER_TRY(inflate_member());
+    MUSTER_TRY(check_end());
+    const std::shared_ptr<const std::byte> owner(std::move(bytes_));
+    return Content{{owner.get(), size_}, owner};
   }
 
-  // Under a name of its own first: another process may be writing the same copy.
-  Status write(Bytes bytes) const {
-    const Path fresh = fresh_name(path_);
-    MUSTER_TRY(files_.create_folders(folder_));
-    Status written = write_to(fresh, bytes);
-    if (written) written = files_.rename(fresh, path_);
-    if (!written) (void)files_.remove_all(fresh);
-    return written;
-  }
+  // Afterwards: whether the trailer of the file speaks for all of it.
+  bool was_one_member() const noexcept { return members_ == 1 && at_ == packed_.size(); }
 
  private:
-  Status write_to(const Path& path, Bytes bytes) const {
-    MUSTER_ASSIGN(const auto file, files_.open(path, Files::Open::kExclusive));
-    MUSTER_TRY(file->append(bytes));
-    return file->close();
+  struct Free {
+    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+  };
+
+  Bytes rest() const noexcept { return packed_.subspan(at_); }
+
+  // What the trailer says, as most files are one member; it is no more than a guess.
+  std::size_t likely_size() const noexcept {
+    const std::size_t told = Trailer(packed_).size;
+    return told > packed_.size() * kLargestRatio ? packed_.size() : std::max(told, packed_.size());
   }
 
-  Files& files_;
-  const Path folder_;
-  const Path path_;
-  const Trailer trailer_;
+  Status inflate_member();
+  Status make_room();
+  Status grow(std::size_t capacity);
+  Status check_end() const;
+  Error damaged() const;
+
+  const Path& path_;
+  const Bytes packed_;
+  const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor_;
+  std::size_t at_ = 0;  // where the next member begins
+  std::int64_t members_ = 0;
+  std::unique_ptr<std::byte, Free> bytes_;
+  std::size_t capacity_ = 0;
+  std::size_t size_ = 0;  // inflated so far
 };
+
+Status Inflater::inflate_member() {
+  std::size_t read = 0, written = 0;
+  libdeflate_result result = LIBDEFLATE_INSUFFICIENT_SPACE;
+  while (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
+    result =
+        libdeflate_gzip_decompress_ex(decompressor_.get(), rest().data(), rest().size(),
+                                      bytes_.get() + size_, capacity_ - size_, &read, &written);
+    if (result == LIBDEFLATE_INSUFFICIENT_SPACE) MUSTER_TRY(make_room());
+  }
+  if (result != LIBDEFLATE_SUCCESS) return damaged();
+  at_ += read;
+  size_ += written;
+  ++members_;
+  return ok();
+}
+
+// A member is inflated anew from its beginning then; as room doubles, that adds at most twice the
+// work.
+Status Inflater::make_room() {
+  const std::size_t most = size_ + rest().size() * kLargestRatio;
+  if (capacity_ >= most) return damaged();
+  return grow(std::min(most, 2 * capacity_));
+}
+
+// Neither zeroed nor copied where the system can move pages: 47 MB would take as long to clear as a
+// tenth of inflating them.
+Status Inflater::grow(std::size_t capacity) {
+  void* const moved = decompressor_ ? std::realloc(bytes_.get(), capacity) : nullptr;
+  if (moved == nullptr) {
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[data/gzip] {}: no memory for {} that it may inflate to; give the "
+                            "process more, or inflate the file with `gunzip -k`: a plain one is "
+                            "mapped",
+                            path_.string(), format_bytes(capacity)));
+  }
+  (void)bytes_.release();
+  bytes_.reset(static_cast<std::byte*>(moved));
+  capacity_ = capacity;
+  return ok();
+}
+
+// Zeros fill up the last block of a tape, and gzip(1) takes them too.
+Status Inflater::check_end() const {
+  const Bytes end = rest();
+  const auto stray = std::ranges::find_if(end, [](std::byte byte) { return byte != std::byte{0}; });
+  if (stray == end.end()) return ok();
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("[data/gzip] {}: what begins at byte {} of {} is neither zeros nor a "
+                          "gzip member, and {} {} before it; keep the first {} bytes alone "
+                          "(`head -c {}`), or fetch the file again",
+                          path_.string(), at_ + static_cast<std::size_t>(stray - end.begin()),
+                          packed_.size(), counted(members_, "member"),
+                          members_ == 1 ? "ends" : "end", at_, at_));
+}
+
+Error Inflater::damaged() const {
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("[data/gzip] {}: gzip member {}, from byte {} of {}, is damaged or cut "
+                          "short: its data, checksum or length is wrong; fetch the file again",
+                          path_.string(), members_ + 1, at_, packed_.size()));
+}
+
+// Nothing but the trailer need be read for it, which tells the content of a file of one member.
+std::string name_by_trailer(const Path& path, Bytes packed) {
+  const Trailer trailer(packed);
+  return fmt::format("{}-{:08x}-{}-{}", path.stem().string(), trailer.crc, trailer.size,
+                     packed.size());
+}
+
+// For others: the last member tells nothing of those before it, and is often empty.
+std::string name_by_all(const Path& path, Bytes packed) {
+  return fmt::format("{}-{:016x}-{}", path.stem().string(), checksum_of(packed), packed.size());
+}
+
+Result<Content> inflate_once(Files& files, const Path& path, Bytes packed, const Path& cache) {
+  const GzipCopy of_one(files, cache / name_by_trailer(path, packed));
+  if (auto content = of_one.open()) return std::move(*content);
+  const GzipCopy of_many(files, cache / name_by_all(path, packed));
+  if (auto content = of_many.open()) return std::move(*content);
+  Inflater inflater(path, packed);
+  MUSTER_ASSIGN(Content inflated, inflater.inflate());
+  return (inflater.was_one_member() ? of_one : of_many).keep(std::move(inflated));
+}
 
 }  // namespace
 
@@ -122,15 +178,14 @@ Result<Content> read_maybe_gzip(Files& files, const Path& path, const Path& cach
   MUSTER_ASSIGN(std::shared_ptr<const MappedFile> file, files.map(path));
   const Bytes bytes = file->bytes();
   if (!is_gzip(bytes)) return Content{bytes, std::move(file)};
-  if (bytes.size() < kSmallestMember) return bad_gzip(path, "it ends within the gzip header");
-  const Trailer trailer(bytes);
-  if (cache.empty() || trailer.size < kWorthCaching) return inflate(path, bytes, trailer.size);
-  const CachedCopy copy(files, cache, path, trailer);
-  if (auto content = copy.open()) return std::move(*content);
-  MUSTER_ASSIGN(Content inflated, inflate(path, bytes, trailer.size));
-  if (!copy.write(inflated.bytes)) return inflated;
-  auto content = copy.open();
-  return content ? std::move(*content) : std::move(inflated);
+  if (bytes.size() < kSmallestMember) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("[data/gzip] {}: it ends after {} bytes, and a gzip member has {} at "
+                            "least; fetch the file again",
+                            path.string(), bytes.size(), kSmallestMember));
+  }
+  if (cache.empty()) return Inflater(path, bytes).inflate();
+  return inflate_once(files, path, bytes, cache);
 }
 
 }  // namespace muster::data

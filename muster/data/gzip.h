@@ -15,11 +15,13 @@ struct Content {
   std::shared_ptr<const void> owner;
 };
 
-// Maps `path`; a gzip file is inflated in one go, its checksum and length verified (kCorrupt). One
-// gzip member of up to 4 GiB, nothing after it.
-// With a folder `cache` a large file is inflated once: later calls, of other processes too, map the
-// copy there and share its memory, after checking it against the checksum in the gzip file. Where
-// no copy can be written, the bytes are this process's own.
+// Maps `path`; a gzip file is inflated whole: all its members, one behind the other, as `cat` and
+// bgzip make them. kCorrupt, with the place, for a member whose checksum or length is wrong, and
+// for anything behind the last one but zeros; kUnavailable where memory does not suffice. With a
+// folder `cache` a large file is inflated once: later calls, of other processes too, map the copy
+// there and share its memory, after checking it against its checksum. A file of one member is known
+// by its size and trailer, any other is read for it. Where no copy can be written, the bytes are
+// this process's own.
 Result<Content> read_maybe_gzip(Files& files, const Path& path, const Path& cache = {});
 
 }  // namespace muster::data

@@ -161,7 +161,7 @@ TEST_F(IdxTest, RefusesPackedFilesCutShortOrLong) {
   expect_refused(packed + packed, kLabels, ErrorCode::kCorrupt, "more bytes follow");
   std::string lie = packed;
   lie.replace(lie.size() - 4, 4, "\xff\xff\xff\xff");
-  expect_refused(lie, kLabels, ErrorCode::kCorrupt, "length in its trailer is wrong");
+  expect_refused(lie, kLabels, ErrorCode::kCorrupt, "checksum or length is wrong");
 }
 
 // A set large enough to be worth a copy.
@@ -195,7 +195,7 @@ class IdxCacheTest : public IdxTest {
 TEST_F(IdxCacheTest, InflatesOnceAndMapsTheCopyFromThenOn) {
   expect_whole();
   ASSERT_FALSE(copy().empty());
-  EXPECT_EQ(system_files().read(copy()).value(), images_);
+  EXPECT_TRUE(system_files().read(copy())->starts_with(images_));
   // From now on only the trailer of the gzip file is looked at.
   std::string hollow = *system_files().read(idx_.images);
   std::fill(hollow.begin() + 20, hollow.end() - 8, 'x');
@@ -206,11 +206,12 @@ TEST_F(IdxCacheTest, InflatesOnceAndMapsTheCopyFromThenOn) {
 TEST_F(IdxCacheTest, ADamagedCopyIsNotBelieved) {
   expect_whole();
   const Path at = copy();
-  for (const std::string& broken : {std::string(), images_.substr(1), images_ + "x",
-                                    images_.substr(0, 99) + '!' + images_.substr(100)}) {
+  const std::string whole = *system_files().read(at);
+  for (const std::string& broken : {std::string(), whole.substr(1), whole + "x", images_,
+                                    whole.substr(0, 99) + '!' + whole.substr(100)}) {
     write("cache/" + at.filename().string(), broken);
     expect_whole();
-    EXPECT_EQ(system_files().read(copy()).value(), images_);
+    EXPECT_EQ(system_files().read(copy()).value(), whole);
   }
 }
 
