@@ -88,6 +88,7 @@ BANNED = (
     ("thread left alone", r"\bthread\w*\.detach\s*\(", "a thread that its owner joins",
      {"muster/observe/queued_sink.cc": "a thread stuck in a write past its deadline; it owns its data",
       "muster/checkpoint/async_saver.cc": "likewise in a save on a disk that hangs",
+      "muster/data/batch_stream.cc": "likewise in a read of one",
       "muster/observe/sinks/mlflow/mlflow.cc": "likewise in a request, as where a name is looked up",
       "muster/comm/engine/engine_communicator.cc": "the last reference may go in the thread itself"}),
     ("C output", r"(?<![\w>.])(std::)?(printf|puts|putchar)\s*\(|\bstd::(cout|cerr|clog)\b",

@@ -53,7 +53,7 @@ Status check_start(const Cursor& start, std::int64_t epoch_size) {
 
 // Threads take slices in order from a bounded queue of planned steps; next() takes finished steps
 // from its front.
-class BatchStream::Loader {
+class BatchStream::Loader : public std::enable_shared_from_this<Loader> {
  public:
   Loader(Pipeline pipeline, const BatchStreamOptions& options, const Cursor& start, Clock& clock)
       : pipeline_(std::move(pipeline)),
@@ -65,27 +65,8 @@ class BatchStream::Loader {
         planned_(start),
         last_epoch_(options.one_pass ? start.epoch : kForever) {}
 
-  ~Loader() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    work_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  Status start() {
-    try {
-      for (std::int32_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
-    } catch (const std::system_error& error) {
-      return fail(ErrorCode::kUnavailable,
-                  fmt::format("[data/stream] cannot start loading thread {} of {}: {}; lower "
-                              "data.loader_threads or raise the limit of processes",
-                              threads_.size() + 1, options_.threads, error.what()));
-    }
-    return ok();
-  }
-
+  Status start();
+  void stop();  // once, and last
   Result<std::optional<StepBatch>> next();
 
   const StepPlan& plan() const noexcept { return plan_; }
@@ -124,14 +105,40 @@ class BatchStream::Loader {
   std::atomic<bool> stop_{false};
 
   std::mutex mutex_;
-  std::condition_variable work_;                    // something to load, or stop
-  std::condition_variable loaded_;                  // the first step may be complete
+  std::condition_variable work_;    // something to load, or stop
+  std::condition_variable loaded_;  // the first step may be complete, a thread ended
   std::deque<std::shared_ptr<PlannedStep>> steps_;  // guarded by mutex_, oldest first
   Cursor planned_;                                  // guarded by mutex_: where the next plan begins
   const std::int64_t last_epoch_;
-  std::optional<Error> failure_;  // next()'s own
-  std::vector<std::thread> threads_;
+  std::size_t ended_ = 0;             // guarded by mutex_: of threads_
+  std::optional<Error> failure_;      // next()'s own
+  std::vector<std::thread> threads_;  // start()'s and stop()'s
 };
+
+Status BatchStream::Loader::start() {
+  try {
+    for (std::int32_t i = 0; i < options_.threads; ++i)
+      threads_.emplace_back([loader = shared_from_this()] { loader->run(); });
+  } catch (const std::system_error& error) {
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("[data/stream] cannot start loading thread {} of {}: {}; lower "
+                            "data.loader_threads or raise the limit of processes",
+                            threads_.size() + 1, options_.threads, error.what()));
+  }
+  return ok();
+}
+
+void BatchStream::Loader::stop() {
+  std::unique_lock lock(mutex_);
+  stop_ = true;
+  work_.notify_all();
+  const TimePoint until = clock_.now() + options_.stop_timeout;
+  while (ended_ < threads_.size() && clock_.wait_until(lock, loaded_, until)) continue;
+  const bool all = ended_ == threads_.size();
+  lock.unlock();
+  // A thread stuck in a read cannot be joined; it keeps what it needs alive.
+  for (std::thread& thread : threads_) all ? thread.join() : thread.detach();
+}
 
 void BatchStream::Loader::run() {
   SliceLoader loader(pipeline_, sampler_, pool_, stop_);
@@ -148,6 +155,8 @@ void BatchStream::Loader::run() {
     if (!status && !task->step->error) task->step->error = std::move(status).error();
     if (--task->step->unfinished == 0) loaded_.notify_one();
   }
+  ++ended_;
+  loaded_.notify_one();
 }
 
 std::optional<BatchStream::Loader::Task> BatchStream::Loader::take_task() {
@@ -227,13 +236,14 @@ Result<std::unique_ptr<BatchStream>> BatchStream::create(Pipeline pipeline,
                                                          const Cursor& start, Clock& clock) {
   MUSTER_TRY(check_options(options));
   MUSTER_TRY(check_start(start, pipeline.source().size()));
-  auto loader = std::make_unique<Loader>(std::move(pipeline), options, start, clock);
-  MUSTER_TRY(loader->start());
-  return std::unique_ptr<BatchStream>(new BatchStream(std::move(loader)));
+  std::unique_ptr<BatchStream> stream(
+      new BatchStream(std::make_shared<Loader>(std::move(pipeline), options, start, clock)));
+  MUSTER_TRY(stream->loader_->start());
+  return stream;
 }
 
-BatchStream::BatchStream(std::unique_ptr<Loader> loader) : loader_(std::move(loader)) {}
-BatchStream::~BatchStream() = default;
+BatchStream::BatchStream(std::shared_ptr<Loader> loader) : loader_(std::move(loader)) {}
+BatchStream::~BatchStream() { loader_->stop(); }
 
 Result<std::optional<StepBatch>> BatchStream::next() { return loader_->next(); }
 

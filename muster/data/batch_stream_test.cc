@@ -330,6 +330,27 @@ TEST(BatchStream, GivesUpOnABatchThatDoesNotCome) {
   EXPECT_THAT(late.error().message, HasSubstr("epoch 2, position 5"));
 }
 
+// As on a file server that never answers: the error gets out, and whatever comes of the reads later
+// harms nobody.
+TEST(BatchStream, LeavesReadsThatMayNeverEnd) {
+  const auto source = std::make_shared<SlowSource>();
+  source->held = true;
+  BatchStreamOptions options;
+  options.threads = 2;
+  options.timeout = std::chrono::milliseconds(20);
+  options.stop_timeout = std::chrono::milliseconds(20);
+  auto stream = open(plain(source), options);
+  while (source->reads < options.threads) std::this_thread::yield();
+  const auto late = stream->next();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
+  stream.reset();
+  EXPECT_GT(source.use_count(), 1) << "of the threads that read it";
+  source->held = false;
+  while (source.use_count() > 1) std::this_thread::yield();
+  EXPECT_EQ(source->reads, options.threads) << "none began another";
+}
+
 TEST(BatchStream, ABatchMayOutliveItsStream) {
   auto stream = open(augmented(20), {});
   const StepBatch batch = next_of(*stream);
