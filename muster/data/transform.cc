@@ -1,6 +1,7 @@
 #include "muster/data/transform.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -46,6 +47,7 @@ class Normalise final : public Transform {
   Result<FieldSpec> output(const FieldSpec& input) const override {
     MUSTER_TRY(require_type(input));
     MUSTER_TRY(require_values(input));
+    MUSTER_TRY(require_range(input));
     return FieldSpec{input.name, DType::kF32, input.shape};
   }
 
@@ -123,6 +125,18 @@ class Normalise final : public Transform {
       return fail(ErrorCode::kInvalid, "[data/normalise] a standard deviation must be above 0");
     }
     return ok();
+  }
+
+  // What bytes become is known before any is read.
+  Status require_range(const FieldSpec& input) const {
+    const auto fit = [](std::span<const float> values) {
+      return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+    };
+    if (fit(mean_) && (input.dtype != DType::kU8 || std::ranges::all_of(tables_, fit))) return ok();
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[data/normalise] {}, with data.mean [{}] and data.std [{}] it becomes "
+                            "more than F32 can hold; for bytes both are of values from 0 to 1",
+                            describe(input), fmt::join(mean_, ", "), fmt::join(std_, ", ")));
   }
 
   std::vector<float> mean_;

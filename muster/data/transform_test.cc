@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -118,6 +119,18 @@ std::vector<std::uint8_t> cropped(const std::vector<std::uint8_t>& image, const 
     }
   }
   return output;
+}
+
+TEST(Normalise, RefusesWhatMakesNumbersThatF32CannotHold) {
+  const FieldSpec numbers{"image", DType::kF32, {4}};
+  const auto refused = normalise({0.5f}, {1e-40f})->output(kImage);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("more than F32 can hold"));
+  const float infinite = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(normalise({infinite}, {1})->output(numbers));
+  EXPECT_FALSE(normalise({0, infinite}, {1, 1})->output({"image", DType::kU8, {2, 3, 4}}));
+  EXPECT_TRUE(normalise({1e30f}, {1e30f})->output(numbers));
 }
 
 TEST(RandomCrop, GivesEveryPlacementAndNothingElse) {

@@ -25,10 +25,10 @@ struct CsvOptions {
 };
 
 // What a column becomes. Numbers: one value, less the mean and divided by the standard deviation
-// of the training rows (by 1 where they are all the same), 0 where missing. Words: one value for
-// each of the training rows', ascending as bytes, 1 for the row's own and 0 for the others, all 0
-// where it is missing or none of them. A column in which nine of ten cells are numbers is one of
-// numbers, and anything else in it a mistake.
+// of the training rows (by 1 where they are all the same, or so near each other that it is below
+// 2.2e-308), 0 where missing. Words: one value for each of the training rows', ascending as bytes,
+// 1 for the row's own and 0 for the others, all 0 where it is missing or none of them. A column in
+// which nine of ten cells are numbers is one of numbers, and anything else in it a mistake.
 struct CsvFeature {
   std::string column;
   bool is_numeric = true;
@@ -48,8 +48,8 @@ struct CsvSets {
 // Fields: "input" F32 [sum of widths], "target" I64 []. A table is read whole, then held as a
 // number or a place in a list of words a cell. Errors: those of read_csv(); kInvalid, with file and
 // column, for a column that is neither numbers nor a few words, for an unknown name in `target` or
-// `ignore`, for a row without a class or of a class that is not in the training table, and for more
-// classes than `classes`.
+// `ignore`, for a row without a class or of a class that is not in the training table, for more
+// classes than `classes`, and for a number that is too large for F32 once it is standardised.
 Result<CsvSets> create_csv_sources(Files& files, const CsvOptions& options);
 
 // The same of a training table that has been read.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -121,7 +122,21 @@ struct Moments {
   double mean = 0, std = 1;
 };
 
-// A column that is the same everywhere is told by its numbers: their mean may be rounded.
+// Squares are taken in units of a power of two near the largest deviation: none is too small or too
+// large for them, and where all fit without, the bits are the same.
+double deviation_of(std::span<const double> numbers, double mean, double farthest) {
+  const int unit = std::max(std::ilogb(farthest), std::numeric_limits<double>::min_exponent);
+  const double scale = std::scalbn(1.0, -unit);
+  double squares = 0;
+  for (const double value : numbers) {
+    const double far = (value - mean) * scale;
+    squares += far * far;
+  }
+  return std::scalbn(std::sqrt(squares / static_cast<double>(numbers.size())), unit);
+}
+
+// A column that is the same everywhere is told by its numbers: their mean may be rounded. Below the
+// smallest normal number a deviation has lost its digits, and what is divided by it its range.
 Moments moments_of(const CsvColumn& column, std::span<const std::int64_t> rows) {
   std::vector<double> numbers;
   for (const std::int64_t row : rows)
@@ -130,11 +145,16 @@ Moments moments_of(const CsvColumn& column, std::span<const std::int64_t> rows) 
   if (numbers.empty()) return {};
   const auto [least, most] = std::ranges::minmax(numbers);
   if (least == most) return {least, 1};
-  const auto count = static_cast<double>(numbers.size());
-  double sum = 0, squares = 0;
+  double sum = 0;
   for (const double value : numbers) sum += value;
-  for (const double value : numbers) squares += (value - sum / count) * (value - sum / count);
-  return {sum / count, std::sqrt(squares / count)};
+  const double mean = sum / static_cast<double>(numbers.size());
+  const double std = deviation_of(numbers, mean, std::max(most - mean, mean - least));
+  return {mean, std < std::numeric_limits<double>::min() ? 1 : std};
+}
+
+// What stands for a number: 0, the mean, where it is missing.
+double standardised(double value, const CsvFeature& feature) noexcept {
+  return std::isnan(value) ? 0 : (value - feature.mean) / feature.std;
 }
 
 std::vector<std::string> words_in(const CsvColumn& column, const CsvLayout& layout,
@@ -176,8 +196,7 @@ class FeatureColumn {
     }
     values_.reserve(column.numbers.size());
     for (const double value : column.numbers)
-      values_.push_back(
-          std::isnan(value) ? 0 : static_cast<float>((value - feature.mean) / feature.std));
+      values_.push_back(static_cast<float>(standardised(value, feature)));
   }
 
   void add_to(Checksum& sum) const noexcept {
@@ -250,6 +269,23 @@ Status check_like(const CsvTable& table, const CsvColumn& column, const CsvFeatu
   return ok();
 }
 
+// No training row is that far from the mean of all; others may be anywhere.
+Status check_range(const CsvTable& table, const CsvColumn& column, const CsvFeature& feature) {
+  if (!feature.is_numeric) return ok();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  for (std::size_t row = 0; row < column.numbers.size(); ++row) {
+    const double value = standardised(column.numbers[row], feature);
+    if (std::abs(value) <= kMost) continue;
+    return wrong(table,
+                 fmt::format("line {}: {} in column `{}`, less {} and divided by {} as for all "
+                             "rows, is {}, and no more than {:.2g} can be taken; correct it, or "
+                             "leave the column out with data.ignore",
+                             table.lines[row], column.numbers[row], column.name, feature.mean,
+                             feature.std, value, kMost));
+  }
+  return ok();
+}
+
 // The last column that is not ignored, where none is named.
 Result<std::string> target_of(const CsvTable& table, const CsvOptions& options) {
   const auto ignored = [&](const std::string& name) {
@@ -316,6 +352,7 @@ Result<SourcePtr> encode(const CsvTable& table, const CsvEncoding& encoding, Che
   for (const CsvFeature& feature : encoding.features) {
     MUSTER_ASSIGN(const CsvColumn* column, column_of(table, feature.column, ""));
     MUSTER_TRY(check_like(table, *column, feature));
+    MUSTER_TRY(check_range(table, *column, feature));
     columns.emplace_back(*column, feature);
     sum.add(std::as_bytes(std::span(feature.column)));
     columns.back().add_to(sum);

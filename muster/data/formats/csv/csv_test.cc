@@ -250,8 +250,40 @@ TEST_F(Csv, ANumberThatIsNoneAmongManyIsAMistake) {
 }
 
 TEST_F(Csv, NumbersWithoutAMeanAreRefused) {
-  EXPECT_THAT(refused("x,y\n1e308,0\n-1e308,1\n", "x,y\n1,0\n"),
+  EXPECT_THAT(refused("x,y\n1.7e308,0\n1.6e308,1\n", "x,y\n1,0\n"),
               AllOf(HasSubstr("column `x`"), HasSubstr("no mean")));
+}
+
+// Their squares are 0 and infinite.
+TEST_F(Csv, NumbersOfAnySizeAreStandardised) {
+  for (const char* size : {"1e-200", "1e-300", "1e200", "1e308"}) {
+    const auto made = sets(fmt::format("x,y\n{0},0\n-{0},1\n", size), "x,y\n0,0\n");
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_FLOAT_EQ(sample(*made->sources.training, 0).first[0], 1) << size;
+    EXPECT_FLOAT_EQ(sample(*made->sources.training, 1).first[0], -1) << size;
+    EXPECT_EQ(sample(*made->sources.validation, 0).first[0], 0) << size;
+  }
+}
+
+TEST_F(Csv, AColumnThatHardlyDiffersIsZero) {
+  const auto made = sets("x,y\n0,0\n1e-310,1\n", "x,y\n0.5,0\n");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->features[0].std, 1);
+  EXPECT_EQ(sample(*made->sources.training, 0).first[0], 0);
+  EXPECT_EQ(sample(*made->sources.training, 1).first[0], 0);
+  EXPECT_EQ(sample(*made->sources.validation, 0).first[0], 0.5f);
+}
+
+TEST_F(Csv, ANumberThatF32CannotHoldIsNamed) {
+  EXPECT_THAT(refused("x,y\n1,0\n3,1\n", "x,y\n1,0\n-1e39,1\n"),
+              AllOf(HasSubstr("other.csv: line 3: -1e+39 in column `x`, less 2 and divided by 1"),
+                    HasSubstr("3.4e+38"), HasSubstr("data.ignore")));
+  EXPECT_THAT(refused("x,y\n7,0\n7,1\n", "x,y\n1e39,0\n"),
+              HasSubstr("other.csv: line 2: 1e+39 in column `x`"));
+  EXPECT_THAT(refused("x,y\n0,0\n1e-200,1\n", "x,y\n1,0\n"),
+              HasSubstr("other.csv: line 2: 1 in column `x`"));
+  EXPECT_TRUE(sets("x,y\n7,0\n7,1\n", "x,y\n3e38,0\n"));
+  EXPECT_TRUE(sets("x,y\n1e39,0\n-1e39,1\n", "x,y\n1e39,0\n"));
 }
 
 TEST_F(Csv, MomentsAreThoseOfTheTrainingRows) {

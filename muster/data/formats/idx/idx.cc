@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <limits>
+#include <optional>
+
 #include "muster/data/formats/idx/idx_tensor.h"
 
 namespace muster::data {
@@ -15,10 +19,19 @@ Shape sample_shape(const Shape& images) {
   return shape;
 }
 
+// The first number that is none or that F32 cannot hold; nothing where there is none such.
+template <class Number>
+std::optional<double> beyond_f32(const TensorView& view) noexcept {
+  for (const Number number : view.as<const Number>())
+    if (!(std::abs(number) <= std::numeric_limits<float>::max())) return number;
+  return std::nullopt;
+}
+
 class IdxSource final : public Source {
  public:
-  IdxSource(IdxTensor images, IdxTensor labels)
-      : images_(std::move(images)),
+  IdxSource(Path path, IdxTensor images, IdxTensor labels)
+      : path_(std::move(path)),
+        images_(std::move(images)),
         labels_(std::move(labels)),
         fields_{{"image", images_.dtype(), sample_shape(images_.shape())},
                 {"label", DType::kI64, {}}} {}
@@ -28,6 +41,7 @@ class IdxSource final : public Source {
 
   Status read(std::int64_t index, std::span<const TensorView> into) const override {
     images_.read_row(index, into[0].bytes);
+    MUSTER_TRY(check_numbers(index, into[0]));
     into[1].as<std::int64_t>()[0] = labels_.read_integer(index);
     return ok();
   }
@@ -40,6 +54,19 @@ class IdxSource final : public Source {
   }
 
  private:
+  // As they are read: of all at once it would take as long as an epoch.
+  Status check_numbers(std::int64_t row, const TensorView& image) const {
+    std::optional<double> wrong;
+    if (image.dtype == DType::kF32) wrong = beyond_f32<float>(image);
+    if (image.dtype == DType::kF64) wrong = beyond_f32<double>(image);
+    if (!wrong) return ok();
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[data/idx] {}: row {} holds {}, which is no number that F32 can hold; "
+                            "correct it or leave the row out, with its label",
+                            path_.string(), row, *wrong));
+  }
+
+  const Path path_;  // of the images
   IdxTensor images_;
   IdxTensor labels_;
   std::vector<FieldSpec> fields_;
@@ -89,7 +116,7 @@ Result<SourcePtr> create_idx_source(Files& files, const IdxFiles& idx) {
   MUSTER_ASSIGN(IdxTensor labels, IdxTensor::open(files, idx.labels, idx.cache));
   MUSTER_TRY(check_labels(idx, images, labels));
   MUSTER_TRY(check_samples(idx, images));
-  return std::make_shared<IdxSource>(std::move(images), std::move(labels));
+  return std::make_shared<IdxSource>(idx.images, std::move(images), std::move(labels));
 }
 
 }  // namespace muster::data

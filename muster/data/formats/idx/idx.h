@@ -18,7 +18,8 @@ struct IdxFiles {
 // Fields: "image", of the images' own type, [1, H, W] for [N, H, W] and […] for any other [N, …];
 // "label" I64 []. A file with a wrong magic number, too few or too many bytes, a broken checksum,
 // counts that do not match, no samples, or a label that is none is refused with kCorrupt or
-// kInvalid, a missing one with kNotFound.
+// kInvalid, a missing one with kNotFound. Reading a sample of F32 or F64 that holds a number that
+// is none or too large for F32 is kInvalid.
 Result<SourcePtr> create_idx_source(Files& files, const IdxFiles& idx);
 
 }  // namespace muster::data

@@ -57,6 +57,18 @@ class IdxTest : public ::testing::Test {
     return {image, label[0]};
   }
 
+  template <class T>
+  static void expect_no_sample(const Source& source, std::int64_t index, const std::string& why) {
+    std::vector<T> image(static_cast<std::size_t>(element_count(source.fields()[0].shape)));
+    std::vector<std::int64_t> label(1);
+    const std::vector<TensorView> into{view_of(std::span<T>(image)),
+                                       view_of(std::span<std::int64_t>(label))};
+    const Status status = source.read(index, into);
+    ASSERT_FALSE(status) << why;
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(status.error().message, HasSubstr(why));
+  }
+
   Path write(const std::string& name, const std::string& content) const {
     std::ofstream(folder_ / name, std::ios::binary) << content;
     return folder_ / name;
@@ -89,6 +101,23 @@ TEST_F(IdxTest, TurnsBigEndianElementsRound) {
   EXPECT_EQ(read<std::int32_t>(**source, 0).first, (std::vector<std::int32_t>{1, 2, -1}));
   EXPECT_EQ(read<std::int32_t>(**source, 1).first, (std::vector<std::int32_t>{4, 5, 0x01020304}));
   EXPECT_EQ(read<std::int32_t>(**source, 1).second, -2);
+}
+
+TEST_F(IdxTest, NamesTheRowOfANumberThatF32CannotHold) {
+  constexpr std::uint32_t kOne = 0x3F800000, kInfinity = 0x7F800000, kNaN = 0x7FC00000;
+  for (const std::uint32_t odd : {kInfinity, kNaN}) {
+    const auto source = open(header(0x0D, {3, 2}) + big_endian(kOne) + big_endian(kOne) +
+                             big_endian(kOne) + big_endian(odd) + big_endian(kOne) + big_endian(0));
+    ASSERT_TRUE(source) << source.error().message;
+    EXPECT_EQ(read<float>(**source, 0).first, (std::vector<float>{1, 1}));
+    EXPECT_EQ(read<float>(**source, 2).first, (std::vector<float>{1, 0}));
+    expect_no_sample<float>(**source, 1, odd == kNaN ? "images: row 1 holds nan" : "holds inf");
+  }
+  const std::uint32_t huge = 0x48078287;  // 1e39, the first half of it
+  const auto wide =
+      open(header(0x0E, {1, 1}) + big_endian(huge) + big_endian(0), header(0x08, {1}) + "\1");
+  ASSERT_TRUE(wide) << wide.error().message;
+  expect_no_sample<double>(**wide, 0, "row 0 holds 9.9");
 }
 
 TEST_F(IdxTest, KeepsTheShapeOfAnythingButGreyImages) {
