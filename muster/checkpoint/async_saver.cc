@@ -5,18 +5,36 @@
 #include <condition_variable>
 #include <mutex>
 #include <new>
-#include <thread>
+#include <system_error>
 
 #include "muster/checkpoint/publish.h"
 #include "muster/checkpoint/snapshot.h"
 
 namespace muster::checkpoint {
+namespace {
+
+Error out_of_memory() {
+  return fail(ErrorCode::kUnavailable,
+              "[checkpoint/save] out of memory; a save keeps a copy of the state beside the "
+              "training: give the worker more memory, or let it have fewer lanes");
+}
+
+Error no_thread(const std::system_error& error) {
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("[checkpoint/save] cannot start the thread of a save: {}; lower "
+                          "data.loader_threads or raise the limit of processes",
+                          error.what()));
+}
+
+}  // namespace
 
 struct AsyncSaver::State {
-  State(std::shared_ptr<Checkpointer> to, Clock& with) : checkpointer(std::move(to)), clock(with) {}
+  State(std::shared_ptr<Checkpointer> to, Clock& with, MakeThread how)
+      : checkpointer(std::move(to)), clock(with), make_thread(std::move(how)) {}
 
   const std::shared_ptr<Checkpointer> checkpointer;
   Clock& clock;
+  const MakeThread make_thread;
   SnapshotMemory memory;
   std::unique_ptr<SnapshotCopy> copy;  // of the latest save
   std::thread thread;                  // that runs it
@@ -26,11 +44,24 @@ struct AsyncSaver::State {
   bool running = false;
   std::optional<Result<SavedCheckpoint>> outcome;  // not yet reported
 
+  void begin(std::function<void()> work);
   void run(const SaveRequest& request);
   Result<SavedCheckpoint> save(const SaveRequest& request);
   bool wait_until_idle(Deadline deadline);
   std::optional<Result<SavedCheckpoint>> collect();
 };
+
+// Throws where no thread can be had.
+void AsyncSaver::State::begin(std::function<void()> work) {
+  if (thread.joinable()) thread.join();  // it has reported, so this is immediate
+  running = true;
+  try {
+    thread = make_thread(std::move(work));
+  } catch (...) {
+    running = false;
+    throw;
+  }
+}
 
 void AsyncSaver::State::run(const SaveRequest& request) {
   auto result = save(request);
@@ -46,9 +77,7 @@ Result<SavedCheckpoint> AsyncSaver::State::save(const SaveRequest& request) {
     copy->finish();
     return checkpointer->save(request);
   } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::kUnavailable,
-                "[checkpoint/save] out of memory; a save keeps a copy of the state beside the "
-                "training: give the worker more memory, or let it have fewer lanes");
+    return out_of_memory();
   } catch (const std::exception& error) {
     return fail(ErrorCode::kInternal, fmt::format("[checkpoint/save] {}", error.what()));
   }
@@ -65,8 +94,9 @@ std::optional<Result<SavedCheckpoint>> AsyncSaver::State::collect() {
   return std::exchange(outcome, std::nullopt);
 }
 
-AsyncSaver::AsyncSaver(std::shared_ptr<Checkpointer> checkpointer, Clock& clock)
-    : state_(std::make_shared<State>(std::move(checkpointer), clock)) {}
+AsyncSaver::AsyncSaver(std::shared_ptr<Checkpointer> checkpointer, Clock& clock,
+                       MakeThread make_thread)
+    : state_(std::make_shared<State>(std::move(checkpointer), clock, std::move(make_thread))) {}
 
 AsyncSaver::~AsyncSaver() {
   if (state_->thread.joinable()) state_->thread.join();
@@ -75,13 +105,18 @@ AsyncSaver::~AsyncSaver() {
 Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
   MUSTER_TRY(check_request(request));  // before its tensors are read
   MUSTER_TRY(finish(deadline));
-  if (state_->thread.joinable()) state_->thread.join();  // it has reported, so this is immediate
-  state_->copy = std::make_unique<SnapshotCopy>(
-      state_->memory, std::vector<std::vector<NamedTensor>*>{&request.model, &request.optimizer});
-  state_->running = true;
-  state_->thread =
-      std::thread([state = state_, request = std::move(request)] { state->run(request); });
-  return ok();
+  try {
+    state_->copy = std::make_unique<SnapshotCopy>(
+        state_->memory, std::vector<std::vector<NamedTensor>*>{&request.model, &request.optimizer});
+    state_->begin([state = state_, request = std::move(request)] { state->run(request); });
+    return ok();
+  } catch (const std::bad_alloc&) {
+    state_->copy.reset();
+    return out_of_memory();
+  } catch (const std::system_error& error) {
+    state_->copy.reset();
+    return no_thread(error);
+  }
 }
 
 Duration AsyncSaver::wait_until_copied() {

@@ -4,8 +4,10 @@
 // the next update the trainer calls wait_until_copied() and learns what that cost. Hashing and
 // writing go on from the copy. One save at a time, so at most one more state in memory.
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
@@ -16,14 +18,22 @@ namespace muster::checkpoint {
 // For one thread, the trainer's.
 class AsyncSaver {
  public:
+  // A thread that does this. Throws where there is none to be had, as std::thread does.
+  using MakeThread = std::function<std::thread(std::function<void()>)>;
+
   // `clock` and the checkpointer's files and clock outlive every save.
-  AsyncSaver(std::shared_ptr<Checkpointer> checkpointer, Clock& clock);
+  AsyncSaver(
+      std::shared_ptr<Checkpointer> checkpointer, Clock& clock,
+      MakeThread make_thread = [](std::function<void()> work) {
+        return std::thread(std::move(work));
+      });
   ~AsyncSaver();  // lets a save under way end; call finish() first to learn how
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;
 
   // Starts a save. Waits for an earlier one until `deadline`, then kTimeout; an earlier one's error
   // that nobody has collected is returned, and nothing is started: call again to save after all.
+  // kUnavailable where there is no memory for the copy, or no thread: nothing is under way then.
   Status start(SaveRequest request, Deadline deadline);
 
   // Returns when the tensors of start() may change again; helps to copy. The time it took.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "muster/checkpoint/sample_state.h"
@@ -123,6 +125,33 @@ TEST_F(AsyncSaverTest, TellsThatMemoryHasRunOut) {
   EXPECT_NE(saved.error().message.find("out of memory"), std::string::npos);
   ASSERT_TRUE(saver_.start(state.request(2), in(60s)));
   EXPECT_TRUE(saver_.finish(in(60s))) << "the next one finds memory again";
+}
+
+TEST_F(AsyncSaverTest, TellsThatThereIsNoThread) {
+  const auto without_thread = [] {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  };
+  const auto without_memory = [] { throw std::bad_alloc(); };
+  const std::pair<std::function<void()>, std::string> faults[] = {
+      {without_thread, "cannot start the thread"}, {without_memory, "out of memory"}};
+  for (const auto& [fault, told] : faults) {
+    bool fails = true;
+    AsyncSaver saver(checkpointer_, system_clock(), [&](std::function<void()> work) {
+      if (fails) fault();
+      return std::thread(std::move(work));
+    });
+    SampleState state(1);
+    const Status begun = saver.start(state.request(1), in(60s));
+    ASSERT_FALSE(begun);
+    EXPECT_EQ(begun.error().code, ErrorCode::kUnavailable);
+    EXPECT_NE(begun.error().message.find(told), std::string::npos) << begun.error().message;
+    EXPECT_FALSE(saver.busy());
+    EXPECT_EQ(saver.wait_until_copied(), Duration::zero());
+    EXPECT_EQ(saver.finish(in(60s)).value(), std::nullopt);
+    fails = false;
+    ASSERT_TRUE(saver.start(state.request(1), in(60s)));
+    EXPECT_TRUE(saver.finish(in(60s)).value().has_value());
+  }
 }
 
 // As on a disk that hangs: who gives up goes on at once, and whatever comes of it later harms
