@@ -104,13 +104,22 @@ std::optional<Step> best_step(const Selection& selection) {
   return std::nullopt;
 }
 
+// Of a step saved twice the last; null: it is not there.
+const checkpoint::Found* best_of(const Selection& selection) {
+  const auto step = best_step(selection);
+  for (const auto& found : std::views::reverse(selection.found))
+    if (found.manifest && found.name.step == step) return &found;
+  return nullptr;
+}
+
 void list_json(const Selection& selection, Context& context) {
-  const auto best = best_step(selection);
-  for (const auto& [name, folder, manifest] : selection.found) {
-    Json entry = {{"step", to_int(name.step)},
-                  {"folder", folder.native()},
-                  {"state", state_of({name, folder, manifest})},
-                  {"best", name.step == best}};
+  const auto* best = best_of(selection);
+  for (const auto& found : selection.found) {
+    const auto& manifest = found.manifest;
+    Json entry = {{"step", to_int(found.name.step)},
+                  {"folder", found.folder.native()},
+                  {"state", state_of(found)},
+                  {"best", &found == best}};
     if (manifest) {
       entry["created"] = manifest->created;
       entry["bytes"] = manifest->bytes();
@@ -126,7 +135,7 @@ void list_json(const Selection& selection, Context& context) {
 
 // Folders whole, or as they are called in the one that they all lie in.
 std::vector<std::string> lines_of(const Selection& selection, bool whole) {
-  const auto best = best_step(selection);
+  const auto* best = best_of(selection);
   std::vector<std::string> lines = {
       fmt::format("{:>10}  {:<20}  {:>10}  {:<8}  {}", "step", "saved", "size", "state", "folder")};
   for (const auto& found : selection.found) {
@@ -135,7 +144,7 @@ std::vector<std::string> lines_of(const Selection& selection, bool whole) {
                                 manifest ? manifest->created : "-",
                                 manifest ? format_bytes(manifest->bytes()) : "-", state_of(found),
                                 (whole ? found.folder : found.folder.filename()).native(),
-                                found.name.step == best ? "  (best)" : ""));
+                                &found == best ? "  (best)" : ""));
   }
   return lines;
 }
@@ -212,18 +221,6 @@ ExitCode verify(const CheckpointArguments& arguments, Context& context) {
   return all_whole ? ExitCode::kDone : ExitCode::kFailed;
 }
 
-Result<Path> best(const Selection& selection) {
-  const auto step = best_step(selection);
-  for (const auto& found :
-       std::views::reverse(selection.found)) {  // of a step saved twice the last
-    if (found.manifest && found.name.step == step) return found.folder;
-  }
-  return fail(ErrorCode::kNotFound,
-              fmt::format("[checkpoint/export] {} holds no best checkpoint: nothing has been "
-                          "evaluated yet, or evaluation.keep_best is off",
-                          selection.folder.native()));
-}
-
 // The newest of the selection that is whole to the last byte; older ones only with a word.
 Result<std::pair<Path, checkpoint::Exported>> export_newest(const Selection& selection,
                                                             const CheckpointArguments& arguments,
@@ -249,10 +246,15 @@ Result<std::pair<Path, checkpoint::Exported>> export_newest(const Selection& sel
 Result<std::pair<Path, checkpoint::Exported>> export_best(const Selection& selection,
                                                           const CheckpointArguments& arguments,
                                                           Files& files) {
-  MUSTER_ASSIGN(const Path folder, best(selection));
-  MUSTER_ASSIGN(const auto exported,
-                checkpoint::export_weights(files, folder, arguments.output, arguments.options));
-  return std::pair(folder, exported);
+  const auto* best = best_of(selection);
+  if (best == nullptr)
+    return fail(ErrorCode::kNotFound,
+                fmt::format("[checkpoint/export] {} holds no best checkpoint: nothing has been "
+                            "evaluated yet, or evaluation.keep_best is off",
+                            selection.folder.native()));
+  MUSTER_ASSIGN(const auto exported, checkpoint::export_weights(
+                                         files, best->folder, arguments.output, arguments.options));
+  return std::pair(best->folder, exported);
 }
 
 ExitCode export_to(const CheckpointArguments& arguments, Context& context) {

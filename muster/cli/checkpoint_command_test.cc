@@ -244,6 +244,27 @@ TEST_F(CheckpointCommandTest, MarksAndExportsTheBest) {
   EXPECT_NE(out_.str().find("step-00000005"), std::string::npos);
 }
 
+// The last one that is whole counts, as it does for an export.
+TEST_F(CheckpointCommandTest, MarksOneAttemptAsTheBest) {
+  save(5);
+  save(10, R"({"best_step":5})");
+  const auto first = run_ / "checkpoints/step-00000005";
+  std::filesystem::copy(first, run_ / "checkpoints/step-00000005.1",
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::create_directories(run_ / "checkpoints/step-00000005.2");
+  EXPECT_EQ(muster({"checkpoint", "list", "--json", place()}), ExitCode::kDone);
+  std::vector<std::string> best;
+  for (const auto& one : answer())
+    if (one["best"] == true) best.push_back(one["folder"]);
+  EXPECT_EQ(best, std::vector{first.native() + ".1"});
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000005.1  (best)\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(out_.str().find("(best)"), out_.str().rfind("(best)")) << out_.str();
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--best", "-o", (run_ / "weights").native()}),
+            ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000005.1\n"), std::string::npos) << out_.str();
+}
+
 TEST_F(CheckpointCommandTest, SaysWhatIsMissing) {
   EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kEnvironment);
   EXPECT_NE(err_.str().find("no checkpoint in"), std::string::npos) << err_.str();
