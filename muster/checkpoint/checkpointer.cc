@@ -93,7 +93,8 @@ Checkpointer::Checkpointer(Files& files, const Clock& clock, Path folder, Checkp
 
 Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
   const TimePoint start = clock_.now();
-  MUSTER_ASSIGN(const Path at, fresh_folder(request.step));
+  MUSTER_ASSIGN(const auto before, survey(files_, folder_));
+  const Path at = fresh_folder(before, request.step);
   const auto manifest = write(request, at);
   if (!manifest) {
     // Frees the disk, which may be full; nothing more to be done where that fails too.
@@ -108,6 +109,8 @@ Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
     // The new one stays even where newer ones of another course lie beside it.
     std::vector<Step> protect = request.protect;
     protect.push_back(request.step);
+    const std::vector<Step> earlier = whole_steps(before);
+    if (request.protects_latest && !earlier.empty()) protect.push_back(earlier.back());
     auto removed = prune(request.step, protect);
     if (removed) saved.removed = std::move(*removed);
     if (!removed) saved.retention_failed = removed.error();
@@ -124,8 +127,7 @@ Result<Manifest> Checkpointer::write(const SaveRequest& request, const Path& at)
   return publish(files_, at, request, options_, format_utc(clock_.wall()));
 }
 
-Result<Path> Checkpointer::fresh_folder(Step step) {
-  MUSTER_ASSIGN(const auto all, survey(files_, folder_));
+Path Checkpointer::fresh_folder(const std::vector<Found>& all, Step step) {
   FolderName name{step, 0};
   for (const Found& found : all) {
     if (found.name.step == step) name.attempt = std::max(name.attempt, found.name.attempt + 1);

@@ -22,6 +22,8 @@
 
 namespace muster::checkpoint {
 
+struct Found;  // survey.h
+
 struct CheckpointOptions {
   std::string job = {};
   std::size_t keep_last = 3;                              // whole ones; 0 keeps all
@@ -35,6 +37,7 @@ struct SaveRequest {
                            optimizer = {};  // names unique within each; whole, on the CPU
   std::string state = "{}";                 // JSON object, given back by load()
   std::vector<Step> protect = {};           // kept whatever keep_last says: the best one
+  bool protects_latest = false;             // so is the newest one from before it
   bool retires_others = true;               // false: retention waits for the next save
 };
 
@@ -109,7 +112,7 @@ class Checkpointer {
   const Path& folder() const noexcept { return folder_; }
 
  private:
-  Result<Path> fresh_folder(Step step);
+  Path fresh_folder(const std::vector<Found>& all, Step step);
   Result<Manifest> write(const SaveRequest& request, const Path& at);
 
   Files& files_;

@@ -253,6 +253,20 @@ TEST_F(CheckpointerTest, KeepsTheNewestAndTheProtected) {
   EXPECT_EQ(disk_.list(checkpoints()).value().size(), 3u);
 }
 
+TEST_F(CheckpointerTest, KeepsTheLatestFromBeforeWhereAsked) {
+  auto keeper = checkpointer({.job = "sample", .keep_last = 1});
+  for (const bool protects : {true, false}) {
+    for (const int step : {1, 2, 3}) save(step);
+    SampleState state(4);
+    SaveRequest request = state.request(4);
+    request.protects_latest = protects;
+    ASSERT_TRUE(keeper.save(request));
+    const std::vector<Step> kept = protects ? std::vector{Step{3}, Step{4}} : std::vector{Step{4}};
+    EXPECT_EQ(keeper.complete_steps().value(), kept);
+    ASSERT_TRUE(disk_.remove_all(checkpoints()));
+  }
+}
+
 TEST_F(CheckpointerTest, RetiresNoneWhereNotAsked) {
   save(1);
   SampleState state(2);

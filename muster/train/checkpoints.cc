@@ -55,8 +55,8 @@ class Checkpoints::Impl {
     if (worth.best) best_ = progress.committed;
     if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
     if (best_) request.protect.push_back(*best_);
-    if (!previous_) previous_ = checkpointer_->latest().value_or(std::nullopt);
     if (previous_ && !worth.proven) request.protect.push_back(*previous_);
+    request.protects_latest = !previous_ && !worth.proven;
     previous_ = progress.committed;
     MUSTER_TRY(check());
     MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, Duration{})));
