@@ -4,20 +4,13 @@
 
 #include <algorithm>
 
+#include "muster/checkpoint/best.h"
 #include "muster/checkpoint/publish.h"
 #include "muster/checkpoint/restore.h"
 #include "muster/checkpoint/survey.h"
 
 namespace muster::checkpoint {
 namespace {
-
-// The whole checkpoint of a step that counts: the last attempt.
-const Found* last_whole(const std::vector<Found>& all, Step step) {
-  for (auto found = all.rbegin(); found != all.rend(); ++found) {
-    if (found->name.step == step && found->manifest) return &*found;
-  }
-  return nullptr;
-}
 
 Error not_found(const Path& folder, const std::vector<Found>& all, Step step) {
   std::string why = "none was saved";
@@ -83,6 +76,20 @@ std::vector<const Found*> surplus(const std::vector<Found>& all, Step own, std::
   return result;
 }
 
+// `before`: what was there when `own` was not.
+std::vector<Step> protected_by(const SaveRequest& request, const Manifest& own,
+                               std::vector<Found> before) {
+  std::vector<Step> protect = request.protect;
+  // The new one stays even where newer ones of another course lie beside it.
+  protect.push_back(request.step);
+  const std::vector<Step> earlier = whole_steps(before);
+  if (request.protects_latest && !earlier.empty()) protect.push_back(earlier.back());
+  if (!request.protects_best) return protect;
+  before.push_back({{request.step}, {}, own});
+  if (const Found* best = find_best(before, own.state)) protect.push_back(best->name.step);
+  return protect;
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer(Files& files, const Clock& clock, Path folder, CheckpointOptions options)
@@ -93,8 +100,8 @@ Checkpointer::Checkpointer(Files& files, const Clock& clock, Path folder, Checkp
 
 Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
   const TimePoint start = clock_.now();
-  MUSTER_ASSIGN(const auto before, survey(files_, folder_));
-  const Path at = fresh_folder(before, request.step);
+  MUSTER_ASSIGN(auto all, survey(files_, folder_));
+  const Path at = fresh_folder(all, request.step);
   const auto manifest = write(request, at);
   if (!manifest) {
     // Frees the disk, which may be full; nothing more to be done where that fails too.
@@ -106,12 +113,7 @@ Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
   }
   SavedCheckpoint saved{request.step, at, manifest->bytes(), {}, {}, {}};
   if (request.retires_others) {
-    // The new one stays even where newer ones of another course lie beside it.
-    std::vector<Step> protect = request.protect;
-    protect.push_back(request.step);
-    const std::vector<Step> earlier = whole_steps(before);
-    if (request.protects_latest && !earlier.empty()) protect.push_back(earlier.back());
-    auto removed = prune(request.step, protect);
+    auto removed = prune(request.step, protected_by(request, *manifest, std::move(all)));
     if (removed) saved.removed = std::move(*removed);
     if (!removed) saved.retention_failed = removed.error();
   }

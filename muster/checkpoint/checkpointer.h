@@ -36,8 +36,9 @@ struct SaveRequest {
   std::vector<NamedTensor> model = {},
                            optimizer = {};  // names unique within each; whole, on the CPU
   std::string state = "{}";                 // JSON object, given back by load()
-  std::vector<Step> protect = {};           // kept whatever keep_last says: the best one
-  bool protects_latest = false;             // so is the newest one from before it
+  std::vector<Step> protect = {};           // kept whatever keep_last says
+  bool protects_latest = false;             // so is the newest one from before it,
+  bool protects_best = false;               // and the best one, going by `state` (best.h)
   bool retires_others = true;               // false: retention waits for the next save
 };
 

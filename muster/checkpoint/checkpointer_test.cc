@@ -267,6 +267,30 @@ TEST_F(CheckpointerTest, KeepsTheLatestFromBeforeWhereAsked) {
   }
 }
 
+// The best of all was not saved, or not yet: what is there of it stays.
+TEST_F(CheckpointerTest, KeepsTheBestThatIsThere) {
+  auto keeper = checkpointer({.job = "sample", .keep_last = 1});
+  const auto kept_after = [&](int step, const std::string& remembers) {
+    SampleState state(step);
+    SaveRequest request = state.request(step);
+    request.state = remembers;
+    request.protects_best = true;
+    EXPECT_TRUE(keeper.save(request));
+    std::vector<std::int64_t> kept;
+    for (const Step one : keeper.complete_steps().value()) kept.push_back(to_int(one));
+    return kept;
+  };
+  using Steps = std::vector<std::int64_t>;
+  EXPECT_EQ(kept_after(1, R"({"best_step":1,"best_metric":"loss"})"), (Steps{1}));
+  EXPECT_EQ(kept_after(2, R"({"best_step":2,"best_metric":"loss"})"), (Steps{2}));
+  EXPECT_EQ(kept_after(4, R"({"best_step":3,"best_metric":"loss"})"), (Steps{2, 4}));
+  EXPECT_EQ(kept_after(5, R"({"best_step":3,"best_metric":"loss"})"), (Steps{2, 5}));
+  EXPECT_EQ(kept_after(6, R"({"best_step":6,"best_metric":"loss"})"), (Steps{6}));
+  EXPECT_EQ(kept_after(7, R"({"best_step":6,"best_metric":"loss"})"), (Steps{6, 7}));
+  EXPECT_EQ(kept_after(9, R"({"best_step":8,"best_metric":"accuracy"})"), (Steps{9}));
+  EXPECT_EQ(kept_after(10, R"({"best_step":"of all"})"), (Steps{10}));
+}
+
 TEST_F(CheckpointerTest, RetiresNoneWhereNotAsked) {
   save(1);
   SampleState state(2);

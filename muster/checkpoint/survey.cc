@@ -65,4 +65,11 @@ Result<std::vector<Found>> survey(Files& files, const Path& folder) {
   return found;
 }
 
+const Found* last_whole(const std::vector<Found>& all, Step step) {
+  for (auto found = all.rbegin(); found != all.rend(); ++found) {
+    if (found->name.step == step && found->manifest) return &*found;
+  }
+  return nullptr;
+}
+
 }  // namespace muster::checkpoint

@@ -34,4 +34,7 @@ Result<Manifest> inspect(Files& files, const Path& folder);
 // All checkpoints in `folder`, whole or not, by step and attempt; none where it does not exist.
 Result<std::vector<Found>> survey(Files& files, const Path& folder);
 
+// The whole checkpoint of a step that counts: the last attempt. Null where there is none.
+const Found* last_whole(const std::vector<Found>& all, Step step);
+
 }  // namespace muster::checkpoint

@@ -13,6 +13,7 @@
 
 #include "muster/base/text_width.h"
 #include "muster/base/units.h"
+#include "muster/checkpoint/best.h"
 #include "muster/checkpoint/export.h"
 #include "muster/checkpoint/survey.h"
 #include "muster/checkpoint/verify.h"
@@ -93,23 +94,16 @@ std::string state_of(const checkpoint::Found& found) {
   return found.manifest.error().code == ErrorCode::kNotFound ? "torn" : "damaged";
 }
 
-// As the newest whole checkpoint remembers it; nothing where the job names no metric to watch.
-std::optional<Step> best_step(const Selection& selection) {
-  for (auto found = selection.found.rbegin(); found != selection.found.rend(); ++found) {
-    if (!found->manifest) continue;
-    const Json trainer = Json::parse(found->manifest->state);
-    if (!trainer.contains("best_step")) return std::nullopt;
-    return Step{trainer["best_step"].get<std::int64_t>()};
-  }
-  return std::nullopt;
+// What the newest whole checkpoint remembers.
+std::string_view memory_of(const Selection& selection) {
+  for (const auto& found : std::views::reverse(selection.found))
+    if (found.manifest) return found.manifest->state;
+  return {};
 }
 
-// Of a step saved twice the last; null: it is not there.
+// Null: there is none, as where the job names no metric to watch.
 const checkpoint::Found* best_of(const Selection& selection) {
-  const auto step = best_step(selection);
-  for (const auto& found : std::views::reverse(selection.found))
-    if (found.manifest && found.name.step == step) return &found;
-  return nullptr;
+  return checkpoint::find_best(selection.found, memory_of(selection));
 }
 
 void list_json(const Selection& selection, Context& context) {
@@ -245,22 +239,27 @@ Result<std::pair<Path, checkpoint::Exported>> export_newest(const Selection& sel
 
 Result<std::pair<Path, checkpoint::Exported>> export_best(const Selection& selection,
                                                           const CheckpointArguments& arguments,
-                                                          Files& files) {
+                                                          Context& context) {
   const auto* best = best_of(selection);
   if (best == nullptr)
     return fail(ErrorCode::kNotFound,
                 fmt::format("[checkpoint/export] {} holds no best checkpoint: nothing has been "
                             "evaluated yet, or evaluation.keep_best is off",
                             selection.folder.native()));
-  MUSTER_ASSIGN(const auto exported, checkpoint::export_weights(
-                                         files, best->folder, arguments.output, arguments.options));
+  MUSTER_ASSIGN(
+      const auto exported,
+      checkpoint::export_weights(context.files, best->folder, arguments.output, arguments.options));
+  if (const auto step = checkpoint::remembered_best(memory_of(selection)); step != best->name.step)
+    warn(context, fmt::format("the best evaluation was after step {}, whose weights were not kept; "
+                              "those of step {} are the best that are there",
+                              to_int(*step), to_int(best->name.step)));
   return std::pair(best->folder, exported);
 }
 
 ExitCode export_to(const CheckpointArguments& arguments, Context& context) {
   const auto selection = select(arguments, context);
   if (!selection) return report(context, selection.error());
-  const auto exported = arguments.best ? export_best(*selection, arguments, context.files)
+  const auto exported = arguments.best ? export_best(*selection, arguments, context)
                                        : export_newest(*selection, arguments, context);
   if (!exported) return report(context, exported.error());
   const auto& [folder, written] = *exported;

@@ -265,6 +265,22 @@ TEST_F(CheckpointCommandTest, MarksOneAttemptAsTheBest) {
   EXPECT_NE(out_.str().find("step-00000005.1\n"), std::string::npos) << out_.str();
 }
 
+// The best of all was not saved.
+TEST_F(CheckpointCommandTest, ExportsTheBestThatIsThere) {
+  save(5, R"({"best_step":5})");
+  save(10, R"({"best_step":5})");
+  save(15, R"({"best_step":12})");
+  EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000005  (best)\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(muster({"checkpoint", "export", place(), "--best", "-o", (run_ / "weights").native()}),
+            ExitCode::kDone);
+  EXPECT_NE(out_.str().find("step-00000005\n"), std::string::npos) << out_.str();
+  EXPECT_NE(err_.str().find("the best evaluation was after step 12, whose weights were not kept; "
+                            "those of step 5 are the best that are there"),
+            std::string::npos)
+      << err_.str();
+}
+
 TEST_F(CheckpointCommandTest, SaysWhatIsMissing) {
   EXPECT_EQ(muster({"checkpoint", "list", place()}), ExitCode::kEnvironment);
   EXPECT_NE(err_.str().find("no checkpoint in"), std::string::npos) << err_.str();

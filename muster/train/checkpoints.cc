@@ -50,13 +50,10 @@ class Checkpoints::Impl {
                                     .model = named(state.model),
                                     .optimizer = named(state.optimizer),
                                     .state = to_json(progress),
-                                    .protect = {},
+                                    .protects_latest = !previous_ && !worth.proven,
+                                    .protects_best = options_.keeps_best,
                                     .retires_others = !worth.doubtful};
-    if (worth.best) best_ = progress.committed;
-    if (options_.keeps_best && progress.best && !best_) best_ = progress.best->step;
-    if (best_) request.protect.push_back(*best_);
     if (previous_ && !worth.proven) request.protect.push_back(*previous_);
-    request.protects_latest = !previous_ && !worth.proven;
     previous_ = progress.committed;
     MUSTER_TRY(check());
     MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, Duration{})));
@@ -146,7 +143,6 @@ class Checkpoints::Impl {
   const std::shared_ptr<checkpoint::Checkpointer> checkpointer_;
   checkpoint::AsyncSaver saver_;
   Generation generation_{0};
-  std::optional<Step> best_;
   std::optional<Step> previous_;  // the last one saved or loaded
   Duration stall_{};              // of the save under way
 };

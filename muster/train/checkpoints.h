@@ -22,12 +22,11 @@ struct CheckpointsOptions {
   std::string job;     // its name, for the manifest
   bool writes = true;  // on the first rank only
   std::int64_t keep = 3;
-  bool keeps_best = true;  // besides the newest ones
+  bool keeps_best = true;  // besides the newest ones, until a better one is saved
 };
 
 // What a state is worth.
 struct SaveWorth {
-  bool best = false;      // its checkpoint is kept until a better one comes
   bool doubtful = false;  // it replaces none of the checkpoints from before
   bool proven = false;  // its loss is known; else the checkpoint before stays, whatever `keep` says
 };

@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "muster/checkpoint/checkpointer.h"
 #include "muster/testing/memory_files.h"
 #include "muster/train/testing/held_files.h"
 
@@ -56,6 +57,11 @@ class CheckpointsTest : public ::testing::Test {
     return checkpoints;
   }
 
+  std::vector<Step> saved() {
+    checkpoint::Checkpointer checkpointer(disk_, system_clock(), "/run/checkpoints");
+    return checkpointer.complete_steps().value();
+  }
+
   testing::MemoryFiles disk_;
   observe::Hub hub_;
   Still strategy_;
@@ -74,6 +80,24 @@ TEST_F(CheckpointsTest, BeginsToSaveThoughTheDiskHangs) {
   EXPECT_TRUE(begun.get());
   EXPECT_TRUE(checkpoints->finish());
   EXPECT_EQ(checkpoints->newest().value(), Step{1});
+}
+
+// The better one was never saved.
+TEST_F(CheckpointsTest, AnHeirKeepsTheBestThatIsThere) {
+  Progress progress;
+  progress.committed = Step{2};
+  progress.best = Best{.value = 0.5, .step = Step{2}, .metric = "eval/loss"};
+  {
+    const auto first = heir(disk_, 1);
+    ASSERT_TRUE(first->save(progress, strategy_, {.proven = true}));
+    ASSERT_TRUE(first->finish());
+  }
+  progress.committed = Step{4};
+  progress.best = Best{.value = 0.25, .step = Step{3}, .metric = "eval/loss"};
+  const auto next = heir(disk_, 1);
+  ASSERT_TRUE(next->save(progress, strategy_, {.proven = true}));
+  ASSERT_TRUE(next->finish());
+  EXPECT_EQ(saved(), (std::vector<Step>{Step{2}, Step{4}}));
 }
 
 }  // namespace

@@ -233,7 +233,7 @@ class Trainer {
   Result<std::uint8_t> hear_first(std::uint8_t mine);
   enum class Standstill : std::uint8_t { kSave, kLeave, kEnd };
   Status wait_for_disk(Standstill why);
-  Status save(bool best);
+  Status save();
   double epochs_done() const;
   bool due_by_flag(parallel::Flag flag) const noexcept { return position_.flags.has(flag); }
 

@@ -65,7 +65,7 @@ Result<bool> Trainer::save_what_is_due(bool best) {
   parts_.now_doing(step, "saving a checkpoint");
   MUSTER_ASSIGN(const std::uint8_t turn, take_turn(best));
   if (turn == kIsBusy) put_off(best);
-  if (turn == kSaves) MUSTER_TRY(save(best));
+  if (turn == kSaves) MUSTER_TRY(save());
   if (turn != kIsBusy && !options_.checkpoint.asynchronous)
     MUSTER_TRY(wait_for_disk(Standstill::kSave));
   position_.owes_save = turn == kIsBusy;  // last: on all ranks, or on none that takes this again
@@ -110,15 +110,14 @@ void Trainer::tell_best_is_doubtful() {
                           to_int(progress_.committed))});
 }
 
-Status Trainer::save(bool best) {
+Status Trainer::save() {
   parts_.now_doing(progress_.committed, "saving a checkpoint");
   saved_ = progress_.committed;
   const TimePoint began = parts_.clock.now();
   checkpoint_due_.restart(began);
-  Status begun = parts_.checkpoints.save(progress_, parts_.strategy,
-                                         {.best = best,
-                                          .doubtful = divergence_.doubtful(),
-                                          .proven = position_.evaluated == progress_.committed});
+  Status begun = parts_.checkpoints.save(
+      progress_, parts_.strategy,
+      {.doubtful = divergence_.doubtful(), .proven = position_.evaluated == progress_.committed});
   between_.saving += parts_.clock.now() - began;
   return begun;
 }
@@ -138,7 +137,7 @@ Status Trainer::conclude() {
   MUSTER_TRY(wait_for_disk(Standstill::kEnd));
   MUSTER_ASSIGN(const std::uint8_t turn,
                 hear_first(saved_ == progress_.committed ? kHasSaved : kSaves));
-  if (wanted && turn == kSaves) MUSTER_TRY(save(false));
+  if (wanted && turn == kSaves) MUSTER_TRY(save());
   parts_.now_doing(progress_.committed, "finishing the checkpoint");
   // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
   MUSTER_TRY(wait_for_disk(Standstill::kEnd));
