@@ -258,7 +258,8 @@ Status Trainer::settle() {
   const Step step = progress_.committed;
   if (transfer_ && (due_by_flag(parallel::Flag::kCaughtUp) || has_missed_enough()))
     return complete_transfer();
-  MUSTER_ASSIGN(const bool stands, compare_replicas());
+  MUSTER_ASSIGN(const auto turn, ask_before_comparing());
+  MUSTER_ASSIGN(const bool stands, compare_replicas(turn == Turn::kSaves));
   if (!stands) return ok();
   // After going back steps come again that were evaluated and saved already.
   const bool evaluates = (evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate) ||
@@ -277,7 +278,7 @@ Status Trainer::settle() {
     const bool improved =
         position_.evaluated == step && progress_.best && progress_.best->step == step;
     const bool best = improved && options_.evaluation.keep_best;
-    MUSTER_ASSIGN(const bool saves, save_what_is_due(best));
+    MUSTER_ASSIGN(const bool saves, save_what_is_due(best, turn));
     if (evaluates || saves) step_patience_.disturb();
   }
   position_.settled = true;

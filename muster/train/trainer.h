@@ -180,7 +180,7 @@ class Trainer {
   Status compare_paces();
   Status rebalance(const std::vector<Pace>& before);
   bool compares_replicas() const;
-  bool replicas_due() const;
+  bool replicas_due() const;  // whether or not anything is saved
   bool has_state() const noexcept { return !transfer_ || transfer_->gives(); }
   std::int32_t holders() const noexcept {  // of the state: ranks below
     return transfer_ ? transfer_->givers() : group().size;
@@ -191,7 +191,7 @@ class Trainer {
   // The same, and what is told of this worker stays as it is.
   Result<std::vector<ReplicaReport>> exchange_unseen(const ReplicaReport& mine,
                                                      std::string_view what);
-  Result<bool> compare_replicas();
+  Result<bool> compare_replicas(bool saves);
   Status verify_entry(const Course& course);
   Status settle_dispute(const std::vector<ReplicaReport>& reports);
   Status settle_among_old(const std::vector<ReplicaReport>& old, const Course& course);
@@ -226,11 +226,17 @@ class Trainer {
   Result<parallel::EvaluationTotals> evaluate_slices();
   std::vector<observe::Metric> results_of(const parallel::EvaluationTotals& totals) const;
   Duration let_readers_finish();  // before the state is changed: how long that took
-  Result<bool> save_what_is_due(bool best);
-  Result<std::uint8_t> take_turn(bool best);
+  bool save_due() const;
+  bool wants_save() const;
+  // The first rank's, which alone knows its disk.
+  enum class Turn : std::uint8_t { kSaves, kHasSaved, kIsBusy };
+  Result<std::optional<Turn>> ask_before_comparing();
+  Result<bool> save_what_is_due(bool best, std::optional<Turn> asked);
+  Result<Turn> take_turn(bool best);
+  Result<Turn> own_turn(bool best);
   void put_off(bool best);
   void tell_best_is_doubtful();
-  Result<std::uint8_t> hear_first(std::uint8_t mine);
+  Result<Turn> hear_first(Turn mine);
   enum class Standstill : std::uint8_t { kSave, kLeave, kEnd };
   Status wait_for_disk(Standstill why);
   Status save();

@@ -71,15 +71,14 @@ std::int32_t Trainer::worker_at(Rank rank) const {
   return parts_.generations.current().workers[static_cast<std::size_t>(to_int(rank))];
 }
 
-// Also before anything that outlives the step: a checkpoint, or a best metric. While newcomers get
-// the state, only then.
+// Also before a best metric outlives the step; before a checkpoint does, see
+// ask_before_comparing(). While newcomers get the state, only then.
 bool Trainer::replicas_due() const {
   const Step step = progress_.committed;
-  return (!transfer_ && replicas_due_.due(step)) ||
-         (position_.owes_save && !divergence_.doubtful()) || evaluation_due_.due(step) ||
-         checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate) ||
-         due_by_flag(parallel::Flag::kCheckpoint) || due_by_flag(parallel::Flag::kStop) ||
-         step == guard_.disputed();
+  const bool evaluates = evaluation_due_.due(step) || due_by_flag(parallel::Flag::kEvaluate) ||
+                         progress_.owes_evaluation || position_.evaluated == step;
+  return (!transfer_ && replicas_due_.due(step)) || evaluates ||
+         due_by_flag(parallel::Flag::kStop) || step == guard_.disputed();
 }
 
 bool Trainer::compares_replicas() const {
@@ -107,8 +106,8 @@ Result<std::vector<ReplicaReport>> Trainer::exchange_unseen(const ReplicaReport&
 }
 
 // Whether the step may be settled: nobody goes back, and this worker stays.
-Result<bool> Trainer::compare_replicas() {
-  if (!compares_replicas() || !replicas_due()) return true;
+Result<bool> Trainer::compare_replicas(bool saves) {
+  if (!compares_replicas() || !(saves || replicas_due())) return true;
   MUSTER_ASSIGN(auto reports,
                 exchange(has_state() ? guard_.report() : ReplicaReport{}, "comparing replicas"));
   reports.resize(static_cast<std::size_t>(holders()));

@@ -15,19 +15,17 @@ namespace {
 // How often the first rank says how far it is, as a share of the longest wait for anybody.
 constexpr int kSaysSoTimes = 4;
 
-enum Turn : std::uint8_t { kSaves, kHasSaved, kIsBusy };  // the first rank's
-
 }  // namespace
 
-// What the first rank says, which alone knows its disk; on all ranks.
-Result<std::uint8_t> Trainer::hear_first(std::uint8_t mine) {
-  const auto word = view_of(std::span(&mine, 1));
+// On all ranks.
+Result<Trainer::Turn> Trainer::hear_first(Turn mine) {
+  auto word = static_cast<std::uint8_t>(mine);
   MUSTER_TRY(parts_.generations.current()
                  .communicator
-                 ->submit(comm::Broadcast{.buffer = word, .root = Rank{0}},
+                 ->submit(comm::Broadcast{.buffer = view_of(std::span(&word, 1)), .root = Rank{0}},
                           op_for("the disk of the checkpoints"))
                  .wait());
-  return mine;
+  return static_cast<Turn>(word);
 }
 
 // When the training is over, nobody stands still for it. At a change only a first rank that leaves
@@ -35,7 +33,7 @@ Result<std::uint8_t> Trainer::hear_first(std::uint8_t mine) {
 Status Trainer::wait_for_disk(Standstill why) {
   const TimePoint began = parts_.clock.now();
   const Deadline deadline = Deadline::after(parts_.clock, kSavePatience);
-  for (std::uint8_t turn = kIsBusy; turn == kIsBusy;) {
+  for (Turn turn = Turn::kIsBusy; turn == Turn::kIsBusy;) {
     if (is_first()) {
       const bool matters = why != Standstill::kLeave || parts_.generations.leaving();
       MUSTER_ASSIGN(const bool done,
@@ -43,7 +41,7 @@ Status Trainer::wait_for_disk(Standstill why) {
                                                       why != Standstill::kEnd)
                             : Result<bool>(true));
       if (!done && deadline.passed(parts_.clock)) return parts_.checkpoints.give_up();
-      turn = done ? kHasSaved : kIsBusy;
+      turn = done ? Turn::kHasSaved : Turn::kIsBusy;
     }
     MUSTER_ASSIGN(turn, hear_first(turn));
   }
@@ -51,42 +49,64 @@ Status Trainer::wait_for_disk(Standstill why) {
   return ok();
 }
 
+bool Trainer::save_due() const {
+  return checkpoint_due_.due(progress_.committed) || due_by_flag(parallel::Flag::kCheckpoint);
+}
+
+// A training that runs away must not replace the checkpoints from before.
+bool Trainer::wants_save() const {
+  return (save_due() || position_.owes_save) && !divergence_.doubtful();
+}
+
+// Nothing is saved that has not been compared. Where there is no other reason to compare, the disk
+// should have room for the save: while it is slow, one is owed at every step. Nothing: it is asked
+// once it is known whether the weights are the best.
+Result<std::optional<Trainer::Turn>> Trainer::ask_before_comparing() {
+  if (!compares_replicas() || replicas_due() || !wants_save()) return std::optional<Turn>();
+  MUSTER_ASSIGN(const Turn turn, take_turn(false));
+  return std::optional(turn);
+}
+
 // After a step. Whether anything was due.
-Result<bool> Trainer::save_what_is_due(bool best) {
-  const Step step = progress_.committed;
-  const bool due = checkpoint_due_.due(step) || due_by_flag(parallel::Flag::kCheckpoint);
+Result<bool> Trainer::save_what_is_due(bool best, std::optional<Turn> asked) {
+  const bool due = save_due();
   if (!due && !best && !position_.owes_save) return false;
-  // A training that runs away must not replace the checkpoints from before.
   if (divergence_.doubtful()) {
     if (best) tell_best_is_doubtful();
     position_.owes_save |= due;
     return due;
   }
-  parts_.now_doing(step, "saving a checkpoint");
-  MUSTER_ASSIGN(const std::uint8_t turn, take_turn(best));
-  if (turn == kIsBusy) put_off(best);
-  if (turn == kSaves) MUSTER_TRY(save());
-  if (turn != kIsBusy && !options_.checkpoint.asynchronous)
+  MUSTER_ASSIGN(const Turn turn, asked ? Result<Turn>(*asked) : take_turn(best));
+  if (turn == Turn::kIsBusy) put_off(best);
+  if (turn == Turn::kHasSaved) checkpoint_due_.restart(parts_.clock.now());
+  if (turn == Turn::kSaves) MUSTER_TRY(save());
+  if (turn != Turn::kIsBusy && !options_.checkpoint.asynchronous)
     MUSTER_TRY(wait_for_disk(Standstill::kSave));
-  position_.owes_save = turn == kIsBusy;  // last: on all ranks, or on none that takes this again
-  return due || best || turn == kSaves;
+  // Last: on all ranks, or on none that takes this again.
+  position_.owes_save = turn == Turn::kIsBusy;
+  return due || best || turn == Turn::kSaves;
 }
 
-// An earlier save is waited for once, not again at every step that still owes one.
-Result<std::uint8_t> Trainer::take_turn(bool best) {
+Result<Trainer::Turn> Trainer::take_turn(bool best) {
+  parts_.now_doing(progress_.committed, "saving a checkpoint");
   const TimePoint began = parts_.clock.now();
-  std::uint8_t turn = kSaves;
-  if (is_first() && !best && saved_ >= progress_.committed) {
-    turn = kHasSaved;  // after going back steps come again
-  } else if (is_first()) {
-    const Duration patience = options_.op.timeout / kSaysSoTimes;
-    MUSTER_ASSIGN(const bool free,
-                  parts_.checkpoints.done(position_.owes_save ? Duration{} : patience));
-    if (!free) turn = kIsBusy;
+  Turn turn = Turn::kSaves;
+  if (is_first()) {
+    MUSTER_ASSIGN(turn, own_turn(best));
   }
   MUSTER_ASSIGN(turn, hear_first(turn));
   between_.saving += parts_.clock.now() - began;
   return turn;
+}
+
+// An earlier save is waited for once, not again at every step that still owes one.
+Result<Trainer::Turn> Trainer::own_turn(bool best) {
+  // After going back steps come again.
+  if (!best && saved_ >= progress_.committed) return Turn::kHasSaved;
+  const Duration patience = options_.op.timeout / kSaysSoTimes;
+  MUSTER_ASSIGN(const bool free,
+                parts_.checkpoints.done(position_.owes_save ? Duration{} : patience));
+  return free ? Turn::kSaves : Turn::kIsBusy;
 }
 
 // Until the disk has the save before. Told once.
@@ -135,9 +155,9 @@ Status Trainer::conclude() {
                       (position_.owes_save && !divergence_.doubtful());
   parts_.now_doing(progress_.committed, "finishing the checkpoint");
   MUSTER_TRY(wait_for_disk(Standstill::kEnd));
-  MUSTER_ASSIGN(const std::uint8_t turn,
-                hear_first(saved_ == progress_.committed ? kHasSaved : kSaves));
-  if (wanted && turn == kSaves) MUSTER_TRY(save());
+  MUSTER_ASSIGN(const Turn turn,
+                hear_first(saved_ == progress_.committed ? Turn::kHasSaved : Turn::kSaves));
+  if (wanted && turn == Turn::kSaves) MUSTER_TRY(save());
   parts_.now_doing(progress_.committed, "finishing the checkpoint");
   // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
   MUSTER_TRY(wait_for_disk(Standstill::kEnd));

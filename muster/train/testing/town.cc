@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kBatch = 16;
 constexpr std::int32_t kSlices = 8;
 constexpr std::int64_t kWidth = 12;
+constexpr Duration kPatience = std::chrono::seconds(8);  // where a disk may be slow
 constexpr double kFarSlower = 20;  // than threads that share a core seem to be by chance
 
 class Numbers final : public data::Source {
@@ -80,6 +81,7 @@ class Faulty final : public parallel::Strategy {
         foreign_(faults.on_foreign_device),
         breaks_(faults.breaks),
         death_(faults.death),
+        before_step_(faults.before_step),
         worker_(worker) {
     if (worker == 0) join_ = faults.join;
     for (const Flip& flip : faults.flips)
@@ -89,6 +91,7 @@ class Faulty final : public parallel::Strategy {
 
   Result<parallel::StepReport> step(const parallel::StepInput& input) override {
     const std::int64_t step = to_int(input.step);
+    if (before_step_) before_step_(worker_, step);
     if (join_ && join_->step == step && --join_->time == 0)
       town_.invite(std::exchange(join_, {})->workers);
     if (death_ && death_->worker == worker_ && death_->step == step) {
@@ -175,6 +178,7 @@ class Faulty final : public parallel::Strategy {
   const std::optional<Death> death_;
   std::int64_t leaves_at_ = 0;
   std::optional<Join> join_;
+  const std::function<void(std::int32_t, std::int64_t)> before_step_;
   const std::int32_t worker_;
 };
 
@@ -248,7 +252,9 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   observe::Hub hub;
   const auto rows = std::make_shared<Rows>();
   const auto subscription = hub.subscribe(rows);
-  Checkpoints checkpoints({.folder = {}, .job = "test", .writes = false}, system_files(), hub,
+  Files& disk = faults.saving ? faults.saving->disk(worker) : system_files();
+  const Path folder = faults.saving ? "/run/checkpoints" : "";
+  Checkpoints checkpoints({.folder = folder, .job = "test", .writes = false, .keep = 0}, disk, hub,
                           system_clock());
   const bool slow = faults.slow_data && faults.slow_data->worker == worker;
   const auto numbers = std::make_shared<Numbers>(slow ? faults.slow_data->sample : Duration{});
@@ -260,7 +266,9 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   options.evaluation.every = faults.evaluates ? job::Interval::of_steps(3) : job::Interval::never();
   options.evaluation.keep_best = false;  // there is no folder
   options.evaluates_average = faults.evaluates;
-  options.checkpoint.every = job::Interval::never();
+  options.checkpoint.every =
+      faults.saving ? job::Interval::of_steps(faults.saving->every) : job::Interval::never();
+  if (faults.saving) options.op.timeout = kPatience;
   options.checkpoint.at_end = false;
   options.replicas.compare_every = job::Interval::of_steps(5);
   if (faults.compares_gradients) options.replicas.compare_gradients = job::Interval::of_steps(1);
@@ -272,6 +280,7 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   options.active = 100;
   options.newcomer = newcomer;
   options.loss_scale = faults.loss_scale;
+  End end;
   Trainer trainer({.strategy = strategy,
                    .generations = generations,
                    .checkpoints = checkpoints,
@@ -292,11 +301,11 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
                    .peak_memory = [] { return std::uint64_t{0}; },
                    .stop_requested = [] { return false; },
                    .now_doing =
-                       [&](Step, std::string_view what) {
+                       [&](Step step, std::string_view what) {
+                         if (what == "comparing replicas") end.compared.insert(to_int(step));
                          if (what == "waiting for newcomers") town.trained(INT64_MAX);
                        }},
                   options, {});
-  End end;
   auto outcome = trainer.run();
   if (outcome)
     end.outcome = *outcome;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -173,6 +174,12 @@ struct SlowData {
   Duration sample{};
 };
 
+// Where the workers save, and after how many steps each time. All that they save is kept.
+struct Saving {
+  std::int64_t every = 0;
+  std::function<Files&(std::int32_t worker)> disk;
+};
+
 struct Faults {
   std::vector<Flip> flips = {};
   std::optional<Break> breaks = {};
@@ -186,6 +193,9 @@ struct Faults {
   bool evaluates = false;  // after every third step, an average of the weights
   std::int64_t steps = kSteps;
   bool on_foreign_device = false;  // the model's tensors (models/testing/foreign_device.h)
+  std::optional<Saving> saving = {};
+  // What a worker does before it takes that step.
+  std::function<void(std::int32_t worker, std::int64_t step)> before_step = {};
 };
 
 struct End {
@@ -195,6 +205,7 @@ struct End {
   std::string told;
   std::set<std::int64_t> steps;                // that were told
   std::map<std::int64_t, double> evaluations;  // their losses, by step
+  std::set<std::int64_t> compared;             // after which replicas were
 };
 
 // What `size` workers come to, and those who join them. By worker.
