@@ -7,6 +7,7 @@
 #include <new>
 #include <system_error>
 
+#include "muster/base/check.h"
 #include "muster/checkpoint/publish.h"
 #include "muster/checkpoint/snapshot.h"
 
@@ -43,8 +44,11 @@ struct AsyncSaver::State {
   std::condition_variable changed;
   bool running = false;
   std::optional<Result<SavedCheckpoint>> outcome;  // not yet reported
+  std::optional<bool> found;                       // by the last look()
 
   void begin(std::function<void()> work);
+  void look(Step step);
+  bool has(Step step);
   void run(const SaveRequest& request);
   Result<SavedCheckpoint> save(const SaveRequest& request);
   bool wait_until_idle(Deadline deadline);
@@ -60,6 +64,23 @@ void AsyncSaver::State::begin(std::function<void()> work) {
   } catch (...) {
     running = false;
     throw;
+  }
+}
+
+void AsyncSaver::State::look(Step step) {
+  const bool there = has(step);
+  const std::lock_guard lock(mutex);
+  found = there;
+  running = false;
+  changed.notify_all();
+}
+
+// Where the disk cannot be read, or memory has run out, a save will say why.
+bool AsyncSaver::State::has(Step step) {
+  try {
+    return checkpointer->folder_of(step).has_value();
+  } catch (const std::exception&) {
+    return false;
   }
 }
 
@@ -117,6 +138,24 @@ Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
     state_->copy.reset();
     return no_thread(error);
   }
+}
+
+Status AsyncSaver::look_for(Step step) {
+  MUSTER_CHECK(!busy(), "a save is under way");
+  state_->found.reset();
+  try {
+    state_->begin([state = state_, step] { state->look(step); });
+    return ok();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  } catch (const std::system_error& error) {
+    return no_thread(error);
+  }
+}
+
+std::optional<bool> AsyncSaver::found() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->found;
 }
 
 Duration AsyncSaver::wait_until_copied() {

@@ -36,20 +36,26 @@ class AsyncSaver {
   // kUnavailable where there is no memory for the copy, or no thread: nothing is under way then.
   Status start(SaveRequest request, Deadline deadline);
 
+  // Begins to look whether there is a whole checkpoint of that step, which another process may have
+  // saved; found() says so. No save may be under way, and none begins before it has ended. An error
+  // as from start().
+  Status look_for(Step step);
+  std::optional<bool> found() const;  // by the last look_for(); nothing: it has not ended
+
   // Returns when the tensors of start() may change again; helps to copy. The time it took.
   Duration wait_until_copied();
 
   // How the save has ended, once; nothing while it runs or when there was none.
   std::optional<Result<SavedCheckpoint>> poll();
 
-  // Waits for the save under way, until `deadline`, then kTimeout. Nothing when there was none that
-  // poll() or finish() has not reported.
+  // Waits for the save or look_for() under way, until `deadline`, then kTimeout. Nothing when there
+  // was none that poll() or finish() has not reported.
   Result<std::optional<SavedCheckpoint>> finish(Deadline deadline);
 
   bool busy() const;
 
-  // A save under way may never end: nobody waits for it any more, whatever it publishes. Nothing
-  // can be saved afterwards.
+  // Whatever is under way may never end: nobody waits for it any more, whatever it publishes.
+  // Nothing can be saved afterwards.
   void abandon();
 
  private:

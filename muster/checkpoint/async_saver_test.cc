@@ -171,6 +171,19 @@ TEST_F(AsyncSaverTest, IsAbandonedWhereItMayNeverEnd) {
   EXPECT_TRUE(checkpointer_->complete_steps());
 }
 
+TEST_F(AsyncSaverTest, LooksForWhatAnotherHasSaved) {
+  ASSERT_TRUE(checkpointer_->save(SampleState(1).request(1)));
+  EXPECT_FALSE(saver_.found());
+  for (const auto& [step, there] : {std::pair(Step{1}, true), std::pair(Step{2}, false)}) {
+    ASSERT_TRUE(saver_.look_for(step));
+    EXPECT_EQ(saver_.finish(in(60s)).value(), std::nullopt);
+    EXPECT_EQ(saver_.found(), there);
+  }
+  SampleState state(3);
+  ASSERT_TRUE(saver_.start(state.request(3), in(60s)));
+  EXPECT_TRUE(saver_.finish(in(60s)).value().has_value());
+}
+
 TEST_F(AsyncSaverTest, RefusesWhatCannotBeCopied) {
   SampleState state(1);
   SaveRequest request = state.request(1);

@@ -57,6 +57,7 @@ class Checkpoints::Impl {
     previous_ = progress.committed;
     MUSTER_TRY(check());
     MUSTER_TRY(saver_.start(std::move(request), Deadline::after(clock_, Duration{})));
+    began_ = progress.committed;
     stall_ += clock_.now() - began;
     return ok();
   }
@@ -80,6 +81,17 @@ class Checkpoints::Impl {
     if (!saved) return saved.error();
     if (*saved) MUSTER_TRY(announce(std::move(**saved)));
     return true;
+  }
+
+  Result<std::optional<bool>> has(Step step, Duration patience) {
+    if (began_ == step) return std::optional(true);
+    MUSTER_ASSIGN(bool idle, done(Duration{}, false));
+    if (idle && sought_ != step) {
+      MUSTER_TRY(saver_.look_for(step));
+      sought_ = step;
+      MUSTER_ASSIGN(idle, done(patience, false));
+    }
+    return idle ? saver_.found() : std::nullopt;
   }
 
   Status finish() {
@@ -144,6 +156,8 @@ class Checkpoints::Impl {
   checkpoint::AsyncSaver saver_;
   Generation generation_{0};
   std::optional<Step> previous_;  // the last one saved or loaded
+  std::optional<Step> began_;     // the last one whose save has begun
+  std::optional<Step> sought_;    // that another may have saved
   Duration stall_{};              // of the save under way
 };
 
@@ -159,6 +173,9 @@ Duration Checkpoints::wait_until_copied() { return impl_->wait_until_copied(); }
 Status Checkpoints::check() { return impl_->check(); }
 Result<bool> Checkpoints::done(Duration patience, bool stands_still) {
   return impl_->done(patience, stands_still);
+}
+Result<std::optional<bool>> Checkpoints::has(Step step, Duration patience) {
+  return impl_->has(step, patience);
 }
 Status Checkpoints::finish() { return impl_->finish(); }
 Error Checkpoints::give_up() { return impl_->give_up(); }

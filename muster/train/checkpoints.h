@@ -55,6 +55,11 @@ class Checkpoints {
   // The disk hangs: a save under way is left to itself, so that the job can end. Says so.
   Error give_up();
 
+  // Whether the checkpoint of that step, which another worker may have saved, is on the disk; of
+  // one whose save this one has begun: yes, for it ends well or with an error. The disk is asked
+  // beside the training, and waited for once, `patience` at most. Nothing: it has not answered yet.
+  Result<std::optional<bool>> has(Step step, Duration patience);
+
   // Puts the checkpoint of this very state away, if there is one: its loss is no number, so nobody
   // should go on from it. Waits for a save under way, kSavePatience at most.
   void set_aside(Step step);

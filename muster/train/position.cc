@@ -38,6 +38,8 @@ json to_json_of(const Position& position) {
                  {"doubtful", position.losses.doubtful},
                  {"owes_save", position.owes_save}};
   if (position.losses.smoothed) object["smoothed"] = *position.losses.smoothed;
+  if (position.begun)
+    object["begun"] = {to_int(position.begun->step), to_int(position.begun->generation)};
   if (position.evaluated) object["evaluated"] = to_int(*position.evaluated);
   return object;
 }
@@ -60,6 +62,9 @@ Result<Position> position_of(const json& object) {
   position.losses.doubtful = object.at("doubtful");
   position.owes_save = object.at("owes_save");
   if (object.contains("smoothed")) position.losses.smoothed = object.at("smoothed").get<double>();
+  if (object.contains("begun"))
+    position.begun = BegunSave{Step{object.at("begun").at(0).get<std::int64_t>()},
+                               Generation{object.at("begun").at(1).get<std::uint64_t>()}};
   if (object.contains("evaluated"))
     position.evaluated = Step{object.at("evaluated").get<std::int64_t>()};
   return position;

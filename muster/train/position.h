@@ -21,6 +21,13 @@ namespace muster::train {
 
 enum class Next : std::uint8_t { kGoOn, kStop, kStopEarly, kLeave };
 
+// A save beside the training, whose end only the first rank of that generation is told.
+struct BegunSave {
+  Step step{0};
+  Generation generation{0};
+  friend bool operator==(const BegunSave&, const BegunSave&) = default;
+};
+
 struct Position {
   Progress progress;
   bool settled = true;    // what is due after the committed step, evaluation and saves, is done
@@ -32,6 +39,7 @@ struct Position {
   std::vector<Pace> paces;     // when they were last compared
   LossTrend losses;
   bool owes_save = false;  // one was due in a doubtful state, or while another was under way
+  std::optional<BegunSave> begun;  // last
   // What was told last, oldest first: the first rank may die before it has told it.
   std::deque<observe::Record> rows;
   static constexpr std::size_t kMostRows = 128;

@@ -18,6 +18,7 @@ Position sample() {
   position.evaluated = Step{40};
   position.losses = {.smoothed = 0.1 + 0.2, .steps_above = 3, .doubtful = true};
   position.owes_save = true;
+  position.begun = BegunSave{Step{40}, Generation{3}};
   position.last_evaluation = {{"eval/loss", 1.0 / 3},
                               {"eval/own", -std::numeric_limits<double>::infinity()}};
   position.rows = {observe::Metrics{.step = Step{41},
@@ -40,6 +41,7 @@ TEST(Position, TravelsWhole) {
   EXPECT_EQ(position.evaluated, Step{40});
   EXPECT_EQ(position.losses, sample().losses);
   EXPECT_TRUE(position.owes_save);
+  EXPECT_EQ(position.begun, sample().begun);
   EXPECT_EQ(position.last_evaluation, sample().last_evaluation);
   EXPECT_EQ(position.rows, sample().rows);
 }

@@ -65,5 +65,54 @@ TEST_F(SavesTest, NobodyComparesForOneThatIsPutOff) {
   for (const std::int64_t step : steps) EXPECT_TRUE(compared.contains(step)) << step;
 }
 
+// Worker 0 dies at step 8, the save of step 6 under way or not.
+class HeirTest : public SavesTest {
+ protected:
+  void expect_saved_after(const std::function<void()>& death, const Steps& steps) {
+    Town town(3);
+    auto ends = train(town, 3,
+                      {.death = Death{0, 8},
+                       .saving = saving(),
+                       .before_step = [&](std::int32_t worker, std::int64_t step) {
+                         if (worker == 0 && step == 8) death();
+                       }});
+    EXPECT_EQ(ends.at(0).error, "dead");
+    ends.erase(0);
+    for (const auto& [worker, end] : ends) {
+      expect_well(end, undisturbed());
+      EXPECT_EQ(end.told.find("is put off"), std::string::npos) << end.told;
+    }
+    EXPECT_EQ(saved(), steps);
+    const std::set<std::int64_t>& compared = ends.at(1).compared;
+    for (const std::int64_t step : steps) EXPECT_TRUE(compared.contains(step)) << step;
+  }
+};
+
+TEST_F(HeirTest, MakesUpForASaveThatDiedWithItsWriter) {
+  expect_saved_after([&] { hangs_.die(); }, {8, 12, 18, kSteps});
+}
+
+TEST_F(HeirTest, SavesNothingAgainThatWasPublished) {
+  expect_saved_after(
+      [&] {
+        hangs_.let_go();
+        wait_until_saved(6);
+      },
+      {6, 12, 18, kSteps});
+}
+
+TEST_F(HeirTest, KnowsItsOwnSaves) {
+  Town town(3);
+  auto ends = train(town, 3,
+                    {.death = Death{2, 8},
+                     .saving = saving(),
+                     .before_step = [&](std::int32_t worker, std::int64_t step) {
+                       if (worker == 0 && step == 11) hangs_.let_go();
+                     }});
+  ends.erase(2);
+  for (const auto& [worker, end] : ends) expect_well(end, undisturbed());
+  EXPECT_EQ(saved(), (Steps{6, 12, 18, kSteps}));
+}
+
 }  // namespace
 }  // namespace muster::train

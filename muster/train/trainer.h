@@ -228,12 +228,16 @@ class Trainer {
   Duration let_readers_finish();  // before the state is changed: how long that took
   bool save_due() const;
   bool wants_save() const;
-  // The first rank's, which alone knows its disk.
-  enum class Turn : std::uint8_t { kSaves, kHasSaved, kIsBusy };
+  bool inherits_save() const;
+  // The first rank's, which alone knows its disk. kFound: that has what it inherits.
+  enum class Turn : std::uint8_t { kSaves, kHasSaved, kIsBusy, kFound };
   Result<std::optional<Turn>> ask_before_comparing();
   Result<bool> save_what_is_due(bool best, std::optional<Turn> asked);
   Result<Turn> take_turn(bool best);
   Result<Turn> own_turn(bool best);
+  Result<Turn> turn_of_heir();
+  Result<Turn> last_turn(bool must);
+  void note_turn(Turn turn, bool must);
   void put_off(bool best);
   void tell_best_is_doubtful();
   Result<Turn> hear_first(Turn mine);

@@ -55,7 +55,12 @@ bool Trainer::save_due() const {
 
 // A training that runs away must not replace the checkpoints from before.
 bool Trainer::wants_save() const {
-  return (save_due() || position_.owes_save) && !divergence_.doubtful();
+  return (save_due() || position_.owes_save || inherits_save()) && !divergence_.doubtful();
+}
+
+// The first rank that began it may be gone before its end.
+bool Trainer::inherits_save() const {
+  return position_.begun && position_.begun->generation != group().generation;
 }
 
 // Nothing is saved that has not been compared. Where there is no other reason to compare, the disk
@@ -70,21 +75,31 @@ Result<std::optional<Trainer::Turn>> Trainer::ask_before_comparing() {
 // After a step. Whether anything was due.
 Result<bool> Trainer::save_what_is_due(bool best, std::optional<Turn> asked) {
   const bool due = save_due();
-  if (!due && !best && !position_.owes_save) return false;
+  const bool must = due || best || position_.owes_save;
+  if (!must && !inherits_save()) return false;
   if (divergence_.doubtful()) {
     if (best) tell_best_is_doubtful();
     position_.owes_save |= due;
     return due;
   }
   MUSTER_ASSIGN(const Turn turn, asked ? Result<Turn>(*asked) : take_turn(best));
-  if (turn == Turn::kIsBusy) put_off(best);
+  if (turn == Turn::kIsBusy && must) put_off(best);
   if (turn == Turn::kHasSaved) checkpoint_due_.restart(parts_.clock.now());
   if (turn == Turn::kSaves) MUSTER_TRY(save());
   if (turn != Turn::kIsBusy && !options_.checkpoint.asynchronous)
     MUSTER_TRY(wait_for_disk(Standstill::kSave));
-  // Last: on all ranks, or on none that takes this again.
-  position_.owes_save = turn == Turn::kIsBusy;
+  note_turn(turn, must);
   return due || best || turn == Turn::kSaves;
+}
+
+// Last: on all ranks, or on none that takes this again.
+void Trainer::note_turn(Turn turn, bool must) {
+  position_.owes_save = turn == Turn::kIsBusy && must;
+  if (turn == Turn::kFound) position_.begun->generation = group().generation;
+  if (turn != Turn::kSaves) return;
+  position_.begun.reset();
+  if (options_.checkpoint.asynchronous)
+    position_.begun = BegunSave{progress_.committed, group().generation};
 }
 
 Result<Trainer::Turn> Trainer::take_turn(bool best) {
@@ -101,12 +116,21 @@ Result<Trainer::Turn> Trainer::take_turn(bool best) {
 
 // An earlier save is waited for once, not again at every step that still owes one.
 Result<Trainer::Turn> Trainer::own_turn(bool best) {
+  if (!best && !save_due() && !position_.owes_save) return turn_of_heir();
   // After going back steps come again.
   if (!best && saved_ >= progress_.committed) return Turn::kHasSaved;
   const Duration patience = options_.op.timeout / kSaysSoTimes;
   MUSTER_ASSIGN(const bool free,
                 parts_.checkpoints.done(position_.owes_save ? Duration{} : patience));
   return free ? Turn::kSaves : Turn::kIsBusy;
+}
+
+// Nothing is to be saved but what another first rank may not have come to the end of.
+Result<Trainer::Turn> Trainer::turn_of_heir() {
+  MUSTER_ASSIGN(const std::optional<bool> there,
+                parts_.checkpoints.has(position_.begun->step, options_.op.timeout / kSaysSoTimes));
+  if (!there) return Turn::kIsBusy;
+  return *there ? Turn::kFound : Turn::kSaves;
 }
 
 // Until the disk has the save before. Told once.
@@ -142,6 +166,12 @@ Status Trainer::save() {
   return begun;
 }
 
+// The disk has nothing else to do.
+Result<Trainer::Turn> Trainer::last_turn(bool must) {
+  if (saved_ == progress_.committed) return Turn::kHasSaved;
+  return must ? Turn::kSaves : turn_of_heir();
+}
+
 Status Trainer::conclude() {
   // Resumed where nothing was left to do: the results are still wanted.
   const bool evaluates = options_.evaluation.every != job::Interval::never();
@@ -151,16 +181,22 @@ Status Trainer::conclude() {
     position_.next = ending;  // there is nothing left to stop early
   }
   if (neighbours_) neighbours_->wait();  // of a last step that changed nothing
-  const bool wanted = options_.checkpoint.at_end || position_.next == Next::kStop ||
-                      (position_.owes_save && !divergence_.doubtful());
+  const bool sound = !divergence_.doubtful();
+  const bool must =
+      options_.checkpoint.at_end || position_.next == Next::kStop || (position_.owes_save && sound);
+  const bool wanted = must || (inherits_save() && sound);
   parts_.now_doing(progress_.committed, "finishing the checkpoint");
   MUSTER_TRY(wait_for_disk(Standstill::kEnd));
-  MUSTER_ASSIGN(const Turn turn,
-                hear_first(saved_ == progress_.committed ? Turn::kHasSaved : Turn::kSaves));
-  if (wanted && turn == Turn::kSaves) MUSTER_TRY(save());
-  parts_.now_doing(progress_.committed, "finishing the checkpoint");
-  // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
-  MUSTER_TRY(wait_for_disk(Standstill::kEnd));
+  for (Turn turn = wanted ? Turn::kIsBusy : Turn::kHasSaved; turn == Turn::kIsBusy;) {
+    if (is_first()) {
+      MUSTER_ASSIGN(turn, last_turn(must));
+    }
+    MUSTER_ASSIGN(turn, hear_first(turn));
+    if (turn == Turn::kSaves) MUSTER_TRY(save());
+    parts_.now_doing(progress_.committed, "finishing the checkpoint");
+    // Who leaves before the last checkpoint is on the disk cannot take over from its writer.
+    MUSTER_TRY(wait_for_disk(Standstill::kEnd));
+  }
   return meet(op_for("end of the training"));
 }
 
