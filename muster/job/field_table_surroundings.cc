@@ -139,10 +139,12 @@ std::vector<Field> preemption_fields() {
           {.doc = "When this file appears on a worker's host, the worker leaves with the step, and "
                   "the others go on; all stop with a checkpoint where too few would be left."}),
       bind("preemption.command", in(&PreemptionSpec::command),
-           {.doc = "Likewise when this command of the shell ends with 0 (1: no notice)."}),
+           {.doc = "Likewise when this command of the shell ends with 0 (1: no notice) and does "
+                   "not print that there is none, as below."}),
       bind("preemption.url", in(&PreemptionSpec::url),
-           {.doc = "Likewise when this http address answers 200 with another text than FALSE (404: "
-                   "no notice), as the metadata servers of clouds do."}),
+           {.doc = "Likewise when this http address answers 200 (404: no notice), as the metadata "
+                   "servers of clouds do; no notice is a text that is empty, FALSE or NONE, or a "
+                   "list of events without one."}),
       bind("preemption.every", in(&PreemptionSpec::every),
            {.doc = "How often each worker asks.", .min = 0.1, .max = 86400}),
   };

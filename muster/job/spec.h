@@ -323,7 +323,7 @@ struct WorkersSpec {
 struct PreemptionSpec {
   std::string file;     // is there
   std::string command;  // ends with 0
-  std::string url;      // answers 200, and not "FALSE"
+  std::string url;      // answers 200, and not that there is none
   Duration every = std::chrono::seconds(5);
 };
 

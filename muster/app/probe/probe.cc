@@ -58,20 +58,22 @@ void Probe::pause(const std::stop_token& stop, Duration time) {
 void Probe::ask_all(const std::stop_token& stop) {
   if (!spec_.file.empty() && files_.exists(spec_.file)) {
     const auto text = files_.read(spec_.file);
-    take(text ? Result<std::optional<std::string>>(*text) : text.error(), "file " + spec_.file);
+    take(text ? Result<std::optional<std::string>>(*text) : text.error(), Asked::kFile,
+         "file " + spec_.file);
   }
-  if (!spec_.command.empty()) take(run_command(stop), "command");
-  if (!spec_.url.empty() && !stop.stop_requested()) take(get(stop), spec_.url);
+  if (!spec_.command.empty()) take(run_command(stop), Asked::kCommand, "command");
+  if (!spec_.url.empty() && !stop.stop_requested()) take(get(stop), Asked::kAddress, spec_.url);
 }
 
-void Probe::take(const Result<std::optional<std::string>>& answer, const std::string& from) {
+void Probe::take(const Result<std::optional<std::string>>& answer, Asked asked,
+                 const std::string& from) {
   if (!answer) {
     if (std::exchange(complained_, answer.error().message) != answer.error().message)
       log_->warn("{}", answer.error().message);
     return;
   }
   complained_.clear();
-  if (*answer) on_answer_({std::string(trimmed(**answer, kBlanks)), from});
+  if (*answer) on_answer_({std::string(trimmed(**answer, kBlanks)), from, asked});
 }
 
 Result<std::optional<std::string>> Probe::run_command(const std::stop_token& stop) {
@@ -110,8 +112,10 @@ Result<std::optional<std::string>> Probe::get(const std::stop_token& stop) {
   client.set_connection_timeout(spec_.limit);
   client.set_read_timeout(spec_.limit);
   const std::stop_callback on_stop(stop, [&client] { client.stop(); });
-  // Without it Google's metadata server answers nobody; others do not mind.
-  const auto answer = client.Get(path, {{"Metadata-Flavor", "Google"}});
+  // Without the one Google's metadata server answers nobody, without the other Azure's; others do
+  // not mind.
+  const auto answer =
+      client.Get(path, httplib::Headers{{"Metadata-Flavor", "Google"}, {"Metadata", "true"}});
   if (stop.stop_requested()) return std::optional<std::string>();
   if (!answer)
     return fail(ErrorCode::kUnavailable,

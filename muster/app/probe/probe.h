@@ -2,6 +2,7 @@
 // Asks the world around a job: whether this host is wanted back, how many workers there should be.
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -26,10 +27,13 @@ struct ProbeSpec {
   bool empty() const noexcept { return file.empty() && command.empty() && url.empty(); }
 };
 
+enum class Asked : std::uint8_t { kFile, kCommand, kAddress };
+
 // An answer, without white space around it, and who gave it: "file /x", "command", "http://…".
 struct Answer {
   std::string text;
   std::string from;
+  Asked asked = Asked::kFile;
 };
 
 // Asks again and again, on a thread of its own. What cannot be asked is logged once and asked
@@ -46,7 +50,7 @@ class Probe {
  private:
   void pause(const std::stop_token& stop, Duration time);
   void ask_all(const std::stop_token& stop);
-  void take(const Result<std::optional<std::string>>& answer, const std::string& from);
+  void take(const Result<std::optional<std::string>>& answer, Asked asked, const std::string& from);
   Result<std::optional<std::string>> run_command(const std::stop_token& stop);
   Result<std::optional<std::string>> get(const std::stop_token& stop);
 

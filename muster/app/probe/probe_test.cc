@@ -62,11 +62,14 @@ TEST_F(ProbeTest, AFileAnswersOnceItIsThere) {
   ASSERT_FALSE(answers.empty());
   EXPECT_EQ(answers[0].text, "terminate");
   EXPECT_EQ(answers[0].from, "file " + path.string());
+  EXPECT_EQ(answers[0].asked, Asked::kFile);
 }
 
 TEST_F(ProbeTest, ACommandAnswersWithWhatItPrints) {
   const auto probe = ask(command("echo 3; echo noise >&2"));
-  EXPECT_EQ(answers_.wait(2).at(1).text, "3");
+  const auto answers = answers_.wait(2);
+  EXPECT_EQ(answers.at(1).text, "3");
+  EXPECT_EQ(answers.at(1).asked, Asked::kCommand);
 }
 
 TEST_F(ProbeTest, ACommandThatEndsWithOneHasNoAnswer) {
@@ -91,20 +94,25 @@ TEST_F(ProbeTest, AnAddressAnswersWithItsBody) {
   std::atomic<int> status = 404;
   server.Get("/notice", [&](const httplib::Request& request, httplib::Response& response) {
     EXPECT_EQ(request.get_header_value("Metadata-Flavor"), "Google");
+    EXPECT_EQ(request.get_header_value("Metadata"), "true");
+    EXPECT_EQ(request.get_param_value("api-version"), "2020-07-01");
     response.status = status;
     response.set_content("TRUE\n", "text/plain");
   });
   const int port = server.bind_to_any_port("127.0.0.1");
   std::jthread serving([&] { server.listen_after_bind(); });
   {
-    const auto probe = ask(url("http://127.0.0.1:" + std::to_string(port) + "/notice"));
+    const auto probe =
+        ask(url("http://127.0.0.1:" + std::to_string(port) + "/notice?api-version=2020-07-01"));
     std::this_thread::sleep_for(milliseconds(50));
     EXPECT_TRUE(answers_.empty());
     status = 500;
     std::this_thread::sleep_for(milliseconds(50));
     EXPECT_TRUE(answers_.empty());
     status = 200;
-    EXPECT_EQ(answers_.wait(1).at(0).text, "TRUE");
+    const auto answers = answers_.wait(1);
+    EXPECT_EQ(answers.at(0).text, "TRUE");
+    EXPECT_EQ(answers.at(0).asked, Asked::kAddress);
   }
   server.stop();
 }

@@ -8,6 +8,7 @@
 
 #include "muster/app/debug/worker_dump.h"
 #include "muster/app/engines/mpi.h"
+#include "muster/app/probe/notice.h"
 #include "muster/app/worker/control_sink.h"
 #include "muster/base/host_fault.h"
 #include "muster/base/process.h"
@@ -185,7 +186,7 @@ void Session::watch_for_preemption() {
   preemption_ = std::make_unique<Probe>(
       std::move(asked), spec.every,
       [this](const Answer& answer) {
-        if (answer.text == "FALSE" || leaving_) return;
+        if (leaving_ || !is_notice(answer)) return;
         log_->warn("pre-emption notice ({}): leaving with the step", answer.from);
         leave_early("pre-emption notice");
       },
