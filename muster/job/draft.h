@@ -64,6 +64,9 @@ void resolve_prometheus(Draft& draft);
 // mlflow: the server's address, and no account in it. Part of resolve().
 void resolve_mlflow(Draft& draft);
 
+// preemption.url, autoscaling.url: what can be asked. Part of resolve().
+void check_addresses(Draft& draft);
+
 // What own components ask of a job. Part of resolve(), before anything depends on it.
 void resolve_own(Draft& draft);
 // Workers that compute a sample together each have a part of what the model puts out: refuses what

@@ -125,9 +125,9 @@ std::vector<Field> autoscaling_fields() {
       bind("autoscaling.command", in(&AutoscalingSpec::command),
            {.doc = "A command of the shell that prints it and ends with 0 (1: as it is).",
             .only_with = probe}),
-      bind(
-          "autoscaling.url", in(&AutoscalingSpec::url),
-          {.doc = "An http address that answers 200 with it (404: as it is).", .only_with = probe}),
+      bind("autoscaling.url", in(&AutoscalingSpec::url),
+           {.doc = "An http:// address that answers 200 with it (404: as it is).",
+            .only_with = probe}),
   };
 }
 
@@ -142,9 +142,10 @@ std::vector<Field> preemption_fields() {
            {.doc = "Likewise when this command of the shell ends with 0 (1: no notice) and does "
                    "not print that there is none, as below."}),
       bind("preemption.url", in(&PreemptionSpec::url),
-           {.doc = "Likewise when this http address answers 200 (404: no notice), as the metadata "
-                   "servers of clouds do; no notice is a text that is empty, FALSE or NONE, or a "
-                   "list of events without one."}),
+           {.doc =
+                "Likewise when this http:// address answers 200 (404: no notice), as the metadata "
+                "servers of clouds do; no notice is a text that is empty, FALSE or NONE, or a "
+                "list of events without one."}),
       bind("preemption.every", in(&PreemptionSpec::every),
            {.doc = "How often each worker asks.", .min = 0.1, .max = 86400}),
   };

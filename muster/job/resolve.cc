@@ -344,6 +344,7 @@ void resolve(Draft& draft, const Path& path) {
   resolve_evaluation(draft);
   check_workers(draft);
   check_communication(draft);
+  check_addresses(draft);
   resolve_prometheus(draft);
   resolve_mlflow(draft);
 }
