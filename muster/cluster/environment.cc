@@ -8,6 +8,8 @@
 namespace muster::cluster {
 namespace {
 
+constexpr const char* kHostIsWatched = "MUSTER_HOST_IS_WATCHED";
+
 Result<std::string> need(const VariableLookup& variable, const std::string& name) {
   if (auto value = variable(name)) return *std::move(value);
   return fail(ErrorCode::kNotFound,
@@ -38,6 +40,7 @@ std::map<std::string, std::string> to_variables(const WorkerEnvironment& environ
           {"MUSTER_LANES", std::to_string(e.lanes)},
           {net::kCredentialsVariable, e.credentials},
           {"MUSTER_WHEREABOUTS", e.whereabouts},
+          {kHostIsWatched, e.host_is_watched ? "1" : "0"},
           {"RANK", std::to_string(e.worker)},
           {"WORLD_SIZE", std::to_string(e.workers)},
           {"LOCAL_RANK", std::to_string(e.local_worker)},
@@ -54,6 +57,7 @@ Result<WorkerEnvironment> read_environment(const VariableLookup& variable) {
   environment.coordinator = std::move(*address);
   MUSTER_ASSIGN(environment.credentials, need(variable, net::kCredentialsVariable));
   environment.whereabouts = variable("MUSTER_WHEREABOUTS").value_or("");
+  environment.host_is_watched = variable(kHostIsWatched) == "1";
   MUSTER_ASSIGN(environment.worker, need_number(variable, "MUSTER_WORKER", 0));
   MUSTER_ASSIGN(environment.workers, need_number(variable, "MUSTER_WORLD_SIZE", 1));
   MUSTER_ASSIGN(environment.lanes, need_number(variable, "MUSTER_LANES", 1));

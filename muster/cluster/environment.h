@@ -27,6 +27,8 @@ struct WorkerEnvironment {
   std::int32_t lanes = 1;          // MUSTER_LANES: threads this worker should compute on
   std::string credentials;         // MUSTER_CREDENTIALS: net::to_text
   std::string whereabouts = {};    // MUSTER_WHEREABOUTS: their address; empty: nobody reads them
+  bool host_is_watched = false;    // MUSTER_HOST_IS_WATCHED: its launcher, on the same host, asks
+                                   // whether that is wanted back
 };
 
 std::map<std::string, std::string> to_variables(const WorkerEnvironment& environment);

@@ -46,6 +46,11 @@ struct RemoteWorkers {
   std::function<bool(std::int32_t worker)> can_start = {};
 };
 
+// Begins to ask whether this host is wanted back, and asks until what it returns is gone. Whoever
+// says so is named, on any thread, once or again and again.
+using OnNotice = std::function<void(const std::string& from)>;
+using HostWatch = std::function<std::shared_ptr<void>(OnNotice)>;
+
 struct LaunchSpec {
   std::vector<std::string> command;                // of every worker
   std::map<std::string, std::string> environment;  // added for every worker
@@ -74,6 +79,7 @@ struct LaunchSpec {
   Enlisted enlistment;   // see CoordinatorOptions
   ScaleRule scale;       // none: no workers come and go by themselves; asked on the launcher's loop
   Duration scale_every = std::chrono::seconds(30);
+  HostWatch watch_host;  // none: nobody asks, but each worker may for itself
 };
 
 // A worker that failed, and with it the job or not: the first culprit, not those who fell over it.
@@ -117,7 +123,7 @@ struct WorkerState {
 // the others, or the job has failed.
 enum class DumpOccasion : std::uint8_t { kAsked, kNoAnswer, kFailure };
 
-// What a signal that asks the job to stop brings.
+// What a signal that asks the job to stop brings, or a notice that the launcher's host goes.
 enum class Stopping : std::uint8_t {
   kAfterTheStep,  // with a checkpoint: the first signal
   kAtOnce,        // another one
@@ -155,12 +161,15 @@ class LaunchObserver {
   virtual void on_dumps(const std::vector<WorkerState>& /*states*/, DumpOccasion /*occasion*/) {}
   // SIGINT, SIGTERM, SIGHUP, SIGUSR1.
   virtual void on_stop(int /*signal*/, Stopping /*how*/) {}
+  // This host is wanted back, and the launcher is on it: the job stops as after a signal.
+  virtual void on_notice(const std::string& /*from*/, Stopping /*how*/) {}
 };
 
 struct JobEnd {
   std::optional<JobFailure> failure;
-  std::optional<int> signal;       // ended on its request; none where a failure came before it
-  bool stop_asked = false;         // by a signal, be it after a failure
+  std::optional<int> signal;       // ended on its request; none where a failure came before it;
+                                   // SIGTERM: a notice was one
+  bool stop_asked = false;         // by a signal or a notice, be it after a failure
   std::vector<int> exit_statuses;  // by rank; -signal where killed
   std::uint64_t peak_memory = 0;   // bytes: of the worker here that had the most resident
 };

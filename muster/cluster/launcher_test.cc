@@ -37,7 +37,9 @@ TEST(ShareCores, UsesEveryCoreOnceWhereThereAreEnough) {
 TEST(AvailableCores, AreAtLeastOne) { EXPECT_FALSE(available_cores().empty()); }
 
 TEST(Environment, ComesBackAsItWas) {
-  const WorkerEnvironment sent{{"::1", 1234}, 3, 5, 1, 2, 4, "secret"};
+  WorkerEnvironment sent{{"::1", 1234}, 3, 5, 1, 2, 4, "secret"};
+  EXPECT_EQ(to_variables(sent).at("MUSTER_HOST_IS_WATCHED"), "0") << "whatever stood there before";
+  sent.host_is_watched = true;
   const auto variables = to_variables(sent);
   EXPECT_EQ(variables.at("RANK"), "3");
   EXPECT_EQ(variables.at("WORLD_SIZE"), "5");
@@ -52,6 +54,7 @@ TEST(Environment, ComesBackAsItWas) {
   const auto read = read_environment(lookup);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(to_variables(*read), variables);
+  EXPECT_TRUE(read->host_is_watched);
 }
 
 TEST(Environment, NamesWhatIsMissingOrWrong) {

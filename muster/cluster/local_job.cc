@@ -436,30 +436,45 @@ void LocalJob::on_signal(int number) {
   if (state_ == State::kOver) return;
   if (number == SIGUSR2) return ask_for_dumps(DumpOccasion::kAsked);
   const StopWishes::Wish wish = wishes_.hear(number, loop_.clock().now());
-  if (wish == StopWishes::Wish::kEcho) return;
-  const bool at_once = wish == StopWishes::Wish::kAtOnce || !published_;
+  if (wish != StopWishes::Wish::kEcho) stop(number, wish == StopWishes::Wish::kAtOnce);
+}
+
+// No wish: whoever sends SIGTERM after it, as a host does that goes down, does not insist.
+void LocalJob::on_notice(const std::string& from) {
+  if (state_ == State::kOver || stop_asked_) return;
+  notice_ = from;
+  stop(std::nullopt, false);
+}
+
+// By a signal, or by the notice.
+void LocalJob::stop(std::optional<int> signal, bool insists) {
+  const bool at_once = insists || !published_;
   stop_asked_ = true;
   if (state_ == State::kEnding && verdict_) {  // a failure has brought the end already
     if (at_once) kill_all();
     return check_over();
   }
-  signal_ = signal_.value_or(number);
-  observer_.on_stop(number, wish == StopWishes::Wish::kAtOnce ? Stopping::kAtOnce
-                            : at_once                         ? Stopping::kNothingBegun
-                                                              : Stopping::kAfterTheStep);
+  signal_ = signal_.value_or(signal.value_or(SIGTERM));
+  tell_stop(signal, insists   ? Stopping::kAtOnce
+                    : at_once ? Stopping::kNothingBegun
+                              : Stopping::kAfterTheStep);
   if (at_once) return leave_at_once();
   coordinator_->broadcast(Stop{StopReason::kCheckpointAndExit});
-  bound_beginning(number);
+  bound_beginning(signal);
   check_over();  // nobody may be there, for the moment
 }
 
-void LocalJob::bound_beginning(int signal) {
+void LocalJob::tell_stop(std::optional<int> signal, Stopping how) {
+  signal ? observer_.on_stop(*signal, how) : observer_.on_notice(notice_, how);
+}
+
+void LocalJob::bound_beginning(std::optional<int> signal) {
   begin_timer_ = loop_.call_at(loop_.clock().now() + spec_.begin_patience, [this, signal] {
     const bool has_begun = std::ranges::any_of(
         workers_, [](const auto& entry) { return !entry.second->progress.phase.empty(); });
     if (has_begun || state_ == State::kEnding) return;
     if (state_ == State::kSettling) return bound_beginning(signal);
-    observer_.on_stop(signal, Stopping::kNothingBegun);
+    tell_stop(signal, Stopping::kNothingBegun);
     leave_at_once();
   });
 }

@@ -29,7 +29,8 @@ class LocalJob {
   void begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers,
              Spawn spawn);
   void on_signal(int number);
-  JobEnd result() const;  // once it is over
+  void on_notice(const std::string& from);  // this host is wanted back
+  JobEnd result() const;                    // once it is over
 
  private:
   enum class State : std::uint8_t { kRunning, kSettling, kEnding, kOver };
@@ -92,7 +93,9 @@ class LocalJob {
   void kill_all();
   std::vector<WorkerProcess*> all() const;
   void check_over();
-  void bound_beginning(int signal);
+  void stop(std::optional<int> signal, bool insists);
+  void tell_stop(std::optional<int> signal, Stopping how);
+  void bound_beginning(std::optional<int> signal);
   void leave_at_once();
   void ask_for_dumps(DumpOccasion occasion);
   void look_into_no_answer();
@@ -125,6 +128,7 @@ class LocalJob {
   StopWishes wishes_;
   std::optional<int> signal_;  // that ends it
   bool stop_asked_ = false;    // by that or by one after a failure
+  std::string notice_;         // that is the reason; empty: none
   std::optional<Rank> last_loss_;
   std::optional<Fault> last_fault_;            // that the job outlived
   std::string last_failed_start_;              // how it ended, before it had joined

@@ -114,6 +114,13 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   return options;
 }
 
+// Ends before what it tells.
+std::shared_ptr<void> watch_host(const LaunchSpec& spec, net::Loop& loop, LocalJob& job) {
+  if (!spec.watch_host) return nullptr;
+  return spec.watch_host(
+      [&loop, &job](const std::string& from) { loop.post([&job, from] { job.on_notice(from); }); });
+}
+
 Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observer) {
   if (spec.workers < 1 || spec.command.empty())
     return fail(ErrorCode::kInvalid,
@@ -151,6 +158,7 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   };
   auto workers = spawn_all(spec, spawn_one);
   if (workers) loop->post([&] { job.begin(*coordinator, std::move(*workers), spawn_one); });
+  const auto watch = workers ? watch_host(spec, *loop, job) : nullptr;
   begun.set_value();
   if (!workers) return workers.error();
   over.get_future().wait();  // bounded by the workers' lives; their waits have deadlines
@@ -184,7 +192,8 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
                                       .local_workers = started_here(spec),
                                       .lanes = static_cast<std::int32_t>(share.size()),
                                       .credentials = credentials,
-                                      .whereabouts = whereabouts->address()};
+                                      .whereabouts = whereabouts->address(),
+                                      .host_is_watched = spec.watch_host != nullptr};
   ProcessSpec process{.command = spec.command,
                       .environment = to_variables(environment),
                       .folder = {},

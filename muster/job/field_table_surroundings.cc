@@ -137,7 +137,8 @@ std::vector<Field> preemption_fields() {
       bind(
           "preemption.file", in(&PreemptionSpec::file),
           {.doc = "When this file appears on a worker's host, the worker leaves with the step, and "
-                  "the others go on; all stop with a checkpoint where too few would be left."}),
+                  "the others go on; all stop with a checkpoint where too few would be left, or "
+                  "where it is the launcher's host."}),
       bind("preemption.command", in(&PreemptionSpec::command),
            {.doc = "Likewise when this command of the shell ends with 0 (1: no notice) and does "
                    "not print that there is none, as below."}),
@@ -147,7 +148,9 @@ std::vector<Field> preemption_fields() {
                 "servers of clouds do; no notice is a text that is empty, FALSE or NONE, or a "
                 "list of events without one."}),
       bind("preemption.every", in(&PreemptionSpec::every),
-           {.doc = "How often each worker asks.", .min = 0.1, .max = 86400}),
+           {.doc = "How often the launcher and each worker of another host ask.",
+            .min = 0.1,
+            .max = 86400}),
   };
 }
 

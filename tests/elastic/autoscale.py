@@ -1,8 +1,8 @@
 """Workers come and go as a file, the time of day or the throughput asks for, and leave when their host
-is wanted back; the weights stay the same."""
+is wanted back, all of them when it is the launcher's; the weights stay the same."""
+import collections
 import http.server
 import pathlib
-import re
 import sys
 import threading
 
@@ -81,16 +81,48 @@ def by_throughput(muster, folder):
     assert "steps a second; trying one more" in check_end(process, muster, folder, run)
 
 
-def by_a_notice(muster, folder):
-    notices = folder / "notices"
-    notices.mkdir()
-    process, run = start(muster, folder, "notice", 3, "preemption.every=100ms",
-                         f"preemption.command=test -e {notices}/$RANK")
-    (notices / "2").touch()
+def check_host_goes(process, run, who):
+    """All stop with a checkpoint, since the launcher is on the host that is wanted back; `who` says so."""
+    code, output = runs.finish(process)
+    assert code == 143, f"exit code {code}:\n{output}"
+    assert output.count(f"[WARN] pre-emption notice ({who}") == 1, output
+    assert "muster train with it: all stop after the step, with a checkpoint" in output, output
+    assert "was told to go" not in output, output
+    saved = max(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
+    assert saved >= max(row["step"] for row in runs.rows(run)), f"saved {saved} is not the last step:\n{output}"
+
+
+def of_the_launchers_host(muster, folder):
+    """None of its workers leaves before the others; what was trained is there to go on from."""
+    notice = folder / "launcher-goes"
+    process, run = start(muster, folder, "notice", 3, "preemption.every=100ms", "checkpoint.every=never",
+                         f"preemption.command=test -e {notice}")
+    runs.goes_on(process, run)
+    notice.touch()
+    check_host_goes(process, run, "command): ")
+    assert members(run) == [3], members(run)
+    process = runs.endless(muster, folder, "notice", "--resume-from", str(run), "--workers", "2")
+    runs.goes_on(process, run)
+    runs.stop(muster, process, folder, run)
+
+
+def with_guests(muster, folder):
+    """They do not train on without their launcher. Each looks on its own host: here in the folder where it was started."""
+    here, other = folder / "launcher's host", folder / "guest's host"
+    here.mkdir()
+    other.mkdir()
+    muster = pathlib.Path(muster).resolve()
+    process = runs.endless(muster, folder, "notice-guests", "--workers", "1", *runs.settings(
+        "preemption.every=100ms", "preemption.file=wanted-back", "workers.max_workers=2",
+        "workers.listen=127.0.0.1:0"), cwd=here)
+    run = runs.wait_for_step(process, folder, 1, "notice-guests")
+    guest = Host(muster, folder, run / "join.key", before=("env", "-C", str(other)))
     wait_for_members(run, 2)
-    output = check_end(process, muster, folder, run)
-    assert "[rank2] [WARN] pre-emption notice (command): leaving with the step" in output, output
-    assert "worker 2 was told to go and leaves with the step" in output, output
+    runs.goes_on(process, run)
+    (here / "wanted-back").touch()
+    check_host_goes(process, run, "file wanted-back): ")
+    guest.wait()
+    assert "pre-emption" not in guest.output(), guest.output()
 
 
 def by_a_file_of_the_host(muster, folder):
@@ -109,18 +141,17 @@ def by_a_file_of_the_host(muster, folder):
 
 
 class Metadata(http.server.BaseHTTPRequestHandler):
-    """As Google's: TRUE or FALSE, for whoever sends the right header; TRUE to so many of those who ask."""
+    """As Google's: TRUE, FALSE or NONE, for whoever sends the right header; how often each was answered."""
     answer = "FALSE"
-    notices = 0
+    answers = collections.Counter()
 
     def do_GET(self):
         status = 200 if self.headers["Metadata-Flavor"] == "Google" else 403
         self.send_response(status)
         self.end_headers()
         with METADATA:
-            noticed = Metadata.notices > 0
-            Metadata.notices -= noticed
-        self.wfile.write(b"TRUE" if noticed else self.answer.encode())
+            Metadata.answers[self.answer] += 1
+        self.wfile.write(self.answer.encode())
 
     def log_message(self, *_):
         pass
@@ -138,27 +169,15 @@ def serve_metadata():
 
 
 def by_an_answer(muster, folder):
-    """One of three is told so, whichever asks first."""
-    server, settings = serve_metadata()
-    process, run = start(muster, folder, "notice-url", 3, *settings)
-    Metadata.notices = 1
-    wait_for_members(run, 2)
-    output = check_end(process, muster, folder, run)
-    assert output.count("pre-emption notice (http") == 1, output
-    assert len(re.findall(r"worker \d was told to go and leaves with the step", output)) == 1, output
-    assert members(run) == [3, 2], members(run)
-    server.shutdown()
-
-
-def when_all_must_go(muster, folder):
-    """Then there is a checkpoint to go on from."""
+    """That there is nothing is no notice, however it is said; then there is one, and a checkpoint to go on from."""
     server, settings = serve_metadata()
     process, run = start(muster, folder, "all", 2, *settings)
+    for nothing in ("FALSE", "NONE", "", '{"DocumentIncarnation":1,"Events":[]}'):
+        Metadata.answer = nothing
+        runs.wait_for(lambda: Metadata.answers[nothing] >= 2, f"two answers of `{nothing}`")
     runs.goes_on(process, run)
     Metadata.answer = "TRUE"
-    code, output = runs.finish(process)
-    assert code == 143, f"exit code {code}:\n{output}"
-    assert "too few would be left: all stop with a checkpoint" in output, output
+    check_host_goes(process, run, "http://127.0.0.1:")
     Metadata.answer = "FALSE"
     process = runs.endless(muster, folder, "all", "--resume-from", str(run), "--workers", "2", *runs.settings(*settings))
     runs.goes_on(process, run)
@@ -167,5 +186,5 @@ def when_all_must_go(muster, folder):
 
 
 if __name__ == "__main__":
-    runs.play((by_a_file, by_a_command, by_an_address, by_the_time_of_day, by_throughput, by_a_notice,
-               by_a_file_of_the_host, by_an_answer, when_all_must_go), runs.arguments().muster)
+    runs.play((by_a_file, by_a_command, by_an_address, by_the_time_of_day, by_throughput,
+               of_the_launchers_host, with_guests, by_a_file_of_the_host, by_an_answer), runs.arguments().muster)

@@ -48,5 +48,67 @@ TEST_F(LocalLauncher, ASignalBeforeAnythingHasBegunDoesNotWaitForIt) {
   EXPECT_EQ(watcher_.stops, (std::vector{Stopping::kAfterTheStep, Stopping::kNothingBegun}));
 }
 
+// Says that this host is wanted back whenever it is told to; after the job it tells nobody.
+class Notices {
+ public:
+  HostWatch watch() {
+    return [this](OnNotice on_notice) {
+      on_notice_ = std::move(on_notice);
+      return std::shared_ptr<void>(this, [this](void*) { on_notice_ = {}; });
+    };
+  }
+  void tell(const std::string& from) { on_notice_(from); }
+  bool tells_nobody() const { return !on_notice_; }
+
+ private:
+  OnNotice on_notice_;
+};
+
+TEST_F(LocalLauncher, ANoticeForItsHostStopsAllWithACheckpoint) {
+  Notices notices;
+  spec_.watch_host = notices.watch();
+  watcher_.then = [&](Watcher&) {
+    notices.tell("file wanted-back");
+    notices.tell("file wanted-back");  // it stays there
+  };
+  const auto end = run("wait", 0);
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(end.signal, SIGTERM);
+  EXPECT_TRUE(end.stop_asked);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(watcher_.notices,
+            (std::vector{std::pair(std::string("file wanted-back"), Stopping::kAfterTheStep)}));
+  EXPECT_TRUE(watcher_.stops.empty());
+  EXPECT_EQ(watcher_.lines[1].back(), "stopped as asked");
+  EXPECT_TRUE(notices.tells_nobody());
+}
+
+// As init systems send it to all processes of a host that goes down.
+TEST_F(LocalLauncher, ASignalAfterANoticeDoesNotInsist) {
+  Notices notices;
+  spec_.watch_host = notices.watch();
+  watcher_.then = [&](Watcher&) { notices.tell("command"); };
+  watcher_.on_each_notice = [] { ::kill(::getpid(), SIGTERM); };
+  const auto end = run("wait", 0);
+  EXPECT_FALSE(end.failure);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0})) << "nobody was killed";
+  EXPECT_EQ(watcher_.notices.size(), 1U);
+  EXPECT_EQ(watcher_.stops, std::vector{Stopping::kAfterTheStep});
+}
+
+TEST_F(LocalLauncher, ANoticeBeforeAnythingHasBegunDoesNotWaitForIt) {
+  Notices notices;
+  spec_.watch_host = notices.watch();
+  spec_.begin_patience = std::chrono::seconds(1);
+  watcher_.then = [&](Watcher&) { notices.tell("command"); };
+  const auto end = run("never_begin", 0);
+  EXPECT_FALSE(end.failure);
+  EXPECT_EQ(end.signal, SIGTERM);
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL, -SIGKILL}));
+  EXPECT_EQ(watcher_.notices,
+            (std::vector{std::pair(std::string("command"), Stopping::kAfterTheStep),
+                         std::pair(std::string("command"), Stopping::kNothingBegun)}));
+}
+
 }  // namespace
 }  // namespace muster::cluster

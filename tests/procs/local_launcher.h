@@ -35,6 +35,10 @@ class Watcher : public LaunchObserver {
     if (on_each_line) on_each_line(std::string(line));
   }
   void on_stop(int, Stopping how) override { stops.push_back(how); }
+  void on_notice(const std::string& from, Stopping how) override {
+    notices.emplace_back(from, how);
+    if (on_each_notice) on_each_notice();
+  }
   void on_loss(const JobFailure& loss, const Remainder& left) override {
     losses.push_back(describe_loss(loss, left));
     if (left.workers <= stops_at) ::kill(::getpid(), SIGTERM);
@@ -56,6 +60,8 @@ class Watcher : public LaunchObserver {
   std::map<int, std::string> reports;
   std::map<int, std::vector<std::string>> lines, errors;
   std::vector<Stopping> stops;
+  std::vector<std::pair<std::string, Stopping>> notices;
+  std::function<void()> on_each_notice;
   std::vector<std::string> losses;
 };
 

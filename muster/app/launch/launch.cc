@@ -6,6 +6,7 @@
 
 #include "muster/app/data/data_files.h"
 #include "muster/app/join/instruction_set.h"
+#include "muster/app/launch/host_watch.h"
 #include "muster/app/launch/metrics_endpoint.h"
 #include "muster/app/launch/next_steps.h"
 #include "muster/app/launch/places.h"
@@ -123,6 +124,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.held_signals = cluster::worker_signals();
   spec.scale = create_scale_rule(job.autoscaling, system_clock(), system_processes(), files, log);
   spec.scale_every = job.autoscaling.every;
+  spec.watch_host = create_host_watch(job.preemption, system_processes(), files, log);
   spec.min_workers = static_cast<std::int32_t>(job.workers.min_workers);
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;

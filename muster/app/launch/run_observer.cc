@@ -325,6 +325,16 @@ void RunObserver::on_stop(int signal, cluster::Stopping how) {
   tell(Severity::kNote, fmt::format("{}{}", signal_name(signal), words()));
 }
 
+void RunObserver::on_notice(const std::string& from, cluster::Stopping how) {
+  noticed_ = true;
+  tell_held();
+  tell(Severity::kWarning,
+       fmt::format(
+           "pre-emption notice ({}): this host is wanted back, and muster train with it: {}", from,
+           how == cluster::Stopping::kAfterTheStep ? "all stop after the step, with a checkpoint"
+                                                   : "nothing has begun yet; leaving at once"));
+}
+
 Status RunObserver::end_showing() {
   shown_.end();
   if (!terminal_->lost()) return ok();
@@ -370,7 +380,8 @@ observe::RunEnded RunObserver::end_of(const cluster::JobEnd& end) const {
       ended.reason = fmt::format("rank {}: {}", to_int(end.failure->rank), ended.reason);
   } else if (end.signal && !ended_) {
     ended.completed = false;
-    ended.reason = fmt::format("{}{}, left without a last checkpoint", signal_name(*end.signal),
+    ended.reason = fmt::format("{}{}, left without a last checkpoint",
+                               noticed_ ? "pre-emption notice" : signal_name(*end.signal),
                                insisted_ ? " twice" : "");
   }
   return ended;

@@ -52,6 +52,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_dumps(const std::vector<cluster::WorkerState>& states,
                 cluster::DumpOccasion occasion) override;
   void on_stop(int signal, cluster::Stopping how) override;
+  void on_notice(const std::string& from, cluster::Stopping how) override;
 
   Step last_step() const noexcept { return ended_ ? ended_->step : last_step_; }
   // The end of the run: what came of it, with `failure` for a person, and summary.json. The run's
@@ -118,6 +119,7 @@ class RunObserver final : public cluster::LaunchObserver {
   std::vector<std::string> held_notes_;  // in their order
   std::vector<std::string> held_up_;     // when the job failed: who waited for whom
   bool insisted_ = false;                // somebody signalled twice
+  bool noticed_ = false;                 // this host is wanted back
   const TimePoint began_;
 };
 

@@ -179,7 +179,9 @@ void Session::leave_early(const std::string& why) {
     member->drain();
 }
 
+// Of its launcher's own host that asks itself: with it the whole job goes.
 void Session::watch_for_preemption() {
+  if (environment_.host_is_watched) return;
   const job::PreemptionSpec& spec = job_->preemption;
   ProbeSpec asked{.file = spec.file, .command = spec.command, .url = spec.url};
   if (asked.empty()) return;
