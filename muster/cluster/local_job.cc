@@ -29,7 +29,7 @@ LocalJob::LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver
       files_(files),
       log_(std::move(log)),
       on_over_(std::move(on_over)),
-      restarts_left_(spec.max_restarts),
+      restarts_(spec.max_restarts, spec.restart_window),
       memory_kills_(memory_kills(files)) {}
 
 WorkerProcess* LocalJob::find(std::int32_t worker) const {

@@ -12,6 +12,7 @@
 #include "muster/base/files.h"
 #include "muster/cluster/coordinator.h"
 #include "muster/cluster/launcher.h"
+#include "muster/cluster/restart_budget.h"
 #include "muster/cluster/stop_wishes.h"
 #include "muster/cluster/worker_process.h"
 
@@ -84,6 +85,7 @@ class LocalJob {
   void grow_to(std::int32_t wanted);
   void shrink_to(std::int32_t wanted);
   Step newest_step() const;
+  Step step_at_loss(const WorkerProcess& culprit) const;
   void watch(WorkerProcess& worker);
   void hear_out();
   void bound_exit(WorkerProcess& worker);
@@ -120,7 +122,7 @@ class LocalJob {
   std::int64_t processes_seen_ = 0;
   std::vector<std::pair<Rank, Bytes>> held_reports_;  // while it is considered who is to blame
   Spawn spawn_;
-  std::int32_t restarts_left_;
+  RestartBudget restarts_;
   std::map<std::string, std::int32_t> wrong_bits_;  // by remote host: so many workers held some
   const std::uint64_t memory_kills_;                // before the job
   State state_ = State::kRunning;

@@ -181,8 +181,15 @@ bool LocalJob::distrusts_host_of(const WorkerProcess& culprit) const {
 bool LocalJob::may_replace(const WorkerProcess& culprit) const {
   const bool can_start = culprit.remote_host().empty() || !spec_.remote.can_start ||
                          spec_.remote.can_start(to_int(culprit.evidence.rank));
-  return restarts_left_ > 0 && !signal_ && !culprit.is_elsewhere() && can_start &&
-         !distrusts_host_of(culprit) && may_start_again(culprit);
+  return restarts_.allows(loop_.clock().now(), step_at_loss(culprit)) && !signal_ &&
+         !culprit.is_elsewhere() && can_start && !distrusts_host_of(culprit) &&
+         may_start_again(culprit);
+}
+
+// Where the job is then; one that has yet to get the state is nowhere itself.
+Step LocalJob::step_at_loss(const WorkerProcess& culprit) const {
+  const Step own = culprit.where().step;
+  return to_int(own) > 0 ? own : newest_step();
 }
 
 // The new one gets ready and then joins; the others train on meanwhile.
@@ -194,7 +201,7 @@ void LocalJob::replace(const WorkerProcess& culprit) {
     observer_.on_distrust(rank, culprit.remote_host());
   if (has_wrong_bits(culprit)) ++wrong_bits_[culprit.remote_host()];
   if (!may || is_done()) return;
-  --restarts_left_;
+  restarts_.spend(loop_.clock().now(), step_at_loss(culprit));
   if (start(to_int(rank))) observer_.on_restart(rank, find(to_int(rank))->pid());
 }
 

@@ -78,15 +78,20 @@ std::vector<Field> workers_fields() {
       bind("workers.listen", in(&WorkersSpec::listen),
            {.doc = "This host's address, as others reach it, and a port (0: any), where workers of "
                    "other hosts may join; empty: nobody else may."}),
-      bind(
-          "workers.max_restarts", in(&WorkersSpec::max_restarts),
-          {.doc =
-               "How often a new worker is started for one that died, in all; it joins while the "
-               "others train on, or where all are needed (any strategy but data) takes the place "
-               "of the dead one while they wait. With 0, and min_workers as many as there are, any "
-               "death ends the job.",
-           .min = 0,
-           .max = 1000000}),
+      bind("workers.max_restarts", in(&WorkersSpec::max_restarts),
+           {.doc =
+                "How often a new worker is started for one that died, within restart_window; it "
+                "joins while the others train on, or where all are needed (any strategy but data) "
+                "takes the place of the dead one while they wait. With 0, and min_workers as many "
+                "as there are, any death ends the job.",
+            .min = 0,
+            .max = 1000000}),
+      bind("workers.restart_window", in(&WorkersSpec::restart_window),
+           {.doc = "How long a restart counts for max_restarts, and in any case until the job is "
+                   "past the step at which that worker died: a job of weeks outlives any number "
+                   "of deaths, and one that dies at the same place again and again ends.",
+            .min = 0.001,
+            .max = 31536000}),
       bind("workers.join_timeout", in(&WorkersSpec::join_timeout),
            {.doc =
                 "Time for all workers to start and join, and for new ones where too few are left.",

@@ -308,6 +308,7 @@ struct WorkersSpec {
   std::int64_t max_workers = 1;  // with those of other hosts; by default processes()
   std::string listen;            // host:port where those join; empty: none
   std::int64_t max_restarts = 3;
+  Duration restart_window = std::chrono::hours(1);  // in which only so many count
   Duration join_timeout = std::chrono::seconds(60);
   Duration heartbeat_timeout = std::chrono::seconds(10);
 

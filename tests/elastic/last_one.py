@@ -75,6 +75,16 @@ def twice(stage):
     stage.check_end(process, run, returns=2)
 
 
+def long_after(stage):
+    """A restart counts within its window, and until the job is past the step of that death."""
+    process, run = stage.start("window", 1, "workers.max_restarts=1", "workers.restart_window=1ms")
+    kill_all(process)
+    runs.wait_for(lambda: any("who holds the state" in row["text"] for row in runs.records(run, "notice")), "a return")
+    runs.goes_on(process, run, 20)
+    kill_all(process)
+    stage.check_end(process, run, returns=2)
+
+
 def before_a_checkpoint(stage):
     process, run = stage.start("anew", 2, *NEVER, step=20)
     kill_all(process)
@@ -175,7 +185,7 @@ def main():
     with runs.workplace() as folder:
         runs.write_data(folder)
         stage = Stage(muster, folder)
-        for scenario in (all_at_once, twice, before_a_checkpoint, all_shards_at_once, a_part_that_was_taken_over,
+        for scenario in (all_at_once, twice, long_after, before_a_checkpoint, all_shards_at_once, a_part_that_was_taken_over,
                          before_another_has_it, is_told_to_go_before_another_has_it, nobody_comes, nobody_joins, the_new_one_is_told_to_go,
                          all_are_told_to_go_meanwhile):
             scenario(stage)

@@ -119,6 +119,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.workers = static_cast<std::int32_t>(job.workers.processes());
   spec.max_workers = static_cast<std::int32_t>(job.workers.max_workers);
   spec.max_restarts = static_cast<std::int32_t>(job.workers.max_restarts);
+  spec.restart_window = job.workers.restart_window;
   spec.keeps_ranks = job.strategy.keeps_ranks();
   spec.join_flag = "--join";
   spec.held_signals = cluster::worker_signals();
