@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -22,6 +23,19 @@ constexpr std::size_t kMostSteps = 1000;  // that a median is taken of
 // Lanes take one slice each at a time.
 double seconds_for(std::int32_t slices, const Pace& pace) {
   return static_cast<double>((slices + pace.lanes - 1) / pace.lanes) * pace.slice;
+}
+
+// Of those that compute; who is not known is as fast as most.
+std::vector<Pace> known_paces(const std::vector<Pace>& paces, std::int32_t active) {
+  std::vector<Pace> known(paces.begin(),
+                          paces.begin() + std::min<std::ptrdiff_t>(active, std::ssize(paces)));
+  std::vector<double> speeds;
+  for (const Pace& pace : known)
+    if (pace.slice > 0) speeds.push_back(pace.slice);
+  const double usual = speeds.empty() ? 1.0 : median(std::move(speeds));
+  for (Pace& pace : known)
+    if (pace.slice <= 0) pace.slice = usual;
+  return known;
 }
 
 }  // namespace
@@ -148,14 +162,7 @@ std::uint64_t fingerprint(const std::vector<Pace>& paces) {
 
 std::vector<std::int32_t> share_by_pace(std::int32_t slices, const std::vector<Pace>& paces,
                                         std::int32_t active) {
-  std::vector<Pace> known(paces.begin(),
-                          paces.begin() + std::min<std::ptrdiff_t>(active, std::ssize(paces)));
-  std::vector<double> speeds;
-  for (const Pace& pace : known)
-    if (pace.slice > 0) speeds.push_back(pace.slice);
-  const double usual = speeds.empty() ? 1.0 : median(std::move(speeds));
-  for (Pace& pace : known)
-    if (pace.slice <= 0) pace.slice = usual;
+  const std::vector<Pace> known = known_paces(paces, active);
   std::vector<std::int32_t> counts(paces.size());
   counts[0] = 1;
   for (std::int32_t dealt = 1; dealt < slices; ++dealt) {
@@ -175,6 +182,17 @@ double computing_seconds(const std::vector<std::int32_t>& counts, const std::vec
   for (std::size_t rank = 0; rank < counts.size(); ++rank)
     longest = std::max(longest, seconds_for(counts[rank], paces[rank]));
   return longest;
+}
+
+double share_reached(const std::vector<std::int32_t>& counts, const std::vector<Pace>& paces,
+                     std::int32_t active) {
+  const std::vector<Pace> known = known_paces(paces, active);
+  const std::vector<std::int32_t> own(counts.begin(), counts.begin() + std::ssize(known));
+  double speeds = 0;  // slices a second
+  for (const Pace& pace : known) speeds += pace.lanes / pace.slice;
+  const double seconds = computing_seconds(own, known);
+  if (seconds <= 0) return 0;
+  return std::accumulate(own.begin(), own.end(), 0) / seconds / speeds;
 }
 
 }  // namespace muster::train

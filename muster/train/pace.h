@@ -82,4 +82,9 @@ std::vector<std::int32_t> share_by_pace(std::int32_t slices, const std::vector<P
 // Until the last of them has computed its slices.
 double computing_seconds(const std::vector<std::int32_t>& counts, const std::vector<Pace>& paces);
 
+// What part of the sum of the workers' speeds these slices by rank reach: 1 where all are done at
+// the same time. Speeds and ranks count as in share_by_pace().
+double share_reached(const std::vector<std::int32_t>& counts, const std::vector<Pace>& paces,
+                     std::int32_t active);
+
 }  // namespace muster::train

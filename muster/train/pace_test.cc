@@ -67,6 +67,38 @@ TEST(ShareByPace, TheFirstRankKeepsASliceHoweverSlow) {
   EXPECT_THAT(share_by_pace(4, paces_of({100, 1, 1}), 3), ElementsAre(1, 2, 1));
 }
 
+double best_share(std::int32_t slices, const std::vector<Pace>& paces, std::int32_t active = 100) {
+  return share_reached(share_by_pace(slices, paces, active), paces, active);
+}
+
+TEST(ShareReached, OneOfFourThatIsTwiceAsSlowNeedsManySlices) {
+  const auto paces = paces_of({1, 1, 1, 2});
+  EXPECT_NEAR(best_share(8, paces), 0.762, 0.0005);  // 3-2-2-1
+  EXPECT_NEAR(best_share(16, paces), 0.914, 0.0005);
+  EXPECT_NEAR(best_share(32, paces), 0.914, 0.0005);
+  EXPECT_NEAR(best_share(64, paces), 0.962, 0.0005);
+  EXPECT_NEAR(best_share(7, paces), 1, 1e-9) << "2-2-2-1 has all done at once";
+  EXPECT_NEAR(share_reached({2, 2, 2, 2}, paces, 4), 0.571, 0.0005) << "all wait for the slow one";
+}
+
+TEST(ShareReached, IsAllOfEqualWorkersWithAsManySlices) {
+  EXPECT_NEAR(best_share(8, paces_of({3, 3, 3, 3})), 1, 1e-9);
+  EXPECT_NEAR(best_share(10, paces_of({1, 1, 1, 1})), 10 / 12.0, 1e-9);  // 3-3-2-2
+  EXPECT_NEAR(best_share(5, paces_of({7})), 1, 1e-9);
+}
+
+TEST(ShareReached, LanesWithoutASliceStandStill) {
+  EXPECT_NEAR(best_share(8, paces_of({1, 1}, 8)), 0.5, 1e-9);
+  EXPECT_NEAR(best_share(16, paces_of({1, 1}, 8)), 1, 1e-9);
+  EXPECT_NEAR(best_share(32, paces_of({1, 2}, 8)), 0.889, 0.0005);  // 24-8
+}
+
+TEST(ShareReached, StandbysAndWhoIsNotKnownCountAsWhereSlicesAreSharedOut) {
+  EXPECT_NEAR(best_share(8, paces_of({1, 1, 1, 1}), 2), 1, 1e-9);
+  EXPECT_NEAR(best_share(8, paces_of({2, 0, 2, 2})), 1, 1e-9);
+  EXPECT_NEAR(best_share(8, paces_of({1, 1, 1, 10})), 8 / 3.0 / 3.1, 1e-9) << "without a slice";
+}
+
 TEST(PaceMemory, AWorkerWithoutSlicesIsTriedAgainButSeldom) {
   std::vector<Pace> known = paces_of({1, 1, 1, 10});
   int comparisons = 0;

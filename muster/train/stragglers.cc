@@ -21,6 +21,11 @@ constexpr double kInputShare = 0.1;
 constexpr double kLinkFactor = 3;
 constexpr double kLinkSeconds = 5e-3;
 
+// Of the sum of the workers' speeds: so much is well shared out, and so much more is worth a word.
+constexpr double kWellShared = 0.9;
+constexpr double kWorthAWord = 0.02;
+constexpr std::int32_t kMostTimes = 16;  // as many slices
+
 // `value` of all but `one` whose `known` is.
 double median_of_others(const std::vector<Pace>& paces, const Pace& one, double Pace::*value,
                         double Pace::*known = &Pace::slice) {
@@ -80,6 +85,27 @@ std::string describe(const Straggler& straggler, std::string_view other_end) {
       "waits {} a step for its data, the others {}: its storage is slow, or it "
       "needs more data.loader_threads",
       text(straggler.its), text(straggler.theirs));
+}
+
+std::string describe_few_slices(std::int32_t slices, const std::vector<Pace>& paces,
+                                std::int32_t active, std::int64_t most) {
+  const auto reached = [&](std::int32_t count) {
+    return share_reached(share_by_pace(count, paces, active), paces, active);
+  };
+  struct {
+    std::int32_t slices;
+    double share;
+  } best{slices, reached(slices)};
+  const double now = best.share;
+  for (std::int32_t count = 2 * slices; best.share < kWellShared && count <= most; count *= 2) {
+    if (count > kMostTimes * slices) break;
+    if (const double share = reached(count); share > best.share) best = {count, share};
+  }
+  if (now >= kWellShared || best.share < now + kWorthAWord) return "";
+  return fmt::format(
+      "{} slices reach {:.0f} % of what these workers can; {} would reach {:.0f} % "
+      "(training.virtual_workers, a part of the result)",
+      slices, 100 * now, best.slices, 100 * best.share);
 }
 
 StragglerWatch::News StragglerWatch::observe(const std::vector<Pace>& paces) {

@@ -29,6 +29,13 @@ std::vector<Straggler> find_stragglers(const std::vector<Pace>& paces, double fa
 // of a link.
 std::string describe(const Straggler& straggler, std::string_view other_end = {});
 
+// Where slices are too few to be shared out as these paces want: "8 slices reach 76 % of what these
+// workers can; 16 would reach 91 % (training.virtual_workers, a part of the result)". Empty where
+// 90 % are reached, or no doubling up to `most` slices reaches more. `active`: as in
+// share_by_pace().
+std::string describe_few_slices(std::int32_t slices, const std::vector<Pace>& paces,
+                                std::int32_t active, std::int64_t most);
+
 // Tells a straggler from a passing disturbance: what counts is what two comparisons in a row find.
 class StragglerWatch {
  public:

@@ -36,6 +36,25 @@ TEST(Stragglers, ASlowLinkIsNamedWithBothEnds) {
   EXPECT_TRUE(find_stragglers(paces, 1.5).empty());
 }
 
+TEST(FewSlices, AreToldWithHowManyWouldReachMore) {
+  EXPECT_EQ(describe_few_slices(8, paces_of({1, 1, 1, 2}), 4, 128),
+            "8 slices reach 76 % of what these workers can; 16 would reach 91 % "
+            "(training.virtual_workers, a part of the result)");
+  EXPECT_EQ(describe_few_slices(8, paces_of({1, 1, 1, 1}), 3, 128),  // the last one stands by
+            "8 slices reach 89 % of what these workers can; 32 would reach 97 % "
+            "(training.virtual_workers, a part of the result)");
+  EXPECT_EQ(describe_few_slices(4, paces_of({1, 1, 1, 4.1}), 4, 8),  // the batch has no more
+            "4 slices reach 62 % of what these workers can; 8 would reach 82 % "
+            "(training.virtual_workers, a part of the result)");
+}
+
+TEST(FewSlices, AreNoneWhereTheyReachEnoughOrMoreDoNotHelp) {
+  EXPECT_EQ(describe_few_slices(16, paces_of({1, 1, 1, 2}), 4, 128), "");
+  EXPECT_EQ(describe_few_slices(8, paces_of({1, 1, 1, 1}), 4, 128), "");
+  EXPECT_EQ(describe_few_slices(8, paces_of({1, 1, 1, 2}), 4, 15), "") << "the batch has no more";
+  EXPECT_EQ(describe_few_slices(8, paces_of({1, 1, 1, 10}), 4, 16), "") << "as much with 16";
+}
+
 TEST(Stragglers, NobodyIsOneAmongEquals) {
   EXPECT_TRUE(find_stragglers(paces_of({0.010, 0.012, 0.011}), 1.5).empty());
   EXPECT_TRUE(find_stragglers(paces_of({0.010}), 1.5).empty());

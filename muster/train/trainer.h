@@ -58,7 +58,8 @@ struct TrainerOptions {
   job::StragglersSpec stragglers;
   job::ReplicasSpec replicas;
   bool evaluates_average = false;  // of the weights, instead of the trained ones
-  std::int32_t slices = 1;         // virtual workers
+  std::int32_t slices = 1;         // virtual workers,
+  std::int64_t most_slices = 1;    // of which the batch has samples for so many
   std::int32_t active = 1;         // workers that compute, while there are so many;
   std::int32_t standbys = 0;       // of those beyond, so many only follow
   std::int32_t lanes = 1;          // of this worker
@@ -175,6 +176,7 @@ class Trainer {
   void measure_pace(const data::StepBatch& batch, const parallel::StepReport& report,
                     Duration whole);
   void tell_backups();
+  void tell_few_slices();
   Duration patience() const;
   Result<data::StepBatch> load_slice(SliceIndex slice) const;
   Status compare_paces();
@@ -280,8 +282,9 @@ class Trainer {
   Step joined_at_{0};                      // and after which step
   bool was_first_;                         // in the generation before
   std::optional<Step> saved_;
-  bool told_of_disk_ = false;  // that it is slow
-  Between between_;            // not yet told with a step
+  bool told_of_disk_ = false;    // that it is slow
+  bool told_of_slices_ = false;  // that they are few
+  Between between_;              // not yet told with a step
   std::vector<observe::Metric> last_step_;
   std::optional<Flops> flops_;  // once it has been asked for
   std::int64_t epoch_size_ = 1;

@@ -47,6 +47,18 @@ void Trainer::tell_backups() {
   }
 }
 
+// Once: the job file says how many there are. Ranks that compute a slice together share out none.
+void Trainer::tell_few_slices() {
+  const bool shares = options_.stragglers.rebalance && parts_.strategy.ranks_per_replica() == 1;
+  if (!is_first() || !shares || told_of_slices_) return;
+  const auto active = std::min(computing(group().size), holders());
+  std::string text =
+      describe_few_slices(options_.slices, position_.paces, active, options_.most_slices);
+  if (text.empty()) return;
+  told_of_slices_ = true;
+  parts_.hub.publish(observe::Notice{.text = std::move(text)});
+}
+
 // How long to wait for others before computing slices for them: as usual, and one slice more.
 Duration Trainer::patience() const {
   const auto mine = std::ranges::find(position_.paces, worker_at(group().rank), &Pace::worker);
@@ -99,6 +111,9 @@ Status Trainer::compare_paces() {
   for (const Straggler& straggler : news.slow)
     tell_of_worker(straggler.worker, observe::Severity::kWarning,
                    describe(straggler, straggler.from < 0 ? "" : name_of_worker(straggler.from)));
+  if (std::ranges::find(news.slow, Straggler::Cause::kCompute, &Straggler::cause) !=
+      news.slow.end())
+    tell_few_slices();
   tell_backups();
   for (const std::int32_t worker : news.recovered)
     tell_of_worker(worker, observe::Severity::kNote, "keeps pace again");

@@ -217,6 +217,7 @@ Result<train::TrainerOptions> Training::options() const {
                                .replicas = job_.replicas,
                                .evaluates_average = job_.ema.keeps() && job_.ema.evaluate,
                                .slices = static_cast<std::int32_t>(job_.training.virtual_workers),
+                               .most_slices = job_.training.global_batch_size,
                                .active = static_cast<std::int32_t>(job_.workers.count),
                                .standbys = static_cast<std::int32_t>(job_.workers.standbys),
                                .lanes = strategy_->lanes(),
