@@ -4,6 +4,7 @@ import pathlib
 import re
 import signal
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import network
@@ -17,16 +18,19 @@ SKIPPED = 77  # what CTest takes for it
 class Job:
     """One worker beside the launcher and two in places of their own, until it is stopped."""
 
-    def __init__(self, muster, folder, name, places):
+    def __init__(self, muster, folder, name, places, *settings):
         self.muster, self.folder = muster, folder
         self.process = runs.endless(muster, folder, name, *runs.settings(
             "workers.max_workers=4", f"workers.listen={HUB}:0", "workers.heartbeat_timeout=3s",
-            "communication.transport=tcp", "training.lanes=1"))
-        self.run = runs.wait_for_step(self.process, folder, 1, name)
+            "communication.transport=tcp", "training.lanes=1", *settings))
+        self.run = runs.wait_for(lambda: next(iter((folder / name).glob("*/*/join.key")), None), "the key").parent
         self.hosts = []
         for count, place in enumerate(places, start=2):
-            self.hosts.append(Host(muster, folder, self.run / "join.key", before=place.inside))
+            self.join(place)
             wait_for_members(self.run, count)
+
+    def join(self, place):
+        self.hosts.append(Host(self.muster, self.folder, self.run / "join.key", before=place.inside))
 
     def goes_on(self):
         runs.goes_on(self.process, self.run, steps=100)
@@ -45,8 +49,31 @@ def cut_off(muster, folder, places):
     places[1].bring_back()
     assert job.hosts[1].wait() != 0
     output = job.stop()
-    assert "was silent for too long" in output, output
+    assert re.search(rf"worker 2 \(pid \d+ on {places[1].name}\) was silent for too long", output), output
     assert job.hosts[0].wait() == 0, job.hosts[0].output()
+
+
+def the_fewer_wait(muster, folder, places):
+    """Of three the one that is alone with the launcher does not go on where workers.min_workers is two, nor do the others
+    without it; those who come anew find everything as it was."""
+    job = Job(muster, folder, "fewer", places, "workers.min_workers=2", "workers.join_timeout=60s")
+    for place in places:
+        place.cut_off()
+    told = "1 worker is left, waiting until 1 more has joined"
+    runs.wait_for(lambda: any(told in row["text"] for row in runs.records(job.run, "notice")), "the wait")
+    time.sleep(1)  # what was told before is written
+    steps = [row["step"] for row in runs.rows(job.run)]
+    for place in places:
+        place.bring_back()
+    assert all(host.wait() != 0 for host in job.hosts), [host.output() for host in job.hosts]
+    assert [row["step"] for row in runs.rows(job.run)] == steps, "it went on alone"
+    job.hosts = []
+    for place in places:
+        job.join(place)
+    wait_for_members(job.run, 3)
+    job.goes_on()
+    assert 1 not in members(job.run)[1:], members(job.run)
+    job.stop()
 
 
 def cut_between_two(muster, folder, places):
@@ -113,7 +140,7 @@ def main():
     muster = runs.arguments().muster
     with runs.workplace() as folder:
         runs.write_data(folder)
-        for scenario in (cut_off, cut_between_two, heals, half_reachable, slow):
+        for scenario in (cut_off, the_fewer_wait, cut_between_two, heals, half_reachable, slow):
             places = [Place(number) for number in range(2)]
             try:
                 scenario(muster, folder, places)

@@ -1,4 +1,4 @@
-"""Real network stacks for a test: network namespaces, each with one interface on a bridge that they share.
+"""Real hosts for a test, as far as a network and a name make one: namespaces, each with one interface on a bridge that they share.
 The test itself goes into a namespace first, so it needs no rights, and nothing it does is seen outside."""
 import os
 import pathlib
@@ -33,15 +33,17 @@ def enter():
 
 
 class Place:
-    """A network namespace with one interface, eth0, on the bridge. No two have the same number at a time."""
+    """A host with a name of its own and one interface, eth0, on the bridge. No two have the same number at a time."""
 
     def __init__(self, number):
         self.address = f"10.77.0.{10 + number}"
         self.port = f"port{number}"
-        self.holder = subprocess.Popen(["unshare", "-n", "sleep", "1000"])
-        runs.wait_for(lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") !=
-                      os.readlink("/proc/self/ns/net"), "the namespace")
-        self.inside = ("nsenter", "-t", str(self.holder.pid), "-n")
+        self.name = f"place{number}"
+        self.holder = subprocess.Popen(["unshare", "-n", "-u", "sleep", "1000"])
+        runs.wait_for(lambda: all(os.readlink(f"/proc/{self.holder.pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
+                                  for kind in ("net", "uts")), "the namespaces")
+        self.inside = ("nsenter", "-t", str(self.holder.pid), "-n", "-u")
+        run(*self.inside, "hostname", self.name)
         run("ip", "link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns",
             self.holder.pid)
         run("ip", "link", "set", self.port, "master", "hub", "up")
