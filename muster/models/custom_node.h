@@ -18,7 +18,7 @@ inline bool has_graph(const torch::Tensor& tensor) {
 // `output` as what `node` makes of `input` in the graph.
 template <class Node>
 torch::Tensor with_history(torch::Tensor output, const torch::Tensor& input,
-                           std::shared_ptr<Node> node) {
+                           const std::shared_ptr<Node>& node) {
   node->set_next_edges(torch::autograd::collect_next_edges(input));
   torch::autograd::set_history(output, node);
   return output;

@@ -76,6 +76,7 @@ class ServedBack final : public torch::autograd::Node {
       done[source] += count;
     }
     std::vector<Tensor> leaving;
+    leaving.reserve(parts.size());
     for (std::size_t source = 0; source < parts.size(); ++source)
       leaving.push_back(parts[source].empty() ? none_ : torch::cat(parts[source]));
     variable_list found(num_outputs());  // of parameters: none on this way
@@ -143,6 +144,7 @@ Tensor compute_over_ranks(const Tensor& rows, std::span<const std::int64_t> coun
   const auto each = static_cast<std::size_t>(here.experts.size());
   Service service(here, at::GradMode::is_enabled());
   std::vector<Tensor> answers;
+  answers.reserve(arrived.size());
   for (std::size_t source = 0; source < arrived.size(); ++source)
     answers.push_back(service.answer(static_cast<std::int32_t>(source), arrived[source],
                                      std::span(traffic.counts).subspan(source * each, each)));

@@ -28,7 +28,7 @@ torch::Tensor add_bias(Block& owner, BlockParameter bias, std::int64_t width) {
 }
 
 // A new tensor is given up for it.
-torch::Tensor added_relu(torch::Tensor normalised, const torch::Tensor& skip) {
+torch::Tensor added_relu(const torch::Tensor& normalised, const torch::Tensor& skip) {
   if (skip.defined()) normalised.add_(skip);
   return normalised.relu_();
 }

@@ -20,6 +20,7 @@ namespace {
 
 torch::Tensor part_of(const torch::Tensor& whole, const TensorCut& cut) {
   std::vector<torch::Tensor> runs;
+  runs.reserve(cut.runs.size());
   for (const Share run : cut.runs) runs.push_back(whole.narrow(cut.axis, run.begin, run.size()));
   return runs.size() == 1 ? runs.front().contiguous() : torch::cat(runs, cut.axis);
 }

@@ -5,9 +5,9 @@
 
 namespace muster {
 
-App& App::describe(job::OwnKind kind, const std::string& name, About about, bool higher) {
+App& App::describe(job::OwnKind kind, std::string name, About about, bool higher) {
   own_.push_back({.kind = kind,
-                  .name = name,
+                  .name = std::move(name),
                   .doc = std::move(about.doc),
                   .options = std::move(about.options),
                   .higher_is_better = higher});
@@ -16,32 +16,33 @@ App& App::describe(job::OwnKind kind, const std::string& name, About about, bool
 
 App& App::add_blocks(std::string name, About about, app::MakeModel make) {
   components_.models[name] = std::move(make);
-  return describe(job::OwnKind::kModel, name, std::move(about));
+  return describe(job::OwnKind::kModel, std::move(name), std::move(about));
 }
 
 App& App::add_loss(std::string name, About about, app::MakeMeasure make) {
   components_.losses[name] = std::move(make);
-  return describe(job::OwnKind::kLoss, name, std::move(about));
+  return describe(job::OwnKind::kLoss, std::move(name), std::move(about));
 }
 
 App& App::add_metric(std::string name, Better better, About about, app::MakeMeasure make) {
   components_.metrics[name] = std::move(make);
-  return describe(job::OwnKind::kMetric, name, std::move(about), better == Better::kHigher);
+  return describe(job::OwnKind::kMetric, std::move(name), std::move(about),
+                  better == Better::kHigher);
 }
 
 App& App::add_data(std::string name, About about, app::MakeSource make) {
   components_.sources[name] = std::move(make);
-  return describe(job::OwnKind::kData, name, std::move(about));
+  return describe(job::OwnKind::kData, std::move(name), std::move(about));
 }
 
 App& App::add_transform(std::string name, About about, app::MakeTransform make) {
   components_.transforms[name] = {.make = std::move(make)};
-  return describe(job::OwnKind::kTransform, name, std::move(about));
+  return describe(job::OwnKind::kTransform, std::move(name), std::move(about));
 }
 
 App& App::add_augmentation(std::string name, About about, app::MakeTransform make) {
   components_.transforms[name] = {.make = std::move(make), .training_only = true};
-  return describe(job::OwnKind::kTransform, name, std::move(about));
+  return describe(job::OwnKind::kTransform, std::move(name), std::move(about));
 }
 
 int App::run(int argc, char** argv) {

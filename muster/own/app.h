@@ -83,7 +83,7 @@ class App {
     return {block("model", std::move(module))};
   }
   App& add_blocks(std::string name, About about, app::MakeModel make);
-  App& describe(job::OwnKind kind, const std::string& name, About about, bool higher = false);
+  App& describe(job::OwnKind kind, std::string name, About about, bool higher = false);
 
   job::OwnComponents own_;
   app::Components components_;

@@ -64,6 +64,7 @@ Status DataParallel::use_average(bool average) {
 std::vector<at::Tensor> DataParallel::gradients_over_sums() {
   std::vector<at::Tensor> gradients;
   const auto& parameters = model().parameters();
+  gradients.reserve(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i)
     gradients.push_back(tensor_over_sum(slices().exchange().sum(slices().slot_of(i)),
                                         parameters[i].tensor.sizes()));
@@ -90,6 +91,7 @@ Result<std::vector<double>> DataParallel::squared_norms() {
 Status DataParallel::apply(const Update& update) {
   optimizer_->begin_step(update.learning_rate);
   std::vector<at::Tensor> gradients;
+  gradients.reserve(update.gradients.size());
   for (const at::Tensor& gradient : update.gradients)
     gradients.push_back(gradient.to(model().device()));
   MUSTER_TRY(slices().on_lanes(gradients.size(), [&](std::size_t begin, std::size_t end) {

@@ -117,25 +117,25 @@ at::Tensor& set_source(at::Tensor& self, at::Storage storage, std::int64_t offse
   return at::native::set_storage_cpu_(self, std::move(storage), offset, sizes, strides);
 }
 
+using Lengths = at::IntArrayRef;
+
 // What libtorch asks of backends by other names than of the processor.
+template <class... Geometry>  // stride, padding, dilation, transposed, output padding, groups
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
-                       const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
-                       at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-                       at::IntArrayRef output_padding, std::int64_t groups) {
+                       const std::optional<at::Tensor>& bias, Geometry... geometry) {
   const auto on_cpu = bias && bias->defined() ? std::optional(bias->cpu()) : std::nullopt;
-  return at::convolution(input.cpu(), weight.cpu(), on_cpu, stride, padding, dilation, transposed,
-                         output_padding, groups)
-      .to(input.device());
+  return at::convolution(input.cpu(), weight.cpu(), on_cpu, geometry...).to(input.device());
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
-    const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
-    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-    at::IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> wanted) {
+template <class... Geometry>  // the same, and which gradients are wanted
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& gradient,
+                                                                    const at::Tensor& input,
+                                                                    const at::Tensor& weight,
+                                                                    Geometry... geometry) {
+  const bool of_a_bias = std::get<std::array<bool, 3>>(std::tuple(geometry...))[2];
   const auto [of_input, of_weight, of_bias] = at::convolution_backward(
       gradient.cpu(), input.cpu(), weight.cpu(),
-      wanted[2] ? at::OptionalIntArrayRef(weight.sizes().slice(0, 1)) : std::nullopt, stride,
-      padding, dilation, transposed, output_padding, groups, wanted);
+      of_a_bias ? at::OptionalIntArrayRef(weight.sizes().slice(0, 1)) : std::nullopt, geometry...);
   const auto back = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.to(input.device()) : tensor;
   };
@@ -218,8 +218,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty_strided", &empty_strided);
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
-  m.impl("convolution_overrideable", &convolution);
-  m.impl("convolution_backward_overrideable", &convolution_backward);
+  m.impl("convolution_overrideable",
+         &convolution<Lengths, Lengths, Lengths, bool, Lengths, std::int64_t>);
+  m.impl("convolution_backward_overrideable",
+         &convolution_backward<Lengths, Lengths, Lengths, bool, Lengths, std::int64_t,
+                               std::array<bool, 3>>);
   // What libtorch computes in another order where a device has no kernel of its own.
   for (const char* const kernel : {"native_layer_norm", "native_group_norm", "silu_backward"})
     m.impl(kernel, torch::CppFunction::makeFromBoxedFunction<&fallback>());

@@ -50,6 +50,69 @@ ExitCode tell(const Path& path, const Look& look, const ComponentsPtr& own) {
   return ExitCode::kDone;
 }
 
+// What the program is called with.
+struct Call {
+  WorkerOptions worker;
+  std::string run_folder;
+  std::string described;
+  std::string profiled;
+  std::vector<std::int64_t> micro_batches;
+  BenchRankOptions bench;
+  bool rendezvous = false;
+};
+
+void name_options(CLI::App& program, Call& call) {
+  auto* run = program.add_option("--run", call.run_folder, "train: the run's folder");
+  program.add_flag("--resume", call.worker.resume, "go on from the newest whole checkpoint");
+  program.add_flag("--join", call.worker.join, "join a training that goes on");
+  program.add_flag("--apart", call.worker.apart,
+                   "the folder only stands in for the run's, on another host");
+  program.add_option("--describe", call.described, "show what a resolved job would train")
+      ->excludes(run);
+  auto* profile =
+      program
+          .add_option("--profile", call.profiled,
+                      "say in JSON what the blocks of a resolved job's model cost, for the planner")
+          ->excludes(run);
+  program
+      .add_option("--micro-batches", call.micro_batches, "samples of the passes to measure besides")
+      ->delimiter(',')
+      ->needs(profile);
+  auto* bench =
+      program.add_option("--bench-comm", call.bench.bench, "time collectives with the other ranks")
+          ->excludes(run);
+  program.add_flag("--json", call.bench.json, "answer in JSON")->needs(bench);
+  program.add_option("--svg", call.bench.svg, "draw the bandwidths")->needs(bench);
+  program
+      .add_flag("--rendezvous", call.rendezvous,
+                "meet processes that another launcher has started, as standard input says")
+      ->excludes(run);
+  program.set_version_flag(
+      "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
+  program.require_option(1, 4);
+}
+
+ExitCode answer(Call call) {
+  const ComponentsPtr& own = call.worker.own;
+  if (!call.bench.bench.empty()) return run_bench_rank(call.bench, system_files());
+  if (call.rendezvous) return run_store_errand(std::cin);
+  const Logger log = create_split_logger();
+  if (!call.described.empty())
+    return tell(
+        call.described,
+        [&](const job::JobSpec& job) { return describe_training(system_files(), job, own); }, own);
+  if (!call.profiled.empty())
+    return tell(
+        call.profiled,
+        [&](const job::JobSpec& job) {
+          return profile_training(system_files(), job, call.micro_batches, own);
+        },
+        own);
+  call.worker.run_folder = call.run_folder;
+  call.worker.resume = call.worker.resume && !call.worker.join;
+  return run_worker(call.worker, log);
+}
+
 }  // namespace
 
 bool is_worker_call(int argc, char** argv) {
@@ -61,66 +124,15 @@ bool is_worker_call(int argc, char** argv) {
 int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
   keep_freed_memory();
   CLI::App program("A training process of muster; `muster train` starts it.", "muster-worker");
-  std::string run_folder;
-  std::string described;
-  std::string profiled;
-  std::vector<std::int64_t> micro_batches;
-  bool resume = false;
-  bool join = false;
-  bool apart = false;
-  auto* run = program.add_option("--run", run_folder, "train: the run's folder");
-  program.add_flag("--resume", resume, "go on from the newest whole checkpoint");
-  program.add_flag("--join", join, "join a training that goes on");
-  program.add_flag("--apart", apart, "the folder only stands in for the run's, on another host");
-  program.add_option("--describe", described, "show what a resolved job would train")
-      ->excludes(run);
-  auto* profile =
-      program
-          .add_option("--profile", profiled,
-                      "say in JSON what the blocks of a resolved job's model cost, for the planner")
-          ->excludes(run);
-  program.add_option("--micro-batches", micro_batches, "samples of the passes to measure besides")
-      ->delimiter(',')
-      ->needs(profile);
-  BenchRankOptions bench;
-  auto* bench_comm =
-      program.add_option("--bench-comm", bench.bench, "time collectives with the other ranks")
-          ->excludes(run);
-  program.add_flag("--json", bench.json, "answer in JSON")->needs(bench_comm);
-  program.add_option("--svg", bench.svg, "draw the bandwidths")->needs(bench_comm);
-  bool rendezvous = false;
-  program
-      .add_flag("--rendezvous", rendezvous,
-                "meet processes that another launcher has started, as standard input says")
-      ->excludes(run);
-  program.set_version_flag(
-      "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
-  program.require_option(1, 4);
+  Call call;
+  call.worker.own = own;
+  name_options(program, call);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return static_cast<int>(program.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
-  if (!bench.bench.empty()) return static_cast<int>(run_bench_rank(bench, system_files()));
-  if (rendezvous) return static_cast<int>(run_store_errand(std::cin));
-  const Logger log = create_split_logger();
-  if (!described.empty())
-    return static_cast<int>(tell(
-        described,
-        [&](const job::JobSpec& job) { return describe_training(system_files(), job, own); }, own));
-  if (!profiled.empty())
-    return static_cast<int>(tell(
-        profiled,
-        [&](const job::JobSpec& job) {
-          return profile_training(system_files(), job, micro_batches, own);
-        },
-        own));
-  return static_cast<int>(run_worker({.run_folder = run_folder,
-                                      .resume = resume && !join,
-                                      .join = join,
-                                      .apart = apart,
-                                      .own = own},
-                                     log));
+  return static_cast<int>(answer(std::move(call)));
 }
 
 }  // namespace muster::app
