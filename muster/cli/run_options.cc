@@ -100,6 +100,11 @@ void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptio
   for (const auto& [name, slots] : hosts)
     list += fmt::format("{}{}:{}", list.empty() ? "" : ",", name, slots);
   add_workers_for(cluster::slots_of(hosts), "--hosts", std::move(list), options);
+  auto& flag = options.flags.back();
+  flag.meaning = [fills = flag.meaning](const job::JobSpec& job) {
+    const bool scales = job.autoscaling.policy != job::AutoscalingPolicy::kNone;
+    return scales ? std::to_string(job.workers.count) : fills(job);
+  };
 }
 
 Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,

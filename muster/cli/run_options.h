@@ -45,7 +45,7 @@ Result<std::vector<cluster::HostSlots>> named_hosts(const HostArguments& argumen
 // flag's value, as a person may read it.
 void add_workers_for(std::int64_t room, std::string flag, std::string said,
                      job::LoadOptions& options);
-// As those hosts have room for.
+// As those hosts have room for; where autoscaling.policy fills them, as many as the job says.
 void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptions& options);
 
 // What workers of other hosts get of this program, its folder and variables. kInvalid: a variable

@@ -80,6 +80,20 @@ TEST_F(TrainCommandTest, HostsHaveRoomForSoManyWorkers) {
   EXPECT_NE(err_.str().find("-x NO_SUCH_VARIABLE: there is no such"), std::string::npos);
 }
 
+TEST_F(TrainCommandTest, AutoscalingFillsHostsAndBeginsWithWhatTheJobSays) {
+  const std::vector<std::string> scaled = {"-H", "localhost:2,127.0.0.1:2", "--set",
+                                           "autoscaling.policy=throughput", "--set"};
+  const auto dry_run_of_most = [&](const std::string& most) {
+    auto words = scaled;
+    words.push_back("workers.max_workers=" + most);
+    return dry_run(words);
+  };
+  EXPECT_EQ(dry_run_of_most("4"), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(1)) << machine_.job_;
+  EXPECT_EQ(dry_run_of_most("5"), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("room for 4 workers"), std::string::npos) << err_.str();
+}
+
 TEST_F(TrainCommandTest, MoreThanThatIsRefusedWhereItIsAskedFor) {
   EXPECT_EQ(dry_run({"--workers", "64"}), ExitCode::kUsage);
   EXPECT_NE(err_.str().find("| --workers 64\n"), std::string::npos) << err_.str();

@@ -38,6 +38,8 @@ class Shell : public std::enable_shared_from_this<Shell> {
 
   void broadcast(const Message& message) { perform(state_.broadcast(message)); }
 
+  void let_go(std::int32_t worker) { perform(state_.let_go(worker)); }
+
   void expect(std::int32_t workers) {
     perform(state_.expect(workers, clock_.now()));
     schedule();
@@ -135,6 +137,12 @@ class NetworkCoordinator : public Coordinator {
   void broadcast(const Message& message) override {
     loop_.post([weak = std::weak_ptr(shell_), message] {
       if (const auto shell = weak.lock()) shell->broadcast(message);
+    });
+  }
+
+  void let_go(std::int32_t worker) override {
+    loop_.post([weak = std::weak_ptr(shell_), worker] {
+      if (const auto shell = weak.lock()) shell->let_go(worker);
     });
   }
 

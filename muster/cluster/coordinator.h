@@ -86,6 +86,7 @@ class CoordinatorState {
   std::vector<Action> on_closed(PeerId peer, const Error& why, TimePoint now);
   std::vector<Action> on_clock(TimePoint now);
   std::vector<Action> broadcast(const Message& message);
+  std::vector<Action> let_go(std::int32_t worker);  // asks it to drain
   // From now on the first generation waits for so many, and for the join time-out once more.
   std::vector<Action> expect(std::int32_t workers, TimePoint now);
 
@@ -170,7 +171,8 @@ class Coordinator {
   virtual ~Coordinator() = default;
   virtual const net::Address& address() const noexcept = 0;  // where workers join
   virtual void broadcast(const Message& message) = 0;
-  virtual void expect(std::int32_t workers) = 0;  // see CoordinatorState
+  virtual void let_go(std::int32_t worker) = 0;   // see CoordinatorState
+  virtual void expect(std::int32_t workers) = 0;  // likewise
 };
 
 // Listens at `address` (port 0: any). `network` outlives the coordinator.

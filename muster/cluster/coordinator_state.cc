@@ -422,6 +422,13 @@ std::vector<Action> CoordinatorState::broadcast(const Message& message) {
   return take_actions();
 }
 
+std::vector<Action> CoordinatorState::let_go(std::int32_t worker) {
+  const Worker* known = find_worker(worker);
+  if (known != nullptr && known->candidate.connected && !known->candidate.leaving)
+    actions_.emplace_back(SendAction{known->peer, Drain{}});
+  return take_actions();
+}
+
 std::vector<Action> CoordinatorState::expect(std::int32_t workers, TimePoint now) {
   if (generation_ > Generation{0}) return {};
   wake(now);

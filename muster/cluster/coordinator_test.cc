@@ -206,6 +206,19 @@ TEST_F(ElasticCoordinatorTest, WhoIsToldToGoIsDismissedWhileEnoughStay) {
   EXPECT_EQ(state_->generation(), Generation{3});
 }
 
+TEST_F(ElasticCoordinatorTest, OneThatIsLetGoIsAskedToDrain) {
+  perform(state_->let_go(1));
+  EXPECT_TRUE(std::holds_alternative<Drain>(sent_[2].back()));
+  EXPECT_TRUE(told().empty()) << "it goes once it says so itself";
+  say(2, Drain{});
+  EXPECT_EQ(told(), (Told{"generation 2", "drains 1"}));
+  say(2, Leave{});
+  sent_.clear();
+  perform(state_->let_go(1));
+  perform(state_->let_go(7));
+  EXPECT_TRUE(sent_.empty());
+}
+
 // A slow worker is no reason to end a job that needs it.
 TEST_F(CoordinatorStateTest, WhoWishesToGoStaysWhereTooFewWouldBeLeft) {
   events_.on_drain = [this](std::int32_t worker, Departure) { note("drains", worker); };

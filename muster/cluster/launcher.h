@@ -38,8 +38,10 @@ struct RemoteStart {
 // Workers of this launcher's on other hosts. A process here stands for each: its output is the
 // worker's, and each of the two ends with the other.
 struct RemoteWorkers {
-  std::vector<std::string> hosts = {};  // of each; they have the last numbers
-  std::string carrier = {};             // "ssh", "Slurm", for a person
+  // Of each, the first ones there are started at once, the others as `scale` wants them; they have
+  // the last numbers.
+  std::vector<std::string> hosts = {};
+  std::string carrier = {};  // "ssh", "Slurm", for a person
   // On a thread that lives as long as the job; the processes end before the job does.
   std::function<Result<std::unique_ptr<Process>>(const RemoteStart&)> start = {};
   // Whether another one can be started in the place of this worker; none: always.
@@ -54,8 +56,8 @@ using HostWatch = std::function<std::shared_ptr<void>(OnNotice)>;
 struct LaunchSpec {
   std::vector<std::string> command;                // of every worker
   std::map<std::string, std::string> environment;  // added for every worker
-  std::int32_t workers = 1;                        // with those of `remote`
-  std::int32_t max_workers = 1;                    // with those that other hosts start
+  std::int32_t workers = 1;       // that it begins with, those of `remote` among them
+  std::int32_t max_workers = 1;   // with those that other hosts start
   std::int32_t min_workers = 1;   // with so many the job goes on; with fewer it waits for new ones
   std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died,
   Duration restart_window = std::chrono::hours(1);  // so often within this: see RestartBudget
@@ -82,6 +84,10 @@ struct LaunchSpec {
   Duration scale_every = std::chrono::seconds(30);
   HostWatch watch_host;  // none: nobody asks, but each worker may for itself
 };
+
+// Of the workers that a launcher starts, the first are on its own host: so many at most.
+std::int32_t most_here(const LaunchSpec& spec) noexcept;
+std::string host_of(const LaunchSpec& spec, std::int32_t worker);  // empty: its own
 
 // A worker that failed, and with it the job or not: the first culprit, not those who fell over it.
 struct JobFailure {
@@ -147,6 +153,8 @@ class LaunchObserver {
   // Workers of other hosts can join here, with the credentials in LaunchSpec::credentials.
   virtual void on_listening(const net::Address& /*address*/) {}
   virtual void on_scale(std::int32_t /*from*/, const ScaleWish& /*to*/) {}
+  // A worker that was wanted there has come to nothing, and others can be had elsewhere.
+  virtual void on_rest(const std::string& /*host*/, Duration /*left_alone*/) {}
   virtual void on_arrival(const WorkerInfo& /*elsewhere*/) {}
   // A newcomer is not let in yet: it and `other` do not reach each other.
   virtual void on_unreached(const WorkerInfo& /*newcomer*/, const WorkerInfo& /*other*/,

@@ -18,6 +18,8 @@ constexpr Duration kSettle = std::chrono::milliseconds(150);
 // How long output is read after the last process has ended, and how long a message is waited for
 // after its sender has: only a stray grandchild that keeps them open needs it.
 constexpr Duration kDrain = std::chrono::milliseconds(500);
+// So many times the scale rule is asked before a host that does not answer is tried again.
+constexpr int kRest = 10;
 
 }  // namespace
 
@@ -30,6 +32,7 @@ LocalJob::LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver
       log_(std::move(log)),
       on_over_(std::move(on_over)),
       restarts_(spec.max_restarts, spec.restart_window),
+      rests_(kRest * spec.scale_every),
       memory_kills_(memory_kills(files)) {}
 
 WorkerProcess* LocalJob::find(std::int32_t worker) const {
@@ -46,7 +49,10 @@ void LocalJob::note_generation(const Welcome& generation) {
   for (const auto& member : generation.members) {
     members_.push_back(member.info.worker);
     if (auto* worker = find(member.info.worker)) {
-      if (!worker->evidence.joined) worker->since = generation.generation;
+      if (!worker->evidence.joined) {
+        worker->since = generation.generation;
+        rests_.come_up(worker->remote_host());
+      }
       worker->evidence.joined = true;
       worker->meet(member.info);
       failed_starts_.erase(member.info.worker);

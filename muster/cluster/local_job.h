@@ -11,6 +11,7 @@
 
 #include "muster/base/files.h"
 #include "muster/cluster/coordinator.h"
+#include "muster/cluster/host_rests.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/restart_budget.h"
 #include "muster/cluster/stop_wishes.h"
@@ -79,11 +80,16 @@ class LocalJob {
   void replace(const WorkerProcess& culprit);
   bool may_replace(const WorkerProcess& culprit) const;
   bool distrusts_host_of(const WorkerProcess& culprit) const;
+  std::int32_t wrong_bits_of(const std::string& remote_host) const;
   bool start(std::int32_t worker);
   void scale_later();
   void scale();
-  void grow_to(std::int32_t wanted);
-  void shrink_to(std::int32_t wanted);
+  void grow(ScaleWish wish);
+  void shrink(const ScaleWish& wish);
+  std::vector<std::int32_t> places_for(std::int32_t workers) const;
+  bool may_grow_at(std::int32_t worker) const;
+  bool is_one_more(const WorkerProcess& culprit) const;
+  void tell_loss(const WorkerProcess& culprit, const JobFailure& loss, const Remainder& left);
   Step newest_step() const;
   Step step_at_loss(const WorkerProcess& culprit) const;
   void watch(WorkerProcess& worker);
@@ -124,7 +130,8 @@ class LocalJob {
   Spawn spawn_;
   RestartBudget restarts_;
   std::map<std::string, std::int32_t> wrong_bits_;  // by remote host: so many workers held some
-  const std::uint64_t memory_kills_;                // before the job
+  HostRests rests_;
+  const std::uint64_t memory_kills_;  // before the job
   State state_ = State::kRunning;
   bool published_ = false;
   StopWishes wishes_;

@@ -149,7 +149,7 @@ void LocalJob::write_off(WorkerProcess& culprit) {
   verdict_.reset();
   last_loss_ = culprit.evidence.rank;
   const Remainder left = remainder_without(culprit);
-  observer_.on_loss(loss, left);
+  tell_loss(culprit, loss, left);
   replace(culprit);
   if (!culprit.evidence.joined) note_start(culprit);
   if (published_ && left.wanted > 0)
@@ -174,8 +174,12 @@ Remainder LocalJob::remainder_without(const WorkerProcess& culprit) const {
 
 // Once may be an accident; of a second time the host is the reason, and a new process is no help.
 bool LocalJob::distrusts_host_of(const WorkerProcess& culprit) const {
-  const auto before = wrong_bits_.find(culprit.remote_host());
-  return (before == wrong_bits_.end() ? 0 : before->second) + (has_wrong_bits(culprit) ? 1 : 0) > 1;
+  return wrong_bits_of(culprit.remote_host()) + (has_wrong_bits(culprit) ? 1 : 0) > 1;
+}
+
+std::int32_t LocalJob::wrong_bits_of(const std::string& remote_host) const {
+  const auto found = wrong_bits_.find(remote_host);
+  return found == wrong_bits_.end() ? 0 : found->second;
 }
 
 bool LocalJob::may_replace(const WorkerProcess& culprit) const {
@@ -183,7 +187,7 @@ bool LocalJob::may_replace(const WorkerProcess& culprit) const {
                          spec_.remote.can_start(to_int(culprit.evidence.rank));
   return restarts_.allows(loop_.clock().now(), step_at_loss(culprit)) && !signal_ &&
          !culprit.is_elsewhere() && can_start && !distrusts_host_of(culprit) &&
-         may_start_again(culprit);
+         may_start_again(culprit) && !is_one_more(culprit);
 }
 
 // Where the job is then; one that has yet to get the state is nowhere itself.

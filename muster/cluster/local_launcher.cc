@@ -59,23 +59,18 @@ struct CredentialsFile {
 };
 
 // The most that the launcher ever starts.
-std::int32_t own_workers(const LaunchSpec& spec) {
+std::int32_t own_workers(const LaunchSpec& spec) noexcept {
   return spec.scale ? std::max(spec.workers, spec.max_workers) : spec.workers;
 }
 
 // Of those that it begins with, on this host.
 std::int32_t started_here(const LaunchSpec& spec) {
-  return spec.workers - static_cast<std::int32_t>(spec.remote.hosts.size());
-}
-
-// The most that there ever are: cores are shared out among so many.
-std::int32_t most_here(const LaunchSpec& spec) {
-  return own_workers(spec) - static_cast<std::int32_t>(spec.remote.hosts.size());
+  return std::min(spec.workers, most_here(spec));
 }
 
 RemoteStart remote_start(const LaunchSpec& spec, std::int32_t worker) {
   const auto& hosts = spec.remote.hosts;
-  const auto at = hosts.begin() + (worker - started_here(spec));
+  const auto at = hosts.begin() + (worker - most_here(spec));
   return {.host = *at,
           .worker = worker,
           .local_worker = static_cast<std::int32_t>(std::count(hosts.begin(), at, *at)),
@@ -182,7 +177,7 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
                                                             const std::string& credentials,
                                                             std::int32_t worker, bool joins) {
   const auto cores = spec.cores.empty() ? available_cores() : spec.cores;
-  const std::int32_t own = most_here(spec);
+  const std::int32_t own = most_here(spec);  // cores are shared out among so many
   const auto share = share_cores(cores, own)[static_cast<std::size_t>(worker)];
   MUSTER_ASSIGN(auto whereabouts, Whereabouts::create());
   const WorkerEnvironment environment{.coordinator = coordinator,
@@ -290,6 +285,15 @@ std::string words_of(const JobFailure& loss) {
 }
 
 }  // namespace
+
+std::int32_t most_here(const LaunchSpec& spec) noexcept {
+  return own_workers(spec) - static_cast<std::int32_t>(spec.remote.hosts.size());
+}
+
+std::string host_of(const LaunchSpec& spec, std::int32_t worker) {
+  const std::int32_t here = most_here(spec);
+  return worker < here ? "" : spec.remote.hosts.at(static_cast<std::size_t>(worker - here));
+}
 
 std::unique_ptr<Launcher> create_local_launcher(Processes& processes, Files& files, Logger log,
                                                 Clock& clock) {

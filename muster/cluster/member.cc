@@ -148,6 +148,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   std::shared_ptr<KvStore> store(Generation generation) { return store_->of(generation); }
   Latched<StopReason>& stop() noexcept { return stop_; }
+  Latched<>& let_go() noexcept { return let_go_; }
   Latched<Error>& lost() noexcept { return lost_; }
   void on_dump(std::function<void(bool)> then) {
     const std::lock_guard lock(mutex_);
@@ -189,6 +190,8 @@ class Session : public std::enable_shared_from_this<Session> {
     } else if (const auto* stopping = std::get_if<Stop>(&message)) {
       stop_reason_ = static_cast<int>(stopping->reason);
       stop_.set(stopping->reason);
+    } else if (std::holds_alternative<Drain>(message)) {
+      let_go_.set();
     } else if (const auto* failure = std::get_if<Failure>(&message)) {
       lose(failure->error);
     } else if (const auto* asked = std::get_if<Dump>(&message)) {
@@ -304,6 +307,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<bool> resigned_{false};
   std::atomic<int> stop_reason_{-1};
   Latched<StopReason> stop_;
+  Latched<> let_go_;
   Latched<Error> lost_;
 
   std::mutex mutex_;
@@ -341,6 +345,7 @@ class NetworkMember : public Member {
   void on_stop(std::function<void(StopReason)> then) override {
     session_->stop().on([then = std::move(then)](const StopReason& reason) { then(reason); });
   }
+  void on_let_go(std::function<void()> then) override { session_->let_go().on(then); }
   void on_dump(std::function<void(bool)> then) override { session_->on_dump(std::move(then)); }
   void answer_dump(Bytes content) override { session_->send(Dumped{std::move(content)}); }
   void on_lost(std::function<void(const Error&)> then) override { session_->lost().on(then); }

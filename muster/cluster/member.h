@@ -59,6 +59,8 @@ class Member {
 
   virtual std::optional<StopReason> stop_requested() const noexcept = 0;
   virtual void on_stop(std::function<void(StopReason)> then) = 0;
+  // Its launcher wants fewer workers: it is this one that is to drain().
+  virtual void on_let_go(std::function<void()> then) = 0;
   // Whenever a newer generation has begun.
   virtual void on_generation(std::function<void(const Membership&)> then) = 0;
   // Asked where it is, with or without the stacks of its threads; answer_dump() answers.

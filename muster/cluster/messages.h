@@ -110,7 +110,7 @@ struct Leave {};
 struct Dumped {
   Bytes content;  // the answer to Dump; the observer's own
 };
-struct Drain {            // it has been told to go, and does so at the end of a step
+struct Drain {            // it has been told to go, and does so at the end of a step; also to it
   bool can_stay = false;  // and does, where too few would be left without it
 };
 // It has the state that the others of its generation have, and could hand it over.

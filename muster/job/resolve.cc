@@ -159,12 +159,11 @@ void resolve_max_workers(Draft& draft) {
   }
   const bool scales = draft.spec.autoscaling.policy != AutoscalingPolicy::kNone;
   if (workers.max_workers > workers.processes() && workers.listen.empty() && !scales) {
-    draft.complain(
-        {"workers.max_workers", "workers.listen"},
-        fmt::format("workers.max_workers {} has room for workers of other hosts, and "
-                    "workers.listen does not say where they join",
-                    workers.max_workers),
-        "for example `listen: 10.0.0.5:29400`; or let autoscaling.policy start them here");
+    draft.complain({"workers.max_workers", "workers.listen"},
+                   fmt::format("workers.max_workers {} has room for workers of other hosts, and "
+                               "workers.listen does not say where they join",
+                               workers.max_workers),
+                   "for example `listen: 10.0.0.5:29400`; or let autoscaling.policy start them");
   }
 }
 
@@ -208,8 +207,8 @@ void check_autoscaling(Draft& draft) {
   if (scaling.policy == AutoscalingPolicy::kNone) return;
   if (!draft.spec.workers.listen.empty()) {
     draft.complain({"autoscaling.policy", "workers.listen"},
-                   "autoscaling starts workers on this host, and workers.listen keeps their places "
-                   "for those of other hosts",
+                   "autoscaling starts workers itself, and workers.listen keeps their places for "
+                   "those that other hosts start",
                    "use one of the two");
   }
   if (draft.spec.workers.max_workers <= draft.spec.workers.min_workers) {

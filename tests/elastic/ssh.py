@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import network
 import runs
 import sshd
+from join import wait_for_members
 
 SKIPPED = 77  # what CTest takes for it
 TCP = "communication.transport=tcp"  # these hosts are one machine, whose memory they do not share
@@ -189,6 +190,39 @@ def sharded(stage, one, two):
     nobody_is_left((one, two))
 
 
+def scaled(stage, one, two):
+    """Places are filled in their order, and the last ones become free; a host that is away is left alone, tried again,
+    and what it has missed is no worker of others."""
+    wanted = stage.folder / "wanted"
+    scaling = ("workers.count=1", "workers.min_workers=1", "autoscaling.every=200ms", "autoscaling.policy=probe",
+               f"autoscaling.file={wanted}")
+    process, run = stage.endless("scaled", "localhost,one:2,two", *runs.settings(*scaling, "workers.max_workers=4"))
+    for count, on_one, on_two in ((4, 2, 1), (2, 1, 0), (3, 2, 0)):
+        wanted.write_text(f"{count}\n")
+        wait_for_members(run, count)
+        runs.wait_for(lambda: (len(one.workers()), len(two.workers())) == (on_one, on_two),
+                      f"{on_one} on one and {on_two} on two")
+    two.place.cut_off()
+    wanted.write_text("4\n")
+    runs.wait_for(lambda: any("no worker has come up on two" in row["text"] for row in runs.records(run, "notice")),
+                  "that two is left alone")
+    runs.goes_on(process, run)
+    two.place.bring_back()
+    wait_for_members(run, 4)
+    output = stage.stop(process, run, (one, two))
+    assert "1 worker here; room for 1 worker here, 2 on one, 1 on two" in output, output
+    assert output.count("worker 3 on two lost its ssh session") == 1, output
+    assert "is started anew" not in output and output.count("leaves with the step") == 2, output
+    wanted.write_text("3\n")
+    process, run = stage.endless("scaled-away", "localhost,one,down", *runs.settings(*scaling, "workers.max_workers=3"))
+    wait_for_members(run, 2)
+    output = stage.stop(process, run, (one, two))
+    assert re.search(r"1 of 2 other hosts cannot take part yet:\s+down: .*Connection refused", output), output
+    code, output = runs.finish(stage.start("scaled-full", "localhost,one", *runs.settings(
+        *scaling, "workers.max_workers=3")))
+    assert code == 2 and "--hosts have room for 2 workers" in output, output
+
+
 def refused(stage, one, two):
     """All that cannot take part, at once, and nothing is left of a run that never was."""
     code, output = runs.finish(stage.start(
@@ -263,7 +297,7 @@ def main():
         stage = Stage(muster, folder, keys)
         more_hosts(keys, folder, muster, places)
         for scenario in (same_bits, carried, killed, lost_session, cut_off, launcher_killed, at_once, at_the_start,
-                         resumed, sharded,
+                         resumed, sharded, scaled,
                          refused, behind_a_gateway, no_ssh):
             scenario(stage, one, two)
             print(f"ok  {scenario.__name__}", flush=True)

@@ -52,6 +52,10 @@ struct Worker {
 int wait_for_the_end(Worker& worker) {
   worker.member.on_stop([&](cluster::StopReason) { worker.end(); });
   worker.member.on_lost([](const Error&) { std::_Exit(1); });
+  worker.member.on_let_go([&] { worker.member.drain(); });
+  worker.member.on_generation([&](const cluster::Membership& now) {
+    if (now.members.empty()) worker.end();
+  });
   if (worker.over.get_future().wait_for(seconds(60)) != std::future_status::ready) return 9;
   std::cout << "stopped as asked" << std::endl;
   worker.member.leave(after(seconds(5)));

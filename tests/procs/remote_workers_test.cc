@@ -4,6 +4,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
@@ -27,6 +33,21 @@ class RemoteWatcher : public LaunchObserver {
     distrusted = fmt::format("{} of {}", to_int(rank), host);
     ::kill(::getpid(), SIGTERM);
   }
+  void on_generation(const Welcome& generation) override {
+    members.clear();
+    for (const auto& member : generation.members) members.insert(member.info.worker);
+    if (then) then();
+  }
+  void on_restart(Rank rank, int /*pid*/) override { restarted.push_back(to_int(rank)); }
+  void on_drain(Rank rank, Departure /*how*/) override { drained.insert(to_int(rank)); }
+  void on_rest(const std::string& host, Duration left_alone) override {
+    rests.emplace_back(host, left_alone);
+    if (then) then();
+  }
+  std::function<void()> then;  // after a generation or a rest
+  std::set<int> members, drained;
+  std::vector<int> restarted;
+  std::vector<std::pair<std::string, Duration>> rests;
   std::map<int, std::vector<std::string>> lines;
   std::vector<std::string> losses;
   std::string distrusted;
@@ -45,10 +66,16 @@ class RemoteWorkersTest : public ::testing::Test {
   }
   // What stands for it is this command; `act`: of the worker there.
   JobEnd run(const std::vector<std::string>& command) {
-    spec_.remote.start = [command, seen = whereabouts_->address()](const RemoteStart& start) {
+    return run_by([command](const RemoteStart& start) {
       EXPECT_EQ(start.host, "b");
+      return command;
+    });
+  }
+  using CommandOf = std::function<std::vector<std::string>(const RemoteStart&)>;
+  JobEnd run_by(const CommandOf& command_of) {
+    spec_.remote.start = [command_of, seen = whereabouts_->address()](const RemoteStart& start) {
       return system_processes().spawn(
-          {.command = command,
+          {.command = command_of(start),
            .environment = to_variables({.coordinator = start.coordinator,
                                         .worker = start.worker,
                                         .workers = 3,
@@ -102,6 +129,78 @@ TEST_F(RemoteWorkersTest, AHostThatComputesWronglyTwiceStartsNobodyAnew) {
   EXPECT_FALSE(end.failure) << describe(*end.failure);
   EXPECT_EQ(watcher_.losses.size(), 2U);
   EXPECT_EQ(watcher_.distrusted, "2 of b") << "and this host is not to blame";
+}
+
+// One worker here at first, and as many as `wanted_` of hosts in this order.
+class ScaledRemoteWorkersTest : public RemoteWorkersTest {
+ protected:
+  ScaledRemoteWorkersTest() {
+    spec_.workers = spec_.min_workers = 1;
+    spec_.scale_every = std::chrono::milliseconds(50);
+    spec_.scale = [this](const ScaleView&) { return ScaleWish{wanted_, "a test asks"}; };
+  }
+  void have_room(std::vector<std::string> hosts) {
+    spec_.max_workers = 1 + static_cast<std::int32_t>(hosts.size());
+    spec_.remote.hosts = std::move(hosts);
+  }
+  static void stop_the_job() { ::kill(::getpid(), SIGTERM); }
+
+  std::int32_t wanted_ = 1;
+  std::vector<std::pair<int, std::string>> started_;
+};
+
+TEST_F(ScaledRemoteWorkersTest, TakePlacesInTheirOrderAndLeaveTheLast) {
+  have_room({"b", "b", "c"});
+  wanted_ = 3;
+  std::vector<std::set<int>> seen;
+  watcher_.then = [&] {
+    seen.push_back(watcher_.members);
+    const auto now = watcher_.members.size();
+    if (now == 3 && wanted_ == 3)
+      wanted_ = 1;
+    else if (now == 1 && wanted_ == 1)
+      wanted_ = 2;
+    else if (now == 2 && wanted_ == 2)
+      stop_the_job();
+  };
+  const auto end = run_by([this](const RemoteStart& start) {
+    EXPECT_TRUE(start.joins);
+    EXPECT_EQ(start.local_workers, 2) << "cores are shared out among all who may come";
+    EXPECT_EQ(start.local_worker, start.worker - 1);
+    started_.emplace_back(start.worker, start.host);
+    return worker("wait");
+  });
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(seen.back(), (std::set<int>{0, 1}));
+  EXPECT_EQ(watcher_.drained, (std::set<int>{1, 2}));
+  using Started = std::vector<std::pair<int, std::string>>;
+  EXPECT_EQ(started_, (Started{{1, "b"}, {2, "b"}, {1, "b"}})) << "a place that is free again";
+  EXPECT_TRUE(watcher_.losses.empty()) << watcher_.losses.front();
+  EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0}));
+}
+
+TEST_F(ScaledRemoteWorkersTest, LeaveAHostAloneThatDoesNotAnswerAndTryItAgain) {
+  have_room({"b", "b", "c"});
+  spec_.max_restarts = 5;
+  wanted_ = 4;
+  watcher_.then = [this] {
+    if (watcher_.rests.size() == 2 && watcher_.members.size() == 2) stop_the_job();
+  };
+  const auto end = run_by([this](const RemoteStart& start) {
+    started_.emplace_back(start.worker, start.host);
+    if (start.host == "c") return worker("wait");
+    return std::vector<std::string>{"sh", "-c", "echo 'no route to b' >&2; exit 255"};
+  });
+  EXPECT_FALSE(end.failure) << describe(*end.failure);
+  EXPECT_EQ(watcher_.members, (std::set<int>{0, 3}));
+  ASSERT_EQ(watcher_.losses.size(), 1U) << "of two that were started there, and the next";
+  EXPECT_THAT(watcher_.losses[0], HasSubstr("no route to b"));
+  EXPECT_TRUE(watcher_.restarted.empty());
+  using std::chrono::milliseconds;
+  using Rests = std::vector<std::pair<std::string, Duration>>;
+  EXPECT_EQ(watcher_.rests, (Rests{{"b", milliseconds(500)}, {"b", milliseconds(1000)}}));
+  using Started = std::vector<std::pair<int, std::string>>;
+  EXPECT_EQ(started_, (Started{{1, "b"}, {2, "b"}, {3, "c"}, {1, "b"}}));
 }
 
 }  // namespace

@@ -91,22 +91,63 @@ class HostAnswers final : public cluster::ProcessGroupObserver {
   std::vector<HostAnswer> all;
 };
 
-// One that all name the same.
-Result<std::string> agreed_address(const std::vector<std::string>& hosts,
-                                   const HostAnswers& answers) {
-  std::string first = answers.all.front().address();
-  std::string told;
-  bool is_same = !first.empty();
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    is_same = is_same && answers.all[i].address() == first;
-    told += fmt::format("\n  {} sees it as {}", hosts[i], answers.all[i].address());
+// What they have answered, by host, each once.
+class HostsSeen {
+ public:
+  HostsSeen(const std::vector<std::string>& hosts, const HostAnswers& answers,
+            const std::vector<cluster::ProcessGroupEnd::Member>& ends,
+            const cluster::RemoteShell& shell, const CarriedAlong& carried) {
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      std::string why = answers.all[i].why_not(hosts[i], ends[i], shell, carried);
+      if (why.empty()) {
+        addresses_.emplace_back(hosts[i], answers.all[i].address());
+      } else {
+        absent_.emplace_back(hosts[i], std::move(why));
+      }
+    }
   }
-  if (is_same) return first;
-  return fail(ErrorCode::kUnavailable,
-              "[train] --hosts: other hosts see this one under several addresses, and workers "
-              "need one; say it as workers.listen, for example "
-              "`--set workers.listen=10.0.0.5:0`" +
-                  told);
+
+  bool nobody_is_there() const { return addresses_.empty(); }
+  bool is_absent(const std::string& host) const {
+    return std::ranges::any_of(absent_, [&](const auto& each) { return each.first == host; });
+  }
+
+  // "1 of 3 other hosts cannot take part: …"; empty: all can.
+  std::string describe_absent(std::string_view what) const {
+    if (absent_.empty()) return "";
+    const std::size_t hosts = absent_.size() + addresses_.size();
+    std::string told = fmt::format("[train] --hosts: {} of {} other host{} {}", absent_.size(),
+                                   hosts, hosts == 1 ? "" : "s", what);
+    for (const auto& [host, why] : absent_) told += fmt::format("\n  {}: {}", host, why);
+    return told;
+  }
+
+  // One that all name the same.
+  Result<std::string> agreed_address() const {
+    const std::string& first = addresses_.front().second;
+    std::string told;
+    bool is_same = !first.empty();
+    for (const auto& [host, address] : addresses_) {
+      is_same = is_same && address == first;
+      told += fmt::format("\n  {} sees it as {}", host, address);
+    }
+    if (is_same) return first;
+    return fail(ErrorCode::kUnavailable,
+                "[train] --hosts: other hosts see this one under several addresses, and workers "
+                "need one; say it as workers.listen, for example "
+                "`--set workers.listen=10.0.0.5:0`" +
+                    told);
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> addresses_;  // of this host, as each sees it
+  std::vector<std::pair<std::string, std::string>> absent_;     // and why
+};
+
+std::vector<std::string> each_once(const OtherHosts& hosts) {
+  std::set<std::string> all(hosts.needed.begin(), hosts.needed.end());
+  all.insert(hosts.later.begin(), hosts.later.end());
+  return {all.begin(), all.end()};
 }
 
 bool is_this_host(const std::string& name, std::string_view this_host) {
@@ -130,13 +171,22 @@ Placement place_workers(const std::vector<cluster::HostSlots>& hosts, std::int64
   return placement;
 }
 
+Placement first_of(const Placement& places, std::int64_t workers) {
+  Placement first{.here = std::min(places.here, workers), .elsewhere = {}};
+  const auto more = std::min(workers - first.here, std::ssize(places.elsewhere));
+  first.elsewhere.assign(places.elsewhere.begin(), places.elsewhere.begin() + more);
+  return first;
+}
+
 Status check_room(const std::vector<cluster::HostSlots>& hosts, const job::JobSpec& job) {
   if (hosts.empty()) return ok();
-  if (job.autoscaling.policy != job::AutoscalingPolicy::kNone)
-    return fail(ErrorCode::kInvalid,
-                "[train] --hosts: autoscaling.policy starts and ends workers on this host alone, "
-                "and --hosts says how many are where; use one of the two");
   const std::int64_t slots = cluster::slots_of(hosts);
+  const bool scales = job.autoscaling.policy != job::AutoscalingPolicy::kNone;
+  if (scales && job.workers.max_workers > slots)
+    return fail(ErrorCode::kInvalid,
+                fmt::format("[train] --hosts have room for {} workers, and autoscaling.policy may "
+                            "start workers.max_workers, which is {}; `node7:4` has room for four",
+                            slots, job.workers.max_workers));
   if (job.workers.processes() <= slots) return ok();
   return fail(ErrorCode::kInvalid,
               fmt::format("[train] --hosts have room for {} workers, and the job has {} with its "
@@ -154,37 +204,32 @@ std::string describe(const Placement& placement) {
   return text;
 }
 
-Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, std::vector<std::string> hosts,
+Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, const OtherHosts& hosts,
                                const CarriedAlong& carried, bool must_agree, Processes& processes,
                                const Logger& log) {
-  std::ranges::sort(hosts);
-  hosts.erase(std::ranges::unique(hosts).begin(), hosts.end());
+  const std::vector<std::string> names = each_once(hosts);
   // All are heard out, whatever one of them says.
   cluster::ProcessGroupSpec group{.last_words = kLookAtMost, .at_most = kLookAtMost};
-  for (const std::string& host : hosts)
+  for (const std::string& host : names)
     group.processes.push_back(shell.process_for(host, look_script(carried), ""));
-  HostAnswers answers(hosts.size());
+  HostAnswers answers(names.size());
   auto end = cluster::run_process_group(group, processes, answers, log);
   if (!end)
     return with_context(end.error(), fmt::format("[train] --hosts: other hosts are reached by "
                                                  "{}, which has to be installed on this one",
                                                  shell.name()));
   if (end->signal) return LookedAt{.address = {}, .interrupted = end->signal};
-  std::string told;
-  std::size_t absent = 0;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    const std::string why = answers.all[i].why_not(hosts[i], end->members[i], shell, carried);
-    if (why.empty()) continue;
-    ++absent;
-    told += fmt::format("\n  {}: {}", hosts[i], why);
+  const HostsSeen seen(names, answers, end->members, shell, carried);
+  const bool lacks_one = std::ranges::any_of(
+      hosts.needed, [&](const std::string& host) { return seen.is_absent(host); });
+  if (lacks_one || (must_agree && seen.nobody_is_there()))
+    return fail(ErrorCode::kUnavailable, seen.describe_absent("cannot take part:"));
+  LookedAt looked{
+      .address = {}, .absent = seen.describe_absent("cannot take part yet:"), .interrupted = {}};
+  if (must_agree) {
+    MUSTER_ASSIGN(looked.address, seen.agreed_address());
   }
-  if (absent > 0)
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("[train] --hosts: {} of {} other host{} cannot take part:{}", absent,
-                            hosts.size(), hosts.size() == 1 ? "" : "s", told));
-  if (!must_agree) return LookedAt{};
-  MUSTER_ASSIGN(std::string address, agreed_address(hosts, answers));
-  return LookedAt{.address = std::move(address), .interrupted = {}};
+  return looked;
 }
 
 Orders orders_for(const cluster::RemoteStart& start, const RemotePlan& plan,

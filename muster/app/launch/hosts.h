@@ -37,21 +37,32 @@ struct Placement {
 Placement place_workers(const std::vector<cluster::HostSlots>& hosts, std::int64_t workers,
                         std::string_view this_host);
 
-// kInvalid: they have no room for all the job's workers, or it wants others than there is room for.
+// Of those places the first.
+Placement first_of(const Placement& places, std::int64_t workers);
+
+// kInvalid: they have no room for all the workers that the job may have.
 Status check_room(const std::vector<cluster::HostSlots>& hosts, const job::JobSpec& job);
 
 // "1 worker here, 4 on node7, 1 on node8"
 std::string describe(const Placement& placement);
 
+// Other hosts, as often as they are named.
+struct OtherHosts {
+  std::vector<std::string> needed;      // from the beginning
+  std::vector<std::string> later = {};  // workers may be started there, or elsewhere
+};
+
 struct LookedAt {
   std::string address;             // of this host, as the others see it
+  std::string absent = {};         // which of `later` cannot take part yet, and why; empty: none
   std::optional<int> interrupted;  // by this signal: nothing else counts
 };
 
 // Asks every one of `hosts` whether it can be reached, has this muster, and the working folder.
-// Blocks for a minute at most. kUnavailable: some cannot take part, each with the reason and what
-// to do; or no address of this host is the same to all and `must_agree`.
-Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, std::vector<std::string> hosts,
+// Blocks for a minute at most. kUnavailable: some that are needed cannot take part, each with the
+// reason and what to do; or, where `must_agree`, no address of this host is the same to all, or
+// nobody is there to tell it.
+Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, const OtherHosts& hosts,
                                const CarriedAlong& carried, bool must_agree, Processes& processes,
                                const Logger& log);
 

@@ -45,7 +45,7 @@ class HostsTest : public ::testing::Test {
     return {.program = program, .version = "muster 1", .folder = folder_.path()};
   }
   Result<LookedAt> look(const std::vector<std::string>& hosts, const CarriedAlong& carried) {
-    return look_at_hosts(ShellHere(), hosts, carried, true, system_processes(),
+    return look_at_hosts(ShellHere(), {.needed = hosts}, carried, true, system_processes(),
                          create_null_logger());
   }
   std::string why_not(const std::vector<std::string>& hosts, const CarriedAlong& carried) {
@@ -78,6 +78,21 @@ TEST_F(HostsTest, EachThatCannotIsNamedWithTheReason) {
               AllOf(HasSubstr("workers.listen"), HasSubstr("far sees it as 10.1.0.5")));
 }
 
+TEST_F(HostsTest, OneThatIsNeededLaterIsToldOf) {
+  const auto look_later = [&](const std::vector<std::string>& later) {
+    return look_at_hosts(ShellHere(), {.needed = {}, .later = later}, carried("muster 1"), true,
+                         system_processes(), create_null_logger());
+  };
+  const auto looked = look_later({"b", "down", "down"});
+  ASSERT_TRUE(looked) << looked.error().message;
+  EXPECT_EQ(looked->address, "10.0.0.5");
+  EXPECT_THAT(looked->absent, AllOf(HasSubstr("1 of 2 other hosts cannot take part yet"),
+                                    HasSubstr("\n  down: down said no way")));
+  EXPECT_EQ(look_later({"b"})->absent, "");
+  EXPECT_THAT(look_later({"down"}).error().message, HasSubstr("1 of 1 other host cannot"))
+      << "nobody says how others see this host";
+}
+
 TEST(PlaceWorkers, PutsThisHostsFirstAndFillsTheOthersInOrder) {
   const auto placed = [](const std::string& hosts, std::int64_t count) {
     return place_workers(*cluster::parse_hosts(hosts), count, "node6.here");
@@ -86,6 +101,10 @@ TEST(PlaceWorkers, PutsThisHostsFirstAndFillsTheOthersInOrder) {
   EXPECT_EQ(placed("b:2,localhost:2,c", 5), (Placement{2, {"b", "b", "c"}}));
   EXPECT_EQ(placed("node6,node6.here,b:4", 3), (Placement{2, {"b"}}));
   EXPECT_EQ(describe(placed("b:2,localhost,c", 4)), "1 worker here, 2 on b, 1 on c");
+  const Placement room = placed("b:2,localhost:2,c", 5);
+  EXPECT_EQ(first_of(room, 1), (Placement{1, {}}));
+  EXPECT_EQ(first_of(room, 3), (Placement{2, {"b"}}));
+  EXPECT_EQ(first_of(room, 5), room);
 }
 
 TEST(PlaceWorkers, MoreThanThereIsRoomForAreRefused) {
@@ -98,7 +117,11 @@ TEST(PlaceWorkers, MoreThanThereIsRoomForAreRefused) {
   EXPECT_TRUE(check_room(std::vector<cluster::HostSlots>(), job));
   job.workers.standbys = 0;
   job.autoscaling.policy = job::AutoscalingPolicy::kProbe;
-  EXPECT_THAT(check_room(hosts, job).error().message, HasSubstr("autoscaling"));
+  job.workers.max_workers = 3;
+  EXPECT_TRUE(check_room(hosts, job));
+  job.workers.max_workers = 4;
+  EXPECT_THAT(check_room(hosts, job).error().message,
+              AllOf(HasSubstr("room for 3 workers"), HasSubstr("max_workers, which is 4")));
 }
 
 // Starts nothing.

@@ -26,19 +26,24 @@ Result<Places> places_of_agents(const job::JobSpec& job, const AgentWorkers& age
 Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& options,
                              const Logger& log) {
   MUSTER_TRY(check_room(options.hosts, job));
-  const Placement placement =
-      place_workers(options.hosts, job.workers.processes(), cluster::describe_this_process(0).host);
+  const bool scales = job.autoscaling.policy != job::AutoscalingPolicy::kNone;
+  const std::int64_t most = scales ? job.workers.max_workers : job.workers.processes();
+  const Placement room = place_workers(options.hosts, most, cluster::describe_this_process(0).host);
+  const Placement first = first_of(room, job.workers.processes());
   Places places;
-  if (placement.elsewhere.empty()) return places;
+  if (room.elsewhere.empty()) return places;
   const std::shared_ptr<const cluster::RemoteShell> shell = cluster::create_ssh();
-  MUSTER_ASSIGN(const LookedAt looked,
-                look_at_hosts(*shell, placement.elsewhere, options.carried,
-                              job.workers.listen.empty(), system_processes(), log));
-  places.note = describe(placement);
-  places.has_worker_here = placement.here > 0;
+  MUSTER_ASSIGN(
+      const LookedAt looked,
+      look_at_hosts(*shell, {.needed = first.elsewhere, .later = room.elsewhere}, options.carried,
+                    job.workers.listen.empty(), system_processes(), log));
+  if (!looked.absent.empty()) log->warn("{}", looked.absent);
+  places.note = describe(first);
+  if (first != room) places.note += "; room for " + describe(room);
+  places.has_worker_here = room.here > 0;
   places.address = looked.address;
   places.interrupted = looked.interrupted;
-  places.remote = [shell, hosts = placement.elsewhere, carried = options.carried](
+  places.remote = [shell, hosts = room.elsewhere, carried = options.carried](
                       auto environment, RemotePlan plan) mutable {
     carried.environment = std::move(environment);
     return remote_workers(shell, hosts, carried, plan, system_processes());

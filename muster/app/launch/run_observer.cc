@@ -8,6 +8,7 @@
 
 #include "muster/app/debug/debug_report.h"
 #include "muster/app/launch/mlflow_tracking.h"
+#include "muster/base/units.h"
 #include "muster/data/batch_advice.h"
 #include "muster/observe/gib.h"
 #include "muster/observe/line_file.h"
@@ -254,6 +255,11 @@ void RunObserver::on_listening(const net::Address& address) {
 
 void RunObserver::on_scale(std::int32_t from, const cluster::ScaleWish& to) {
   tell(Severity::kNote, fmt::format("from {} to {} workers: {}", from, to.workers, to.reason));
+}
+
+void RunObserver::on_rest(const std::string& host, Duration left_alone) {
+  tell(Severity::kNote, fmt::format("no worker has come up on {}: it is tried again after {}", host,
+                                    format_duration(left_alone)));
 }
 
 void RunObserver::on_arrival(const cluster::WorkerInfo& elsewhere) {

@@ -236,6 +236,7 @@ void Session::abort(const Error& why) {
 
 void Session::watch_membership() {
   member_->on_lost([this](const Error& why) { abort(why); });
+  member_->on_let_go([this] { leave_early("fewer workers are wanted"); });
   member_->on_generation([this](const cluster::Membership& membership) {
     if (membership.planned) return;
     abort(fail(ErrorCode::kStale, fmt::format("[worker/membership] generation {} has begun",

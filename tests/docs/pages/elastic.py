@@ -236,6 +236,10 @@ def play(page):
         print(f"ok  {scene.__name__} ({time.monotonic() - began:.0f} s)", flush=True)
     # Slurm starts it in app.submit, with the words of muster submit.
     elsewhere.run_by(page, "srun --nodes 3", "app.submit")
+    # Hosts that are reached by the real ssh.
+    elsewhere.run_by(page, "$ muster train jobs/fashion.yaml --hosts localhost:2", "elastic.ssh")
+    away = elsewhere.run_by(page, "[WARN] worker 6 on node8 lost its ssh session", "elastic.ssh")
+    elsewhere.said_by_the_product(page, away.lines[1:], away.place)
     # Two hosts between which a link is cut: network namespaces.
     link = elsewhere.run_by(page, "[WARN] worker 2 of node7 (pid 811) is not let in yet", "elastic.links")
     elsewhere.said_by_the_product(page, link.lines, link.place, names=[r"\[WARN\] ", ": (?=it cannot)", "connection timed out"])
