@@ -184,9 +184,10 @@ std::vector<Field> replicas_fields() {
   const auto in = [](auto member) { return at(&JobSpec::replicas, member); };
   return {
       bind("replicas.compare_every", in(&ReplicasSpec::compare_every),
-           {.doc = "How often workers compare a checksum of weights and optimizer state, besides "
-                   "before every evaluation and checkpoint; each keeps a copy of the last state "
-                   "that all agreed on.",
+           {.doc = "How often workers that hold the same compare a checksum of weights and "
+                   "optimizer state, besides before every evaluation and checkpoint; each keeps a "
+                   "copy of the last state that all agreed on. `never` where nobody holds what "
+                   "another one holds.",
             .above = 0,
             .units = {Unit::kSteps, Unit::kEpochs, Unit::kNever}}),
       bind("replicas.compare_gradients", in(&ReplicasSpec::compare_gradients),

@@ -86,23 +86,19 @@ void check_redundancy(Draft& draft) {
 struct Together {
   std::string_view slices;      // how they do
   std::string_view more_cores;  // what these are for
-  std::string_view alike;       // why nothing of two workers can be compared; empty: it can be
 };
 constexpr Together kStages = {"has every slice computed by all stages of a replica, one at a time",
-                              "leave it out: more cores serve more stages",
-                              "has workers that hold different blocks"};
+                              "leave it out: more cores serve more stages"};
 constexpr Together kTensors = {
     "has every slice computed by all workers of a replica, one at a time",
-    "leave it out: more cores serve more workers",
-    "has workers that hold different parts of tensors"};
+    "leave it out: more cores serve more workers"};
 constexpr Together kSequences = {
     "has every slice computed by all workers of a replica, one at a time",
-    "leave it out: more cores serve more workers",
-    {}};
+    "leave it out: more cores serve more workers"};
 
 constexpr Together kExperts = {
     "has all workers of a replica compute at the same time, one slice each",
-    "leave it out: more cores serve more workers", "has workers that hold different experts"};
+    "leave it out: more cores serve more workers"};
 
 void fix_slices(Draft& draft, const Together& together) {
   const std::string_view why = together.slices;
@@ -115,9 +111,22 @@ void fix_slices(Draft& draft, const Together& together) {
   if (draft.spec.training.lanes.value_or(1) > 1)
     refuse(draft, "training.lanes", why, std::string(together.more_cores));
   draft.spec.training.lanes = 1;
-  if (together.alike.empty()) return;
-  fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(),
-      together.alike, "use replicas.compare_every: never");
+}
+
+// How many workers hold the same part of the state. Of a type that is no mesh: how many replicas
+// there are, of so many workers each.
+std::int64_t holders_of_part(const Draft& draft, std::int64_t workers_of_replica) {
+  const StrategySpec& strategy = draft.spec.strategy;
+  if (strategy.type == StrategyType::kHybrid)
+    return strategy.mesh.replicate * strategy.mesh.context;
+  return draft.spec.workers.count / workers_of_replica;
+}
+
+// `differ`: why the workers of one replica have nothing to compare.
+void fix_comparison(Draft& draft, std::string_view differ, std::int64_t workers_of_replica) {
+  if (holders_of_part(draft, workers_of_replica) > 1) return;
+  fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(), differ,
+      "use replicas.compare_every: never, or several replicas");
 }
 
 // How many workers hold the model together: all, unless somebody says. Of a mesh they are told.
@@ -222,10 +231,10 @@ void fix_shards(Draft& draft) {
       fmt::format("with zero_stage {} has nobody hold all gradients of a slice", stage);
   fix(draft, "stragglers.backup", draft.spec.stragglers.backup, false, backup,
       "leave it out, or use strategy.zero_stage: 1");
-  if (stage < 3) return;
+  if (stage < 3 || holders_of_part(draft, draft.spec.workers.count) > 1) return;
   fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(),
       "with zero_stage 3 has workers that hold different parts of the weights",
-      "use replicas.compare_every: never, or strategy.zero_stage: 2");
+      "use replicas.compare_every: never, strategy.zero_stage: 2, or several replicas");
 }
 
 }  // namespace
@@ -244,6 +253,7 @@ void resolve_cuts(Draft& draft, const std::function<bool(StrategyType, std::int6
   if (has(StrategyType::kPipeline, strategy.mesh.pipeline)) {
     fix_slices(draft, kStages);
     resolve_replica(draft, "strategy.stages", strategy.stages, "each replica has all stages");
+    fix_comparison(draft, "has workers that hold different blocks", strategy.stages);
     check_chunks(draft);
     check_blocks(draft);
   }
@@ -251,6 +261,7 @@ void resolve_cuts(Draft& draft, const std::function<bool(StrategyType, std::int6
     fix_slices(draft, kTensors);
     resolve_replica(draft, "strategy.tensor", strategy.tensor,
                     "each replica has all parts of the tensors");
+    fix_comparison(draft, "has workers that hold different parts of tensors", strategy.tensor);
     check_tensor(draft);
   }
   if (has(StrategyType::kContext, strategy.mesh.context)) {
@@ -262,6 +273,7 @@ void resolve_cuts(Draft& draft, const std::function<bool(StrategyType, std::int6
   if (has(StrategyType::kExpert, strategy.mesh.expert)) {
     fix_slices(draft, kExperts);
     resolve_replica(draft, "strategy.expert", strategy.expert, "each replica has all experts");
+    fix_comparison(draft, "has workers that hold different experts", strategy.expert);
     check_experts(draft);
   }
 }

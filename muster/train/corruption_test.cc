@@ -141,5 +141,71 @@ TEST(SilentCorruption, OfAllAtOnceIsUndone) {
   EXPECT_TRUE(town.quarantined.empty());
 }
 
+// Where each rank has a part of the state it is compared with those that have the same: of three
+// the odd one goes, of two whoever finds itself guilty or came to something else first. Another one
+// takes its place, with the part of one that was right.
+TEST(SilentCorruption, OfAPartIsFoundAmongThoseWhoHaveIt) {
+  const std::string expected = undisturbed();
+  for (const std::int32_t size : {4, 6})
+    for (std::int32_t victim = 0; victim < size; ++victim)
+      for (const std::int64_t step : {1, 7, 22})
+        for (const std::size_t tensor : {0, 3})
+          for (const bool by_update : {true, false}) {
+            Town town(size);
+            town.keep_ranks();
+            const auto ends =
+                train(town, size, {.flips = {{victim, step, tensor, by_update}}, .parts = 2});
+            SCOPED_TRACE(ends.at(0).told);
+            EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{victim});
+            for (const auto& [worker, end] : ends) expect_well(end, expected);
+          }
+}
+
+TEST(SilentCorruption, OfAPartThatRuinsEverybodysSumsIsFoundAsWell) {
+  const std::string expected = undisturbed();
+  for (std::int32_t victim = 0; victim < 4; ++victim)
+    for (const bool by_update : {true, false}) {
+      Town town(4);
+      town.keep_ranks();
+      const auto ends =
+          train(town, 4,
+                {.flips = {{.worker = victim, .step = 7, .by_update = by_update, .to_nan = true}},
+                 .parts = 2});
+      EXPECT_EQ(town.quarantined, std::multiset<std::int32_t>{victim}) << ends.at(0).told;
+      for (const auto& [worker, end] : ends) expect_well(end, expected);
+    }
+}
+
+TEST(SilentCorruption, OfAPartIsToldThoughTheFirstRankHasIt) {
+  Town town(4);
+  town.keep_ranks();
+  const std::string told = train(town, 4, {.flips = {{0, 7, 0, false}}, .parts = 2}).at(0).told;
+  for (const std::string_view line :
+       {"worker 0 (a thread) held other weights than the others after step 10",
+        "the workers' weights differ after step 10: all go back to step 5, where they were the "
+        "same",
+        "worker 0 got its state from worker 2"})
+    EXPECT_NE(told.find(line), std::string::npos) << told;
+}
+
+// Who differs in it cannot be asked: one of them has given its part to who comes anew.
+TEST(SilentCorruption, OfAPartBesideADeathIsUndone) {
+  const std::string expected = undisturbed();
+  Town town(4);
+  town.keep_ranks();
+  const auto ends = train(town, 4, {.flips = {{1, 7, 0}}, .death = Death{0, 9}, .parts = 2});
+  for (const auto& [worker, end] : ends) expect_well(end, expected);
+  EXPECT_NE(ends.at(1).told.find("all begin anew"), std::string::npos) << ends.at(1).told;
+}
+
+// No two ranks have anything to compare.
+TEST(SilentCorruption, OfAPartThatOneAloneHasIsNotFound) {
+  Town town(2);
+  town.keep_ranks();
+  const auto ends = train(town, 2, {.flips = {{1, 7, 0}}, .parts = 2});
+  EXPECT_TRUE(town.quarantined.empty());
+  for (const auto& [worker, end] : ends) EXPECT_TRUE(end.outcome) << end.error;
+}
+
 }  // namespace
 }  // namespace muster::train

@@ -27,7 +27,7 @@ std::vector<Rank> those_who_changed(const std::vector<ReplicaReport>& reports) {
 }  // namespace
 
 ReplicaReport GradientDispute::report(Step step, std::uint64_t checksum) const {
-  return {.sum = checksum,
+  return {.sum = {.shared = checksum},
           .guilty = before_ && before_->step == step && before_->checksum != checksum};
 }
 

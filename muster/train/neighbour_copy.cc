@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "muster/train/state_pieces.h"
@@ -19,13 +17,8 @@ Rank neighbour_of(const comm::Group& group) {
   return Rank{(to_int(group.rank) + group.size - 1) % group.size};
 }
 
-// What not all hold.
 std::vector<NamedTensor> own_pieces(parallel::Strategy& strategy) {
-  std::set<std::string> shared;
-  for (const parallel::StateSlice& slice : strategy.replicated_state()) shared.insert(slice.name);
-  std::vector<parallel::StateSlice> own = state_here(strategy);
-  std::erase_if(own, [&](const auto& slice) { return shared.contains(slice.name); });
-  return cut_into_pieces(own);
+  return cut_into_pieces(own_state(strategy));
 }
 
 TensorView view_over(std::vector<std::byte>& bytes) {

@@ -24,7 +24,7 @@ void ReplicaGuard::forget_update() {
 ReplicaReport ReplicaGuard::report() const {
   ReplicaReport report{.sum = checksum_ ? *checksum_ : state_checksum(strategy_),
                        .guilty = guilty_};
-  if (verified_.exists()) report.verified = verified_.progress().committed;
+  if (verified_.exists()) report.verified = verified();
   return report;
 }
 

@@ -29,6 +29,7 @@ class ReplicaGuard {
 
   // All are the same now.
   void trust(const Progress& progress);
+  Step verified() const noexcept { return verified_.progress().committed; }  // by it
   // They are not: the state is again that of the last trust(), whose progress is returned.
   const Progress& go_back();
   int times_gone_back() const noexcept { return times_gone_back_; }  // since the last trust()
@@ -45,12 +46,12 @@ class ReplicaGuard {
  private:
   parallel::Strategy& strategy_;
   StateCopy verified_;
-  std::optional<std::uint64_t> checksum_;  // since the last update
+  std::optional<StateChecksum> checksum_;  // since the last update
   bool guilty_ = false;                    // it did not hold
   int times_gone_back_ = 0;
-  std::map<Step, std::uint64_t> checksums_;  // since all were the same
+  std::map<Step, StateChecksum> checksums_;  // since all were the same
   std::optional<Step> disputed_;
-  std::map<Step, std::uint64_t> first_attempt_;
+  std::map<Step, StateChecksum> first_attempt_;
   std::int64_t diverged_ = kNever;
 };
 

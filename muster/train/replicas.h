@@ -12,14 +12,20 @@
 
 namespace muster::train {
 
-// Of what all workers hold alike, at the speed of memory: equal bits, equal sum; one bit changed,
-// or two words in each other's place, another sum (base/checksum.h).
-std::uint64_t state_checksum(parallel::Strategy& strategy);
+// At the speed of memory: equal bits, equal sum; one bit changed, or two words in each other's
+// place, another sum (base/checksum.h).
+struct StateChecksum {
+  std::uint64_t shared = 0;  // of what all workers hold alike
+  std::uint64_t own = 0;     // of the rest, which only those hold that have the same part
+  friend bool operator==(const StateChecksum&, const StateChecksum&) = default;
+};
+StateChecksum state_checksum(parallel::Strategy& strategy);
 
 struct ReplicaReport {
-  std::uint64_t sum = 0;
+  StateChecksum sum = {};
   bool guilty = false;  // its memory has changed between two updates, as it found itself
   std::optional<Step> verified = {};  // after which it last knew that all were the same
+  std::int32_t part = 0;              // that it has (Strategy::part_of)
 };
 
 // By rank. Collective.
@@ -27,8 +33,16 @@ Result<std::vector<ReplicaReport>> exchange_reports(comm::Communicator& communic
                                                     const ReplicaReport& mine,
                                                     const comm::OpOptions& options);
 
-// Those who are guilty, else those who differ from more than half of all; nothing where no more
-// than half agree, so that nobody can tell. Empty: all are the same.
+// Those who are guilty; else those who differ from more than half of the ranks with the same part;
+// else, in what all hold, from more than half of all. Parts come first, since whoever has a wrong
+// one may give others wrong weights that come of it. Nothing where no more than half agree, so that
+// nobody can tell. Empty: all are the same.
 std::optional<std::vector<Rank>> odd_ones_out(const std::vector<ReplicaReport>& reports);
+bool are_equal(const std::vector<ReplicaReport>& reports);
+
+// Where ranks have just got their part from others, `sources` by rank: those who differ from theirs
+// though it is right. Empty: nobody can tell, for what others had before is wrong.
+std::vector<Rank> copied_wrong(const std::vector<ReplicaReport>& reports,
+                               const std::vector<Rank>& sources);
 
 }  // namespace muster::train

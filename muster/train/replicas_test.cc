@@ -12,7 +12,18 @@ using Ranks = std::vector<Rank>;
 
 std::vector<ReplicaReport> reports_of(const std::vector<std::uint64_t>& hashes) {
   std::vector<ReplicaReport> reports;
-  for (const std::uint64_t hash : hashes) reports.push_back({.sum = hash});
+  for (const std::uint64_t hash : hashes) reports.push_back({.sum = {.shared = hash}});
+  return reports;
+}
+
+// Ranks that have one of so many parts, in turns.
+std::vector<ReplicaReport> reports_of_parts(std::int32_t parts,
+                                            const std::vector<std::uint64_t>& own,
+                                            const std::vector<std::uint64_t>& shared) {
+  std::vector<ReplicaReport> reports;
+  for (std::size_t rank = 0; rank < own.size(); ++rank)
+    reports.push_back({.sum = {.shared = shared[rank], .own = own[rank]},
+                       .part = static_cast<std::int32_t>(rank) % parts});
   return reports;
 }
 
@@ -53,6 +64,31 @@ TEST(OddOnesOut, NamesNobodyWithoutAMajority) {
       }
     }
   }
+}
+
+TEST(OddOnesOut, AreFoundAmongThoseWithTheSamePart) {
+  const std::vector<std::uint64_t> same(6);
+  EXPECT_EQ(odd_ones_out(reports_of_parts(2, {1, 2, 1, 2, 1, 2}, same)), Ranks{});
+  EXPECT_EQ(odd_ones_out(reports_of_parts(2, {1, 2, 1, 2, 1, 3}, same)), Ranks{Rank{5}});
+  EXPECT_EQ(odd_ones_out(reports_of_parts(2, {1, 2, 4, 2, 1, 3}, same)), (Ranks{Rank{2}, Rank{5}}));
+  EXPECT_EQ(odd_ones_out(reports_of_parts(3, {1, 2, 3, 1, 2, 4}, same)), std::nullopt);
+  EXPECT_EQ(odd_ones_out(reports_of_parts(6, {1, 2, 3, 4, 5, 6}, same)), Ranks{});
+}
+
+// Whoever has a wrong part gives the others of its replica wrong weights: ranks 0 and 1 hold these.
+TEST(OddOnesOut, OfAPartAreNotThoseWhoGotWrongWeightsFromThem) {
+  EXPECT_EQ(odd_ones_out(reports_of_parts(2, {1, 3, 1, 2, 1, 2}, {8, 8, 7, 7, 7, 7})),
+            Ranks{Rank{1}});
+  EXPECT_EQ(odd_ones_out(reports_of_parts(2, {1, 3, 1, 2}, {7, 8, 7, 7})), Ranks{Rank{1}})
+      << "of two, what all hold tells";
+}
+
+TEST(CopiedWrong, AreThoseWhoDifferFromWhomTheyHaveItFrom) {
+  const Ranks sources{Rank{0}, Rank{1}, Rank{0}, Rank{3}};
+  const std::vector<std::uint64_t> same(4);
+  EXPECT_EQ(copied_wrong(reports_of_parts(2, {1, 2, 5, 2}, same), sources), Ranks{Rank{2}});
+  EXPECT_EQ(copied_wrong(reports_of_parts(2, {1, 2, 1, 5}, same), sources), Ranks{})
+      << "those who had theirs before differ";
 }
 
 }  // namespace

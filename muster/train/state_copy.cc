@@ -19,6 +19,7 @@ void StateCopy::take(parallel::Strategy& strategy, const Progress& progress) {
   for (std::size_t i = 0; i < tensors.size(); ++i)
     tensors_[i].assign(tensors[i].bytes.begin(), tensors[i].bytes.end());
   progress_ = progress;
+  exists_ = true;
 }
 
 void StateCopy::restore(parallel::Strategy& strategy) const {

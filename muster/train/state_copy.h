@@ -13,7 +13,7 @@ class StateCopy {
  public:
   // As they are now; takes over the memory of the copy before.
   void take(parallel::Strategy& strategy, const Progress& progress);
-  bool exists() const noexcept { return !tensors_.empty(); }
+  bool exists() const noexcept { return exists_; }
   const Progress& progress() const noexcept { return progress_; }
 
   // Nobody may read the strategy's tensors meanwhile.
@@ -22,6 +22,7 @@ class StateCopy {
  private:
   std::vector<std::vector<std::byte>> tensors_;
   Progress progress_;
+  bool exists_ = false;
 };
 
 }  // namespace muster::train

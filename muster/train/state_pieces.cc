@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <span>
+#include <string>
 
 namespace muster::train {
 namespace {
@@ -10,6 +12,14 @@ namespace {
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 }  // namespace
+
+std::vector<parallel::StateSlice> own_state(parallel::Strategy& strategy) {
+  std::set<std::string> shared;
+  for (const parallel::StateSlice& slice : strategy.replicated_state()) shared.insert(slice.name);
+  std::vector<parallel::StateSlice> own = state_here(strategy);
+  std::erase_if(own, [&](const auto& slice) { return shared.contains(slice.name); });
+  return own;
+}
 
 std::vector<NamedTensor> cut_into_pieces(const std::vector<parallel::StateSlice>& state) {
   std::vector<NamedTensor> pieces;

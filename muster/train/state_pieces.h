@@ -8,6 +8,9 @@
 
 namespace muster::train {
 
+// What this rank has of the state and not all ranks hold alike.
+std::vector<parallel::StateSlice> own_state(parallel::Strategy& strategy);
+
 // Large enough to be fast, small enough that gradients of the same connection need not wait. Over
 // the same memory; a piece is of one tensor.
 std::vector<NamedTensor> cut_into_pieces(const std::vector<parallel::StateSlice>& state);

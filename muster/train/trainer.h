@@ -44,6 +44,7 @@ namespace muster::train {
 struct Return {
   std::optional<Step> checkpoint;          // whose state they take; none: that of the beginning
   Step from{0};                            // the last step that any of them had committed
+  bool differ = false;                     // what was there, and nobody knows who is wrong; else:
   std::vector<std::int32_t> missing = {};  // workers whose parts nobody has; empty: everybody's
   std::int64_t rollbacks = 0;              // with this one
   Generation generation{0};                // in which they do
@@ -187,7 +188,9 @@ class Trainer {
   std::int32_t holders() const noexcept {  // of the state: ranks below
     return transfer_ ? transfer_->givers() : group().size;
   }
+  std::int32_t holders_of_part() const;  // that this rank has
   bool guards_memory() const;
+  ReplicaReport report_state() const;
   bool compares_gradients(Step step) const;
   Result<std::vector<ReplicaReport>> exchange(const ReplicaReport& mine, std::string_view what);
   // The same, and what is told of this worker stays as it is.
@@ -195,10 +198,13 @@ class Trainer {
                                                      std::string_view what);
   Result<bool> compare_replicas(bool saves);
   Status verify_entry(const Course& course);
+  Status verify_reunion(const Entry& entry, const Reunion& reunion);
+  Status send_away(const std::vector<Rank>& odd);
   Status settle_dispute(const std::vector<ReplicaReport>& reports);
   Status settle_among_old(const std::vector<ReplicaReport>& old, const Course& course);
   Error disagree(std::string_view since) const;
   Status roll_back(bool first_goes);
+  observe::Notice return_from(Step from, Step to) const;
   Status look_for_wrong_bits(const Error& why);
   Status name_the_wrong();
   Status compare_gradients(Step step, std::uint64_t checksum);

@@ -13,12 +13,6 @@ namespace {
 // away.
 constexpr int kMostRollbacks = 3;
 
-bool are_equal(const std::vector<ReplicaReport>& reports) {
-  return std::ranges::all_of(reports, [&](const ReplicaReport& report) {
-    return report.sum == reports.front().sum && !report.guilty;
-  });
-}
-
 // To the same step.
 bool all_can_go_back(const std::vector<ReplicaReport>& reports) {
   return reports.front().verified && std::ranges::all_of(reports, [&](const ReplicaReport& report) {
@@ -85,10 +79,26 @@ bool Trainer::compares_replicas() const {
   return group().size > 1 && options_.replicas.compare_every != job::Interval::never();
 }
 
+// All parts are with as many.
+std::int32_t Trainer::holders_of_part() const {
+  const std::int32_t own = parts_.strategy.part_of(group().rank);
+  std::int32_t count = 0;
+  for (std::int32_t rank = 0; rank < holders(); ++rank)
+    count += parts_.strategy.part_of(Rank{rank}) == own ? 1 : 0;
+  return count;
+}
+
 // Of two who differ no majority tells who is wrong: each has to watch itself. So it has while steps
 // are taken again to see.
 bool Trainer::guards_memory() const {
-  return compares_replicas() && has_state() && (holders() == 2 || guard_.disputed());
+  if (!compares_replicas() || !has_state()) return false;
+  return holders() == 2 || holders_of_part() == 2 || guard_.disputed();
+}
+
+ReplicaReport Trainer::report_state() const {
+  ReplicaReport report = guard_.report();
+  report.part = parts_.strategy.part_of(group().rank);
+  return report;
 }
 
 Result<std::vector<ReplicaReport>> Trainer::exchange(const ReplicaReport& mine,
@@ -109,7 +119,7 @@ Result<std::vector<ReplicaReport>> Trainer::exchange_unseen(const ReplicaReport&
 Result<bool> Trainer::compare_replicas(bool saves) {
   if (!compares_replicas() || !(saves || replicas_due())) return true;
   MUSTER_ASSIGN(auto reports,
-                exchange(has_state() ? guard_.report() : ReplicaReport{}, "comparing replicas"));
+                exchange(has_state() ? report_state() : ReplicaReport{}, "comparing replicas"));
   reports.resize(static_cast<std::size_t>(holders()));
   if (!are_equal(reports)) {
     const bool waits = transfer_ && !can_do_without_the_odd(reports);
@@ -128,7 +138,7 @@ Status Trainer::verify_entry(const Course& course) {
     guard_.forget_update();
     return ok();
   }
-  MUSTER_ASSIGN(const auto reports, exchange(guard_.report(), "comparing replicas"));
+  MUSTER_ASSIGN(const auto reports, exchange(report_state(), "comparing replicas"));
   if (!are_equal(reports)) {
     const auto old = without_newcomers(reports, course);
     const bool began_anew = course.newcomers > 0 && !are_equal(old) && all_can_go_back(old);
@@ -136,15 +146,35 @@ Status Trainer::verify_entry(const Course& course) {
     if (all_can_go_back(reports)) return settle_dispute(reports);
     const auto odd = odd_at_entry(reports, course);
     if (!odd) return disagree("from the beginning of the generation");
-    bool goes = false;
-    const std::string what = other_weights(progress_.committed);
-    for (const Rank rank : *odd) goes |= accuse(worker_at(rank), what);
-    // Whoever goes ends the generation by it; before that all must know whom they accuse.
-    MUSTER_TRY(meet(op_for("comparing replicas")));
-    if (goes) go(what);
+    MUSTER_TRY(send_away(*odd));
   }
   guard_.forget_update();
   guard_.trust(progress_);
+  return ok();
+}
+
+// The same, where some have just got their parts from others.
+Status Trainer::verify_reunion(const Entry& entry, const Reunion& reunion) {
+  if (reunion.same || !compares_replicas()) return verify_entry({.leader = reunion.leader});
+  MUSTER_ASSIGN(const auto reports, exchange(report_state(), "comparing replicas"));
+  if (!are_equal(reports)) {
+    if (all_can_go_back(reports)) return settle_dispute(reports);
+    const auto wrong = copied_wrong(reports, reunion.sources);
+    if (wrong.empty()) return plan_return(entry, reunion);
+    MUSTER_TRY(send_away(wrong));
+  }
+  guard_.forget_update();
+  guard_.trust(progress_);
+  return ok();
+}
+
+// Whoever goes ends the generation by it; before that all must know whom they accuse.
+Status Trainer::send_away(const std::vector<Rank>& odd) {
+  bool goes = false;
+  const std::string what = other_weights(progress_.committed);
+  for (const Rank rank : odd) goes |= accuse(worker_at(rank), what);
+  MUSTER_TRY(meet(op_for("comparing replicas")));
+  if (goes) go(what);
   return ok();
 }
 
@@ -173,10 +203,16 @@ Status Trainer::settle_dispute(const std::vector<ReplicaReport>& reports) {
     guard_.dispute(step);
   }
   const bool first_goes = odd && std::ranges::count(*odd, Rank{0}) > 0;
+  // Whoever takes its rank does not go back either.
+  if (first_goes && is_first() && options_.keeps_ranks)
+    parts_.hub.publish(return_from(step, guard_.verified()));
   if (!goes && !newcomer) MUSTER_TRY(roll_back(first_goes));
   // Whoever goes ends the generation by it; before that all must know that they have to go back.
   MUSTER_TRY(meet(op_for("going back")));
   if (goes) go(what);
+  // What strategies have made of their tensors is made of others now.
+  if (!odd && options_.keeps_ranks)
+    return parts_.strategy.enter(parts_.generations.current().communicator, assignment_.owners);
   if (!newcomer || !odd) return ok();
   whole_ = false;
   return follow(std::nullopt);
@@ -205,15 +241,18 @@ Status Trainer::roll_back(bool first_goes) {
   position_.losses = {};
   position_.settled = true;
   position_.flags = {};
-  const observe::Notice notice{
-      .severity = observe::Severity::kWarning,
-      .text = fmt::format("the workers' weights differ after step {}: all go back to step {}, "
-                          "where they were the same{}",
-                          to_int(from), to_int(then.committed),
-                          from == guard_.disputed() ? ", to see who is wrong" : "")};
+  const observe::Notice notice = return_from(from, then.committed);
   if (is_first()) parts_.hub.publish(notice);
-  if (first_goes) owed_ = notice;  // it does not go back itself
+  if (first_goes && !options_.keeps_ranks) owed_ = notice;  // it does not go back itself
   return open_stream();
+}
+
+observe::Notice Trainer::return_from(Step from, Step to) const {
+  return {.severity = observe::Severity::kWarning,
+          .text = fmt::format("the workers' weights differ after step {}: all go back to step {}, "
+                              "where they were the same{}",
+                              to_int(from), to_int(to),
+                              from == guard_.disputed() ? ", to see who is wrong" : "")};
 }
 
 // Numbers that run away on all workers may come from one whose bits are wrong: its gradients are in
@@ -223,7 +262,7 @@ Status Trainer::look_for_wrong_bits(const Error& why) {
   if (compares_replicas() && !transfer_ && !finishing_) {
     if (guards_memory()) guard_.before_update();
     // It is told as being where it came to those numbers.
-    const auto reports = exchange_unseen(guard_.report(), "comparing replicas");
+    const auto reports = exchange_unseen(report_state(), "comparing replicas");
     if (reports && !are_equal(*reports)) return settle_dispute(*reports);
   }
   // Weights that were evaluated have a loss; whatever came after, nobody needs to do without them.
@@ -235,9 +274,10 @@ Status Trainer::look_for_wrong_bits(const Error& why) {
 // wrong with his gradients; where several were at once, nobody can be told from the others.
 Status Trainer::name_the_wrong() {
   const Step step = progress_.committed;
-  const ReplicaReport mine{.sum = static_cast<std::uint64_t>(guard_.diverged())};
+  const ReplicaReport mine{.sum = {.shared = static_cast<std::uint64_t>(guard_.diverged())}};
   MUSTER_ASSIGN(const auto reports, exchange(mine, "telling who was wrong"));
-  const auto first = std::ranges::min_element(reports, {}, &ReplicaReport::sum);
+  const auto step_of = [](const ReplicaReport& report) { return report.sum.shared; };
+  const auto first = std::ranges::min_element(reports, {}, step_of);
   if (std::ranges::count(reports, first->sum, &ReplicaReport::sum) > 1) return ok();
   const Rank rank{static_cast<std::int32_t>(first - reports.begin())};
   const std::string what = other_weights(step);

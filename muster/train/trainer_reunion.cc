@@ -28,6 +28,8 @@ Status Trainer::reunite(const Entry& entry, const std::vector<Standing>& standin
     parts.push_back(parts_.strategy.part_of(Rank{rank}));
   const Reunion reunion = decide_reunion(standings, parts);
   if (reunion.goes_back()) return plan_return(entry, reunion);
+  // Who comes anew knows of no dispute, and could not take part in its end.
+  if (!reunion.same) guard_.drop_dispute();
   const TimePoint since = parts_.clock.now() - reunion.idle;
   if (!reunion.same) MUSTER_TRY(get_position(reunion));
   begin_generation();
@@ -36,7 +38,8 @@ Status Trainer::reunite(const Entry& entry, const std::vector<Standing>& standin
   if (neighbours_)
     MUSTER_TRY(neighbours_->enter(entry.communicator, parts_.strategy, op_for("neighbours")));
   if (!reunion.same) MUSTER_TRY(get_parts(entry, reunion));
-  MUSTER_TRY(verify_entry({.leader = reunion.leader, .copies = !reunion.same}));
+  MUSTER_TRY(verify_reunion(entry, reunion));
+  if (back_) return ok();
   if (idle_since_ || options_.newcomer) tell_reunion(reunion, parts_.clock.now() - since);
   idle_since_.reset();
   return ok();
@@ -81,6 +84,7 @@ Status Trainer::plan_return(const Entry& entry, const Reunion& reunion) {
   MUSTER_ASSIGN(const std::optional<Step> checkpoint, agree_on_checkpoint());
   back_ = Return{.checkpoint = checkpoint,
                  .from = reunion.furthest,
+                 .differ = !reunion.goes_back(),
                  .rollbacks = reunion.rollbacks + 1,
                  .generation = generation};
   if (reunion.idle > Duration{}) back_->began = parts_.clock.now() - reunion.idle;
@@ -113,9 +117,10 @@ void Trainer::tell_return() {
       back.checkpoint
           ? fmt::format("all go back to step {}, the last checkpoint", to_int(progress_.committed))
           : std::string("all begin anew, for there is no checkpoint");
-  const std::string why = back.missing.empty() ? "nobody is left who holds the state"
-                                               : fmt::format("nobody else has what {} held",
-                                                             name_workers(back.missing));
+  std::string why = "nobody is left who holds the state";
+  if (back.differ) why = "weights differ from which those who come anew have got theirs";
+  if (!back.missing.empty())
+    why = fmt::format("nobody else has what {} held", name_workers(back.missing));
   std::optional<Duration> took;
   if (back.began) took = parts_.clock.now() - *back.began;
   tell(observe::WentBack{

@@ -54,11 +54,12 @@ def flip_bit(pid, pattern):
     return len(places)
 
 
-def play(muster, folder, expected, workers, victim):
-    name = f"{workers}-{victim}"
+def play(muster, folder, expected, workers, victim, *ways, source=None):
+    """`ways`: settings that spread the model; `source`: who holds the same part and gives it to the new one."""
+    name = f"{workers}-{victim}{'-spread' if ways else ''}"
     job = runs.write_job(folder, "mlp", steps=STEPS)
     process = runs.start(muster, job, "--workers", str(workers), *STILL, *runs.settings(
-        f"run_folder={folder / name}", "replicas.compare_every=10 steps"))
+        f"run_folder={folder / name}", "replicas.compare_every=10 steps", *ways))
     run = runs.wait_for_step(process, folder, 60, name)
     pid = runs.workers_of(process)[victim]
     tensor = largest_tensor(run)
@@ -68,11 +69,13 @@ def play(muster, folder, expected, workers, victim):
     assert code == 0, f"exit code {code}:\n{output}"
     assert f"[WARN] worker {victim} (pid {pid} on " in output, output
     assert ") held other weights than the others after step " in output, output
-    if victim > 0:  # the first one tells of it
+    if victim > 0 or ways:  # the first one tells of it, or who takes its place does not go back either
         assert "all go back to step" in output and "where they were the same" in output, output
     lost = rf"worker {victim} \(pid {pid} on \S+\) held other bits than the others at step"
     assert re.search(lost, output), output
     assert f"worker {victim} is started anew" in output, output
+    if source is not None:
+        assert f"worker {victim} got its state from worker {source}" in output, output
     assert runs.weights(run, STEPS) == expected, f"other weights\n{output}"
     audit = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True)
     assert json.loads(audit.stdout)["well"], audit.stdout
@@ -114,6 +117,9 @@ def main():
         for workers, victim in ((3, 0), (3, 1), (2, 0), (2, 1)):
             play(muster, folder, expected, workers, victim)
             print(f"ok  worker {victim} of {workers}", flush=True)
+        for victim, source in ((0, 2), (2, 0)):  # they hold the first stage, with the largest tensor
+            play(muster, folder, expected, 4, victim, "strategy.type=pipeline", "strategy.stages=2", source=source)
+            print(f"ok  worker {victim} of two replicas of a pipeline", flush=True)
         expected = runs.undisturbed(muster, folder, "mlp", STEPS)
         with_faults = faulty.install(folder, muster, arguments.worker)
         for workers, victim in ((3, 0), (3, 1), (2, 0), (2, 1)):

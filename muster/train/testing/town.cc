@@ -79,6 +79,7 @@ class Faulty final : public parallel::Strategy {
       : inner_(std::move(inner)),
         town_(town),
         foreign_(faults.on_foreign_device),
+        cut_(faults.parts),
         breaks_(faults.breaks),
         death_(faults.death),
         before_step_(faults.before_step),
@@ -91,6 +92,7 @@ class Faulty final : public parallel::Strategy {
 
   Result<parallel::StepReport> step(const parallel::StepInput& input) override {
     const std::int64_t step = to_int(input.step);
+    const bool is_well_made = made_ == made_of_state();
     if (before_step_) before_step_(worker_, step);
     if (join_ && join_->step == step && --join_->time == 0)
       town_.invite(std::exchange(join_, {})->workers);
@@ -107,12 +109,19 @@ class Faulty final : public parallel::Strategy {
     if (flip_ && !flip_->by_update && step == flip_->step + 1) flip(step);
     auto report = inner_->step(input);
     if (flip_ && flip_->by_update && report && step == flip_->step) flip(step);
+    EXPECT_TRUE(!report || is_well_made) << "before step " << step;
     if (report) town_.trained(step);
+    made_ = made_of_state();
     return report;
   }
   Status enter(std::shared_ptr<comm::Communicator> communicator,
                const comm::LeafOwners& owners) override {
+    made_ = made_of_state();
     return inner_->enter(std::move(communicator), owners);
+  }
+  std::int32_t part_of(Rank rank) const override { return cut_ > 0 ? to_int(rank) % cut_ : 0; }
+  std::vector<parallel::StateSlice> replicated_state() override {
+    return cut_ > 0 ? std::vector<parallel::StateSlice>() : Strategy::replicated_state();
   }
   std::optional<Step> kept() const override { return inner_->kept(); }
   void fall_behind() override { inner_->fall_behind(); }
@@ -165,6 +174,13 @@ class Faulty final : public parallel::Strategy {
     wrote(step);
   }
 
+  // As weights that others have borrowed: what is there anew with each step, and with enter().
+  std::vector<std::byte> made_of_state() {
+    if (cut_ == 0) return {};
+    const std::span<const std::byte> bytes = inner_->model_state().front().tensor.bytes;
+    return {bytes.begin(), bytes.end()};
+  }
+
   // SGD's state does not say how many updates it has seen.
   void wrote(std::int64_t step) {
     if (foreign_) inner_->loaded(step);
@@ -173,6 +189,8 @@ class Faulty final : public parallel::Strategy {
   const std::unique_ptr<parallel::DataParallel> inner_;
   Town& town_;
   const bool foreign_;
+  const std::int32_t cut_;
+  std::vector<std::byte> made_;
   std::optional<Flip> flip_;
   std::optional<Break> breaks_;
   const std::optional<Death> death_;
@@ -234,6 +252,7 @@ class Rows final : public observe::Sink {
  public:
   void take(const observe::Record& record) noexcept override {
     if (const auto* notice = std::get_if<observe::Notice>(&record)) text += notice->text + "\n";
+    if (const auto* back = std::get_if<observe::WentBack>(&record)) text += back->how + "\n";
     const auto* row = std::get_if<observe::Metrics>(&record);
     if (row == nullptr) return;
     steps.insert(to_int(row->step));
@@ -246,7 +265,8 @@ class Rows final : public observe::Sink {
   std::map<std::int64_t, double> evaluations;
 };
 
-End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer) {
+End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcomer,
+              const std::optional<Return>& returned = {}) {
   Inhabitant generations(town, worker);
   Faulty strategy(make_strategy(faults), town, worker, faults);
   observe::Hub hub;
@@ -279,6 +299,8 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   options.slices = kSlices;
   options.active = 100;
   options.newcomer = newcomer;
+  options.keeps_ranks = town.keeps_ranks();
+  options.returned = returned;
   options.loss_scale = faults.loss_scale;
   End end;
   Trainer trainer({.strategy = strategy,
@@ -317,6 +339,25 @@ End train_one(Town& town, std::int32_t worker, const Faults& faults, bool newcom
   end.told = rows->text;
   end.steps = rows->steps;
   end.evaluations = rows->evaluations;
+  return end;
+}
+
+// And whoever takes its place, or it itself where all go back to the beginning.
+End train_in_place(Town& town, std::int32_t worker, const Faults& faults, bool newcomer) {
+  End end = train_one(town, worker, faults, newcomer);
+  Faults none = faults;
+  none.flips.clear();
+  none.death.reset();
+  while (town.keeps_ranks()) {
+    const bool goes_back = end.outcome && end.outcome->ending == Ending::kGoesBack;
+    const bool is_gone =
+        end.outcome ? end.outcome->ending == Ending::kDismissed : end.error == "dead";
+    if (!goes_back && !is_gone) break;
+    End next = train_one(town, worker, none, is_gone,
+                         goes_back ? end.outcome->back : std::optional<Return>());
+    next.told = end.told + next.told;
+    end = std::move(next);
+  }
   return end;
 }
 
@@ -376,7 +417,7 @@ std::map<std::int32_t, End> train(Town& town, std::int32_t size, const Faults& f
   std::vector<std::jthread> threads;
   for (auto& [worker, end] : ends)
     threads.emplace_back([&, worker = worker, into = &end] {
-      *into = train_one(town, worker, faults, worker >= size);
+      *into = train_in_place(town, worker, faults, worker >= size);
     });
   threads.clear();
   return ends;

@@ -32,19 +32,21 @@ class Town {
     form();
   }
 
+  // Whoever is quarantined or dies has its place taken by one that comes anew.
+  void keep_ranks() noexcept { keeps_ranks_ = true; }
+  bool keeps_ranks() const noexcept { return keeps_ranks_; }
+
   // The first generation after `than` that `worker` belongs to.
   Result<Entry> wait(std::int32_t worker, Generation than);
 
   void quarantine(std::int32_t worker) {
     const std::lock_guard lock(mutex_);
     quarantined.insert(worker);
-    std::erase(workers_, worker);
-    replace();
+    lose(worker);
   }
   void bury(std::int32_t worker) {
     const std::lock_guard lock(mutex_);
-    std::erase(workers_, worker);
-    replace();
+    lose(worker);
   }
   // From the next generation on, likewise planned.
   void dismiss(std::int32_t worker) {
@@ -113,6 +115,10 @@ class Town {
   std::multiset<std::int32_t> quarantined;
 
  private:
+  void lose(std::int32_t worker) {
+    if (!keeps_ranks_) std::erase(workers_, worker);
+    replace();
+  }
   void replace();
   void form();
   void hold(Generation generation);
@@ -129,6 +135,7 @@ class Town {
   std::map<std::int64_t, std::size_t> done_;
   const std::int64_t holds_until_;
   const bool spoils_;
+  bool keeps_ranks_ = false;
   std::int64_t trained_ = 0;
   std::set<std::int32_t> spoilt_;
   std::set<std::int32_t> dismissed_;
@@ -192,6 +199,7 @@ struct Faults {
   bool compares_gradients = false;
   bool evaluates = false;  // after every third step, an average of the weights
   std::int64_t steps = kSteps;
+  std::int32_t parts = 0;  // into which the state is cut, so that ranks are kept; 0: all hold all
   bool on_foreign_device = false;  // the model's tensors (models/testing/foreign_device.h)
   std::optional<Saving> saving = {};
   // What a worker does before it takes that step.
