@@ -276,8 +276,10 @@ TEST_F(CheckpointerTest, KeepsTheBestThatIsThere) {
     request.state = remembers;
     request.protects_best = true;
     EXPECT_TRUE(keeper.save(request));
+    const auto found = keeper.complete_steps();
+    EXPECT_TRUE(found);
     std::vector<std::int64_t> kept;
-    for (const Step one : keeper.complete_steps().value()) kept.push_back(to_int(one));
+    for (const Step one : found.value()) kept.push_back(to_int(one));
     return kept;
   };
   using Steps = std::vector<std::int64_t>;

@@ -7,37 +7,19 @@
 #include "muster/checkpoint/checkpointer.h"
 #include "muster/testing/memory_files.h"
 #include "muster/train/testing/held_files.h"
+#include "muster/train/testing/still.h"
 
 namespace muster::train {
 namespace {
 
 using namespace std::chrono_literals;
 
-// One that has a state, and does nothing with it.
-class Still final : public parallel::Strategy {
+class Weighted final : public Still {
  public:
-  Result<parallel::StepReport> step(const parallel::StepInput&) override {
-    return parallel::StepReport();
-  }
-  Status enter(std::shared_ptr<comm::Communicator>, const comm::LeafOwners&) override {
-    return ok();
-  }
-  std::optional<Step> kept() const override { return std::nullopt; }
-  void fall_behind() override {}
-  bool behind() const noexcept override { return false; }
-  Status catch_up() override { return ok(); }
-  Status evaluate(const data::StepBatch&, std::span<parallel::EvaluationTotals>) override {
-    return ok();
-  }
-  Result<parallel::EvaluationTotals> combine(std::span<const parallel::EvaluationTotals>) override {
-    return parallel::EvaluationTotals();
-  }
-  Status use_average(bool) override { return ok(); }
   std::vector<parallel::StateSlice> model_state() override {
     return whole_slices({{"weight", view_of(std::span(weight_))}});
   }
   std::vector<parallel::StateSlice> optimizer_state() override { return {}; }
-  void loaded(std::int64_t) override {}
 
  private:
   std::vector<float> weight_ = {1, 2, 3};
@@ -64,7 +46,7 @@ class CheckpointsTest : public ::testing::Test {
 
   testing::MemoryFiles disk_;
   observe::Hub hub_;
-  Still strategy_;
+  Weighted strategy_;
 };
 
 TEST_F(CheckpointsTest, BeginsToSaveThoughTheDiskHangs) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/train/testing/still.h"
 
 namespace muster::train {
 namespace {
@@ -17,7 +18,7 @@ constexpr Duration kEnough = std::chrono::seconds(60);
 constexpr std::size_t kShared = 5;
 
 // Numbers that all hold, and others of which each rank has another count.
-class Numbers final : public parallel::Strategy {
+class Numbers final : public Still {
  public:
   explicit Numbers(std::size_t own, float first = 0) : shared_(kShared), own_(own) {
     std::iota(shared_.begin(), shared_.end(), first);
@@ -28,23 +29,6 @@ class Numbers final : public parallel::Strategy {
   std::vector<parallel::StateSlice> replicated_state() override { return model_state(); }
   std::vector<float>& own() { return own_; }
   const std::vector<float>& shared() const { return shared_; }
-
-  Result<parallel::StepReport> step(const parallel::StepInput&) override { return {}; }
-  Status enter(std::shared_ptr<comm::Communicator>, const comm::LeafOwners&) override {
-    return ok();
-  }
-  std::optional<Step> kept() const override { return std::nullopt; }
-  void fall_behind() override {}
-  bool behind() const noexcept override { return false; }
-  Status catch_up() override { return ok(); }
-  Status evaluate(const data::StepBatch&, std::span<parallel::EvaluationTotals>) override {
-    return ok();
-  }
-  Result<parallel::EvaluationTotals> combine(std::span<const parallel::EvaluationTotals>) override {
-    return {};
-  }
-  Status use_average(bool) override { return ok(); }
-  void loaded(std::int64_t) override {}
 
  private:
   static parallel::StateSlice slice(const std::string& name, std::vector<float>& numbers) {

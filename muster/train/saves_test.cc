@@ -29,8 +29,10 @@ class SavesTest : public ::testing::Test {
 
   Steps saved() {
     checkpoint::Checkpointer checkpointer(disk_, system_clock(), "/run/checkpoints");
+    const auto found = checkpointer.complete_steps();
+    EXPECT_TRUE(found);
     Steps steps;
-    for (const Step step : checkpointer.complete_steps().value()) steps.push_back(to_int(step));
+    for (const Step step : found.value()) steps.push_back(to_int(step));
     return steps;
   }
 
