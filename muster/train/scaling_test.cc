@@ -7,7 +7,7 @@
 namespace muster::train {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Begins too high and grows again soon: steps are skipped throughout.
 constexpr optim::LossScaleSpec kRestless{.init_scale = 1 << 24, .growth_interval = 3};
