@@ -27,6 +27,18 @@ Error no_thread(const std::system_error& error) {
                           error.what()));
 }
 
+// What only fails for want of memory or of a thread.
+Status attempt(const std::function<void()>& step) {
+  try {
+    step();
+    return ok();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  } catch (const std::system_error& error) {
+    return no_thread(error);
+  }
+}
+
 }  // namespace
 
 struct AsyncSaver::State {
@@ -126,31 +138,19 @@ AsyncSaver::~AsyncSaver() {
 Status AsyncSaver::start(SaveRequest request, Deadline deadline) {
   MUSTER_TRY(check_request(request));  // before its tensors are read
   MUSTER_TRY(finish(deadline));
-  try {
+  Status begun = attempt([&] {
     state_->copy = std::make_unique<SnapshotCopy>(
         state_->memory, std::vector<std::vector<NamedTensor>*>{&request.model, &request.optimizer});
     state_->begin([state = state_, request = std::move(request)] { state->run(request); });
-    return ok();
-  } catch (const std::bad_alloc&) {
-    state_->copy.reset();
-    return out_of_memory();
-  } catch (const std::system_error& error) {
-    state_->copy.reset();
-    return no_thread(error);
-  }
+  });
+  if (!begun) state_->copy.reset();
+  return begun;
 }
 
 Status AsyncSaver::look_for(Step step) {
   MUSTER_CHECK(!busy(), "a save is under way");
   state_->found.reset();
-  try {
-    state_->begin([state = state_, step] { state->look(step); });
-    return ok();
-  } catch (const std::bad_alloc&) {
-    return out_of_memory();
-  } catch (const std::system_error& error) {
-    return no_thread(error);
-  }
+  return attempt([&] { state_->begin([state = state_, step] { state->look(step); }); });
 }
 
 std::optional<bool> AsyncSaver::found() const {

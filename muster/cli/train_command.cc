@@ -95,8 +95,9 @@ PlanRequest request_of(const TrainArguments& arguments,
 // Said before anything is started; what else is amiss with an MPI its workers find out.
 Status check_engine(const job::JobSpec& job, const Context& context) {
   if (job.communication.engine != job::EngineKind::kMpi) return ok();
-  const auto module = app::mpi_module(
-      [&context](const std::string& name) { return context.variable(name); }, context.program);
+  const auto module =
+      app::mpi_module([&context](const std::string& name) { return context.variable(name); },
+                      context.program.parent_path());
   return module ? ok() : Status(module.error());
 }
 

@@ -31,6 +31,13 @@ void Draft::derive(std::string_view field, std::string how) {
   derived[std::string(field)] = {Origin::Kind::kDerived, 0, std::move(how)};
 }
 
+void Draft::refuse(std::string_view cause, std::string_view field, std::string_view why,
+                   std::string help) {
+  complain({field, cause},
+           fmt::format("{} {} {}; {} is {}", cause, shown(cause), why, field, shown(field)),
+           std::move(help));
+}
+
 void Draft::complain(std::initializer_list<std::string_view> fields, std::string message,
                      std::string help) {
   const auto is_faulty = [&](std::string_view field) { return faulty.contains(field); };

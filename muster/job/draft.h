@@ -47,6 +47,20 @@ struct Draft {
   // nothing where one of them is faulty already.
   void complain(std::initializer_list<std::string_view> fields, std::string message,
                 std::string help = {});
+
+  // Complains of a value that does not go with that of another field, `cause`, which `why` speaks
+  // of: "has all workers compute each slice together".
+  void refuse(std::string_view cause, std::string_view field, std::string_view why,
+              std::string help);
+  // Sets what `cause` needs, unless somebody wants something else: then likewise.
+  template <class T>
+  void settle(std::string_view cause, std::string_view field, T& value, const T& needed,
+              std::string_view why, const std::string& help) {
+    if (value == needed) return;
+    if (given(field)) return refuse(cause, field, why, help);
+    value = needed;
+    derive(field, std::string(cause));
+  }
 };
 
 // "8 or 12", the multiples of 4 beside 10; "4" where none but 0 lies below.

@@ -249,17 +249,9 @@ void check_listen(Draft& draft) {
 // MPI makes its world once, of the processes that it has started.
 void fix_world(Draft& draft) {
   const auto fix = [&draft](std::string_view field, auto& value, auto needed) {
-    if (value == needed) return;
-    if (draft.given(field))
-      return draft.complain(
-          {field, "communication.engine"},
-          fmt::format(
-              "communication.engine mpi has the workers that MPI has started, of which none "
-              "comes or goes; {} is {}",
-              field, draft.shown(field)),
-          "leave it out, or use communication.engine: native, also under mpirun");
-    value = needed;
-    draft.derive(field, "communication.engine");
+    draft.settle("communication.engine", field, value, needed,
+                 "has the workers that MPI has started, of which none comes or goes",
+                 "leave it out, or use communication.engine: native, also under mpirun");
   };
   WorkersSpec& workers = draft.spec.workers;
   fix("workers.standbys", workers.standbys, std::int64_t{0});

@@ -14,21 +14,16 @@
 namespace muster::job {
 namespace {
 
+constexpr std::string_view kCause = "strategy.type";
+
 void refuse(Draft& draft, std::string_view field, std::string_view why, std::string help) {
-  draft.complain({field, "strategy.type"},
-                 fmt::format("strategy.type {} {}; {} is {}", draft.shown("strategy.type"), why,
-                             field, draft.shown(field)),
-                 std::move(help));
+  draft.refuse(kCause, field, why, std::move(help));
 }
 
-// Sets what the strategy needs, unless somebody wants something else.
 template <class T>
 void fix(Draft& draft, std::string_view field, T& value, const T& needed, std::string_view why,
          const std::string& help) {
-  if (value == needed) return;
-  if (draft.given(field)) return refuse(draft, field, why, help);
-  value = needed;
-  draft.derive(field, "strategy.type");
+  draft.settle(kCause, field, value, needed, why, help);
 }
 
 // Why none of the workers can be done without.
@@ -123,10 +118,13 @@ std::int64_t holders_of_part(const Draft& draft, std::int64_t workers_of_replica
 }
 
 // `differ`: why the workers of one replica have nothing to compare.
-void fix_comparison(Draft& draft, std::string_view differ, std::int64_t workers_of_replica) {
+void fix_comparison(Draft& draft, std::string_view differ, std::int64_t workers_of_replica,
+                    const std::string& help =
+                        "use replicas.compare_every: never, or several "
+                        "replicas") {
   if (holders_of_part(draft, workers_of_replica) > 1) return;
   fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(), differ,
-      "use replicas.compare_every: never, or several replicas");
+      help);
 }
 
 // How many workers hold the model together: all, unless somebody says. Of a mesh they are told.
@@ -231,10 +229,10 @@ void fix_shards(Draft& draft) {
       fmt::format("with zero_stage {} has nobody hold all gradients of a slice", stage);
   fix(draft, "stragglers.backup", draft.spec.stragglers.backup, false, backup,
       "leave it out, or use strategy.zero_stage: 1");
-  if (stage < 3 || holders_of_part(draft, draft.spec.workers.count) > 1) return;
-  fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(),
-      "with zero_stage 3 has workers that hold different parts of the weights",
-      "use replicas.compare_every: never, strategy.zero_stage: 2, or several replicas");
+  if (stage < 3) return;
+  fix_comparison(draft, "with zero_stage 3 has workers that hold different parts of the weights",
+                 draft.spec.workers.count,
+                 "use replicas.compare_every: never, strategy.zero_stage: 2, or several replicas");
 }
 
 }  // namespace

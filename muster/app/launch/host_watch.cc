@@ -14,12 +14,7 @@ cluster::HostWatch create_host_watch(const job::PreemptionSpec& preemption, Proc
   if (asked.empty()) return {};
   return [asked, every = preemption.every, &processes, &files,
           log](cluster::OnNotice on_notice) -> std::shared_ptr<void> {
-    return std::make_shared<Probe>(
-        asked, every,
-        [on_notice = std::move(on_notice)](const Answer& answer) {
-          if (is_notice(answer)) on_notice(answer.from);
-        },
-        processes, files, log);
+    return watch_for_notice(asked, every, std::move(on_notice), processes, files, log);
   };
 }
 

@@ -26,4 +26,16 @@ bool is_notice(const Answer& answer) {
   return std::ranges::find(kNothing, text) == std::end(kNothing) && !is_without_events(text);
 }
 
+std::unique_ptr<Probe> watch_for_notice(ProbeSpec asked, Duration every,
+                                        std::function<void(const std::string& from)> on_notice,
+                                        Processes& processes, Files& files, const Logger& log) {
+  if (asked.empty()) return nullptr;
+  return std::make_unique<Probe>(
+      std::move(asked), every,
+      [on_notice = std::move(on_notice)](const Answer& answer) {
+        if (is_notice(answer)) on_notice(answer.from);
+      },
+      processes, files, log);
+}
+
 }  // namespace muster::app

@@ -183,13 +183,11 @@ void Session::leave_early(const std::string& why) {
 void Session::watch_for_preemption() {
   if (environment_.host_is_watched) return;
   const job::PreemptionSpec& spec = job_->preemption;
-  ProbeSpec asked{.file = spec.file, .command = spec.command, .url = spec.url};
-  if (asked.empty()) return;
-  preemption_ = std::make_unique<Probe>(
-      std::move(asked), spec.every,
-      [this](const Answer& answer) {
-        if (leaving_ || !is_notice(answer)) return;
-        log_->warn("pre-emption notice ({}): leaving with the step", answer.from);
+  preemption_ = watch_for_notice(
+      {.file = spec.file, .command = spec.command, .url = spec.url}, spec.every,
+      [this](const std::string& from) {
+        if (leaving_) return;
+        log_->warn("pre-emption notice ({}): leaving with the step", from);
         leave_early("pre-emption notice");
       },
       system_processes(), system_files(), log_);
@@ -254,7 +252,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
       job::EngineKind::kLoopback) {  // of one worker: the job file says so
     return comm::create_loopback(group.size, group.generation).front();
   }
-  const bool by_mpi = job_->communication.engine == job::EngineKind::kMpi;
+  const bool by_mpi = mpi_ != nullptr;
   const auto store = member_->store(group.generation);
   const auto has_ended = [this, generation = group.generation] {
     return member_->generation() != generation;
