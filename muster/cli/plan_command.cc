@@ -212,6 +212,7 @@ struct PlanArguments {
   std::string memory;
   std::string latency;
   std::string bandwidth;
+  std::string profile;
   std::string svg;
   bool all = false;
   bool json = false;
@@ -220,6 +221,7 @@ struct PlanArguments {
 Result<PlanRequest> read_request(const PlanArguments& arguments, const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   add_workers(arguments.workers, context, request.options);
+  request.profile = arguments.profile;
   if (!arguments.memory.empty())
     MUSTER_TRY(read_bytes("--memory", arguments.memory, request.memory.emplace()));
   if (!arguments.latency.empty())
@@ -290,6 +292,8 @@ void add_job_options(CLI::App& command, PlanArguments& arguments) {
   option("--latency", arguments.latency,
          "Of a message between workers; a plain number is in ms [0.02; over TCP 0.1]");
   option("--bandwidth", arguments.bandwidth, "Between workers, bytes a second [4GB; over TCP 1GB]");
+  option("--profile", arguments.profile,
+         "File of what was measured of the model: read, or written where there is none");
   option("--svg", arguments.svg, "Write the picture of the best way's pipeline to this file");
   command.add_flag("--all", arguments.all, "Show every combination, also those with other bits");
   command.add_flag("--json", arguments.json, "Answer in JSON");

@@ -9,6 +9,7 @@
 #include "muster/cli/ask_worker.h"
 #include "muster/cli/machine.h"
 #include "muster/cli/plan_nearest.h"
+#include "muster/cli/plan_profile.h"
 
 namespace muster::cli {
 namespace {
@@ -48,6 +49,16 @@ Result<plan::ModelProfile> measure(const job::Job& job, Context& context) {
       const std::string answer,
       ask_worker(worker, "--profile", job, {"--micro-batches", sizes}, kProfileLimit, context));
   return plan::profile_from_json(answer);
+}
+
+Result<plan::ModelProfile> profile_for(const PlanRequest& request, const job::Job& job,
+                                       Context& context) {
+  if (request.profile.empty()) return measure(job, context);
+  if (context.files.exists(request.profile))
+    return read_profile(context.files, request.profile, job);
+  MUSTER_ASSIGN(plan::ModelProfile profile, measure(job, context));
+  MUSTER_TRY(write_profile(context.files, request.profile, job, profile));
+  return profile;
 }
 
 // Errors as one line: what is wrong, without the place in a file that does not say it.
@@ -113,7 +124,7 @@ Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Contex
   JobPlan plan{.job = job.spec,
                .hardware = hardware_for(request, job.spec, context),
                .says_accumulation = is_said(job, "training.gradient_accumulation_steps")};
-  MUSTER_ASSIGN(plan.profile, measure(job, context));
+  MUSTER_ASSIGN(plan.profile, profile_for(request, job, context));
   rank_all(request, job.text, plan);
   if (plan.best() != nullptr) return plan;
   plan.nearest = nearest_way(

@@ -21,6 +21,7 @@ struct PlanRequest {
       {};                                // that a worker may take; none: its share of what is free
   std::optional<Duration> latency = {};  // of a message between workers; none: as usual
   std::optional<double> bytes_per_second = {};  // between workers; none: as usual
+  Path profile = {};  // what was measured: read from there, or written where there is none
 };
 
 struct JobPlan;
