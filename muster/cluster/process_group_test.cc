@@ -1,6 +1,7 @@
 #include "muster/cluster/process_group.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include <csignal>
 #include <functional>
 #include <map>
+
+#include "muster/testing/temp_folder.h"
 
 namespace muster::cluster {
 namespace {
@@ -57,12 +60,17 @@ TEST(ProcessGroup, EndsWhenAllHave) {
 
 TEST(ProcessGroup, OneFailureEndsTheOthers) {
   Listener listener;
-  const auto end = run_all({.processes = {shell("exec sleep 100"), shell("echo last words; exit 3"),
-                                          // It ignores the wish, and is killed.
-                                          shell("trap '' TERM; while :; do sleep 1; done")},
-                            .last_words = std::chrono::milliseconds(20),
-                            .grace = std::chrono::milliseconds(50)},
-                           listener);
+  const muster::testing::TempFolder folder;
+  const std::string deaf = (folder.path() / "deaf").string();
+  const auto end = run_all(
+      {.processes = {shell("exec sleep 100"),
+                     shell(fmt::format(
+                         "until [ -e {} ]; do sleep 0.01; done; echo last words; exit 3", deaf)),
+                     // It ignores the wish, and is killed.
+                     shell(fmt::format("trap '' TERM; : > {}; while :; do sleep 1; done", deaf))},
+       .last_words = std::chrono::milliseconds(20),
+       .grace = std::chrono::milliseconds(50)},
+      listener);
   EXPECT_EQ(end.failed, 1U);
   EXPECT_EQ(end.members[0].end.signal, SIGTERM);
   EXPECT_EQ(end.members[1].end.exit_status, 3);
