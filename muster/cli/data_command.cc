@@ -48,6 +48,13 @@ std::string conclusion(const app::LedgerAudit& audit) {
                      counted(audit.unrecorded, "step"), audit.unrecorded == 1 ? "is" : "are");
 }
 
+// A script that asks for a proof must not go on with less; what is wrong comes before what is
+// missing.
+ExitCode exit_of(const app::LedgerAudit& audit) {
+  if (!audit.well()) return ExitCode::kFailed;
+  return audit.proven() ? ExitCode::kDone : ExitCode::kEnvironment;
+}
+
 void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& context) {
   context.out << fmt::format(
       "{}: {}\n  {} in {}, {}\n  {} of {} samples whole, {} committed in all\n  lost      {}\n  "
@@ -86,7 +93,7 @@ ExitCode audit(const AuditArguments& arguments, Context& context) {
   } else {
     write_text(*found, folder->ledger(), context);
   }
-  return found->well() ? ExitCode::kDone : ExitCode::kFailed;
+  return exit_of(*found);
 }
 
 }  // namespace
