@@ -179,6 +179,7 @@ Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& j
     }
     app::LaunchOptions options;
     options.worker_program = worker;
+    options.carried = carried_along(context);
     options.folder = context.machine.folder();
     options.console = console_options(job, context);
     const auto launched = app::launch(jobs[i], options, create_stderr_logger(context.log));

@@ -26,7 +26,10 @@ constexpr LinkDefault kMemory{std::chrono::microseconds(20), 4e9};
 constexpr LinkDefault kNetwork{std::chrono::microseconds(100), 1e9};
 
 bool over_network(const job::JobSpec& job) {
-  return job.communication.transport == job::TransportKind::kTcp || !job.workers.listen.empty();
+  const bool elsewhere = std::ranges::any_of(
+      job.workers.hosts, [](const job::HostSlots& host) { return host.name != "localhost"; });
+  return job.communication.transport == job::TransportKind::kTcp || !job.workers.listen.empty() ||
+         elsewhere;
 }
 
 plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job, Context& context) {

@@ -11,21 +11,15 @@
 #include "muster/cli/application.h"
 #include "muster/cli/commit.h"
 #include "muster/cli/machine.h"
+#include "muster/job/host_list.h"
 
 namespace muster::cli {
 namespace {
 
-// Accepted as other launchers have it, and as it is anyway: how many there are, --workers says.
-bool is_this_host_alone(std::string_view hosts) {
-  return hosts == "localhost" || hosts == "127.0.0.1";
-}
-
-Result<std::string> list_of(const HostArguments& arguments, const Context& context) {
-  if (arguments.file.empty()) return arguments.hosts;
-  MUSTER_ASSIGN(const std::string text, context.files.read(arguments.file));
-  auto list = cluster::hosts_of_file(text);
-  if (!list)
-    return with_context(list.error(), fmt::format("[train] --hostfile {}", arguments.file));
+Result<std::string> list_in(const std::string& file, const Context& context) {
+  MUSTER_ASSIGN(const std::string text, context.files.read(file));
+  auto list = job::hosts_of_file(text);
+  if (!list) return with_context(list.error(), fmt::format("[train] --hostfile {}", file));
   return list;
 }
 
@@ -78,13 +72,21 @@ void add_hosts_options(CLI::App& command, HostArguments& arguments) {
       ->group(group);
 }
 
-Result<std::vector<cluster::HostSlots>> named_hosts(const HostArguments& arguments,
-                                                    const Context& context) {
-  MUSTER_ASSIGN(const std::string list, list_of(arguments, context));
-  if (list.empty() || is_this_host_alone(list)) return std::vector<cluster::HostSlots>();
-  auto hosts = cluster::parse_hosts(list);
-  if (!hosts) return with_context(hosts.error(), "[train] --hosts");
-  return hosts;
+Status add_hosts(const HostArguments& arguments, const Context& context,
+                 job::LoadOptions& options) {
+  job::FlagValue flag{.flag = "--hosts", .field = "workers.hosts", .value = {}, .is_text = true};
+  if (!arguments.file.empty()) {
+    MUSTER_ASSIGN(const std::string list, list_in(arguments.file, context));
+    flag.flag = "--hostfile";
+    flag.value = arguments.file;
+    flag.meaning = [list](const job::JobSpec&) { return list; };
+  } else if (!arguments.hosts.empty()) {
+    flag.value = arguments.hosts;
+  } else {
+    return ok();
+  }
+  options.flags.push_back(std::move(flag));
+  return ok();
 }
 
 void add_workers_for(std::int64_t room, std::string flag, std::string said,
@@ -95,24 +97,16 @@ void add_workers_for(std::int64_t room, std::string flag, std::string said,
        }});
 }
 
-void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptions& options) {
-  std::string list;
-  for (const auto& [name, slots] : hosts)
-    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", name, slots);
-  add_workers_for(cluster::slots_of(hosts), "--hosts", std::move(list), options);
-  auto& flag = options.flags.back();
-  flag.meaning = [fills = flag.meaning](const job::JobSpec& job) {
-    const bool scales = job.autoscaling.policy != job::AutoscalingPolicy::kNone;
-    return scales ? std::to_string(job.workers.count) : fills(job);
-  };
+app::CarriedAlong carried_along(const Context& context) {
+  return {.program = context.absolute(context.program).lexically_normal(),
+          .version = fmt::format("muster {} (commit {})", version(), commit()),
+          .folder = context.machine.folder(),
+          .environment = {}};
 }
 
 Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,
                                         const Context& context) {
-  app::CarriedAlong carried{.program = context.absolute(context.program).lexically_normal(),
-                            .version = fmt::format("muster {} (commit {})", version(), commit()),
-                            .folder = context.machine.folder(),
-                            .environment = {}};
+  app::CarriedAlong carried = carried_along(context);
   for (const std::string& word : exports) {
     const auto equals = word.find('=');
     const std::string name = word.substr(0, equals);

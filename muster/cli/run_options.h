@@ -8,7 +8,6 @@
 
 #include "muster/app/launch/launch.h"
 #include "muster/cli/context.h"
-#include "muster/cluster/host_list.h"
 #include "muster/job/load.h"
 
 namespace CLI {
@@ -37,19 +36,17 @@ struct HostArguments {
 };
 void add_hosts_options(CLI::App& command, HostArguments& arguments);
 
-// Empty: none are named, or only this one, as it is anyway.
-Result<std::vector<cluster::HostSlots>> named_hosts(const HostArguments& arguments,
-                                                    const Context& context);
+// As a flag of the job. Fails where the file cannot be read, or is none of hosts.
+Status add_hosts(const HostArguments& arguments, const Context& context, job::LoadOptions& options);
 
 // As a flag of the job: as many workers as there is room for, its standbys among them. `said`: the
 // flag's value, as a person may read it.
 void add_workers_for(std::int64_t room, std::string flag, std::string said,
                      job::LoadOptions& options);
-// As those hosts have room for; where autoscaling.policy fills them, as many as the job says.
-void add_workers_of(const std::vector<cluster::HostSlots>& hosts, job::LoadOptions& options);
 
-// What workers of other hosts get of this program, its folder and variables. kInvalid: a variable
-// that is not set.
+// What workers of other hosts get of this program and its folder,
+app::CarriedAlong carried_along(const Context& context);
+// and of its variables. kInvalid: one that is not set.
 Result<app::CarriedAlong> carried_along(const std::vector<std::string>& exports,
                                         const Context& context);
 

@@ -51,8 +51,10 @@ struct SlurmArguments {
 };
 
 // As it will be trained: workers of other nodes have to find room in it, and a strategy for them.
-job::LoadOptions options_of(const SubmitArguments& arguments, const Context& context) {
+job::LoadOptions options_of(const SubmitArguments& arguments, std::string scheduler,
+                            const Context& context) {
   job::LoadOptions options = load_options(arguments.job, context);
+  options.started_by = std::move(scheduler);
   if (arguments.workers_per_node)
     options.flags.push_back(
         {"--workers-per-node", "workers.count", std::to_string(*arguments.workers_per_node)});
@@ -178,7 +180,8 @@ Status submit_script(const std::string& script, Context& context) {
 
 ExitCode submit_slurm(const SlurmArguments& arguments, Context& context) {
   const SubmitArguments& submit = arguments.submit;
-  const auto job = load_job_or_report(submit.job.path, options_of(submit, context), context);
+  const auto job =
+      load_job_or_report(submit.job.path, options_of(submit, "Slurm", context), context);
   if (!job) return job.error();
   const auto script = script_of(arguments, job->spec, context);
   if (!script) return report(context, script.error());
@@ -249,7 +252,8 @@ Status submit_manifest(const std::string& manifest, Context& context) {
 
 ExitCode submit_kubernetes(const KubernetesArguments& arguments, Context& context) {
   const SubmitArguments& submit = arguments.submit;
-  const auto job = load_job_or_report(submit.job.path, options_of(submit, context), context);
+  const auto job =
+      load_job_or_report(submit.job.path, options_of(submit, "Kubernetes", context), context);
   if (!job) return job.error();
   const auto manifest = manifest_of(arguments, *job);
   if (!manifest) return report(context, manifest.error());

@@ -78,15 +78,16 @@ struct StartedProcesses {
   app::Gathering& gathering;
 };
 
-PlanRequest request_of(const TrainArguments& arguments,
-                       const std::vector<cluster::HostSlots>& hosts, const StartedProcesses* others,
-                       const Context& context) {
+Result<PlanRequest> request_of(const TrainArguments& arguments, const StartedProcesses* others,
+                               const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   request.options.flags_only = arguments.passed_over;
   if (arguments.trace) request.options.flags.push_back({"--trace", "trace.enabled", "true"});
   add_workers(arguments.workers, context, request.options);
-  if (arguments.workers.empty() && !hosts.empty()) add_workers_of(hosts, request.options);
-  if (arguments.workers.empty() && others != nullptr)
+  MUSTER_TRY(add_hosts(arguments.hosts, context, request.options));
+  if (others == nullptr) return request;
+  request.options.started_by = others->by.launcher;
+  if (arguments.workers.empty())
     add_workers_for(others->by.ranks, others->by.launcher, std::to_string(others->by.ranks),
                     request.options);
   return request;
@@ -212,17 +213,11 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   if (const Status one_host = check_one_host(arguments); !one_host) {
     return report(context, one_host.error());
   }
-  const auto hosts = named_hosts(arguments.hosts, context);
-  if (!hosts) return report(context, hosts.error());
   const auto carried = carried_along(arguments.hosts.exports, context);
   if (!carried) return report(context, carried.error());
-  if (others != nullptr && !hosts->empty())
-    return report(context, fail(ErrorCode::kUnsupported,
-                                fmt::format("[train] a process for each worker was started by {}, "
-                                            "and --hosts starts them by ssh; use one of the two",
-                                            others->by.launcher)));
-  const PlanRequest request = request_of(arguments, *hosts, others, context);
-  const auto written = load_job_or_report(request.job, request.options, context);
+  const auto request = request_of(arguments, others, context);
+  if (!request) return report(context, request.error());
+  const auto written = load_job_or_report(request->job, request->options, context);
   if (!written) return written.error();
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
@@ -232,7 +227,7 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());
-  const auto chosen = choose_strategy(request, *written, *resume, context);
+  const auto chosen = choose_strategy(*request, *written, *resume, context);
   if (!chosen) return report(context, chosen.error());
   const Logger log = create_stderr_logger(context.log);
   if (!chosen->why.empty()) log->info("{}", chosen->why);
@@ -244,8 +239,7 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   if (arguments.dry_run) {
     Status ready = app::check_run_folder(context.files, job, *resume, log);
     if (ready)
-      ready = app::check_hosts(
-          job.spec, {.hosts = *hosts, .carried = *carried, .agents = *std::move(agents)}, log);
+      ready = app::check_hosts(job.spec, {.carried = *carried, .agents = *std::move(agents)}, log);
     return ready ? describe(job, *worker, context) : report(context, ready.error());
   }
   const auto pages = open_page(arguments, job.spec, context, log);
@@ -260,7 +254,6 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
        .extend_command = resume_command(arguments, job.spec, program, context, Without::kLength),
        .calmer_command =
            resume_command(arguments, job.spec, program, context, Without::kLearningRate),
-       .hosts = *hosts,
        .carried = *carried,
        .agents = *std::move(agents),
        .folder = context.machine.folder(),

@@ -80,6 +80,22 @@ TEST_F(TrainCommandTest, HostsHaveRoomForSoManyWorkers) {
   EXPECT_NE(err_.str().find("-x NO_SUCH_VARIABLE: there is no such"), std::string::npos);
 }
 
+TEST_F(TrainCommandTest, HostsOfTheJobFileGiveWayToThoseOfTheCommandLine) {
+  std::ofstream(folder_ / "job.yaml", std::ios::app) << "workers: {hosts: [localhost:3]}\n";
+  EXPECT_EQ(dry_run({}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(3)) << machine_.job_;
+  EXPECT_EQ(dry_run({"--workers", "2"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(2)) << machine_.job_;
+  EXPECT_EQ(dry_run({"-H", "localhost:4"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(4)) << machine_.job_;
+  EXPECT_NE(machine_.job_.find("  hosts: [\"localhost:4\"]\n"), std::string::npos);
+  EXPECT_EQ(dry_run({"-H", "localhost"}), ExitCode::kDone) << err_.str();
+  EXPECT_TRUE(trains_on(1)) << machine_.job_;
+  EXPECT_NE(machine_.job_.find("  hosts: []\n"), std::string::npos) << machine_.job_;
+  EXPECT_EQ(dry_run({"--workers", "4"}), ExitCode::kUsage);
+  EXPECT_NE(err_.str().find("room for 3 workers"), std::string::npos) << err_.str();
+}
+
 TEST_F(TrainCommandTest, AutoscalingFillsHostsAndBeginsWithWhatTheJobSays) {
   const std::vector<std::string> scaled = {"-H", "localhost:2,127.0.0.1:2", "--set",
                                            "autoscaling.policy=throughput", "--set"};

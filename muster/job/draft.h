@@ -22,8 +22,9 @@ struct Draft {
 
   FieldsPtr table = muster_fields();
   std::shared_ptr<const Source> file;
-  Place top;         // of the file: where it begins
-  std::string home;  // the person's folder; empty: not known
+  Place top;               // of the file: where it begins
+  std::string home;        // the person's folder; empty: not known
+  std::string started_by;  // LoadOptions::started_by
   JobSpec spec;
   std::map<std::string, Assigned, std::less<>> assigned;  // fields that somebody gave
   std::map<std::string, Origin, std::less<>> derived;
@@ -68,6 +69,13 @@ std::string multiples_beside(std::int64_t number, std::int64_t of);
 
 // Fills in what follows from other values and checks what concerns several fields.
 void resolve(Draft& draft, const Path& path);
+
+// How many workers there are where workers.hosts says it. Part of resolve(), before anything
+// depends on workers.count.
+void count_by_hosts(Draft& draft);
+// That they have room for all workers, and that nobody else starts these. Part of resolve(), once
+// the workers are resolved.
+void check_hosts(Draft& draft);
 
 // Paths below `~`. Part of resolve().
 void resolve_paths(Draft& draft);

@@ -53,11 +53,18 @@ std::vector<Field> checkpoint_fields() {
 std::vector<Field> workers_fields() {
   const auto in = [](auto member) { return at(&JobSpec::workers, member); };
   return {
-      bind("workers.count", in(&WorkersSpec::count),
-           {.doc = "Processes that compute; at most training.virtual_workers. `--workers` "
-                   "overrides it.",
-            .min = 1,
-            .max = 65536}),
+      bind(
+          "workers.count", in(&WorkersSpec::count),
+          {.doc = "Processes that compute; at most training.virtual_workers. `--workers` "
+                  "overrides it. Where hosts are given and no number is, as many as they have room "
+                  "for.",
+           .min = 1,
+           .max = 65536}),
+      bind(
+          "workers.hosts", in(&WorkersSpec::hosts),
+          {.doc = "Where they are started, over ssh, and how many on each: [localhost:2, node7:4]; "
+                  "localhost is this host, and who has no number gets one worker. `--hosts` and "
+                  "`--hostfile` override it; empty: all are started here."}),
       bind(
           "workers.standbys", in(&WorkersSpec::standbys),
           {.doc = "Processes besides that apply every step's update without computing, and at once "

@@ -27,6 +27,7 @@ class Loader {
     draft_.top = {draft_.file, 1, 1, 1};
     if (const auto home = options.environment.find("HOME"); home != options.environment.end())
       draft_.home = home->second;
+    draft_.started_by = options.started_by;
   }
 
   CheckedJob load() && {
@@ -221,9 +222,20 @@ class Loader {
     const auto* field = fields_.find(flag.field);
     MUSTER_CHECK(field, "no field " + flag.field);
     const auto source = one_line(flag.flag + " " + flag.value);
-    auto node = read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
+    auto node = flag.is_text ? text_of(flag, source)
+                             : read_yaml_value(source, flag.flag.size() + 1, draft_.errors);
     if (flag.meaning) node.text = flag.meaning(draft_.spec);  // its place stays that of the word
     assign(*field, node, {Origin::Kind::kFlag, 0, flag.flag}, draft_.spec);
+  }
+
+  static YamlNode text_of(const FlagValue& flag, const std::shared_ptr<const Source>& source) {
+    YamlNode node;
+    node.kind = YamlNode::Kind::kScalar;
+    node.place = {source, 1, static_cast<int>(flag.flag.size()) + 2,
+                  std::max(1, static_cast<int>(flag.value.size()))};
+    node.text = flag.value;
+    node.quoted = true;
+    return node;
   }
 
   bool passed_over(const Field& field, const Origin& origin) const {

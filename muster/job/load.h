@@ -25,6 +25,7 @@ struct FlagValue {
   std::string value;
   // Of a word such as `auto`: the value it stands for in a job that has all its other values.
   std::function<std::string(const JobSpec&)> meaning = {};
+  bool is_text = false;  // taken as it is, where the command line has always had it: no YAML
 };
 
 struct LoadOptions {
@@ -37,6 +38,9 @@ struct LoadOptions {
   // checked by itself and passed over. For commands that try other values than the job's.
   std::vector<std::string> flags_only = {};
   FieldsPtr fields = muster_fields();  // those that the job may have
+  // Who starts the workers in the launcher's stead, as "Slurm"; empty: nobody, and the job may name
+  // hosts to start them on.
+  std::string started_by = {};
 };
 
 // Where a value came from.

@@ -193,6 +193,27 @@ TEST(Load, WhatIsWrongWithAFlagsWordIsShownAtTheWord) {
       << job.error().message;
 }
 
+TEST(Load, AFlagThatIsTextIsNoYaml) {
+  const FlagValue hosts{
+      .flag = "--hosts", .field = "workers.hosts", .value = "[fe80::1]:3,node7", .is_text = true};
+  const Job job = loaded(kImages, {.flags = {hosts}});
+  EXPECT_EQ(job.spec.workers.hosts, (std::vector<HostSlots>{{"fe80::1", 3}, {"node7", 1}}));
+  EXPECT_EQ(job.spec.workers.count, 4);
+  EXPECT_EQ(describe(job.origins.at("workers.count")), "--hosts");
+  expect_equal(loaded(to_yaml(job, true)).spec, job.spec);
+}
+
+TEST(Load, HostsAreRefusedWhereSomebodyElseStartsWorkers) {
+  LoadOptions options{.sets = {"workers.hosts=[node7:64]"}, .started_by = "Slurm"};
+  const auto refused = parse_job(kImages, "job.yaml", options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("are started by Slurm"), std::string::npos);
+  EXPECT_EQ(refused.error().message.find("is more than"), std::string::npos)
+      << "who is refused says nothing of the number: " << refused.error().message;
+  options.sets = {"workers.hosts=localhost"};
+  EXPECT_TRUE(parse_job(kImages, "job.yaml", options));
+}
+
 TEST(Load, NameFollowsTheFile) { EXPECT_EQ(loaded(kImages).spec.name, "where"); }
 
 // Whatever the bytes: a job or errors, each with a place inside the text.

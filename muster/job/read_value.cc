@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 namespace muster::job {
 namespace {
@@ -277,6 +278,39 @@ Complaints read_value(const YamlNode& node, const FieldRules&, ParameterGroup& v
   return all;
 }
 
+namespace {
+
+constexpr std::string_view kHostsExample = "for example [localhost:2, node7:4]";
+
+Complaints read_host(const YamlNode& node, std::string& word) {
+  if (node.kind == YamlNode::Kind::kMap)
+    return {mismatch(node, "a host such as node7:4", "write it without the space behind the `:`")};
+  if (Complaints wrong = read_value(node, {}, word); !wrong.empty()) return wrong;
+  const auto hosts = parse_hosts(word);
+  if (hosts) return {};
+  return {{node.place, hosts.error().message, std::string(kHostsExample)}};
+}
+
+}  // namespace
+
+Complaints read_value(const YamlNode& node, const FieldRules& rules,
+                      std::vector<HostSlots>& value) {
+  const bool is_word = is_scalar(node) && !node.text.empty();
+  if (!is_word && node.kind != YamlNode::Kind::kList)
+    return {mismatch(node, expectation(FieldType::kTexts, rules, {}))};
+  std::string list;
+  Complaints all;
+  for (const YamlNode& item : is_word ? std::span(&node, 1) : std::span(node.items)) {
+    std::string word;
+    std::ranges::move(read_host(item, word), std::back_inserter(all));
+    list += (list.empty() ? "" : ",") + word;
+  }
+  if (!all.empty()) return all;
+  const bool is_empty = list.empty() || is_this_host_alone(list);
+  value = is_empty ? std::vector<HostSlots>() : *parse_hosts(list);
+  return {};
+}
+
 Printed print_value(std::int64_t value) { return {fmt::format("{}", value), false}; }
 Printed print_value(std::uint64_t value) { return {fmt::format("{}", value), false}; }
 Printed print_value(double value) { return {fmt::format("{}", value), false}; }
@@ -285,6 +319,8 @@ Printed print_value(const std::string& value) { return {value, true}; }
 Printed print_value(Duration value) { return {to_string(value), true}; }
 Printed print_value(Bytes value) { return {to_string(value), true}; }
 Printed print_value(const Interval& value) { return {to_string(value), true}; }
+
+Printed print_value(const HostSlots& value) { return {to_string(value), true}; }
 
 Printed print_value(const ParameterGroup& value) {
   std::string text = fmt::format("{{\"match\": {}, \"learning_rate_factor\": {}",

@@ -41,6 +41,8 @@ inline constexpr FieldType kFieldType<std::vector<double>> = FieldType::kNumbers
 template <>
 inline constexpr FieldType kFieldType<std::vector<std::string>> = FieldType::kTexts;
 template <>
+inline constexpr FieldType kFieldType<std::vector<HostSlots>> = FieldType::kTexts;
+template <>
 inline constexpr FieldType kFieldType<std::vector<ParameterGroup>> = FieldType::kGroups;
 template <class T>
 inline constexpr FieldType kFieldType<std::optional<T>> = kFieldType<T>;
@@ -57,6 +59,8 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules, Duration& v
 Complaints read_value(const YamlNode& node, const FieldRules& rules, Bytes& value);
 Complaints read_value(const YamlNode& node, const FieldRules& rules, Interval& value);
 Complaints read_value(const YamlNode& node, const FieldRules& rules, ParameterGroup& value);
+// A text may have several, with commas between them; this host alone, without a number, is none.
+Complaints read_value(const YamlNode& node, const FieldRules& rules, std::vector<HostSlots>& value);
 
 Printed print_value(std::int64_t value);
 Printed print_value(std::uint64_t value);
@@ -67,6 +71,7 @@ Printed print_value(Duration value);
 Printed print_value(Bytes value);
 Printed print_value(const Interval& value);
 Printed print_value(const ParameterGroup& value);
+Printed print_value(const HostSlots& value);
 
 // The index of the choice that the node names.
 Complaints read_choice(const YamlNode& node, const std::vector<std::string_view>& names,

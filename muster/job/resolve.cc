@@ -319,6 +319,7 @@ void check_communication(Draft& draft) {
 }  // namespace
 
 void resolve(Draft& draft, const Path& path) {
+  count_by_hosts(draft);
   name_hybrid(draft);
   resolve_own(draft);
   check_required(draft);
@@ -334,6 +335,7 @@ void resolve(Draft& draft, const Path& path) {
   resolve_schedule(draft);
   resolve_evaluation(draft);
   check_workers(draft);
+  check_hosts(draft);
   check_communication(draft);
   check_addresses(draft);
   resolve_prometheus(draft);

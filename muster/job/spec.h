@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/job/host_list.h"
 #include "muster/job/own.h"
 #include "muster/job/values.h"
 
@@ -303,6 +304,7 @@ struct CheckpointSpec {
 
 struct WorkersSpec {
   std::int64_t count = 1;        // that compute
+  std::vector<HostSlots> hosts;  // where they are started; none: on the launcher's
   std::int64_t standbys = 0;     // that follow every step and take the place of one that dies
   std::int64_t min_workers = 1;  // the job goes on while so many are left
   std::int64_t max_workers = 1;  // with those of other hosts; by default processes()

@@ -203,7 +203,8 @@ def a_signal_to_one_lets_its_worker_go(place):
 def mistakes_end_all(place):
     for words, message in ((("--set", "training.epochz=3"), "did you mean `training.epochs`?"),
                            (("--workers", "4"), "3 processes were started by RANK and WORLD_SIZE, and the job has 4 workers"),
-                           (("--hosts", "localhost:2,node7"), "--hosts starts them by ssh")):
+                           (("--hosts", "localhost:2,node7"), "processes for them are started by RANK and WORLD_SIZE"),
+                           (("--set", "workers.hosts=[localhost:2, node7]"), "workers.hosts has workers started by ssh")):
         ends = Ranks(3, range(3), place.job, *words).ends()
         assert all(code == 2 for code, _, _ in ends), ends
         assert message in ends[0][2], ends[0][2]

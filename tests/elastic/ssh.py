@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import time
 
@@ -57,6 +58,26 @@ def same_bits(stage, one, two):
         log = (run / f"logs/rank-{rank}.log").read_text()
         assert re.search(rf" rank {rank} of 4 in generation 1: pid ", log), f"rank {rank} logs\n{log}"
     assert not (run / "join.key").exists()
+    nobody_is_left((one, two))
+
+
+def named_in_the_job(stage, one, two):
+    """Hosts in the job file: the same training; a run goes on where it was, and --hosts counts more."""
+    job = runs.write_job(stage.folder, "mlp", steps=60, runs="named")
+    job.write_text(job.read_text() + "workers: {hosts: [localhost, one:2, two]}\n")
+    places = {"cwd": stage.work, "env": stage.keys.environment}
+    common = (*runs.settings("data.path=../.."), *PATIENCE)
+    code, output = runs.finish(runs.start(stage.muster, job, *common, **places))
+    assert code == 0 and "1 worker here, 2 on one, 1 on two" in output, output
+    run = runs.latest(stage.folder, "named")
+    assert runs.weights(run, 60) == runs.weights(runs.latest(stage.folder, "alone"), 60), output
+    nobody_is_left((one, two))
+    for more, flags, told in ((80, ("--workers", "2"), "1 worker here, 1 on one"),
+                              (100, ("--hosts", "two:1"), "0 workers here, 1 on two")):
+        done = subprocess.run([stage.muster, "resume", run, *flags, *runs.settings(f"training.max_steps={more}")],
+                              capture_output=True, text=True, timeout=runs.DEADLINE, **places)
+        output = done.stdout + done.stderr
+        assert done.returncode == 0 and told in output and runs.weights(run, more), output
     nobody_is_left((one, two))
 
 
@@ -220,7 +241,7 @@ def scaled(stage, one, two):
     assert re.search(r"1 of 2 other hosts cannot take part yet:\s+down: .*Connection refused", output), output
     code, output = runs.finish(stage.start("scaled-full", "localhost,one", *runs.settings(
         *scaling, "workers.max_workers=3")))
-    assert code == 2 and "--hosts have room for 2 workers" in output, output
+    assert code == 2 and "workers.hosts has room for 2 workers" in output, output
 
 
 def refused(stage, one, two):
@@ -296,7 +317,7 @@ def main():
         one, two = sshd.Host(keys, "one", places[0]), sshd.Host(keys, "two", places[1])
         stage = Stage(muster, folder, keys)
         more_hosts(keys, folder, muster, places)
-        for scenario in (same_bits, carried, killed, lost_session, cut_off, launcher_killed, at_once, at_the_start,
+        for scenario in (same_bits, named_in_the_job, carried, killed, lost_session, cut_off, launcher_killed, at_once, at_the_start,
                          resumed, sharded, scaled,
                          refused, behind_a_gateway, no_ssh):
             scenario(stage, one, two)

@@ -25,7 +25,7 @@ Result<Orders> read_orders(std::string_view line) {
   const auto wrong = [](std::string_view why) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("[worker] --from-input: expected what the launcher says to a worker "
-                            "that it starts on another host (muster train --hosts): {}",
+                            "that it starts on another host (workers.hosts): {}",
                             why));
   };
   try {

@@ -116,8 +116,8 @@ class HostsSeen {
   std::string describe_absent(std::string_view what) const {
     if (absent_.empty()) return "";
     const std::size_t hosts = absent_.size() + addresses_.size();
-    std::string told = fmt::format("[train] --hosts: {} of {} other host{} {}", absent_.size(),
-                                   hosts, hosts == 1 ? "" : "s", what);
+    std::string told = fmt::format("[train] {} of {} other host{} {}", absent_.size(), hosts,
+                                   hosts == 1 ? "" : "s", what);
     for (const auto& [host, why] : absent_) told += fmt::format("\n  {}: {}", host, why);
     return told;
   }
@@ -133,7 +133,7 @@ class HostsSeen {
     }
     if (is_same) return first;
     return fail(ErrorCode::kUnavailable,
-                "[train] --hosts: other hosts see this one under several addresses, and workers "
+                "[train] other hosts see this one under several addresses, and workers "
                 "need one; say it as workers.listen, for example "
                 "`--set workers.listen=10.0.0.5:0`" +
                     told);
@@ -157,11 +157,11 @@ bool is_this_host(const std::string& name, std::string_view this_host) {
 
 }  // namespace
 
-Placement place_workers(const std::vector<cluster::HostSlots>& hosts, std::int64_t workers,
+Placement place_workers(const std::vector<job::HostSlots>& hosts, std::int64_t workers,
                         std::string_view this_host) {
   if (hosts.empty()) return {.here = workers, .elsewhere = {}};
   Placement placement;
-  for (std::string& host : cluster::first_slots(hosts, workers)) {
+  for (std::string& host : job::first_slots(hosts, workers)) {
     if (is_this_host(host, this_host)) {
       ++placement.here;
     } else {
@@ -176,22 +176,6 @@ Placement first_of(const Placement& places, std::int64_t workers) {
   const auto more = std::min(workers - first.here, std::ssize(places.elsewhere));
   first.elsewhere.assign(places.elsewhere.begin(), places.elsewhere.begin() + more);
   return first;
-}
-
-Status check_room(const std::vector<cluster::HostSlots>& hosts, const job::JobSpec& job) {
-  if (hosts.empty()) return ok();
-  const std::int64_t slots = cluster::slots_of(hosts);
-  const bool scales = job.autoscaling.policy != job::AutoscalingPolicy::kNone;
-  if (scales && job.workers.max_workers > slots)
-    return fail(ErrorCode::kInvalid,
-                fmt::format("[train] --hosts have room for {} workers, and autoscaling.policy may "
-                            "start workers.max_workers, which is {}; `node7:4` has room for four",
-                            slots, job.workers.max_workers));
-  if (job.workers.processes() <= slots) return ok();
-  return fail(ErrorCode::kInvalid,
-              fmt::format("[train] --hosts have room for {} workers, and the job has {} with its "
-                          "standbys; `node7:4` has room for four",
-                          slots, job.workers.processes()));
 }
 
 std::string describe(const Placement& placement) {
@@ -215,7 +199,7 @@ Result<LookedAt> look_at_hosts(const cluster::RemoteShell& shell, const OtherHos
   HostAnswers answers(names.size());
   auto end = cluster::run_process_group(group, processes, answers, log);
   if (!end)
-    return with_context(end.error(), fmt::format("[train] --hosts: other hosts are reached by "
+    return with_context(end.error(), fmt::format("[train] other hosts are reached by "
                                                  "{}, which has to be installed on this one",
                                                  shell.name()));
   if (end->signal) return LookedAt{.address = {}, .interrupted = end->signal};

@@ -1,5 +1,5 @@
 #pragma once
-// The other hosts of a job (--hosts): looked at before anything begins, so that one that
+// The other hosts of a job (workers.hosts): looked at before anything begins, so that one that
 // cannot take part is named with the reason, and how workers are started there.
 
 #include <map>
@@ -11,7 +11,6 @@
 #include "muster/base/exit_code.h"
 #include "muster/base/log.h"
 #include "muster/base/process.h"
-#include "muster/cluster/host_list.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/remote_shell.h"
 #include "muster/job/spec.h"
@@ -34,14 +33,11 @@ struct Placement {
 };
 // `this_host`: its name; `localhost` and the loopback addresses mean it as well. No hosts: all are
 // here.
-Placement place_workers(const std::vector<cluster::HostSlots>& hosts, std::int64_t workers,
+Placement place_workers(const std::vector<job::HostSlots>& hosts, std::int64_t workers,
                         std::string_view this_host);
 
 // Of those places the first.
 Placement first_of(const Placement& places, std::int64_t workers);
-
-// kInvalid: they have no room for all the workers that the job may have.
-Status check_room(const std::vector<cluster::HostSlots>& hosts, const job::JobSpec& job);
 
 // "1 worker here, 4 on node7, 1 on node8"
 std::string describe(const Placement& placement);

@@ -95,7 +95,7 @@ TEST_F(HostsTest, OneThatIsNeededLaterIsToldOf) {
 
 TEST(PlaceWorkers, PutsThisHostsFirstAndFillsTheOthersInOrder) {
   const auto placed = [](const std::string& hosts, std::int64_t count) {
-    return place_workers(*cluster::parse_hosts(hosts), count, "node6.here");
+    return place_workers(*job::parse_hosts(hosts), count, "node6.here");
   };
   EXPECT_EQ(place_workers({}, 3, "node6"), (Placement{3, {}}));
   EXPECT_EQ(placed("b:2,localhost:2,c", 5), (Placement{2, {"b", "b", "c"}}));
@@ -105,23 +105,6 @@ TEST(PlaceWorkers, PutsThisHostsFirstAndFillsTheOthersInOrder) {
   EXPECT_EQ(first_of(room, 1), (Placement{1, {}}));
   EXPECT_EQ(first_of(room, 3), (Placement{2, {"b"}}));
   EXPECT_EQ(first_of(room, 5), room);
-}
-
-TEST(PlaceWorkers, MoreThanThereIsRoomForAreRefused) {
-  job::JobSpec job;
-  job.workers.count = 3;
-  const auto hosts = *cluster::parse_hosts("b:2,c");
-  EXPECT_TRUE(check_room(hosts, job));
-  job.workers.standbys = 1;
-  EXPECT_THAT(check_room(hosts, job).error().message, HasSubstr("room for 3 workers"));
-  EXPECT_TRUE(check_room(std::vector<cluster::HostSlots>(), job));
-  job.workers.standbys = 0;
-  job.autoscaling.policy = job::AutoscalingPolicy::kProbe;
-  job.workers.max_workers = 3;
-  EXPECT_TRUE(check_room(hosts, job));
-  job.workers.max_workers = 4;
-  EXPECT_THAT(check_room(hosts, job).error().message,
-              AllOf(HasSubstr("room for 3 workers"), HasSubstr("max_workers, which is 4")));
 }
 
 // Starts nothing.

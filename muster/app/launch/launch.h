@@ -20,16 +20,15 @@
 namespace muster::app {
 
 struct LaunchOptions {
-  Path worker_program = {};         // muster-worker
-  std::optional<Path> resume = {};  // the run folder to go on with
-  std::string program = {};         // how to call muster; empty: no word on what to do next
-  std::string resume_command = {};  // the same command line with --resume
-  std::string extend_command = {};  // the same without its --set of the length
-  std::string calmer_command = {};  // the same without its learning rate
-  std::vector<cluster::HostSlots> hosts = {};  // where workers are started; empty: here
-  CarriedAlong carried = {};                   // to the others; its variables to all workers
-  std::optional<AgentWorkers> agents = {};     // instead of hosts: all workers but the first
-  Path folder = {};                            // from which relative paths go, absolute
+  Path worker_program = {};                 // muster-worker
+  std::optional<Path> resume = {};          // the run folder to go on with
+  std::string program = {};                 // how to call muster; empty: no word on what to do next
+  std::string resume_command = {};          // the same command line with --resume
+  std::string extend_command = {};          // the same without its --set of the length
+  std::string calmer_command = {};          // the same without its learning rate
+  CarriedAlong carried = {};                // to other hosts; its variables to all workers
+  std::optional<AgentWorkers> agents = {};  // instead of hosts: all workers but the first
+  Path folder = {};                         // from which relative paths go, absolute
   observe::ConsoleOptions console = {};
   MlflowContext mlflow = {};  // where the job sends what it measures there
 };

@@ -25,10 +25,10 @@ Result<Places> places_of_agents(const job::JobSpec& job, const AgentWorkers& age
 
 Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& options,
                              const Logger& log) {
-  MUSTER_TRY(check_room(options.hosts, job));
   const bool scales = job.autoscaling.policy != job::AutoscalingPolicy::kNone;
   const std::int64_t most = scales ? job.workers.max_workers : job.workers.processes();
-  const Placement room = place_workers(options.hosts, most, cluster::describe_this_process(0).host);
+  const Placement room =
+      place_workers(job.workers.hosts, most, cluster::describe_this_process(0).host);
   const Placement first = first_of(room, job.workers.processes());
   Places places;
   if (room.elsewhere.empty()) return places;

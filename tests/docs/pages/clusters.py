@@ -33,7 +33,7 @@ def by_ssh(page):
     """elastic.ssh has hosts that are reached by the real ssh; what is typed once is ssh's own."""
     elsewhere.run_by(page, "$ muster train jobs/fashion.yaml --hosts", "elastic.ssh")
     elsewhere.run_by(page, "$ ssh node7", "elastic.ssh")
-    refused = elsewhere.run_by(page, "error: [train] --hosts:", "elastic.ssh")
+    refused = elsewhere.run_by(page, "error: [train] 2 of 3 other hosts", "elastic.ssh")
     told = [line for line in refused.lines if "ssh says" not in line]
     elsewhere.said_by_the_product(page, told, refused.place, names=[r"error: ", r"\[train\]", "`[^`]*`", "(?<=host)s", ": (?=it)"])
 

@@ -1,4 +1,4 @@
-#include "muster/cluster/host_list.h"
+#include "muster/job/host_list.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "muster/base/trimmed.h"
 
-namespace muster::cluster {
+namespace muster::job {
 namespace {
 
 constexpr std::int64_t kMostSlots = 65536;
@@ -80,6 +80,16 @@ Result<std::string> host_of_line(const std::string& line) {
 
 }  // namespace
 
+std::string to_string(const HostSlots& host) {
+  const bool has_colon = host.name.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", has_colon ? "[" : "", host.name, has_colon ? "]" : "",
+                     host.slots);
+}
+
+bool is_this_host_alone(std::string_view list) noexcept {
+  return list == "localhost" || list == "127.0.0.1";
+}
+
 Result<std::vector<HostSlots>> parse_hosts(std::string_view list) {
   std::vector<HostSlots> hosts;
   for (std::size_t begin = 0; begin <= list.size();) {
@@ -122,4 +132,4 @@ std::vector<std::string> first_slots(const std::vector<HostSlots>& hosts, std::i
   return places;
 }
 
-}  // namespace muster::cluster
+}  // namespace muster::job

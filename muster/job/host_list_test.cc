@@ -1,9 +1,9 @@
-#include "muster/cluster/host_list.h"
+#include "muster/job/host_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::cluster {
+namespace muster::job {
 namespace {
 
 using ::testing::ElementsAre;
@@ -21,6 +21,18 @@ TEST(HostList, AreNamesWithTheirSlots) {
       *parse_hosts("[fe80::1%eth0]:3,fe80::2,10.0.0.5:2"),
       ElementsAre(HostSlots{"fe80::1%eth0", 3}, HostSlots{"fe80::2", 1}, HostSlots{"10.0.0.5", 2}));
   EXPECT_THAT(*parse_hosts("a,b,a:2"), ElementsAre(HostSlots{"a", 3}, HostSlots{"b", 1}));
+}
+
+TEST(HostList, AreReadBackAsTheyAreWritten) {
+  for (const char* host : {"node7:4", "anna@node7:1", "[fe80::1%eth0]:3", "10.0.0.5:65536"})
+    EXPECT_EQ(to_string(parse_hosts(host)->front()), host);
+}
+
+TEST(HostList, ThisHostWithoutANumberIsAsItIsAnyway) {
+  EXPECT_TRUE(is_this_host_alone("localhost"));
+  EXPECT_TRUE(is_this_host_alone("127.0.0.1"));
+  for (const char* list : {"localhost:1", "localhost,node7", "node7", ""})
+    EXPECT_FALSE(is_this_host_alone(list)) << list;
 }
 
 TEST(HostList, NothingThatAShellWouldTakeForSomethingElseIsAName) {
@@ -47,4 +59,4 @@ TEST(HostList, WorkersFillTheirSlotsInOrder) {
 }
 
 }  // namespace
-}  // namespace muster::cluster
+}  // namespace muster::job

@@ -9,13 +9,20 @@
 
 #include "muster/base/result.h"
 
-namespace muster::cluster {
+namespace muster::job {
 
 struct HostSlots {
   std::string name;        // as ssh knows it: `node7`, `anna@node7`, an address; no brackets
   std::int64_t slots = 1;  // workers there, at most
   friend bool operator==(const HostSlots&, const HostSlots&) = default;
 };
+
+// As parse_hosts() reads it back: `node7:4`, `[fe80::1]:4`.
+std::string to_string(const HostSlots& host);
+
+// This host, with no number: accepted as other launchers have it, and as it is without any hosts;
+// how many workers there are is said elsewhere.
+bool is_this_host_alone(std::string_view list) noexcept;
 
 // In the order of their first mention; who is named again has more slots. kInvalid: what is wrong,
 // not where.
@@ -29,4 +36,4 @@ std::int64_t slots_of(const std::vector<HostSlots>& hosts) noexcept;
 // How a process on each of the first `workers` slots is spread: the host of each, in this order.
 std::vector<std::string> first_slots(const std::vector<HostSlots>& hosts, std::int64_t workers);
 
-}  // namespace muster::cluster
+}  // namespace muster::job
