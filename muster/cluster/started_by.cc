@@ -26,6 +26,7 @@ struct Dialect {
   const char* part = nullptr;         // and their steps
   const char* hosts = nullptr;        // how many have ranks
   const char* host_list = nullptr;    // which
+  bool speaks_mpi = false;            // by PMI, PMIx or a way of its own
 };
 
 constexpr Dialect kDialects[] = {
@@ -51,12 +52,14 @@ constexpr Dialect kDialects[] = {
      .rank = "OMPI_COMM_WORLD_RANK",
      .ranks = "OMPI_COMM_WORLD_SIZE",
      .local_ranks = "OMPI_COMM_WORLD_LOCAL_SIZE",
-     .start = "PMIX_NAMESPACE"},
+     .start = "PMIX_NAMESPACE",
+     .speaks_mpi = true},
     {.launcher = "MPICH",
      .rank = "PMI_RANK",
      .ranks = "PMI_SIZE",
      .local_ranks = "MPI_LOCALNRANKS",
-     .more = "MPI_LOCALNRANKS"},
+     .more = "MPI_LOCALNRANKS",
+     .speaks_mpi = true},
     {.launcher = "Slurm",
      .rank = "SLURM_PROCID",
      .ranks = "SLURM_STEP_NUM_TASKS",
@@ -64,14 +67,20 @@ constexpr Dialect kDialects[] = {
      .start = "SLURM_JOB_ID",
      .part = "SLURM_STEP_ID",
      .hosts = "SLURM_STEP_NUM_NODES",
-     .host_list = "SLURM_STEP_NODELIST"},
+     .host_list = "SLURM_STEP_NODELIST",
+     .speaks_mpi = true},
     {.launcher = "PMI",  // as Cray's; srun sets these as well, where it is asked for --mpi=pmi2
      .rank = "PMI_RANK",
      .ranks = "PMI_SIZE",
-     .local_ranks = "PMI_LOCAL_SIZE"},
+     .local_ranks = "PMI_LOCAL_SIZE",
+     .speaks_mpi = true},
     // Tells its number of ranks to those alone that ask its server; Open MPI's mpirun, which is one
     // too, by a variable of its own.
-    {.launcher = "PMIx", .rank = "PMIX_RANK", .ranks = "WORLD_SIZE", .start = "PMIX_NAMESPACE"},
+    {.launcher = "PMIx",
+     .rank = "PMIX_RANK",
+     .ranks = "WORLD_SIZE",
+     .start = "PMIX_NAMESPACE",
+     .speaks_mpi = true},
     {.launcher = "an indexed Job of Kubernetes",
      .rank = "JOB_COMPLETION_INDEX",
      .ranks = "WORLD_SIZE"},
@@ -193,9 +202,11 @@ Result<StartedBy> who_started(const VariableLookup& variable, std::int32_t paren
                .ranks = *ranks,
                .meeting = {},
                .is_served = is_served,
+               .speaks_mpi = dialect->speaks_mpi,
                .attempt = start_of(variable, *dialect, is_served)};
-  MUSTER_ASSIGN(const bool here, are_all_here(variable, *dialect, *ranks));
-  if (here && has_no_name(*dialect)) by.attempt = fmt::format("started by process {}", parent);
+  MUSTER_ASSIGN(by.shares_host, are_all_here(variable, *dialect, *ranks));
+  if (by.shares_host && has_no_name(*dialect))
+    by.attempt = fmt::format("started by process {}", parent);
   MUSTER_ASSIGN(by.meeting.host, host_of_first(variable, *dialect, *ranks));
   MUSTER_ASSIGN(by.meeting.port, port_of(variable, by.attempt));
   return by;

@@ -18,8 +18,10 @@ struct StartedBy {
   std::int32_t ranks = 1;
   // Where the first rank, or its launcher, keeps a store that all can reach.
   net::Address meeting;
-  bool is_served = false;  // the launcher keeps that store
-  std::string attempt;     // sets this start apart from others that meet there
+  bool is_served = false;    // the launcher keeps that store
+  bool speaks_mpi = false;   // it can start the ranks of an MPI
+  bool shares_host = false;  // all ranks are known to be on one host
+  std::string attempt;       // sets this start apart from others that meet there
 };
 
 // Set by muster launch on one of several hosts, to what sets it apart from others.

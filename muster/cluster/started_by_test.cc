@@ -168,6 +168,30 @@ TEST(StartedBy, AnyPmiWillDo) {
   EXPECT_THAT(refusal(variables), HasSubstr("PMI_RANK is set, but PMI_SIZE is not"));
 }
 
+TEST(StartedBy, SaysWhetherAnMpiCanBeginThere) {
+  const Variables openmpi{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  const Variables mpich{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "1"}};
+  const Variables slurm{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}};
+  for (Variables variables : {openmpi, mpich, slurm}) {
+    variables["MASTER_ADDR"] = "head";
+    EXPECT_TRUE(must(started_with(variables)).speaks_mpi);
+  }
+  // torchrun's ranks below an mpirun's have that rank's variables, all the same ones.
+  Variables torchrun = openmpi;
+  torchrun.insert({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "head"}});
+  EXPECT_FALSE(must(started_with(torchrun)).speaks_mpi);
+}
+
+TEST(StartedBy, SaysWhetherAllAreOnOneHost) {
+  Variables variables{{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "4"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                      {"MASTER_ADDR", "head"}};
+  EXPECT_TRUE(must(started_with(variables)).shares_host);
+  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  EXPECT_FALSE(must(started_with(variables)).shares_host);
+}
+
 // One rank of several must not take itself for the only one.
 TEST(StartedBy, PmixHasToBeToldHowMany) {
   Variables variables{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "x"}};
