@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "muster/app/engines/fabric.h"
 #include "muster/app/engines/mpi.h"
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
@@ -102,6 +103,20 @@ Check check_engines(Context& context) {
           {}};
 }
 
+Check check_fabric(Context& context) {
+  std::vector<std::string> up, down;
+  for (const app::FabricPort& port : app::fabric_ports(context.files)) {
+    if (port.is_active())
+      up.push_back(describe(port));
+    else
+      down.push_back(fmt::format("{} {} is {}", port.fabric, port.name, port.state));
+  }
+  if (!up.empty()) return {"fabric", CheckState::kOk, fmt::format("{}", fmt::join(up, ", ")), {}};
+  if (down.empty()) return {"fabric", CheckState::kOk, "none; TCP reaches other hosts", {}};
+  return {"fabric", CheckState::kWarning, fmt::format("{}", fmt::join(down, ", ")),
+          "for communication.engine mpi bring it up; ibstat and rdma link say what it lacks"};
+}
+
 Check check_port(Context& context) {
   return check_status("loopback port", context.machine.bind_loopback(), "127.0.0.1 can be bound",
                       "workers meet there: bring up the loopback interface (ip link set lo up)");
@@ -176,9 +191,10 @@ Check check_data(Context& context) {
 
 std::vector<Check> examine(Context& context, std::optional<std::uint16_t> port) {
   std::vector<Check> checks;
-  for (auto* check : {&check_muster, &check_worker, &check_cores, &check_memory,
-                      &check_instructions, &check_engines, &check_port, &check_addresses,
-                      &check_shared_memory, &check_files, &check_clock, &check_disk, &check_data}) {
+  for (auto* check :
+       {&check_muster, &check_worker, &check_cores, &check_memory, &check_instructions,
+        &check_engines, &check_fabric, &check_port, &check_addresses, &check_shared_memory,
+        &check_files, &check_clock, &check_disk, &check_data}) {
     checks.push_back(check(context));
   }
   if (port) checks.push_back(check_asked_port(context, *port));

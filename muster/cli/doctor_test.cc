@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "muster/app/engines/testing/fabric_files.h"
 #include "muster/base/text_width.h"
 #include "muster/cli/application.h"
 #include "muster/cli/fake_machine.h"
@@ -14,8 +15,9 @@ namespace {
 
 class Doctor : public ::testing::Test {
  protected:
-  Check check(const std::string& name) {
-    const auto checks = examine(context_);
+  Check check(const std::string& name) { return check(name, context_); }
+  static Check check(const std::string& name, Context& context) {
+    const auto checks = examine(context);
     const auto found = std::find_if(checks.begin(), checks.end(),
                                     [&](const Check& check) { return check.name == name; });
     EXPECT_NE(found, checks.end()) << name;
@@ -67,6 +69,22 @@ TEST_F(Doctor, CallsBadWhatTrainingCannotDoWithout) {
     expect(name, CheckState::kBad);
   }
   EXPECT_EQ(check("engines").value, "shared memory: rank 1 did not answer");
+}
+
+TEST_F(Doctor, ShowsTheFabricThatIsUpAndWarnsOfOneThatIsNot) {
+  testing::MemoryFiles files;
+  Context context{files, system_clock(), machine_, out_, err_, {}, "/nowhere/muster"};
+  EXPECT_EQ(check("fabric", context).value, "none; TCP reaches other hosts");
+  EXPECT_EQ(check("fabric", context).state, CheckState::kOk);
+  testing::add_verbs_device(files, {.name = "mlx5_0", .state = "2: INIT"});
+  const Check down = check("fabric", context);
+  EXPECT_EQ(down.value, "InfiniBand mlx5_0 port 1 is INIT");
+  EXPECT_EQ(down.state, CheckState::kWarning);
+  EXPECT_NE(down.fix.find("ibstat"), std::string::npos);
+  testing::add_verbs_device(files, {.name = "mlx5_1", .link_layer = "Ethernet"});
+  const Check up = check("fabric", context);
+  EXPECT_EQ(up.value, "RoCE mlx5_1 port 1 (100 Gb/sec (4X EDR))");
+  EXPECT_EQ(up.state, CheckState::kOk);
 }
 
 TEST_F(Doctor, ShowsByWhichAddressesOthersReachThisHost) {
