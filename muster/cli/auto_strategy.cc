@@ -102,7 +102,7 @@ Result<ChosenJob> choose_now(const PlanRequest& request, const job::Job& job, Co
   if (!best) return nothing_fits(plan);
   auto checked = with(request, job, changes_of(plan, *best));
   if (!checked.job) return fail(ErrorCode::kInternal, render(checked.errors));
-  return ChosenJob{std::move(*checked.job), why_so(plan, *best)};
+  return ChosenJob{std::move(*checked.job), {why_so(plan, *best)}};
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ Result<ChosenJob> choose_strategy(const PlanRequest& request, job::Job job,
   if (!checked.job) return choose_now(request, job, context);
   return ChosenJob{
       std::move(*checked.job),
-      fmt::format("strategy.type auto: {}, as the run was begun", stored.flags.front().value)};
+      {fmt::format("strategy.type auto: {}, as the run was begun", stored.flags.front().value)}};
 }
 
 }  // namespace muster::cli

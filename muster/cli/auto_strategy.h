@@ -3,14 +3,9 @@
 
 #include <optional>
 
-#include "muster/cli/plan_job.h"
+#include "muster/cli/chosen_job.h"
 
 namespace muster::cli {
-
-struct ChosenJob {
-  job::Job job;
-  std::string why;  // a line for the log; empty: the job said it itself
-};
 
 // `job`: what `request` loads to. With `resumed`, a run's folder, its choice is kept, as long as
 // the job allows it. kUnavailable where no way fits: the reason of each.

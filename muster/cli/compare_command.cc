@@ -14,7 +14,7 @@
 #include "muster/base/random.h"
 #include "muster/base/trimmed.h"
 #include "muster/cli/application.h"
-#include "muster/cli/auto_strategy.h"
+#include "muster/cli/chosen_job.h"
 #include "muster/cli/compared_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
@@ -129,8 +129,8 @@ Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
     if (checked.job) {
       MUSTER_TRY(app::check_startable(context.files, *checked.job));
       MUSTER_ASSIGN(ChosenJob chosen,
-                    choose_strategy(request, std::move(*checked.job), {}, context));
-      if (!chosen.why.empty()) create_stderr_logger(context.log)->info("{}", chosen.why);
+                    choose_values(request, std::move(*checked.job), nullptr, {}, context));
+      for (const std::string& why : chosen.why) create_stderr_logger(context.log)->info("{}", why);
       jobs.push_back(std::move(chosen.job));
     } else {
       errors +=

@@ -17,7 +17,7 @@
 #include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/cli/ask_worker.h"
-#include "muster/cli/auto_strategy.h"
+#include "muster/cli/chosen_job.h"
 #include "muster/cli/commit.h"
 #include "muster/cli/find_run.h"
 #include "muster/cli/job_arguments.h"
@@ -227,10 +227,11 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());
-  const auto chosen = choose_strategy(*request, *written, *resume, context);
+  const auto chosen =
+      choose_values(*request, *written, others != nullptr ? &others->by : nullptr, *resume, context);
   if (!chosen) return report(context, chosen.error());
   const Logger log = create_stderr_logger(context.log);
-  if (!chosen->why.empty()) log->info("{}", chosen->why);
+  for (const std::string& why : chosen->why) log->info("{}", why);
   const job::Job& job = chosen->job;
   auto agents = await(others);
   if (!agents) return report(context, agents.error());

@@ -106,7 +106,8 @@ template <>
 struct EnumNames<EngineKind> {
   static constexpr EnumName<EngineKind> kAll[] = {{EngineKind::kNative, "native"},
                                                   {EngineKind::kLoopback, "loopback"},
-                                                  {EngineKind::kMpi, "mpi"}};
+                                                  {EngineKind::kMpi, "mpi"},
+                                                  {EngineKind::kAuto, "auto"}};
 };
 template <>
 struct EnumNames<TransportKind> {

@@ -1,5 +1,5 @@
 """communication.engine: mpi (docs/communication.md): workers that mpirun has started speak through MPI. The weights are those of
-one worker under native; who dies ends the job; a job that MPI has not started is told what to do. Its messages themselves are
+one worker under native; who dies ends the job; auto says why it takes which; a job that MPI has not started is told what to do. Its messages themselves are
 ranks.mpi's."""
 import argparse
 import os
@@ -62,6 +62,22 @@ def who_dies_ends_the_job(folder):
         assert not runs.holders_of_memory(os.environ["TEST_WORKPLACE"]), "somebody is left"
 
 
+def auto_says_what_it_takes_and_why(folder):
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    auto = runs.settings("communication.engine=auto")
+    for mpi, mpirun in MPIS:
+        done = launchers.run(mpirun, "-n", 2, MUSTER, "train", job, *auto)
+        told = done.stdout + done.stderr
+        why = f"communication.engine auto: native; all 2 processes that {mpi} has started are on one host, and share memory"
+        assert told.count(why) == 1, told
+        kept = (runs.latest(folder) / "resolved.yaml").read_text()
+        assert re.search(r"^  engine: native +# communication.engine: auto$", kept, re.MULTILINE), kept
+    done = subprocess.run([MUSTER, "train", job, "--workers", "2", *auto], capture_output=True, text=True, check=False,
+                          env=launchers.CLEAN | {"TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}, timeout=runs.DEADLINE)
+    told = done.stdout + done.stderr
+    assert done.returncode == 0 and "communication.engine auto: native; no MPI has started processes for this job" in told, told
+
+
 def mpi_has_to_have_started_it(folder):
     job = runs.write_job(folder, "mlp", steps=STEPS)
     done = subprocess.run([MUSTER, "train", job, "--workers", "2", *OVER_MPI], capture_output=True, text=True, check=False,
@@ -77,7 +93,7 @@ def mpi_has_to_have_started_it(folder):
 
 with runs.workplace() as workplace:
     runs.write_data(workplace)
-    for scenario in (weights_are_the_same, who_dies_ends_the_job, mpi_has_to_have_started_it):
+    for scenario in (weights_are_the_same, who_dies_ends_the_job, auto_says_what_it_takes_and_why, mpi_has_to_have_started_it):
         begun = time.monotonic()
         scenario(workplace)
         print(f"ok  {scenario.__name__}  {time.monotonic() - begun:.1f} s", flush=True)
