@@ -9,6 +9,7 @@
 #include <span>
 
 #include "muster/app/bench/comm_bench.h"
+#include "muster/app/engines/mpi.h"
 #include "muster/base/process.h"
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
@@ -31,6 +32,7 @@ struct BenchArguments {
   std::vector<std::string> sizes = {"1KiB-64MiB"};
   std::string dtype = "f32";
   std::string algorithm = "auto";
+  std::string engine = "native";
   std::string transport = "auto";
   std::string time = "300 ms";
   bool foreign = false;
@@ -60,6 +62,7 @@ Result<T> one_of(std::string_view option, const std::string& word, std::span<con
 
 constexpr Named<DType> kDTypes[] = {
     {"f32", DType::kF32}, {"f64", DType::kF64}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
+constexpr Named<bool> kEngines[] = {{"native", false}, {"mpi", true}};  // whether over MPI
 constexpr Named<comm::NativeTransport> kTransports[] = {
     {"auto", comm::NativeTransport::kAuto},
     {"shm", comm::NativeTransport::kSharedMemory},
@@ -124,6 +127,11 @@ Result<app::CommBench> bench_of(const BenchArguments& arguments) {
   MUSTER_ASSIGN(bench.algorithm, algorithm_of(arguments.algorithm));
   MUSTER_ASSIGN(bench.transport,
                 one_of<comm::NativeTransport>("--transport", arguments.transport, kTransports));
+  MUSTER_ASSIGN(bench.over_mpi, one_of<bool>("--engine", arguments.engine, kEngines));
+  if (bench.over_mpi && bench.transport != comm::NativeTransport::kAuto)
+    return fail(ErrorCode::kInvalid,
+                fmt::format("--transport: {} is of --engine native; MPI has its own, leave it out",
+                            arguments.transport));
   bench.foreign = arguments.foreign;
   const auto time = parse_duration(arguments.time);
   if (!time) return with_context(time.error(), "--time");
@@ -147,6 +155,15 @@ Result<bool> is_rank(const Context& context) {
   return other.error();
 }
 
+Status check_mpi(const app::CommBench& bench, bool is_rank, const Context& context) {
+  const auto variable = [&](const std::string& name) { return context.variable(name); };
+  if (!bench.over_mpi) return ok();
+  if (is_rank && app::mpi_module(variable, context.program.parent_path())) return ok();
+  return fail(ErrorCode::kInvalid,
+              "--engine mpi: no MPI has started this process; start it as `mpirun -n 4 muster "
+              "bench comm --engine mpi`");
+}
+
 std::vector<std::string> rank_command(const Path& worker, const BenchArguments& arguments,
                                       const app::CommBench& bench, const Context& context) {
   std::vector<std::string> command = {worker.string(), "--bench-comm", to_text(bench)};
@@ -163,6 +180,8 @@ ExitCode bench_comm(const BenchArguments& arguments, Context& context) {
   const auto command = rank_command(*worker, arguments, *bench, context);
   const auto rank = is_rank(context);
   if (!rank) return report(context, rank.error());
+  if (const Status mpi = check_mpi(*bench, *rank, context); !mpi)
+    return report(context, mpi.error());
   if (*rank) {
     if (arguments.ranks == 0) return report(context, become_program(command));
     return report(context, fail(ErrorCode::kInvalid,
@@ -198,6 +217,7 @@ void add_options(CLI::App& command, BenchArguments& arguments) {
   add("--algorithm", arguments.algorithm,
       "auto, ring, bidirectional_ring, tree, double_tree, halving_doubling, direct, "
       "hierarchical, pairwise or bruck");
+  add("--engine", arguments.engine, "native, or mpi: over the MPI that has started the ranks");
   add("--transport", arguments.transport, "auto, shm or tcp, with TLS");
   add("--time", arguments.time, "For each operation of each size, about");
   command.add_flag("--foreign", arguments.foreign,
@@ -218,6 +238,7 @@ void add_bench_command(CLI::App& app, Context& context) {
       "Time collectives among ranks, verified, beside what memory or links could do; where a "
       "launcher (muster launch, torchrun, mpirun, srun) has started it, among its ranks",
       {"muster bench comm --workers 4 --ops all_reduce,all_to_all --svg comm.svg",
+       "mpirun -n 8 muster bench comm --engine mpi",
        "muster launch --nnodes 2 --node-rank 0 --rdzv-endpoint head:29500 -n 1 muster bench comm"});
   const auto arguments = std::make_shared<BenchArguments>();
   add_options(comm, *arguments);

@@ -63,6 +63,9 @@ def what_is_wrong_is_told():
     for words, told in ((("--ops", "all_reduse"), "--ops: no such word, `all_reduse`; did you mean `all_reduce`?"),
                         (("--sizes", "1MiB-1KiB"), "--sizes: 1MiB-1KiB ends before it begins"),
                         (("--sizes", "9GiB"), "--sizes: 9GiB is not between 1 B and 8.0 GiB"),
+                        (("--engine", "mpi"), "--engine mpi: no MPI has started this process; start it as `mpirun -n 4 muster"),
+                        (("--engine", "mpi", "--transport", "tcp"), "--transport: tcp is of --engine native"),
+                        (("--engine", "nccl"), "--engine: no such word, `nccl`"),
                         (("--dtype", "i32"), "--dtype: no such word, `i32`"),
                         (("--time", "0s"), "--time: 0s is not between 1 ns and 1 h"),
                         (("--workers", "0"), "--workers")):

@@ -1,7 +1,8 @@
 """communication.engine: mpi (docs/communication.md): workers that mpirun has started speak through MPI. The weights are those of
-one worker under native; who dies ends the job; auto says why it takes which; a job that MPI has not started is told what to do. Its messages themselves are
+one worker under native; who dies ends the job; auto says why it takes which; collectives are measured over it; a job that MPI has not started is told what to do. Its messages themselves are
 ranks.mpi's."""
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -78,6 +79,15 @@ def auto_says_what_it_takes_and_why(folder):
     assert done.returncode == 0 and "communication.engine auto: native; no MPI has started processes for this job" in told, told
 
 
+def collectives_are_measured(_):
+    for _, mpirun in MPIS:
+        done = launchers.run(mpirun, "-n", 3, MUSTER, "bench", "comm", "--engine", "mpi", "--ops", "all", "--sizes", "4KiB,1MiB",
+                             "--time", "2 ms", "--json")
+        found = json.loads(done.stdout)  # rank 0's alone
+        assert (found["ranks"], found["transport"], len(found["timings"])) == (3, "mpi", 10), found
+        assert "error" not in done.stderr and "have not come" not in done.stderr, done.stderr
+
+
 def mpi_has_to_have_started_it(folder):
     job = runs.write_job(folder, "mlp", steps=STEPS)
     done = subprocess.run([MUSTER, "train", job, "--workers", "2", *OVER_MPI], capture_output=True, text=True, check=False,
@@ -93,7 +103,7 @@ def mpi_has_to_have_started_it(folder):
 
 with runs.workplace() as workplace:
     runs.write_data(workplace)
-    for scenario in (weights_are_the_same, who_dies_ends_the_job, auto_says_what_it_takes_and_why, mpi_has_to_have_started_it):
+    for scenario in (weights_are_the_same, who_dies_ends_the_job, auto_says_what_it_takes_and_why, collectives_are_measured, mpi_has_to_have_started_it):
         begun = time.monotonic()
         scenario(workplace)
         print(f"ok  {scenario.__name__}  {time.monotonic() - begun:.1f} s", flush=True)

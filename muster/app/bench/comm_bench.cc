@@ -91,13 +91,14 @@ Status Bench::look_around() {
       comm::AllGather{.output = view_of(std::span(hosts)), .input = view_of(std::span(&mine, 1))},
       "hosts"));
   const std::set<std::int64_t> different(hosts.begin(), hosts.end());
-  const bool tcp = bench_.transport == comm::NativeTransport::kTcp;
+  const bool apart = bench_.over_mpi || bench_.transport == comm::NativeTransport::kTcp;
   setting_ = {.ranks = ranks,
               .hosts = static_cast<std::int32_t>(different.size()),
-              .memory = different.size() == 1 && !tcp,
+              .memory = different.size() == 1 && !apart,
+              .over_mpi = bench_.over_mpi,
               .links = world_.link_costs()};
   std::vector<std::string> names(hosts.size());  // empty: every rank is by itself, as over TCP
-  if (!tcp)
+  if (!apart)
     std::ranges::transform(hosts, names.begin(), [](std::int64_t h) { return std::to_string(h); });
   topology_ = comm::Topology::of_names(names);
   return ok();

@@ -37,7 +37,8 @@ struct CommBench {
   DType dtype = DType::kF32;  // a floating-point type
   comm::Algorithm algorithm = comm::Algorithm::kAuto;
   comm::NativeTransport transport = comm::NativeTransport::kAuto;
-  bool foreign = false;  // tensors in memory of the caller's instead of the engine's
+  bool over_mpi = false;  // by the MPI that has started the ranks, whatever `transport` says
+  bool foreign = false;   // tensors in memory of the caller's instead of the engine's
   Duration time = std::chrono::milliseconds(300);  // of each operation at each size, about
 };
 
@@ -49,6 +50,7 @@ struct CommSetting {
   std::int32_t ranks = 1;
   std::int32_t hosts = 1;
   bool memory = false;                        // else links
+  bool over_mpi = false;                      // links of MPI
   std::optional<comm::CostTable> links = {};  // as the ranks measured them when they met
 };
 

@@ -10,8 +10,8 @@ namespace muster::app {
 std::string to_text(const CommBench& bench) {
   return nlohmann::json{{"operations", bench.operations},  {"sizes", bench.sizes},
                         {"dtype", to_string(bench.dtype)}, {"algorithm", bench.algorithm},
-                        {"transport", bench.transport},    {"foreign", bench.foreign},
-                        {"time_ns", bench.time.count()}}
+                        {"transport", bench.transport},    {"over_mpi", bench.over_mpi},
+                        {"foreign", bench.foreign},        {"time_ns", bench.time.count()}}
       .dump();
 }
 
@@ -25,6 +25,7 @@ Result<CommBench> comm_bench_from(std::string_view text) {
                      .dtype = *dtype,
                      .algorithm = read.at("algorithm").get<comm::Algorithm>(),
                      .transport = read.at("transport").get<comm::NativeTransport>(),
+                     .over_mpi = read.at("over_mpi").get<bool>(),
                      .foreign = read.at("foreign").get<bool>(),
                      .time = Duration{read.at("time_ns").get<std::int64_t>()}};
   } catch (const nlohmann::json::exception& fault) {

@@ -19,7 +19,13 @@ constexpr double kGiga = 1e9;
 double microseconds(Duration duration) { return to_seconds(duration) * 1e6; }
 
 std::string transport_of(const CommSetting& setting) {
+  if (setting.over_mpi) return "MPI";
   return setting.memory ? "shared memory" : "TCP with TLS";
+}
+
+std::string transport_word(const CommSetting& setting) {
+  if (setting.over_mpi) return "mpi";
+  return setting.memory ? "shm" : "tcp";
 }
 
 std::string dtype_word(DType dtype) { return lowered(std::string(to_string(dtype))); }
@@ -95,7 +101,7 @@ std::string to_json(const CommReport& report, const CommBench& bench) {
   }
   nlohmann::ordered_json all = {{"ranks", report.setting.ranks},
                                 {"hosts", report.setting.hosts},
-                                {"transport", report.setting.memory ? "shm" : "tcp"},
+                                {"transport", transport_word(report.setting)},
                                 {"dtype", dtype_word(bench.dtype)},
                                 {"memory", bench.foreign ? "foreign" : "engine"},
                                 {"limit", report.setting.memory ? "memory" : "link"},

@@ -29,6 +29,13 @@ TEST(CommReport, TheTableHasARowForEachTiming) {
             "   25 %\n");
 }
 
+TEST(CommReport, SaysThatItWasOverMpi) {
+  const CommSetting mpi{.ranks = 2, .hosts = 2, .over_mpi = true};
+  EXPECT_TRUE(table_head(mpi, {}).starts_with("2 ranks on 2 hosts, MPI, f32"))
+      << table_head(mpi, {});
+  EXPECT_EQ(nlohmann::json::parse(to_json({mpi, {}}, {})).at("transport"), "mpi");
+}
+
 TEST(CommReport, AWorldOfOneHasNoLimit) {
   const std::string row = table_row(timing(1024, 1'000), {.ranks = 1, .hosts = 1, .memory = true});
   EXPECT_TRUE(row.ends_with("        -        -\n")) << row;

@@ -56,7 +56,7 @@ Result<std::unique_ptr<comm::MpiNetwork>> begin_mpi(std::uint64_t job, const Log
   if (begun) return begun;
   return with_context(
       std::move(begun).error(),
-      fmt::format("[app/mpi] communication.engine mpi does not work here; a module "
+      fmt::format("[app/mpi] the engine mpi does not work here; a module "
                   "for another MPI is built as docs/communication.md says, and named "
                   "by {}",
                   kMpiVariable));

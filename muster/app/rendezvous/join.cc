@@ -56,7 +56,7 @@ Result<MeetingPlace> find_place(const cluster::StartedBy& by, cluster::KvStore& 
                       .first_is_host = true};
 }
 
-Result<World> meet_as_started(const cluster::StartedBy& by, comm::NativeTransport transport,
+Result<World> meet_as_started(const cluster::StartedBy& by, const JoinOptions& options,
                               const Logger& log) {
   if (by.ranks == 1) return World(comm::create_loopback(1).front(), nullptr, log);
   MUSTER_ASSIGN(const Duration wait, cluster::meeting_patience());
@@ -66,12 +66,13 @@ Result<World> meet_as_started(const cluster::StartedBy& by, comm::NativeTranspor
   MUSTER_ASSIGN(auto place, by.rank == 0 ? open_place(by, *store, deadline, log)
                                          : find_place(by, *store, deadline));
   place.patience = wait;
-  place.transport = transport;
+  place.transport = options.transport;
+  place.over_mpi = options.over_mpi;
   return meet(std::move(place), log);
 }
 
 // Those of muster's own launcher, of another one, or a world of one; with who it was.
-Result<World> meet_all(std::string& launcher, comm::NativeTransport transport, const Logger& log) {
+Result<World> meet_all(std::string& launcher, const JoinOptions& options, const Logger& log) {
   auto own = cluster::read_environment(cluster::system_variable);
   if (own) {
     launcher = "muster launch";
@@ -80,7 +81,8 @@ Result<World> meet_all(std::string& launcher, comm::NativeTransport transport, c
                  .credentials = own->credentials,
                  .rank = own->worker,
                  .patience = wait,
-                 .transport = transport},
+                 .transport = options.transport,
+                 .over_mpi = options.over_mpi},
                 log);
   }
   if (own.error().code != ErrorCode::kNotFound) return own.error();
@@ -88,7 +90,7 @@ Result<World> meet_all(std::string& launcher, comm::NativeTransport transport, c
   if (!by && by.error().code != ErrorCode::kNotFound) return by.error();
   launcher = by ? by->launcher : "itself";
   if (!by) return World(comm::create_loopback(1).front(), nullptr, log);
-  auto world = meet_as_started(*by, transport, log);
+  auto world = meet_as_started(*by, options, log);
   if (world) return world;
   return with_context(world.error(), fmt::format("[world] rank {} of {}, started by {}", by->rank,
                                                  by->ranks, by->launcher));
@@ -96,11 +98,11 @@ Result<World> meet_all(std::string& launcher, comm::NativeTransport transport, c
 
 }  // namespace
 
-World join(comm::NativeTransport transport) {
+World join(const JoinOptions& options) {
   const Logger log = create_stderr_logger();  // standard output is the user's
   log->set_level(spdlog::level::warn);
   std::string launcher;
-  auto met = meet_all(launcher, transport, log);
+  auto met = meet_all(launcher, options, log);
   if (!met) throw Failure(met.error());
   if (met->rank() != 0) return *std::move(met);
   log->set_level(spdlog::level::info);

@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 
+#include "muster/app/engines/mpi.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/member.h"
 #include "muster/comm/backend/native/native.h"
@@ -16,6 +17,7 @@ namespace muster::app {
 namespace {
 
 constexpr Duration kGoodbye = std::chrono::seconds(2);
+constexpr Duration kEndOfMpi = std::chrono::seconds(10);    // until all ranks have come to it
 constexpr Duration kLongestEnd = std::chrono::minutes(10);  // of the others, after the host's own
 constexpr Duration kLook = std::chrono::seconds(1);  // for what the store already has, or has not
 
@@ -50,12 +52,14 @@ class MemberTies final : public Ties {
         log_(std::move(log)),
         loop_(net::create_loop("muster-io", log_)) {}
   void say_goodbye();
+  void end_mpi();
 
   MeetingPlace place_;
   const Logger log_;
   const int exceptions_ = std::uncaught_exceptions();
   std::unique_ptr<net::SystemLoop> loop_;
   std::unique_ptr<net::Network> network_;
+  std::unique_ptr<comm::MpiNetwork> mpi_;  // where ranks speak over it
   std::string host_;
   comm::CostBook costs_;
   std::unique_ptr<cluster::Member> member_;
@@ -72,6 +76,9 @@ Result<std::shared_ptr<MemberTies>> MemberTies::create(MeetingPlace place, Logge
   const MeetingPlace& there = ties->place_;
   MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(there.credentials));
   MUSTER_ASSIGN(ties->network_, net::create_network(*ties->loop_, credentials, {}, ties->log_));
+  if (there.over_mpi) {
+    MUSTER_ASSIGN(ties->mpi_, begin_mpi(credentials.job(), ties->log_));
+  }
   MUSTER_ASSIGN(ties->host_, net::local_host_towards(there.coordinator));
   const cluster::MemberOptions member{
       .coordinator = there.coordinator,
@@ -87,8 +94,10 @@ Result<std::shared_ptr<MemberTies>> MemberTies::create(MeetingPlace place, Logge
 
 MemberTies::~MemberTies() {
   const bool ends_well = !has_failed_ && std::uncaught_exceptions() == exceptions_;
-  if (communicator_ && ends_well) say_goodbye();
+  const bool says_goodbye = communicator_ && ends_well;
+  if (says_goodbye) say_goodbye();
   communicator_.reset();
+  if (says_goodbye) end_mpi();
   if (place_.host) {
     if (!ends_well) member_.reset();  // nobody waits for this one
     place_.host->wait_for_the_others(
@@ -104,18 +113,26 @@ void MemberTies::say_goodbye() {
   member_->leave(soon);
 }
 
+// Of ranks that fail somebody may be gone, for whom MPI would wait for ever: its launcher ends it.
+void MemberTies::end_mpi() {
+  if (!mpi_) return;
+  const Status ended = mpi_->finish(Deadline::after(system_clock(), kEndOfMpi));
+  if (!ended) log_->warn("{}", ended.error().message);
+}
+
 Result<std::shared_ptr<comm::Communicator>> MemberTies::connect() {
   const comm::Group group{membership_.rank, membership_.size(), membership_.generation};
-  MUSTER_ASSIGN(communicator_,
-                comm::create_native({.group = group,
-                                     .exchange = comm::exchange_through(*store_, group, "world"),
-                                     .network = network_.get(),
-                                     .transport = place_.transport,
-                                     .connect_timeout = place_.patience,
-                                     .cancelled = {},
-                                     .listen_host = host_,
-                                     .book = &costs_,
-                                     .log = log_}));
+  MUSTER_ASSIGN(
+      communicator_,
+      comm::create_native({.group = group,
+                           .exchange = comm::exchange_through(*store_, group, "world"),
+                           .network = mpi_ ? mpi_.get() : network_.get(),
+                           .transport = mpi_ ? comm::NativeTransport::kTcp : place_.transport,
+                           .connect_timeout = place_.patience,
+                           .cancelled = {},
+                           .listen_host = host_,
+                           .book = &costs_,
+                           .log = log_}));
   // Who waits for one that has died is told at once.
   const bool of_first = place_.first_is_host;
   member_->on_lost([of_first, weak = std::weak_ptr(communicator_)](const Error& why) {

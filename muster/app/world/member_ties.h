@@ -17,7 +17,8 @@ struct MeetingPlace {
   std::int32_t rank = 0;                         // to be, of this process
   Duration patience = std::chrono::seconds(60);  // until all are there
   comm::NativeTransport transport = comm::NativeTransport::kAuto;
-  bool first_is_host = false;       // the coordinator is rank 0's, and not a launcher's
+  bool over_mpi = false;       // by the MPI that has started the ranks, whatever `transport` says
+  bool first_is_host = false;  // the coordinator is rank 0's, and not a launcher's
   std::unique_ptr<Host> host = {};  // on rank 0, then; it stays until all have come to their end
 };
 

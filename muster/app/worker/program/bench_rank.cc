@@ -41,7 +41,7 @@ Status measure(const World& world, const CommBench& bench, const BenchRankOption
 Status bench_rank(const BenchRankOptions& options, Files& files) {
   MUSTER_ASSIGN(const CommBench bench, comm_bench_from(options.bench));
   try {
-    const World world = join(bench.transport);
+    const World world = join({.transport = bench.transport, .over_mpi = bench.over_mpi});
     const Status done = measure(world, bench, options, files);
     if (done) return ok();
     const Error why = world.explain(done.error(), "measuring");
