@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "muster/job/draft.h"
-#include "muster/job/enum_names.h"
 
 namespace muster::job {
 namespace {
@@ -92,18 +91,6 @@ void check_model(Draft& draft) {
   }
 }
 
-// Their rate for a tensor follows from norms of the whole tensor.
-void check_optimizer(Draft& draft) {
-  const OptimizerType type = draft.spec.optimizer.type;
-  if (type != OptimizerType::kLars && type != OptimizerType::kLamb) return;
-  draft.complain({"optimizer.type", "strategy.type"},
-                 fmt::format("optimizer.type {} takes norms of whole tensors, of which with "
-                             "strategy.type {} each worker has a part",
-                             draft.shown("optimizer.type"), draft.shown("strategy.type")),
-                 fmt::format("use optimizer.type: {}, or {}",
-                             type == OptimizerType::kLars ? "sgd" : "adamw", kOthers.substr(4)));
-}
-
 void check_adapters(Draft& draft) {
   if (draft.spec.lora.rank == 0) return;
   draft.complain({"lora.rank", "strategy.type"},
@@ -132,7 +119,6 @@ void check_sequence(Draft& draft) {
 void check_tensor(Draft& draft) {
   if (draft.spec.strategy.tensor == 1) return;
   check_model(draft);
-  check_optimizer(draft);
   check_adapters(draft);
   check_sequence(draft);
 }

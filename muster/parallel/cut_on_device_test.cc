@@ -153,6 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
         CutCase{.recipe = averaged("parts", gpt_on_device(true)), .tensor = 2},
         CutCase{.recipe = {.name = "parts_sequence_bf16",
                            .model = grouped_llama(kPositionsOnDevice),
+                           .optimizer = optim::LambSpec{},
                            .compute = kBF16,
                            .recompute = {"layer1"}},
                 .shards = 2,

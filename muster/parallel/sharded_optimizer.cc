@@ -187,7 +187,8 @@ Result<std::vector<double>> ShardedOptimizer::sum_by_parameter(std::vector<doubl
 Status ShardedOptimizer::update(double learning_rate, double divisor) {
   mirror_.changed();
   optimizer_->begin_step(learning_rate);
-  optim::NormScaled* const scaled = shards() > 1 ? optimizer_->norm_scaled() : nullptr;
+  const bool holds_whole_tensors = shards() == 1 && !over_parts_;
+  optim::NormScaled* const scaled = holds_whole_tensors ? nullptr : optimizer_->norm_scaled();
   const std::vector<at::Tensor> gradients = gradients_by_rows();
   return scaled ? update_scaled(*scaled, gradients, divisor) : update_pieces(gradients, divisor);
 }
@@ -207,21 +208,28 @@ Status ShardedOptimizer::update_pieces(std::span<const at::Tensor> gradients, do
   });
 }
 
+// After measure(): by parameter.
+Result<std::vector<double>> ShardedOptimizer::whole_squares(const optim::NormScaled& optimizer,
+                                                            double optim::NormSquares::*member) {
+  std::vector<double> by_cell(first_cell_.back());
+  for (std::size_t i = 0; i < pieces_.size(); ++i)
+    std::ranges::transform(optimizer.squares(i), by_cell.begin() + first_cell_of(pieces_[i]),
+                           [&](const optim::NormSquares& squares) { return squares.*member; });
+  MUSTER_ASSIGN(std::vector<double> sums, sum_by_parameter(std::move(by_cell), "trust ratios"));
+  if (!over_parts_) return sums;
+  return over_parts_(std::move(sums));
+}
+
 // The norms are those of whole tensors, so between its two halves the ranks tell each other.
 Status ShardedOptimizer::update_scaled(optim::NormScaled& optimizer,
                                        std::span<const at::Tensor> gradients, double divisor) {
   MUSTER_TRY(on_lanes_(pieces_.size(), [&](std::size_t begin, std::size_t end) {
     optimizer.measure({begin, end}, gradients.subspan(begin, end - begin), divisor);
   }));
-  const auto whole = [&](double optim::NormSquares::*member) {
-    std::vector<double> by_cell(first_cell_.back());
-    for (std::size_t i = 0; i < pieces_.size(); ++i)
-      std::ranges::transform(optimizer.squares(i), by_cell.begin() + first_cell_of(pieces_[i]),
-                             [&](const optim::NormSquares& squares) { return squares.*member; });
-    return sum_by_parameter(std::move(by_cell), "trust ratios");
-  };
-  MUSTER_ASSIGN(const std::vector<double> weights, whole(&optim::NormSquares::weights));
-  MUSTER_ASSIGN(const std::vector<double> directions, whole(&optim::NormSquares::direction));
+  MUSTER_ASSIGN(const std::vector<double> weights,
+                whole_squares(optimizer, &optim::NormSquares::weights));
+  MUSTER_ASSIGN(const std::vector<double> directions,
+                whole_squares(optimizer, &optim::NormSquares::direction));
   std::vector<optim::NormSquares> wholes;
   for (const ShardPiece& piece : pieces_)
     wholes.push_back({weights[parameter_of(piece)], directions[parameter_of(piece)]});

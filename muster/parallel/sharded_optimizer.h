@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "muster/base/result.h"
@@ -64,7 +65,14 @@ class ShardedOptimizer {
   // With several shards: one rank of each, in order; who tells others of its norms from now on.
   void meet(std::shared_ptr<comm::Communicator> one_of_each, comm::OpOptions op);
 
-  // By parameter. Collective where there are several shards, as is update().
+  // Where other ranks have other parts of the parameters: makes whole tensors' sums of the sums
+  // over this rank's parts, by parameter; the same on all of these ranks.
+  using OverParts = std::function<Result<std::vector<double>>(std::vector<double> of_parts)>;
+  // Then trust ratios are those of whole tensors, and update() is collective over these ranks too.
+  void sum_norms(OverParts over_parts) { over_parts_ = std::move(over_parts); }
+
+  // By parameter, of what this rank has a part or a shard of. Collective where there are several
+  // shards, as is update().
   Result<std::vector<double>> squared_norms();
   Status update(double learning_rate, double divisor);
 
@@ -73,9 +81,8 @@ class ShardedOptimizer {
   std::uint64_t state_bytes() { return optimizer_->state_bytes(); }
   // By piece.
   const std::vector<at::Tensor>& average() const noexcept { return optimizer_->average(); }
-  void loaded(std::int64_t steps);                                     // updates so far
-  void changed() { mirror_.changed(); }                                // the state, by other means
-  bool takes_norms() { return optimizer_->norm_scaled() != nullptr; }  // of whole tensors
+  void loaded(std::int64_t steps);       // updates so far
+  void changed() { mirror_.changed(); }  // the state, by other means
 
  private:
   ShardedOptimizer(std::vector<models::Parameter> parameters, optim::CreateOptimizer create,
@@ -93,12 +100,15 @@ class ShardedOptimizer {
   Result<std::vector<double>> sum_by_parameter(std::vector<double> by_cell, std::string_view label);
   std::vector<at::Tensor> gradients_by_rows() const;
   Status update_pieces(std::span<const at::Tensor> gradients, double divisor);
+  Result<std::vector<double>> whole_squares(const optim::NormScaled& optimizer,
+                                            double optim::NormSquares::*member);
   Status update_scaled(optim::NormScaled& optimizer, std::span<const at::Tensor> gradients,
                        double divisor);
 
   const std::vector<models::Parameter> parameters_;
   const optim::CreateOptimizer create_;
   const OnLanes on_lanes_;
+  OverParts over_parts_;                 // none: no other rank has other parts
   std::vector<optim::Cells> cells_;      // by parameter
   std::vector<std::size_t> first_cell_;  // by parameter, among those of all; last: their number
 

@@ -48,7 +48,8 @@ Status SharedSlices::build(const optim::CreateOptimizer& create, std::int64_t pa
                                              .bucket_sizes = slices().options().bucket_sizes,
                                              .place = place_},
                                             create, lanes_runner()));
-  return together_->check_optimizer(update_->optimizer());
+  together_->complete_norms(update_->optimizer());
+  return ok();
 }
 
 std::int32_t SharedSlices::ranks_per_replica() const {
@@ -103,26 +104,21 @@ Status SharedSlices::compute(const StepInput& input, StepReport& report) {
 // Each parameter counts once: of one that is cut every rank's part, else the first rank's. That one
 // speaks for all of them in what should be alike, so that they decide alike whatever happens.
 Result<std::vector<double>> SharedSlices::agree(StepReport& report) {
-  MUSTER_ASSIGN(std::vector<double> squares, update_->squared_norms());
+  MUSTER_ASSIGN(const std::vector<double> squares, update_->squared_norms());
   if (holds_all_tensors()) return squares;
   constexpr std::size_t kFlagsAt = 2, kSquaresAt = kFlagsAt + Flags::size();
   std::vector<double> own{report.loss, report.accuracy};
   own.insert(own.end(), report.flags.data(), report.flags.data() + Flags::size());
   own.insert(own.end(), squares.begin(), squares.end());
   MUSTER_ASSIGN(const auto all, together_->gather(std::move(own)));
-  const auto sum = [&](std::size_t i) {
-    double total = 0;
-    for (const std::vector<double>& numbers : all) total += numbers[i];
-    return total;
-  };
   report.loss = all.front()[0];
   report.accuracy = all.front()[1];
-  for (std::size_t f = 0; f < Flags::size(); ++f)
-    report.flags.data()[f] = static_cast<float>(sum(kFlagsAt + f));
-  const auto& parameters = model().parameters();
-  for (std::size_t p = 0; p < parameters.size(); ++p)
-    squares[p] = parameters[p].cut.is_part() ? sum(kSquaresAt + p) : all.front()[kSquaresAt + p];
-  return squares;
+  for (std::size_t f = 0; f < Flags::size(); ++f) {
+    double total = 0;
+    for (const std::vector<double>& numbers : all) total += numbers[kFlagsAt + f];
+    report.flags.data()[f] = static_cast<float>(total);
+  }
+  return Together::whole_sums(model().parameters(), all, kSquaresAt);
 }
 
 Status SharedSlices::update(double learning_rate, double divisor) {

@@ -64,11 +64,14 @@ Status Together::cut(models::Model& model) const {
   return model.share_sequences(sequences_);
 }
 
-Status Together::check_optimizer(ShardedOptimizer& optimizer) const {
-  if (parts().size == 1 || !optimizer.takes_norms()) return ok();
-  return fail(ErrorCode::kUnsupported,
-              "[parallel/tensor] the optimizer takes norms of whole tensors, of which each rank "
-              "has a part; take sgd or adamw");
+void Together::complete_norms(ShardedOptimizer& optimizer) const {
+  if (parts().size == 1) return;
+  optimizer.sum_norms(
+      [this, &optimizer](std::vector<double> of_parts) -> Result<std::vector<double>> {
+        if (of_parts.empty()) return of_parts;  // a stage without parameters
+        MUSTER_ASSIGN(const auto by_part, gather(std::move(of_parts)));
+        return whole_sums(optimizer.parameters(), by_part);
+      });
 }
 
 Status Together::connect(comm::Communicator& communicator) const {
@@ -151,6 +154,19 @@ Result<std::vector<std::vector<double>>> Together::gather(std::vector<double> ow
     by_part.emplace_back(its.begin(), its.end());
   }
   return by_part;
+}
+
+std::vector<double> Together::whole_sums(const std::vector<models::Parameter>& parameters,
+                                         const std::vector<std::vector<double>>& by_part,
+                                         std::size_t first) {
+  std::vector<double> sums;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    double sum = by_part.front()[first + p];
+    if (parameters[p].cut.is_part())
+      for (std::size_t part = 1; part < by_part.size(); ++part) sum += by_part[part][first + p];
+    sums.push_back(sum);
+  }
+  return sums;
 }
 
 std::vector<StateSlice> Together::own_part(std::vector<StateSlice> state,

@@ -42,8 +42,8 @@ class Together {
   // The model, which is not initialised, keeps this rank's part and computes with the others from
   // here on. kUnsupported says why such a model cannot be cut, or its sequences shared.
   Status cut(models::Model& model) const;
-  // kUnsupported: it takes norms of whole tensors, of which each rank has a part.
-  Status check_optimizer(ShardedOptimizer& optimizer) const;
+  // Trust ratios of this optimizer, which this outlives, are those of whole tensors from here on.
+  void complete_norms(ShardedOptimizer& optimizer) const;
   // In each generation: `communicator` of all ranks of the mesh. Collective.
   Status connect(comm::Communicator& communicator) const;
   // Along which of the mesh's axes ranks hold the same parameters.
@@ -61,6 +61,12 @@ class Together {
   Status sum_positions(PeerUpdate& update) const;
   // numbers[r] are those of the rank that has part r. Collective.
   Result<std::vector<std::vector<double>>> gather(std::vector<double> own) const;
+  // By parameter, what is a sum over its elements: by_part[r][first + p] over what the rank that
+  // has part r has of parameters[p]. Of one that is cut the sum over all parts, in their order;
+  // else the first rank's, which speaks for all. Pure.
+  static std::vector<double> whole_sums(const std::vector<models::Parameter>& parameters,
+                                        const std::vector<std::vector<double>>& by_part,
+                                        std::size_t first = 0);
   // Of a state what this rank gives to a checkpoint: what is alike on all parts is the first one's.
   std::vector<StateSlice> own_part(std::vector<StateSlice> state, const models::Model& model) const;
   // Sums over slices that each sharer has a part of, as those of its leaves; zeros from ranks that

@@ -83,13 +83,6 @@ std::vector<at::Tensor> gradients_of(Model& model, const CutCase& one) {
                                false, /*allow_unused=*/true);
 }
 
-at::Tensor part_of(const at::Tensor& whole, const models::TensorCut& cut) {
-  if (!cut.is_part()) return whole;
-  std::vector<at::Tensor> runs;
-  for (const Share run : cut.runs) runs.push_back(whole.narrow(cut.axis, run.begin, run.size()));
-  return torch::cat(runs, cut.axis);
-}
-
 // Each rank of the group, on a thread of its own.
 void on_tensor_ranks(std::int32_t size,
                      const std::function<void(const std::shared_ptr<TensorRanks>&)>& body,

@@ -103,6 +103,9 @@ TEST_P(TensorParallelTraining, HasTheSameBitsWithAnyNumberOfReplicas) {
 }
 
 constexpr optim::SgdSpec kSgd{.weight_decay = 1e-3};
+// Their rates follow from norms of whole tensors.
+constexpr optim::LarsSpec kScaledSgd{.weight_decay = 1e-3, .trust_coefficient = 0.5};
+constexpr optim::LambSpec kScaledAdam{.epsilon = 1e-3, .weight_decay = 0.1};
 
 const models::GptSpec kTwoLayers = gpt(2, true);
 const models::GptSpec kUntied = gpt(2, false);
@@ -120,6 +123,14 @@ INSTANTIATE_TEST_SUITE_P(
         TensorCase{{"llama_2", grouped_llama(), 1, 0, kSteady}, 2},
         TensorCase{{"llama_3x2", grouped_llama(), 2, 0, kSgd}, 3},
         TensorCase{{"llama_2x2", grouped_llama(), 2, 1, kSteady}, 2},
+        TensorCase{{"mlp_lars", mlp(), 2, 0, kScaledSgd}, 3},
+        TensorCase{{"gpt_lamb", kTwoLayers, 1, 0, kScaledAdam}, 2},
+        TensorCase{{.name = "llama_lamb_sequence",
+                    .model = grouped_llama(),
+                    .optimizer = kScaledAdam,
+                    .average = 0.9},
+                   3,
+                   true},
         TensorCase{{.name = "gpt_frozen",
                     .model = kTwoLayers,
                     .optimizer = kSgd,
@@ -190,29 +201,31 @@ TEST_P(TensorParallelShards, HaveTheBitsOfReplicasThatKeepAll) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, TensorParallelShards,
-    testing::Values(TensorCase{.recipe = {"mlp", mlp(), 1, 0, kSgd}, .ranks = 4, .shards = 2},
-                    TensorCase{
-                        .recipe = {"gpt", kTwoLayers, 2, 0, kSteady}, .ranks = 3, .shards = 2},
-                    TensorCase{.recipe = {"one", kUntied, 1, 3, kSteady}, .ranks = 1, .shards = 3},
-                    TensorCase{.recipe = {.name = "gpt_average_frozen_bf16",
-                                          .model = kTwoLayers,
-                                          .optimizer = kSteady,
-                                          .freeze = {"embedding.token*", "layer0*"},
-                                          .average = 0.9,
-                                          .compute = kBF16,
-                                          .reduce = DType::kBF16},
-                               .ranks = 2,
-                               .shards = 3},
-                    TensorCase{.recipe = {"llama_sequence", grouped_llama(), 2, 0, kSgd},
-                               .ranks = 3,
-                               .sequence = true,
-                               .shards = 2},
-                    TensorCase{.recipe = {.name = "llama_fp16",
-                                          .model = grouped_llama(),
-                                          .optimizer = kSteady,
-                                          .compute = kFP16},
-                               .ranks = 2,
-                               .shards = 4}),
+    testing::Values(
+        TensorCase{.recipe = {"mlp", mlp(), 1, 0, kSgd}, .ranks = 4, .shards = 2},
+        TensorCase{.recipe = {"gpt", kTwoLayers, 2, 0, kSteady}, .ranks = 3, .shards = 2},
+        TensorCase{.recipe = {"mlp_lars", mlp(), 2, 0, kScaledSgd}, .ranks = 2, .shards = 3},
+        TensorCase{.recipe = {"gpt_lamb", kUntied, 1, 0, kScaledAdam}, .ranks = 3, .shards = 2},
+        TensorCase{.recipe = {"one", kUntied, 1, 3, kSteady}, .ranks = 1, .shards = 3},
+        TensorCase{.recipe = {.name = "gpt_average_frozen_bf16",
+                              .model = kTwoLayers,
+                              .optimizer = kSteady,
+                              .freeze = {"embedding.token*", "layer0*"},
+                              .average = 0.9,
+                              .compute = kBF16,
+                              .reduce = DType::kBF16},
+                   .ranks = 2,
+                   .shards = 3},
+        TensorCase{.recipe = {"llama_sequence", grouped_llama(), 2, 0, kSgd},
+                   .ranks = 3,
+                   .sequence = true,
+                   .shards = 2},
+        TensorCase{.recipe = {.name = "llama_fp16",
+                              .model = grouped_llama(),
+                              .optimizer = kSteady,
+                              .compute = kFP16},
+                   .ranks = 2,
+                   .shards = 4}),
     [](const auto& which) { return which.param.recipe.name; });
 
 TEST(TensorParallel, KeepsItsShardOfItsPartOnly) {
@@ -232,13 +245,6 @@ TEST(TensorParallel, KeepsItsShardOfItsPartOnly) {
 TEST(TensorParallel, OfOneRankHasTheBitsOfPlainTraining) {
   const TensorCase task{{.name = "gpt", .model = kTwoLayers, .replicas = 2, .optimizer = kSgd}, 1};
   expect_same_bits(train_cut(task).front(), train_plain(task.recipe, kStepsOfTensors));
-}
-
-TEST(TensorParallel, RefusesNormsOfWholeTensors) {
-  const TensorCase task{{.name = "mlp", .model = mlp(), .optimizer = optim::LambSpec{}}};
-  const auto made = create(task, {.size = 2});
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
 }
 
 TEST(TensorParallel, RefusesWorkersThatAreNoMultiple) {

@@ -1,5 +1,6 @@
 #pragma once
-// Ranks in one process, and tensors on them that differ from others by rounding only. For tests.
+// Ranks in one process, the parts of tensors that they hold, and tensors that differ from others by
+// rounding only. For tests.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "muster/comm/backend/loopback/loopback.h"
+#include "muster/models/partition.h"
 
 namespace muster::parallel {
 
@@ -21,6 +23,13 @@ inline void on_ranks(std::int32_t size,
   const auto communicators = comm::create_loopback(size);
   std::vector<std::jthread> threads;
   for (const auto& communicator : communicators) threads.emplace_back([&] { body(communicator); });
+}
+
+inline at::Tensor part_of(const at::Tensor& whole, const models::TensorCut& cut) {
+  if (!cut.is_part()) return whole;
+  std::vector<at::Tensor> runs;
+  for (const Share run : cut.runs) runs.push_back(whole.narrow(cut.axis, run.begin, run.size()));
+  return torch::cat(runs, cut.axis);
 }
 
 inline void expect_close(const at::Tensor& found, const at::Tensor& wanted, double rounding,
