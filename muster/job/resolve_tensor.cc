@@ -91,14 +91,6 @@ void check_model(Draft& draft) {
   }
 }
 
-void check_adapters(Draft& draft) {
-  if (draft.spec.lora.rank == 0) return;
-  draft.complain({"lora.rank", "strategy.type"},
-                 fmt::format("strategy.type {} cannot cut adapters; lora.rank is {}",
-                             draft.shown("strategy.type"), draft.shown("lora.rank")),
-                 std::string(kOthers));
-}
-
 void check_sequence(Draft& draft) {
   const JobSpec& job = draft.spec;
   const std::string_view parts = parts_field(draft);
@@ -119,7 +111,6 @@ void check_sequence(Draft& draft) {
 void check_tensor(Draft& draft) {
   if (draft.spec.strategy.tensor == 1) return;
   check_model(draft);
-  check_adapters(draft);
   check_sequence(draft);
 }
 

@@ -8,6 +8,7 @@
 #include "muster/base/glob.h"
 #include "muster/models/dropout.h"
 #include "muster/models/positions.h"
+#include "muster/models/tensor_group.h"
 
 namespace muster::models {
 namespace {
@@ -25,7 +26,8 @@ BlockParameter weight_of(const Block& block, const std::string& layer) {
 
 }  // namespace
 
-// A layer that is cut along its outputs has its B cut so as well, one along its inputs its A.
+// A layer that is cut along its outputs has its B cut so as well, one along its inputs its A. The
+// other one is whole, and of its gradient each rank finds what comes of its part of the layer.
 void Adapter::attach(Block& owner, const std::string& layer, const BlockParameter& weight,
                      const AdapterSpec& spec) {
   const std::int64_t out = weight.tensor.size(0), in = weight.tensor.size(1);
@@ -35,7 +37,9 @@ void Adapter::attach(Block& owner, const std::string& layer, const BlockParamete
                                 .init = init,
                                 .split = cut ? split : Split::kNone,
                                 .split_units = cut ? weight.split_units : 0,
-                                .expert = weight.expert},
+                                .stacked = cut ? weight.stacked : 1,
+                                .expert = weight.expert,
+                                .has_addends = !cut && weight.split != Split::kNone},
                                shape);
   };
   down_ = add(kAdapterDown, {InitKind::kUniform, 1 / std::sqrt(static_cast<double>(in))},
@@ -51,13 +55,32 @@ void Adapter::attach(Block& owner, const std::string& layer, const BlockParamete
       {1});
   name_ = layer + ".lora_dropout";
   dropout_ = spec.dropout;
+  in_ = in;
+  split_units_ = weight.split_units;
+  row_ = weight.split == Split::kRow;
+}
+
+// Of [n, positions here, …, inputs here]: those columns of the mask of whole inputs.
+torch::Tensor Adapter::mask_of_part(const torch::Tensor& input, const AxisPart& positions,
+                                    const RandomStream& random, const TensorGroup& group) const {
+  auto sizes = input.sizes().vec();
+  sizes.back() = in_;
+  const auto whole = sizes.size() > 2 ? dropout_mask(sizes, positions, dropout_, random)
+                                      : dropout_mask(sizes, dropout_, random);
+  const Share own = share_of(in_, split_units_, group.share());
+  return whole.narrow(-1, own.begin, own.size());
 }
 
 torch::Tensor Adapter::dropped(const torch::Tensor& input, const PassContext& context) const {
   if (!context.training || dropout_ == 0) return input;
   const RandomStream random = context.random.fork(name_);
+  // Inside a layer a tensor group has all positions.
+  const std::int64_t whole = input.size(1) * ranks_of(context.sequences);
+  const AxisPart positions = positions_of(whole, context.sequences);
+  if (row_ && context.group != nullptr)
+    return input * mask_of_part(input, positions, random, *context.group).to(input.options());
   if (context.sequences == nullptr) return dropout(input, dropout_, random);
-  return dropout(input, positions_between_layers(input.size(1), context), dropout_, random);
+  return dropout(input, positions, dropout_, random);
 }
 
 torch::Tensor Adapter::operator()(const torch::Tensor& input, const PassContext& context) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/models/block.h"
+#include "muster/models/partition.h"
 
 namespace muster::models {
 
@@ -30,16 +31,22 @@ class Adapter {
               const AdapterSpec& spec);
   bool attached() const noexcept { return down_.defined(); }
 
-  // What is added to the layer's output. Attached only.
+  // What is added to the layer's output. Where the model is cut over ranks, to this rank's part of
+  // it: of a layer that is cut along its inputs, to its addend of the sum. Attached only.
   torch::Tensor operator()(const torch::Tensor& input, const PassContext& context) const;
 
  private:
   torch::Tensor dropped(const torch::Tensor& input, const PassContext& context) const;
+  torch::Tensor mask_of_part(const torch::Tensor& input, const AxisPart& positions,
+                             const RandomStream& random, const TensorGroup& group) const;
 
   torch::Tensor down_;   // [rank, in]
   torch::Tensor up_;     // [out, rank]
   torch::Tensor alpha_;  // [1], not trained
   std::string name_;     // of its random numbers
+  std::int64_t in_ = 0;  // of the whole layer
+  std::int64_t split_units_ = 0;
+  bool row_ = false;  // the layer is cut along its inputs
   double dropout_ = 0;
 };
 

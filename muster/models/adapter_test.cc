@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <map>
 
 #include "muster/models/create.h"
@@ -138,7 +139,19 @@ TEST(Adapter, IsCutAsItsLayerIs) {
   EXPECT_EQ(plan.at("layer0.key.lora_A.weight").split, Split::kNone);
   EXPECT_EQ(plan.at("layer0.projection.lora_A.weight").split, Split::kRow);
   EXPECT_EQ(plan.at("layer0.projection.lora_B.weight").split, Split::kNone);
+  EXPECT_TRUE(plan.at("layer0.key.lora_A.weight").has_addends);
+  EXPECT_TRUE(plan.at("layer0.projection.lora_B.weight").has_addends);
+  EXPECT_FALSE(key.has_addends);
   EXPECT_EQ(plan.at("layer0.experts.1.gate.lora_A.weight").expert, 1);
+}
+
+TEST(Adapter, IsCutAsQueryKeyAndValueAre) {
+  const auto model = *create_model(GptSpec{.layers = 1, .heads = 4}, {.rank = 2});
+  const auto up =
+      std::ranges::find(model->parameters(), "layer0.qkv.lora_B.weight", &Parameter::name);
+  ASSERT_NE(up, model->parameters().end());
+  EXPECT_EQ(up->partition.units, 12);
+  EXPECT_EQ(up->partition.stacked, 3);
 }
 
 TEST(Adapter, RefusesWhatCannotBe) {

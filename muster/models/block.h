@@ -62,6 +62,7 @@ struct BlockParameter {
   std::int64_t split_units = 0;  // TensorPartition::units
   std::int64_t stacked = 1;      // TensorPartition::stacked
   std::int64_t expert = -1;      // TensorPartition::expert
+  bool has_addends = false;      // TensorPartition::has_addends
   bool decays = true;            // weight decay applies (not to norms and biases)
   std::string owner = {};        // the block it is borrowed from; empty: this one
 };

@@ -58,12 +58,14 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
 }
 
 torch::Tensor Linear::operator()(const torch::Tensor& input, const PassContext& context) const {
+  const auto adapted = [&](const torch::Tensor& output) {
+    return adapter_->attached() ? output + (*adapter_)(input, context) : output;
+  };
   if (row_ && context.group != nullptr) {
-    const auto sum = leave_cut(torch::linear(input, weight_), context.group);
+    const auto sum = leave_cut(adapted(torch::linear(input, weight_)), context.group);
     return bias_.defined() ? sum + bias_.to(sum.scalar_type()) : sum;
   }
-  const auto output = torch::linear(input, weight_, bias_);
-  return adapter_->attached() ? output + (*adapter_)(input, context) : output;
+  return adapted(torch::linear(input, weight_, bias_));
 }
 
 Convolution::Convolution(Block& owner, const std::string& name, const ConvolutionOptions& options)

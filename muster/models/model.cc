@@ -117,13 +117,13 @@ void Model::publish(const NamedBlock& named) {
 void Model::publish(const std::string& block, const BlockParameter& parameter) {
   const std::string name = block + "." + parameter.name;
   MUSTER_CHECK(parameter.tensor.is_contiguous(), name + " is not contiguous");
-  parameters_.push_back(
-      {name,
-       parameter.tensor,
-       {name, parameter.split, parameter.split_units, parameter.stacked, parameter.expert},
-       parameter.init,
-       parameter.decays,
-       !parameter.owner.empty()});
+  parameters_.push_back({name,
+                         parameter.tensor,
+                         {name, parameter.split, parameter.split_units, parameter.stacked,
+                          parameter.expert, parameter.has_addends},
+                         parameter.init,
+                         parameter.decays,
+                         !parameter.owner.empty()});
 }
 
 torch::Tensor Model::forward(torch::Tensor inputs, PassContext& context) {
@@ -200,8 +200,6 @@ Status Model::check_split(const TensorGroup& group) const {
   const TensorShare share = group.share();
   if (loss_ || training_loss_)
     return cannot_split(family_, "it has a loss of its own, which may need all of its outputs");
-  if (std::ranges::any_of(blocks_, has_adapter))
-    return cannot_split(family_, "it has adapters, which are not cut over ranks");
   if (!metrics_.empty() && head_of_vocabulary() != nullptr)
     return cannot_split(family_, "it has a metric of its own, which needs all of its outputs");
   bool any = false;

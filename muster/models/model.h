@@ -108,8 +108,9 @@ class Model {
   // Tensor parallelism: keeps of each tensor that its partition spec cuts this rank's part, with
   // the values that it has, and computes from here on together with the other ranks of the group,
   // in every pass. What is not cut is alike on all of them, as are its gradients (but see
-  // TensorGroup::cuts_sequence). After freeze() and recompute(), once, before it is replicated, or
-  // parts of it are made. kUnsupported says why such a model cannot be cut; it is as it was then.
+  // TensorGroup::cuts_sequence and TensorPartition::has_addends). After freeze() and recompute(),
+  // once, before it is replicated, or parts of it are made. kUnsupported says why such a model
+  // cannot be cut; it is as it was then.
   Status split(std::shared_ptr<const TensorGroup> group);
 
   // Context parallelism: from here on forward takes whole sequences and computes this rank's

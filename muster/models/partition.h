@@ -47,6 +47,9 @@ struct TensorPartition {
   // Of a mixture of experts: the index of the expert that the tensor belongs to. Along the mesh's
   // axis `expert` the ranks hold different experts, whole; -1: all ranks of that axis hold it.
   std::int64_t expert = -1;
+  // Not cut, but multiplied with what is: where tensors are cut, backward finds on each rank an
+  // addend of its gradient, and the sum over ranks is still to be made.
+  bool has_addends = false;
 
   // The axis that is cut; -1 when none is.
   constexpr int axis() const noexcept {

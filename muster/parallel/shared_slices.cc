@@ -86,7 +86,7 @@ Result<StepReport> SharedSlices::step(const StepInput& input) {
   together_->take_bytes();  // of evaluations
   MUSTER_TRY(compute(input, report));
   MUSTER_TRY(update_->gather_sums());
-  MUSTER_TRY(together_->sum_positions(*update_));
+  MUSTER_TRY(together_->sum_addends(*update_));
   report.bytes_reduced += together_->take_bytes();
   MUSTER_ASSIGN(const std::vector<double> squares, agree(report));
   MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));

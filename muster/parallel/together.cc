@@ -21,13 +21,15 @@ models::TensorShare share_along(const MeshPlace& place, Axis axis) {
   return {place.along(axis), place.mesh.extent(axis)};
 }
 
-// Of the parameters that are not cut, one behind the other, those rows that an optimizer has.
+// Of the parameters that are not cut, all or those that have addends, one behind the other, the
+// rows that an optimizer has.
 class WholeRows {
  public:
-  explicit WholeRows(ShardedOptimizer& optimizer) : optimizer_(optimizer) {
+  WholeRows(ShardedOptimizer& optimizer, bool all) : optimizer_(optimizer) {
     for (const models::Parameter& parameter : optimizer.parameters()) {
       begin_.push_back(count_);
-      if (!parameter.cut.is_part()) count_ += parameter.tensor.numel();
+      chosen_.push_back(!parameter.cut.is_part() && (all || parameter.partition.has_addends));
+      if (chosen_.back()) count_ += parameter.tensor.numel();
     }
   }
   std::int64_t count() const noexcept { return count_; }
@@ -37,7 +39,7 @@ class WholeRows {
     for (std::size_t i = 0; i < optimizer_.pieces().size(); ++i) {
       const ShardPiece& piece = optimizer_.pieces()[i];
       const std::size_t p = optimizer_.parameter_of(piece);
-      if (optimizer_.parameters()[p].cut.is_part()) continue;
+      if (!chosen_[p]) continue;
       body(flat.narrow(0, begin_[p] + piece.begin, piece.count),
            optimizer_.gradients()[i].view(-1));
     }
@@ -45,7 +47,8 @@ class WholeRows {
 
  private:
   ShardedOptimizer& optimizer_;
-  std::vector<std::int64_t> begin_;  // by parameter
+  std::vector<std::int64_t> begin_;  // by parameter, as the next
+  std::vector<bool> chosen_;
   std::int64_t count_ = 0;
 };
 
@@ -114,9 +117,9 @@ Error Together::cause_of(Error error) const {
 }
 
 // Of a shard it has some rows, which need not be those of the other parts' shards.
-Status Together::sum_positions(PeerUpdate& update) const {
-  if (!tensors_->cuts_sequence() || parts().size == 1) return ok();
-  const WholeRows rows(update.optimizer());
+Status Together::sum_addends(PeerUpdate& update) const {
+  if (parts().size == 1) return ok();
+  const WholeRows rows(update.optimizer(), tensors_->cuts_sequence());
   if (rows.count() == 0) return ok();
   const at::Tensor flat = at::zeros({rows.count()}, at::kFloat);
   rows.each(flat, [](at::Tensor place, const at::Tensor& gradient) { place.copy_(gradient); });

@@ -56,9 +56,9 @@ class Together {
   // What is behind `error`, of which libtorch passes on no more than the text.
   Error cause_of(Error error) const;
 
-  // With cuts_sequence each rank has the gradients of its positions of what is not cut: makes them
-  // whole. After PeerUpdate::gather_sums().
-  Status sum_positions(PeerUpdate& update) const;
+  // Of some tensors that are not cut each rank has addends of the gradients only, as of all of them
+  // with cuts_sequence, those of its positions: makes the sums. After PeerUpdate::gather_sums().
+  Status sum_addends(PeerUpdate& update) const;
   // numbers[r] are those of the rank that has part r. Collective.
   Result<std::vector<std::vector<double>>> gather(std::vector<double> own) const;
   // By parameter, what is a sum over its elements: by_part[r][first + p] over what the rank that

@@ -135,14 +135,15 @@ with runs.workplace() as folder:
             expect_close(go_on(path, 4, *mesh(tensor=2, context=2)), 20, plain)
         print(f"from {base} on: as one worker", flush=True)
 
-    # Rates that follow from norms of whole tensors, of which each worker has a part.
-    lamb = runs.settings("optimizer.type=lamb", "ema.decay=0.9") + steps(10)
-    train(job, 1, *lamb)
-    plain = tensors(runs.latest(folder), 10)
-    train(job, 2, *TENSOR, *lamb)
-    expect_close(runs.latest(folder), 10, plain)
-    cut = tensors(runs.latest(folder), 10)
-    for axes in (TENSOR, mesh(shard=2, tensor=2), mesh(pipeline=2, tensor=2)):
-        train(job, 4, *axes, *lamb)
-        assert tensors(runs.latest(folder), 10) == cut, f"lamb, {axes}: other bits"
-    print("lamb with cut tensors: as one worker", flush=True)
+    # Rates that follow from norms of whole tensors, and adapters, of which each worker has a part.
+    for name, flags in (("lamb", runs.settings("optimizer.type=lamb", "ema.decay=0.9")),
+                        ("lora", runs.settings("lora.rank=4", "lora.dropout=0.1"))):
+        train(job, 1, *flags, *steps(10))
+        plain = tensors(runs.latest(folder), 10)
+        train(job, 2, *TENSOR, *flags, *steps(10))
+        expect_close(runs.latest(folder), 10, plain)
+        cut = tensors(runs.latest(folder), 10)
+        for axes in (TENSOR, mesh(shard=2, tensor=2), mesh(pipeline=2, tensor=2)):
+            train(job, 4, *axes, *flags, *steps(10))
+            assert tensors(runs.latest(folder), 10) == cut, f"{name}, {axes}: other bits"
+        print(f"{name} with cut tensors: as one worker", flush=True)

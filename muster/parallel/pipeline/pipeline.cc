@@ -167,7 +167,7 @@ Result<StepReport> Pipeline::step(const StepInput& input) {
   MUSTER_TRY(links_->finish());
   MUSTER_TRY(exchange_->finish());
   MUSTER_TRY(update_->gather_sums());
-  MUSTER_TRY(together_.sum_positions(*update_));
+  MUSTER_TRY(together_.sum_addends(*update_));
   report.times.forward = busy_.forward;
   report.times.backward = busy_.backward;
   report.times.computing = busy_.forward + busy_.backward;

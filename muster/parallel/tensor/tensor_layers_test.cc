@@ -34,6 +34,7 @@ struct CutCase {
   double smoothing = 0;
   std::vector<std::string> frozen = {};
   bool sequence = false;
+  models::AdapterSpec adapters = {};
 };
 std::string name_of(const testing::TestParamInfo<std::tuple<CutCase, int>>& info) {
   return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param));
@@ -58,7 +59,7 @@ at::Tensor targets_of(const models::ModelSpec& spec) {
 
 std::unique_ptr<Model> make(const CutCase& one) {
   at::set_num_threads(1);
-  auto model = *models::create_model(one.model);
+  auto model = *models::create_model(one.model, one.adapters);
   for (const models::NamedBlock& named : model->blocks()) models::fill_in_double(*named.block);
   model->smooth_labels(one.smoothing);
   model->freeze([&](const models::Parameter& parameter) {
@@ -97,13 +98,16 @@ void on_tensor_ranks(std::int32_t size,
   });
 }
 
-// Each rank's own, or where sequences are cut and the tensor is not, of all of them.
+// Each rank's own, or of what is not cut the sum where it has addends only.
 std::vector<at::Tensor> gradients_of(Model& model, const CutCase& one, const TensorRanks& ranks) {
   std::vector<at::Tensor> gradients = gradients_of(model, one);
-  for (std::size_t p = 0; p < gradients.size(); ++p)
-    if (ranks.cuts_sequence() && ranks.share().size > 1 && !model.parameters()[p].cut.is_part() &&
-        gradients[p].defined())
+  if (ranks.share().size == 1) return gradients;
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    const models::Parameter& parameter = model.parameters()[p];
+    const bool has_addends = ranks.cuts_sequence() || parameter.partition.has_addends;
+    if (has_addends && !parameter.cut.is_part() && gradients[p].defined())
       gradients[p] = ranks.sum(gradients[p], "gradients");
+  }
   return gradients;
 }
 
@@ -198,6 +202,8 @@ models::MlpSpec mlp(std::vector<std::int64_t> hidden) {
   return {.inputs = 6, .hidden = std::move(hidden), .classes = 5, .dropout = 0.2};
 }
 
+const models::AdapterSpec kAdapters{.rank = 2, .dropout = 0.3};
+
 // Shares of unequal size where the number of ranks does not divide them.
 INSTANTIATE_TEST_SUITE_P(
     Models, CutModel,
@@ -207,6 +213,10 @@ INSTANTIATE_TEST_SUITE_P(
                         CutCase{"llama", llama(8)}, CutCase{"llama_grouped", llama(4), 0.1},
                         CutCase{"gpt_sequence", gpt(true), 0, {}, true},
                         CutCase{"llama_sequence", llama(4), 0.1, {}, true},
+                        CutCase{"gpt_adapters", gpt(true), 0.1, {}, false, kAdapters},
+                        CutCase{"llama_adapters", llama(4), 0, {}, false, kAdapters},
+                        CutCase{"llama_adapters_sequence", llama(4), 0, {}, true, kAdapters},
+                        CutCase{"mlp_adapters", mlp({7, 8}), 0, {}, false, kAdapters},
                         CutCase{"mlp", mlp({7})}, CutCase{"mlp_two", mlp({7, 8}), 0.1},
                         CutCase{"mlp_three", mlp({5, 8, 9})}),
         testing::Values(1, 2, 3, 4)),
@@ -245,11 +255,10 @@ TEST(CutTensors, RefusesTargetsAndTokensThatAreNone) {
 }
 
 TEST(CutTensors, SaysWhatCannotBeCut) {
-  const auto why = [](const models::ModelSpec& spec, std::int32_t size,
-                      const models::AdapterSpec& adapters = {}) {
+  const auto why = [](const models::ModelSpec& spec, std::int32_t size) {
     const auto ranks =
         std::make_shared<TensorRanks>(models::TensorShare{0, size}, comm::OpOptions{});
-    const auto outcome = (*models::create_model(spec, adapters))->split(ranks);
+    const auto outcome = (*models::create_model(spec))->split(ranks);
     return outcome ? std::string("can be") : outcome.error().message;
   };
   EXPECT_EQ(why(models::ResNetSpec{}, 1), "can be");
@@ -261,18 +270,17 @@ TEST(CutTensors, SaysWhatCannotBeCut) {
             std::string::npos);
   EXPECT_NE(why(llama(2), 4).find("can be cut into 2 parts at most, not into 4"),
             std::string::npos);
-  EXPECT_NE(why(gpt(true), 2, {.rank = 2}).find("adapters"), std::string::npos);
   EXPECT_NE(why(models::MoeSpec{}, 2).find("experts"), std::string::npos);
 }
 
 // A part starts with the numbers that the whole would have there.
-TEST(CutTensors, StartsAsTheWhole) {
-  const auto whole = *models::create_model(gpt(true));
+void expect_starts_as_the_whole(const models::AdapterSpec& adapters) {
+  const auto whole = *models::create_model(gpt(true), adapters);
   whole->initialize(7);
   for (std::int32_t rank = 0; rank < 3; ++rank) {
     const auto ranks =
         std::make_shared<TensorRanks>(models::TensorShare{rank, 3}, comm::OpOptions{});
-    const auto model = *models::create_model(gpt(true));
+    const auto model = *models::create_model(gpt(true), adapters);
     ASSERT_TRUE(model->split(ranks));
     model->initialize(7);
     for (std::size_t p = 0; p < model->parameters().size(); ++p) {
@@ -282,6 +290,11 @@ TEST(CutTensors, StartsAsTheWhole) {
           << parameter.name;
     }
   }
+}
+
+TEST(CutTensors, StartsAsTheWhole) {
+  expect_starts_as_the_whole({});
+  expect_starts_as_the_whole(kAdapters);
 }
 
 }  // namespace
