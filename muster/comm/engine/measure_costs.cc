@@ -14,38 +14,22 @@
 namespace muster::comm {
 namespace {
 
-constexpr int kPings = 6;
-constexpr int kBursts = 4;
-constexpr int kBulks = 4;
-constexpr std::uint32_t kBurst = 16;                      // messages
-constexpr std::uint32_t kBulk = std::uint32_t{64} << 10;  // bytes
-// What a fast link carries is timed with more.
-constexpr std::uint32_t kLongBulk = std::uint32_t{512} << 10;
-constexpr Duration kFast = std::chrono::milliseconds(1);
-// Of one link; each kind is timed once however long it takes.
-constexpr Duration kPatience = std::chrono::milliseconds(40);
-
-// `count` messages of `bytes` follow, and want an answer. No count and `bytes`: the end.
-struct Trial {
-  std::uint32_t bytes = 0;
-  std::uint32_t count = 0;
-  bool is_end() const noexcept { return count == 0 && bytes > 0; }
-};
-constexpr Trial kEnd{1, 0};
-
 // This rank's messages with one other. Collectives count from 1, and the first message of each is
 // signed: these are none of them.
-class Line {
+class TransportLine final : public TimedLine {
  public:
-  Line(Transport& transport, const MeasureOptions& options, Rank peer, Deadline deadline)
+  TransportLine(Transport& transport, const MeasureOptions& options, Rank peer, Deadline deadline)
       : transport_(transport), options_(options), peer_(peer), deadline_(deadline) {}
 
-  Status send(std::span<const std::byte> bytes) {
+  Rank peer() const noexcept override { return peer_; }
+  const Group& group() const noexcept override { return options_.group; }
+
+  Status send(std::span<std::byte> bytes) override {
     return transport_.post(peer_, {0, ++sent_}, bytes);
   }
-  Status settle() { return transport_.settle(deadline_); }
+  Status settle() override { return transport_.settle(deadline_); }
 
-  Status take(std::span<std::byte> into) {
+  Status take(std::span<std::byte> into) override {
     Inbox& inbox = transport_.inbox();
     const MessageId id{0, ++received_};
     for (;;) {
@@ -58,21 +42,10 @@ class Line {
     }
   }
 
-  // Whether to measure on: also where the peer never stops.
-  Status go_on() const {
+  Status go_on() const override {
     if (options_.cancelled && options_.cancelled())
       return muster::fail(ErrorCode::kStale, "[comm/costs] the generation has ended", peer_);
     return deadline_.passed(transport_.inbox().clock()) ? missed() : ok();
-  }
-
-  Status makes_no_sense(const Trial& trial) const {
-    return muster::fail(
-        ErrorCode::kUnavailable,
-        fmt::format(
-            "[comm/costs] rank {} announces {} messages of {} bytes in generation {}, where "
-            "a link is measured with fewer; do all workers run the same muster?",
-            to_int(peer_), trial.count, trial.bytes, to_int(options_.group.generation)),
-        peer_);
   }
 
  private:
@@ -96,82 +69,6 @@ class Line {
   std::uint64_t received_ = 0;
 };
 
-// The end of a link that times it.
-class Stopwatch {
- public:
-  // `least_per_byte`: what no link is faster than, a copy in memory.
-  Stopwatch(Line& line, Clock& clock, double least_per_byte)
-      : line_(line), clock_(clock), least_per_byte_(least_per_byte), began_(clock.now()) {}
-
-  Result<MeasuredLink> measure() {
-    MUSTER_TRY(once({}));  // whatever the first one wakes
-    MUSTER_ASSIGN(const double ping, best({}, kPings));
-    MUSTER_ASSIGN(const double burst, best({1, kBurst}, kBursts));
-    MUSTER_ASSIGN(const Duration first, once({kBulk, 1}));
-    // A difference that is small beside the round trip would say little.
-    const bool short_of = first < kFast || to_seconds(first) < 2 * ping;
-    const std::uint32_t bytes = short_of ? kLongBulk : kBulk;
-    MUSTER_ASSIGN(double bulk, best({bytes, 1}, kBulks));
-    if (!short_of) bulk = std::min(bulk, to_seconds(first));
-    MUSTER_TRY(line_.send(std::as_bytes(std::span(&kEnd, 1))));
-    MUSTER_TRY(line_.settle());
-    constexpr double kLeast = 1e-9;  // what clocks cannot tell from nothing
-    MeasuredLink link;
-    link.per_message = std::max(kLeast, (burst - ping) / kBurst);
-    link.costs.latency = std::max(kLeast, ping / 2 - 2 * link.per_message);
-    link.costs.per_byte = std::max(least_per_byte_, (bulk - ping - link.per_message) / bytes);
-    return link;
-  }
-
- private:
-  Result<Duration> once(Trial trial) {
-    payload_.resize(std::max<std::size_t>(payload_.size(), trial.bytes));
-    const TimePoint start = clock_.now();
-    MUSTER_TRY(line_.send(std::as_bytes(std::span(&trial, 1))));
-    for (std::uint32_t i = 0; i < trial.count; ++i)
-      MUSTER_TRY(line_.send(std::span(payload_).first(trial.bytes)));
-    std::byte answer{};
-    MUSTER_TRY(line_.take(std::span(&answer, 1)));
-    const Duration took = clock_.now() - start;
-    MUSTER_TRY(line_.settle());
-    return took;
-  }
-
-  // Seconds. What disturbs makes it longer, never shorter.
-  Result<double> best(Trial trial, int rounds) {
-    Duration least = Duration::max();
-    for (int round = 0; round < rounds; ++round) {
-      MUSTER_ASSIGN(const Duration took, once(trial));
-      least = std::min(least, took);
-      if (clock_.now() - began_ > kPatience) break;
-    }
-    return to_seconds(least);
-  }
-
-  Line& line_;
-  Clock& clock_;
-  const double least_per_byte_;
-  const TimePoint began_;
-  std::vector<std::byte> payload_;
-};
-
-// The other end.
-Status answer(Line& line) {
-  std::vector<std::byte> payload;
-  for (;;) {
-    Trial trial;
-    MUSTER_TRY(line.go_on());
-    MUSTER_TRY(line.take(std::as_writable_bytes(std::span(&trial, 1))));
-    if (trial.is_end()) return ok();
-    if (trial.bytes > kLongBulk || trial.count > kBurst) return line.makes_no_sense(trial);
-    payload.resize(trial.bytes);
-    for (std::uint32_t i = 0; i < trial.count; ++i) MUSTER_TRY(line.take(payload));
-    constexpr std::byte kDone{1};
-    MUSTER_TRY(line.send(std::span(&kDone, 1)));
-    MUSTER_TRY(line.settle());
-  }
-}
-
 // Seconds a byte of `work`, which passes over `bytes`.
 template <class Work>
 double seconds_per_byte(Clock& clock, std::size_t bytes, const Work& work) {
@@ -182,20 +79,6 @@ double seconds_per_byte(Clock& clock, std::size_t bytes, const Work& work) {
     least = std::min(least, clock.now() - start);
   }
   return std::max(to_seconds(least), 1e-9) / static_cast<double>(bytes);
-}
-
-void measure_machine(Clock& clock, CostBook& book) {
-  if (book.reduce_per_byte > 0) return;
-  std::vector<float> a(std::size_t{64} << 10, 1.0F);
-  std::vector<float> b = a;
-  const std::size_t bytes = a.size() * sizeof(float);
-  const auto at = [](std::vector<float>& values) {
-    return reinterpret_cast<std::byte*>(values.data());
-  };
-  book.reduce_per_byte = seconds_per_byte(clock, bytes, [&] {
-    reduce(DType::kF32, Reduce::kSum, at(a), at(a), at(b), static_cast<std::int64_t>(a.size()));
-  });
-  book.copy_per_byte = seconds_per_byte(clock, bytes, [&] { std::memcpy(at(b), at(a), bytes); });
 }
 
 // One rank's links, in the order in which it turns to them.
@@ -233,17 +116,15 @@ class Links {
 
   // The other end waits for it even where nothing is to be timed.
   Status time(Rank peer, LinkCosts& into, double& per_message) {
-    Line line(transport_, options_, peer, deadline_);
+    TransportLine line(transport_, options_, peer, deadline_);
     const std::string& host = options_.hosts[static_cast<std::size_t>(to_int(peer))];
     auto known = host.empty() ? book_.links.end() : book_.links.find(host);
     MeasuredLink link;
     if (known != book_.links.end()) {
-      MUSTER_TRY(line.send(std::as_bytes(std::span(&kEnd, 1))));
-      MUSTER_TRY(line.settle());
+      MUSTER_TRY(skip_link(line));
       link = known->second;
     } else {
-      MUSTER_ASSIGN(link,
-                    Stopwatch(line, transport_.inbox().clock(), book_.copy_per_byte).measure());
+      MUSTER_ASSIGN(link, time_link(line, transport_.inbox().clock(), book_.copy_per_byte));
       if (!host.empty()) book_.links[host] = link;
     }
     into = link.costs;
@@ -252,8 +133,8 @@ class Links {
   }
 
   Status answer_to(Rank peer) {
-    Line line(transport_, options_, peer, deadline_);
-    return answer(line);
+    TransportLine line(transport_, options_, peer, deadline_);
+    return answer_link(line);
   }
 
   Transport& transport_;
@@ -284,6 +165,20 @@ std::string describe(const LinkCosts& link) {
 }
 
 }  // namespace
+
+void measure_machine(Clock& clock, CostBook& book) {
+  if (book.reduce_per_byte > 0) return;
+  std::vector<float> a(std::size_t{64} << 10, 1.0F);
+  std::vector<float> b = a;
+  const std::size_t bytes = a.size() * sizeof(float);
+  const auto at = [](std::vector<float>& values) {
+    return reinterpret_cast<std::byte*>(values.data());
+  };
+  book.reduce_per_byte = seconds_per_byte(clock, bytes, [&] {
+    reduce(DType::kF32, Reduce::kSum, at(a), at(a), at(b), static_cast<std::int64_t>(a.size()));
+  });
+  book.copy_per_byte = seconds_per_byte(clock, bytes, [&] { std::memcpy(at(b), at(a), bytes); });
+}
 
 std::string to_text(const CostTable& costs) {
   return fmt::format("{}", fmt::join(numbers_of(costs), ","));

@@ -11,15 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "muster/comm/engine/time_link.h"
 #include "muster/comm/engine/transport.h"
 
 namespace muster::comm {
-
-struct MeasuredLink {
-  LinkCosts costs;
-  double per_message = 0;  // seconds, see CostTable
-  friend bool operator==(const MeasuredLink&, const MeasuredLink&) = default;
-};
 
 // What one process has measured, kept from one generation to the next. Not thread-safe.
 struct CostBook {
@@ -33,6 +28,9 @@ std::string to_text(const CostTable& costs);  // exact, without spaces
 std::optional<CostTable> cost_table_from(std::string_view text);
 // "41.0 µs and 1.2 GiB/s between hosts, …": the links that were measured.
 std::string describe(const CostTable& costs);
+
+// What `book` does not know yet of this machine. Some hundred microseconds.
+void measure_machine(Clock& clock, CostBook& book);
 
 struct MeasureOptions {
   const Group& group;
