@@ -74,10 +74,12 @@ std::string described(const JobWay& way) {
 }
 
 std::string why_so(const JobPlan& plan, const plan::RankedWay& way) {
-  return fmt::format("strategy.type auto: {}; {}; {} a step and {} a worker predicted",
+  const bool guessed = plan.job.workers.count > 1 && plan.link_from.is_assumed();
+  return fmt::format("strategy.type auto: {}; {}; {} a step and {} a worker predicted{}",
                      described(plan.ways[way.candidate]), way.reason,
                      plan::time_text(way.estimate->time.total()),
-                     format_bytes(way.estimate->memory.total()));
+                     format_bytes(way.estimate->memory.total()),
+                     guessed ? ", with an assumed link between workers" : "");
 }
 
 Error nothing_fits(const JobPlan& plan) {

@@ -19,6 +19,10 @@ class FakeMachine : public Machine {
   std::vector<app::EngineTrial> try_engines() override {
     return {{"loopback", ok()}, {"shared memory", engine_}};
   }
+  Result<comm::MeasuredLink> measure_link(comm::Wire wire) override {
+    measured_wires_.push_back(wire);
+    return link_;
+  }
   Status bind_loopback() override { return loopback_; }
   Status bind_everywhere(std::uint16_t port) override {
     return port == taken_port_ ? Status(fail(ErrorCode::kUnavailable, "in use")) : ok();
@@ -52,6 +56,8 @@ class FakeMachine : public Machine {
   std::uint16_t taken_port_ = 0;
   std::vector<HostAddress> addresses_ = {{"10.0.0.5", "eth0"}, {"fd00::5", "eth0"}};
   Status engine_, loopback_, shared_memory_, writable_;
+  Result<comm::MeasuredLink> link_ = comm::MeasuredLink{{8e-6, 2.5e-10}, 1e-6};
+  std::vector<comm::Wire> measured_wires_ = {};  // one each time
   std::uint64_t free_space_ = 100ull << 30;
   std::optional<bool> synchronised_ = true;
   Result<std::string> worker_ = std::string("libtorch 2.11.0\nmore");

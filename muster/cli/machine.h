@@ -10,6 +10,8 @@
 #include "muster/app/engines/try_engines.h"
 #include "muster/base/files.h"
 #include "muster/base/result.h"
+#include "muster/comm/cost.h"
+#include "muster/comm/engine/time_link.h"
 
 namespace muster::cli {
 
@@ -33,10 +35,11 @@ class Machine {
   virtual std::vector<std::string> instruction_sets() = 0;  // "avx2", "avx512", …
   virtual std::uint64_t open_file_limit() = 0;
   virtual std::vector<app::EngineTrial> try_engines() = 0;
-  virtual Status bind_loopback() = 0;                      // a TCP port on 127.0.0.1
-  virtual Status bind_everywhere(std::uint16_t port) = 0;  // on all interfaces
-  virtual std::vector<HostAddress> addresses() = 0;        // that of the way out first
-  virtual Status create_shared_memory() = 0;               // memfd, mapped and written
+  virtual Result<comm::MeasuredLink> measure_link(comm::Wire wire) = 0;  // app/engines
+  virtual Status bind_loopback() = 0;                                    // a TCP port on 127.0.0.1
+  virtual Status bind_everywhere(std::uint16_t port) = 0;                // on all interfaces
+  virtual std::vector<HostAddress> addresses() = 0;  // that of the way out first
+  virtual Status create_shared_memory() = 0;         // memfd, mapped and written
   virtual Result<std::uint64_t> free_space(const Path& folder) = 0;
   virtual Path temporary_folder() = 0;                   // for what goes with its maker
   virtual Path folder() = 0;                             // in which this process was started

@@ -290,8 +290,8 @@ void add_job_options(CLI::App& command, PlanArguments& arguments) {
   option("--memory", arguments.memory,
          "Bytes that a worker may take, as in 4GiB [its share of what is free]");
   option("--latency", arguments.latency,
-         "Of a message between workers; a plain number is in ms [0.02; over TCP 0.1]");
-  option("--bandwidth", arguments.bandwidth, "Between workers, bytes a second [4GB; over TCP 1GB]");
+         "Of a message between workers; a plain number is in ms [as measured here]");
+  option("--bandwidth", arguments.bandwidth, "Between workers, bytes a second [as measured here]");
   option("--profile", arguments.profile,
          "File of what was measured of the model: read, or written where there is none");
   option("--svg", arguments.svg, "Write the picture of the best way's pipeline to this file");

@@ -16,30 +16,12 @@ namespace {
 
 constexpr std::chrono::minutes kProfileLimit{3};
 
-// Where nobody has measured them: inside a host, and between hosts on 10 Gbit/s Ethernet. Both as
-// one worker sees it, with TLS on the second.
-struct LinkDefault {
-  Duration latency;
-  double bytes_per_second;
-};
-constexpr LinkDefault kMemory{std::chrono::microseconds(20), 4e9};
-constexpr LinkDefault kNetwork{std::chrono::microseconds(100), 1e9};
-
-bool over_network(const job::JobSpec& job) {
-  const bool elsewhere = std::ranges::any_of(
-      job.workers.hosts, [](const job::HostSlots& host) { return host.name != "localhost"; });
-  return job.communication.transport == job::TransportKind::kTcp || !job.workers.listen.empty() ||
-         elsewhere;
-}
-
-plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job, Context& context) {
-  const bool network = over_network(job);
-  const LinkDefault& usual = network ? kNetwork : kMemory;
+plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job,
+                            const PlannedLink& link, Context& context) {
   plan::Hardware hardware;
   hardware.cores = std::max(1.0, context.machine.cores());
-  hardware.link = {request.latency.value_or(usual.latency),
-                   request.bytes_per_second.value_or(usual.bytes_per_second)};
-  hardware.wire = network ? comm::Wire::kTcp : comm::Wire::kMemory;
+  hardware.link = link.cost;
+  hardware.wire = link.wire;
   const auto local = static_cast<std::uint64_t>(std::max<std::int64_t>(1, job.workers.processes()));
   hardware.memory = request.memory.value_or(context.machine.memory().available / local);
   return hardware;
@@ -107,8 +89,10 @@ std::optional<JobPlan> plan_on(std::int32_t workers, PlanRequest request, const 
         any);
   const auto checked = check_job(job.text, request.job, any);
   if (!checked.job) return {};
+  const PlannedLink link{plan.hardware.link, plan.hardware.wire, plan.link_from};
   JobPlan other{.job = checked.job->spec,
-                .hardware = hardware_for(request, checked.job->spec, context),
+                .hardware = hardware_for(request, checked.job->spec, link, context),
+                .link_from = link.from,
                 .profile = plan.profile,
                 .says_accumulation = plan.says_accumulation};
   rank_all(request, job.text, other);
@@ -124,8 +108,10 @@ bool is_said(const job::Job& job, const std::string& field) {
 
 Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context) {
   MUSTER_TRY(app::check_startable(context.files, job));
+  const PlannedLink link = link_for(request, job.spec, context);
   JobPlan plan{.job = job.spec,
-               .hardware = hardware_for(request, job.spec, context),
+               .hardware = hardware_for(request, job.spec, link, context),
+               .link_from = link.from,
                .says_accumulation = is_said(job, "training.gradient_accumulation_steps")};
   MUSTER_ASSIGN(plan.profile, profile_for(request, job, context));
   rank_all(request, job.text, plan);

@@ -9,6 +9,7 @@
 
 #include "muster/cli/context.h"
 #include "muster/cli/job_ways.h"
+#include "muster/cli/plan_link.h"
 #include "muster/job/load.h"
 #include "muster/plan/ranking.h"
 
@@ -19,8 +20,9 @@ struct PlanRequest {
   job::LoadOptions options;  // as they would be to train it
   std::optional<std::uint64_t> memory =
       {};                                // that a worker may take; none: its share of what is free
-  std::optional<Duration> latency = {};  // of a message between workers; none: as usual
-  std::optional<double> bytes_per_second = {};  // between workers; none: as usual
+  std::optional<Duration> latency = {};  // of a message between workers; none: cli/plan_link.h
+  std::optional<double> bytes_per_second = {};  // between workers; none: the same
+  bool other_hosts = false;                     // workers may be there, whatever the job says
   Path profile = {};  // what was measured: read from there, or written where there is none
 };
 
@@ -37,6 +39,7 @@ struct NearestWay {
 struct JobPlan {
   job::JobSpec job;  // as it is written
   plan::Hardware hardware;
+  LinkOrigins link_from = {};  // what `hardware` has of the link
   plan::ModelProfile profile = {};
   std::vector<JobWay> ways = {};
   std::vector<plan::Candidate> candidates = {};  // one a way

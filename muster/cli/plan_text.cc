@@ -75,13 +75,11 @@ std::string head(const JobPlan& plan) {
   const plan::Hardware& hardware = plan.hardware;
   const auto workers = plan.job.workers.count;
   return fmt::format(
-      "{} on {} worker{}, {:g} core{}, {} memory a worker; between workers {} a message, {}/s\n"
+      "{} on {} worker{}, {:g} core{}, {} memory a worker; between workers {}\n"
       "parameters: {}\n\n",
       plan.job.name, workers, workers == 1 ? "" : "s", hardware.cores,
       hardware.cores == 1 ? "" : "s", format_bytes(hardware.memory),
-      plan::time_text(hardware.link.latency),
-      format_bytes(static_cast<std::uint64_t>(std::min(hardware.link.bytes_per_second, 1e18))),
-      parameters_text(plan.profile));
+      link_text(hardware.link, plan.link_from), parameters_text(plan.profile));
 }
 
 // Where other bits would be faster than the best.
@@ -157,6 +155,17 @@ Json way_json(const JobPlan& plan, const RankedWay& way) {
   json["sent_bytes"] = estimate.sent;
   for (const layout::BlockRange& blocks : estimate.partition)
     json["blocks"].push_back(blocks.size());
+  return json;
+}
+
+Json hardware_json(const JobPlan& plan) {
+  Json json = {{"cores", plan.hardware.cores},
+               {"memory_bytes", plan.hardware.memory},
+               {"latency_s", to_seconds(plan.hardware.link.latency)},
+               {"latency_from", to_string(plan.link_from.latency)},
+               {"bytes_per_second", plan.hardware.link.bytes_per_second},
+               {"bandwidth_from", to_string(plan.link_from.bandwidth)}};
+  if (!plan.link_from.failure.empty()) json["link_failure"] = plan.link_from.failure;
   return json;
 }
 
@@ -243,11 +252,7 @@ std::string plan_json(const JobPlan& plan) {
                {"workers", plan.job.workers.count},
                {"parameters", plan.profile.parameters()},
                {"trained_parameters", plan.profile.trained_parameters()},
-               {"hardware",
-                {{"cores", plan.hardware.cores},
-                 {"memory_bytes", plan.hardware.memory},
-                 {"latency_s", to_seconds(plan.hardware.link.latency)},
-                 {"bytes_per_second", plan.hardware.link.bytes_per_second}}},
+               {"hardware", hardware_json(plan)},
                {"ranking", Json::array()}};
   for (const RankedWay& way : plan.ranking) json["ranking"].push_back(way_json(plan, way));
   const RankedWay* best = plan.best();

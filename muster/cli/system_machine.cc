@@ -22,6 +22,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/app/engines/measure_link.h"
 #include "muster/base/exit_code.h"
 #include "muster/base/process.h"
 #include "muster/base/system_error.h"
@@ -159,6 +160,9 @@ class SystemMachine final : public Machine {
   }
 
   std::vector<app::EngineTrial> try_engines() override { return app::try_engines(); }
+  Result<comm::MeasuredLink> measure_link(comm::Wire wire) override {
+    return app::measure_link(wire);
+  }
 
   Status bind_loopback() override {
     sockaddr_in address{};

@@ -87,6 +87,7 @@ Result<PlanRequest> request_of(const TrainArguments& arguments, const StartedPro
   MUSTER_TRY(add_hosts(arguments.hosts, context, request.options));
   if (others == nullptr) return request;
   request.options.started_by = others->by.launcher;
+  request.other_hosts = true;
   if (arguments.workers.empty())
     add_workers_for(others->by.ranks, others->by.launcher, std::to_string(others->by.ranks),
                     request.options);
@@ -227,8 +228,8 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());
-  const auto chosen =
-      choose_values(*request, *written, others != nullptr ? &others->by : nullptr, *resume, context);
+  const auto chosen = choose_values(*request, *written, others != nullptr ? &others->by : nullptr,
+                                    *resume, context);
   if (!chosen) return report(context, chosen.error());
   const Logger log = create_stderr_logger(context.log);
   for (const std::string& why : chosen->why) log->info("{}", why);

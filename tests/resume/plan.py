@@ -50,6 +50,26 @@ def fitted(*flags):
     assert nearest(job, (needs(alone) + fewer) // 2, *flags)["workers"] == 2
 
 
+def origins(told):
+    hardware = told["hardware"]
+    return hardware["latency_from"], hardware["bandwidth_from"]
+
+
+def check_link(job):
+    """Where the numbers of the link are from."""
+    for sets in ((), runs.settings("communication.transport=tcp")):
+        told = plan(job, "--workers", 2, *sets)
+        expected = "assumed" if "link_failure" in told["hardware"] else "measured"
+        assert origins(told) == (expected, expected), told["hardware"]
+        print(f"link {sets}: {told['hardware']}", flush=True)
+    text = planned(job, "--workers", 2, "--latency", "3ms", "--bandwidth", "2GB")
+    assert "; between workers 3 ms a message, 1.9 GiB/s (given)\n" in text, text
+    told = plan(job, "--workers", 2, "--latency", "3ms", "--bandwidth", "2GB", *runs.settings("workers.listen=127.0.0.1:0"))
+    assert origins(told) == ("given", "given") and told["hardware"]["latency_s"] == 0.003, told["hardware"]
+    told = plan(job, "--workers", 2, *runs.settings("workers.listen=127.0.0.1:0"))
+    assert origins(told) == ("assumed", "assumed") and told["hardware"]["bytes_per_second"] == 1e9, told["hardware"]
+
+
 def settings_of(way):
     sets = dict(way["set"])
     if "blocks" in way:  # the cut that was priced; another day's measurement may cut elsewhere
@@ -86,6 +106,9 @@ with runs.workplace() as folder:
                 continue
             assert way["same_bits"] == (not name.startswith(("tensor", "ulysses", "ring"))), way
             check(job, folder, way, workers, told["parameters"])
+
+    if arguments.model == "gpt":
+        check_link(job)
 
     # Nothing fits into nothing, and every way says so.
     told = plan(job, "--workers", "2", "--memory", "1MiB", code=3)
