@@ -18,16 +18,16 @@ import json
 import pathlib
 import re
 import signal
-import socket
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import faulty
+import losses
 import runs
+from losses import HOST
 
-HOST = re.escape(socket.gethostname())
 STEPS = 1_000_000
 SAVED = 500  # steps from one checkpoint that is compared to the next
 # Weights after a step that do not depend on how many are planned.
@@ -173,11 +173,7 @@ class Job:
 def check_loss(job, worker, pid, told, where, begin):
     """Who was lost, on which host, by what, where (a pattern), and what becomes of the job: in one line."""
     line = job.wait_for(rf"\[WARN\] worker \d+ \(pid \d+ on \S+\) .* (is|are) left", begin)
-    text = line[0].string
-    expected = rf"\[WARN\] worker {worker} \(pid {pid} on {HOST}\) {told} (.*); 2 workers are left, going on; its log: .*"
-    found = re.fullmatch(expected, text)
-    assert found, f"{text!r} is not {expected!r}\n{job.output()}"
-    assert re.fullmatch(where, found[1]), f"{found[1]!r} is not {where!r}\n{job.output()}"
+    losses.check(line[0].string, worker, pid, told, where, "2 workers are left, going on; its log: .*", job.output())
     return line
 
 
