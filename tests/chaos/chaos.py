@@ -15,6 +15,7 @@ import contextlib
 import functools
 import itertools
 import json
+import math
 import os
 import pathlib
 import queue
@@ -40,16 +41,21 @@ EVALUATION = "evaluation.every=100 steps"
 SLOW_DISK = "tests/chaos/slow_disk.so"  # where it is built, beside bin/muster
 
 # What happens to a worker, or to the job; all of it ends in a complete training.
-KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "hiccup",
+KINDS = ("kill", "kill two", "kill in recovery", "kill the first rank", "freeze", "freeze and wake", "hiccup",
          "kill while saving", "kill all but one", "drain", "drain and kill", "storm", "slow", "slow and kill",
          "kill with a standby", "slow disk", "slow disk and kill", "kill in a join", "kill all")
 LEFT_OUT = "left out"
+# What becomes of a job that has lost one, of all of them in the end.
+GOES_ON = r"(?:\d+ (?:other )?workers? (?:is|are) left, going on|0 workers are left, waiting until .*)"
 DRAWS = 6  # of a scenario whose job was too fast for what was to happen, with other seeds of its kind
-STALLED = 50  # in one of so many scenarios a machine that is busy may take a worker for dead
 OTHERS = 10**6  # kinds from the seed of one draw to that of the next
 # The same with workers of other hosts (guests.py).
-GUESTS = ("storm of guests", "cut links", "cut links and kill")
+GUESTS = ("storm of guests", "wake a guest", "cut links", "cut links and kill")
 ALL = KINDS + GUESTS
+# Of so many seeds one is in fast mode, whose sums come in any order, so that no two trainings have the same bits: it
+# shows that a step is taken again as a whole. Every kind has it at times, since their number has no divisor in common.
+ONE_FAST = 10
+STAY = ("hiccup", "slow", "slow disk")  # nobody is lost or leaves, so there is nothing that fast mode does differently
 
 
 class Scenario:
@@ -68,7 +74,8 @@ class Scenario:
         self.steps = usual * (LONGER if self.has_guests or "join" in self.kind else 1)
         self.transport = "tcp" if self.has_links else draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.lanes = draw.choice((1, 1, 2))
-        self.mode = "fast" if draw.random() < 0.1 else "ordered"
+        self.mode = "fast" if seed % ONE_FAST == 0 and self.kind not in STAY else "ordered"
+        self.compared = False  # bit for bit
         self.backup = draw.random() < 0.3 and self.mode == "ordered"
         self.standbys = 1 if self.kind == "kill with a standby" else 0
         self.step = draw.randint(5, 50) if self.steps > usual or self.kind == "storm" else \
@@ -181,7 +188,7 @@ class Stage:
         scenario.acts.check(scenario.kind)
         check_run(self.muster, scenario, run, output)
         expected, usual_files = self.undisturbed(scenario.model, scenario.steps)
-        check_results(results(run, scenario.steps), expected, scenario.mode, output)
+        scenario.compared = check_results(results(run, scenario.steps), expected, scenario.mode, output)
         assert not left_behind(folder), left_behind(folder)
         runs.no_memory_stays(folder)
         check_files(folder, run, usual_files)
@@ -194,6 +201,8 @@ class Stage:
             try:
                 if scenario.has_links:
                     guests.cut_links(party, hosts, kills="kill" in scenario.kind)
+                elif scenario.kind == "wake a guest":
+                    guests.wake_up(party)
                 else:
                     guests.storm(party)
                 output = end(process)
@@ -218,10 +227,12 @@ def without_bits(found):
 
 
 def check_results(found, expected, mode, output):
+    """Whether that was bit for bit."""
     if mode == "fast":
         found, expected = without_bits(found), without_bits(expected)
     for what in expected:
         assert found[what] == expected[what], f"other {what}: {found[what]}, {expected[what]}\n{output}"
+    return mode == "ordered"
 
 
 def end(process):
@@ -233,10 +244,13 @@ def end(process):
 def play_alone(scenario, process, run):
     workers = runs.workers_of(process)
     assert len(workers) == scenario.workers + scenario.standbys, workers
-    lost = strikes.Strike(scenario, process, workers, run).play()
+    strike = strikes.Strike(scenario, process, workers, run)
+    lost = strike.play()
     output = end(process)
     told = output.count("going on") + output.count("0 workers are left, waiting until")
     assert told == lost, f"{lost} lost, but:\n{output}"
+    if lost:  # who only stumbles is not
+        strike.check_losses(GOES_ON, output)
     assert scenario.kind != "kill all" or "since nobody is left who holds the state" in output, output
     return output
 
@@ -341,10 +355,19 @@ def scenarios_of(arguments):
 
 def summary(scenarios, played, left_out):
     kinds = collections.Counter(one.kind for one in played)
-    ordered = sum(one.mode == "ordered" for one in played)
-    return (f"{len(played)} of {len(scenarios)} scenarios passed, {ordered} of them bit for bit" +
+    compared = sum(one.compared for one in played)
+    return (f"{len(played)} of {len(scenarios)} scenarios passed, {compared} of them bit for bit" +
             (f", {len(left_out)} were {LEFT_OUT}" if left_out else "") + ": " +
             ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())))
+
+
+def compares_enough(played, most):
+    """Whether the bits of all but so many were compared."""
+    others = [one for one in played if not one.compared]
+    print(f"no bits were compared of {len(others)} scenarios, at most {most} may be so")
+    for scenario in others if len(others) > most else []:
+        print(f"not compared: {scenario}")
+    return len(others) <= most
 
 
 def main():
@@ -355,15 +378,13 @@ def main():
         stage = Stage(arguments, folder, has_networks)
         played, left_out, failures = play_all(stage, scenarios, arguments.at_once)
     print(summary(scenarios, played, left_out))
-    stalled = [one for one in played if one.acts.were("stalled")]
-    may_stall = len(scenarios) // STALLED
-    print(f"a healthy worker was given up for its silence in {len(stalled)} scenarios, at most {may_stall} may be")
-    for scenario in [*stalled, *failures]:
+    for scenario in failures:
         print(f"again with --seed {scenario.seed} --count 1: {scenario}")
+    compared_enough = compares_enough(played, math.ceil(len(scenarios) / ONE_FAST))
     if left_out:
         runs.leave_out(f"{len(left_out)} scenarios, for this system does not allow network namespaces, in which links "
                        "are cut")
-    return 1 if failures or len(stalled) > may_stall else 0
+    return 1 if failures or not compared_enough else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""What happens to a job with workers of other hosts (`muster worker --join`): they come and go in storms, or,
-each in a network namespace of its own, lose their links for a while."""
+"""What happens to a job with workers of other hosts (`muster worker --join`): they come and go in storms, sleep and
+wake up when the others have gone on, or, each in a network namespace of its own, lose their links for a while."""
 import contextlib
+import json
 import pathlib
 import re
 import signal
@@ -15,7 +16,26 @@ from network import HUB, Place
 
 MOST = 3  # guests at a time
 JOINS = "worker % of .* joins"
+AWOKEN = {1}  # how one ends that is no part of the job any more
 ROOM = 0.7  # of the steps: nothing is done to a job that has gone so far, for it may end
+
+
+def committed_in(run):
+    """The generations in which steps were committed."""
+    rows = map(json.loads, (run / "ledger.jsonl").read_text().splitlines())
+    return {row["generation"] for row in rows if "steps" in row}
+
+
+def generations_of(text):
+    """Those of which a worker says that it is in them."""
+    return {int(number) for number in re.findall(r"rank \d+ of \d+ in generation (\d+): pid ", text)}
+
+
+def goes_on_after(generation, output, committed):
+    """Whether a worker that has written `output` took part in a step of a later one than the next after `generation`.
+    The next one may have been made up before the link was whole. To be in a later one a worker hears of it and reaches
+    all others, and no step is committed without its part."""
+    return any(later > generation + 1 for later in generations_of(output) & committed)
 
 
 class Guest(Host):
@@ -27,7 +47,8 @@ class Guest(Host):
         self.before = len(runs.records(party.run, "notice"))
         self.told = False  # to leave, or struck
         self.may_end_with = {0}
-        self.at_risk = False  # a link of it was cut: the others may go on without it
+        self.is_cut = False  # a link of it was: the others may go on without it
+        self.whole_since = None  # the generation that was told of when the link was whole again
         super().__init__(party.muster, party.folder, party.run / "join.key",
                          before=place.inside if place else (), flags=("--lanes", "1"), env=party.environment)
 
@@ -52,10 +73,16 @@ class Guest(Host):
     def is_missed(self):
         return self.said(r"worker %\b.* left, going on")
 
-    def stalled(self):
-        """Whether it was given up although nothing was done to it, for its silence: of a machine with far more
-        workers than cores one may not come to run for a second."""
-        return not self.told and not self.at_risk and self.said(r"worker %\b.* was silent for too long .* left, going on")
+    def cut(self):
+        self.is_cut, self.whole_since = True, None
+
+    def heal(self, generation):
+        self.whole_since = generation
+
+    def may_be_missed(self):
+        """Whether a link of it was cut, and it has not been seen to go on since."""
+        return self.is_cut and not (self.whole_since and
+                                    goes_on_after(self.whole_since, self.output(), committed_in(self.party.run)))
 
     def leave(self):
         self.told = True
@@ -77,16 +104,29 @@ class Guest(Host):
         with contextlib.suppress(ProcessLookupError):
             self.party.acts.signal(self.process.pid if host else workers[0], signal.SIGKILL, self.name)
 
+    def sleep(self, host):
+        """Its worker does, or `muster worker` with it: who is to be woken up."""
+        sleepers = [*runs.workers_of(self.process).values(), *([self.process.pid] if host else [])]
+        self.told = True
+        self.may_end_with = AWOKEN
+        for pid in sleepers:
+            self.party.acts.signal(pid, signal.SIGSTOP, self.name)
+        return sleepers
+
+    def wake(self, sleepers):
+        for pid in sleepers:
+            with contextlib.suppress(ProcessLookupError):
+                self.party.acts.signal(pid, signal.SIGCONT, self.name)
+
     def check_end(self):
         code = self.wait()
         full = code == 2 and "(workers.max_workers) are taken" in self.output()
-        cut_off, stalled = self.at_risk and self.is_missed(), self.stalled()
+        cut_off = self.is_missed() and self.may_be_missed()
         if self.said(JOINS):
             self.party.acts.did("let in", self.name)
-        if stalled:
-            self.party.acts.did("stalled", self.name)
-        assert full or code in self.may_end_with or cut_off or stalled, f"a guest ended with {code}:\n{self.output()}"
-        return stalled or cut_off and not self.told
+        # Nobody to whom nothing was done is excused: elastic.load shows that a busy machine is no reason to be given up.
+        assert full or code in self.may_end_with or cut_off, f"{self.name} ended with {code}:\n{self.output()}"
+        return cut_off and not self.told
 
 
 class Party:
@@ -105,6 +145,12 @@ class Party:
 
     def has_room(self):
         return self.process.poll() is None and runs.rows(self.run)[-1]["step"] < ROOM * self.last
+
+    def generation(self):
+        """The newest that anybody who trains has told of."""
+        texts = [path.read_text(errors="replace") for path in self.run.glob("logs/rank-*.log")]
+        texts += [guest.output() for guest in self.guests]
+        return max(set().union(*map(generations_of, texts)), default=1)
 
     def wait_for(self, what, name):
         runs.wait_for(lambda: what() or self.process.poll() is not None, name)
@@ -184,6 +230,31 @@ def one_comes_and_goes(party):
         guest.leave()
 
 
+def wake_up(party):
+    """One of some guests sleeps until the others have gone on without it. Nothing that it does when it wakes up disturbs
+    them: it learns that it is no part of the job any more, and ends; another one takes its place."""
+    guests = [party.join() for _ in range(party.draw.randint(1, 2))]
+    number, host = party.draw.random(), party.draw.random() < 0.5
+    for guest in guests:
+        party.wait_for(lambda: guest.trains() or not guest.here(), "a guest")
+    guest = party.pick(number)
+    if guest is None or not party.has_room():
+        return
+    party.are_lost += 1
+    party.may_be_lost += 1
+    sleepers = guest.sleep(host)
+    try:
+        party.wait_for(guest.is_missed, "that the one that sleeps is missed")
+        step = runs.last_step(party.run)
+        party.wait_for(lambda: runs.last_step(party.run) > step + 5, "steps without it")
+    finally:
+        guest.wake(sleepers)
+    party.wait_for(lambda: not guest.here(), "the end of one that woke up")
+    if party.has_room():
+        another = party.join()
+        party.wait_for(lambda: another.trains() or not another.here(), "another guest")
+
+
 LAUNCHER = types.SimpleNamespace(address=HUB)
 
 
@@ -203,14 +274,18 @@ class Cut:
     def begin(self):
         self.notices = len(runs.records(self.party.run, "notice"))
         self.fails = self.failures()
-        for guest in self.party.guests:
-            guest.at_risk |= guest.place in (self.place, self.other)
+        for guest in self.guests():
+            guest.cut()
         if any(guest.place is self.place and guest.here() and guest.trains() for guest in self.party.guests):
             self.party.acts.did("cut", f"{self.place.address} {self.kind}")
         if self.kind == "off":
             self.place.cut_off()
         else:
             self.place.cut_to(self.other)
+
+    def guests(self):
+        """Whose link it is."""
+        return [guest for guest in self.party.guests if guest.place in (self.place, self.other)]
 
     def failures(self):
         return sum(guest.output().count("fails: ") for guest in self.party.guests)
@@ -230,6 +305,9 @@ class Cut:
             self.place.bring_back()
         else:
             self.place.heal_to(self.other)
+        generation = self.party.generation()
+        for guest in self.guests():
+            guest.heal(generation)
 
 
 def fill(party, places):

@@ -8,6 +8,8 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import chaos
+import guests
+import parts
 import runs
 import strikes
 
@@ -55,6 +57,28 @@ def check_draws():
         assert one.kind not in strikes.OF_THREE or one.workers >= 3, one
 
 
+def check_modes():
+    """Every kind that changes the members is in fast mode at times, any other always comes to the same bits, and whoever
+    takes the place of one is in the same mode. One more without bits than may be is a failure."""
+    fast = {one.kind for one in map(chaos.Scenario, range(chaos.ONE_FAST * len(chaos.ALL))) if one.mode == "fast"}
+    assert fast == set(chaos.ALL) - set(chaos.STAY), fast
+    for seed in range(2 * chaos.ONE_FAST):
+        one, part = chaos.Scenario(seed), parts.Scenario(seed)
+        assert one.drawn_again().mode == one.mode and part.drawn_again().mode == part.mode, f"{one}; {part}"
+    played = [chaos.Scenario(seed) for seed in range(3)]
+    played[0].compared = True
+    assert chaos.compares_enough(played, 2) and not chaos.compares_enough(played, 1)
+
+
+def check_risk():
+    """A guest whose link was cut is excused until it has trained in a generation that began when the link was whole."""
+    output = "rank 1 of 2 in generation 4: pid 7 on place1, lanes 1\nrank 1 of 3 in generation 6: pid 7 on place1, lanes 1\n"
+    assert guests.goes_on_after(4, output, {4, 5, 6})
+    assert not guests.goes_on_after(5, output, {4, 5, 6}), "6 may have been made up while the link was cut"
+    assert not guests.goes_on_after(4, output, {4, 5}), "no step was committed in 6"
+    assert not guests.goes_on_after(2, output, {5, 7}), "it was in neither"
+
+
 def check_idle():
     """One kill is not two, and another seed of the same kind takes its place, a few times."""
     acts = strikes.Acts()
@@ -76,6 +100,8 @@ def main():
     arguments = runs.arguments("--slow-disk")
     check_draws()
     check_idle()
+    check_modes()
+    check_risk()
     with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
         check_replay(arguments.muster, arguments.slow_disk, pathlib.Path(folder))
 

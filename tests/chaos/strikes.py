@@ -8,6 +8,8 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "elastic"))
+import losses
 import runs
 
 HEARTBEAT = 2.0  # seconds until a silent worker counts as dead
@@ -18,6 +20,7 @@ ENOUGH = {
     "kill two": {"SIGKILL": 2},
     "kill in recovery": {"SIGKILL": 2},
     "freeze": {"SIGSTOP": 1},
+    "freeze and wake": {"SIGSTOP": 1},
     "hiccup": {"SIGSTOP": 1, "SIGCONT": 1},
     "drain": {"SIGTERM": 1},
     "drain and kill": {"SIGTERM": 1, "SIGKILL": 1},
@@ -29,6 +32,7 @@ ENOUGH = {
     "kill in a join": {"SIGKILL": 2},
     "kill all": {"SIGKILL": 2},
     "storm of guests": {"let in": 1, "told to leave, or killed": 1},
+    "wake a guest": {"let in": 1, "SIGSTOP": 1, "SIGCONT": 1},
     "cut links": {"cut": 1},
     "cut links and kill": {"cut": 1, "SIGKILL": 1},
 }
@@ -75,16 +79,44 @@ class Strike:
     def __init__(self, scenario, process, workers, run):
         self.scenario, self.process, self.workers, self.run = scenario, process, workers, run
         self.acts, self.draw = scenario.acts, scenario.draw
+        self.struck = []  # workers, processes, by which signal, and the step that was told by then
 
     def has_room(self):
         return self.process.poll() is None and runs.rows(self.run)[-1]["step"] < ROOM * self.scenario.steps
 
+    def line_of(self, worker, pid):
+        return losses.line_of((row["text"] for row in runs.records(self.run, "notice")), worker, pid)
+
+    def check_losses(self, became, output):
+        """Each of those who were struck by what they do not outlive is told of in one line, with its host, what
+        happened to it and where. The first of them was in the middle of its training. `became`: what becomes of the
+        job without it, a pattern in which {} stands for the worker."""
+        lost = [one for one in self.struck if one[2] in losses.BY]
+        for at, (worker, pid, by, told) in enumerate(lost):
+            line = self.line_of(worker, pid)
+            assert line, f"nothing is told of worker {worker} (pid {pid}):\n{output}"
+            where = losses.ANYWHERE if at else losses.TRAINS
+            step = losses.check(line, worker, pid, losses.BY[by], where, became.replace("{}", str(worker)), output)
+            # No step was told that was not its own as well.
+            assert at or told <= step, f"step {told} was told before it was struck: {line}\n{output}"
+
     def signal(self, victims, number=signal.SIGKILL, pause=lambda: 0):
         """How many that were."""
         for victim in victims:
+            self.struck.append((victim, self.workers[victim], number.name, runs.last_step(self.run)))
             self.acts.signal(self.workers[victim], number, f"worker {victim}")
             time.sleep(pause())
         return len(victims)
+
+    def freeze_and_wake(self, victim):
+        """Until it is given up; on the launcher's host it is killed then, so that nothing is there to wake up."""
+        pid = self.workers[victim]
+        lost = self.signal([victim], signal.SIGSTOP)
+        runs.wait_for(lambda: self.process.poll() is not None or self.line_of(victim, pid), f"the loss of worker {victim}")
+        with contextlib.suppress(ProcessLookupError):
+            self.acts.signal(pid, signal.SIGCONT, f"worker {victim}")
+        runs.wait_for(lambda: not runs.alive(pid), f"the end of worker {victim}, which was given up,")
+        return lost
 
     def slow(self, victim):
         """Lets it run for a tenth of the time, for a while."""
@@ -171,6 +203,8 @@ class Strike:
                 return 0
             case "freeze":
                 return self.signal(ranks[:1], signal.SIGSTOP)
+            case "freeze and wake":
+                return self.freeze_and_wake(ranks[0])
             case "kill two":
                 return self.signal(most[:2])
             case "kill in recovery":
