@@ -19,7 +19,8 @@ FIXED = ["--workers", "3", *runs.settings("workers.min_workers=3", "workers.max_
 PATIENCE = 15  # seconds: communication.timeout of the job whose worker hangs
 UNITS = {"µs": 1e-6, "ms": 1e-3, "s": 1}
 # The first operation that the culprit, which stands before it, has not called: who, for how long, in what.
-WAITED = r"ranks 0, 2 have waited ([\d.]+) (µs|ms|s) in all_reduce sum in the tree of 8 leaves F32 \[\d+\] " \
+WAITED_IN = r"ranks 0, 2 have waited ([\d.]+) (µs|ms|s) in "
+WAITED = WAITED_IN + r"all_reduce sum in the tree of 8 leaves F32 \[\d+\] " \
     r"\(gradients/0\), #\d+ of generation 1"
 MISSED = WAITED + ", which rank 1 has not called"
 SILENT = WAITED + "; rank 1 does not answer"
@@ -31,14 +32,17 @@ def debug(muster, run, *flags, code=0):
     return asked.stdout + asked.stderr
 
 
-def hold(muster, folder, job, name, act, *flags):
-    """Worker 1 does that before it has handed over any gradient; the run, its pid, where it was struck and when."""
+FORWARD = r"forward of slice \d+$"  # before it has handed over any gradient
+
+
+def hold(muster, folder, job, name, act, *flags, place=FORWARD):
+    """Worker 1 does that there; the run, its pid, where it was struck and when."""
     faults = faulty.Faults(folder / f"faults-{name}")
     process = runs.start(muster, job, *FIXED, "--set", f"run_folder={folder / name}", *flags,
                          env=faults.environment())
     run = runs.wait_for_step(process, folder, 30, name)
     victim = runs.workers_of(process)[1]
-    faults.arm(1, act, r"forward of slice \d+$")
+    faults.arm(1, act, place)
     struck, where = faults.struck(1)
     time.sleep(1)
     return process, run, victim, where, struck
@@ -91,6 +95,32 @@ def hangs(muster, folder, job):
     find(MISSED, debug(muster, run))
 
 
+def hangs_with_shards(muster, folder, job):
+    """In the call of an operation that only those who hold parts of the state have."""
+    process, run, victim, where, struck = hold(muster, folder, write_text_job(folder), "shards", "hang", *runs.settings(
+        "strategy.type=sharded", f"communication.timeout={PATIENCE}s"), place=r"^at step \d+, updating, in all_gather of shards .*$")
+    phase, operation = where.split(", in ", 1)
+    told = WAITED_IN + re.escape(operation) + r", #\d+ of generation 1; rank 1 does not answer"
+    asleep = rf"^worker 1 \(pid {victim} on {HOST}\) does not answer: its process is asleep; it was {phase}$"
+    text = debug(muster, run)
+    before = seconds_waited(f"^{told}$", text, struck)
+    find(asleep, text)
+    for rank in (0, 2):
+        find(rf"^  worker {rank} \(rank {rank}, .*; waits .* in {re.escape(operation)}, #", text)
+    assert "stacks of worker 0" not in text and "stacks of worker 2" not in text, text
+    code, output = runs.finish(process)
+    assert code != 0, output
+    after = seconds_waited(told, debug(muster, run), struck)
+    assert after > before, f"the wait grows: {before} s, then {after} s"
+    seconds_waited(rf"^\[ERROR\] {told}", output, struck)
+
+
+def write_text_job(folder):
+    """One whose shards are a single bucket, so that nothing else is under way beside the operation."""
+    (folder / "text").mkdir()
+    return runs.write_job(folder, "gpt", steps=400, into=folder / "text")
+
+
 def stops(muster, folder, job):
     process, run, victim, where, struck = hold(muster, folder, job, "stops", "SIGSTOP")
     text = debug(muster, run)
@@ -130,7 +160,7 @@ def main():
         runs.write_data(folder)
         muster = faulty.install(folder, arguments.muster, arguments.worker)
         job = runs.write_job(folder, "resnet", steps=200)
-        for scene in (hangs, stops, fails, well):
+        for scene in (hangs, hangs_with_shards, stops, fails, well):
             scene(muster, folder, job)
             print(f"ok  {scene.__name__}", flush=True)
 
