@@ -219,7 +219,8 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   worker.peer = peer;
   worker.candidate.info = message.info;
   worker.candidate.joined_at = now;
-  worker.candidate.whole = message.info.has_state && current_.empty();
+  worker.candidate.info.has_state &= current_.empty();
+  worker.candidate.whole = worker.candidate.info.has_state;
   worker.candidate.silence.heard(now);
   last_join_ = now;
   tell([info = message.info](const CoordinatorEvents& events) {
@@ -367,6 +368,8 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
                                TimePoint now) {
   const std::vector<std::int32_t> before = current_;
   newcomers_.clear();
+  for (auto& [peer, worker] : workers_)  // the others go on from there without it
+    worker.candidate.info.has_state &= rank_of(members, worker.candidate.info.worker) != kNoRank;
   if (!before.empty()) {
     std::copy_if(
         members.begin(), members.end(), std::back_inserter(newcomers_), [&](std::int32_t worker) {

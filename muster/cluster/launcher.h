@@ -61,8 +61,9 @@ struct LaunchSpec {
   std::int32_t min_workers = 1;   // with so many the job goes on; with fewer it waits for new ones
   std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died,
   Duration restart_window = std::chrono::hours(1);  // so often within this: see RestartBudget
-  bool keeps_ranks = false;                         // see MembershipPolicy; min_workers: all
-  std::string join_flag;                            // what the command of a new one has besides
+  bool keeps_ranks = false;       // see MembershipPolicy; min_workers: all but the standbys
+  std::int32_t standbys = 0;      // likewise, of `workers`; only with keeps_ranks
+  std::string join_flag;          // what the command of a new one has besides
   std::vector<int> held_signals;  // that a worker releases once it listens (base/process.h)
   std::vector<int> cores;         // shared out among the workers; empty: all this process may use
   bool pin = true;                // each worker to its share, where there is a core for each

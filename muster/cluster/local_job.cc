@@ -165,6 +165,7 @@ void LocalJob::welcome(const WorkerInfo& info) {
     observer_.on_arrival(info);
   }
   worker->here = true;
+  if (spec_.standbys > 0) failed_starts_.erase(info.worker);  // it may wait for ever to be a member
   worker->meet(info);
 }
 
@@ -421,7 +422,8 @@ JobEnd LocalJob::result() const {
 
 JobFailure LocalJob::failure_of(const WorkerProcess& culprit) const {
   Progress progress = verdict_progress_;
-  if (!culprit.evidence.joined && progress.phase.empty()) progress.phase = "starting";
+  if (!culprit.evidence.joined && progress.phase.empty())
+    progress.phase = stands_by(culprit) ? "standing by" : "starting";
   // One of this host says where it is when it joins.
   const bool known = !culprit.host.empty();
   return {.rank = culprit.evidence.rank,

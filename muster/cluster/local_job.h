@@ -68,7 +68,9 @@ class LocalJob {
   Remainder remainder_without(const WorkerProcess& culprit) const;
   void note_start(const WorkerProcess& culprit);
   bool is_done() const;
+  bool is_in(const WorkerProcess& worker) const;
   bool takes_part(const WorkerProcess& worker) const;
+  bool stands_by(const WorkerProcess& worker) const;
   std::int32_t left_without(const WorkerProcess& culprit) const;
   std::vector<std::int32_t> missing_without(const WorkerProcess& culprit) const;
   std::int32_t coming_without(const WorkerProcess& culprit) const;

@@ -53,7 +53,8 @@ void LocalJob::tell_dumps_if_complete() {
   if (!asked_ || asked_ == DumpOccasion::kFailure) return;
   const bool complete = std::ranges::all_of(workers_, [&](const auto& entry) {
     const auto& [number, each] = entry;
-    return each->ended() || each->evidence.lost || each->written_off || dumps_.contains(number);
+    return each->ended() || each->evidence.lost || each->written_off || stands_by(*each) ||
+           dumps_.contains(number);
   });
   if (complete) tell_dumps();
 }
@@ -70,6 +71,7 @@ void LocalJob::tell_dumps() {
   std::vector<WorkerState> states;
   for (const auto& [number, worker] : workers_) {
     if (asked == DumpOccasion::kAsked && (worker->ended() || worker->written_off)) continue;
+    if (stands_by(*worker)) continue;  // nobody waits for it
     const auto dump = dumps_.find(number);
     states.push_back({.worker = worker->evidence.rank,
                       .host = worker->host,

@@ -58,9 +58,17 @@ bool LocalJob::is_done() const {
   });
 }
 
+// Who stands by is counted among those who are left: it has the place of the next one that is lost.
+bool LocalJob::is_in(const WorkerProcess& worker) const {
+  return published_ && spec_.standbys == 0 ? worker.evidence.joined : worker.here;
+}
+
+bool LocalJob::stands_by(const WorkerProcess& worker) const {
+  return published_ && spec_.standbys > 0 && worker.here && !worker.evidence.joined;
+}
+
 bool LocalJob::takes_part(const WorkerProcess& worker) const {
-  const bool is_in = published_ ? worker.evidence.joined : worker.here;
-  return !worker.written_off && !worker.ended() && is_in && !worker.evidence.left;
+  return !worker.written_off && !worker.ended() && is_in(worker) && !worker.evidence.left;
 }
 
 std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
@@ -87,8 +95,7 @@ bool LocalJob::others_may_join(std::int32_t left) const {
 std::int32_t LocalJob::coming_without(const WorkerProcess& culprit) const {
   const auto under_way = std::ranges::count_if(workers_, [&](const auto& entry) {
     const auto& worker = entry.second;
-    return worker.get() != &culprit && !worker->written_off && !worker->ended() &&
-           !worker->evidence.joined;
+    return worker.get() != &culprit && !worker->written_off && !worker->ended() && !is_in(*worker);
   });
   return static_cast<std::int32_t>(under_way) + (may_replace(culprit) ? 1 : 0);
 }

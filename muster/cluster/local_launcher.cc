@@ -91,11 +91,12 @@ Result<WorkerLog> open_log(Files& files, const Path& folder, std::int32_t worker
 
 CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   CoordinatorOptions options;
-  options.policy.start_workers = spec.workers;
+  options.policy.start_workers = spec.workers - spec.standbys;
   options.policy.max_workers = std::max(spec.workers, spec.max_workers);
   options.own = own_workers(spec);
   options.policy.min_workers = spec.min_workers;
   options.policy.keeps_ranks = spec.keeps_ranks;
+  options.policy.standbys = spec.standbys;
   options.policy.heartbeat_timeout = spec.heartbeat_timeout;
   // Otherwise a mistake would end the job.
   options.policy.learns = spec.min_workers < spec.workers || spec.max_restarts > 0;

@@ -53,23 +53,63 @@ std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const MembershipView
   return alive;
 }
 
-// Those of the present generation, in their order, who are here or here again.
-std::vector<std::int32_t> same_ranks(std::map<std::int32_t, bool> alive, const MembershipView& view,
+const Candidate* candidate_of(const MembershipView& view, std::int32_t worker) {
+  const auto found = std::ranges::find(
+      view.candidates, worker, [](const Candidate& candidate) { return candidate.info.worker; });
+  return found == view.candidates.end() ? nullptr : &*found;
+}
+
+bool can_lead(const MembershipView& view, std::int32_t worker) {
+  const Candidate* candidate = candidate_of(view, worker);
+  return candidate != nullptr && candidate->connected && candidate->info.can_lead;
+}
+
+// It is to go, and its part of the state would go with it: all stop with a checkpoint instead.
+bool is_waited_for(TimePoint now, std::int32_t worker, const MembershipView& view,
+                   const MembershipPolicy& policy) {
+  const Candidate* member = candidate_of(view, worker);
+  return member != nullptr && member->draining && is_alive(now, *member, policy) &&
+         !contains(view.replaced, worker);
+}
+
+// Those of the present generation, in their order, who are here or here again; in the place of who
+// is lost the first standby that can take it.
+std::vector<std::int32_t> same_ranks(TimePoint now, const std::map<std::int32_t, bool>& alive,
+                                     const MembershipView& view, const MembershipPolicy& policy,
                                      std::size_t& survivors) {
+  std::vector<std::int32_t> standbys;
+  for (const auto& [worker, lives] : alive)
+    if (lives && !contains(view.current, worker)) standbys.push_back(worker);
   std::vector<std::int32_t> members;
   for (const auto worker : view.current) {
-    if (!alive[worker]) continue;
-    members.push_back(worker);
-    if (!contains(view.replaced, worker)) ++survivors;
+    const auto known = alive.find(worker);
+    if (known != alive.end() && known->second) {
+      members.push_back(worker);
+      if (!contains(view.replaced, worker)) ++survivors;
+      continue;
+    }
+    const bool is_first = worker == view.current.front();
+    const auto standby = std::ranges::find_if(
+        standbys, [&](std::int32_t other) { return !is_first || can_lead(view, other); });
+    const bool is_filled = policy.standbys > 0 && standby != standbys.end() &&
+                           !is_waited_for(now, worker, view, policy);
+    if (!is_filled) continue;
+    members.push_back(*standby);
+    standbys.erase(standby);
   }
   return members;
 }
 
-// Survivors in their order, then newcomers by number, no more than max_workers.
-std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const MembershipView& view,
-                                   const MembershipPolicy& policy, std::size_t& survivors) {
+std::int32_t most_members(const MembershipPolicy& policy) {
+  return policy.max_workers - (policy.keeps_ranks ? policy.standbys : 0);
+}
+
+// Survivors in their order, then newcomers by number, no more than there may be members.
+std::vector<std::int32_t> proposal(TimePoint now, std::map<std::int32_t, bool> alive,
+                                   const MembershipView& view, const MembershipPolicy& policy,
+                                   std::size_t& survivors) {
   if (policy.keeps_ranks && !view.current.empty())
-    return same_ranks(std::move(alive), view, survivors);
+    return same_ranks(now, alive, view, policy, survivors);
   std::vector<std::int32_t> members;
   for (const auto worker : view.current) {
     if (contains(view.replaced, worker)) continue;
@@ -79,7 +119,7 @@ std::vector<std::int32_t> proposal(std::map<std::int32_t, bool> alive, const Mem
   survivors = members.size();
   for (const auto& [worker, lives] : alive)
     if (lives) members.push_back(worker);
-  const auto most = std::max(static_cast<std::size_t>(policy.max_workers), survivors);
+  const auto most = std::max(static_cast<std::size_t>(most_members(policy)), survivors);
   if (members.size() > most) members.resize(most);
   return members;
 }
@@ -109,12 +149,8 @@ bool has_state(const std::vector<std::int32_t>& members, const MembershipView& v
 
 // Puts one that may lead first, the longest there; false: there is none.
 bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& view) {
-  const auto can_lead = [&](std::int32_t worker) {
-    return std::ranges::any_of(view.candidates, [worker](const Candidate& candidate) {
-      return candidate.info.worker == worker && candidate.connected && candidate.info.can_lead;
-    });
-  };
-  const auto leader = std::ranges::find_if(members, can_lead);
+  const auto leader =
+      std::ranges::find_if(members, [&](std::int32_t worker) { return can_lead(view, worker); });
   if (leader == members.end()) return false;
   std::rotate(members.begin(), leader, leader + 1);
   return true;
@@ -129,16 +165,15 @@ std::int32_t least_of(const MembershipView& view, const MembershipPolicy& policy
 bool are_all_gone(const MembershipView& view) {
   return std::ranges::all_of(view.current, [&](std::int32_t worker) {
     if (contains(view.replaced, worker)) return true;
-    const auto found = std::ranges::find(
-        view.candidates, worker, [](const Candidate& candidate) { return candidate.info.worker; });
-    return found == view.candidates.end() || !found->connected || found->leaving ||
-           found->cut_off || found->lost;
+    const Candidate* member = candidate_of(view, worker);
+    return member == nullptr || !member->connected || member->leaving || member->cut_off ||
+           member->lost;
   });
 }
 
 bool still_settling(TimePoint now, std::size_t count, const MembershipView& view,
                     const MembershipPolicy& policy) {
-  return static_cast<std::int32_t>(count) < policy.max_workers && view.last_join &&
+  return static_cast<std::int32_t>(count) < most_members(policy) && view.last_join &&
          now - *view.last_join < policy.settle;
 }
 
@@ -157,10 +192,10 @@ Duration patience(const Candidate& candidate, const MembershipPolicy& policy) no
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy) {
   std::size_t survivors = 0;
-  auto members = proposal(alive_by_worker(now, view, policy, false), view, policy, survivors);
+  auto members = proposal(now, alive_by_worker(now, view, policy, false), view, policy, survivors);
   const bool enough = static_cast<std::int32_t>(members.size()) >= least_of(view, policy);
   if (enough && !view.current.empty() && !policy.keeps_ranks && !any_is_whole(members, view))
-    members = proposal(alive_by_worker(now, view, policy, true), view, policy, survivors);
+    members = proposal(now, alive_by_worker(now, view, policy, true), view, policy, survivors);
   const std::vector<std::int32_t> kept = draining(members, view);
   const auto lost = losses(now, view, policy);
   const auto because = lost.empty() ? "" : ": " + lost;

@@ -48,9 +48,12 @@ struct MembershipPolicy {
   bool learns = false;  // how long a worker may be silent, from its heartbeats
   // Not of workers of this number and above, whom nobody starts anew: there a mistake is dear.
   std::int32_t irreplaceable_from = std::numeric_limits<std::int32_t>::max();
-  // Each member has a part of the state, by its rank: the first generation's workers are the only
-  // ones, none goes on without another, and who comes again takes the rank that it had.
+  // Each member has a part of the state, by its rank: there are as many members as in the first
+  // generation, none goes on without another, and who comes again takes the rank that it had.
   bool keeps_ranks = false;
+  // With keeps_ranks: of max_workers so many are no members, and wait for the rank of one that is
+  // lost. Without, they are members.
+  std::int32_t standbys = 0;
   // Below max_workers, how long newcomers wait for more of them, so that all come at one change.
   Duration settle = std::chrono::milliseconds(200);
 };
@@ -66,7 +69,8 @@ struct MembershipDecision {
 };
 
 // Survivors keep their order and come first, newcomers follow by worker number (with keeps_ranks:
-// everybody keeps his rank); but the first rank is one that sees the run's folder
+// everybody keeps his rank, and a standby, or else the same worker anew, gets that of one that is
+// lost); but the first rank is one that sees the run's folder
 // (WorkerInfo::can_lead): without one nobody could save. Where all of the present generation are
 // gone, newcomers alone are the next one: it has no state, and goes back to a checkpoint. Two
 // halves of a split never both go on: there is one coordinator, it counts those whom it hears, and

@@ -54,18 +54,18 @@ TEST_P(MembershipPaths, HoldTheRulesAtEveryTurn) {
 }
 
 // Every number of workers up to five with every least number of them; and some that begin with
-// fewer, to whom others come later.
-INSTANTIATE_TEST_SUITE_P(Jobs, MembershipPaths,
-                         ::testing::Values(Job{1, 1}, Job{2, 1}, Job{2, 2}, Job{3, 1}, Job{3, 2},
-                                           Job{3, 3}, Job{4, 1}, Job{4, 2}, Job{4, 3}, Job{4, 4},
-                                           Job{5, 1}, Job{5, 2}, Job{5, 3}, Job{5, 4}, Job{5, 5},
-                                           Job{3, 1, 1}, Job{4, 2, 2}, Job{2, 2, 0, true},
-                                           Job{3, 3, 0, true}, Job{4, 4, 0, true}),
-                         [](const auto& job) {
-                           return fmt::format("{}of{}{}{}", job.param.least, job.param.workers,
-                                              job.param.later > 0 ? "Later" : "",
-                                              job.param.keeps_ranks ? "inPlace" : "");
-                         });
+// fewer, to whom others come later; or where each keeps its rank, with and without standbys.
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, MembershipPaths,
+    ::testing::Values(Job{1, 1}, Job{2, 1}, Job{2, 2}, Job{3, 1}, Job{3, 2}, Job{3, 3}, Job{4, 1},
+                      Job{4, 2}, Job{4, 3}, Job{4, 4}, Job{5, 1}, Job{5, 2}, Job{5, 3}, Job{5, 4},
+                      Job{5, 5}, Job{3, 1, 1}, Job{4, 2, 2}, Job{2, 2, 0, true}, Job{3, 3, 0, true},
+                      Job{4, 4, 0, true}, Job{3, 2, 0, true, 1}, Job{4, 2, 0, true, 2}),
+    [](const auto& job) {
+      return fmt::format("{}of{}{}{}{}", job.param.least, job.param.workers,
+                         job.param.later > 0 ? "Later" : "", job.param.keeps_ranks ? "inPlace" : "",
+                         job.param.standbys > 0 ? "WithStandbys" : "");
+    });
 
 }  // namespace
 }  // namespace muster::cluster

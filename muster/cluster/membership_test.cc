@@ -213,6 +213,108 @@ TEST(Membership, NobodyWithAPartIsDoneWithoutWhateverIsTheLeast) {
   EXPECT_NE(decision.reason.find("2 of at least 3 workers are here"), std::string::npos);
 }
 
+// Two ranks and up to two standbys; each way in which the holder of a rank may be gone.
+struct StandbyCase {
+  const char* what;
+  std::vector<Kind> kinds;
+  Workers current;
+  Workers replaced;
+  std::optional<Workers> members;
+};
+
+const std::vector<StandbyCase> kStandbyCases{
+    {"nobody is lost", {Kind::kWell, Kind::kWell, Kind::kWell}, {0, 1}, {}, Workers{0, 1}},
+    {"it has died", {Kind::kWell, Kind::kDisconnected, Kind::kWell}, {0, 1}, {}, Workers{0, 2}},
+    {"it is silent", {Kind::kWell, Kind::kSilent, Kind::kWell}, {0, 1}, {}, Workers{0, 2}},
+    {"the first rank has died",
+     {Kind::kDisconnected, Kind::kWell, Kind::kWell},
+     {0, 1},
+     {},
+     Workers{2, 1}},
+    {"of two standbys the first",
+     {Kind::kWell, Kind::kDisconnected, Kind::kWell, Kind::kWell},
+     {0, 1},
+     {},
+     Workers{0, 2}},
+    {"of two standbys one is well",
+     {Kind::kWell, Kind::kDisconnected, Kind::kSilent, Kind::kWell},
+     {0, 1},
+     {},
+     Workers{0, 3}},
+    {"both have died",
+     {Kind::kDisconnected, Kind::kDisconnected, Kind::kWell, Kind::kWell},
+     {0, 1},
+     {},
+     Workers{2, 3}},
+    {"one standby for two",
+     {Kind::kDisconnected, Kind::kDisconnected, Kind::kWell},
+     {0, 1},
+     {},
+     std::nullopt},
+    {"one has come again",
+     {Kind::kWell, Kind::kDisconnected, Kind::kWell},
+     {0, 1},
+     {0},
+     Workers{0, 2}},
+    {"that had the place of another dies",
+     {Kind::kWell, Kind::kWell, Kind::kDisconnected},
+     {0, 2},
+     {},
+     Workers{0, 1}},
+    {"no standby is here", {Kind::kWell, Kind::kDisconnected}, {0, 1}, {}, std::nullopt},
+    {"at the beginning", {Kind::kWell, Kind::kWell, Kind::kWell}, {}, {}, Workers{0, 1}},
+    {"at the beginning before all are here",
+     {Kind::kWell, Kind::kAbsent, Kind::kWell},
+     {},
+     {},
+     Workers{0, 2}},
+};
+
+MembershipPolicy with_standbys(std::int32_t standbys) {
+  MembershipPolicy policy;
+  policy.min_workers = policy.start_workers = 2;
+  policy.max_workers = 2 + standbys;
+  policy.keeps_ranks = true;
+  policy.standbys = standbys;
+  return policy;
+}
+
+TEST(Membership, AStandbyTakesTheRankOfOneThatIsLost) {
+  for (const StandbyCase& each : kStandbyCases) {
+    auto view = view_of(each.kinds, each.current);
+    view.replaced = each.replaced;
+    const auto decision = decide_membership(kNow, view, with_standbys(2));
+    EXPECT_EQ(decision.members, each.members) << each.what << ": " << decision.reason;
+    EXPECT_FALSE(decision.planned) << each.what;
+  }
+}
+
+TEST(Membership, WithoutStandbysNobodyTakesTheRankOfAnother) {
+  const auto view = view_of({Kind::kWell, Kind::kDisconnected, Kind::kWell}, {0, 1});
+  EXPECT_FALSE(decide_membership(kNow, view, with_standbys(0)).members);
+}
+
+TEST(Membership, AStandbyThatDoesNotSeeTheRunFolderIsNotTheFirstRank) {
+  auto view = view_of({Kind::kDisconnected, Kind::kDisconnected, Kind::kWell, Kind::kWell}, {0, 1});
+  view.candidates[2].info.can_lead = false;
+  EXPECT_EQ(decide_membership(kNow, view, with_standbys(2)).members, (Workers{3, 2}));
+  view.candidates[3].info.can_lead = false;
+  EXPECT_FALSE(decide_membership(kNow, view, with_standbys(2)).members);
+}
+
+// Its part of the state would go with it.
+TEST(Membership, NoStandbyTakesTheRankOfOneThatIsToldToGo) {
+  auto view = view_of({Kind::kWell, Kind::kWell, Kind::kWell}, {0, 1});
+  view.candidates[1].draining = true;
+  EXPECT_FALSE(decide_membership(kNow, view, with_standbys(1)).members);
+  view.candidates[1].connected = false;
+  EXPECT_EQ(decide_membership(kNow, view, with_standbys(1)).members, (Workers{0, 2}));
+  view.candidates[1].connected = true;
+  view.candidates[2].draining = true;  // a standby that is told to go is none any more
+  view.candidates[1].lost = true;
+  EXPECT_FALSE(decide_membership(kNow, view, with_standbys(1)).members);
+}
+
 TEST(Membership, NamesTheLost) {
   MembershipPolicy policy;
   policy.min_workers = policy.max_workers = 3;

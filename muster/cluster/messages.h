@@ -31,7 +31,8 @@ struct WorkerInfo {
   std::string door;  // "host:port" where others try whether they reach it (door.h); empty: nowhere
   // It sees the run's folder, where the first rank writes checkpoints.
   bool can_lead = true;
-  // With the state that the training begins with; else it gets the others', see Whole.
+  // With the state that the training begins with; else it gets the others', see Whole. The
+  // coordinator takes it from whoever is not in the first generation.
   bool has_state = true;
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };
