@@ -121,6 +121,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.max_restarts = static_cast<std::int32_t>(job.workers.max_restarts);
   spec.restart_window = job.workers.restart_window;
   spec.keeps_ranks = job.strategy.keeps_ranks();
+  if (spec.keeps_ranks) spec.standbys = static_cast<std::int32_t>(job.workers.standbys);
   spec.join_flag = "--join";
   spec.held_signals = cluster::worker_signals();
   spec.scale = create_scale_rule(job.autoscaling, system_clock(), system_processes(), files, log);

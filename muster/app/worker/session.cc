@@ -105,11 +105,12 @@ Result<bool> Session::join() {
                                 .follows_clock = job.trace.enabled};
   member.info.can_lead = sees_run_;
   member.info.has_state = !alone_;
+  if (may_stand_by()) alone_ = true;  // another one would have its place
   const Deadline deadline = Deadline::after(system_clock(), job.workers.join_timeout);
   MUSTER_ASSIGN(member_, cluster::ask_to_join(*network_, member, deadline, log_));
   asked_ = member_.get();
   if (leaving_ && alone_) member_->drain();  // it was told to while it asked
-  MUSTER_TRY(member_->wait_newer(Generation{0}, deadline));
+  MUSTER_TRY(wait_for_rank(deadline));
   joined_ = alone_ = true;
   begin_trace();
   if (leaving_ && is_elastic()) member_->drain();  // likewise, while the others waited for it
@@ -117,6 +118,8 @@ Result<bool> Session::join() {
   watch_for_preemption();
   const cluster::Membership membership = member_->membership();
   if (membership.members.empty()) return false;
+  const auto me = static_cast<std::size_t>(to_int(membership.rank));
+  comes_anew_ = !membership.members[me].info.has_state;
   const Status connected =
       connect(membership, {job.workers.join_timeout, job.workers.join_timeout});
   if (connected) return true;
@@ -124,6 +127,21 @@ Result<bool> Session::join() {
   // Somebody may have died, or left, while the others waited for this one.
   MUSTER_ASSIGN(const auto entry, next(connected.error(), job.communication.timeout));
   return entry.has_value();
+}
+
+// With standbys, those for whom there is no rank yet. They wait as long as the others train: the
+// launcher has them go in the end, and where it is gone the member is lost.
+bool Session::may_stand_by() const noexcept {
+  return job_->strategy.keeps_ranks() && job_->workers.standbys > 0;
+}
+
+Status Session::wait_for_rank(Deadline deadline) {
+  for (;;) {
+    const auto membership = member_->wait_newer(Generation{0}, deadline);
+    if (membership) return ok();
+    if (!may_stand_by() || !deadline.passed(system_clock())) return membership.error();
+    deadline = Deadline::after(system_clock(), job_->workers.join_timeout);
+  }
 }
 
 void Session::end(const Status& outcome) {

@@ -59,6 +59,8 @@ class Session final : public train::Generations {
     return current_.communicator;
   }
   bool first_rank() const noexcept { return communicator()->group().rank == Rank{0}; }
+  // Others train already, and it gets the state from them.
+  bool comes_anew() const noexcept { return comes_anew_; }
 
   const train::Entry& current() const noexcept override { return current_; }
   bool changing() const override;
@@ -87,6 +89,8 @@ class Session final : public train::Generations {
   Session(cluster::WorkerEnvironment environment, std::unique_ptr<cluster::Whereabouts> whereabouts,
           observe::RunFolder folder, bool sees_run, Logger log);
   bool is_elastic() const noexcept;
+  bool may_stand_by() const noexcept;
+  Status wait_for_rank(Deadline deadline);
   void end_mpi();
   cluster::Concerns concerns_of(const Error& error) const;
   void on_signal(int number);
@@ -127,6 +131,7 @@ class Session final : public train::Generations {
   std::unique_ptr<cluster::Member> member_;
   std::atomic<cluster::Member*> asked_{nullptr};  // member_, once it has asked to be let in
   bool joined_ = false;                           // it was let in
+  bool comes_anew_ = false;
   bool told_whole_ = false;
   std::atomic<bool> alone_{false};  // the others do not wait for it to begin
   std::shared_ptr<comm::FlightRecorder> recorder_;

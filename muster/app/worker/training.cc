@@ -54,7 +54,8 @@ std::string strategy_words(const job::JobSpec& job) {
 std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
                      const comm::Group& group) {
   const auto workers = std::min<std::int64_t>(group.size, job.workers.count);
-  const std::int64_t standbys = group.size - workers;
+  const std::int64_t standbys =
+      job.strategy.keeps_ranks() ? job.workers.standbys : group.size - workers;
   const std::string zero_stage =
       job.strategy.zero_stage > 1 ? fmt::format(" (ZeRO stage {})", job.strategy.zero_stage) : "";
   const std::string way = strategy_words(job);
@@ -391,14 +392,15 @@ void Training::conclude(const train::Outcome& outcome, Duration took) {
 Result<train::Outcome> run_training(Session& session, const job::JobSpec& job,
                                     DataPipelines pipelines, const WorkerOptions& options) {
   Training training(session, job, std::move(pipelines), options.own);
-  MUSTER_TRY(training.prepare(options.resume, options.join));
-  if (options.join && !job.strategy.keeps_ranks()) {
+  const bool newcomer = job.strategy.keeps_ranks() ? session.comes_anew() : options.join;
+  MUSTER_TRY(training.prepare(options.resume, newcomer));
+  if (newcomer && !job.strategy.keeps_ranks()) {
     MUSTER_TRY(training.warm_up());
     MUSTER_ASSIGN(const bool needed, session.join());
     if (!needed)
       return train::Outcome{.ending = train::Ending::kDismissed, .progress = {}, .results = {}};
   }
-  return training.run(options.join);
+  return training.run(newcomer);
 }
 
 }  // namespace muster::app
