@@ -65,12 +65,13 @@ std::vector<Field> workers_fields() {
           {.doc = "Where they are started, over ssh, and how many on each: [localhost:2, node7:4]; "
                   "localhost is this host, and who has no number gets one worker. `--hosts` and "
                   "`--hostfile` override it; empty: all are started here."}),
-      bind(
-          "workers.standbys", in(&WorkersSpec::standbys),
-          {.doc = "Processes besides that apply every step's update without computing, and at once "
-                  "take the place of one that dies.",
-           .min = 0,
-           .max = 65536}),
+      bind("workers.standbys", in(&WorkersSpec::standbys),
+           {.doc =
+                "Processes besides that at once take the place of one that dies. They apply every "
+                "step's update without computing; where all are needed (any strategy but data) "
+                "they wait, and get the state with the place.",
+            .min = 0,
+            .max = 65536}),
       bind("workers.min_workers", in(&WorkersSpec::min_workers),
            {.doc = "The job begins with so many workers, and goes on while so many are left; with "
                    "fewer it waits for those that are started anew, or join. At most count + "

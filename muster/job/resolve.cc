@@ -211,7 +211,8 @@ void check_autoscaling(Draft& draft) {
                    "those that other hosts start",
                    "use one of the two");
   }
-  if (draft.spec.workers.max_workers <= draft.spec.workers.min_workers) {
+  const bool is_fixed = draft.spec.strategy.keeps_ranks();  // which is told there
+  if (!is_fixed && draft.spec.workers.max_workers <= draft.spec.workers.min_workers) {
     draft.complain({"autoscaling.policy", "workers.min_workers", "workers.max_workers"},
                    "autoscaling has nothing to decide: workers.max_workers is not above "
                    "workers.min_workers",

@@ -48,10 +48,11 @@ void fix_membership(Draft& draft) {
       "leave it out: for one that dies a new worker is started in its place "
       "(workers.max_restarts); or use strategy.type: data";
   WorkersSpec& workers = draft.spec.workers;
-  fix(draft, "workers.standbys", workers.standbys, std::int64_t{0}, why, help);
   fix(draft, "workers.min_workers", workers.min_workers, workers.count, why, help);
-  if (draft.given("workers.max_workers") && workers.max_workers > workers.count)
+  if (draft.given("workers.max_workers") && workers.max_workers > workers.processes())
     refuse(draft, "workers.max_workers", why, help);
+  if (draft.spec.autoscaling.policy != AutoscalingPolicy::kNone)
+    refuse(draft, "autoscaling.policy", why, help);
   if (draft.spec.stragglers.evict_factor > 0) refuse(draft, "stragglers.evict_factor", why, help);
 }
 
@@ -70,7 +71,7 @@ void check_redundancy(Draft& draft) {
     return draft.complain({"strategy.redundancy", "workers.count"},
                           "strategy.redundancy 1 needs a neighbour, and workers.count is 1",
                           "leave it out, or use more workers");
-  if (workers.max_restarts > 0) return;
+  if (workers.max_restarts > 0 || workers.standbys > 0) return;
   draft.complain({"strategy.redundancy", "workers.max_restarts"},
                  "strategy.redundancy 1 is for those who come in the place of the dead, and "
                  "workers.max_restarts 0 starts none",
