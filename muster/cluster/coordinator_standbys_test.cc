@@ -4,16 +4,20 @@
 namespace muster::cluster {
 namespace {
 
+CoordinatorOptions with_a_standby() {
+  CoordinatorOptions options;
+  options.policy.min_workers = 2;
+  options.policy.start_workers = options.policy.max_workers = options.own = 3;
+  options.policy.keeps_ranks = true;
+  options.policy.standbys = 1;
+  return options;
+}
+
 // Of three workers two have a rank each, and one waits for the rank of one that is lost.
 class StandbyCoordinatorTest : public ElasticCoordinatorTest {
  protected:
   StandbyCoordinatorTest() {
-    CoordinatorOptions options;
-    options.policy.start_workers = options.policy.min_workers = 2;
-    options.policy.max_workers = options.own = 3;
-    options.policy.keeps_ranks = true;
-    options.policy.standbys = 1;
-    state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
+    state_ = std::make_unique<CoordinatorState>(with_a_standby(), now_, create_null_logger());
     for (std::int32_t worker = 0; worker < 3; ++worker)
       join(static_cast<PeerId>(worker + 1), worker);
   }
@@ -49,6 +53,18 @@ TEST_F(StandbyCoordinatorTest, AStandbyThatIsLostCostsNobodyAGeneration) {
   close(3);
   EXPECT_EQ(told(), Told{"lost 2"});
   EXPECT_EQ(state_->generation(), Generation{1});
+}
+
+TEST_F(CoordinatorStateTest, OneThatGoesBeforeTheBeginningIsNotWaitedForWhereOneStandsBy) {
+  state_ = std::make_unique<CoordinatorState>(with_a_standby(), now_, create_null_logger());
+  join(1, 0);
+  say(1, Drain{});
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[1].back()));
+  join(2, 1);
+  EXPECT_EQ(told(), Told{});
+  join(3, 2);
+  EXPECT_EQ(told(), Told{"generation 1"});
+  EXPECT_EQ(std::get<Welcome>(sent_[3].back()).rank, Rank{1});
 }
 
 TEST_F(StandbyCoordinatorTest, AStandbyGoesWhenItIsToldToOrTheTrainingIsOver) {

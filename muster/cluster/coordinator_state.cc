@@ -171,6 +171,8 @@ void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, 
   if (std::exchange(worker.candidate.draining, true)) return;
   const std::int32_t who = worker.candidate.info.worker;
   const bool member = rank_of(current_, who) != kNoRank && rank_of(replaced_, who) == kNoRank;
+  if (current_.empty() && options_.policy.standbys > 0)
+    --options_.policy.start_workers;  // nobody comes in its place
   decide(now);
   if (!member) turn_away(peer);
   const bool stays = member && rank_of(current_, who) != kNoRank;

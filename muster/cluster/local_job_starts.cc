@@ -58,7 +58,7 @@ void LocalJob::note_start(const WorkerProcess& culprit) {
   if (is_one_more(culprit)) return;
   if (!culprit.is_elsewhere()) ++failed_starts_[to_int(culprit.evidence.rank)];
   if (culprit.evidence.end) last_failed_start_ = describe(*culprit.evidence.end);
-  if (!published_) coordinator_->expect(starting_without(nullptr) - spec_.standbys);
+  if (!published_) coordinator_->expect(starting_without(nullptr));
 }
 
 }  // namespace muster::cluster

@@ -91,7 +91,7 @@ Result<WorkerLog> open_log(Files& files, const Path& folder, std::int32_t worker
 
 CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   CoordinatorOptions options;
-  options.policy.start_workers = spec.workers - spec.standbys;
+  options.policy.start_workers = spec.workers;
   options.policy.max_workers = std::max(spec.workers, spec.max_workers);
   options.own = own_workers(spec);
   options.policy.min_workers = spec.min_workers;

@@ -157,8 +157,16 @@ bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& 
 }
 
 std::int32_t least_of(const MembershipView& view, const MembershipPolicy& policy) {
-  if (view.current.empty()) return std::max(policy.min_workers, policy.start_workers);
+  if (view.current.empty())
+    return std::min(std::max(policy.min_workers, policy.start_workers), most_members(policy));
   return policy.keeps_ranks ? static_cast<std::int32_t>(view.current.size()) : policy.min_workers;
+}
+
+// Who of a job with standbys has a rank would else depend on who comes first.
+bool awaits_standbys(const std::map<std::int32_t, bool>& alive, const MembershipView& view,
+                     const MembershipPolicy& policy) {
+  const auto here = std::ranges::count_if(alive, [](const auto& entry) { return entry.second; });
+  return policy.standbys > 0 && view.current.empty() && here < policy.start_workers;
 }
 
 // Of the present generation nobody is left, nor comes back: all that they held is lost.
@@ -192,7 +200,8 @@ Duration patience(const Candidate& candidate, const MembershipPolicy& policy) no
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy) {
   std::size_t survivors = 0;
-  auto members = proposal(now, alive_by_worker(now, view, policy, false), view, policy, survivors);
+  const auto alive = alive_by_worker(now, view, policy, false);
+  auto members = proposal(now, alive, view, policy, survivors);
   const bool enough = static_cast<std::int32_t>(members.size()) >= least_of(view, policy);
   if (enough && !view.current.empty() && !policy.keeps_ranks && !any_is_whole(members, view))
     members = proposal(now, alive_by_worker(now, view, policy, true), view, policy, survivors);
@@ -207,6 +216,8 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   if (static_cast<std::int32_t>(members.size()) < least)
     return {std::nullopt,
             fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};
+  if (awaits_standbys(alive, view, policy))
+    return {std::nullopt, "waiting for those that are to stand by"};
   if (view.current.empty() && !has_state(members, view))
     return {std::nullopt, fmt::format("none of {} workers has the state that the training begins "
                                       "with",

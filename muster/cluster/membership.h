@@ -42,8 +42,8 @@ struct MembershipView {
 
 struct MembershipPolicy {
   std::int32_t min_workers = 1;
-  std::int32_t max_workers = 1;                           // min == max: a fixed membership
-  std::int32_t start_workers = 1;                         // the first generation waits for so many
+  std::int32_t max_workers = 1;    // min == max: a fixed membership
+  std::int32_t start_workers = 1;  // the first generation waits for so many, standbys included
   Duration heartbeat_timeout = std::chrono::seconds(10);  // the most; with `learns` often less
   bool learns = false;  // how long a worker may be silent, from its heartbeats
   // Not of workers of this number and above, whom nobody starts anew: there a mistake is dear.

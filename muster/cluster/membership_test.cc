@@ -263,7 +263,7 @@ const std::vector<StandbyCase> kStandbyCases{
      Workers{0, 1}},
     {"no standby is here", {Kind::kWell, Kind::kDisconnected}, {0, 1}, {}, std::nullopt},
     {"at the beginning", {Kind::kWell, Kind::kWell, Kind::kWell}, {}, {}, Workers{0, 1}},
-    {"at the beginning before all are here",
+    {"at the beginning without one of those that were to begin",
      {Kind::kWell, Kind::kAbsent, Kind::kWell},
      {},
      {},
@@ -287,6 +287,15 @@ TEST(Membership, AStandbyTakesTheRankOfOneThatIsLost) {
     EXPECT_EQ(decision.members, each.members) << each.what << ": " << decision.reason;
     EXPECT_FALSE(decision.planned) << each.what;
   }
+}
+
+TEST(Membership, AtTheBeginningTheLastStandByWhoeverComesFirst) {
+  MembershipPolicy policy = with_standbys(1);
+  policy.start_workers = 3;
+  auto view = view_of({Kind::kWell, Kind::kAbsent, Kind::kWell}, {});
+  EXPECT_FALSE(decide_membership(kNow, view, policy).members);
+  view = view_of({Kind::kWell, Kind::kWell, Kind::kWell}, {});
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{0, 1}));
 }
 
 TEST(Membership, WithoutStandbysNobodyTakesTheRankOfAnother) {

@@ -86,7 +86,7 @@ struct World {
 
   static CoordinatorOptions options(const Job& job) {
     CoordinatorOptions options;
-    options.policy.start_workers = job.workers - job.later - job.standbys;
+    options.policy.start_workers = job.workers - job.later;
     options.policy.max_workers = job.workers;
     options.policy.min_workers = job.least;
     options.policy.heartbeat_timeout = seconds(10);
