@@ -1,5 +1,5 @@
 """A standby takes the place of a worker that dies: the step goes on, the weights stay the same, and nobody waits
-for a worker that is started anew."""
+for a worker that is started anew. Where each worker has a part of the state, it gets the rank and that part."""
 import collections
 import json
 import pathlib
@@ -61,6 +61,39 @@ def replace(muster, folder, model, victim, restarts):
     return run, output
 
 
+def has_rank(run, worker, generation):
+    """That worker is rank 1 of two from that generation on."""
+    log = run / f"logs/rank-{worker}.log"
+    return lambda: f"rank 1 of 2 in generation {generation}: pid" in log.read_text()
+
+
+def replace_part(muster, folder, model, restarts, *strategy):
+    """The second of two ranks dies and the standby has it; then that one does, where another one is started."""
+    name = f"part-{model}-{restarts}"
+    job = runs.write_job(folder, model, steps=STEPS, runs=name)
+    process = runs.start(muster, job, "--workers", "2", *runs.settings(
+        "workers.standbys=1", f"workers.max_restarts={restarts}", *strategy))
+    run = runs.wait_for_step(process, folder, 60, name)
+    before = runs.workers_of(process)
+    assert len(before) == 3, before
+    assert "in generation" not in (run / f"logs/rank-{STANDBY}.log").read_text(), "the standby takes part"
+    runs.kill(before[1])
+    runs.wait_for(has_rank(run, STANDBY, 2), "the standby with the rank")
+    runs.goes_on(process, run, 20)
+    if restarts:
+        runs.kill(before[STANDBY])
+        runs.wait_for(has_rank(run, 1, 3), "the one that was started for the first")
+    code, output = runs.finish(process)
+    assert code == 0, f"exit code {code}:\n{output}"
+    assert "2 workers × " in output and "1 standby" in output, output
+    assert output.count("is started anew") == restarts, output
+    loss = r"worker 1 \(pid \d+ on \S+\) killed by SIGKILL at step \d+.*; 2 workers are left, going on"
+    assert re.search(loss, output), f"no `{loss}` in:\n{output}"
+    steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
+    assert steps == list(range(1, STEPS + 1)), f"told {steps}"
+    return run, output
+
+
 def audit(muster, run):
     told = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True)
     assert json.loads(told.stdout)["well"], told.stdout
@@ -87,6 +120,20 @@ def main():
         assert 0 <= loss and 0 <= goes_on and (state < 0 or goes_on < state), output
         audit(arguments.muster, run)
         print("ok  gpt, worker 1, started anew beside", flush=True)
+        for restarts in (0, 1):
+            run, output = replace_part(arguments.muster, folder, "gpt", restarts, "strategy.type=pipeline")
+            assert f"the last checkpoint, since nobody else has what worker {STANDBY} held" in output, output
+            assert runs.weights(run, STEPS) == expected, "other weights"
+            audit(arguments.muster, run)
+            print(f"ok  stages, {restarts} restarts", flush=True)
+        expected = runs.undisturbed(arguments.muster, folder, "mlp", STEPS)
+        run, output = replace_part(arguments.muster, folder, "mlp", 0, "strategy.type=sharded", "strategy.redundancy=1")
+        # Where it died in the moment of an update nobody had its part of the same step.
+        how = rf"worker {STANDBY} got its state from the copy that worker 0 has kept|all go back to step \d+, the last"
+        assert re.search(how, output), f"no `{how}` in:\n{output}"
+        assert runs.weights(run, STEPS) == expected, "other weights"
+        audit(arguments.muster, run)
+        print("ok  shards with copies", flush=True)
 
 
 if __name__ == "__main__":
