@@ -57,6 +57,11 @@ std::optional<Error> Inbox::failure() const {
   return failure_;
 }
 
+std::optional<Error> Inbox::lost(Rank peer) const {
+  const std::lock_guard lock(mutex_);
+  return failure_ ? failure_ : closed_[static_cast<std::size_t>(to_int(peer))];
+}
+
 void Inbox::wake() {
   const std::lock_guard lock(mutex_);
   changed();

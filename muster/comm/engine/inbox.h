@@ -45,6 +45,7 @@ class Inbox {
   void fail(Error why);              // ends every take, now and later; the first reason stays
   void wake();
   std::optional<Error> failure() const;
+  std::optional<Error> lost(Rank peer) const;  // why nothing more comes from there
 
   // Waits for the message and copies it to `into`. kTimeout with peer `from` at the deadline;
   // kInvalid where its length is not into.size().

@@ -36,6 +36,8 @@ class TcpTransport final : public Transport {
       shared_->inbox.deliver(to, id, {bytes.begin(), bytes.end()});
       return ok();
     }
+    // Who only sends takes nothing by which it could notice.
+    if (const auto lost = shared_->inbox.lost(to)) return *lost;
     const auto connection = shared_->connection(to);
     bool reads_mine = false;
     {
@@ -108,8 +110,8 @@ class TcpTransport final : public Transport {
     return shared_->header(kind, static_cast<std::uint32_t>(id.channel),
                            static_cast<std::uint32_t>(id.number));
   }
-  // What could not be handed over because a connection broke shows at the next take. `whose`: the
-  // rank whose bytes have yet to leave; called with the mutex held.
+  // What could not be handed over because a connection broke shows at the next post or take.
+  // `whose`: the rank whose bytes have yet to leave; called with the mutex held.
   Status await_leaving(Deadline deadline, const std::function<std::optional<Rank>()>& whose) {
     std::unique_lock lock(shared_->mutex);
     while (const auto rank = whose()) {
