@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <limits>
 
 #include "muster/comm/engine/errors.h"
 
@@ -163,6 +164,23 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<Rank> TcpShared::furthest_behind(std::uint32_t sequence) const {
+  std::vector<Rank> ranks;
+  std::int64_t furthest = 0;
+  for (std::size_t rank = 0; rank < progress.size(); ++rank) {
+    // Whoever gave up before this rank did was not the one it waited for.
+    if (rank == static_cast<std::size_t>(to_int(group.rank)) || gave_up[rank]) continue;
+    const auto answer = progress[rank];
+    const std::int64_t behind = answer ? std::int64_t{static_cast<std::int32_t>(sequence - *answer)}
+                                       : std::numeric_limits<std::int64_t>::max();
+    if (behind <= 0 || behind < furthest) continue;
+    if (behind > furthest) ranks.clear();
+    furthest = behind;
+    ranks.push_back(Rank{static_cast<std::int32_t>(rank)});
+  }
+  return ranks;
+}
 
 bool TcpShared::begin_failure(const Error& why) noexcept {
   inbox.fail(why);

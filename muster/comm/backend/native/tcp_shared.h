@@ -133,6 +133,10 @@ struct TcpShared {
     return std::nullopt;
   }
 
+  // By the answers to the last probe, of those that have not come to `sequence`: who does not
+  // answer at all, or else who is furthest behind. Any other may be waiting for these itself.
+  std::vector<Rank> furthest_behind(std::uint32_t sequence) const;  // mutex is held
+
   // Ends everything here with `why`, and tells the peers. Only the first time counts.
   void fail(const Error& why) noexcept;
   bool begin_failure(const Error& why) noexcept;  // whether it is the first time

@@ -170,22 +170,13 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
   }
   shared_->for_connections(
       [&](net::Connection& connection) { connection.send(shared_->header(kProbe), {}); });
-  // Whoever gave up before this rank did was not the one it waited for. The mutex is held.
-  const auto innocent = [&](std::size_t rank) {
-    return rank == static_cast<std::size_t>(to_int(shared_->group.rank)) || shared_->gave_up[rank];
-  };
-  const auto reached = [&](std::size_t rank) {
-    const auto& answer = shared_->progress[rank];
-    return answer && static_cast<std::int32_t>(*answer - static_cast<std::uint32_t>(sequence)) >= 0;
-  };
-  std::vector<Rank> ranks;
   std::unique_lock lock(shared_->mutex);
-  for (std::size_t rank = 0; rank < shared_->progress.size(); ++rank) {
-    while (!innocent(rank) && !shared_->progress[rank] && !until.passed(shared_->clock))
+  const auto own = static_cast<std::size_t>(to_int(shared_->group.rank));
+  for (std::size_t rank = 0; rank < shared_->progress.size(); ++rank)
+    while (rank != own && !shared_->gave_up[rank] && !shared_->progress[rank] &&
+           !until.passed(shared_->clock))
       shared_->clock.wait_until(lock, shared_->changed, until.at());
-    if (!innocent(rank) && !reached(rank)) ranks.push_back(Rank{static_cast<std::int32_t>(rank)});
-  }
-  return ranks;
+  return shared_->furthest_behind(static_cast<std::uint32_t>(sequence));
 }
 
 // How long a rank that is known to be there may take to connect: then the link is cut.
