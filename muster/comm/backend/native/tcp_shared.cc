@@ -182,12 +182,15 @@ std::vector<Rank> TcpShared::furthest_behind(std::uint32_t sequence) const {
   return ranks;
 }
 
+// What runs here notices after nobody else can be the first any more.
 bool TcpShared::begin_failure(const Error& why) noexcept {
+  {
+    const std::lock_guard lock(mutex);
+    if (failure) return false;
+    failure = why;
+    changed.notify_all();
+  }
   inbox.fail(why);
-  const std::lock_guard lock(mutex);
-  if (failure) return false;
-  failure = why;
-  changed.notify_all();
   return true;
 }
 
