@@ -10,18 +10,20 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <thread>
 
 namespace muster::comm {
 namespace {
 
-// A board that all ranks see: what each said in each round.
+// A board that all ranks see: what each said in the latest rounds. Who writes in a round has read
+// what all wrote in the one before, and so knows that nobody reads those before that any more.
 struct Board {
-  static constexpr std::size_t kRounds = 8;
+  static constexpr std::size_t kRounds = 2;
   static constexpr std::size_t kRanks = 16;
   struct Note {
-    std::atomic<std::uint32_t> written;
+    std::atomic<std::uint32_t> written;  // rounds, this one included
     std::uint32_t length;
     std::array<char, 512> text;
   };
@@ -35,20 +37,21 @@ Board* create_board() {
 }
 
 Exchange exchange_over(Board& board, Group group) {
-  return [&board, group, round = std::size_t{0}](
-             const std::string& mine,
-             Deadline deadline) mutable -> Result<std::vector<std::string>> {
-    auto& notes = board.notes.at(round++);
+  // Copies go on where the original is.
+  return [&board, group, rounds = std::make_shared<std::uint32_t>(0)](
+             const std::string& mine, Deadline deadline) -> Result<std::vector<std::string>> {
+    const std::uint32_t round = ++*rounds;
+    auto& notes = board.notes.at(round % Board::kRounds);
     auto& note = notes.at(static_cast<std::size_t>(to_int(group.rank)));
     note.length = static_cast<std::uint32_t>(mine.copy(note.text.data(), note.text.size()));
-    note.written = 1;
+    note.written = round;
     std::vector<std::string> all;
     for (std::int32_t rank = 0; rank < group.size; ++rank) {
       auto& other = notes.at(static_cast<std::size_t>(rank));
-      while (other.written == 0) {
+      while (other.written != round) {
         if (deadline.passed(system_clock()))
           return fail(ErrorCode::kTimeout, fmt::format("rank {} did not come", rank), Rank{rank});
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
       all.emplace_back(other.text.data(), other.length);
     }

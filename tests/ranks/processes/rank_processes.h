@@ -12,7 +12,8 @@
 
 namespace muster::comm {
 
-// What one forked rank runs; `exchange` connects it to the others. The result is its exit status.
+// What one forked rank runs; `exchange` connects it to the others, as often as they meet. The
+// result is its exit status.
 using RankBody = std::function<int(Group group, const Exchange& exchange)>;
 
 class RankProcesses {
