@@ -18,6 +18,10 @@ def run(*words):
     subprocess.run([str(word) for word in words], check=True)
 
 
+def told_by(*words):
+    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout
+
+
 def enter():
     """Starts this program again in a namespace of its own, with the bridge; False where the system forbids it."""
     if INSIDE not in os.environ:
@@ -44,12 +48,15 @@ class Place:
                                   for kind in ("net", "uts")), "the namespaces")
         self.inside = ("nsenter", "-t", str(self.holder.pid), "-n", "-u")
         run(*self.inside, "hostname", self.name)
-        run("ip", "link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns",
-            self.holder.pid)
+        self.plug_in()
         run("ip", "link", "set", self.port, "master", "hub", "up")
         run(*self.inside, "ip", "address", "add", f"{self.address}/24", "dev", "eth0")
         run(*self.inside, "ip", "link", "set", "eth0", "up")
         run(*self.inside, "ip", "link", "set", "lo", "up")
+
+    def plug_in(self):
+        """Makes eth0 there, and its other end here."""
+        run("ip", "link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns", self.holder.pid)
 
     def cut_off(self):
         run("ip", "link", "set", self.port, "down")
