@@ -12,7 +12,7 @@
 namespace muster::comm {
 namespace {
 
-class Narrow : public testing::TestWithParam<DType> {
+class Narrow : public ::testing::TestWithParam<DType> {
  protected:
   static std::vector<std::uint16_t> narrowed(const std::vector<float>& values) {
     std::vector<std::uint16_t> out(values.size());
@@ -69,7 +69,7 @@ TEST_P(Narrow, RoundsToNearestEvenAndOverflowsToInfinity) {
   EXPECT_EQ(std::isinf(values[3]), GetParam() == DType::kF16);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Narrow, testing::Values(DType::kF16, DType::kBF16));
+INSTANTIATE_TEST_SUITE_P(Types, Narrow, ::testing::Values(DType::kF16, DType::kBF16));
 
 }  // namespace
 }  // namespace muster::comm
