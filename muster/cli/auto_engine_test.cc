@@ -27,6 +27,8 @@ class AutoEngine : public ::testing::Test {
   }
 
   ChosenJob choose(const cluster::StartedBy* by) {
+    std::erase_if(request_.options.flags,  // an earlier choice
+                  [](const job::FlagValue& flag) { return flag.field == kEngine; });
     const auto checked = check_job(kText, request_.job, request_.options);
     EXPECT_TRUE(checked.job) << render(checked.errors);
     if (!checked.job) return {};
@@ -121,7 +123,6 @@ TEST_F(AutoEngine, IsNativeWithoutAFastFabric) {
 TEST_F(AutoEngine, IsNativeWhereTheJobAllowsNoMpi) {
   for (const auto* asked :
        {"workers.max_restarts=2", "workers.min_workers=2", "communication.transport=tcp"}) {
-    request_.options.flags = {{"Open MPI", "workers.count", "4"}};
     request_.options.sets = {"communication.engine=auto", asked};
     const std::string why = refusal(choose());
     EXPECT_THAT(why, HasSubstr("of which none comes or goes")) << asked;

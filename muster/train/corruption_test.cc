@@ -191,11 +191,20 @@ TEST(SilentCorruption, OfAPartIsToldThoughTheFirstRankHasIt) {
 // Who differs in it cannot be asked: one of them has given its part to who comes anew.
 TEST(SilentCorruption, OfAPartBesideADeathIsUndone) {
   const std::string expected = undisturbed();
-  Town town(4);
-  town.keep_ranks();
-  const auto ends = train(town, 4, {.flips = {{1, 7, 0}}, .death = Death{0, 9}, .parts = 2});
-  for (const auto& [worker, end] : ends) expect_well(end, expected);
-  EXPECT_NE(ends.at(1).told.find("all begin anew"), std::string::npos) << ends.at(1).told;
+  for (int attempts_left = 10; attempts_left > 0; --attempts_left) {
+    Town town(4);
+    town.keep_ranks();
+    const auto ends = train(town, 4, {.flips = {{1, 7, 0}}, .death = Death{0, 9}, .parts = 2});
+    // Where the death struck one of the two in an update, it took the other's part, and no rank has
+    // anything to compare any more.
+    const std::string& told = ends.at(1).told;
+    const bool alone = told.find("worker 3 got its state from worker 1") != std::string::npos ||
+                       told.find("worker 1 got its state from worker 3") != std::string::npos;
+    if (alone && attempts_left > 1) continue;
+    for (const auto& [worker, end] : ends) expect_well(end, expected);
+    EXPECT_NE(told.find("all begin anew"), std::string::npos) << told;
+    return;
+  }
 }
 
 // No two ranks have anything to compare.

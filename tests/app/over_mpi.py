@@ -83,7 +83,7 @@ def collectives_are_measured(_):
     for _, mpirun in MPIS:
         done = launchers.run(mpirun, "-n", 3, MUSTER, "bench", "comm", "--engine", "mpi", "--ops", "all", "--sizes", "4KiB,1MiB",
                              "--time", "2 ms", "--json")
-        found = json.loads(done.stdout)  # rank 0's alone
+        found = json.loads(done.stdout.splitlines()[0])  # rank 0's alone; MPICH's UCX may write a warning after it
         assert (found["ranks"], found["transport"], len(found["timings"])) == (3, "mpi", 10), found
         assert "error" not in done.stderr and "have not come" not in done.stderr, done.stderr
 

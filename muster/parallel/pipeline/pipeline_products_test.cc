@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
                 .blocks = {2, 1, 2}},
         Product{.recipe = {.name = "gpt_zb_h1_parts_ring_adapters",
                            .model = some_gpt(true),
-                           .optimizer = kSteady,
+                           .optimizer = optim::SgdSpec{.momentum = 0.9},
                            .adapters = {.rank = 2, .dropout = 0.1}},
                 .tensor = 2,
                 .context = 2,

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                    true},
         TensorCase{{.name = "gpt_adapters",
                     .model = kTwoLayers,
-                    .optimizer = kSteady,
+                    .optimizer = kSgd,
                     .adapters = {.rank = 3, .dropout = 0.1}},
                    3},
         TensorCase{
