@@ -13,7 +13,6 @@ import runs
 STEPS = 400
 SHARDED = runs.settings("strategy.type=sharded", "strategy.redundancy=1")
 HELD, VICTIM, KEEPER = 0, 1, 2  # the rank after a worker keeps its copy
-AHEAD = 40  # steps from where the job is to where it is struck
 SUMS = r"all_reduce sum .* \(gradients/0\)$"  # an operation is told while none that began before it is under way
 WAITS = r"2 workers are left, waiting until 1 more has joined \(workers\.min_workers\); missing: worker 1"
 
@@ -22,11 +21,13 @@ def notices(run):
     return [row["text"] for row in runs.records(run, "notice")]
 
 
-def die_with_a_whole_copy(process, run, faults):
+def die_with_a_whole_copy(process, faults):
     """The worker that dies, its process, and at which step."""
-    step = runs.last_step(run) + AHEAD
+    faults.arm(HELD, "stall", r"^at step \d+, .*forward of slice \d+$")  # the others wait meanwhile
+    step = faulty.step_of(faults.struck(HELD)[1]) + 2
     faults.arm(HELD, "stall", rf"^at step {step}, .*forward of slice \d+$")
     faults.arm(KEEPER, "note", rf"^at step {step}, .*{SUMS}")
+    faults.release(HELD)
     for worker in (HELD, KEEPER):
         _, where = faults.struck(worker)
         assert faulty.step_of(where) == step, where
@@ -47,7 +48,7 @@ def main():
         process = runs.start(muster, runs.write_job(folder, "gpt", STEPS, runs="struck"), "--workers", "3", *SHARDED,
                              *runs.settings("training.lanes=1", "checkpoint.every=never"), env=faults.environment())
         run = runs.wait_for_step(process, folder, 20, "struck")
-        pid, step = die_with_a_whole_copy(process, run, faults)
+        pid, step = die_with_a_whole_copy(process, faults)
         code, output = runs.finish(process)
         assert code == 0, f"exit code {code}:\n{output}"
         line = losses.line_of(notices(run), VICTIM, pid)
