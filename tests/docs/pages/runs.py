@@ -20,6 +20,7 @@ def while_it_trains(page, command):
     with Training(page, command, base=LENGTH) as job:
         job.wait_for("^eval ")
         shapes.compare(status.place, status.lines, page.place().run("muster status tiny"), WORDS)
+        runs.wait_for(lambda: "\nhost " in page.place().run("muster top tiny"), "what the workers' heartbeats tell")
         with stragglers.slowed(job.pid(1)):
             job.wait_for(" computes .* slower than the others")
             told = page.place().seen("muster top tiny", r"slow: .* slice, they .* m?s\b")
