@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "muster/app/engines/fabric.h"
-#include "muster/app/engines/mpi.h"
 #include "muster/cli/machine.h"
 #include "muster/job/enum_names.h"
 
@@ -37,9 +36,7 @@ EngineChoice engine_of_place(const job::JobSpec& job, const cluster::StartedBy* 
   const auto native = [](std::string why) {
     return EngineChoice{EngineKind::kNative, std::move(why)};
   };
-  const auto module =
-      app::mpi_module([&](const std::string& name) { return context.variable(name); },
-                      context.program.parent_path());
+  const auto module = mpi_module(context);
   if (by == nullptr || !by->speaks_mpi || !module)
     return native("no MPI has started processes for this job");
   if (by->shares_host)

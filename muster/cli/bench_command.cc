@@ -9,7 +9,6 @@
 #include <span>
 
 #include "muster/app/bench/comm_bench.h"
-#include "muster/app/engines/mpi.h"
 #include "muster/base/process.h"
 #include "muster/base/units.h"
 #include "muster/cli/application.h"
@@ -156,9 +155,7 @@ Result<bool> is_rank(const Context& context) {
 }
 
 Status check_mpi(const app::CommBench& bench, bool is_rank, const Context& context) {
-  const auto variable = [&](const std::string& name) { return context.variable(name); };
-  if (!bench.over_mpi) return ok();
-  if (is_rank && app::mpi_module(variable, context.program.parent_path())) return ok();
+  if (!bench.over_mpi || (is_rank && mpi_module(context))) return ok();
   return fail(ErrorCode::kInvalid,
               "--engine mpi: no MPI has started this process; start it as `mpirun -n 4 muster "
               "bench comm --engine mpi`");

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "muster/app/engines/mpi.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
 
@@ -98,6 +99,11 @@ Result<Path> worker_program(const Context& context) {
       fmt::format("[muster] {} is missing: it lies beside muster where both were built with "
                   "libtorch; run script/quickstart, or cmake --build --preset release",
                   worker.string()));
+}
+
+Result<Path> mpi_module(const Context& context) {
+  return app::mpi_module([&](const std::string& name) { return context.variable(name); },
+                         context.program.parent_path());
 }
 
 std::map<std::string, std::string> variables_of(char** environment) {

@@ -62,6 +62,9 @@ void warn(Context& context, const std::string& message);
 Path worker_path(const Context& context);
 Result<Path> worker_program(const Context& context);
 
+// muster's module for the MPI that has started this process: app/engines/mpi.h.
+Result<Path> mpi_module(const Context& context);
+
 // The process's variables.
 std::map<std::string, std::string> variables_of(char** environment);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "muster/app/launch/hosts.h"
 #include "muster/base/units.h"
 #include "muster/cli/machine.h"
 #include "muster/cli/plan_job.h"
@@ -17,15 +18,10 @@ namespace {
 const layout::LinkCost kUsualMemory{std::chrono::microseconds(20), 4e9};
 const layout::LinkCost kUsualNetwork{std::chrono::microseconds(100), 1e9};
 
-bool may_leave_host(const PlanRequest& request, const job::JobSpec& job) {
-  const bool elsewhere = std::ranges::any_of(
-      job.workers.hosts, [](const job::HostSlots& host) { return host.name != "localhost"; });
-  return elsewhere || request.other_hosts || !job.workers.listen.empty();
-}
-
-comm::Wire wire_of(const PlanRequest& request, const job::JobSpec& job) {
-  const bool network = job.communication.transport == job::TransportKind::kTcp;
-  return network || may_leave_host(request, job) ? comm::Wire::kTcp : comm::Wire::kMemory;
+bool may_leave_host(const PlanRequest& request, const job::JobSpec& job, const Context& context) {
+  const auto& hosts = job.workers.hosts;
+  const auto places = app::place_workers(hosts, job::slots_of(hosts), context.machine.host());
+  return !places.elsewhere.empty() || request.other_hosts || !job.workers.listen.empty();
 }
 
 // From sending a message to having it: each end has its part of the work.
@@ -71,8 +67,10 @@ std::string_view to_string(LinkOrigin origin) noexcept {
 }
 
 PlannedLink link_for(const PlanRequest& request, const job::JobSpec& job, Context& context) {
-  PlannedLink link{.wire = wire_of(request, job)};
-  link.cost = link.wire == comm::Wire::kTcp ? kUsualNetwork : kUsualMemory;
+  const bool leaves_host = may_leave_host(request, job, context);
+  const bool network = leaves_host || job.communication.transport == job::TransportKind::kTcp;
+  PlannedLink link{.wire = network ? comm::Wire::kTcp : comm::Wire::kMemory};
+  link.cost = network ? kUsualNetwork : kUsualMemory;
   if (request.latency) {
     link.cost.latency = *request.latency;
     link.from.latency = LinkOrigin::kGiven;
@@ -81,8 +79,7 @@ PlannedLink link_for(const PlanRequest& request, const job::JobSpec& job, Contex
     link.cost.bytes_per_second = *request.bytes_per_second;
     link.from.bandwidth = LinkOrigin::kGiven;
   }
-  const bool is_here =
-      job.communication.engine == job::EngineKind::kNative && !may_leave_host(request, job);
+  const bool is_here = job.communication.engine == job::EngineKind::kNative && !leaves_host;
   if (is_here && link.from.is_assumed()) measure_rest(request, link, context);
   return link;
 }

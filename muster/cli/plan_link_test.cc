@@ -87,6 +87,15 @@ TEST_F(PlanLink, WaysToOtherHostsAreAssumed) {
   EXPECT_EQ(err_.str(), "") << "nothing has failed";
 }
 
+TEST_F(PlanLink, HostsOfTheJobCountByWhereTheyAre) {
+  job_.workers.hosts = {{"localhost", 2}, {"node7", 1}};
+  expect_usual(microseconds(100), 1e9);
+  EXPECT_TRUE(machine_.measured_wires_.empty());
+  job_.workers.hosts = {{"localhost", 2}, {machine_.host(), 2}};
+  EXPECT_EQ(link().from.latency, LinkOrigin::kMeasured);
+  EXPECT_EQ(machine_.measured_wires_, (std::vector{comm::Wire::kMemory}));
+}
+
 TEST_F(PlanLink, OtherEnginesLinksAreAssumed) {
   job_.communication.engine = job::EngineKind::kMpi;
   expect_usual(microseconds(20), 4e9);

@@ -11,7 +11,6 @@
 #include <sstream>
 #include <vector>
 
-#include "muster/app/engines/mpi.h"
 #include "muster/app/launch/launch.h"
 #include "muster/app/launch/next_steps.h"
 #include "muster/base/shell_words.h"
@@ -97,9 +96,7 @@ Result<PlanRequest> request_of(const TrainArguments& arguments, const StartedPro
 // Said before anything is started; what else is amiss with an MPI its workers find out.
 Status check_engine(const job::JobSpec& job, const Context& context) {
   if (job.communication.engine != job::EngineKind::kMpi) return ok();
-  const auto module =
-      app::mpi_module([&context](const std::string& name) { return context.variable(name); },
-                      context.program.parent_path());
+  const auto module = mpi_module(context);
   return module ? ok() : Status(module.error());
 }
 
