@@ -7,7 +7,7 @@ usage: tools/check_layers.py [ROOT]
 import re
 from pathlib import Path
 
-from sources import ROOT, arguments, cpp_files, finish, includes, is_test, root_of
+from sources import ROOT, SYSTEM_HEADER, arguments, cpp_files, finish, includes, is_test, root_of
 
 # Layer -> what it may include: layers, or single headers of a layer. Lowest first.
 LOWER = ("base", "net", "storage", "observe", "job", "layout", "cluster", "comm", "data", "checkpoint")
@@ -51,8 +51,13 @@ THIRD_PARTY = {
     r"libdeflate\.h": ("data",),
     r"nlohmann/": ("base", "net", "observe", "job", "cluster", "data", "checkpoint", "plan", "train",
                    "app", "cli"),
+    r"fmt/": tuple(LAYERS),
+    r"tl/expected\.hpp": ("base",),
+    r"(png|turbojpeg|csv)\.h": ("data",),
     r"(gtest|gmock|rapidcheck|benchmark)[/.]": (),
 }
+# Of the language, or the system: tools/check_symbols.py says who may include the latter.
+OF_THE_SYSTEM = re.compile(r"[a-z_0-9]+|stdint\.h|" + SYSTEM_HEADER)
 
 
 def leaf_of(path):
@@ -97,7 +102,11 @@ def third_party_problem(path, layer, name):
             return f"<{name}> is for {', '.join(layers) or 'tests'} only"
         if re.match(pattern, name) and layer in WITHOUT_TORCH and pattern.startswith("(torch"):
             return f"{layer} builds without libtorch, its tests too"
-    return None
+        if re.match(pattern, name):
+            return None
+    if layer is None or is_test(path) or OF_THE_SYSTEM.fullmatch(name):
+        return None
+    return "it is no library that is used here: add it to THIRD_PARTY in tools/check_layers.py"
 
 
 def file_problems(root, path):
@@ -108,9 +117,11 @@ def file_problems(root, path):
     if layer is not None and layer not in LAYERS:
         yield f"{path}:1: {layer} is no layer: add it to the table in tools/check_layers.py"
         return
-    for line, _, name in includes((root / path).read_text()):
+    for line, quote, name in includes((root / path).read_text()):
         judge = project_problem if name.startswith("muster/") else third_party_problem
         problem = judge(path, layer, name)
+        if in_muster and quote == '"' and not name.startswith(("muster/", "tests/")):
+            problem = "headers of the project are named from its root: muster/…"
         if problem:
             yield f"{path}:{line}: includes {name}: {problem}"
 

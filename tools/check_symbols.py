@@ -7,7 +7,7 @@ usage: tools/check_symbols.py [ROOT]
 
 import re
 
-from sources import ROOT, arguments, code_only, cpp_files, finish, is_test, root_of
+from sources import ROOT, SYSTEM_HEADER, arguments, code_only, cpp_files, finish, is_test, root_of
 
 CHILD = {"muster/base/process.cc": "is the system's Processes",
          "muster/base/process_child.cc": "runs between fork and exec"}
@@ -17,6 +17,30 @@ STACKS = {"muster/base/stacks.cc": "asks each thread by a signal where it stands
 SEGMENTS = {"muster/comm/backend/native/shared_memory.cc": "is the native engine's seam to the system",
             "muster/base/shared_page.cc": "shares memory with another process"}
 PROGRAMS = {"muster/cli/program": "is main()", "muster/app/worker/program": "is main()"}
+
+# Who may include the system's own headers: without them its functions are not declared, however they are called.
+SYSTEM_HEADERS = {
+    **CHILD, **STACKS, **SEGMENTS, **PROGRAMS,
+    "muster/base/files.cc": "is the system's Files",
+    "muster/base/shared_library.cc": "is the system's loader",
+    "muster/base/text_width.cc": "asks for a locale of its own how wide letters are",
+    "muster/base/unique_fd.h": "closes what a seam has opened",
+    "muster/base/process_child.h": "sets of cores and signals",
+    "muster/net/loop.cc": "is the system's Loop",
+    "muster/net/network.cc": "is the system's Network",
+    "muster/net/plain_stream.cc": "likewise",
+    "muster/net/socket_connection.cc": "likewise",
+    "muster/net/tls_stream.cc": "likewise",
+    "muster/cluster/environment.cc": "says where a worker runs",
+    "muster/cluster/share_cores.cc": "asks which cores there are to share out",
+    "muster/cluster/launchers/agents/stand_in.cc": "has a pipe that raises no signal",
+    "muster/observe/sinks/console/terminal.cc": "is the system's Terminal",
+    "muster/app/gather/gather.cc": "has a pipe to its own program",
+    "muster/app/rendezvous/join.cc": "asks who its parent is",
+    "muster/app/serve/http_server.cc": "sets an option of a library's socket",
+    "muster/cli/started_train.cc": "asks who its parent is",
+    "muster/cli/worker_command.cc": "reads standard input",
+}
 
 # Files to which no row applies: a seam over many things at once.
 WHOLE = {"muster/cli/system_machine.cc": "is the system's Machine, which muster doctor probes"}
@@ -54,7 +78,7 @@ BANNED = (
               r"|(?<![\w>.])::(open|openat|creat|unlink(at)?|rename(at2?)?|mkdir(at)?|rmdir|fsync|fdatasync|pread|pwrite|[lf]?stat|fstatat"
               r"|f?statvfs|f?access|faccessat|f?truncate|f?chmod|f?chown|umask|f?chdir|link(at)?|symlink(at)?|readlink(at)?"
               r"|utimes|utimensat|futimens|flock|lockf|mkfifo|glob|wordexp|n?ftw)\s*\("
-              r"|\bstd::(rename|tmpnam)\s*\(|(?<![\w>.])(::)?(getcwd|get_current_dir_name|realpath|f?dopendir|opendir|scandir)\s*\("
+              r"|\bstd::(rename|tmpnam)\s*\(|\bstd::remove\s*\([^,]*\)\s*[;!=)]|(?<![\w>.])(::)?(getcwd|get_current_dir_name|realpath|f?dopendir|opendir|scandir)\s*\("
               r"|\b(fs|filesystem)::(remove|remove_all|rename|exists|create_director\w+|copy\w*|file_size|directory_iterator"
               r"|recursive_directory_iterator|directory_entry|is_\w+|resize_file|temp_directory_path|current_path|space|create_\w*link"
               r"|absolute|(weakly_)?canonical|relative|proximate|equivalent|(symlink_)?status|read_symlink|last_write_time"
@@ -85,6 +109,10 @@ BANNED = (
     ("assert", r"(?<![\w>.])assert\s*\(|#\s*include\s*<cassert>", "MUSTER_CHECK", {}),
     ("feature switch", r"^\s*#\s*(if|ifdef|ifndef|elif)\b(?! defined\(__x86_64__\))",
      "a leaf, or a no_x.cc twin", {"muster/base/check.h": "MUSTER_DCHECK follows the build type"}),
+    ("the system's headers", r"#\s*include\s*<" + SYSTEM_HEADER + ">",
+     "the seam that has it", SYSTEM_HEADERS),
+    ("system calls", r"(?<![\w>.])(::)?syscall\s*\(", "the seam that has it",
+     {"muster/base/process.cc": "waits for a process by its descriptor", **STACKS, **SEGMENTS}),
     ("thread left alone", r"\bthread\w*\.detach\s*\(", "a thread that its owner joins",
      {"muster/observe/queued_sink.cc": "a thread stuck in a write past its deadline; it owns its data",
       "muster/checkpoint/async_saver.cc": "likewise in a save on a disk that hangs",

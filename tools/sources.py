@@ -11,6 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = ("muster", "tests", "bench", "examples")
+# What the operating system offers, as a pattern of headers.
+SYSTEM_HEADER = (r"((arpa|linux|net|netinet|sys)/\w+|fcntl|unistd|poll|pthread|sched|semaphore|signal|dlfcn|execinfo|cxxabi"
+                 r"|ifaddrs|locale|malloc|netdb|dirent|termios|spawn|pwd|grp|time|stdlib|stdio|string)\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

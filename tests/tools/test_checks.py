@@ -108,6 +108,16 @@ class Layers(PlantedTree):
         self.plant("muster/train/x.cc", "#include <yaml-cpp/yaml.h>\n")
         self.assert_found("check_layers.py", "muster/train/x.cc:1:", "job")
 
+    def test_library_that_nobody_uses(self):
+        for header in ("grpcpp/grpcpp.h", "google/protobuf/message.h", "curl/curl.h", "sodium.h"):
+            self.plant("muster/train/x.cc", f"#include <{header}>\n")
+            self.assert_found("check_layers.py", "muster/train/x.cc:1:", "no library that is used here")
+
+    def test_header_beside_or_above(self):
+        for header in ("../comm/op.h", "op.h", "comm/op.h"):
+            self.plant("muster/base/x.cc", f'#include "{header}"\n')
+            self.assert_found("check_layers.py", "muster/base/x.cc:1:", "named from its root")
+
     def test_unknown_layer(self):
         self.plant("muster/extras/x.cc", "int x;\n")
         self.assert_found("check_layers.py", "extras is no layer")
@@ -132,6 +142,8 @@ class Symbols(PlantedTree):
             "exit": "std::abort();",
             "assert": "assert(x);",
             "feature switch": "#ifdef MUSTER_CUDA",
+            "the system's headers": "#include <sys/socket.h>",
+            "system calls": "auto id = syscall(SYS_gettid);",
             "thread left alone": "thread_.detach();",
             "C output": "std::cout << x;",
         }
@@ -147,7 +159,8 @@ class Symbols(PlantedTree):
             "sleep": ("int t = timerfd_create(0, 0);", "::alarm(3);"),
             "entropy": ("std::minstd_rand generator;", "auto x = drand48();", "auto x = ::random();",
                         "::getentropy(bytes, 8);"),
-            "files": ("auto p = std::filesystem::absolute(path);", "fs::weakly_canonical(path);",
+            "the system's headers": ("#include <unistd.h>", "# include <netdb.h>", "#include <linux/futex.h>"),
+            "files": ("std::remove(name.c_str());", "auto p = std::filesystem::absolute(path);", "fs::weakly_canonical(path);",
                       "std::filesystem::read_symlink(path, error);", "std::filesystem::status(path);",
                       "std::filesystem::current_path();", "std::filesystem::temp_directory_path();",
                       "std::filesystem::last_write_time(path);", "std::filesystem::equivalent(one, other);",
