@@ -56,8 +56,12 @@ error_code prepare(Tcp::socket& socket) {
 class Core : public std::enable_shared_from_this<Core> {
  public:
   Core(AsioLoop& loop, std::shared_ptr<TlsContext> tls, NetworkOptions options,
-       std::shared_ptr<const ConnectionSettings> settings)
-      : loop_(loop), tls_(std::move(tls)), options_(options), settings_(std::move(settings)) {}
+       std::shared_ptr<const ConnectionSettings> settings, std::shared_ptr<Farewells> farewells)
+      : loop_(loop),
+        tls_(std::move(tls)),
+        options_(options),
+        settings_(std::move(settings)),
+        farewells_(std::move(farewells)) {}
 
   AsioLoop& loop() noexcept { return loop_; }
   const NetworkOptions& options() const noexcept { return options_; }
@@ -89,6 +93,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::shared_ptr<TlsContext> tls_;  // none: plain text
   NetworkOptions options_;
   std::shared_ptr<const ConnectionSettings> settings_;
+  std::shared_ptr<Farewells> farewells_;
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, Handshake> handshakes_;  // by age
   std::map<std::uint64_t, std::shared_ptr<void>> attempts_;
@@ -407,12 +412,14 @@ Result<std::unique_ptr<Network>> create_network(SystemLoop& loop, const Credenti
   if (!options.insecure_plaintext) {
     MUSTER_ASSIGN(tls, create_tls_context(credentials, options.write_buffer, loop.clock()));
   }
-  auto settings = std::make_shared<const ConnectionSettings>(
-      ConnectionSettings{asio_loop.context(), &asio_loop,
-                         FramePolicy{credentials.job(), Generation{0}, options.max_frame},
-                         std::make_shared<Counters>(), std::move(log), options.unanswered});
+  auto farewells = std::make_shared<Farewells>();
+  auto settings = std::make_shared<const ConnectionSettings>(ConnectionSettings{
+      asio_loop.context(), &asio_loop,
+      FramePolicy{credentials.job(), Generation{0}, options.max_frame},
+      std::make_shared<Counters>(), std::move(log), options.unanswered, farewells});
   return std::unique_ptr<Network>(std::make_unique<AsioNetwork>(
-      asio_loop, std::make_shared<Core>(asio_loop, std::move(tls), options, std::move(settings))));
+      asio_loop, std::make_shared<Core>(asio_loop, std::move(tls), options, std::move(settings),
+                                        std::move(farewells))));
 }
 
 Result<std::shared_ptr<Connection>> connect_and_wait(Network& network, const Address& address,

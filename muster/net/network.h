@@ -52,7 +52,8 @@ using SendDone = std::function<void(const Status&)>;
 class Connection {  // thread-safe
  public:
   // Closes without on_close; sends that wait end in kCancelled. A receiver that owns its connection
-  // must close() it, or neither is ever freed.
+  // must close() it, or neither is ever freed. After finish() it is not the last owner's end that
+  // closes it.
   virtual ~Connection() = default;
 
   // Begins to read. Called once; frames that came earlier wait.
@@ -79,7 +80,9 @@ class Connection {  // thread-safe
   virtual void close(Error why) noexcept = 0;
 
   // Ends it after everything queued so far was handed over: on_close comes then, and the socket is
-  // kept until the peer has taken it and closed, at the latest to `deadline`.
+  // kept until the peer has taken it and closed, at the latest to `deadline`. The network keeps the
+  // connection, and what its receiver owns, as long, so that its owner may drop it at once; a
+  // network or a loop that goes before ends it there.
   virtual void finish(Deadline deadline) = 0;
 
   virtual const Address& peer() const noexcept = 0;

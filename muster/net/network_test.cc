@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include "muster/net/testing/recorder.h"
@@ -166,6 +167,37 @@ TEST_P(NetworkBothWays, FinishSendsEverythingFirst) {
   EXPECT_EQ(pair.at_server->wait_frames(20).size(), 20u);
   EXPECT_TRUE(pair.at_server->wait_closed());
   EXPECT_EQ(pair.at_client->wait_closed()->code, ErrorCode::kCancelled);
+}
+
+TEST_P(NetworkBothWays, WhoFinishesMayLetGoAtOnce) {
+  Pair pair(options());
+  std::promise<void> goes_on;
+  pair.client_loop->post([held = goes_on.get_future().share()] { held.wait(); });
+  pair.client->send(frame(7), pattern(300'000, 7));
+  pair.client->finish(soon());
+  pair.client.reset();  // before the loop has looked at either
+  goes_on.set_value();
+  const auto got = pair.at_server->wait_frames(1);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_TRUE(got[0].payload == pattern(300'000, 7));
+  EXPECT_TRUE(pair.at_server->wait_closed());
+  EXPECT_EQ(pair.at_client->wait_closed()->code, ErrorCode::kCancelled);
+}
+
+// A peer that takes nothing keeps what was dropped no longer than was said.
+TEST_P(NetworkBothWays, WhatFinishesGoesAtItsDeadline) {
+  Pair pair(options());
+  pair.at_server->pause_next();
+  pair.client->send(frame(7), pattern(32u << 20, 7));
+  pair.client->send(frame(8), pattern(32u << 20, 8));
+  ASSERT_TRUE(pair.at_server->wait_paused());
+  const std::weak_ptr<Connection> dropped = pair.client;
+  pair.client->finish(Deadline::after(system_clock(), std::chrono::milliseconds(50)));
+  pair.client.reset();
+  EXPECT_EQ(pair.at_client->wait_closed()->code, ErrorCode::kTimeout);
+  ASSERT_TRUE(run_and_wait(
+      *pair.client_loop, [] {}, soon()));  // the task that closed it is over
+  EXPECT_TRUE(dropped.expired());
 }
 
 // Not even where the peer has sent what nobody will read here: for such bytes the kernel answers a

@@ -26,6 +26,21 @@ std::uint64_t total(const std::vector<std::span<const std::byte>>& pieces) {
 
 }  // namespace
 
+void Farewells::keep(std::shared_ptr<void> connection) {
+  const void* const at = connection.get();
+  const std::lock_guard lock(mutex_);
+  kept_.insert_or_assign(at, std::move(connection));
+}
+
+void Farewells::release(const void* connection) noexcept {
+  std::shared_ptr<void> last;  // goes after the lock: what it owns may come back to this
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(connection);
+  if (found == kept_.end()) return;
+  last = std::move(found->second);
+  kept_.erase(found);
+}
+
 void Connection::send(const FrameHeader& header, std::vector<std::byte> payload) {
   auto kept = std::make_shared<std::vector<std::byte>>(std::move(payload));
   std::vector<std::span<const std::byte>> pieces{*kept};
@@ -353,20 +368,32 @@ void SocketConnection::close(Error why) noexcept {
   post([why = std::move(why)](SocketConnection& self) { self.shut(why); });
 }
 
+// Its owner may drop it right after this, and with it all that handlers of the loop, which hold it
+// weakly, have yet to send.
 void SocketConnection::finish(Deadline deadline) {
-  post([deadline](SocketConnection& self) {
-    self.finishing_ = true;
-    self.finish_timer_ =
-        self.settings_->loop->call_at(deadline.at(), [weak = self.weak_from_this()] {
-          const auto late = weak.lock();
-          if (late && !late->closed_)
-            late->shut(fail(ErrorCode::kTimeout,
-                            fmt::format("[net/close] {} did not take everything in time",
-                                        to_string(late->peer_))));
-        });
-    if (self.write_failure_) return self.shut(*self.write_failure_);
-    if (self.outgoing_.empty()) self.flush_output();
+  if (const auto farewells = settings_->farewells.lock()) farewells->keep(shared_from_this());
+  asio::post(*settings_->context, [weak = weak_from_this(), deadline] {
+    if (const auto self = weak.lock()) self->begin_finish(deadline);
   });
+}
+
+void SocketConnection::begin_finish(Deadline deadline) {
+  if (closed_) return release_self();
+  finishing_ = true;
+  finish_timer_ = settings_->loop->call_at(deadline.at(), [weak = weak_from_this()] {
+    const auto late = weak.lock();
+    if (late && !late->closed_)
+      late->shut(fail(
+          ErrorCode::kTimeout,
+          fmt::format("[net/close] {} did not take everything in time", to_string(late->peer_))));
+  });
+  if (write_failure_) return shut(*write_failure_);
+  if (outgoing_.empty()) flush_output();
+}
+
+// Whoever calls this holds it as well.
+void SocketConnection::release_self() noexcept {
+  if (const auto farewells = settings_->farewells.lock()) farewells->release(this);
 }
 
 // The peer may not have taken yet what was written. A socket that is closed with bytes in it that
@@ -412,6 +439,7 @@ void SocketConnection::shut(const Error& why) {
   finish_timer_ = nullptr;
   on_handshake_ = nullptr;
   if (const auto receiver = std::exchange(receiver_, nullptr)) receiver->on_close(why);
+  release_self();
 }
 
 }  // namespace muster::net

@@ -5,6 +5,7 @@
 #include <array>
 #include <asio/ip/tcp.hpp>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,18 @@
 
 namespace muster::net {
 
+// Connections that finish, which nobody else may own any more: kept until they are over, or until
+// the network goes, whose own this is. Thread-safe.
+class Farewells {
+ public:
+  void keep(std::shared_ptr<void> connection);
+  void release(const void* connection) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, std::shared_ptr<void>> kept_;  // by address; guarded by mutex_
+};
+
 // What all connections of one network share.
 struct ConnectionSettings {
   std::shared_ptr<asio::io_context> context;
@@ -23,6 +36,7 @@ struct ConnectionSettings {
   std::shared_ptr<Counters> counters;
   Logger log;
   Duration unanswered = std::chrono::seconds(30);  // see NetworkOptions
+  std::weak_ptr<Farewells> farewells = {};         // weak: a connection owns its settings
 };
 
 class SocketConnection : public Connection, public std::enable_shared_from_this<SocketConnection> {
@@ -63,6 +77,7 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   void flush_output();
   void fail_writing(const Error& why);
 
+  void begin_finish(Deadline deadline);
   void linger();
   void read_out();
 
@@ -74,6 +89,7 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   std::span<std::byte> read_target() noexcept;
 
   void shut(const Error& why);
+  void release_self() noexcept;
   Error lost(const std::string& reason) const;
   void refuse(const Error& why);
 

@@ -173,7 +173,8 @@ Result<ExitCode> attend(const AgentSpec& spec, const net::Credentials& credentia
   const net::StopAtEnd stop_first{*loop};
   MUSTER_ASSIGN(auto connection, net::connect_and_wait(*network, spec.launcher, deadline,
                                                        net::Network::Retry::kUntilDeadline));
-  loop->post([&] { agent.begin(std::move(connection)); });
+  // A signal may end the agent before the loop comes to this, and what is local here with it.
+  loop->post([&agent, connection = std::move(connection)] { agent.begin(connection); });
   return agent.over();
 }
 

@@ -22,9 +22,8 @@ class PeerReceiver final : public net::Receiver {
   }
 
   Result<std::optional<std::span<std::byte>>> on_header(const net::FrameHeader& header) override {
-    const auto shared = shared_.lock();
-    if (!shared) return fail(ErrorCode::kStale, "[comm/network] the group is gone");
-    MUSTER_TRY(check(*shared, header));
+    // What comes for a group that is gone is dropped: closing would cost what has yet to leave.
+    if (const auto shared = shared_.lock()) MUSTER_TRY(check(*shared, header));
     payload_.resize(header.length);
     return std::optional(std::span(payload_));
   }
@@ -201,10 +200,26 @@ void TcpShared::fail(const Error& why) noexcept {
   const Rank culprit = to_int(why.peer) < group.size ? why.peer : kNoRank;
   const auto news = header(kFailure, static_cast<std::uint32_t>(why.code),
                            static_cast<std::uint32_t>(to_int(culprit)));
+  const auto text = std::make_shared<const std::vector<std::byte>>(bytes_of(why.message));
   for_connections([&](net::Connection& connection) {
-    connection.send(news, bytes_of(why.message));
+    {
+      const std::lock_guard lock(mutex);
+      ++untold;
+    }
+    connection.send(news, {*text}, [weak = weak_from_this(), text](const Status&) {
+      const auto shared = weak.lock();
+      if (!shared) return;
+      const std::lock_guard lock(shared->mutex);
+      --shared->untold;
+      shared->changed.notify_all();
+    });
     connection.finish(until);
   });
+}
+
+void TcpShared::await_told(Deadline until) {
+  std::unique_lock lock(mutex);
+  while (untold > 0 && !until.passed(clock)) clock.wait_until(lock, changed, until.at());
 }
 
 void TcpShared::heard(Rank peer, std::uint32_t sequence, std::span<const std::byte> payload) {

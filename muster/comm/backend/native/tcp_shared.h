@@ -37,7 +37,7 @@ enum TcpFrame : net::FrameKind {
 inline constexpr net::FrameKind kLastTcpFrame = kMessageHere;
 
 // What the transport and the callbacks on the network's thread share. Thread-safe.
-struct TcpShared {
+struct TcpShared : std::enable_shared_from_this<TcpShared> {
   TcpShared(Group g, std::uint32_t c, Topology t, Clock& clock_)
       : group(g),
         context(c),
@@ -79,6 +79,7 @@ struct TcpShared {
   };
   std::vector<Answer> answers;  // not yet looked at
   std::optional<Error> failure;
+  std::size_t untold = 0;  // peers to whom the news of it has yet to be handed over
 
   net::FrameHeader header(net::FrameKind kind, std::uint32_t tag = 0,
                           std::uint32_t sequence = 0) const {
@@ -141,6 +142,9 @@ struct TcpShared {
   void fail(const Error& why) noexcept;
   bool begin_failure(const Error& why) noexcept;  // whether it is the first time
 
+  // Waits until the network has the news of the failure, or until `until`.
+  void await_told(Deadline until);
+
   // What `peer` calls, from the beginning of a payload.
   void heard(Rank peer, std::uint32_t sequence, std::span<const std::byte> payload);
 
@@ -157,6 +161,9 @@ struct TcpShared {
 
 // How long what was sent, the news of a failure last, may take to leave.
 inline constexpr Duration kFarewell = std::chrono::seconds(1);
+// How long whoever leaves waits for its own network to take that news: what follows may end it. A
+// peer that reads nothing costs as much.
+inline constexpr Duration kHandOver = std::chrono::milliseconds(50);
 
 // Starts to read. `peer`: who is at the other end; kNoRank: whoever says hello first.
 void start_reading(const std::shared_ptr<net::Connection>& connection,

@@ -23,9 +23,11 @@ class TcpTransport final : public Transport {
       : shared_(std::move(shared)), options_(std::move(options)) {}
 
   ~TcpTransport() override {
-    // What was sent leaves; nothing is waited for.
+    // What was sent leaves: the network keeps the connections as long. No peer is waited for.
     const auto until = Deadline::after(shared_->clock, kFarewell);
     shared_->for_connections([&](net::Connection& connection) { connection.finish(until); });
+    if (!options_.network->loop().on_loop_thread())
+      shared_->await_told(Deadline::after(shared_->clock, kHandOver));
   }
 
   const Topology& topology() const noexcept override { return shared_->topology; }
