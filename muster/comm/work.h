@@ -51,9 +51,10 @@ class Work {
   std::shared_ptr<WorkState> state_;
 };
 
-// Waits for all of them, whatever becomes of one: their memory is at rest then, but for a tensor in
-// shared memory whose sum has failed, to which another rank may still write its part. The first
-// error in their order.
+// Waits for all of them, whatever becomes of one: their memory is at rest then. One exception:
+// after a failure a tensor from allocate() in shared memory, if a rank has stood still in the
+// middle of its part of it for a second (its process was stopped); going on, it may still write
+// that part of a sum. The first error in their order.
 Status wait_for_all(const std::vector<Work>& works);
 
 // The engine's side of a Work. Thread-safe.

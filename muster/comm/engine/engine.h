@@ -50,7 +50,8 @@ class Engine {
   virtual void fail(const Error& why) noexcept = 0;
   // The same without telling: before destruction.
   virtual void stop(const Error& why) noexcept = 0;
-  // After one of the two: waits, briefly at most, until nothing reads the callers' memory any more.
+  // After one of the two: waits, briefly at most, until nothing reads or writes the callers' memory
+  // any more.
   virtual void drain() noexcept {}
 
   virtual Result<Buffer> allocate(std::size_t bytes);  // plain memory unless overridden

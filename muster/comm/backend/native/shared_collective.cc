@@ -113,10 +113,13 @@ Status SharedCollectives::run_in_place(const Call& call, const SharedLayout& lay
   for (std::int32_t rank = 0; rank < group.size; ++rank)
     windows_.set(Rank{rank}, group_->memory(Rank{rank}) + group_->flag(Rank{rank}).offset,
                  layout.count, 0);
+  SharedAccess access(*group_);
+  MUSTER_TRY(access.open());
   if (std::holds_alternative<AllReduce>(call.op))
     reduce_slice(layout, {0, layout.count});
   else
     process(layout, {0, layout.count});
+  MUSTER_TRY(access.close());
   return group_->meet(call.deadline);  // nobody reads my tensor any more
 }
 

@@ -8,6 +8,16 @@
 // into all of them, meet: two units of memory traffic, no copy in or out.
 // Large elsewhere: the same through slots, chunk by chunk: copy in, meet, and in all-reduce copy
 // out after a second meeting.
+//
+// After a failure: run() returns at once, and others may still be at the caller's tensor if it is
+// in memory from allocate(): they read it, and in an all-reduce each writes its slice there. Nobody
+// begins to any more. SharedGroup::await_rest waits for those who have begun, and the engine calls
+// it (drain) before the operation ends, so that the caller may change or free its tensors at once.
+// Tensors elsewhere are touched by their own rank alone. What a failed all-reduce leaves in its
+// tensor is undefined; inputs of other operations are as they were.
+// One exception: a rank that stands still in the middle of its part (a process that was stopped)
+// for longer than drain() waits may read and write there once it goes on. Its own operation ends in
+// an error then.
 
 #include <array>
 #include <memory>

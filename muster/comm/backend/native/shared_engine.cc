@@ -11,6 +11,9 @@ namespace {
 
 // Whoever dies rings no bell: look again this often.
 constexpr Duration kLook = std::chrono::milliseconds(20);
+// How long a peer may be at a tensor here after a failure: the longest part takes less, and one
+// that stands still in the middle of its own is not waited for.
+constexpr Duration kAtTensors = std::chrono::seconds(1);
 
 class SharedEngine final : public Engine {
  public:
@@ -40,6 +43,9 @@ class SharedEngine final : public Engine {
 
   void fail(const Error& why) noexcept override { group_->fail(why, true); }
   void stop(const Error& why) noexcept override { group_->fail(why, false); }
+  void drain() noexcept override {
+    group_->await_rest(Deadline::after(group_->clock(), kAtTensors));
+  }
 
   Result<Buffer> allocate(std::size_t bytes) override {
     return SharedGroup::allocate(group_, bytes);

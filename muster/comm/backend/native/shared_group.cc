@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "muster/base/random.h"
 #include "muster/comm/engine/errors.h"
@@ -17,7 +18,7 @@ namespace {
 // Longer than a meeting of balanced ranks takes, shorter than what a core could do instead. Ranks
 // that share a core leave it to each other as long.
 constexpr Duration kSpin = std::chrono::microseconds(20);
-// A sleep may miss the one wake that aborts (it looks, then sleeps); and nobody wakes for the dead.
+// Nobody wakes for the dead: who sleeps looks after them this often.
 constexpr Duration kNap = std::chrono::milliseconds(20);
 constexpr int kLooksAtOnce = 64;  // before the first look at the clock, and between two
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -32,6 +33,11 @@ Error cannot_share(Rank rank, std::string_view why) {
 }
 
 constexpr std::size_t kHeapBegin = round_up(sizeof(Control), kHugePage);
+
+void rouse(Sleepers& sleepers) noexcept {
+  sleepers.wakes.fetch_add(1);
+  wake_all(sleepers.wakes);
+}
 
 }  // namespace
 
@@ -121,7 +127,7 @@ std::int64_t SharedGroup::offset_of(std::span<const std::byte> bytes) const noex
 }
 
 bool SharedGroup::come(Rank rank) const noexcept {
-  const std::uint32_t meeting = flag(rank).meeting.load(std::memory_order_acquire);
+  const std::uint32_t meeting = flag(rank).meeting.load();
   return static_cast<std::int32_t>(meeting - phase_) >= 0;  // the counter wraps
 }
 
@@ -133,14 +139,12 @@ Status SharedGroup::meet(Deadline deadline) {
 // Each rank has a core: it looks at the others' flags.
 Status SharedGroup::meet_apart(Deadline deadline) {
   Control& own = mine();
-  auto& meeting = own.flags[phase_ % 2].meeting;
-  meeting.store(phase_);  // sequentially consistent with sleepers in sleep()
-  if (own.sleepers.load() != 0) wake_all(meeting);
+  own.flags[phase_ % 2].meeting.store(phase_);
+  if (own.sleepers.count.load() != 0) rouse(own.sleepers);
   for (std::int32_t rank = 0; rank < group_.size; ++rank) {
     const auto over = [&] { return come(Rank{rank}); };
     if (spin(over)) continue;
-    Control& peer = control(Rank{rank});
-    MUSTER_TRY(sleep(peer.flags[phase_ % 2].meeting, peer.sleepers, over, deadline));
+    MUSTER_TRY(sleep(control(Rank{rank}).sleepers, over, deadline));
   }
   return ok();
 }
@@ -151,16 +155,14 @@ Status SharedGroup::meet_crowded(Deadline deadline) {
   mine().flags[phase_ % 2].meeting.store(phase_, std::memory_order_release);
   if (gate.arrived.fetch_add(1) + 1 == phase_ * static_cast<std::uint32_t>(group_.size)) {
     gate.opened.store(phase_);
-    if (gate.outside.load() != 0) wake_all(gate.opened);
+    if (gate.outside.count.load() != 0) rouse(gate.outside);
     return ok();
   }
-  const auto opened = [&] {
-    return static_cast<std::int32_t>(gate.opened.load(std::memory_order_acquire) - phase_) >= 0;
-  };
+  const auto opened = [&] { return static_cast<std::int32_t>(gate.opened.load() - phase_) >= 0; };
   if (spin(opened)) return ok();
   // Who died between flag and count will never be counted.
   return sleep(
-      gate.opened, gate.outside, [&] { return opened() || missing().empty(); }, deadline);
+      gate.outside, [&] { return opened() || missing().empty(); }, deadline);
 }
 
 template <class Over>
@@ -178,15 +180,16 @@ bool SharedGroup::spin(const Over& over) const {
   return false;
 }
 
+// All sequentially consistent: either whoever comes, fails or leaves finds this rank counted and
+// `wakes` no more as it was, or this rank finds what that one had stored before.
 template <class Over>
-Status SharedGroup::sleep(const std::atomic<std::uint32_t>& word,
-                          std::atomic<std::uint32_t>& sleepers, const Over& over,
-                          Deadline deadline) const {
+Status SharedGroup::sleep(Sleepers& sleepers, const Over& over, Deadline deadline) const {
   for (;;) {
-    sleepers.fetch_add(1);
-    const std::uint32_t seen = word.load();
-    if (!over() && !failed_) wait_on(word, seen, std::min(kNap, deadline.left(clock_)));
-    sleepers.fetch_sub(1);
+    sleepers.count.fetch_add(1);
+    const std::uint32_t seen = sleepers.wakes.load();
+    if (!over() && !disturbed())
+      wait_on(sleepers.wakes, seen, std::min(kNap, deadline.left(clock_)));
+    sleepers.count.fetch_sub(1);
     if (over()) return ok();
     if (auto stopped = trouble()) return *stopped;
     if (auto lost = anybody_gone()) return *lost;
@@ -194,6 +197,16 @@ Status SharedGroup::sleep(const std::atomic<std::uint32_t>& word,
     const std::vector<Rank> absent = missing();
     return muster::fail(ErrorCode::kTimeout, "", absent.empty() ? kNoRank : absent.front());
   }
+}
+
+// Whether somebody has failed, or left without coming. Asks nobody whether it lives.
+bool SharedGroup::disturbed() const noexcept {
+  if (failed_) return true;
+  for (std::int32_t rank = 0; rank < group_.size; ++rank) {
+    const Control& peer = control(Rank{rank});
+    if (peer.failed.load() != 0 || (peer.left.load() != 0 && !come(Rank{rank}))) return true;
+  }
+  return false;
 }
 
 // Of those the meeting still waits for; whoever left after coming is not missed.
@@ -217,7 +230,7 @@ std::optional<Error> SharedGroup::trouble() const {
   }
   for (std::int32_t rank = 0; rank < group_.size; ++rank) {
     const Control& peer = control(Rank{rank});
-    if (rank == to_int(group_.rank) || peer.failed.load(std::memory_order_acquire) == 0) continue;
+    if (rank == to_int(group_.rank) || peer.failed.load() == 0) continue;
     const std::string_view message(peer.message.data(),
                                    ::strnlen(peer.message.data(), peer.message.size()));
     return told_by(Rank{rank},
@@ -226,8 +239,15 @@ std::optional<Error> SharedGroup::trouble() const {
   return std::nullopt;
 }
 
+std::optional<Error> SharedGroup::given_up() const {
+  if (auto stopped = trouble()) return stopped;
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    if (control(Rank{rank}).left.load() != 0) return gone(Rank{rank});
+  return std::nullopt;
+}
+
 std::optional<Error> SharedGroup::gone(Rank rank) const {
-  if (control(rank).left.load(std::memory_order_acquire) != 0)
+  if (control(rank).left.load() != 0)
     return muster::fail(ErrorCode::kPeerLost,
                         fmt::format("[comm/native] rank {} left generation {}", to_int(rank),
                                     to_int(group_.generation)),
@@ -254,15 +274,44 @@ void SharedGroup::fail(const Error& why, bool tell) noexcept {
       own.message.fill('\0');
       std::memcpy(own.message.data(), why.message.data(),
                   std::min(why.message.size(), own.message.size() - 1));
-      own.failed.store(1, std::memory_order_release);
+      own.failed.store(1);
     }
   }
-  if (!tell) own.left.store(1, std::memory_order_release);
+  if (!tell) own.left.store(1);
   for (std::int32_t rank = 0; rank < group_.size; ++rank) {
-    for (const Flag& flag : control(Rank{rank}).flags) wake_all(flag.meeting);  // look again
-    wake_all(control(Rank{rank}).opened);
+    rouse(control(Rank{rank}).sleepers);
+    rouse(control(Rank{rank}).outside);
     ring(Rank{rank});
   }
+}
+
+// One that has left may still be inside with a thread of its own; only the dead are not.
+void SharedGroup::await_rest(Deadline until) const {
+  for (std::int32_t rank = 0; rank < group_.size; ++rank) {
+    if (rank == to_int(group_.rank)) continue;
+    const auto& inside = control(Rank{rank}).inside;
+    const ProcessWatch& process = *processes_[static_cast<std::size_t>(rank)];
+    while (inside.load() != 0 && !process.ended() && !until.passed(clock_))
+      wait_on(inside, 1, std::min(kNap, until.left(clock_)));
+  }
+}
+
+// Either this rank finds that one has given up, or that one finds this rank inside (await_rest).
+Status SharedAccess::open() {
+  group_.mine().inside.store(1);
+  open_ = true;
+  if (group_.given_up()) return close();
+  return ok();
+}
+
+Status SharedAccess::close() {
+  if (!std::exchange(open_, false)) return ok();
+  auto& inside = group_.mine().inside;
+  inside.store(0);
+  const auto why = group_.given_up();
+  if (!why) return ok();
+  wake_all(inside);
+  return *why;
 }
 
 void SharedGroup::ring(Rank rank) const noexcept {

@@ -43,6 +43,13 @@ struct alignas(64) Parcel {
 };
 inline constexpr std::size_t kParcels = 128;
 
+// Ranks that sleep until something has come about, or the group fails.
+struct Sleepers {
+  std::atomic<std::uint32_t> count;
+  // Changes before they are woken: whoever has read it before it looked does not fall asleep after.
+  std::atomic<std::uint32_t> wakes;
+};
+
 inline constexpr std::size_t kSlotBytes = std::size_t{512} << 10;
 
 // The head of each rank's memory.
@@ -50,17 +57,19 @@ struct Control {
   std::uint64_t token;  // chosen at creation; who finds another one has opened the wrong memory
   CoreSet cores;        // that the rank may run on
   std::array<Flag, 2> flags;                        // by the parity of the meeting
-  alignas(64) std::atomic<std::uint32_t> sleepers;  // on flags
+  alignas(64) Sleepers sleepers;                    // until this rank has come
   alignas(64) std::atomic<std::uint32_t> doorbell;  // rung when something changed for this rank
   alignas(64) std::atomic<std::uint32_t> left;      // this rank's communicator is gone
   std::atomic<std::uint32_t> failed;                // the three below are valid
   std::int32_t code;
   std::int32_t culprit;
   std::array<char, 1024> message;
+  // 1: this rank reads or writes tensors where they lie in the others' memory (SharedAccess).
+  alignas(64) std::atomic<std::uint32_t> inside;
   // Of rank 0, for all: the meetings of ranks that share cores.
   alignas(64) std::atomic<std::uint32_t> arrived;  // ranks, at all meetings so far
   alignas(64) std::atomic<std::uint32_t> opened;   // the last meeting that all have come to
-  std::atomic<std::uint32_t> outside;              // sleepers on opened
+  Sleepers outside;                                // until it is opened
   std::array<Signature, 2> calls;                  // by the parity of the collective
   std::array<Parcel, kParcels> parcels;
   alignas(4096) std::array<std::byte, 2 * kSlotBytes> slots;
@@ -95,8 +104,13 @@ class SharedGroup {
 
   // What stops this rank: its own failure, another's, or a process that ended. Cheap.
   std::optional<Error> trouble() const;
+  // The same, or that somebody has left, where all are to go on.
+  std::optional<Error> given_up() const;
   void fail(const Error& why, bool tell) noexcept;  // any thread
   std::optional<Error> gone(Rank rank) const;       // left or dead
+  // After fail(): waits until no other rank is at tensors in my memory, and none will be any more.
+  // At `until` it gives up: one may stand still in the middle of it.
+  void await_rest(Deadline until) const;
 
   void ring(Rank rank) const noexcept;
 
@@ -113,8 +127,8 @@ class SharedGroup {
   template <class Over>
   bool spin(const Over& over) const;
   template <class Over>
-  Status sleep(const std::atomic<std::uint32_t>& word, std::atomic<std::uint32_t>& sleepers,
-               const Over& over, Deadline deadline) const;
+  Status sleep(Sleepers& sleepers, const Over& over, Deadline deadline) const;
+  bool disturbed() const noexcept;
   bool come(Rank rank) const noexcept;
   std::optional<Error> anybody_gone() const;
 
@@ -129,6 +143,23 @@ class SharedGroup {
   std::optional<Error> failure_;  // guarded by mutex_
   std::atomic<bool> failed_{false};
   AddressSpace heap_;  // guarded by mutex_
+};
+
+// While it is open this rank reads and writes tensors where they lie in the others' memory, between
+// a meeting that all have come to and one that nobody leaves before all have come.
+class SharedAccess {
+ public:
+  explicit SharedAccess(SharedGroup& group) : group_(group) {}
+  ~SharedAccess() { static_cast<void>(close()); }
+  SharedAccess(const SharedAccess&) = delete;
+  SharedAccess& operator=(const SharedAccess&) = delete;
+
+  Status open();   // Error: somebody has given up, whose tensor is its own again
+  Status close();  // Error: somebody has meanwhile, and what was read may be anything
+
+ private:
+  SharedGroup& group_;
+  bool open_ = false;
 };
 
 }  // namespace muster::comm

@@ -5,12 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "muster/cluster/store.h"
 #include "muster/comm/backend/native/native.h"
+#include "muster/comm/backend/native/shared_collective.h"
+#include "muster/comm/backend/native/shared_engine.h"
 
 namespace muster::comm {
 namespace {
@@ -104,6 +108,141 @@ TEST(SharedGroup, WhoFailsInTheLastExchangeAloneIsNotWaitedFor) {
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code, ErrorCode::kPeerLost) << met.error().message;
   EXPECT_EQ(met.error().peer, Rank{1});
+}
+
+// The system's, which tells of each look at it, but for those of the teller.
+class WatchedClock final : public Clock {
+ public:
+  TimePoint now() const noexcept override {
+    if (looked && !telling_) {
+      telling_ = true;
+      looked();
+      telling_ = false;
+    }
+    return system_clock().now();
+  }
+  WallTime wall() const noexcept override { return system_clock().wall(); }
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
+                  TimePoint until) override {
+    return system_clock().wait_until(lock, condition, until);
+  }
+
+  std::function<void()> looked;
+
+ private:
+  mutable bool telling_ = false;
+};
+
+// Both ranks of a group, in this process; rank 0 has the clock.
+struct BothRanks {
+  explicit BothRanks(Clock& clock) {
+    const auto store = cluster::create_memory_store();
+    const auto meet = [&](Rank rank, Clock& own) {
+      const Group group{rank, 2, Generation{3}};
+      return SharedGroup::create(group, std::size_t{1} << 20, own,
+                                 exchange_through(*store, group, "meeting"), within());
+    };
+    std::thread other([&] { second = meet(Rank{1}, system_clock()).value(); });
+    first = meet(Rank{0}, clock).value();
+    other.join();
+  }
+  static Deadline within() { return Deadline::after(system_clock(), std::chrono::seconds(20)); }
+
+  std::shared_ptr<SharedGroup> first, second;
+};
+
+std::int64_t times_slept() {
+  rusage use{};
+  ::getrusage(RUSAGE_THREAD, &use);
+  return use.ru_nvcsw;
+}
+
+Error enough() { return fail(ErrorCode::kCancelled, "enough", Rank{1}); }
+
+// Whoever is about to sleep looks for the last time before that, and sees nothing yet.
+TEST(SharedGroup, AFailureBetweenLookAndSleepIsNotSleptThrough) {
+  WatchedClock clock;
+  const BothRanks ranks(clock);
+  const auto sleepers = [&] {
+    return ranks.first->control(Rank{1}).sleepers.count +
+           ranks.first->control(Rank{0}).outside.count;
+  };
+  std::int64_t slept = -1;
+  clock.looked = [&] {
+    if (slept >= 0 || sleepers() == 0) return;
+    ranks.second->fail(enough(), true);
+    slept = times_slept();
+  };
+  const Status met = ranks.first->meet(BothRanks::within());
+  const std::int64_t slept_in_all = times_slept();
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().code, ErrorCode::kCancelled) << met.error().message;
+  EXPECT_EQ(slept_in_all, slept);
+}
+
+TEST(SharedGroup, WhoFailsWaitsForThoseWhoAreAtItsTensors) {
+  WatchedClock clock;
+  const BothRanks ranks(clock);
+  const auto engine = create_shared_engine(ranks.first);
+  SharedAccess access(*ranks.second);
+  ASSERT_TRUE(access.open());
+  engine->fail(enough());
+  int looks = 0;
+  Status closed = ok();
+  clock.looked = [&] {
+    if (++looks == 3) closed = access.close();
+  };
+  engine->drain();
+  EXPECT_GE(looks, 3) << "it did not wait";
+  ASSERT_FALSE(closed) << "what was read may be anything";
+  EXPECT_EQ(closed.error().code, ErrorCode::kCancelled) << closed.error().message;
+}
+
+TEST(SharedGroup, WhoStandsStillAtATensorIsGivenUp) {
+  const BothRanks ranks(system_clock());
+  SharedAccess access(*ranks.second);
+  ASSERT_TRUE(access.open());
+  ranks.first->fail(enough(), true);
+  ranks.first->await_rest(Deadline(TimePoint{}));  // returns
+}
+
+TEST(SharedGroup, NobodyBeginsAtTensorsOfWhoHasGivenUp) {
+  for (const bool tells : {true, false}) {
+    const BothRanks ranks(system_clock());
+    ranks.first->fail(enough(), tells);
+    SharedAccess access(*ranks.second);
+    const Status opened = access.open();
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, tells ? ErrorCode::kCancelled : ErrorCode::kPeerLost);
+    EXPECT_EQ(ranks.second->mine().inside, 0u);
+  }
+}
+
+// Rank 0 comes to a sum in shared memory, finds nobody there and gives up: then it comes.
+TEST(SharedGroup, WhoComesLateWritesIntoNoTensorOfWhoHasGivenUp) {
+  constexpr std::size_t kMany = 32 * 1024;  // more than each sums alone
+  const BothRanks ranks(system_clock());
+  const auto floats_of = [](const std::shared_ptr<SharedGroup>& group) {
+    auto buffer = SharedGroup::allocate(group, kMany * sizeof(float)).value();
+    const std::span numbers(reinterpret_cast<float*>(buffer->data()), kMany);
+    std::ranges::fill(numbers, 1.0F);
+    return std::pair(std::move(buffer), numbers);
+  };
+  const auto [mine, my_numbers] = floats_of(ranks.first);
+  const auto [theirs, their_numbers] = floats_of(ranks.second);
+  const auto sum = [](const std::shared_ptr<SharedGroup>& group, std::span<float> numbers,
+                      Deadline deadline) {
+    const Op op = AllReduce{view_of(numbers)};
+    return SharedCollectives(group).run({op, {}, 1, deadline});
+  };
+  const Status first = sum(ranks.first, my_numbers, Deadline(TimePoint{}));
+  ASSERT_FALSE(first);
+  ASSERT_EQ(first.error().code, ErrorCode::kTimeout);
+  ranks.first->fail({ErrorCode::kTimeout, "rank 1 did not come", Rank{1}}, true);
+  const Status second = sum(ranks.second, their_numbers, BothRanks::within());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kTimeout) << second.error().message;
+  EXPECT_TRUE(std::ranges::all_of(my_numbers, [](float number) { return number == 1.0F; }));
 }
 
 // Until it goes, this process can open nothing.
