@@ -27,7 +27,7 @@ bool may_leave_host(const PlanRequest& request, const job::JobSpec& job, const C
 // From sending a message to having it: each end has its part of the work.
 layout::LinkCost cost_of(const comm::MeasuredLink& link) {
   return {.latency = std::chrono::round<Duration>(
-              std::chrono::duration<double>(link.costs.latency + 2 * link.per_message)),
+              std::chrono::duration<double>(comm::one_way(link.costs, link.per_message))),
           .bytes_per_second = 1 / link.costs.per_byte};
 }
 

@@ -19,6 +19,13 @@ struct LinkCosts {
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
 
+// Seconds from sending a message of a few bytes until it has been received: what is commonly called
+// the latency of a link. That of LinkCosts is what is left of it without what the message costs its
+// sender and its receiver, and may be nothing.
+constexpr double one_way(const LinkCosts& link, double per_message) noexcept {
+  return link.latency + 2 * per_message;
+}
+
 // Alike on all ranks of a group, or they choose differently.
 struct CostTable {
   LinkCosts inside;            // a host

@@ -57,9 +57,10 @@ std::string cells(std::string_view operation, std::string_view size, std::string
 }
 
 // What was not measured, as there is no such link, is null.
-nlohmann::ordered_json to_json(const comm::LinkCosts& link) {
+nlohmann::ordered_json to_json(const comm::LinkCosts& link, double per_message) {
   if (link.latency == 0) return nullptr;
-  return {{"latency_us", link.latency * 1e6}, {"gb_s", 1 / (link.per_byte * kGiga)}};
+  return {{"latency_us", comm::one_way(link, per_message) * 1e6},
+          {"gb_s", 1 / (link.per_byte * kGiga)}};
 }
 
 observe::Series line(std::string name, int colour, bool faint) {
@@ -107,8 +108,8 @@ std::string to_json(const CommReport& report, const CommBench& bench) {
                                 {"limit", report.setting.memory ? "memory" : "link"},
                                 {"timings", std::move(rows)}};
   if (const auto& links = report.setting.links)
-    all["links"] = {{"between_hosts", to_json(links->between)},
-                    {"inside_a_host", to_json(links->inside)}};
+    all["links"] = {{"between_hosts", to_json(links->between, links->per_message)},
+                    {"inside_a_host", to_json(links->inside, links->per_message)}};
   return all.dump() + "\n";
 }
 

@@ -36,6 +36,21 @@ TEST(CommReport, SaysThatItWasOverMpi) {
   EXPECT_EQ(nlohmann::json::parse(to_json({mpi, {}}, {})).at("transport"), "mpi");
 }
 
+// Over MPI the round trip may be all in what messages cost their senders and receivers.
+TEST(CommReport, TheLatencyOfALinkIsThatOfAMessage) {
+  const comm::CostTable costs{.inside = {1e-9, 1e-9},
+                              .between = {},
+                              .per_message = 2.5e-6,
+                              .reduce_per_byte = 1e-10,
+                              .copy_per_byte = 1e-10};
+  const CommSetting mpi{.ranks = 2, .hosts = 1, .over_mpi = true, .links = costs};
+  const std::string head = table_head(mpi, {});
+  EXPECT_NE(head.find("links, as measured: 5.0 µs and "), std::string::npos) << head;
+  const auto links = nlohmann::json::parse(to_json({mpi, {}}, {})).at("links");
+  EXPECT_NEAR(links.at("inside_a_host").at("latency_us").get<double>(), 5.0, 0.01);
+  EXPECT_TRUE(links.at("between_hosts").is_null());
+}
+
 TEST(CommReport, AWorldOfOneHasNoLimit) {
   const std::string row = table_row(timing(1024, 1'000), {.ranks = 1, .hosts = 1, .memory = true});
   EXPECT_TRUE(row.ends_with("        -        -\n")) << row;

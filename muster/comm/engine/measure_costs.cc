@@ -159,8 +159,8 @@ CostTable table_of(const std::array<double, kNumbers>& n) {
           .copy_per_byte = n[6]};
 }
 
-std::string describe(const LinkCosts& link) {
-  return fmt::format("{:.1f} µs and {}/s", link.latency * 1e6,
+std::string describe(const LinkCosts& link, double per_message) {
+  return fmt::format("{:.1f} µs and {}/s", one_way(link, per_message) * 1e6,
                      format_bytes(static_cast<std::uint64_t>(std::min(1 / link.per_byte, 1e15))));
 }
 
@@ -202,9 +202,11 @@ std::optional<CostTable> cost_table_from(std::string_view text) {
 
 std::string describe(const CostTable& costs) {
   std::string text;
-  if (costs.between.latency > 0) text = fmt::format("{} between hosts", describe(costs.between));
+  if (costs.between.latency > 0)
+    text = fmt::format("{} between hosts", describe(costs.between, costs.per_message));
   if (costs.inside.latency > 0)
-    text += fmt::format("{}{} inside one", text.empty() ? "" : ", ", describe(costs.inside));
+    text += fmt::format("{}{} inside one", text.empty() ? "" : ", ",
+                        describe(costs.inside, costs.per_message));
   return text;
 }
 

@@ -26,7 +26,7 @@ struct CostBook {
 
 std::string to_text(const CostTable& costs);  // exact, without spaces
 std::optional<CostTable> cost_table_from(std::string_view text);
-// "41.0 µs and 1.2 GiB/s between hosts, …": the links that were measured.
+// "41.0 µs and 1.2 GiB/s between hosts, …": one_way() and the rate of the links that were measured.
 std::string describe(const CostTable& costs);
 
 // What `book` does not know yet of this machine. Some hundred microseconds.
