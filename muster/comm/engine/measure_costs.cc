@@ -25,11 +25,28 @@ class TransportLine final : public TimedLine {
   const Group& group() const noexcept override { return options_.group; }
 
   Status send(std::span<std::byte> bytes) override {
-    return transport_.post(peer_, {0, ++sent_}, bytes);
+    return let_go(transport_.post(peer_, {0, ++sent_}, bytes));
   }
-  Status settle() override { return transport_.settle(deadline_); }
+  Status settle() override { return let_go(transport_.settle(deadline_)); }
+  Status take(std::span<std::byte> into) override { return let_go(await(into)); }
 
-  Status take(std::span<std::byte> into) override {
+  Status go_on() const override {
+    if (options_.cancelled && options_.cancelled())
+      return muster::fail(ErrorCode::kStale, "[comm/costs] the generation has ended", peer_);
+    return deadline_.passed(transport_.inbox().clock()) ? missed() : ok();
+  }
+
+ private:
+  // Whoever measures goes on without settling, and with it what is being sent: the group has
+  // failed.
+  Status let_go(Status outcome) {
+    if (outcome) return outcome;
+    transport_.fail(outcome.error());
+    transport_.drain();
+    return outcome;
+  }
+
+  Status await(std::span<std::byte> into) {
     Inbox& inbox = transport_.inbox();
     const MessageId id{0, ++received_};
     for (;;) {
@@ -42,13 +59,6 @@ class TransportLine final : public TimedLine {
     }
   }
 
-  Status go_on() const override {
-    if (options_.cancelled && options_.cancelled())
-      return muster::fail(ErrorCode::kStale, "[comm/costs] the generation has ended", peer_);
-    return deadline_.passed(transport_.inbox().clock()) ? missed() : ok();
-  }
-
- private:
   // The peer may itself wait for somebody: who answers no probe either is the one.
   Status missed() const {
     const auto silent = transport_.missing(0);
