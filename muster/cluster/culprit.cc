@@ -83,9 +83,10 @@ void charge_for_loss(const Evidence& worker, std::vector<Charge>& charges) {
         {Strength::kSilent, worker.lost_at, worker.rank, "is out of others' reach", {}});
     return;
   }
-  const auto reason = !silent         ? "lost its connection"
-                      : worker.joined ? "was silent for too long"
-                                      : "did not join in time";
+  const auto reason = !silent           ? "lost its connection"
+                      : worker.stood_by ? "stopped answering as a standby"
+                      : worker.joined   ? "was silent for too long"
+                                        : "did not join in time";
   charges.push_back({silent ? Strength::kSilent : Strength::kDisconnected,
                      worker.lost_at,
                      worker.rank,

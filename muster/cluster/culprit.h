@@ -20,7 +20,8 @@ struct Evidence {  // about one worker
   Rank rank = kNoRank;
   std::int64_t process = 0;  // which of all that have been started; another one has the same rank
   bool joined = false;
-  bool left = false;  // said a regular good-bye
+  bool left = false;      // said a regular good-bye
+  bool stood_by = false;  // when it was lost: here, and without a rank
   std::optional<ProcessEnd> end;
   std::optional<Error> reported;       // its own account
   Concerns concerns = Concerns::kAll;  // of that

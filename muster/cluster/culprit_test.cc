@@ -189,6 +189,15 @@ TEST(Culprit, MayEndWithoutJoining) {
   EXPECT_EQ(judge(workers)->reason, "did not join in time");
 }
 
+TEST(Culprit, IsNoLatecomerWhereItStoodBy) {
+  auto workers = healthy(3);
+  workers[2].joined = false;
+  workers[2].stood_by = true;
+  lost(workers[2], ErrorCode::kTimeout, 100);
+  EXPECT_EQ(judge(workers)->culprit, Rank{2});
+  EXPECT_EQ(judge(workers)->reason, "stopped answering as a standby");
+}
+
 TEST(Culprit, DoesNotDependOnTheOrderOfWorkers) {
   auto workers = healthy(4);
   accused(workers[0], 3, 10);

@@ -135,6 +135,7 @@ void LocalJob::hear_failure(std::int32_t number, const Failure& failure) {
 void LocalJob::lose(std::int32_t number, const Error& why) {
   auto* worker = find(number);
   if (worker == nullptr || worker->evidence.lost) return;
+  worker->evidence.stood_by = stands_by(*worker);
   worker->evidence.lost = why;
   worker->evidence.lost_at = loop_.clock().now();
   worker->gone();

@@ -1,9 +1,12 @@
 #include "muster/train/reunion.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "muster/train/neighbour_copy.h"
 
@@ -106,6 +109,23 @@ Reunion decide_reunion(const std::vector<Standing>& standings,
   // A place that nobody is at is one without any part.
   reunion.missing = ranks.missing_at(places.empty() ? Place{-1, Step{0}} : places.front());
   return reunion;
+}
+
+std::string name_holders(const std::vector<LostPart>& parts, bool with_standbys) {
+  std::string names =
+      fmt::format("{}{}", with_standbys ? "rank" : "worker", parts.size() == 1 ? "" : "s");
+  const char* separator = " ";
+  for (const LostPart& part : parts) {
+    names += std::exchange(separator, ", ");
+    if (!with_standbys) {
+      names += std::to_string(part.worker);
+      continue;
+    }
+    const bool is_standby = part.worker != to_int(part.rank);
+    names += fmt::format("{} (now worker {}{})", to_int(part.rank), part.worker,
+                         is_standby ? ", a standby" : "");
+  }
+  return names;
 }
 
 }  // namespace muster::train

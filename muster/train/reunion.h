@@ -6,6 +6,7 @@
 // all go back to the last checkpoint.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "muster/base/ids.h"
@@ -31,5 +32,15 @@ struct Reunion {
 // wherever they stand alike.
 Reunion decide_reunion(const std::vector<Standing>& standings,
                        const std::vector<std::int32_t>& parts);
+
+// A part that nobody has, and who has the rank now to which it belongs.
+struct LostPart {
+  Rank rank{0};
+  std::int32_t worker = 0;
+};
+
+// Who held these, for a person: "worker 2", who comes anew. Where a rank may have passed to a
+// standby, by rank: "rank 1 (now worker 2, a standby)", since that worker never held the part.
+std::string name_holders(const std::vector<LostPart>& parts, bool with_standbys);
 
 }  // namespace muster::train

@@ -166,5 +166,16 @@ TEST(Reunion, WhoWaitedLongestSaysHowLongItTook) {
   EXPECT_EQ(decide_reunion({without(), waited, standing_at(5)}, kAllTheirOwn).idle, Duration(7));
 }
 
+TEST(Reunion, NamesWhoHeldWhatIsLost) {
+  EXPECT_EQ(name_holders({{Rank{2}, 2}}, false), "worker 2");
+  EXPECT_EQ(name_holders({{Rank{1}, 1}, {Rank{2}, 4}}, false), "workers 1, 4");
+}
+
+TEST(Reunion, NamesTheRankThatAStandbyHasTaken) {
+  EXPECT_EQ(name_holders({{Rank{1}, 2}}, true), "rank 1 (now worker 2, a standby)");
+  EXPECT_EQ(name_holders({{Rank{0}, 0}, {Rank{1}, 3}}, true),
+            "ranks 0 (now worker 0), 1 (now worker 3, a standby)");
+}
+
 }  // namespace
 }  // namespace muster::train

@@ -42,13 +42,13 @@ namespace muster::train {
 
 // All begin again from an earlier step, with a state that is made anew, for a part of it is lost.
 struct Return {
-  std::optional<Step> checkpoint;          // whose state they take; none: that of the beginning
-  Step from{0};                            // the last step that any of them had committed
-  bool differ = false;                     // what was there, and nobody knows who is wrong; else:
-  std::vector<std::int32_t> missing = {};  // workers whose parts nobody has; empty: everybody's
-  std::int64_t rollbacks = 0;              // with this one
-  Generation generation{0};                // in which they do
-  std::optional<TimePoint> began = {};     // since when they do not train, if somebody knows
+  std::optional<Step> checkpoint;       // whose state they take; none: that of the beginning
+  Step from{0};                         // the last step that any of them had committed
+  bool differ = false;                  // what was there, and nobody knows who is wrong; else:
+  std::vector<LostPart> missing = {};   // those that nobody has; empty: everybody's
+  std::int64_t rollbacks = 0;           // with this one
+  Generation generation{0};             // in which they do
+  std::optional<TimePoint> began = {};  // since when they do not train, if somebody knows
 };
 
 struct TrainerOptions {

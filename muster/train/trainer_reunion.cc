@@ -1,7 +1,6 @@
 // The trainer where each rank has a part of the state: what becomes of it when one dies. And where
 // nobody has what all need: how they go back to the last checkpoint.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
@@ -15,10 +14,6 @@ namespace muster::train {
 namespace {
 
 constexpr std::int64_t kNoCheckpoint = -1;
-
-std::string name_workers(const std::vector<std::int32_t>& workers) {
-  return fmt::format("worker{} {}", workers.size() == 1 ? "" : "s", fmt::join(workers, ", "));
-}
 
 }  // namespace
 
@@ -90,7 +85,7 @@ Status Trainer::plan_return(const Entry& entry, const Reunion& reunion) {
   if (reunion.idle > Duration{}) back_->began = parts_.clock.now() - reunion.idle;
   if (reunion.missing.size() == entry.workers.size()) return ok();
   for (const Rank rank : reunion.missing)
-    back_->missing.push_back(entry.workers[static_cast<std::size_t>(to_int(rank))]);
+    back_->missing.push_back({rank, entry.workers[static_cast<std::size_t>(to_int(rank))]});
   return ok();
 }
 
@@ -120,7 +115,8 @@ void Trainer::tell_return() {
   std::string why = "nobody is left who holds the state";
   if (back.differ) why = "weights differ from which those who come anew have got theirs";
   if (!back.missing.empty())
-    why = fmt::format("nobody else has what {} held", name_workers(back.missing));
+    why = fmt::format("nobody else has what {} held",
+                      name_holders(back.missing, options_.standbys > 0));
   std::optional<Duration> took;
   if (back.began) took = parts_.clock.now() - *back.began;
   tell(observe::WentBack{

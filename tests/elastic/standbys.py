@@ -2,8 +2,10 @@
 for a worker that is started anew. Where each worker has a part of the state, it gets the rank and that part."""
 import collections
 import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -94,6 +96,22 @@ def replace_part(muster, folder, model, restarts, *strategy):
     return run, output
 
 
+def silence(muster, folder):
+    """The standby is stopped: nobody waits for it, and it is told what it was."""
+    process = runs.endless(muster, folder, "silent", "--workers", "2", *runs.settings(
+        "workers.standbys=1", "workers.max_restarts=0", "workers.heartbeat_timeout=2s", "strategy.type=sharded"))
+    run = runs.wait_for_step(process, folder, 20, "silent")
+    os.kill(runs.workers_of(process)[STANDBY], signal.SIGSTOP)
+    loss = re.compile(rf"worker {STANDBY} \(pid \d+ on \S+\) (.*?); 2 workers are left, going on")
+    told = runs.wait_for(lambda: [found[1] for row in runs.records(run, "notice")
+                                  if (found := loss.search(row["text"]))], "its loss")
+    assert len(told) == 1 and told[0].startswith("stopped answering as a standby at step 0"), told
+    runs.goes_on(process, run, 20)
+    process.send_signal(signal.SIGINT)
+    code, output = runs.finish(process)
+    assert code == 128 + signal.SIGINT, f"exit code {code}:\n{output}"
+
+
 def audit(muster, run):
     told = subprocess.run([muster, "data", "audit", "--json", str(run)], capture_output=True)
     assert json.loads(told.stdout)["well"], told.stdout
@@ -122,7 +140,10 @@ def main():
         print("ok  gpt, worker 1, started anew beside", flush=True)
         for restarts in (0, 1):
             run, output = replace_part(arguments.muster, folder, "gpt", restarts, "strategy.type=pipeline")
-            assert f"the last checkpoint, since nobody else has what worker {STANDBY} held" in output, output
+            lost = f"the last checkpoint, since nobody else has what rank 1 (now worker {STANDBY}, a standby) held"
+            assert lost in output, output
+            if restarts:  # the next standby is the one that was started for worker 1
+                assert "since nobody else has what rank 1 (now worker 1) held" in output, output
             assert runs.weights(run, STEPS) == expected, "other weights"
             audit(arguments.muster, run)
             print(f"ok  stages, {restarts} restarts", flush=True)
@@ -134,6 +155,8 @@ def main():
         assert runs.weights(run, STEPS) == expected, "other weights"
         audit(arguments.muster, run)
         print("ok  shards with copies", flush=True)
+        silence(arguments.muster, folder)
+        print("ok  a standby that is stopped", flush=True)
 
 
 if __name__ == "__main__":
