@@ -211,6 +211,22 @@ def sharded(stage, one, two):
     nobody_is_left((one, two))
 
 
+def standby_wanted_back(stage, one, two):
+    """A standby's host is wanted back: it goes at once, which is nobody's loss, and the others train on as they are."""
+    notice = stage.folder / "two-goes"
+    asked = f"test -e {notice} && grep -qwF {two.place.address} /proc/net/fib_trie"
+    process, run = stage.endless("wanted-back", "localhost,one,two", *runs.settings(
+        "strategy.type=sharded", "workers.standbys=1", "preemption.every=100ms", f"preemption.command={asked}"))
+    runs.goes_on(process, run)
+    assert two.workers(), "no standby"
+    notice.touch()
+    nobody_is_left((two,))
+    runs.goes_on(process, run)
+    output = stage.stop(process, run, (one, two))
+    assert "worker 2 was told to go" in output, output
+    assert "generation 2" not in output and "is started anew" not in output and "killed" not in output, output
+
+
 def scaled(stage, one, two):
     """Places are filled in their order, and the last ones become free; a host that is away is left alone, tried again,
     and what it has missed is no worker of others."""
@@ -318,7 +334,7 @@ def main():
         stage = Stage(muster, folder, keys)
         more_hosts(keys, folder, muster, places)
         for scenario in (same_bits, named_in_the_job, carried, killed, lost_session, cut_off, launcher_killed, at_once, at_the_start,
-                         resumed, sharded, scaled,
+                         resumed, sharded, standby_wanted_back, scaled,
                          refused, behind_a_gateway, no_ssh):
             scenario(stage, one, two)
             print(f"ok  {scenario.__name__}", flush=True)

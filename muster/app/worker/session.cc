@@ -110,12 +110,12 @@ Result<bool> Session::join() {
   MUSTER_ASSIGN(member_, cluster::ask_to_join(*network_, member, deadline, log_));
   asked_ = member_.get();
   if (leaving_ && alone_) member_->drain();  // it was told to while it asked
+  watch_for_preemption();  // a standby's host may be wanted back before it has a rank
   MUSTER_TRY(wait_for_rank(deadline));
   joined_ = alone_ = true;
   begin_trace();
   if (leaving_ && is_elastic()) member_->drain();  // likewise, while the others waited for it
   watch_membership();
-  watch_for_preemption();
   const cluster::Membership membership = member_->membership();
   if (membership.members.empty()) return false;
   const auto me = static_cast<std::size_t>(to_int(membership.rank));
