@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -115,6 +116,7 @@ class CoordinatorState {
   void enlist(PeerId peer, const Enlist& message);
   void note_end(PeerId peer, const Ended& message);
   std::optional<std::int32_t> free_number() const;
+  bool distrusts(const std::string& host, const std::string& boot_id) const;
   void refuse(PeerId peer, std::string why);
   void suspect(const Worker& worker, const Suspect& message, TimePoint now);
   void settle_suspicions(TimePoint now);
@@ -145,7 +147,8 @@ class CoordinatorState {
   Logger log_;
   std::map<PeerId, Worker> workers_;
   std::map<PeerId, std::int32_t> enlisted_;  // numbers that are promised
-  std::set<std::string> distrusted_;         // hosts of workers that came with wrong bits
+  // Hosts of workers that came with wrong bits: name and boot id.
+  std::set<std::pair<std::string, std::string>> distrusted_;
   Suspicions suspicions_;
   std::map<std::int32_t, std::string> complaints_;  // the last one about each, in this generation
   std::optional<TimePoint> last_join_;

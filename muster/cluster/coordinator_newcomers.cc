@@ -86,6 +86,15 @@ std::optional<std::int32_t> CoordinatorState::free_number() const {
   return std::nullopt;
 }
 
+// Containers of several machines may have one name. Where either side hides its boot id the name
+// alone counts.
+bool CoordinatorState::distrusts(const std::string& host, const std::string& boot_id) const {
+  return std::ranges::any_of(distrusted_, [&](const auto& known) {
+    const bool is_other = !boot_id.empty() && !known.second.empty() && boot_id != known.second;
+    return known.first == host && !is_other;
+  });
+}
+
 void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
   const std::string from =
       fmt::format("[cluster/join] a worker from {} (pid {}) ", message.host, message.pid);
@@ -97,7 +106,7 @@ void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
                            "install the launcher's on that host",
                            message.version.empty() ? "another muster" : message.version,
                            build_version()));
-  if (distrusted_.contains(message.host))
+  if (distrusts(message.host, message.boot_id))
     return refuse(peer, from +
                             "is not let in again: one from there held other bits than the others "
                             "(replicas.compare_every); its memory or processor is faulty");

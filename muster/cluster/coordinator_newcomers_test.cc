@@ -115,6 +115,19 @@ TEST_F(OpenCoordinatorTest, AHostWhoseWorkerHeldWrongBitsMayOfferNoOther) {
   EXPECT_FALSE(closed_.contains(13));
 }
 
+TEST_F(OpenCoordinatorTest, AnotherMachineOfTheSameNameIsNotTheOneWithWrongBits) {
+  enlist(11);
+  say(21, Join{{.worker = 3, .host = "elsewhere", .boot_id = "b", .pid = 1, .door = {}}});
+  say(21, Quarantine{{ErrorCode::kCorrupt, "other weights", Rank{0}}});
+  say(12, Enlist{"elsewhere", 7, -1, build_version(), "another"});
+  EXPECT_FALSE(closed_.contains(12));
+  for (const std::string boot_id : {"b", ""}) {
+    closed_.clear();
+    say(13, Enlist{"elsewhere", 7, -1, build_version(), boot_id});
+    EXPECT_TRUE(closed_.contains(13)) << boot_id;
+  }
+}
+
 TEST_F(OpenCoordinatorTest, AfterTheEndNobodyIsEnlisted) {
   say(1, Leave{});
   EXPECT_EQ(enlist(11), -1);

@@ -113,7 +113,8 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     });
   } else if (const auto* quarantine = std::get_if<Quarantine>(&message)) {
     worker.candidate.leaving = true;
-    if (number >= options_.own) distrusted_.insert(worker.candidate.info.host);
+    const WorkerInfo& info = worker.candidate.info;
+    if (number >= options_.own) distrusted_.emplace(info.host, info.boot_id);
     lose(worker, quarantine->why);
     decide(now);
   } else if (const auto* suspicion = std::get_if<Suspect>(&message)) {

@@ -108,11 +108,16 @@ template <>
 struct Row<Enlist> {
   static constexpr std::string_view kName = "enlist";
   static Json write(const Enlist& m) {
-    return {{"host", m.host}, {"pid", m.pid}, {"worker", m.worker}, {"version", m.version}};
+    return {{"host", m.host},
+            {"pid", m.pid},
+            {"worker", m.worker},
+            {"version", m.version},
+            {"boot_id", m.boot_id}};
   }
   static Enlist read(const Json& json) {
     return {json.at("host").get<std::string>(), json.at("pid").get<std::int32_t>(),
-            json.at("worker").get<std::int32_t>(), json.value("version", std::string())};
+            json.at("worker").get<std::int32_t>(), json.value("version", std::string()),
+            json.value("boot_id", std::string())};
   }
 };
 

@@ -71,6 +71,7 @@ struct Enlist {  // from a host that has a worker to offer, before there is one
   std::int32_t pid = 0;
   std::int32_t worker = -1;  // one of the launcher's own, started there on its behalf; -1: any free
   std::string version = build_version();  // of that host; empty: of a muster that did not say
+  std::string boot_id = {};               // of that host; empty: unknown
 };
 struct Ended {  // from that host, on the connection that holds the place: what it alone has seen
   ProcessEnd end;

@@ -68,6 +68,8 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(ended.end.signal, std::nullopt);
   EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(std::get<Enlist>(decode(encode(all[1])).value()).version, build_version());
+  const Enlist booted{"node7", 12, -1, "1", "5f0c"};
+  EXPECT_EQ(std::get<Enlist>(decode(encode(booted)).value()).boot_id, "5f0c");
   const auto failure = std::get<Failure>(decode(encode(all[5])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
   EXPECT_EQ(failure.concerns, Concerns::kItsHost);

@@ -41,7 +41,8 @@ Result<Found> knock(const JoinOptions& options, Invitation invitation, net::Syst
                 cluster::enlist(*found.network, found.invitation.coordinator,
                                 {.host = here.host,
                                  .pid = here.pid,
-                                 .worker = options.orders ? options.orders->worker : -1},
+                                 .worker = options.orders ? options.orders->worker : -1,
+                                 .boot_id = here.boot_id},
                                 deadline));
   return found;
 }
