@@ -143,7 +143,7 @@ std::optional<Verdict> judge(const std::vector<Evidence>& workers,
   return verdict;
 }
 
-std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least,
+std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, const Least& least,
                         bool again) {
   if (again && !culprit.joined)
     return "the job ends: a worker before it ended in the same way as it started, so the others "
@@ -157,9 +157,10 @@ std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, 
   if (left == 0 && culprit.reported && !culprit.gave_up())
     return "the job ends: nobody is left, and who comes in its place would meet the same";
   return fmt::format(
-      "the job ends: {} worker{} left, {} needed (workers.min_workers), and no new one comes "
+      "the job ends: {} worker{} left, {} needed ({}), and no new one comes "
       "(workers.max_restarts)",
-      left, left == 1 ? " is" : "s are", least == 1 ? "1 is" : fmt::format("{} are", least));
+      left, left == 1 ? " is" : "s are",
+      least.workers == 1 ? "1 is" : fmt::format("{} are", least.workers), least.rule);
 }
 
 }  // namespace muster::cluster

@@ -61,10 +61,16 @@ struct Verdict {
 std::optional<Verdict> judge(const std::vector<Evidence>& workers,
                              std::optional<int> accepted_exit = std::nullopt);
 
+// So many workers a job needs to go on, and the field that asks for them.
+struct Least {
+  std::int32_t workers = 1;
+  std::string_view rule = "workers.min_workers";
+};
+
 // "the job ends: …", for a person. `begun`: everybody had joined; `left`: workers without the
 // culprit.
 // `again`: another worker had ended in the same way at the same step, or as it started, before.
-std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, std::int32_t least,
+std::string why_it_ends(const Evidence& culprit, bool begun, std::int32_t left, const Least& least,
                         bool again = false);
 
 }  // namespace muster::cluster

@@ -212,24 +212,27 @@ TEST(WhyItEnds, TellsWhatTheOthersLack) {
   auto workers = healthy(1);
   Evidence& culprit = workers[0];
   died(culprit, SIGKILL, 1);
-  EXPECT_EQ(why_it_ends(culprit, true, 1, 3),
+  EXPECT_EQ(why_it_ends(culprit, true, 1, {3}),
             "the job ends: 1 worker is left, 3 are needed (workers.min_workers), and no new one "
             "comes (workers.max_restarts)");
-  EXPECT_EQ(why_it_ends(culprit, true, 0, 1),
+  EXPECT_EQ(why_it_ends(culprit, true, 0, {1}),
             "the job ends: 0 workers are left, 1 is needed (workers.min_workers), and no new one "
             "comes (workers.max_restarts)");
-  EXPECT_EQ(why_it_ends(culprit, false, 1, 3), "the job ends: it had not begun");
+  EXPECT_NE(why_it_ends(culprit, true, 1, {2, "workers.majority"})
+                .find("1 worker is left, 2 are needed (workers.majority)"),
+            std::string::npos);
+  EXPECT_EQ(why_it_ends(culprit, false, 1, {3}), "the job ends: it had not begun");
   culprit.joined = false;
-  EXPECT_NE(why_it_ends(culprit, false, 1, 3, true).find("as it started"), std::string::npos);
+  EXPECT_NE(why_it_ends(culprit, false, 1, {3}, true).find("as it started"), std::string::npos);
   culprit.joined = true;
   exited(culprit, 7, 1);
-  EXPECT_NE(why_it_ends(culprit, true, 2, 1, true).find("in the same way"), std::string::npos);
+  EXPECT_NE(why_it_ends(culprit, true, 2, {1}, true).find("in the same way"), std::string::npos);
   culprit.reported = Error{ErrorCode::kNumeric, "NaN"};
-  EXPECT_NE(why_it_ends(culprit, true, 2, 1).find("tells of itself"), std::string::npos);
+  EXPECT_NE(why_it_ends(culprit, true, 2, {1}).find("tells of itself"), std::string::npos);
   culprit.reported = Error{ErrorCode::kUnavailable, "not enough memory"};
   culprit.concerns = Concerns::kItsHost;
-  EXPECT_NE(why_it_ends(culprit, true, 2, 3).find("3 are needed"), std::string::npos);
-  EXPECT_NE(why_it_ends(culprit, true, 0, 1).find("would meet the same"), std::string::npos);
+  EXPECT_NE(why_it_ends(culprit, true, 2, {3}).find("3 are needed"), std::string::npos);
+  EXPECT_NE(why_it_ends(culprit, true, 0, {1}).find("would meet the same"), std::string::npos);
 }
 
 }  // namespace

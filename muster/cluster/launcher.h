@@ -59,6 +59,7 @@ struct LaunchSpec {
   std::int32_t workers = 1;       // that it begins with, those of `remote` among them
   std::int32_t max_workers = 1;   // with those that other hosts start
   std::int32_t min_workers = 1;   // with so many the job goes on; with fewer it waits for new ones
+  bool majority = false;          // see MembershipPolicy
   std::int32_t max_restarts = 0;  // of all workers together: a new one for one that died,
   Duration restart_window = std::chrono::hours(1);  // so often within this: see RestartBudget
   bool keeps_ranks = false;       // see MembershipPolicy; min_workers: all but the standbys
@@ -113,6 +114,7 @@ struct Remainder {
   std::vector<std::int32_t> missing;  // workers of this host that are not in it, by number
   // Else everybody has yet to join: `workers` are starting, `wanted` is started in its place.
   bool begun = true;
+  std::string_view rule = "workers.min_workers";  // that wants them
 };
 // One line for a person: who failed, how and where, what it wrote last, and how it goes on.
 std::string describe_loss(const JobFailure& loss, const Remainder& left);

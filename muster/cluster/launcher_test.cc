@@ -166,6 +166,10 @@ TEST(JobFailure, ThatTheJobOutlivesIsOneLineWithItsLastWords) {
             "worker 2 (pid 4711) killed by SIGKILL after it was last heard of at step 9, backward, "
             "in all_reduce gradients/3; 1 worker is left, waiting until 2 more have joined "
             "(workers.min_workers); missing: workers 0, 2; its log: /run/logs/rank-2.log");
+  EXPECT_NE(
+      describe_loss(loss, {.workers = 1, .wanted = 1, .missing = {}, .rule = "workers.majority"})
+          .find("waiting until 1 more has joined (workers.majority)"),
+      std::string::npos);
   loss.log.clear();
   loss.last_lines = {std::string(199, 'x') + "ä, and more"};
   EXPECT_TRUE(describe_loss(loss, {1, 1, {}})

@@ -272,7 +272,7 @@ void LocalJob::conclude() {
   if (culprit != nullptr) {
     verdict_progress_ = culprit->where();
     verdict_action_ =
-        why_it_ends(culprit->evidence, published_, left_without(*culprit), spec_.min_workers,
+        why_it_ends(culprit->evidence, published_, left_without(*culprit), least(),
                     culprit->evidence.joined ? last_fault_ && fault_of(*culprit) == last_fault_
                                              : ended_as_one_before(*culprit));
   }

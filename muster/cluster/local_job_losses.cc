@@ -37,8 +37,9 @@ std::optional<LocalJob::Fault> LocalJob::fault_of(const WorkerProcess& culprit) 
 bool LocalJob::can_do_without(const WorkerProcess& culprit) const {
   if (!published_) return can_begin_without(culprit);
   const std::int32_t left = left_without(culprit);
-  const bool enough = left >= spec_.min_workers || others_may_join(left) ||
-                      left + coming_without(culprit) >= spec_.min_workers;
+  const std::int32_t wanted = least().workers;
+  const bool enough =
+      left >= wanted || others_may_join(left) || left + coming_without(culprit) >= wanted;
   return is_harmless(culprit) && (is_done() || (enough && (left > 0 || is_accident(culprit))));
 }
 
@@ -75,6 +76,13 @@ std::int32_t LocalJob::left_without(const WorkerProcess& culprit) const {
   return static_cast<std::int32_t>(std::ranges::count_if(workers_, [&](const auto& entry) {
     return entry.second.get() != &culprit && takes_part(*entry.second);
   }));
+}
+
+// A majority is one of the present generation, as decide_membership() counts it.
+Least LocalJob::least() const {
+  const auto majority = static_cast<std::int32_t>(members_.size()) / 2 + 1;
+  if (!spec_.majority || !published_ || majority <= spec_.min_workers) return {spec_.min_workers};
+  return {majority, "workers.majority"};
 }
 
 // Of this host; those that left as they were told are not missed.
@@ -123,10 +131,9 @@ void LocalJob::give_up_waiting() {
   if (published_) {
     verdict_ = Verdict{*last_loss_, "was not replaced in time", true, {}};
     verdict_error_ = fail(ErrorCode::kTimeout,
-                          fmt::format("[cluster/launcher] fewer than {} workers "
-                                      "(workers.min_workers) were left, and no new one has joined "
-                                      "within {}; go on with --resume",
-                                      spec_.min_workers, patience),
+                          fmt::format("[cluster/launcher] fewer than {} workers ({}) were left, "
+                                      "and no new one has joined within {}; go on with --resume",
+                                      least().workers, least().rule, patience),
                           *last_loss_);
   } else {
     verdict_ = Verdict{kNoRank, "too few workers have joined", true, {}};
@@ -175,8 +182,9 @@ Remainder LocalJob::remainder_without(const WorkerProcess& culprit) const {
             .missing = {},
             .begun = false};
   const std::int32_t left = left_without(culprit);
-  const std::int32_t wanted = is_done() ? 0 : std::max(0, spec_.min_workers - left);
-  return {left, wanted, missing_without(culprit)};
+  const std::int32_t wanted = is_done() ? 0 : std::max(0, least().workers - left);
+  return {
+      .workers = left, .wanted = wanted, .missing = missing_without(culprit), .rule = least().rule};
 }
 
 // Once may be an accident; of a second time the host is the reason, and a new process is no help.

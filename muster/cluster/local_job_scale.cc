@@ -85,7 +85,7 @@ bool LocalJob::may_grow_at(std::int32_t worker) const {
 // one may be there later.
 bool LocalJob::is_one_more(const WorkerProcess& culprit) const {
   return spec_.scale && published_ && !culprit.evidence.joined && !culprit.remote_host().empty() &&
-         left_without(culprit) >= spec_.min_workers;
+         left_without(culprit) >= least().workers;
 }
 
 // Of a host that does not answer one loss says why; the next tries would say the same.

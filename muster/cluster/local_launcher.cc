@@ -95,6 +95,7 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   options.policy.max_workers = std::max(spec.workers, spec.max_workers);
   options.own = own_workers(spec);
   options.policy.min_workers = spec.min_workers;
+  options.policy.majority = spec.majority;
   options.policy.keeps_ranks = spec.keeps_ranks;
   options.policy.standbys = spec.standbys;
   options.policy.heartbeat_timeout = spec.heartbeat_timeout;
@@ -317,8 +318,8 @@ std::string describe_loss(const JobFailure& loss, const Remainder& left) {
   } else if (left.wanted == 0) {
     text += "going on";
   } else {
-    text += fmt::format("waiting until {} more {} joined (workers.min_workers)", left.wanted,
-                        left.wanted == 1 ? "has" : "have");
+    text += fmt::format("waiting until {} more {} joined ({})", left.wanted,
+                        left.wanted == 1 ? "has" : "have", left.rule);
     if (!left.missing.empty())
       text += fmt::format("; missing: worker{} {}", left.missing.size() == 1 ? "" : "s",
                           fmt::join(left.missing, ", "));

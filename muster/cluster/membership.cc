@@ -64,8 +64,8 @@ bool can_lead(const MembershipView& view, std::int32_t worker) {
   return candidate != nullptr && candidate->connected && candidate->info.can_lead;
 }
 
-// It is to go, and its part of the state would go with it: all stop with a checkpoint instead.
-bool is_waited_for(TimePoint now, std::int32_t worker, const MembershipView& view,
+// It is to go, and is still there.
+bool is_on_its_way(TimePoint now, std::int32_t worker, const MembershipView& view,
                    const MembershipPolicy& policy) {
   const Candidate* member = candidate_of(view, worker);
   return member != nullptr && member->draining && is_alive(now, *member, policy) &&
@@ -91,8 +91,9 @@ std::vector<std::int32_t> same_ranks(TimePoint now, const std::map<std::int32_t,
     const bool is_first = worker == view.current.front();
     const auto standby = std::ranges::find_if(
         standbys, [&](std::int32_t other) { return !is_first || can_lead(view, other); });
+    // Of one that is to go the part of the state would go with it: all stop with a checkpoint.
     const bool is_filled = policy.standbys > 0 && standby != standbys.end() &&
-                           !is_waited_for(now, worker, view, policy);
+                           !is_on_its_way(now, worker, view, policy);
     if (!is_filled) continue;
     members.push_back(*standby);
     standbys.erase(standby);
@@ -162,6 +163,15 @@ std::int32_t least_of(const MembershipView& view, const MembershipPolicy& policy
   return policy.keeps_ranks ? static_cast<std::int32_t>(view.current.size()) : policy.min_workers;
 }
 
+bool lacks_majority(TimePoint now, const std::vector<std::int32_t>& members,
+                    const MembershipView& view, const MembershipPolicy& policy) {
+  if (!policy.majority || policy.keeps_ranks || view.current.empty()) return false;
+  const auto accounted = std::ranges::count_if(view.current, [&](std::int32_t worker) {
+    return contains(members, worker) || is_on_its_way(now, worker, view, policy);
+  });
+  return 2 * accounted <= std::ssize(view.current);
+}
+
 // Who of a job with standbys has a rank would else depend on who comes first.
 bool awaits_standbys(const std::map<std::int32_t, bool>& alive, const MembershipView& view,
                      const MembershipPolicy& policy) {
@@ -216,6 +226,9 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   if (static_cast<std::int32_t>(members.size()) < least)
     return {std::nullopt,
             fmt::format("{} of at least {} workers are here{}", members.size(), least, because)};
+  if (lacks_majority(now, members, view, policy))
+    return {std::nullopt, fmt::format("no majority of the {} members is here (workers.majority){}",
+                                      view.current.size(), because)};
   if (awaits_standbys(alive, view, policy))
     return {std::nullopt, "waiting for those that are to stand by"};
   if (view.current.empty() && !has_state(members, view))

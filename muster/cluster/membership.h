@@ -42,7 +42,10 @@ struct MembershipView {
 
 struct MembershipPolicy {
   std::int32_t min_workers = 1;
-  std::int32_t max_workers = 1;    // min == max: a fixed membership
+  std::int32_t max_workers = 1;  // min == max: a fixed membership
+  // Of each generation more than half are in the next one, by number: who comes again counts, and
+  // so does who went as it was told to. Without effect with keeps_ranks, where all are needed.
+  bool majority = false;
   std::int32_t start_workers = 1;  // the first generation waits for so many, standbys included
   Duration heartbeat_timeout = std::chrono::seconds(10);  // the most; with `learns` often less
   bool learns = false;  // how long a worker may be silent, from its heartbeats
@@ -74,7 +77,7 @@ struct MembershipDecision {
 // (WorkerInfo::can_lead): without one nobody could save. Where all of the present generation are
 // gone, newcomers alone are the next one: it has no state, and goes back to a checkpoint. Two
 // halves of a split never both go on: there is one coordinator, it counts those whom it hears, and
-// whoever does not hear from it stops. `min_workers` may ask for more, such as a majority.
+// whoever does not hear from it stops. `majority` has those who are left wait where they are few.
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy);
 

@@ -348,5 +348,42 @@ TEST(Patience, IsLearntOfThoseWhomTheJobCanLoseAlone) {
   EXPECT_EQ(patience(candidate, policy), policy.heartbeat_timeout);
 }
 
+Kind well_if(bool well) { return well ? Kind::kWell : Kind::kDisconnected; }
+
+TEST(Membership, AMinorityOfTheGenerationBeforeDoesNotGoOn) {
+  MembershipPolicy policy;
+  policy.max_workers = 5;
+  for (const bool majority : {false, true}) {
+    policy.majority = majority;
+    for (int left = 1; left <= 4; ++left) {
+      std::vector<Kind> kinds;
+      for (int worker = 0; worker < 4; ++worker) kinds.push_back(well_if(worker < left));
+      const auto decision = decide_membership(kNow, view_of(kinds, {0, 1, 2, 3}), policy);
+      EXPECT_EQ(decision.members.has_value(), !majority || left > 2) << left;
+    }
+  }
+  const std::vector<Kind> one_new{Kind::kWell, Kind::kWell, Kind::kDisconnected,
+                                  Kind::kDisconnected, Kind::kWell};
+  const auto decision = decide_membership(kNow, view_of(one_new, {0, 1, 2, 3}), policy);
+  EXPECT_FALSE(decision.members) << "a newcomer is none of them";
+  EXPECT_NE(decision.reason.find("no majority of the 4 members is here (workers.majority)"),
+            std::string::npos)
+      << decision.reason;
+}
+
+TEST(Membership, OfAMajorityAreAlsoWhoComesAgainAndWhoGoesAsItWasTold) {
+  MembershipPolicy policy;
+  policy.max_workers = 4;
+  policy.majority = true;
+  const std::vector<Kind> all_well(4, Kind::kWell);
+  auto view = view_of(all_well, {0, 1, 2, 3});
+  for (Candidate& candidate : view.candidates) candidate.whole = true;
+  view.replaced = {2, 3};
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, (Workers{0, 1, 2, 3}));
+  view.replaced.clear();
+  for (const std::size_t worker : {1U, 2U, 3U}) view.candidates[worker].draining = true;
+  EXPECT_EQ(decide_membership(kNow, view, policy).members, Workers{0});
+}
+
 }  // namespace
 }  // namespace muster::cluster

@@ -78,6 +78,11 @@ std::vector<Field> workers_fields() {
                    "standbys, or max_workers where others may join.",
             .min = 1,
             .max = 65536}),
+      bind("workers.majority", in(&WorkersSpec::majority),
+           {.doc = "Go on only with more than half of those who trained just before, those that "
+                   "come in their places included; with fewer it waits as below min_workers. So no "
+                   "minority of a cut network goes on, and of two workers neither without the "
+                   "other. Where all are needed (any strategy but data) it changes nothing."}),
       bind("workers.max_workers", in(&WorkersSpec::max_workers),
            {.doc = "The most there may be, with those of other hosts (`muster worker --join`).",
             .min = 1,

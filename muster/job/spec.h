@@ -307,6 +307,7 @@ struct WorkersSpec {
   std::vector<HostSlots> hosts;  // where they are started; none: on the launcher's
   std::int64_t standbys = 0;     // besides, to take the place of one that dies
   std::int64_t min_workers = 1;  // the job goes on while so many are left
+  bool majority = false;         // and more than half of each generation
   std::int64_t max_workers = 1;  // with those of other hosts; by default processes()
   std::string listen;            // host:port where those join; empty: none
   std::int64_t max_restarts = 3;

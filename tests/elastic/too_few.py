@@ -39,6 +39,22 @@ def never_comes(muster, folder, job):
     assert not runs.alive(anew) and not runs.alive(before[0]), "a worker outlived its job"
 
 
+def without_majority(muster, folder, job):
+    """Two of three go on without the third; of these two the one that is left does not."""
+    process = runs.start(muster, job, "--workers", "3", *runs.settings(
+        f"run_folder={folder / 'majority'}", "workers.majority=true", "workers.max_restarts=0"))
+    run = runs.wait_for_step(process, folder, 30, "majority")
+    workers = runs.workers_of(process)
+    runs.kill(workers[2])
+    runs.wait_for(lambda: any("generation 2 of 2 workers stands" in row["text"]
+                              for row in runs.records(run, "notice")), "the two others")
+    runs.kill(workers[1])
+    code, output = runs.finish(process)
+    assert code == 1, f"exit code {code}:\n{output}"
+    assert "2 workers are left, going on" in output, output
+    assert "1 worker is left, 2 are needed (workers.majority)" in output, output
+
+
 def main():
     muster = runs.arguments().muster
     with runs.workplace() as folder:
@@ -48,6 +64,7 @@ def main():
         for victim in (0, 1):
             comes_back(muster, folder, job, expected, victim)
         never_comes(muster, folder, job)
+        without_majority(muster, folder, job)
 
 
 if __name__ == "__main__":

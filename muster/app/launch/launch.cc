@@ -128,6 +128,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.scale_every = job.autoscaling.every;
   spec.watch_host = create_host_watch(job.preemption, system_processes(), files, log);
   spec.min_workers = static_cast<std::int32_t>(job.workers.min_workers);
+  spec.majority = job.workers.majority;
   spec.log_folder = folder.logs();
   spec.join_timeout = job.workers.join_timeout;
   spec.heartbeat_timeout = job.workers.heartbeat_timeout;
