@@ -84,9 +84,14 @@ struct LaunchSpec {
   Enlisted enlistment;   // see CoordinatorOptions
   ScaleRule scale;       // none: no workers come and go by themselves; asked on the launcher's loop
   Duration scale_every = std::chrono::seconds(30);
+  // With it the launcher starts no more than `workers`: it has others start workers that join. On
+  // the launcher's loop; must not block. False: it has not asked, as it did a short while ago.
+  std::function<bool(std::int32_t present, std::int32_t wanted)> request_workers;
   HostWatch watch_host;  // none: nobody asks, but each worker may for itself
 };
 
+// The most that a launcher ever starts.
+std::int32_t own_workers(const LaunchSpec& spec) noexcept;
 // Of the workers that a launcher starts, the first are on its own host: so many at most.
 std::int32_t most_here(const LaunchSpec& spec) noexcept;
 std::string host_of(const LaunchSpec& spec, std::int32_t worker);  // empty: its own
@@ -156,6 +161,8 @@ class LaunchObserver {
   // Workers of other hosts can join here, with the credentials in LaunchSpec::credentials.
   virtual void on_listening(const net::Address& /*address*/) {}
   virtual void on_scale(std::int32_t /*from*/, const ScaleWish& /*to*/) {}
+  // Others have been asked to start more: not all that are wanted are this launcher's to start.
+  virtual void on_request(std::int32_t /*present*/, const ScaleWish& /*to*/) {}
   // A worker that was wanted there has come to nothing, and others can be had elsewhere.
   virtual void on_rest(const std::string& /*host*/, Duration /*left_alone*/) {}
   virtual void on_arrival(const WorkerInfo& /*elsewhere*/) {}

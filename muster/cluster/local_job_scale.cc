@@ -44,7 +44,11 @@ void LocalJob::scale() {
 void LocalJob::grow(ScaleWish wish) {
   const auto now = static_cast<std::int32_t>(members_.size());
   const auto places = places_for(wish.workers - now);
-  if (places.empty()) return;
+  if (places.empty()) {
+    if (spec_.request_workers && spec_.request_workers(now, wish.workers))
+      observer_.on_request(now, wish);
+    return;
+  }
   wish.workers = now + static_cast<std::int32_t>(places.size());
   observer_.on_scale(now, wish);
   for (const std::int32_t place : places) start(place);
@@ -64,7 +68,7 @@ void LocalJob::shrink(const ScaleWish& wish) {
 std::vector<std::int32_t> LocalJob::places_for(std::int32_t workers) const {
   std::vector<std::int32_t> places;
   std::set<std::string> tried;
-  for (std::int32_t number = 0; number < spec_.max_workers && std::ssize(places) < workers;
+  for (std::int32_t number = 0; number < own_workers(spec_) && std::ssize(places) < workers;
        ++number) {
     const WorkerProcess* there = find(number);
     if ((there != nullptr && !there->ended()) || !may_grow_at(number)) continue;

@@ -58,11 +58,6 @@ struct CredentialsFile {
   }
 };
 
-// The most that the launcher ever starts.
-std::int32_t own_workers(const LaunchSpec& spec) noexcept {
-  return spec.scale ? std::max(spec.workers, spec.max_workers) : spec.workers;
-}
-
 // Of those that it begins with, on this host.
 std::int32_t started_here(const LaunchSpec& spec) {
   return std::min(spec.workers, most_here(spec));
@@ -287,6 +282,11 @@ std::string words_of(const JobFailure& loss) {
 }
 
 }  // namespace
+
+std::int32_t own_workers(const LaunchSpec& spec) noexcept {
+  const bool starts_more = spec.scale && !spec.request_workers;
+  return starts_more ? std::max(spec.workers, spec.max_workers) : spec.workers;
+}
 
 std::int32_t most_here(const LaunchSpec& spec) noexcept {
   return own_workers(spec) - static_cast<std::int32_t>(spec.remote.hosts.size());

@@ -121,6 +121,7 @@ std::vector<Field> workers_fields() {
 std::vector<Field> autoscaling_fields() {
   const auto in = [](auto member) { return at(&JobSpec::autoscaling, member); };
   const OnlyWith probe{"autoscaling.policy", {"probe"}};
+  const OnlyWith some{"autoscaling.policy", {"throughput", "schedule", "probe"}};
   return {
       bind("autoscaling.policy", in(&AutoscalingSpec::policy),
            {.doc = "What decides how many workers, from workers.min_workers to "
@@ -146,6 +147,22 @@ std::vector<Field> autoscaling_fields() {
       bind("autoscaling.url", in(&AutoscalingSpec::url),
            {.doc = "An http:// address that answers 200 with it (404: as it is).",
             .only_with = probe}),
+      bind("autoscaling.request", in(&AutoscalingSpec::request),
+           {.doc = "A command of the shell that has workers of other hosts started, by a cluster's "
+                   "own tool: run where more are wanted than are here. It has "
+                   "MUSTER_WORKERS_WANTED, MUSTER_WORKERS_PRESENT and MUSTER_JOIN_CREDENTIALS, the "
+                   "file for `muster worker --credentials`. With workers.listen.",
+            .only_with = some}),
+      bind("autoscaling.request_timeout", in(&AutoscalingSpec::request_timeout),
+           {.doc = "Time for that command, which is killed then.",
+            .min = 0.1,
+            .max = 86400,
+            .only_with = some}),
+      bind("autoscaling.request_every", in(&AutoscalingSpec::request_every),
+           {.doc = "From one run of it to the next, at least: longer than a worker takes to come.",
+            .min = 0.1,
+            .max = 86400,
+            .only_with = some}),
   };
 }
 

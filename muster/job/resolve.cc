@@ -202,15 +202,26 @@ void check_most(Draft& draft) {
       "each worker needs at least one slice of the batch; raise virtual_workers");
 }
 
-void check_autoscaling(Draft& draft) {
-  const auto& scaling = draft.spec.autoscaling;
-  if (scaling.policy == AutoscalingPolicy::kNone) return;
-  if (!draft.spec.workers.listen.empty()) {
+void check_who_starts(Draft& draft) {
+  const bool listens = !draft.spec.workers.listen.empty();
+  const bool requests = !draft.spec.autoscaling.request.empty();
+  if (listens && !requests)
     draft.complain({"autoscaling.policy", "workers.listen"},
                    "autoscaling starts workers itself, and workers.listen keeps their places for "
                    "those that other hosts start",
-                   "use one of the two");
-  }
+                   "use one of the two, or give `autoscaling.request`, a command that has other "
+                   "hosts start them");
+  if (requests && !listens)
+    draft.complain({"autoscaling.request", "workers.listen"},
+                   "autoscaling.request has other hosts start workers, and workers.listen does not "
+                   "say where they join",
+                   "for example `listen: 10.0.0.5:29400`");
+}
+
+void check_autoscaling(Draft& draft) {
+  const auto& scaling = draft.spec.autoscaling;
+  if (scaling.policy == AutoscalingPolicy::kNone) return;
+  check_who_starts(draft);
   const bool is_fixed = draft.spec.strategy.keeps_ranks();  // which is told there
   if (!is_fixed && draft.spec.workers.max_workers <= draft.spec.workers.min_workers) {
     draft.complain({"autoscaling.policy", "workers.min_workers", "workers.max_workers"},

@@ -11,9 +11,7 @@ namespace {
 constexpr std::string_view kHosts = "workers.hosts";
 constexpr std::string_view kCount = "workers.count";
 
-bool autoscales(const Draft& draft) {
-  return draft.spec.autoscaling.policy != AutoscalingPolicy::kNone;
-}
+bool autoscales(const Draft& draft) { return draft.spec.autoscaling.starts_workers(); }
 
 void check_room(Draft& draft) {
   const WorkersSpec& workers = draft.spec.workers;

@@ -339,6 +339,14 @@ struct AutoscalingSpec {  // between workers.min_workers and workers.max_workers
   std::string file;       // probe: who answers with the number of workers
   std::string command;
   std::string url;
+  std::string request;  // a command that has workers of other hosts started; empty: none
+  Duration request_timeout = std::chrono::minutes(1);
+  Duration request_every = std::chrono::minutes(5);  // at most so often
+
+  // Else their number is fixed, or others start those that are wanted.
+  bool starts_workers() const noexcept {
+    return policy != AutoscalingPolicy::kNone && request.empty();
+  }
 };
 
 struct StragglersSpec {

@@ -81,6 +81,32 @@ def by_throughput(muster, folder):
     assert "steps a second; trying one more" in check_end(process, muster, folder, run)
 
 
+def by_a_request(muster, folder):
+    """A command is to have workers started that this launcher does not start itself; those that are too many leave."""
+    wanted, calls = folder / "requested", folder / "calls"
+    wanted.write_text("1\n")
+    request = f"echo $MUSTER_WORKERS_PRESENT $MUSTER_WORKERS_WANTED $MUSTER_JOIN_CREDENTIALS >>{calls}"
+    process, run = start(muster, folder, "request", 1, *SCALING, "autoscaling.policy=probe",
+                         f"autoscaling.file={wanted}", "workers.listen=127.0.0.1:0",
+                         "autoscaling.request_every=1h", f"autoscaling.request={request}")
+    wanted.write_text("2\n")
+    runs.wait_for(lambda: calls.read_text().endswith("\n"), "the request")
+    *numbers, key = calls.read_text().split()
+    assert numbers == ["1", "2"] and pathlib.Path(key).samefile(run / "join.key"), calls.read_text()
+    guest = Host(muster, folder, key)
+    wait_for_members(run, 2)
+    wanted.write_text("1\n")
+    wait_for_members(run, 1)
+    assert guest.wait() == 0, guest.output()
+    wanted.write_text("3\n")  # it was asked less than an hour ago
+    runs.goes_on(process, run)
+    output = check_end(process, muster, folder, run)
+    assert len(calls.read_text().splitlines()) == 1, calls.read_text()
+    assert "autoscaling.request for 2 workers: exit status 0; it wrote nothing" in output, output
+    assert "from 1 to 2 workers, which autoscaling.request is to start: file" in output, output
+    assert "worker 1 was told to go and leaves with the step" in output, output
+
+
 def check_host_goes(process, run, who):
     """All stop with a checkpoint, since the launcher is on the host that is wanted back; `who` says so."""
     code, output = runs.finish(process)
@@ -186,5 +212,5 @@ def by_an_answer(muster, folder):
 
 
 if __name__ == "__main__":
-    runs.play((by_a_file, by_a_command, by_an_address, by_the_time_of_day, by_throughput,
+    runs.play((by_a_file, by_a_command, by_an_address, by_the_time_of_day, by_throughput, by_a_request,
                of_the_launchers_host, with_guests, by_a_file_of_the_host, by_an_answer), runs.arguments().muster)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "muster/app/data/data_files.h"
@@ -13,6 +15,7 @@
 #include "muster/app/launch/resume_check.h"
 #include "muster/app/launch/run_observer.h"
 #include "muster/app/launch/scale_rule.h"
+#include "muster/app/launch/worker_request.h"
 #include "muster/base/shell_words.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
@@ -109,6 +112,22 @@ std::string about_address(const Places& places, const job::JobSpec& job, const E
       places.address);
 }
 
+// Asked on the launcher's loop, and gone with the spec. None where the job asks nobody.
+std::function<bool(std::int32_t, std::int32_t)> request_workers(const job::AutoscalingSpec& scaling,
+                                                                const Path& credentials,
+                                                                const Logger& log) {
+  if (scaling.request.empty()) return {};
+  const auto request = std::make_shared<WorkerRequest>(
+      WorkerRequestSpec{.command = scaling.request,
+                        .environment = {{"MUSTER_JOIN_CREDENTIALS", credentials.string()}},
+                        .limit = scaling.request_timeout,
+                        .gap = scaling.request_every},
+      system_clock(), system_processes(), log);
+  return [request](std::int32_t present, std::int32_t wanted) {
+    return request->ask(present, wanted);
+  };
+}
+
 Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
                                         const RunFolder& folder, const LaunchOptions& options,
                                         const Places& places, const Logger& log) {
@@ -125,6 +144,7 @@ Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
   spec.join_flag = "--join";
   spec.held_signals = cluster::worker_signals();
   spec.scale = create_scale_rule(job.autoscaling, system_clock(), system_processes(), files, log);
+  spec.request_workers = request_workers(job.autoscaling, options.folder / folder.join_key(), log);
   spec.scale_every = job.autoscaling.every;
   spec.watch_host = create_host_watch(job.preemption, system_processes(), files, log);
   spec.min_workers = static_cast<std::int32_t>(job.workers.min_workers);

@@ -25,7 +25,7 @@ Result<Places> places_of_agents(const job::JobSpec& job, const AgentWorkers& age
 
 Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& options,
                              const Logger& log) {
-  const bool scales = job.autoscaling.policy != job::AutoscalingPolicy::kNone;
+  const bool scales = job.autoscaling.starts_workers();
   const std::int64_t most = scales ? job.workers.max_workers : job.workers.processes();
   const Placement room =
       place_workers(job.workers.hosts, most, cluster::describe_this_process(0).host);

@@ -257,6 +257,12 @@ void RunObserver::on_scale(std::int32_t from, const cluster::ScaleWish& to) {
   tell(Severity::kNote, fmt::format("from {} to {} workers: {}", from, to.workers, to.reason));
 }
 
+void RunObserver::on_request(std::int32_t present, const cluster::ScaleWish& to) {
+  tell(Severity::kNote,
+       fmt::format("from {} to {} workers, which autoscaling.request is to start: {}", present,
+                   to.workers, to.reason));
+}
+
 void RunObserver::on_rest(const std::string& host, Duration left_alone) {
   tell(Severity::kNote, fmt::format("no worker has come up on {}: it is tried again after {}", host,
                                     format_duration(left_alone)));

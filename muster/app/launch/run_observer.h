@@ -43,6 +43,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_distrust(Rank rank, const std::string& host) override;
   void on_listening(const net::Address& address) override;
   void on_scale(std::int32_t from, const cluster::ScaleWish& to) override;
+  void on_request(std::int32_t present, const cluster::ScaleWish& to) override;
   void on_rest(const std::string& host, Duration left_alone) override;
   void on_unreached(const cluster::WorkerInfo& newcomer, const cluster::WorkerInfo& other,
                     const std::string& why) override;

@@ -3,21 +3,13 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include "muster/app/probe/shell_command.h"
 #include "muster/base/trimmed.h"
-#include "muster/net/loop.h"
 
 namespace muster::app {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-constexpr Duration kLook = std::chrono::milliseconds(10);
-
-// What a child has written so far; false: it has closed the pipe.
-bool read_more(int fd, std::string& into) {
-  const auto piece = net::read_available(fd);
-  if (piece) into += *piece;
-  return piece.has_value();
-}
 
 // "http://host:port/path" at its path.
 std::pair<std::string, std::string> split_url(const std::string& url) {
@@ -39,21 +31,11 @@ Probe::Probe(ProbeSpec spec, Duration every, std::function<void(const Answer&)> 
       thread_([this, every](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
           ask_all(stop);
-          pause(stop, every);
+          pause_unless_stopped(stop, every);
         }
       }) {}
 
 Probe::~Probe() = default;
-
-void Probe::pause(const std::stop_token& stop, Duration time) {
-  const TimePoint until = system_clock().now() + time;
-  const std::stop_callback on_stop(stop, [this] {
-    const std::lock_guard lock(mutex_);
-    wake_.notify_all();
-  });
-  std::unique_lock lock(mutex_);
-  while (!stop.stop_requested() && system_clock().wait_until(lock, wake_, until)) continue;
-}
 
 void Probe::ask_all(const std::stop_token& stop) {
   if (!spec_.file.empty() && files_.exists(spec_.file)) {
@@ -77,29 +59,17 @@ void Probe::take(const Result<std::optional<std::string>>& answer, Asked asked,
 }
 
 Result<std::optional<std::string>> Probe::run_command(const std::stop_token& stop) {
-  MUSTER_ASSIGN(const auto child, processes_.spawn({{"/bin/sh", "-c", spec_.command}, {}, {}, {}}));
-  const Deadline deadline = Deadline::after(system_clock(), spec_.limit);
-  std::string output;
-  std::string said;
-  bool open = true;
-  std::optional<ProcessEnd> end;
-  while (open || !end) {
-    if (deadline.passed(system_clock()))
-      return fail(ErrorCode::kTimeout,
-                  fmt::format("[probe] command `{}` has not ended within {:.0f} s", spec_.command,
-                              std::chrono::duration<double>(spec_.limit).count()));
-    if (open) open = read_more(child->output_fd(), output);
-    read_more(child->error_fd(), said);
-    if (!end) end = child->poll();
-    if (open || !end) pause(stop, kLook);
-    if (stop.stop_requested()) return std::optional<std::string>();
-  }
-  if (end->exit_status == 0) return std::optional(output);
-  if (end->exit_status == 1 && trimmed(said, kBlanks).empty()) return std::optional<std::string>();
+  const auto ended = run_shell({.command = spec_.command, .limit = spec_.limit}, processes_, stop);
+  if (!ended) return with_context(ended.error(), "[probe]");
+  if (!*ended) return std::optional<std::string>();
+  const ShellEnd& done = **ended;
+  const std::string_view said = trimmed(done.said, kBlanks);
+  if (done.end.exit_status == 0) return std::optional(done.output);
+  if (done.end.exit_status == 1 && said.empty()) return std::optional<std::string>();
   return fail(ErrorCode::kUnavailable,
               fmt::format("[probe] command `{}`: {}: {}; 0 means that its output is the answer, 1 "
                           "that there is none",
-                          spec_.command, describe(*end), trimmed(said, kBlanks)));
+                          spec_.command, describe(done.end), said));
 }
 
 Result<std::optional<std::string>> Probe::get(const std::stop_token& stop) {

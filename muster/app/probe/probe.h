@@ -1,11 +1,9 @@
 #pragma once
 // Asks the world around a job: whether this host is wanted back, how many workers there should be.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -48,7 +46,6 @@ class Probe {
   Probe& operator=(const Probe&) = delete;
 
  private:
-  void pause(const std::stop_token& stop, Duration time);
   void ask_all(const std::stop_token& stop);
   void take(const Result<std::optional<std::string>>& answer, Asked asked, const std::string& from);
   Result<std::optional<std::string>> run_command(const std::stop_token& stop);
@@ -60,9 +57,7 @@ class Probe {
   Files& files_;
   const Logger log_;
   std::string complained_;  // the last error that was logged
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::jthread thread_;  // last: uses the others
+  std::jthread thread_;     // last: uses the others
 };
 
 }  // namespace muster::app
