@@ -150,7 +150,7 @@ std::vector<Field> autoscaling_fields() {
       bind("autoscaling.request", in(&AutoscalingSpec::request),
            {.doc = "A command of the shell that has workers of other hosts started, by a cluster's "
                    "own tool: run where more are wanted than are here. It has "
-                   "MUSTER_WORKERS_WANTED, MUSTER_WORKERS_PRESENT and MUSTER_JOIN_CREDENTIALS, the "
+                   "MUSTER_REQUEST_WANTED, MUSTER_REQUEST_PRESENT and MUSTER_JOIN_CREDENTIALS, the "
                    "file for `muster worker --credentials`. With workers.listen.",
             .only_with = some}),
       bind("autoscaling.request_timeout", in(&AutoscalingSpec::request_timeout),

@@ -85,7 +85,7 @@ def by_a_request(muster, folder):
     """A command is to have workers started that this launcher does not start itself; those that are too many leave."""
     wanted, calls = folder / "requested", folder / "calls"
     wanted.write_text("1\n")
-    request = f"echo $MUSTER_WORKERS_PRESENT $MUSTER_WORKERS_WANTED $MUSTER_JOIN_CREDENTIALS >>{calls}"
+    request = f"echo $MUSTER_REQUEST_PRESENT $MUSTER_REQUEST_WANTED $MUSTER_JOIN_CREDENTIALS >>{calls}"
     process, run = start(muster, folder, "request", 1, *SCALING, "autoscaling.policy=probe",
                          f"autoscaling.file={wanted}", "workers.listen=127.0.0.1:0",
                          "autoscaling.request_every=1h", f"autoscaling.request={request}")

@@ -38,8 +38,8 @@ bool WorkerRequest::ask(std::int32_t present, std::int32_t wanted) {
 void WorkerRequest::run(const std::stop_token& stop, std::int32_t present, std::int32_t wanted) {
   ShellCommand command{
       .command = spec_.command, .environment = spec_.environment, .limit = spec_.limit};
-  command.environment["MUSTER_WORKERS_PRESENT"] = std::to_string(present);
-  command.environment["MUSTER_WORKERS_WANTED"] = std::to_string(wanted);
+  command.environment["MUSTER_REQUEST_PRESENT"] = std::to_string(present);
+  command.environment["MUSTER_REQUEST_WANTED"] = std::to_string(wanted);
   const auto done = run_shell(command, processes_, stop);
   if (!done) {
     log_->warn(

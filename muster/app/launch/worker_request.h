@@ -20,7 +20,7 @@ struct WorkerRequestSpec {
   Duration gap = std::chrono::minutes(5);               // from one call to the next, at least
 };
 
-// The command runs on a thread of its own, with MUSTER_WORKERS_PRESENT and MUSTER_WORKERS_WANTED,
+// The command runs on a thread of its own, with MUSTER_REQUEST_PRESENT and MUSTER_REQUEST_WANTED,
 // one at a time. How it ended and what it wrote is logged. One caller at a time.
 class WorkerRequest {
  public:

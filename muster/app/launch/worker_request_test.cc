@@ -40,7 +40,7 @@ class WorkerRequestTest : public ::testing::Test {
 
 TEST_F(WorkerRequestTest, TellsTheCommandHowManyAreWantedAndLogsWhatItSays) {
   const auto request = requesting(
-      "echo from $MUSTER_WORKERS_PRESENT to $MUSTER_WORKERS_WANTED by $MUSTER_JOIN_CREDENTIALS");
+      "echo from $MUSTER_REQUEST_PRESENT to $MUSTER_REQUEST_WANTED by $MUSTER_JOIN_CREDENTIALS");
   EXPECT_TRUE(request->ask(2, 5));
   wait_for_end(*request);
   EXPECT_THAT(logged_.str(), HasSubstr("exit status 0; it wrote: from 2 to 5 by /runs/a/join.key"));
