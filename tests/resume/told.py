@@ -1,5 +1,5 @@
 """What a training tells and leaves: lines in a pipe, a line that is redrawn on a terminal, JSON, the folder of
-the run, a sample of text, the learning rate, checkpoints by the clock."""
+the run, a sample of text, the learning rate, checkpoints by the clock; and what the command does without libtorch."""
 import contextlib
 import json
 import math
@@ -94,6 +94,28 @@ def version(muster, folder):
     its = subprocess.run([worker, "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"^libtorch (\d+\.\d+\.\d+)$", mine, re.MULTILINE)
     assert found and f"(libtorch {found[1]}" in its, (mine, its)
+
+
+def loaded_by(command, folder):
+    """The libraries that a command loads, and whatever it starts, by the dynamic linker's own account (ld.so(8))."""
+    folder.mkdir()
+    subprocess.run([str(word) for word in command], capture_output=True, check=True,
+                   env={**os.environ, "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(folder / "linker")})
+    told = "".join(path.read_text() for path in folder.iterdir())
+    return {pathlib.Path(path).name for path in re.findall(r"calling init: (\S+)", told)}
+
+
+def without_libtorch(muster, folder):
+    """What only reads and tells takes milliseconds: it loads no libtorch, and starts no worker, which would."""
+    def has_libtorch(names):
+        return any(name.startswith(("libtorch", "libc10")) for name in names)
+
+    worker = pathlib.Path(muster).with_name("muster-worker")
+    assert has_libtorch(loaded_by([worker, "--version"], folder / "worker")), "not even the worker loads libtorch"
+    job = runs.write_job(folder, "mlp", steps=STEPS)
+    for number, words in enumerate((["--help"], ["--version"], ["help", "job"], ["validate", job])):
+        names = loaded_by([muster, *words], folder / f"command-{number}")
+        assert names and not has_libtorch(names), f"muster {words} loads {sorted(names)}"
 
 
 def folder_of_the_run(muster, folder):
@@ -224,9 +246,9 @@ def use_of_the_processor(muster, folder):
     assert of_a_sample[-1] > of_a_sample[0], of_a_sample
 
 
-CASES = [version, in_a_pipe, first_line, on_a_terminal, layout_of_a_dry_run, in_json, folder_of_the_run, sample_of_text,
-         learning_rate_scaled_with_the_batch, checkpoints_by_the_clock, a_batch_larger_than_the_data,
-         use_of_the_processor, divergence]
+CASES = [version, without_libtorch, in_a_pipe, first_line, on_a_terminal, layout_of_a_dry_run, in_json,
+         folder_of_the_run, sample_of_text, learning_rate_scaled_with_the_batch, checkpoints_by_the_clock,
+         a_batch_larger_than_the_data, use_of_the_processor, divergence]
 
 parser = runs.arguments("--only")
 for case in CASES:
