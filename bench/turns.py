@@ -161,8 +161,11 @@ def undisturbed_rounds(sides, rounds):
     raise SystemExit(f"{len(windows)} of {rounds} rounds were undisturbed: too few")
 
 
-def play(starters, rounds, warm_up):
-    """Starts the sides, from functions of a folder. By name: (samples, seconds) of each round, and all losses."""
+def play(starters, rounds, warm_up, check=lambda sides, rows: None):
+    """Starts the sides, from functions of a folder. By name: (samples, seconds) of each round, and all losses.
+
+    `check` sees sides and rows by name, while the sides are still there and stand still.
+    """
     sides = {}
     with tempfile.TemporaryDirectory() as root, contextlib.ExitStack() as stack:
         for name, start in starters.items():
@@ -173,6 +176,7 @@ def play(starters, rounds, warm_up):
             sides[name].signal(signal.SIGSTOP)
         windows = undisturbed_rounds(sides, rounds)
         rows = {name: side.rows() for name, side in sides.items()}
+        check(sides, rows)
     turns = {name: [steps_within(rows[name], *window[name]) for window in windows] for name in rows}
     shortest = min(map(len, rows.values()))
     return turns, {name: [row["loss"] for row in rows[name][:shortest]] for name in rows}
