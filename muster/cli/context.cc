@@ -116,4 +116,11 @@ std::map<std::string, std::string> variables_of(char** environment) {
   return variables;
 }
 
+bool is_terminal_of_launcher(const std::map<std::string, std::string>& environment) {
+  if (is_set(environment, "OMPI_COMM_WORLD_RANK")) return true;
+  // srun has none between, but for `srun --pty`, which hands on the one of a person.
+  if (is_set(environment, "SLURM_PTY_PORT")) return false;
+  return is_set(environment, "PMIX_RANK") || is_set(environment, "PMI_RANK");
+}
+
 }  // namespace muster::cli

@@ -68,4 +68,8 @@ Result<Path> mpi_module(const Context& context);
 // The process's variables.
 std::map<std::string, std::string> variables_of(char** environment);
 
+// Whether a terminal that this process writes to is one that its launcher has made, to read what it
+// writes: Open MPI's mpirun and PRRTE give each rank one, wherever they write themselves.
+bool is_terminal_of_launcher(const std::map<std::string, std::string>& environment);
+
 }  // namespace muster::cli

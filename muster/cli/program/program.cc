@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/process.h"
@@ -51,15 +52,17 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
   // disk.
   std::signal(SIGPIPE, SIG_IGN);
   const winsize terminal = size_of_terminal();
+  auto environment = variables_of(environ);
+  const bool is_launchers = is_terminal_of_launcher(environment);
   Context context{system_files(),
                   system_clock(),
                   system_machine(),
                   std::cout,
                   std::cerr,
-                  variables_of(environ),
+                  std::move(environment),
                   own_path(argv[0]),
-                  ::isatty(STDOUT_FILENO) == 1,
-                  ::isatty(STDERR_FILENO) == 1,
+                  !is_launchers && ::isatty(STDOUT_FILENO) == 1,
+                  !is_launchers && ::isatty(STDERR_FILENO) == 1,
                   LogFormat::kText,
                   {},
                   terminal.ws_col,
