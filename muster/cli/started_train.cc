@@ -6,7 +6,7 @@
 
 namespace muster::cli {
 
-Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context) {
+Result<std::optional<cluster::StartedBy>> started_by_launcher(const Context& context) {
   // Of a pod that nobody has told of others, as the launcher of a JobSet is.
   const bool is_alone_in_pod = !context.variable("WORLD_SIZE");
   const cluster::VariableLookup variable = [&](const std::string& name) {
@@ -20,14 +20,19 @@ Result<std::optional<cluster::StartedBy>> started_with_others(const Context& con
   auto by = cluster::who_started(variable, ::getppid());
   if (!by && by.error().code == ErrorCode::kNotFound) return std::optional<cluster::StartedBy>();
   if (!by) return by.error();
-  if (by->ranks == 1) return std::optional<cluster::StartedBy>();
   return std::optional(*std::move(by));
+}
+
+Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context) {
+  MUSTER_ASSIGN(auto by, started_by_launcher(context));
+  if (by && by->ranks == 1) by.reset();
+  return by;
 }
 
 ExitCode train_with_others(const cluster::StartedBy& by,
                            const std::function<ExitCode(app::Gathering&)>& train,
                            Context& context) {
-  // Open MPI's mpirun gives its ranks a terminal of its own, wherever it writes itself.
+  // The terminal, if it is one, is that of all ranks and their launcher, which write there as well.
   context.out_is_terminal = context.err_is_terminal = false;
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());

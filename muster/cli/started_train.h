@@ -10,8 +10,12 @@
 
 namespace muster::cli {
 
-// Nothing: this process is one of its own. kInvalid: variables that contradict each other;
-// kUnsupported: muster launch has started it, which is for programs with a loop of their own.
+// The launcher that has started this process, alone or with others; nothing: a person or a script
+// has. kInvalid: variables that contradict each other; kUnsupported: muster launch has started it,
+// which is for programs with a loop of their own.
+Result<std::optional<cluster::StartedBy>> started_by_launcher(const Context& context);
+
+// The same; nothing as well where it is the only process.
 Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context);
 
 // Blocks until the job is over. Rank 0 trains, with the others' help; all end with its exit code.

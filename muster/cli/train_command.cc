@@ -71,24 +71,25 @@ Status check_one_host(const TrainArguments& arguments) {
               "--rdzv-endpoint are accepted");
 }
 
-// Processes that another launcher has started for the job, of which this one launches it.
-struct StartedProcesses {
-  cluster::StartedBy by;
-  app::Gathering& gathering;
+// Who has started this process.
+struct Start {
+  std::optional<cluster::StartedBy> by;  // another launcher; nothing: a person or a script
+  app::Gathering* gathering = nullptr;   // of its other processes, for which this one launches
+  bool has_others() const { return gathering != nullptr; }
 };
 
-Result<PlanRequest> request_of(const TrainArguments& arguments, const StartedProcesses* others,
+Result<PlanRequest> request_of(const TrainArguments& arguments, const Start& start,
                                const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   request.options.flags_only = arguments.passed_over;
   if (arguments.trace) request.options.flags.push_back({"--trace", "trace.enabled", "true"});
   add_workers(arguments.workers, context, request.options);
   MUSTER_TRY(add_hosts(arguments.hosts, context, request.options));
-  if (others == nullptr) return request;
-  request.options.started_by = others->by.launcher;
+  if (!start.has_others()) return request;
+  request.options.started_by = start.by->launcher;
   request.other_hosts = true;
   if (arguments.workers.empty())
-    add_workers_for(others->by.ranks, others->by.launcher, std::to_string(others->by.ranks),
+    add_workers_for(start.by->ranks, start.by->launcher, std::to_string(start.by->ranks),
                     request.options);
   return request;
 }
@@ -200,20 +201,19 @@ Result<std::unique_ptr<PageServer>> open_page(const TrainArguments& arguments,
   return pages;
 }
 
-Result<std::optional<app::AgentWorkers>> await(const StartedProcesses* others) {
-  if (others == nullptr) return std::optional<app::AgentWorkers>();
-  MUSTER_ASSIGN(auto all, others->gathering.wait_for_all());
+Result<std::optional<app::AgentWorkers>> await(const Start& start) {
+  if (!start.has_others()) return std::optional<app::AgentWorkers>();
+  MUSTER_ASSIGN(auto all, start.gathering->wait_for_all());
   return std::optional(std::move(all));
 }
 
-ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* others,
-                    Context& context) {
+ExitCode train_here(const TrainArguments& arguments, const Start& start, Context& context) {
   if (const Status one_host = check_one_host(arguments); !one_host) {
     return report(context, one_host.error());
   }
   const auto carried = carried_along(arguments.hosts.exports, context);
   if (!carried) return report(context, carried.error());
-  const auto request = request_of(arguments, others, context);
+  const auto request = request_of(arguments, start, context);
   if (!request) return report(context, request.error());
   const auto written = load_job_or_report(request->job, request->options, context);
   if (!written) return written.error();
@@ -225,13 +225,13 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());
-  const auto chosen = choose_values(*request, *written, others != nullptr ? &others->by : nullptr,
+  const auto chosen = choose_values(*request, *written, start.has_others() ? &*start.by : nullptr,
                                     *resume, context);
   if (!chosen) return report(context, chosen.error());
   const Logger log = create_stderr_logger(context.log);
   for (const std::string& why : chosen->why) log->info("{}", why);
   const job::Job& job = chosen->job;
-  auto agents = await(others);
+  auto agents = await(start);
   if (!agents) return report(context, agents.error());
   if (*agents && (*agents)->interrupted)
     return static_cast<ExitCode>(128 + *(*agents)->interrupted);
@@ -255,6 +255,7 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
            resume_command(arguments, job.spec, program, context, Without::kLearningRate),
        .carried = *carried,
        .agents = *std::move(agents),
+       .started_by = start.by ? start.by->launcher : "",
        .folder = context.machine.folder(),
        .console = console_options(job.spec, context),
        .mlflow = {context.environment, std::string(commit())}},
@@ -263,24 +264,18 @@ ExitCode train_here(const TrainArguments& arguments, const StartedProcesses* oth
 }
 
 // Alone, or as rank 0 of processes that another launcher has started; what the others do is theirs.
-ExitCode as_started(Context& context,
-                    const std::function<ExitCode(const StartedProcesses* others)>& train) {
-  const auto by = started_with_others(context);
+ExitCode as_started(Context& context, const std::function<ExitCode(const Start& start)>& train) {
+  const auto by = started_by_launcher(context);
   if (!by) return report(context, by.error());
-  if (!*by) return train(nullptr);
+  if (!*by || (*by)->ranks == 1) return train({.by = *by});
   return train_with_others(
-      **by,
-      [&](app::Gathering& gathering) {
-        const StartedProcesses others{**by, gathering};
-        return train(&others);
-      },
+      **by, [&](app::Gathering& gathering) { return train({.by = *by, .gathering = &gathering}); },
       context);
 }
 
 ExitCode train(const TrainArguments& arguments, Context& context) {
-  return as_started(context, [&](const StartedProcesses* others) {
-    return train_here(arguments, others, context);
-  });
+  return as_started(context,
+                    [&](const Start& start) { return train_here(arguments, start, context); });
 }
 
 void add_one_host_options(CLI::App& command, TrainArguments& arguments) {
@@ -310,7 +305,7 @@ std::vector<std::string> followed_from_workers(const job::JobSpec& kept,
 
 // A run goes on by the job that it keeps.
 ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& context) {
-  return as_started(context, [&](const StartedProcesses* others) {
+  return as_started(context, [&](const Start& start) {
     const auto folder = find_run(run, context);
     if (!folder) return report(context, folder.error());
     arguments.job.path = folder->resolved_job().native();
@@ -318,7 +313,7 @@ ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& con
     arguments.by_run = true;
     if (const auto kept = job::load_job(context.files, arguments.job.path, {}))
       arguments.passed_over = followed_from_workers(kept->spec, arguments.job.sets);
-    return train_here(arguments, others, context);
+    return train_here(arguments, start, context);
   });
 }
 

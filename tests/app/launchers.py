@@ -16,5 +16,15 @@ def run(*words, environment=CLEAN, code=0):
     return done
 
 
+def read_until(process, words):
+    """What it writes until then; of one with pipes for what it writes."""
+    told = ""
+    while words not in told:
+        line = process.stdout.readline()
+        assert line, f"it has ended: {told}{process.stderr.read() if process.stderr else ''}"
+        told += line
+    return told
+
+
 def torchrun(python, *words):
     return (python, "-m", "torch.distributed.run", "--no-python", *words)

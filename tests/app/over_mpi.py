@@ -50,11 +50,7 @@ def who_dies_ends_the_job(folder):
         ranks = subprocess.Popen([str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                  env=launchers.CLEAN | {"TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]})
         runs.STARTED.append(ranks)
-        told = ""
-        while "step 100/" not in told:
-            line = ranks.stdout.readline()
-            assert line, f"it has ended: {told}"
-            told += line
+        told = launchers.read_until(ranks, "step 100/")
         found = subprocess.run(["pgrep", "-f", f"muster-worker --run {runs.latest(folder)}"], capture_output=True, text=True, check=True)
         os.kill(int(found.stdout.split()[-1]), signal.SIGKILL)
         told += ranks.communicate(timeout=runs.DEADLINE)[0]

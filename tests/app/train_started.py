@@ -52,12 +52,7 @@ class Ranks:
 
     def read_until(self, words):
         """What rank 0 writes until then."""
-        told = ""
-        while words not in told:
-            line = self.processes[0].stdout.readline()
-            assert line, f"it has ended: {told}{self.processes[0].stderr.read()}"
-            told += line
-        return told
+        return launchers.read_until(self.processes[0], words)
 
     def worker(self, rank):
         """The training process of an agent."""
@@ -89,12 +84,14 @@ class Workplace:
     def trains(self, launcher, where, *words, environment=CLEAN):
         done = launchers.run(*words, MUSTER, "train", self.job, environment=environment)
         told = done.stdout + done.stderr
-        assert f"started by {launcher}: {where}" in told, told
+        assert told.count(f"started by {launcher}: {where}") == 1, told
+        assert "\x1b" not in told, f"Open MPI's terminals are taken for a person's: {told!r}"
         assert told.count(f"done after step {STEPS}") == 1, told
         has_weights(self.folder, self.wanted)
 
 
 def under_torchrun(place):
+    place.trains("torchrun", "1 worker here", *launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 1))
     place.trains("torchrun", "3 workers here", *launchers.torchrun(arguments.python, "--standalone", "--nproc-per-node", 3))
     # Its store still has the place of the first training as the second begins.
     twice = f"{MUSTER} train {place.job} && {MUSTER} train {place.job}"
@@ -103,8 +100,16 @@ def under_torchrun(place):
 
 
 def under_mpi(place):
-    place.trains("Open MPI", "3 workers here", "mpirun.openmpi", "-n", 3)
-    place.trains("MPICH", "3 workers here", "mpirun.mpich", "-n", 3)
+    for size, where in ((1, "1 worker here"), (3, "3 workers here")):
+        place.trains("Open MPI", where, "mpirun.openmpi", "-n", size)
+        place.trains("MPICH", where, "mpirun.mpich", "-n", size)
+
+
+def a_terminal_of_mpiruns_is_nobodys(place):
+    """Open MPI's gives each rank one, also where what they write goes into a file."""
+    for words in (("top", runs.latest(place.folder)), ("doctor",)):
+        done = launchers.run("mpirun.openmpi", "-n", 1, MUSTER, *words)
+        assert done.stdout and "\x1b" not in done.stdout + done.stderr, done
 
 
 def under_slurm(place):
@@ -116,7 +121,9 @@ def under_slurm(place):
         out = pathlib.Path(folder) / "batch.txt"
         script = f"{MUSTER} train {place.job} --workers 2 && srun --ntasks=1 {MUSTER} train {place.job}"
         launchers.run("sbatch", "--wait", "--ntasks=2", f"--output={out}", f"--wrap={script}", environment=environment)
-        assert out.read_text().count("done after step") == 2 and "started by" not in out.read_text(), out.read_text()
+        batch, step = out.read_text().split("done after step", 1)
+        assert "started by" not in batch and step.count("done after step") == 1, out.read_text()
+        assert step.count("started by Slurm: 1 worker here") == 1, step
 
 
 def every_strategy(place):
@@ -253,7 +260,7 @@ def a_comparison_is_one_process(place):
 
 with runs.workplace() as workplace:
     everything = Workplace(workplace)
-    for scenario in (under_torchrun, under_mpi, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
+    for scenario in (under_torchrun, under_mpi, a_terminal_of_mpiruns_is_nobodys, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
                      a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, who_does_not_come_is_told,
                      a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):

@@ -28,6 +28,7 @@ struct LaunchOptions {
   std::string calmer_command = {};          // the same without its learning rate
   CarriedAlong carried = {};                // to other hosts; its variables to all workers
   std::optional<AgentWorkers> agents = {};  // instead of hosts: all workers but the first
+  std::string started_by = {};              // the launcher of this process; empty: none
   Path folder = {};                         // from which relative paths go, absolute
   observe::ConsoleOptions console = {};
   MlflowContext mlflow = {};  // where the job sends what it measures there

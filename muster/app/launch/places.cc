@@ -1,5 +1,7 @@
 #include "muster/app/launch/places.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <utility>
 
@@ -23,6 +25,15 @@ Result<Places> places_of_agents(const job::JobSpec& job, const AgentWorkers& age
   return places;
 }
 
+// "started by torchrun: 1 worker here"; empty: all are here, as is said of them anyway.
+std::string note_of(const Placement& first, const Placement& room, const std::string& launcher) {
+  if (room.elsewhere.empty() && launcher.empty()) return "";
+  std::string note = launcher.empty() ? "" : fmt::format("started by {}: ", launcher);
+  note += describe(first);
+  if (!room.elsewhere.empty() && first != room) note += "; room for " + describe(room);
+  return note;
+}
+
 Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& options,
                              const Logger& log) {
   const bool scales = job.autoscaling.starts_workers();
@@ -31,6 +42,7 @@ Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& optio
       place_workers(job.workers.hosts, most, cluster::describe_this_process(0).host);
   const Placement first = first_of(room, job.workers.processes());
   Places places;
+  places.note = note_of(first, room, options.started_by);
   if (room.elsewhere.empty()) return places;
   const std::shared_ptr<const cluster::RemoteShell> shell = cluster::create_ssh();
   MUSTER_ASSIGN(
@@ -38,8 +50,6 @@ Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& optio
       look_at_hosts(*shell, {.needed = first.elsewhere, .later = room.elsewhere}, options.carried,
                     job.workers.listen.empty(), system_processes(), log));
   if (!looked.absent.empty()) log->warn("{}", looked.absent);
-  places.note = describe(first);
-  if (first != room) places.note += "; room for " + describe(room);
   places.has_worker_here = room.here > 0;
   places.address = looked.address;
   places.interrupted = looked.interrupted;
