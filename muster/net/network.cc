@@ -184,6 +184,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void connected();
   void authenticated(Result<std::shared_ptr<Connection>> result);
   void time_out();
+  std::string why_late() const;
   void finish(Result<std::shared_ptr<Connection>> result);
 
   std::weak_ptr<Core> core_;
@@ -196,7 +197,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Tcp::socket socket_;
   std::vector<Tcp::endpoint> endpoints_;
   std::size_t next_ = 0;
-  std::string last_reason_ = "no answer";
+  std::string last_reason_;  // of what was refused; empty: nothing was
+  bool reached_ = false;     // a TCP connection was made
   Duration pause_ = kFirstRetry;
   Registration timer_;
   Registration retry_timer_;
@@ -250,6 +252,7 @@ void Attempt::try_later(const std::string& reason) {
 }
 
 void Attempt::connected() {
+  reached_ = true;
   const auto core = core_.lock();
   if (!core) return;
   core->authenticate(std::move(socket_), Side::kClient, deadline_.at(),
@@ -267,8 +270,17 @@ void Attempt::authenticated(Result<std::shared_ptr<Connection>> result) {
 }
 
 void Attempt::time_out() {
-  finish(fail(ErrorCode::kTimeout, fmt::format("[net/connect] {} did not answer in time ({})",
-                                               to_string(address_), last_reason_)));
+  finish(fail(ErrorCode::kTimeout, fmt::format("[net/connect] {} did not answer in time{}",
+                                               to_string(address_), why_late())));
+}
+
+// A host that is up refuses where nobody listens; a firewall is what drops without a word.
+std::string Attempt::why_late() const {
+  if (!last_reason_.empty()) return fmt::format(" ({})", last_reason_);
+  if (reached_) return " (no answer)";
+  return "; a firewall drops what is sent to that port, or its host is down: hosts of a job have "
+         "to "
+         "reach each other at any port above 1023";
 }
 
 void Attempt::finish(Result<std::shared_ptr<Connection>> result) {

@@ -1,9 +1,11 @@
 #include "muster/net/network.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <asio/ip/tcp.hpp>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -262,6 +264,26 @@ TEST_P(NetworkBothWays, NobodyThereIsSaidAtOnceOrAfterTheDeadline) {
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
   EXPECT_NE(late.error().message.find("127.0.0.1:1"), std::string::npos);
+}
+
+// Linux drops what comes for a listener that has no room, as a firewall does.
+TEST(Network, SilenceIsLaidToAFirewall) {
+  Pair pair{NetworkOptions{}};
+  asio::io_context context;
+  asio::ip::tcp::acceptor full(context, {asio::ip::address_v4::loopback(), 0});
+  full.listen(0);
+  asio::ip::tcp::socket only(context);
+  only.connect(full.local_endpoint());
+  const auto late =
+      connect_and_wait(*pair.client_network, {"127.0.0.1", full.local_endpoint().port()},
+                       Deadline::after(system_clock(), std::chrono::milliseconds(100)),
+                       Network::Retry::kUntilDeadline);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
+  EXPECT_NE(late.error().message.find(fmt::format("127.0.0.1:{} did not answer in time; a firewall",
+                                                  full.local_endpoint().port())),
+            std::string::npos)
+      << late.error().message;
 }
 
 TEST(Network, ANameThatIsTheLoopbackHereIsWarnedOf) {

@@ -55,6 +55,7 @@ def arguments(*extra):
 
 
 STARTED = []
+NOT_FOUND = 127  # how shells, and programs that start others, end where a program is not there
 
 
 @contextlib.contextmanager
@@ -397,8 +398,11 @@ def leave_out(why):
 
 
 def allowed(*command):
-    """Whether this system lets us do that: containers often forbid namespaces."""
-    return subprocess.run(command, capture_output=True).returncode == 0
+    """Whether this system lets us do that: containers often forbid namespaces. A program that is not there is an error."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != NOT_FOUND, \
+        f"a program of {command} is not here: script/dependencies --for test installs it\n{done.stderr}"
+    return done.returncode == 0
 
 
 def kill(pid, number=signal.SIGKILL):
