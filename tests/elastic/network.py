@@ -11,7 +11,11 @@ import runs
 HUB = "10.77.0.1"  # the address of the test's own end of the bridge
 NOBODY = "02:00:00:00:00:99"  # no such interface: what is sent there is lost in silence
 INSIDE = "MUSTER_TEST_INSIDE"
+HIGH_PORTS = "1024-65534"  # the kernel takes no rule that ends with the last one
 NEEDS = "ip link add hub type bridge && tc qdisc add dev lo root tbf rate 10mbit burst 16kb latency 2s"
+
+if "/usr/sbin" not in os.environ["PATH"].split(":"):
+    os.environ["PATH"] += ":/usr/sbin"  # where tc and sshd are, and whoever is not root does not look
 
 
 def run(*words):
@@ -34,6 +38,30 @@ def enter():
     for name in ("hub", "lo"):
         run("ip", "link", "set", name, "up")
     return True
+
+
+class Firewall:
+    """Of the test's own end of the bridge: what comes from there for a high port is lost in silence, but for answers of ssh's.
+    Rules for routes do it, for which no netfilter is needed; that for the host's own addresses comes first unless it is moved."""
+
+    def __init__(self, port_of_ssh):
+        self.rules = (f"pref 1 iif hub ipproto tcp sport {port_of_ssh} lookup local",
+                      f"pref 2 iif hub ipproto tcp dport {HIGH_PORTS} blackhole", "pref 3 lookup local")
+
+    @staticmethod
+    def is_allowed():
+        return runs.allowed("unshare", "-Urn", "ip", "rule", "add", "pref", "2", "iif", "lo", "ipproto", "tcp",
+                            "dport", HIGH_PORTS, "blackhole")
+
+    def __enter__(self):
+        for rule in self.rules:
+            run("ip", "rule", "add", *rule.split())
+        run("ip", "rule", "delete", "pref", "0")
+
+    def __exit__(self, *_):
+        run("ip", "rule", "add", "pref", "0", "lookup", "local")
+        for rule in self.rules:
+            run("ip", "rule", "delete", *rule.split())
 
 
 class Place:

@@ -292,6 +292,29 @@ def behind_a_gateway(stage, one, two):
     assert code == 3 and "under several addresses" in output and "one sees it as" in output, output
 
 
+def behind_a_firewall(stage, one, two):
+    """It lets ssh through and nothing else, as most do: all hosts can take part, and none of their workers gets here. Where
+    the others are enough they begin, and are told the same."""
+    if not network.Firewall.is_allowed():
+        return runs.leave_out("this system does not route by ports")
+    told = re.compile(rf"{re.escape(network.HUB)}:\d+ did not answer in time; a firewall drops what is sent to that port")
+    soon = runs.settings("workers.join_timeout=15s")
+    with network.Firewall(sshd.PORT):
+        process = stage.start("walled", "localhost,one,two", *soon, *runs.settings("workers.min_workers=3"), steps=20)
+        code, output = runs.finish(process)
+        assert code not in (0, 2) and "step 1/" not in output, output
+        assert re.search(r"rank [12] on (one|two)\b.*: did not join in time", output) and told.search(output), output
+        nobody_is_left((one, two))
+        code, output = runs.finish(stage.start("walled", "localhost,one", *soon, steps=20))
+        assert code == 0, output
+        before = output.split("step 1/", 1)[0]
+        assert re.search(r"worker 1 .*on one\b.* did not join in time", before) and told.search(before), output
+        nobody_is_left((one, two))
+    code, output = runs.finish(stage.start("open", "localhost,one", *soon, steps=20))
+    assert code == 0 and "firewall" not in output, output
+    return None
+
+
 def no_ssh(stage, one, two):
     environment = {**stage.keys.environment, "PATH": str(stage.folder)}
     job = runs.write_job(stage.folder, "mlp", runs="none")
@@ -324,7 +347,7 @@ def more_hosts(keys, folder, muster, places):
 
 def main():
     muster = runs.arguments().muster
-    if why := sshd.missing() or ("" if network.enter() else "this system does not allow network namespaces"):
+    if why := sshd.forbidden() or ("" if network.enter() else "this system does not allow network namespaces"):
         runs.leave_out(why)
         sys.exit(SKIPPED)
     with runs.workplace() as folder, sshd.places(11) as places:
@@ -335,7 +358,7 @@ def main():
         more_hosts(keys, folder, muster, places)
         for scenario in (same_bits, named_in_the_job, carried, killed, lost_session, cut_off, launcher_killed, at_once, at_the_start,
                          resumed, sharded, standby_wanted_back, scaled,
-                         refused, behind_a_gateway, no_ssh):
+                         refused, behind_a_gateway, behind_a_firewall, no_ssh):
             scenario(stage, one, two)
             print(f"ok  {scenario.__name__}", flush=True)
 
