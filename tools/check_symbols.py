@@ -95,7 +95,8 @@ BANNED = (
       "muster/cluster/variables.cc": "reads the launcher's variables", **PROGRAMS}),
     ("signals", r"(?<![\w>.])(std::|::)?(sigaction|signal)\s*\(\s*SIG|\bsigprocmask\s*\(",
      "the signal set of the event loop", {**CHILD, **STACKS,
-      "muster/cli/program": "a training outlives whoever read its output"}),
+      "muster/cli/program": "a training outlives whoever read its output, and names what is too large",
+      "muster/app/worker/program": "likewise"}),
     ("terminal", r"(?<![\w>.])(::)?(isatty|ttyname|tcgetattr|tcsetattr|ioctl)\s*\(", "observe's Terminal",
      {"muster/observe/sinks/console/terminal.cc": "is the system's Terminal", **PROGRAMS}),
     ("machine", r"(?<![\w>.])(::)?(sched_[gs]etaffinity|gethostname|uname|sysconf|sysinfo|getrusage|setrlimit|getrlimit"

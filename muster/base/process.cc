@@ -13,6 +13,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "muster/base/exception_error.h"
 #include "muster/base/process_child.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
@@ -26,6 +27,13 @@ constexpr int kReapPatienceMs = 10'000;  // SIGKILL ends a child at once unless 
 
 Error process_error(std::string_view call, const ProcessSpec& spec, int number = errno) {
   return system_error(fmt::format("process/{}", call), spec.command.front(), number);
+}
+
+Error fork_error(const ProcessSpec& spec) {
+  const int number = errno;
+  Error error = process_error("fork", spec, number);
+  if (number == EAGAIN) error.message += fmt::format("; {}", kRaiseProcessLimit);
+  return error;
 }
 
 std::vector<std::string> environment_of(const ProcessSpec& spec) {
@@ -170,7 +178,7 @@ class SystemProcesses final : public Processes {
     const ChildPlan plan(spec, environment_of(spec), input.read.get(), output.write.get(),
                          error.write.get(), report.write.get());
     const pid_t pid = fork_quietly();
-    if (pid < 0) return process_error("fork", spec);
+    if (pid < 0) return fork_error(spec);
     if (pid == 0) plan.become();
     // The child does the same; whichever comes first, the group exists before anybody signals it.
     ::setpgid(pid, pid);

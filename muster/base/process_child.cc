@@ -84,7 +84,7 @@ void ChildPlan::die_with_parent() const noexcept {
 
 // Ignored and blocked signals survive exec: the program starts with those blocked that it releases.
 void ChildPlan::take_signals() const noexcept {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2, SIGCHLD}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2, SIGCHLD}) {
     ::signal(number, SIG_DFL);
   }
   ::sigprocmask(SIG_SETMASK, &held_, nullptr);

@@ -22,6 +22,8 @@ std::string_view advice(int number) {
     case EMFILE:
     case ENFILE:
       return "; raise the limit of open files (ulimit -n)";
+    case EFBIG:
+      return "; raise the limit of a file's size (ulimit -f)";
     default:
       return "";
   }

@@ -16,6 +16,7 @@ namespace muster::cli {
 namespace {
 
 constexpr std::uint64_t kLittle = 1ull << 30;     // memory, disk: below this it gets tight
+constexpr std::uint64_t kRoom = 65ull << 30;      // that a worker's shared memory is sized for
 constexpr std::uint64_t kFewFiles = 1024;         // a socket and a pipe or two a worker
 constexpr std::chrono::seconds kWorkerStart{30};  // libtorch from a cold disk
 constexpr std::string_view kExampleData = "/usr/share/datasets/fashion-mnist";
@@ -152,6 +153,15 @@ Check check_files(Context& context) {
           "raise the limit where many workers start: ulimit -n 4096"};
 }
 
+Check check_file_size(Context& context) {
+  const auto limit = context.machine.file_size_limit();
+  const auto value = limit ? format_bytes(*limit) : "unlimited";
+  if (!limit || *limit >= kRoom) return {"file size", CheckState::kOk, value, {}};
+  return {"file size", CheckState::kWarning, value,
+          "lift the limit (ulimit -f unlimited): checkpoints may be larger, and workers can share "
+          "no memory; without, set communication.transport: tcp"};
+}
+
 Check check_clock(Context& context) {
   const auto now = context.clock.wall();
   const auto value = format_utc(now);
@@ -194,7 +204,7 @@ std::vector<Check> examine(Context& context, std::optional<std::uint16_t> port) 
   for (auto* check :
        {&check_muster, &check_worker, &check_cores, &check_memory, &check_instructions,
         &check_engines, &check_fabric, &check_port, &check_addresses, &check_shared_memory,
-        &check_files, &check_clock, &check_disk, &check_data}) {
+        &check_files, &check_file_size, &check_clock, &check_disk, &check_data}) {
     checks.push_back(check(context));
   }
   if (port) checks.push_back(check_asked_port(context, *port));

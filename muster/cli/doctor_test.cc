@@ -36,8 +36,9 @@ class Doctor : public ::testing::Test {
 };
 
 TEST_F(Doctor, FindsNothingWrongWithAGoodMachine) {
-  for (const auto* name : {"cores", "memory", "instruction sets", "engines", "loopback port",
-                           "addresses", "shared memory", "open files", "clock", "disk"}) {
+  for (const auto* name :
+       {"cores", "memory", "instruction sets", "engines", "loopback port", "addresses",
+        "shared memory", "open files", "file size", "clock", "disk"}) {
     expect(name, CheckState::kOk);
   }
 }
@@ -52,11 +53,15 @@ TEST_F(Doctor, WarnsOfWhatIsTight) {
   machine_.memory_.available = 100 << 20;
   machine_.instruction_sets_.clear();
   machine_.open_files_ = 256;
+  machine_.file_size_ = 100 << 20;
   machine_.free_space_ = 1 << 20;
   machine_.synchronised_ = false;
-  for (const auto* name : {"cores", "memory", "instruction sets", "open files", "disk", "clock"}) {
+  for (const auto* name :
+       {"cores", "memory", "instruction sets", "open files", "file size", "disk", "clock"}) {
     expect(name, CheckState::kWarning);
   }
+  EXPECT_EQ(check("file size").value, "100.0 MiB");
+  EXPECT_NE(check("file size").fix.find("ulimit -f"), std::string::npos);
   EXPECT_EQ(check("clock").fix.find("TLS"), std::string::npos) << "which takes a clock that is off";
 }
 

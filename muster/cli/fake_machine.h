@@ -16,6 +16,7 @@ class FakeMachine : public Machine {
   MemoryFacts memory() override { return memory_; }
   std::vector<std::string> instruction_sets() override { return instruction_sets_; }
   std::uint64_t open_file_limit() override { return open_files_; }
+  std::optional<std::uint64_t> file_size_limit() override { return file_size_; }
   std::vector<app::EngineTrial> try_engines() override {
     return {{"loopback", ok()}, {"shared memory", engine_}};
   }
@@ -53,6 +54,7 @@ class FakeMachine : public Machine {
   MemoryFacts memory_{16ull << 30, 8ull << 30};
   std::vector<std::string> instruction_sets_ = {"avx2"};
   std::uint64_t open_files_ = 4096;
+  std::optional<std::uint64_t> file_size_ = {};
   std::uint16_t taken_port_ = 0;
   std::vector<HostAddress> addresses_ = {{"10.0.0.5", "eth0"}, {"fd00::5", "eth0"}};
   Status engine_, loopback_, shared_memory_, writable_;

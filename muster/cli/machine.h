@@ -34,6 +34,7 @@ class Machine {
   virtual MemoryFacts memory() = 0;
   virtual std::vector<std::string> instruction_sets() = 0;  // "avx2", "avx512", …
   virtual std::uint64_t open_file_limit() = 0;
+  virtual std::optional<std::uint64_t> file_size_limit() = 0;  // bytes; nothing: there is none
   virtual std::vector<app::EngineTrial> try_engines() = 0;
   virtual Result<comm::MeasuredLink> measure_link(comm::Wire wire) = 0;  // app/engines
   virtual Status bind_loopback() = 0;                                    // a TCP port on 127.0.0.1

@@ -159,6 +159,12 @@ class SystemMachine final : public Machine {
     return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
   }
 
+  std::optional<std::uint64_t> file_size_limit() override {
+    rlimit limit{};
+    const bool known = ::getrlimit(RLIMIT_FSIZE, &limit) == 0;
+    return known && limit.rlim_cur != RLIM_INFINITY ? std::optional(limit.rlim_cur) : std::nullopt;
+  }
+
   std::vector<app::EngineTrial> try_engines() override { return app::try_engines(); }
   Result<comm::MeasuredLink> measure_link(comm::Wire wire) override {
     return app::measure_link(wire);

@@ -311,24 +311,6 @@ void LocalJob::take_account(WorkerProcess& culprit) const {
   culprit.evidence.concerns = Concerns::kAll;
 }
 
-// What the culprit said, what others saw of it, or how it ended.
-Error LocalJob::error_of(const WorkerProcess& culprit) const {
-  const Rank rank = culprit.evidence.rank;
-  Error error{ErrorCode::kPeerLost,
-              fmt::format("[cluster/launcher] rank {} {}", to_int(rank), verdict_->reason), rank};
-  if (culprit.evidence.reported) {
-    error = *culprit.evidence.reported;
-  } else if (!culprit.evidence.end && culprit.evidence.lost) {
-    error = *culprit.evidence.lost;
-  } else if (!culprit.evidence.end) {
-    for (const auto& [number, other] : workers_)
-      if (other->evidence.reported && other->evidence.reported->peer == rank)
-        error = *other->evidence.reported;
-  }
-  error.peer = rank;
-  return error;
-}
-
 void LocalJob::end_all(const Error& why) {
   ask_for_dumps(DumpOccasion::kFailure);
   coordinator_->broadcast(Failure{why, {}});

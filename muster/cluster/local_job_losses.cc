@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "muster/base/exit_code.h"
 #include "muster/base/units.h"
 #include "muster/cluster/local_job.h"
 
@@ -13,7 +14,33 @@ bool has_wrong_bits(const WorkerProcess& worker) {
   return worker.evidence.lost && worker.evidence.lost->code == ErrorCode::kCorrupt;
 }
 
+// Of a worker that ended as it started, and could tell nobody but by its exit code.
+ErrorCode code_of_start(int exit) {
+  return exit == static_cast<int>(ExitCode::kEnvironment) ? ErrorCode::kUnavailable
+                                                          : ErrorCode::kPeerLost;
+}
+
 }  // namespace
+
+// What the culprit said, what others saw of it, or how it ended.
+Error LocalJob::error_of(const WorkerProcess& culprit) const {
+  const Rank rank = culprit.evidence.rank;
+  Error error{ErrorCode::kPeerLost,
+              fmt::format("[cluster/launcher] rank {} {}", to_int(rank), verdict_->reason), rank};
+  if (culprit.evidence.reported) {
+    error = *culprit.evidence.reported;
+  } else if (!culprit.evidence.end && culprit.evidence.lost) {
+    error = *culprit.evidence.lost;
+  } else if (!culprit.evidence.end) {
+    for (const auto& [number, other] : workers_)
+      if (other->evidence.reported && other->evidence.reported->peer == rank)
+        error = *other->evidence.reported;
+  } else if (!culprit.evidence.joined && culprit.evidence.end->exit_status) {
+    error.code = code_of_start(*culprit.evidence.end->exit_status);
+  }
+  error.peer = rank;
+  return error;
+}
 
 // A death says nothing about the others, nor does an end without a word, or a fault of one host
 // alone; a fault that all share (NaN, a full disk) would meet them too. What comes again where it

@@ -24,7 +24,12 @@ bool LocalJob::can_begin_without(const WorkerProcess& culprit) const {
 bool LocalJob::would_start_in_vain(const WorkerProcess& culprit) const {
   const Evidence& evidence = culprit.evidence;
   if (!evidence.is_alone()) return true;
-  if (evidence.end && evidence.end->exit_status == static_cast<int>(ExitCode::kUsage)) return true;
+  const auto ended_with = [&](ExitCode code) {
+    return evidence.end && evidence.end->exit_status == static_cast<int>(code);
+  };
+  if (ended_with(ExitCode::kUsage)) return true;
+  // What this host lacks, such as processes, its next worker lacks as well.
+  if (ended_with(ExitCode::kEnvironment) && culprit.remote_host().empty()) return true;
   return ended_as_one_before(culprit);
 }
 

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "muster/base/exception_error.h"
 #include "muster/data/sampler.h"
 #include "muster/data/slice_loader.h"
 #include "muster/data/storage_pool.h"
@@ -91,6 +92,7 @@ class BatchStream::Loader : public std::enable_shared_from_this<Loader> {
   bool finished_planning() const noexcept { return planned_.epoch > last_epoch_; }
 
   void run();
+  void load_until_stopped();
   std::optional<Task> take_task();
   void plan_step();
   Status load(SliceLoader& loader, const Task& task);
@@ -111,6 +113,7 @@ class BatchStream::Loader : public std::enable_shared_from_this<Loader> {
   Cursor planned_;                                  // guarded by mutex_: where the next plan begins
   const std::int64_t last_epoch_;
   std::size_t ended_ = 0;             // guarded by mutex_: of threads_
+  std::optional<Error> broken_;       // guarded by mutex_: why a thread ended
   std::optional<Error> failure_;      // next()'s own
   std::vector<std::thread> threads_;  // start()'s and stop()'s
 };
@@ -140,7 +143,19 @@ void BatchStream::Loader::stop() {
   for (std::thread& thread : threads_) all ? thread.join() : thread.detach();
 }
 
+// Nobody catches what leaves a thread.
 void BatchStream::Loader::run() {
+  const Status outcome = without_exceptions("data/load", [this] {
+    load_until_stopped();
+    return ok();
+  });
+  const std::lock_guard lock(mutex_);
+  if (!outcome && !broken_) broken_ = outcome.error();
+  ++ended_;
+  loaded_.notify_one();
+}
+
+void BatchStream::Loader::load_until_stopped() {
   SliceLoader loader(pipeline_, sampler_, pool_, stop_);
   std::unique_lock lock(mutex_);
   while (!stop_) {
@@ -155,8 +170,6 @@ void BatchStream::Loader::run() {
     if (!status && !task->step->error) task->step->error = std::move(status).error();
     if (--task->step->unfinished == 0) loaded_.notify_one();
   }
-  ++ended_;
-  loaded_.notify_one();
 }
 
 std::optional<BatchStream::Loader::Task> BatchStream::Loader::take_task() {
@@ -206,6 +219,7 @@ Result<std::optional<StepBatch>> BatchStream::Loader::next() {
   const TimePoint began = clock_.now();
   std::unique_lock lock(mutex_);
   while (steps_.empty() ? !finished_planning() : steps_.front()->unfinished > 0) {
+    if (broken_) return *(failure_ = broken_);
     const bool late = !clock_.wait_until(lock, loaded_, began + options_.timeout);
     const bool ready = !steps_.empty() && steps_.front()->unfinished == 0;
     if (late && !ready)

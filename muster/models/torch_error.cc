@@ -6,6 +6,7 @@
 #include <new>
 
 #include "muster/base/check.h"
+#include "muster/base/exception_error.h"
 
 namespace muster::models {
 namespace {
@@ -46,7 +47,9 @@ Status catch_torch(std::string_view operation, const std::function<void()>& body
   } catch (const std::bad_alloc&) {
     return error_from(ErrorCode::kUnavailable, operation, "not enough memory");
   } catch (const std::exception& error) {
-    return error_from(ErrorCode::kInternal, operation, error.what());
+    Error told = error_from_exception(operation, error);
+    told.message = first_line(told.message);
+    return told;
   }
 }
 

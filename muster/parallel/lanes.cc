@@ -17,12 +17,18 @@ Status run_body(const std::function<Status(std::int32_t)>& body, std::int32_t la
 
 LanePool::LanePool(std::int32_t lanes) : outcomes_(static_cast<std::size_t>(lanes)) {
   at::set_num_threads(1);  // OpenMP keeps this per thread
-  for (std::int32_t lane = 1; lane < lanes; ++lane) {
-    threads_.emplace_back([this, lane] { serve(lane); });
+  try {
+    for (std::int32_t lane = 1; lane < lanes; ++lane)
+      threads_.emplace_back([this, lane] { serve(lane); });
+  } catch (...) {
+    stop();  // those that run are joined, and would wait for ever
+    throw;
   }
 }
 
-LanePool::~LanePool() {
+LanePool::~LanePool() { stop(); }
+
+void LanePool::stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
   changed_.notify_all();

@@ -15,6 +15,7 @@ namespace muster::parallel {
 
 class LanePool {
  public:
+  // Throws std::system_error where no further thread can be had.
   explicit LanePool(std::int32_t lanes);
   ~LanePool();
 
@@ -26,6 +27,7 @@ class LanePool {
 
  private:
   void serve(std::int32_t lane);
+  void stop();
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/exception_error.h"
 #include "muster/base/units.h"
 #include "muster/comm/sum_tree.h"
 #include "muster/train/state_pieces.h"
@@ -42,7 +43,7 @@ StateTransfer::StateTransfer(std::shared_ptr<comm::Communicator> communicator, s
     copy_.emplace(memory_, std::vector<std::vector<NamedTensor>*>{&pieces_});
   }
   thread_ = std::thread([this] {
-    Status outcome = gives() ? give() : take();
+    Status outcome = without_exceptions("train/join", [this] { return gives() ? give() : take(); });
     const std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
     ended_.notify_all();

@@ -316,6 +316,15 @@ TEST_F(LocalLauncher, AJobFileThatIsWrongForOneIsWrongForAll) {
   EXPECT_EQ(watcher_.restarts, 0);
 }
 
+TEST_F(LocalLauncher, WhatTheHostLacksForOneItLacksForItsSuccessor) {
+  spec_.max_restarts = 100;
+  const auto failure = run_to_failure("exit3_before_join", 1);
+  EXPECT_EQ(failure.reason, "exit status 3");
+  EXPECT_EQ(failure.error.code, ErrorCode::kUnavailable)
+      << "by which the job's exit code is chosen";
+  EXPECT_EQ(watcher_.restarts, 0);
+}
+
 TEST_F(LocalLauncher, APlaceWhereWorkersNeverStartIsDoneWithout) {
   spec_.max_restarts = 100;
   watcher_.stops_at = -1;

@@ -2,6 +2,7 @@
 left behind."""
 import functools
 import json
+import os
 import pathlib
 import re
 import resource
@@ -591,6 +592,56 @@ def address_space_limited(muster, folder):
     expect(code, 0, output)
 
 
+def file_size_limited(muster, folder):
+    """Batch systems limit it (ulimit -f), and a file is what workers share memory through as well. Nobody dies of the
+    signal; what did not fit is named, with the limit, and nobody is started in vain."""
+    job = runs.write_job(folder, "mlp", steps=400)
+    for limit in (600 << 10, 100 << 20):
+        limited = {"preexec_fn": functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit))}
+        for count in ("1", "2"):
+            code, output = runs.finish(runs.start(muster, job, "--workers", count, **limited))
+            expect(code, 3, output, "cannot share memory", "File too large", "ulimit -f")
+            assert "started anew" not in output and "SIGXFSZ" not in output, output
+        code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
+            "communication.transport=tcp", "training.max_steps=3"), **limited))
+        expect(code, 0, output)
+        looked = subprocess.run([muster, "doctor"], capture_output=True, text=True, cwd=folder, **limited)
+        expect(looked.returncode, 3, looked.stdout + looked.stderr, "file size", "ulimit -f")
+    small = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (600 << 10, 600 << 10))
+    code, output = runs.finish(runs.start(muster, job, "--workers", "2", *runs.settings(
+        "communication.transport=tcp", "model.hidden_sizes=[1000]"), preexec_fn=small))
+    expect(code, 3, output, f"{folder}/runs", ".safetensors", "File too large", "ulimit -f")
+    assert "started anew" not in output, output
+
+
+def processes_limited(muster, folder):
+    """ulimit -u: whoever is refused a thread or a process says so and what to raise, at whatever place that is, and
+    nobody is started in vain. Root has no such limit, and other users' processes do not count."""
+    if os.getuid() != 0:
+        return runs.leave_out("whose processes count is decided by root alone")
+    job = runs.write_job(folder, "mlp", steps=30)
+    user = 60_000 + os.getpid() % 5000
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, user, user)
+
+    def limited(most):
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+
+    codes = set()
+    for most in (1, 2, 4, 6, 8, 10, 11, 12, 13, 14, 16, 18, 200):
+        code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set", "training.lanes=3",
+                                              preexec_fn=functools.partial(limited, most)))
+        codes.add(code)
+        assert "terminate called" not in output and "SIGABRT" not in output, f"{most}:\n{output}"
+        assert "started anew" not in output, f"{most}:\n{output}"
+        if code != 0:
+            expect(code, 3, output, "Resource temporarily unavailable", "limit of processes")
+    assert codes == {0, 3}, codes
+
+
 def hung_up(muster, folder):
     """nohup: the terminal goes, the training stays; SIGHUP alone ends it (interrupted)."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
@@ -615,7 +666,8 @@ def other_images_for_evaluation(muster, folder):
 
 CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label, dry_run_fails, step_fails, unwritable,
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
-         stopped_where_an_evaluation_is_due, ruined_weights_are_put_away, the_last_update_counts, address_space_limited, hung_up, other_images_for_evaluation,
+         stopped_where_an_evaluation_is_due, ruined_weights_are_put_away, the_last_update_counts, address_space_limited,
+         file_size_limited, processes_limited, hung_up, other_images_for_evaluation,
          loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
          launcher_killed, interrupted, all_signalled, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
          timed_out, interrupted_early, two_begin_at_once, damaged_run]

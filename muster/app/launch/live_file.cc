@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "muster/base/exception_error.h"
 #include "muster/cluster/environment.h"
 #include "muster/observe/environment.h"
 
@@ -65,7 +66,10 @@ void LiveFile::run(const std::stop_token& stop) {
     wake_.notify_all();
   });
   while (!stop.stop_requested()) {
-    write();
+    static_cast<void>(without_exceptions("launch/live", [this] {
+      write();
+      return ok();
+    }));
     const TimePoint until = clock_.now() + kLiveEvery;
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested() && clock_.wait_until(lock, wake_, until)) continue;

@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 #include <utility>
 
 #include "muster/base/clock.h"
+#include "muster/base/exception_error.h"
 #include "muster/base/pause.h"
 
 namespace muster::app {
@@ -105,24 +107,37 @@ std::optional<std::uint16_t> bind(httplib::Server& server, const net::Address& a
 class ThreadedServer final : public HttpServer {
  public:
   ThreadedServer(std::unique_ptr<httplib::Server> server, std::string url)
-      : server_(std::move(server)),
-        url_(std::move(url)),
-        thread_([this] { server_->listen_after_bind(); }) {
-    // Before it runs it could not be stopped.
-    const Deadline deadline = Deadline::after(system_clock(), kStart);
-    while (!server_->is_running() && !deadline.passed(system_clock()))
-      pause(system_clock(), kLookIfStarted);
-  }
+      : server_(std::move(server)), url_(std::move(url)), thread_([this] { serve(); }) {}
   ~ThreadedServer() override {
     server_->stop();
     thread_.join();
   }
   std::string url() const override { return url_; }
 
+  // Before it runs it could not be stopped.
+  Status wait_until_it_runs() {
+    const Deadline deadline = Deadline::after(system_clock(), kStart);
+    while (!server_->is_running() && !ended_ && !deadline.passed(system_clock()))
+      pause(system_clock(), kLookIfStarted);
+    if (!ended_) return ok();
+    return outcome_;
+  }
+
  private:
+  // It has threads of its own, which may not be had.
+  void serve() {
+    outcome_ = without_exceptions("serve", [this] {
+      server_->listen_after_bind();
+      return ok();
+    });
+    ended_ = true;
+  }
+
   const std::unique_ptr<httplib::Server> server_;
   const std::string url_;
-  std::thread thread_;
+  Status outcome_;  // once it has ended
+  std::atomic<bool> ended_{false};
+  std::thread thread_;  // last: uses the others
 };
 
 }  // namespace
@@ -139,8 +154,9 @@ Result<std::unique_ptr<HttpServer>> open_http_server(const HttpOptions& options,
                             to_string(options.address)));
   std::string url = fmt::format("{}://{}", options.certificate.empty() ? "http" : "https",
                                 to_string(net::Address{options.address.host, *port}));
-  return std::unique_ptr<HttpServer>(
-      std::make_unique<ThreadedServer>(std::move(server), std::move(url)));
+  auto started = std::make_unique<ThreadedServer>(std::move(server), std::move(url));
+  MUSTER_TRY(started->wait_until_it_runs());
+  return std::unique_ptr<HttpServer>(std::move(started));
 }
 
 }  // namespace muster::app

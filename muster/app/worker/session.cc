@@ -10,6 +10,7 @@
 #include "muster/app/engines/mpi.h"
 #include "muster/app/probe/notice.h"
 #include "muster/app/worker/control_sink.h"
+#include "muster/base/exception_error.h"
 #include "muster/base/host_fault.h"
 #include "muster/base/process.h"
 #include "muster/base/stacks.h"
@@ -217,10 +218,21 @@ void Session::watch_for_preemption() {
 void Session::beside_the_loop(std::function<void()> task) {
   if (busy_.exchange(true)) return;
   if (beside_.joinable()) beside_.join();  // it has ended
-  beside_ = std::thread([this, task = std::move(task)] {
-    task();
+  const auto run = [this, task = std::move(task)] {
+    tell_failure([&] { task(); });
     busy_ = false;
+  };
+  if (!tell_failure([&] { beside_ = std::thread(run); })) busy_ = false;
+}
+
+// The training goes on without what is only looked at. False: it failed.
+bool Session::tell_failure(const std::function<void()>& task) const {
+  const Status done = without_exceptions("worker/stacks", [&] {
+    task();
+    return ok();
   });
+  if (!done) log_->warn("{}", done.error().message);
+  return done.has_value();
 }
 
 void Session::write_stacks() const {

@@ -99,6 +99,7 @@ class Session final : public train::Generations {
   void dump(bool stacks) const;
   void write_stacks() const;
   void beside_the_loop(std::function<void()> task);
+  bool tell_failure(const std::function<void()>& task) const;
   void watch_membership();
   struct Limits {
     Duration arrival;     // of all members

@@ -12,6 +12,7 @@
 #include "muster/app/worker/control_sink.h"
 #include "muster/app/worker/session.h"
 #include "muster/app/worker/training.h"
+#include "muster/base/exception_error.h"
 #include "muster/cluster/environment.h"
 #include "muster/job/load.h"
 #include "muster/models/torch_error.h"
@@ -55,9 +56,11 @@ Result<train::Outcome> run_in_session(Files& files, const WorkerOptions& options
   // Where ranks have parts all wait for it anyway, and which is its own it learns by joining.
   const bool comes_ready = options.join && !job.strategy.keeps_ranks();
   session.listen(job, options.join);
-  auto data = std::async(std::launch::async, [&] { return build_data(files, job, *options.own); });
+  auto data = std::async(std::launch::async, [&] {
+    return without_exceptions("worker/data", [&] { return build_data(files, job, *options.own); });
+  });
   if (!comes_ready) {
-    const auto joined = session.join();
+    const auto joined = without_exceptions("worker/join", [&] { return session.join(); });
     if (!joined || !*joined) {
       data.wait();
       session.end(joined ? ok() : Status(joined.error()));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/exception_error.h"
 #include "muster/base/process.h"
 #include "muster/cli/application.h"
 #include "muster/cli/machine.h"
@@ -51,6 +52,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
   // `muster train job.yaml | head` must not end the training: writing then fails like on a full
   // disk.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond ulimit -f fails, and says so
   const winsize terminal = size_of_terminal();
   auto environment = variables_of(environ);
   const bool is_launchers = is_terminal_of_launcher(environment);
@@ -73,7 +75,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
     if (!options.usable) return static_cast<int>(report(context, options.usable.error()));
     return static_cast<int>(end(run({argv + 1, argv + argc}, context), context));
   } catch (const std::exception& fault) {
-    return static_cast<int>(report(context, fail(ErrorCode::kInternal, fault.what())));
+    return static_cast<int>(report(context, error_from_exception("muster", fault)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -16,6 +17,7 @@
 #include "muster/app/worker/profile.h"
 #include "muster/app/worker/program/bench_rank.h"
 #include "muster/app/worker/worker.h"
+#include "muster/base/exception_error.h"
 #include "muster/base/split_log.h"
 #include "muster/job/load.h"
 
@@ -36,7 +38,7 @@ Result<std::string> look_at(const Path& path, const Look& look, const Components
     MUSTER_ASSIGN(const auto job, job::load_job(system_files(), path, {.fields = own->fields}));
     return look(job.spec);
   } catch (const std::exception& fault) {
-    return fail(ErrorCode::kInternal, fault.what());
+    return error_from_exception("worker/describe", fault);
   }
 }
 
@@ -113,6 +115,18 @@ ExitCode answer(Call call) {
   return run_worker(call.worker, log);
 }
 
+// Nobody further out catches anything, and a process that aborts says neither whose fault it was
+// nor what to do.
+ExitCode answer_or_tell(Call call) {
+  try {
+    return answer(std::move(call));
+  } catch (const std::exception& fault) {
+    const Error error = error_from_exception("worker", fault);
+    fmt::print(stderr, "{}\n", error.message);
+    return exit_code(error.code);
+  }
+}
+
 }  // namespace
 
 bool is_worker_call(int argc, char** argv) {
@@ -122,6 +136,7 @@ bool is_worker_call(int argc, char** argv) {
 }
 
 int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond ulimit -f fails, and says so
   keep_freed_memory();
   CLI::App program("A training process of muster; `muster train` starts it.", "muster-worker");
   Call call;
@@ -132,7 +147,7 @@ int run_worker_program(int argc, char** argv, const ComponentsPtr& own) {
   } catch (const CLI::ParseError& error) {
     return static_cast<int>(program.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
-  return static_cast<int>(answer(std::move(call)));
+  return static_cast<int>(answer_or_tell(std::move(call)));
 }
 
 }  // namespace muster::app

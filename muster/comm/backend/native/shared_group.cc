@@ -26,8 +26,8 @@ constexpr std::size_t kPage = 4096;
 
 Error cannot_share(Rank rank, std::string_view why) {
   return muster::fail(ErrorCode::kUnavailable,
-                      fmt::format("[comm/native] rank {} cannot share memory: {}; set "
-                                  "communication.transport to tcp if the processes are kept apart",
+                      fmt::format("[comm/native] rank {} cannot share memory: {}; where that "
+                                  "cannot be changed, set communication.transport to tcp",
                                   to_int(rank), why),
                       rank);
 }

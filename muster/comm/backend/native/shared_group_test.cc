@@ -256,6 +256,28 @@ struct NoDescriptors {
   rlimit before{};
 };
 
+// Until it goes, no file of this process may be larger. The signal is left as it is: a program of
+// a user's may not have ignored it.
+struct SmallFiles {
+  explicit SmallFiles(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small{bytes, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() { ::setrlimit(RLIMIT_FSIZE, &before); }
+  rlimit before{};
+};
+
+TEST(SharedMemory, NamesTheLimitThatItDoesNotFitIn) {
+  const SmallFiles small(std::size_t{1} << 20);
+  EXPECT_TRUE(SharedMemory::create(std::size_t{1} << 20));
+  const auto large = SharedMemory::create(std::size_t{2} << 20);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(large.error().message.find("2.0 MiB"), std::string::npos) << large.error().message;
+  EXPECT_NE(large.error().message.find("ulimit -f"), std::string::npos) << large.error().message;
+}
+
 TEST(ProcessWatch, TakesOnlyWhoHasEndedForDead) {
   const Departed departed;
   const auto dead = ProcessWatch::start(departed.pid);

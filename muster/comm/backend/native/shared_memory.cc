@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/base/system_error.h"
 #include "muster/base/units.h"
 
 namespace muster::comm {
@@ -36,6 +38,17 @@ Result<std::span<std::byte>> map(int descriptor, std::size_t bytes) {
                             format_bytes(bytes)));
   if (start == MAP_FAILED) return system_failure(fmt::format("mmap of {} bytes", bytes));
   return std::span(static_cast<std::byte*>(start), bytes);
+}
+
+// Asked beforehand: a program that has not ignored SIGXFSZ dies of the call that exceeds the limit.
+// What exists only in memory is a file as well.
+Status check_file_size_limit(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return ok();
+  return system_error("comm/shared_memory",
+                      fmt::format("{} of address space as a file, where one may have {}",
+                                  format_bytes(bytes), format_bytes(limit.rlim_cur)),
+                      EFBIG);
 }
 
 // Whoever maps less than it thinks, or what another process may shrink, dies of it.
@@ -65,6 +78,7 @@ std::optional<MemoryAddress> memory_address_from(std::string_view text) {
 }
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::create(std::size_t bytes) {
+  MUSTER_TRY(check_file_size_limit(bytes));
   const int descriptor = ::memfd_create("muster", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return system_failure("memfd_create");
   // Sealed against shrinking, so that no process can make another one fault.

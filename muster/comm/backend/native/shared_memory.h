@@ -31,6 +31,7 @@ std::optional<MemoryAddress> memory_address_from(std::string_view text);
 // A memfd, mapped. Address space only: pages exist once touched. Thread-safe.
 class SharedMemory {
  public:
+  // kUnavailable: no such file can be had, or it is larger than one may be (RLIMIT_FSIZE).
   static Result<std::unique_ptr<SharedMemory>> create(std::size_t bytes);
   // The memory that process `pid` holds as `descriptor`. kUnavailable: it is none of ours, which
   // are sealed, or smaller.
