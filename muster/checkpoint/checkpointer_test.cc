@@ -44,6 +44,13 @@ class CheckpointerTest : public ::testing::Test {
     overwrite(disk_, path, text);
   }
 
+  void move_folder(const Path& from, const Path& to) {
+    ASSERT_TRUE(disk_.create_folders(to));
+    const auto names = disk_.list(from);
+    for (const std::string& name : *names) ASSERT_TRUE(disk_.rename(from / name, to / name));
+    ASSERT_TRUE(disk_.remove_all(from));
+  }
+
   testing::MemoryFiles disk_;
   testing::FakeClock clock_;
 };
@@ -381,6 +388,26 @@ TEST_F(CheckpointerTest, FindsEveryFlippedByteAndEveryTruncation) {
   }
   EXPECT_TRUE(verify_checkpoint(disk_, folder).value().whole());
   EXPECT_EQ(verify_checkpoint(disk_, "/none").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(CheckpointerTest, OneInTheFolderOfAnotherStepIsNone) {
+  save(10);
+  save(20);
+  const Path moved = checkpoints() / "step-00000500";
+  move_folder(checkpoints() / "step-00000020", moved);
+  EXPECT_EQ(checkpointer().latest().value(), Step{10});
+  SampleState loaded(0);
+  const auto newest = checkpointer().load_newest_whole(loaded.target());
+  ASSERT_TRUE(newest) << newest.error().message;
+  EXPECT_EQ(newest->loaded.step, Step{10});
+  ASSERT_EQ(newest->skipped.size(), 1u);
+  EXPECT_EQ(newest->skipped[0].why.code, ErrorCode::kCorrupt);
+  EXPECT_THAT(newest->skipped[0].why.message, HasSubstr("step-00000020"));
+  const auto report = verify_checkpoint(disk_, moved).value();
+  ASSERT_EQ(report.damage.size(), 1u);
+  EXPECT_THAT(report.damage[0].what, HasSubstr("is of step 20"));
+  move_folder(moved, checkpoints() / "kept");
+  EXPECT_TRUE(verify_checkpoint(disk_, checkpoints() / "kept").value().whole());
 }
 
 TEST_F(CheckpointerTest, NamesTheDamagedChunk) {

@@ -37,8 +37,20 @@ std::optional<FolderName> folder_name_from_string(std::string_view text) {
   return name;
 }
 
+Status check_step_of_folder(const Path& folder, const Manifest& manifest) {
+  const Path plain = folder.has_filename() ? folder : folder.parent_path();
+  const auto name = folder_name_from_string(plain.filename().native());
+  if (!name || name->step == manifest.step) return ok();
+  return fail(
+      ErrorCode::kCorrupt,
+      fmt::format("[checkpoint/inspect] {}: its manifest is of step {}; give the folder its "
+                  "name back: {}",
+                  plain.native(), to_int(manifest.step), to_string(FolderName{manifest.step, 0})));
+}
+
 Result<Manifest> inspect(Files& files, const Path& folder) {
   MUSTER_ASSIGN(Manifest manifest, read_manifest(files, folder));
+  MUSTER_TRY(check_step_of_folder(folder, manifest));
   for (const FileRecord& file : manifest.files) {
     const auto size = files.size(folder / file.name);
     if (size && *size == file.size) continue;

@@ -28,7 +28,12 @@ struct Found {
   Result<Manifest> manifest;  // or why it cannot count as whole; kNotFound: a torn save
 };
 
-// The manifest of the checkpoint in `folder`, if its files are there in the right sizes.
+// kCorrupt where the folder is called after another step than its manifest says. One that is called
+// otherwise, as what was copied may be, is nothing of the kind.
+Status check_step_of_folder(const Path& folder, const Manifest& manifest);
+
+// The manifest of the checkpoint in `folder`, if its files are there in the right sizes and it is
+// of the step that the folder is called after.
 Result<Manifest> inspect(Files& files, const Path& folder);
 
 // All checkpoints in `folder`, whole or not, by step and attempt; none where it does not exist.

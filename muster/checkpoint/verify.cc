@@ -5,6 +5,7 @@
 #include "muster/checkpoint/hashed_file.h"
 #include "muster/checkpoint/restore.h"
 #include "muster/checkpoint/safetensors.h"
+#include "muster/checkpoint/survey.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -83,6 +84,9 @@ Result<VerifyReport> verify_checkpoint(Files& files, const Path& folder) {
     return report;
   }
   report.step = manifest->step;
+  if (const auto named = check_step_of_folder(folder, *manifest); !named)
+    report.damage.push_back(
+        {std::string(kManifestName), std::nullopt, about(folder, named.error().message)});
   for (const FileRecord& file : manifest->files) {
     check_file(files, folder, file, *manifest, report);
   }
