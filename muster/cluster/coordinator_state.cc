@@ -31,6 +31,14 @@ std::string where(const WorkerInfo& info) {
   return fmt::format("worker {} (host {}, pid {})", info.worker, info.host, info.pid);
 }
 
+// "worker 2", "workers 0, 1 and 3".
+std::string named_workers(const std::vector<std::int32_t>& workers) {
+  std::string text = workers.size() == 1 ? "worker " : "workers ";
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == workers.size() ? " and " : ", ", workers[i]);
+  return text;
+}
+
 }  // namespace
 
 CoordinatorState::CoordinatorState(CoordinatorOptions options, TimePoint now, Logger log)
@@ -333,15 +341,15 @@ std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
 }
 
 std::string CoordinatorState::missing_workers() const {
-  std::string missing;
+  std::vector<std::int32_t> missing;
   const auto expected = std::max(options_.policy.min_workers, options_.policy.start_workers);
   for (std::int32_t worker = 0; worker < expected; ++worker) {
     const bool here = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
       return entry.second.candidate.info.worker == worker && entry.second.candidate.connected;
     });
-    if (!here) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", worker);
+    if (!here) missing.push_back(worker);
   }
-  return fmt::format("workers {} of {} did not join", missing, expected);
+  return fmt::format("{} (of {}) did not join", named_workers(missing), expected);
 }
 
 void CoordinatorState::lose(Worker& worker, Error why) {

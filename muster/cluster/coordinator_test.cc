@@ -31,9 +31,22 @@ TEST_F(CoordinatorStateTest, NamesWhoDidNotJoin) {
   say(1, Heartbeat{});
   perform(state_->on_clock(now_));
   ASSERT_EQ(told_.size(), 1u);
-  EXPECT_NE(told_[0].find("workers 0, 1, 3 of 4 did not join"), std::string::npos) << told_[0];
+  EXPECT_NE(told_[0].find("workers 0, 1 and 3 (of 4) did not join in time"), std::string::npos)
+      << told_[0];
   perform(state_->on_clock(now_ + seconds(1)));
   EXPECT_EQ(told_.size(), 1u);
+}
+
+TEST_F(CoordinatorStateTest, NamesTheOneWhoDidNotJoinAsOne) {
+  make(3);
+  join(1, 0);
+  join(2, 1);
+  now_ += seconds(60);
+  say(1, Heartbeat{});
+  say(2, Heartbeat{});
+  perform(state_->on_clock(now_));
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_NE(told_[0].find(" worker 2 (of 3) did not join in time"), std::string::npos) << told_[0];
 }
 
 TEST_F(CoordinatorStateTest, NoticesSilenceOnceAndOnTime) {

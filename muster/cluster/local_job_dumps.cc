@@ -78,7 +78,8 @@ void LocalJob::tell_dumps() {
                       .pid = worker->pid(),
                       .progress = worker->where(),
                       .process = processes_[number],
-                      .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second)});
+                      .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second),
+                      .waits_to_begin = !published_ && worker->here});
   }
   observer_.on_dumps(states, asked);
 }

@@ -213,7 +213,7 @@ def who_does_not_come_is_told():
     ends = Ranks(3, (0, 2), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "8s"}).ends()
     for rank, (code, _, told) in zip((0, 2), ends, strict=True):
         assert code != 0 and f"[world] rank {rank} of 3, started by RANK and WORLD_SIZE" in told, told
-        assert "workers 1 of 3 did not join in time" in told, told
+        assert "worker 1 (of 3) did not join in time" in told, told
     [(code, _, told)] = Ranks(2, (1,), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "1s"}).ends()
     assert code != 0 and "rank 0 should keep torch's store at 127.0.0.1:" in told, told
 

@@ -50,7 +50,14 @@ class Watcher : public LaunchObserver {
     ::kill(::getpid(), SIGTERM);
   }
 
+  void on_dumps(const std::vector<WorkerState>& states, DumpOccasion) override {
+    waiting.clear();
+    for (const WorkerState& state : states)
+      if (state.waits_to_begin) waiting.push_back(to_int(state.worker));
+  }
+
   int restarts = 0;
+  std::vector<int> waiting;  // for others to join, when they were asked where they are
   std::vector<int> distrusted;
   int stops_at = 99;  // once so few are left
   std::function<void(Watcher&)> then;

@@ -278,7 +278,8 @@ TEST_F(LocalLauncher, WhoNeverJoinsIsNamed) {
   const auto failure = run_to_failure("never_join", 1);
   EXPECT_EQ(failure.rank, Rank{1});
   EXPECT_EQ(failure.error.code, ErrorCode::kTimeout);
-  EXPECT_THAT(failure.error.message, HasSubstr("workers 1 of 3 did not join"));
+  EXPECT_THAT(failure.error.message, HasSubstr("worker 1 (of 3) did not join"));
+  EXPECT_THAT(watcher_.waiting, ::testing::ElementsAre(0, 2)) << "they hold nobody up";
 }
 
 TEST_F(LocalLauncher, WhoDiesAsItStartsIsReplacedBeforeTheJobBegins) {

@@ -42,6 +42,7 @@ std::string who(const DebugWorker& worker) {
 }
 
 std::string last_call(const DebugWorker& worker) {
+  if (!worker.dump && worker.waits_to_begin) return "waits for others to join";
   if (!worker.dump) return "no answer; " + worker.state;
   const auto& calls = worker.dump->record.calls;
   const auto first = std::ranges::find_if(
@@ -59,6 +60,7 @@ std::string last_call(const DebugWorker& worker) {
 json to_json(const DebugWorker& worker) {
   json object = {{"worker", worker.worker}, {"host", worker.host},   {"pid", worker.pid},
                  {"step", worker.step},     {"phase", worker.phase}, {"state", worker.state}};
+  if (worker.waits_to_begin) object["waits_to_begin"] = true;
   if (worker.dump) object["dump"] = json::parse(encode(*worker.dump));
   return object;
 }
@@ -70,7 +72,8 @@ Result<DebugWorker> worker_of(const json& object) {
                      .step = object.at("step"),
                      .phase = object.at("phase"),
                      .state = object.at("state"),
-                     .dump = std::nullopt};
+                     .dump = std::nullopt,
+                     .waits_to_begin = object.value("waits_to_begin", false)};
   if (object.contains("dump")) {
     MUSTER_ASSIGN(worker.dump, decode_dump(object.at("dump").dump()));
   }
@@ -94,7 +97,8 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
                        .step = to_int(state.progress.step),
                        .phase = state.progress.phase,
                        .state = {},
-                       .dump = std::nullopt};
+                       .dump = std::nullopt,
+                       .waits_to_begin = state.waits_to_begin};
     if (state.dump) {
       const std::string_view text(reinterpret_cast<const char*>(state.dump->data()),
                                   state.dump->size());
@@ -113,7 +117,7 @@ std::vector<std::string> conclusions(const DebugReport& report, Duration least) 
     if (finding.call.age >= least) lines.push_back(describe(finding, newest_generation(records)));
   }
   for (const DebugWorker& worker : report.workers) {
-    if (worker.dump) continue;
+    if (worker.dump || worker.waits_to_begin) continue;
     lines.push_back(fmt::format("{} does not answer: {}; it was at step {}{}{}", who(worker),
                                 worker.state, worker.step, worker.phase.empty() ? "" : ", ",
                                 worker.phase));

@@ -32,7 +32,8 @@ cluster::WorkerState state(std::int32_t worker, const std::vector<comm::FlightEn
           .pid = 40 + worker,
           .progress = {Step{7}, "computing", {}},
           .process = {},
-          .dump = cluster::Bytes{bytes.begin(), bytes.end()}};
+          .dump = cluster::Bytes{bytes.begin(), bytes.end()},
+          .waits_to_begin = false};
 }
 
 TEST(FlightRecordOf, HoldsTheNewestGenerationAndNoMessages) {
@@ -95,6 +96,22 @@ TEST(DebugReport, WhoDoesNotAnswerIsNamedWithItsProcess) {
   const std::string text = to_text(report, false);
   EXPECT_THAT(text, HasSubstr("rank 1 does not answer"));
   EXPECT_THAT(text, HasSubstr("its process is stopped (SIGSTOP); it was at step 7, computing"));
+}
+
+TEST(DebugReport, WhoWaitsForOthersToJoinIsNotTheOneWhoDoesNotAnswer) {
+  auto waits = state(0, {}), silent = state(1, {});
+  waits.dump.reset();
+  silent.dump.reset();
+  waits.waits_to_begin = true;
+  waits.process = "its process is asleep";
+  silent.process = "its process is stopped (SIGSTOP)";
+  const auto report = make_debug_report({waits, silent}, WallTime{}, "the job failed");
+  const auto read = debug_report_from_json(to_json(report));
+  ASSERT_TRUE(read) << read.error().message;
+  for (const DebugReport& one : {report, *read}) {
+    EXPECT_THAT(conclusions(one), ElementsAre(HasSubstr("worker 1 (pid 41 on here) does not")));
+    EXPECT_THAT(to_text(one, false), HasSubstr("computing; waits for others to join\n"));
+  }
 }
 
 TEST(DebugReport, TravelsThroughItsFile) {
