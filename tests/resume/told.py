@@ -3,13 +3,12 @@ the run, a sample of text, the learning rate, checkpoints by the clock; and what
 import contextlib
 import json
 import math
-import os
 import pathlib
-import pty
 import re
 import signal
 import subprocess
 
+import ptys
 import runs
 
 STEPS = 30
@@ -52,28 +51,12 @@ def in_a_pipe(muster, folder):
         assert told in output, f"no {told!r} in:\n{output}"
 
 
-def shown_on_a_terminal(muster, job, **variables):
-    """Everything that a terminal got."""
-    ours, theirs = pty.openpty()
-    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")}
-    process = subprocess.Popen([muster, "train", str(job), "--workers", "2"], stdin=theirs, stdout=theirs,
-                               stderr=theirs, env=environment | {"TERM": "xterm"} | variables)
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # what reading gives once nobody holds the other end
-        while part := os.read(ours, 65536):
-            shown += part
-    os.close(ours)
-    assert process.wait(timeout=runs.DEADLINE) == 0, shown.decode()
-    return shown.decode()
-
-
 def on_a_terminal(muster, folder):
     job = runs.write_job(folder, "mlp", steps=STEPS)
     redraw, colour = "\r\x1b[K", "\x1b[36m"
     for variables, redrawn, coloured in (({}, True, True), ({"NO_COLOR": "1"}, True, False),
                                          ({"TERM": "dumb"}, False, False), ({"CI": "true"}, False, False)):
-        shown = shown_on_a_terminal(muster, job, **variables)
+        shown = ptys.Shown(muster, "train", job, "--workers", "2", **variables).ends()
         assert (redraw in shown) == redrawn, (variables, shown)
         assert (colour in shown) == coloured, (variables, shown)
         assert "accuracy" in shown.rsplit(redraw, maxsplit=1)[-1], f"the live line stays: {shown!r}"

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "muster/observe/record_json.h"
 #include "muster/observe/sinks/console/lines.h"
@@ -207,6 +209,38 @@ TEST_F(ConsoleTest, ACheckpointSaysWhetherTrainingStoodStill) {
   EXPECT_THAT(checkpoint_line(checkpoint, {}), EndsWith("training never stood still"));
   checkpoint.stall = std::chrono::microseconds(18);
   EXPECT_THAT(checkpoint_line(checkpoint, {}), EndsWith("training stood still for 18 µs"));
+}
+
+void expect_fits(const std::string& text, int width) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(columns(line), width) << text;
+}
+
+TEST(Lines, AreBrokenWhereTheTerminalEnds) {
+  const std::string sentence =
+      "worker 1 (pid 8122 on node3) killed by SIGKILL at step 95, waiting for data; 1 worker is "
+      "left, going on; its log: runs/a/rank-1.log";
+  for (const bool colour : {false, true}) {
+    for (const auto severity : {Severity::kNote, Severity::kWarning, Severity::kError}) {
+      const std::string words = sentence.substr(0, sentence.find(';'));
+      expect_fits(notice_line({severity, words + "\n  " + words}, {colour, 40}), 40);
+    }
+    expect_fits(notice_line({Severity::kWarning, sentence}, {colour, 80}), 80);
+    expect_fits(checkpoint_line({}, {colour, 40}), 40);
+    Metrics row = trained(1);
+    row.values = {{"eval/loss", 0.25}, {"eval/accuracy", 0.5}, {"eval/perplexity", 12}};
+    const std::string line = evaluation_line(row, {colour, 40});
+    expect_fits(line, 40);
+    EXPECT_EQ(std::ranges::count(line, '\n'), 1) << line;
+  }
+  EXPECT_EQ(notice_line({Severity::kWarning, "slow   disk"}, {false, 80}), "[WARN] slow   disk");
+  EXPECT_EQ(notice_line({Severity::kWarning, sentence}, {false, 0}), "[WARN] " + sentence);
+}
+
+TEST(Lines, LeaveWholeWhatIsToBeCopied) {
+  const std::string command =
+      "others join with: muster worker --join 10.0.0.5:29400 --credentials runs/a/join.key";
+  EXPECT_EQ(notice_line({Severity::kNote, command}, {false, 40}), command);
 }
 
 TEST(PlainLine, NamesTheEpochsOnlyWhereTheyAreTheGoal) {

@@ -114,6 +114,7 @@ std::vector<Segment> live_segments(const Progress& progress, const LineStyle& st
 }
 
 constexpr int kGap = 2;
+constexpr int kResults = 27;  // the column in which those of a run stand at its end
 
 int columns_of(const std::vector<Segment>& segments) {
   int total = 0;
@@ -170,37 +171,70 @@ std::string plain_line(const Progress& progress) {
 }
 
 std::string evaluation_line(const Metrics& row, const LineStyle& style) {
-  std::string results;
+  std::string line = fmt::format("{}  step {}  epoch {:.2f}", paint(style, kGreen, "eval"),
+                                 grouped(to_int(row.step)), row.epoch);
+  int taken = columns(line);
   for (const Metric& metric : row.values) {
     if (!metric.name.starts_with("eval/")) continue;
-    if (!results.empty()) results += "  ";
     const auto [name, value] = metric_text(metric);
-    results += labelled(style, name, paint(style, kBold, value));
+    const std::string result = labelled(style, name, paint(style, kBold, value));
+    const bool fits = style.width <= 0 || taken + kGap + columns(result) <= style.width;
+    line += (fits ? "" : "\n") + std::string(kGap, ' ') + result;
+    taken = (fits ? taken : 0) + kGap + columns(result);
   }
-  return fmt::format("{}  step {}  epoch {:.2f}  {}", paint(style, kGreen, "eval"),
-                     grouped(to_int(row.step)), row.epoch, results);
+  return line;
 }
+
+namespace {
+
+// Each line in as many as the terminal needs, broken at blanks, those behind the first further in.
+std::string fitted(std::string_view text, int width) {
+  if (width <= 0) return std::string(text);
+  const auto room = static_cast<std::size_t>(width);
+  std::string lines;
+  for (;;) {
+    const auto end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    const auto indent = std::min(line.find_first_not_of(' '), line.size());
+    const bool fits = display_width(line) <= room || room <= indent;
+    lines +=
+        fits ? std::string(line)
+             : std::string(indent, ' ') + wrapped_behind(line.substr(indent), room, indent + kGap);
+    if (end == text.npos) return lines;
+    lines += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+// What a person copies is broken by nobody but the terminal, which knows that it is one line.
+bool is_to_be_copied(std::string_view note) { return note.find('/') != note.npos; }
+
+}  // namespace
 
 std::string checkpoint_line(const CheckpointWritten& checkpoint, const LineStyle& style) {
   const std::string stall = checkpoint.stall > Duration{0}
                                 ? "training stood still for " + format_duration(checkpoint.stall)
                                 : "training never stood still";
-  return paint(
-      style, kDim,
+  const std::string line =
       fmt::format("checkpoint  step {}  {} in {}, {}", grouped(to_int(checkpoint.step)),
-                  format_bytes(checkpoint.bytes), format_duration(checkpoint.took), stall));
+                  format_bytes(checkpoint.bytes), format_duration(checkpoint.took), stall);
+  return paint(style, kDim, fitted(line, style.width));
 }
 
 std::string notice_line(const Notice& notice, const LineStyle& style) {
+  const auto marked = [&](std::string_view colour, std::string_view mark) {
+    const std::string line = fmt::format("{} {}", mark, notice.text);
+    return paint(style, colour, mark) + fitted(line, style.width).substr(mark.size());
+  };
   switch (notice.severity) {
     case Severity::kWarning:
-      return paint(style, kYellow, "[WARN]") + " " + notice.text;
+      return marked(kYellow, "[WARN]");
     case Severity::kError:
-      return paint(style, kRed, "[ERROR]") + " " + notice.text;
+      return marked(kRed, "[ERROR]");
     case Severity::kNote:
       break;
   }
-  return notice.text;
+  return is_to_be_copied(notice.text) ? notice.text : fitted(notice.text, style.width);
 }
 
 namespace {
@@ -256,8 +290,11 @@ std::string end_lines(const RunEnded& ended, const RunStarted& started, const Li
     const auto [name, value] = result_text(metric);
     text += result_line(name, paint(style, kBold, value));
   }
-  if (const std::string path = describe(ended.critical_path); !path.empty())
+  if (std::string path = describe(ended.critical_path); !path.empty()) {
+    if (style.width > 0)
+      path = wrapped_behind(path, static_cast<std::size_t>(style.width), kResults);
     text += result_line("critical path", path);
+  }
   if (!started.run_folder.empty()) text += result_line("run", started.run_folder);
   return text;
 }

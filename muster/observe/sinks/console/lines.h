@@ -20,6 +20,8 @@ std::string live_line(const Progress& progress, const LineStyle& style);
 // "step 120/1,407  epoch 0.26/3  loss 0.6131  lr 1.0e-03  2,512 samples/s  0:48 left"
 std::string plain_line(const Progress& progress);
 
+// The lines below are broken where they are wider than the terminal, but for paths, addresses and
+// commands to copy.
 // "eval  step 469, epoch 1: accuracy 85.21 %, loss 0.4123"
 std::string evaluation_line(const Metrics& row, const LineStyle& style);
 std::string checkpoint_line(const CheckpointWritten& checkpoint, const LineStyle& style);
