@@ -61,6 +61,18 @@ void note_columns(const data::CsvTable& table, LabelledTable& found) {
   }
 }
 
+// Where every column but the target is left out, nobody else knows what for.
+Status check_columns(const LabelledTable& found, const Path& path) {
+  if (found.columns > 0) return ok();
+  std::string why;
+  for (const IgnoredColumn& column : found.ignore)
+    why += fmt::format("{}`{}` {}", why.empty() ? "" : ", ", column.name, column.why);
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("[data/look] {}: there is no column to learn `{}` from: {}; add one{}",
+                          path.string(), found.target, why.empty() ? "the table has no other" : why,
+                          why.empty() ? "" : ", or correct one of these"));
+}
+
 }  // namespace
 
 bool is_table_name(const Path& path) {
@@ -88,6 +100,7 @@ Result<DataFound> look_at_table(Files& files, const Path& path) {
                       .header = layout.header,
                       .decimal_comma = layout.decimal == ','};
   note_columns(table, found);
+  MUSTER_TRY(check_columns(found, path));
   data::CsvOptions options{.path = path,
                            .validation_fraction = found.validation_split,
                            .layout = layout,
