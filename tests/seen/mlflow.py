@@ -170,10 +170,10 @@ def lost(server, muster, folder):
     all_there(server, run, 10)
 
 
-def whole(server, muster, folder):
+def whole(server, muster, folder, workers):
     """All that there is of a run: parameters, tags, numbers of each step, files, its end; and no secret anywhere."""
     job = runs.write_job(folder, "mlp", steps=60, runs="whole")
-    output = runs.train(muster, job, "--workers", "2", *tracked(server, "mlflow.experiment=tiny & more",
+    output = runs.train(muster, job, "--workers", str(workers), *tracked(server, "mlflow.experiment=tiny & more",
                                                                "mlflow.run_name=first", "mlflow.logging_steps=1"),
                         env=os.environ | {"MLFLOW_TRACKING_TOKEN": SECRET, "USER": "ada"})
     assert "[WARN" not in output, output
@@ -183,7 +183,7 @@ def whole(server, muster, folder):
                                           for kind in ("params", "tags"))
     assert info["status"] == "FINISHED" and info["end_time"] > info["start_time"], info
     assert info["run_name"] == "first" and tags["mlflow.user"] == "ada" and tags["muster.run"] == run.name, there
-    assert tags["muster.workers"] == "2" and tags["mlflow.source.name"] == str(job), tags
+    assert tags["muster.workers"] == str(workers) and tags["mlflow.source.name"] == str(job), tags
     resolved = json.loads(subprocess.run(
         [muster, "validate", "--json", str(run / "resolved.yaml")], capture_output=True, text=True, check=True).stdout)
     assert set(params) == set(resolved["job"]), set(params) ^ set(resolved["job"])
@@ -196,6 +196,14 @@ def whole(server, muster, folder):
     for file in (path for path in run.rglob("*") if path.is_file()):
         assert SECRET.encode() not in file.read_bytes(), file
     assert SECRET not in output and SECRET not in json.dumps(there)
+
+
+def whole_of_two(server, muster, folder):
+    whole(server, muster, folder, 2)
+
+
+def whole_of_one(server, muster, folder):
+    whole(server, muster, folder, 1)
 
 
 def resumed(server, muster, folder):
@@ -258,7 +266,7 @@ def https(server, muster, folder):
 
 def main():
     arguments = runs.arguments()
-    scenarios = (late, lost, whole, resumed, https)
+    scenarios = (late, lost, whole_of_two, whole_of_one, resumed, https)
     with runs.workplace() as folder:
         runs.write_data(folder)
         server = Server(folder)

@@ -1,6 +1,7 @@
 """Runs in a browser: what the pages say while a run trains and after it, and that the real Chromium shows them, loads
 nothing else and fetches them again by itself."""
 import contextlib
+import html
 import http.server
 import json
 import pathlib
@@ -68,6 +69,33 @@ def link_to(run, address):
     return link
 
 
+def members(text):
+    """Process ids of the workers, by number, as the page's table has them."""
+    return {int(worker): int(pid) for worker, pid in re.findall(r"<tr><td>\d+<td>(\d+)<td class=key>\S+ (\d+)<td", text)}
+
+
+def who_is_there(page, training, workers):
+    """Who trains, and where one is lost who is there instead, and that it was; of one worker nobody would go on."""
+    shows_all = lambda: members(get(page).decode()) == runs.workers_of(training)
+    runs.wait_for(shows_all, "all workers in the page")
+    if workers == 1:
+        return
+    lost = members(get(page).decode())[workers - 1]
+    runs.kill(lost)
+    runs.wait_for(lambda: lost not in members(get(page).decode()).values() and shows_all() and
+                  len(members(get(page).decode())) == workers, "another worker in the page")
+    happened = html.unescape(get(page).decode()).split("What happened, the last first")[1]
+    assert re.search(rf"worker {workers - 1} \(pid {lost} on \S+\) killed by SIGKILL", happened), happened
+    assert f"worker {workers - 1} is started anew" in happened, happened
+
+
+def log_is_there(page, run):
+    """The end of the first worker's, to where it was when it was fetched."""
+    shown = html.unescape(get(page).decode().split("<summary>Log of worker 0</summary><pre>")[1].split("</pre>")[0])
+    written = (run / "logs/rank-0.log").read_text()
+    assert len(shown) > 20 and shown in written and " in generation 1: pid " in shown, (shown, written)
+
+
 def while_it_trains(muster, folder, workers):
     job = runs.write_job(folder, "mlp", steps=10**6)
     training = runs.start(muster, job, "--workers", str(workers), *runs.settings(*runs.UNTIL_STOPPED))
@@ -79,6 +107,8 @@ def while_it_trains(muster, folder, workers):
         text = get(page).decode()
         assert ">running<" in text and text.count("<svg") >= 3 and text.count("<div class=bar>") == workers, text
         assert not re.search(r"(src|href)=.?https?:", text), "it loads something"
+        who_is_there(page, training, workers)
+        log_is_there(page, run)
 
         between = Between(address)
         shown = chromium.shown(folder, between.address + link, "--dump-dom")
