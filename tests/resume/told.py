@@ -1,8 +1,8 @@
 """What a training tells and leaves: lines in a pipe, a line that is redrawn on a terminal, JSON, the folder of
 the run, a sample of text, the learning rate, checkpoints by the clock; and what the command does without libtorch."""
-import contextlib
 import json
 import math
+import os
 import pathlib
 import re
 import signal
