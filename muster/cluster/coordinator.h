@@ -54,7 +54,7 @@ struct CoordinatorEvents {
   // A newcomer that is not let in yet, since it and `other` do not reach each other. Told once.
   std::function<void(const WorkerInfo& worker, const WorkerInfo& other, const std::string& why)>
       on_unreached;
-  std::function<void(std::int32_t worker)> on_leave;
+  std::function<void(std::int32_t worker, const Leave&)> on_leave;
   // The process of a worker of another host has ended: its host says how.
   std::function<void(std::int32_t worker, const Ended&)> on_ended;
   // A worker was told to go; `stays`: there would be too few without it.

@@ -140,14 +140,14 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     drain(peer, worker, *wish, now);
   } else if (std::holds_alternative<Whole>(message)) {
     if (!std::exchange(worker.candidate.whole, true)) decide(now);
-  } else if (std::holds_alternative<Leave>(message)) {
+  } else if (const auto* leave = std::get_if<Leave>(&message)) {
     if (worker.candidate.lost) return;  // it is none of them any more
     worker.candidate.leaving = true;
     // Who was dismissed, or is no member yet, only goes; a member that leaves has finished, and so
     // do the others.
     if (rank_of(current_, number) != kNoRank && rank_of(replaced_, number) == kNoRank) end();
-    tell([number](const CoordinatorEvents& events) {
-      if (events.on_leave) events.on_leave(number);
+    tell([number, leave = *leave](const CoordinatorEvents& events) {
+      if (events.on_leave) events.on_leave(number, leave);
     });
   } else {
     refuse(peer, fmt::format("[cluster/coordinator] {} sent \"{}\", which only a coordinator may",

@@ -187,11 +187,12 @@ class LaunchObserver {
 
 struct JobEnd {
   std::optional<JobFailure> failure;
-  std::optional<int> signal;       // ended on its request; none where a failure came before it;
-                                   // SIGTERM: a notice was one
-  bool stop_asked = false;         // by a signal or a notice, be it after a failure
-  std::vector<int> exit_statuses;  // by rank; -signal where killed
-  std::uint64_t peak_memory = 0;   // bytes: of the worker here that had the most resident
+  std::optional<int> signal;         // ended on its request; none where a failure came before it;
+                                     // SIGTERM: a notice was one
+  std::optional<int> worker_signal;  // to a worker, for which all have stopped
+  bool stop_asked = false;           // by a signal or a notice, be it after a failure
+  std::vector<int> exit_statuses;    // by rank; -signal where killed
+  std::uint64_t peak_memory = 0;     // bytes: of the worker here that had the most resident
 };
 
 class Launcher {

@@ -75,7 +75,8 @@ CoordinatorEvents LocalJob::coordinator_events() {
   events.on_dumped = [this](std::int32_t number, const Bytes& content) {
     take_dump(number, content);
   };
-  events.on_leave = [this](std::int32_t number) {
+  events.on_leave = [this](std::int32_t number, const Leave& leave) {
+    if (leave.signal != 0 && !worker_signal_) worker_signal_ = leave.signal;
     if (auto* worker = find(number)) {
       worker->take_leave();
       bound_exit(*worker);
@@ -382,6 +383,7 @@ std::string LocalJob::reason_of(const WorkerProcess& culprit) const {
 JobEnd LocalJob::result() const {
   JobEnd end;
   end.signal = signal_;
+  end.worker_signal = worker_signal_;
   end.stop_asked = stop_asked_;
   for (const auto& [number, worker] : workers_) {
     if (worker->is_elsewhere()) continue;

@@ -138,9 +138,10 @@ class LocalJob {
   State state_ = State::kRunning;
   bool published_ = false;
   StopWishes wishes_;
-  std::optional<int> signal_;  // that ends it
-  bool stop_asked_ = false;    // by that or by one after a failure
-  std::string notice_;         // that is the reason; empty: none
+  std::optional<int> signal_;         // that ends it
+  std::optional<int> worker_signal_;  // to a worker, for which all have stopped
+  bool stop_asked_ = false;           // by that or by one after a failure
+  std::string notice_;                // that is the reason; empty: none
   std::optional<Rank> last_loss_;
   std::optional<Fault> last_fault_;            // that the job outlived
   std::string last_failed_start_;              // how it ended, before it had joined

@@ -363,7 +363,9 @@ class NetworkMember : public Member {
   void drain() override { session_->send(Drain{}); }
   void resign() override { session_->resign(); }
   bool resigned() const noexcept override { return session_->resigned(); }
-  void leave(Deadline deadline) noexcept override { session_->send_last(Leave{}, deadline); }
+  void leave(int signal, Deadline deadline) noexcept override {
+    session_->send_last(Leave{signal}, deadline);
+  }
 
  private:
   std::shared_ptr<Session> session_;

@@ -90,8 +90,9 @@ class Member {
   // Likewise, for the others' sake: where too few would be left without this worker, it stays.
   virtual void resign() = 0;
   virtual bool resigned() const noexcept = 0;  // it asked to, and has not heard that it has to stay
-  // Says a regular good-bye, likewise. Afterwards losing the connection is no event.
-  virtual void leave(Deadline deadline) noexcept = 0;
+  // Says a regular good-bye, likewise, and for which signal to this worker all have stopped (0:
+  // none). Afterwards losing the connection is no event.
+  virtual void leave(int signal, Deadline deadline) noexcept = 0;
 };
 
 // Connects and asks to be let in; wait_newer(Generation{0}) shows that it is. `network` outlives

@@ -9,6 +9,8 @@
 namespace muster::cluster {
 namespace {
 
+constexpr int kLastSignal = 64;
+
 using Json = nlohmann::json;
 
 Json binary(const Bytes& bytes) {
@@ -257,8 +259,14 @@ struct EmptyRow {
 };
 
 template <>
-struct Row<Leave> : EmptyRow<Leave> {
+struct Row<Leave> {
   static constexpr std::string_view kName = "leave";
+  static Json write(const Leave& m) { return m.signal; }
+  static Leave read(const Json& json) {
+    const Leave m{json.get<int>()};
+    if (m.signal < 0 || m.signal > kLastSignal) throw std::out_of_range("signal");
+    return m;
+  }
 };
 
 template <>

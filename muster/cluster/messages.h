@@ -108,7 +108,9 @@ struct Unreached {
   std::int32_t worker = 0;
   std::string why;
 };
-struct Leave {};
+struct Leave {
+  int signal = 0;  // to it, for which all have stopped; 0: none
+};
 struct Dumped {
   Bytes content;  // the answer to Dump; the observer's own
 };

@@ -25,6 +25,7 @@ std::vector<Message> samples() {
       Reached{{1, 4}},
       Unreached{2, "no answer"},
       Leave{},
+      Leave{.signal = 10},
       Drain{.can_stay = true},
       Whole{},
       Dumped{{std::byte{3}}},

@@ -225,14 +225,16 @@ TEST_F(Members, AreReportedWhenTheyAreLost) {
 }
 
 TEST_F(Members, WhoLeavesIsNotLost) {
-  std::promise<std::int32_t> left;
+  std::promise<std::pair<std::int32_t, int>> left;
   CoordinatorEvents events;
   events.on_lost = [](std::int32_t, const Error& why) { FAIL() << why.message; };
-  events.on_leave = [&](std::int32_t worker) { left.set_value(worker); };
+  events.on_leave = [&](std::int32_t worker, const Leave& leave) {
+    left.set_value({worker, leave.signal});
+  };
   start(1, std::move(events));
   auto members = join_all(workers_, 1);
-  members[0]->leave(soon());
-  EXPECT_EQ(left.get_future().get(), 0);
+  members[0]->leave(12, soon());
+  EXPECT_EQ(left.get_future().get(), std::pair(0, 12)) << "with the signal that it leaves for";
   members.clear();
   coordinator_.reset();
 }

@@ -58,18 +58,18 @@ int wait_for_the_end(Worker& worker) {
   });
   if (worker.over.get_future().wait_for(seconds(60)) != std::future_status::ready) return 9;
   std::cout << "stopped as asked" << std::endl;
-  worker.member.leave(after(seconds(5)));
+  worker.member.leave(0, after(seconds(5)));
   return 0;
 }
 
 int leave(Worker& worker) {
-  worker.member.leave(after(seconds(5)));
+  worker.member.leave(0, after(seconds(5)));
   return 0;
 }
 
 // As in an exit handler, or on a file system that does not answer.
 int leave_and_hang(Worker& worker) {
-  worker.member.leave(after(seconds(5)));
+  worker.member.leave(0, after(seconds(5)));
   std::this_thread::sleep_for(seconds(60));
   return 9;
 }

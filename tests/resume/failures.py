@@ -82,6 +82,20 @@ def all_signalled(muster, folder):
         gone(workers)
 
 
+def worker_told_to_stop(muster, folder):
+    """Signals that mean the job, though a worker gets them: a checkpoint, and that signal's exit code."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        for worker in (0, 1):
+            process = runs.start(muster, job, "--workers", "2")
+            runs.wait_for_step(process, folder, 33)
+            workers = runs.workers_of(process)
+            runs.kill(workers[worker], number)
+            code, output = runs.finish(process)
+            expect(code, 128 + number, output, "checkpoint written", "--resume")
+            gone(workers)
+
+
 def nobody_reads_along(muster, folder):
     """The reader of its output goes away: the training does not."""
     job = runs.write_job(folder, "mlp", steps=400)
@@ -669,7 +683,7 @@ CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label
          stopped_where_an_evaluation_is_due, ruined_weights_are_put_away, the_last_update_counts, address_space_limited,
          file_size_limited, processes_limited, hung_up, other_images_for_evaluation,
          loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
-         launcher_killed, interrupted, all_signalled, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
+         launcher_killed, interrupted, all_signalled, worker_told_to_stop, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
          timed_out, interrupted_early, two_begin_at_once, damaged_run]
 
 parser = runs.arguments("--only")

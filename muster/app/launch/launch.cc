@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -176,7 +177,8 @@ ExitCode code_of(const cluster::JobEnd& end, bool stopped_early) {
   if (end.signal) return static_cast<ExitCode>(128 + *end.signal);
   if (died) return ExitCode::kFailed;
   // A worker was told to stop, though not by its launcher.
-  return stopped_early ? ExitCode::kTerminated : ExitCode::kDone;
+  return stopped_early ? static_cast<ExitCode>(128 + end.worker_signal.value_or(SIGTERM))
+                       : ExitCode::kDone;
 }
 
 bool found_nothing_whole(const cluster::JobEnd& end) {

@@ -151,7 +151,7 @@ void Session::end(const Status& outcome) {
   if (tracer_) tracer_->finish();
   log_->info("ends: {}", outcome ? "in good order" : outcome.error().message);
   if (outcome) {
-    member_->leave(deadline);
+    member_->leave(stopped_by_, deadline);
     end_mpi();
   } else {
     dump(false);
@@ -184,7 +184,7 @@ void Session::on_signal(int number) {
   // SIGTERM means this worker, and the others can go on; the rest means the job.
   if (number == SIGTERM) return leave_early("SIGTERM");
   log_->info("signal {}: stopping with the step", number);
-  signalled_ = true;
+  stop_for(number);
 }
 
 // Where the others cannot go on without this worker all stop with the step. Those who wait for it
@@ -193,9 +193,15 @@ void Session::leave_early(const std::string& why) {
   if (leaving_.exchange(true)) return;
   log_->info("{}: leaving with the step", why);
   if (!is_elastic())
-    signalled_ = true;
+    stop_for(SIGTERM);
   else if (cluster::Member* member = alone_ ? asked_.load() : nullptr)
     member->drain();
+}
+
+// The first signal counts: the launcher ends with its number.
+void Session::stop_for(int signal) {
+  int none = 0;
+  stopped_by_.compare_exchange_strong(none, signal);
 }
 
 // Of its launcher's own host that asks itself: with it the whole job goes.

@@ -51,7 +51,7 @@ class Session final : public train::Generations {
   cluster::Member& member() noexcept { return *member_; }
   // By the launcher, or by a signal to this process: whoever signals a whole group of processes
   // means the job.
-  bool stop_requested() const noexcept { return signalled_ || member_->stop_requested(); }
+  bool stop_requested() const noexcept { return stopped_by_ != 0 || member_->stop_requested(); }
   bool leaving() const noexcept override {  // this worker alone
     return leaving_ || (member_ && member_->resigned());
   }
@@ -96,6 +96,7 @@ class Session final : public train::Generations {
   void on_signal(int number);
   void watch_for_preemption();
   void leave_early(const std::string& why);
+  void stop_for(int signal);
   void dump(bool stacks) const;
   void write_stacks() const;
   void beside_the_loop(std::function<void()> task);
@@ -123,7 +124,7 @@ class Session final : public train::Generations {
   const job::JobSpec* job_ = nullptr;
   std::unique_ptr<net::SystemLoop> loop_;
   net::Registration signals_;
-  std::atomic<bool> signalled_{false};
+  std::atomic<int> stopped_by_{0};  // a signal; 0: none
   bool quarantined_ = false;
   std::unique_ptr<net::Network> network_;  // to the coordinator and among workers
   std::unique_ptr<comm::MpiNetwork> mpi_;  // among workers where the job asks for MPI

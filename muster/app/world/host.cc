@@ -74,7 +74,7 @@ class HostOfAll final : public Host {
     events.on_generation = [this](const cluster::Welcome&) {
       change([](cluster::Evidence& of) { of.joined = true; });
     };
-    events.on_leave = [this](std::int32_t rank) {
+    events.on_leave = [this](std::int32_t rank, const cluster::Leave&) {
       change(rank, [](cluster::Evidence& of) { of.left = true; });
     };
     events.on_failure = [this](std::int32_t rank, const cluster::Failure& failure) {

@@ -110,7 +110,7 @@ void MemberTies::say_goodbye() {
   const Deadline soon = Deadline::after(system_clock(), kGoodbye);
   const auto kept = store_->set(key_of(membership_.rank), cluster::to_bytes(word_), soon);
   if (!kept) log_->debug("{}", kept.error().message);
-  member_->leave(soon);
+  member_->leave(0, soon);
 }
 
 // Of ranks that fail somebody may be gone, for whom MPI would wait for ever: its launcher ends it.

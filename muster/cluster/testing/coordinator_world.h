@@ -24,7 +24,7 @@ class CoordinatorStateTest : public ::testing::Test {
     events_.on_lost = [this](std::int32_t worker, const Error& why) {
       note(why.code == ErrorCode::kTimeout ? "silent" : "lost", worker);
     };
-    events_.on_leave = [this](std::int32_t worker) { note("left", worker); };
+    events_.on_leave = [this](std::int32_t worker, const Leave&) { note("left", worker); };
     events_.on_join_timeout = [this](const Error& why) { told_.push_back(why.message); };
     make(2);
   }
