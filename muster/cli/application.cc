@@ -70,11 +70,16 @@ bool has_option(const CLI::App& command, const std::string& name) {
   return command.get_parent() != nullptr && has_option(*command.get_parent(), name);
 }
 
+bool is_behind_dashes(const std::string& word, const std::vector<std::string>& arguments) {
+  const auto dashes = std::ranges::find(arguments, "--");
+  return dashes != arguments.end() &&
+         std::find(dashes + 1, arguments.end(), word) != arguments.end();
+}
+
 // Of an option that the command has, and that nothing took.
 std::string place_of_option(const CLI::App& command, const std::string& word,
                             const std::vector<std::string>& arguments) {
-  const auto dashes = std::ranges::find(arguments, "--");
-  if (std::find(dashes, arguments.end(), word) != arguments.end())
+  if (is_behind_dashes(word, arguments))
     return "stands behind `--`, where no word is an option; put it before";
   return fmt::format("belongs behind `{}`", path_of(command));
 }
@@ -89,7 +94,8 @@ Error unknown_words(const CLI::App& app, const std::vector<std::string>& words,
   if (word.starts_with('-') && has_option(command, word.substr(0, word.find('='))))
     return fail(ErrorCode::kInvalid,
                 fmt::format("option `{}` {}", word, place_of_option(command, word, arguments)));
-  const auto what = word.starts_with('-') ? "unknown option" : "unexpected argument";
+  const bool is_option = word.starts_with('-') && !is_behind_dashes(word, arguments);
+  const auto what = is_option ? "unknown option" : "unexpected argument";
   return fail(ErrorCode::kInvalid,
               fmt::format("{} `{}`; {}", what, word, nearest_option(command, word)));
 }
@@ -121,9 +127,15 @@ void hold_program(const CLI::App& app, std::vector<std::string>& words) {
     if (words[at].starts_with('-')) words[at].insert(0, 1, kHeld);
 }
 
+// Of a command's words CLI11 leaves the -- that ends its options.
 std::vector<std::string> words_of_nobody(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
-  return app.remaining(chosen.empty() || !chosen.front()->get_prefix_command());
+  if (chosen.empty()) return app.remaining(true);
+  if (chosen.front()->get_prefix_command()) return app.remaining(false);
+  auto words = app.remaining(true);
+  const auto dashes = std::ranges::find(words, "--");
+  if (dashes != words.end()) words.erase(dashes);
+  return words;
 }
 
 ExitCode run_parsed(CLI::App& app, const std::vector<std::string>& arguments, Context& context) {
