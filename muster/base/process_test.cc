@@ -1,5 +1,6 @@
 #include "muster/base/process.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -54,6 +55,15 @@ TEST(Process, TellsHowItEnded) {
   EXPECT_EQ(describe(wait_for(*shell("exit 0"))), "exit status 0");
   EXPECT_EQ(describe(wait_for(*shell("exit 3"))), "exit status 3");
   EXPECT_EQ(describe(wait_for(*shell("kill -KILL $$"))), "killed by SIGKILL");
+}
+
+TEST(Process, LetsSignalsBeWhatProgramsExpectThatItsParentIgnores) {
+  for (const int number : {SIGPIPE, SIGXFSZ}) {
+    const auto before = std::signal(number, SIG_IGN);
+    const auto process = shell(fmt::format("kill -{} $$", number));
+    EXPECT_EQ(wait_for(*process).signal, number);
+    std::signal(number, before);
+  }
 }
 
 TEST(Process, SeparatesOutputFromErrors) {

@@ -629,8 +629,8 @@ def file_size_limited(muster, folder):
 
 
 def processes_limited(muster, folder):
-    """ulimit -u: whoever is refused a thread or a process says so and what to raise, at whatever place that is, and
-    nobody is started in vain. Root has no such limit, and other users' processes do not count."""
+    """ulimit -u: whoever is refused a thread or a process says so and what to raise, at whatever place that is; none
+    hangs or aborts. Root has no such limit, and other users' processes do not count."""
     if os.getuid() != 0:
         return runs.leave_out("whose processes count is decided by root alone")
     job = runs.write_job(folder, "mlp", steps=30)
@@ -645,12 +645,12 @@ def processes_limited(muster, folder):
         os.setuid(user)
 
     codes = set()
-    for most in (1, 2, 4, 6, 8, 10, 11, 12, 13, 14, 16, 18, 200):
+    for most in (*range(1, 22), 200):
         code, output = runs.finish(runs.start(muster, job, "--workers", "2", "--set", "training.lanes=3",
                                               preexec_fn=functools.partial(limited, most)))
         codes.add(code)
         assert "terminate called" not in output and "SIGABRT" not in output, f"{most}:\n{output}"
-        assert "started anew" not in output, f"{most}:\n{output}"
+        assert output.count("started anew") <= 3, f"{most}:\n{output}"
         if code != 0:
             expect(code, 3, output, "Resource temporarily unavailable", "limit of processes")
     assert codes == {0, 3}, codes
