@@ -13,14 +13,10 @@ namespace muster::parallel {
 
 LaneModel::LaneModel(std::unique_ptr<models::Model> model, models::Compute compute)
     : model_(std::move(model)), compute_(compute), delivered_(model_->parameters().size()) {
-  std::int64_t longest = 0;
   for (std::size_t i = 0; i < model_->parameters().size(); ++i) {
-    const at::Tensor& parameter = model_->parameters()[i].tensor;
-    longest = std::max(longest, parameter.numel());
-    when_gradient_is_found(parameter,
+    when_gradient_is_found(model_->parameters()[i].tensor,
                            [this, i](at::Tensor gradient) { deliver(i, std::move(gradient)); });
   }
-  zeros_.resize(static_cast<std::size_t>(longest));
 }
 
 LaneModel::~LaneModel() = default;
@@ -99,6 +95,7 @@ void LaneModel::add_missing(const LanePass& pass) {
   for (std::size_t i = 0; i < delivered_.size(); ++i) {
     if (delivered_[i]) continue;
     const auto count = static_cast<std::size_t>(model_->parameters()[i].tensor.numel());
+    if (zeros_.size() < count) zeros_.resize(count);
     sink_->add(pass.unit, static_cast<std::int32_t>(delivered_.size() - i),
                std::span<const float>(zeros_).first(count), pass.pass, pass.passes);
   }

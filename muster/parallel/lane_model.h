@@ -39,7 +39,7 @@ class LaneModel final : public Lane {
   GradientSink* sink_ = nullptr;
   std::vector<float> extras_;
   std::vector<bool> delivered_;  // by parameter, in this pass
-  std::vector<float> zeros_;     // as long as the longest slot
+  std::vector<float> zeros_;     // as long as the longest that has been missing
   const LanePass* current_ = nullptr;
 };
 
