@@ -12,13 +12,12 @@
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/memory.h"
+#include "muster/app/worker/model_needs.h"
 #include "muster/app/worker/start_weights.h"
 #include "muster/base/share.h"
 #include "muster/base/units.h"
 #include "muster/data/batch_advice.h"
-#include "muster/models/device.h"
 #include "muster/models/torch_error.h"
-#include "muster/observe/environment.h"
 
 namespace muster::app {
 namespace {
@@ -68,49 +67,10 @@ Result<Activations> activations_of(const job::JobSpec& job, const models::Model&
   return measure_own_activations(*shared, batch, job);
 }
 
-std::uint64_t weight_bytes(const models::Model& model) {
-  std::uint64_t bytes = 0;
-  for (const auto* parameters : {&model.parameters(), &model.frozen()})
-    for (const models::Parameter& parameter : *parameters) bytes += parameter.tensor.nbytes();
-  return bytes;
-}
-
-// Who fills more memory than there is, is killed without a word. Stages of a pipeline fill their
-// blocks only.
-Status check_memory(Files& files, const job::JobSpec& job, const models::Model& model) {
-  const std::uint64_t memory = observe::read_environment(files).memory_bytes;
-  const bool whole = job.strategy.core() != job::StrategyType::kPipeline;
-  if (memory == 0 || !whole || weight_bytes(model) <= memory) return ok();
-  return fail(
-      ErrorCode::kUnavailable,
-      fmt::format("[worker/describe] the model's weights are larger than the memory of this "
-                  "host, {}; a smaller model needs less",
-                  format_bytes(memory)));
-}
-
-// On libtorch's device whose tensors have sizes, but no memory.
-Result<std::string> needs_of(const job::JobSpec& job, const std::vector<data::FieldSpec>& fields,
-                             const ComponentsPtr& own) {
-  const models::ScopedDevice nowhere(c10::kMeta);
-  MUSTER_ASSIGN(const auto model, build_model(job, fields, own));
-  std::vector<optim::OptimizedParameter> trained;
-  std::uint64_t gradients = 0;
-  for (const models::Parameter& parameter : model->parameters()) {
-    trained.push_back({parameter.name, parameter.tensor, parameter.decays});
-    gradients += parameter.tensor.nbytes();
-  }
-  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, std::move(trained)));
-  return fmt::format(
-      "the whole model ({}) needs without activations: weights {}, gradients at least {}, "
-      "optimizer {}",
-      model->describe(), format_bytes(weight_bytes(*model)), format_bytes(gradients),
-      format_bytes(optimizer->state_bytes()));
-}
-
 Result<std::string> describe(Files& files, const job::JobSpec& job, const DataPipelines& data,
                              const ComponentsPtr& own) {
   MUSTER_ASSIGN(auto model, build_model(job, data.training.fields(), own));
-  MUSTER_TRY(check_memory(files, job, *model));
+  MUSTER_TRY(check_weights(files, job, *model));
   const std::string about = model->describe();
   const std::vector<std::string> tensors = tensor_names(*model);
   MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
@@ -150,11 +110,8 @@ Result<std::string> describe_or_size(Files& files, const job::JobSpec& job,
                                      const ComponentsPtr& own) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job, *own));
   Result<std::string> text = caught([&] { return describe(files, job, data, own); });
-  if (text || text.error().code != ErrorCode::kUnavailable) return text;
-  const Result<std::string> needs =
-      caught([&] { return needs_of(job, data.training.fields(), own); });
-  if (!needs) return text;
-  return fail(ErrorCode::kUnavailable, fmt::format("{}; {}", text.error().message, *needs));
+  if (text) return text;
+  return with_needs(std::move(text).error(), job, data.training.fields(), own);
 }
 
 }  // namespace

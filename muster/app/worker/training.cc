@@ -15,6 +15,7 @@
 #include "muster/app/worker/build_strategy.h"
 #include "muster/app/worker/cut_blocks.h"
 #include "muster/app/worker/memory.h"
+#include "muster/app/worker/model_needs.h"
 #include "muster/app/worker/shared_costs.h"
 #include "muster/app/worker/start_weights.h"
 #include "muster/base/units.h"
@@ -104,6 +105,7 @@ class Training {
 
  private:
   Status build();
+  Status build_model_and_strategy();
   Status begin();
   Status resume(std::optional<Step> at_most);
   Result<train::Outcome> train(const train::TrainerOptions& options);
@@ -148,7 +150,16 @@ Status Training::prepare(bool resumes, bool newcomer) {
 }
 
 Status Training::build() {
+  Status built = ok();
+  const Status had =
+      models::catch_torch("worker/model", [&] { built = build_model_and_strategy(); });
+  return had ? built : Status(with_needs(had.error(), job_, pipelines_.training.fields(), own_));
+}
+
+Status Training::build_model_and_strategy() {
   MUSTER_ASSIGN(auto model, build_model(job_, pipelines_.training.fields(), own_));
+  if (const Status fits = check_weights(system_files(), job_, *model); !fits)
+    return with_needs(fits.error(), job_, pipelines_.training.fields(), own_);
   tensors_ = tensor_names(*model);
   MUSTER_ASSIGN(const StrategyPlace place, find_place(*model));
   MUSTER_ASSIGN(strategy_, build_strategy(job_, std::move(model), place));
