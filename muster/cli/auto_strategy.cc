@@ -75,10 +75,14 @@ std::string described(const JobWay& way) {
 
 std::string why_so(const JobPlan& plan, const plan::RankedWay& way) {
   const bool guessed = plan.job.workers.count > 1 && plan.link_from.is_assumed();
+  const std::string memory = format_bytes(way.estimate->memory.total());
+  if (plan.profile.counted())
+    return fmt::format("strategy.type auto: {}; {}; at least {} a worker, counted: {}",
+                       described(plan.ways[way.candidate]), way.reason, memory,
+                       plan.profile.not_measured);
   return fmt::format("strategy.type auto: {}; {}; {} a step and {} a worker predicted{}",
                      described(plan.ways[way.candidate]), way.reason,
-                     plan::time_text(way.estimate->time.total()),
-                     format_bytes(way.estimate->memory.total()),
+                     plan::time_text(way.estimate->time.total()), memory,
                      guessed ? ", with an assumed link between workers" : "");
 }
 

@@ -202,7 +202,8 @@ plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks
                 .micro_batch = job.training.micro_batch_size,
                 .samples = job.training.global_batch_size,
                 .ordered = job.training.mode == job::TrainingMode::kOrdered,
-                .elastic = job.keeps_sums()};
+                .elastic = job.keeps_sums(),
+                .saves = job.checkpoint.every != job::Interval::never()};
   for (const std::string& block : blocks)
     way.recomputed.push_back(matches_any(job.training.recompute, block));
   way.buckets = {

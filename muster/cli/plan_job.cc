@@ -27,22 +27,34 @@ plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job,
   return hardware;
 }
 
-Result<plan::ModelProfile> measure(const job::Job& job, Context& context) {
+// `more`: what it is told besides.
+Result<plan::ModelProfile> ask_for_profile(const job::Job& job, std::vector<std::string> more,
+                                           Context& context) {
   MUSTER_ASSIGN(const Path worker, worker_program(context));
-  const std::string sizes = fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","));
-  MUSTER_ASSIGN(
-      const std::string answer,
-      ask_worker(worker, "--profile", job, {"--micro-batches", sizes}, kProfileLimit, context));
+  more.insert(more.end(),
+              {"--micro-batches", fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","))});
+  MUSTER_ASSIGN(const std::string answer,
+                ask_worker(worker, "--profile", job, more, kProfileLimit, context));
   return plan::profile_from_json(answer);
 }
 
-Result<plan::ModelProfile> profile_for(const PlanRequest& request, const job::Job& job,
-                                       Context& context) {
-  if (request.profile.empty()) return measure(job, context);
-  if (context.files.exists(request.profile))
+// What is known of the model without running it.
+Result<plan::ModelProfile> read_or_count(const PlanRequest& request, const job::Job& job,
+                                         Context& context) {
+  if (!request.profile.empty() && context.files.exists(request.profile))
     return read_profile(context.files, request.profile, job);
-  MUSTER_ASSIGN(plan::ModelProfile profile, measure(job, context));
-  MUSTER_TRY(write_profile(context.files, request.profile, job, profile));
+  return ask_for_profile(job, {"--count"}, context);
+}
+
+// In no more memory than there is, and than a worker may take.
+Result<plan::ModelProfile> measure(const PlanRequest& request, const job::Job& job,
+                                   Context& context) {
+  const std::uint64_t available = context.machine.memory().available;
+  const std::uint64_t most = std::min(request.memory.value_or(available), available);
+  MUSTER_ASSIGN(plan::ModelProfile profile,
+                ask_for_profile(job, {"--memory", std::to_string(most)}, context));
+  if (!request.profile.empty() && !profile.counted())
+    MUSTER_TRY(write_profile(context.files, request.profile, job, profile));
   return profile;
 }
 
@@ -113,8 +125,12 @@ Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Contex
                .hardware = hardware_for(request, job.spec, link, context),
                .link_from = link.from,
                .says_accumulation = is_said(job, "training.gradient_accumulation_steps")};
-  MUSTER_ASSIGN(plan.profile, profile_for(request, job, context));
+  MUSTER_ASSIGN(plan.profile, read_or_count(request, job, context));
   rank_all(request, job.text, plan);
+  if (plan.profile.counted() && std::ranges::any_of(plan.ranking, &plan::RankedWay::possible)) {
+    MUSTER_ASSIGN(plan.profile, measure(request, job, context));
+    plan.ranking = plan::rank_ways(plan.profile, plan.candidates, plan.hardware);
+  }
   if (plan.best() != nullptr) return plan;
   plan.nearest = nearest_way(
       plan, [&](std::int32_t workers) { return plan_on(workers, request, job, plan, context); });

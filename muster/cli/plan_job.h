@@ -1,6 +1,7 @@
 #pragma once
-// Which way to train a job is best on this machine: a worker measures the model's blocks, the
-// planner (muster/plan) prices every way that the job allows.
+// Which way to train a job is best on this machine: a worker counts what the model needs and, where
+// some way may fit, measures its blocks; the planner (muster/plan) prices every way that the job
+// allows.
 
 #include <memory>
 #include <optional>
@@ -50,7 +51,9 @@ struct JobPlan {
   const plan::RankedWay* best() const noexcept { return plan::best_of(ranking, candidates); }
 };
 
-// `job`: what `request` loads to. Starts muster-worker, which takes some seconds.
+// `job`: what `request` loads to. Starts muster-worker, which takes some seconds. Where no way fits
+// by what is counted, or no pass in the memory that there is, `profile` says so and nothing was
+// run.
 Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context);
 
 // A table, the best way first. `all`: every combination, else the best of each spread that leaves

@@ -5,13 +5,16 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "muster/base/text_width.h"
 #include "muster/plan/testing/profiles.h"
 
 namespace muster::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Passes of 4 samples, which are the job's, and of 2 in half the memory.
 plan::ModelProfile profile_of_two_sizes() {
@@ -161,6 +164,45 @@ TEST(PlanText, CountsParameters) {
   const auto told = nlohmann::json::parse(plan_json(plan));
   EXPECT_EQ(told["parameters"], 9192);
   EXPECT_EQ(told["trained_parameters"], 8192);
+}
+
+TEST(PlanText, SaysWhatWasOnlyCounted) {
+  JobPlan plan = planned(2);
+  EXPECT_THAT(plan_text(plan, false), Not(HasSubstr("counted")));
+  EXPECT_TRUE(nlohmann::json::parse(plan_json(plan))["counted"].is_null());
+  plan.profile.not_measured = "nothing was run";
+  plan.hardware.memory = 1;
+  plan.ranking = plan::rank_ways(plan.profile, plan.candidates, plan.hardware);
+  plan.nearest = nearest_way(plan, [](std::int32_t) { return std::optional<JobPlan>(); });
+  EXPECT_THAT(plan_text(plan, false), HasSubstr("\ncounted, not measured: nothing was run\n"));
+  EXPECT_THAT(nearest_text(plan), HasSubstr("what needs least (at least "));
+  const auto told = nlohmann::json::parse(plan_json(plan));
+  EXPECT_EQ(told["counted"], "nothing was run");
+  for (const auto& way : told["ranking"]) {
+    EXPECT_TRUE(way.contains("memory"));
+    EXPECT_FALSE(way.contains("step_s"));
+  }
+}
+
+// With all numbers as wide as they get.
+TEST(PlanText, TableOfMemoryFitsATerminal) {
+  constexpr std::uint64_t kWide = (std::uint64_t{1} << 30) - (std::uint64_t{1} << 19);
+  JobPlan plan = planned(2);
+  plan.job.name = "a name of some letters";
+  plan.hardware.memory = plan.profile.process_bytes = kWide;
+  for (plan::RankedWay& way : plan.ranking)
+    way.estimate->memory = {kWide, kWide, kWide, kWide, kWide, kWide, kWide};
+  std::istringstream text(plan_text(plan, true));
+  std::size_t seen = 0;
+  bool memory = false, head = true;
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty()) memory = head = false;
+    memory = memory || line.starts_with("memory of a worker");
+    if (!memory && !head) continue;
+    EXPECT_LE(display_width(line), 80u) << line;
+    seen += memory;
+  }
+  EXPECT_EQ(seen, 3 + plan.ranking.size()) << "with what a star means";
 }
 
 }  // namespace

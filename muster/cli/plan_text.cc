@@ -47,21 +47,31 @@ Cells times_of(const JobPlan& plan, const RankedWay& way, bool all) {
     cells.insert(cells.end(), 4, "-");
     return cells;
   }
-  cells.push_back(plan::time_text(way.estimate->time.total()));
-  cells.push_back(fmt::format("{:.4g}", rate(plan, way)));
+  const bool timed = !plan.profile.counted();
+  cells.push_back(timed ? plan::time_text(way.estimate->time.total()) : "-");
+  cells.push_back(timed ? fmt::format("{:.4g}", rate(plan, way)) : "-");
   cells.push_back(format_bytes(way.estimate->memory.total()));
   cells.push_back(format_bytes(way.estimate->sent));
   return cells;
 }
 
-Cells memory_of(const JobPlan& plan, const RankedWay& way) {
-  const JobWay& job = plan.ways[way.candidate];
-  Cells cells = {job.spread, job.recompute.empty() ? "-" : job.recompute};
-  const plan::MemoryUse& memory = way.estimate->memory;
-  for (const std::uint64_t bytes :
-       {memory.weights, memory.gradients, memory.optimizer, memory.activations, memory.buffers})
+// Told by its number, as among the reasons: names and kinds together are wider than a terminal.
+Cells memory_of(std::size_t number, const plan::MemoryUse& memory) {
+  Cells cells = {fmt::format("{}.", number)};
+  for (const std::uint64_t bytes : {memory.weights, memory.gradients, memory.optimizer,
+                                    memory.activations, memory.buffers, memory.checkpoint})
     cells.push_back(format_bytes(bytes));
   return cells;
+}
+
+std::string memory_text(const std::vector<const RankedWay*>& rows, const JobPlan& plan) {
+  std::vector<Cells> memory = {
+      {"", "weights", "gradients", "optimizer", "activations", "buffers", "checkpoint"}};
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i]->estimate) memory.push_back(memory_of(i + 1, rows[i]->estimate->memory));
+  return fmt::format("memory of a worker, besides libtorch's {}:\n",
+                     format_bytes(plan.profile.process_bytes)) +
+         observe::aligned(memory, 1);
 }
 
 std::string parameters_text(const plan::ModelProfile& profile) {
@@ -71,19 +81,31 @@ std::string parameters_text(const plan::ModelProfile& profile) {
   return fmt::format("{}, {} of them trained", text, format_count(static_cast<double>(trained)));
 }
 
+// Where the figures are of shapes alone.
+std::string counted_text(const plan::ModelProfile& profile) {
+  if (!profile.counted()) return {};
+  return fmt::format(
+      "counted, not measured: {}\n"
+      "so memory is without activations, at least what is said, and times are not known\n",
+      profile.not_measured);
+}
+
 std::string head(const JobPlan& plan) {
   const plan::Hardware& hardware = plan.hardware;
   const auto workers = plan.job.workers.count;
   return fmt::format(
-      "{} on {} worker{}, {:g} core{}, {} memory a worker; between workers {}\n"
-      "parameters: {}\n\n",
+      "{} on {} worker{}, {:g} core{}, {} memory a worker\n"
+      "between workers: {}\n"
+      "parameters: {}\n{}\n",
       plan.job.name, workers, workers == 1 ? "" : "s", hardware.cores,
       hardware.cores == 1 ? "" : "s", format_bytes(hardware.memory),
-      link_text(hardware.link, plan.link_from), parameters_text(plan.profile));
+      link_text(hardware.link, plan.link_from), parameters_text(plan.profile),
+      counted_text(plan.profile));
 }
 
 // Where other bits would be faster than the best.
 std::string hint(const JobPlan& plan, const RankedWay& best) {
+  if (plan.profile.counted()) return {};
   const RankedWay* faster = nullptr;
   for (const RankedWay& way : plan.ranking) {
     if (!way.possible() || plan.candidates[way.candidate].same_bits) continue;
@@ -114,8 +136,8 @@ bool prices_own(const job::JobSpec& job) {
 Json memory_json(const plan::MemoryUse& memory) {
   return {{"weights", memory.weights},     {"gradients", memory.gradients},
           {"optimizer", memory.optimizer}, {"activations", memory.activations},
-          {"buffers", memory.buffers},     {"process", memory.process},
-          {"total", memory.total()}};
+          {"buffers", memory.buffers},     {"checkpoint", memory.checkpoint},
+          {"process", memory.process},     {"total", memory.total()}};
 }
 
 // What the words for a way set.
@@ -144,12 +166,14 @@ Json way_json(const JobPlan& plan, const RankedWay& way) {
   for (const auto& [field, value] : settings_of(plan, way)) json["set"][field] = value;
   if (!way.estimate) return json;
   const plan::Estimate& estimate = *way.estimate;
-  json["step_s"] = to_seconds(estimate.time.total());
-  json["samples_per_s"] = rate(plan, way);
-  json["time"] = {{"computing_s", to_seconds(estimate.time.computing)},
-                  {"waiting_s", to_seconds(estimate.time.waiting)},
-                  {"communication_s", to_seconds(estimate.time.communication)},
-                  {"update_s", to_seconds(estimate.time.update)}};
+  if (!plan.profile.counted()) {
+    json["step_s"] = to_seconds(estimate.time.total());
+    json["samples_per_s"] = rate(plan, way);
+    json["time"] = {{"computing_s", to_seconds(estimate.time.computing)},
+                    {"waiting_s", to_seconds(estimate.time.waiting)},
+                    {"communication_s", to_seconds(estimate.time.communication)},
+                    {"update_s", to_seconds(estimate.time.update)}};
+  }
   json["memory"] = memory_json(estimate.memory);
   json["bytes_on_wire"] = estimate.bytes_on_wire;
   json["sent_bytes"] = estimate.sent;
@@ -210,7 +234,8 @@ std::string nearest_text(const JobPlan& plan) {
   std::string text = "none of them fits in memory";
   if (!plan.nearest) return text;
   const NearestWay& nearest = *plan.nearest;
-  const std::string need = format_bytes(nearest.way().estimate->memory.total());
+  const std::string need = (nearest.plan->profile.counted() ? "at least " : "") +
+                           format_bytes(nearest.way().estimate->memory.total());
   const std::string limit = format_bytes(nearest.plan->hardware.memory);
   const std::string options = options_text(plan, nearest);
   if (!nearest.way().fits)
@@ -226,15 +251,9 @@ std::string plan_text(const JobPlan& plan, bool all) {
   const auto rows = shown(plan, all);
   std::vector<Cells> times = {{"way", "recompute", "step", "samples/s", "memory", "sent/step"}};
   if (all) times.front().insert(times.front().begin() + 2, "micro-batch");
-  std::vector<Cells> memory = {
-      {fmt::format("besides libtorch ({})", format_bytes(plan.profile.process_bytes)), "",
-       "weights", "gradients", "optimizer", "activations", "buffers"}};
-  for (const RankedWay* way : rows) {
-    times.push_back(times_of(plan, *way, all));
-    if (way->estimate) memory.push_back(memory_of(plan, *way));
-  }
+  for (const RankedWay* way : rows) times.push_back(times_of(plan, *way, all));
   std::string text = head(plan) + observe::aligned(times, 2) + "\n" + reasons(rows, plan) + "\n" +
-                     observe::aligned(memory, 2);
+                     memory_text(rows, plan);
   const bool other_bits = std::ranges::any_of(rows, [&](const RankedWay* way) {
     return plan.ways[way->candidate].micro_batch != plan.job.training.micro_batch_size;
   });
@@ -252,6 +271,7 @@ std::string plan_json(const JobPlan& plan) {
                {"workers", plan.job.workers.count},
                {"parameters", plan.profile.parameters()},
                {"trained_parameters", plan.profile.trained_parameters()},
+               {"counted", plan.profile.counted() ? Json(plan.profile.not_measured) : Json()},
                {"hardware", hardware_json(plan)},
                {"ranking", Json::array()}};
   for (const RankedWay& way : plan.ranking) json["ranking"].push_back(way_json(plan, way));

@@ -1,6 +1,7 @@
 #include "muster/parallel/weight_shards.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -160,14 +161,23 @@ std::uint64_t WeightShards::bytes() const noexcept {
 }
 
 void WeightShards::append_to(std::vector<WeightBucket>& buckets) const {
-  const std::size_t before = buckets.size();
-  for (std::size_t bucket = 1; bucket < own_.size(); ++bucket)
-    buckets.push_back({.shards = shards_[bucket], .own = own_[bucket], .places = {}});
-  for (std::size_t slot = 1; slot < layout_.slots.size(); ++slot) {
-    const BucketSlot& place = layout_.slots[slot];
-    buckets[before + static_cast<std::size_t>(place.bucket) - 1].places.push_back(
-        {parameters_[parameter_of(static_cast<std::int32_t>(slot))].tensor, place.offset});
+  std::vector<WeightBucket> planned = planned_buckets(parameters_, layout_, shards_);
+  for (std::size_t bucket = 0; bucket < planned.size(); ++bucket)
+    planned[bucket].own = own_[bucket + 1];
+  std::ranges::move(planned, std::back_inserter(buckets));
+}
+
+std::vector<WeightBucket> planned_buckets(const std::vector<models::Parameter>& parameters,
+                                          const BucketLayout& layout, const BucketShards& shards) {
+  std::vector<WeightBucket> buckets;
+  for (std::size_t bucket = 1; bucket < layout.sizes.size(); ++bucket)
+    buckets.push_back({.shards = shards[bucket], .own = {}, .places = {}});
+  for (std::size_t slot = 1; slot < layout.slots.size(); ++slot) {
+    const BucketSlot& place = layout.slots[slot];
+    buckets[static_cast<std::size_t>(place.bucket) - 1].places.push_back(
+        {parameters[parameters.size() - slot].tensor, place.offset});
   }
+  return buckets;
 }
 
 std::vector<std::vector<std::size_t>> buckets_needed(const models::Model& model,

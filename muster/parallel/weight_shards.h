@@ -60,13 +60,17 @@ class WeightShards {
 
   const std::vector<models::Parameter> parameters_;
   const BucketLayout layout_;
-  const std::vector<std::shared_ptr<const comm::Shards>> shards_;
+  const BucketShards shards_;
   const Rank rank_;
   std::vector<std::shared_ptr<std::vector<float>>> own_;  // by bucket
   std::vector<ShardPiece> pieces_;
   std::vector<at::Tensor> values_;  // over own_, by piece
   std::vector<at::Tensor> rows_;    // the same, or copies
 };
+
+// The buckets, but the first slot's, without anybody's shard of them.
+std::vector<WeightBucket> planned_buckets(const std::vector<models::Parameter>& parameters,
+                                          const BucketLayout& layout, const BucketShards& shards);
 
 // For each block, which of the buckets it uses.
 std::vector<std::vector<std::size_t>> buckets_needed(const models::Model& model,

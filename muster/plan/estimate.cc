@@ -7,12 +7,17 @@
 
 #include "muster/base/share.h"
 #include "muster/layout/pipeline/make.h"
+#include "muster/plan/checkpoint_cost.h"
 #include "muster/plan/exchange.h"
 #include "muster/plan/rank_messages.h"
 #include "muster/plan/shard_cost.h"
 
 namespace muster::plan {
 namespace {
+
+// What is allocated in smaller pieces stays with the heap of its thread once it is freed
+// (keep_freed_memory of app/worker/program).
+constexpr std::uint64_t kStaysInHeap = std::uint64_t{64} << 20;
 
 Duration scaled(Duration time, double by) {
   return Duration(std::llround(static_cast<double>(time.count()) * by));
@@ -94,6 +99,13 @@ class Part {
     });
     return most;
   }
+  std::uint64_t backward() const {  // besides, of one pass
+    std::uint64_t most = 0;
+    each([&](const BlockProfile&, std::size_t b) {
+      most = std::max(most, pass_.blocks[b].backward_bytes);
+    });
+    return most;
+  }
   // Tied weights of other workers' blocks.
   template <class Body>
   void each_borrowed(const Body& body) const {
@@ -167,7 +179,8 @@ class Replicated {
     result.memory = {
         .weights = whole_.weights(),
         .optimizer = (whole_.optimizer() + shares() - 1) / shares(),
-        .activations = (whole_.kept() + whole_.recomputing()) * static_cast<std::uint64_t>(lanes_),
+        .activations = activations(),
+        .checkpoint = checkpoint_bytes(profile_, way_, state_held_whole(profile_, way_, 0)),
         .process = profile_.process_bytes};
     if (way_.spread == Spread::kSharded && way_.zero_stage > 1)
       add_shards(shard_cost(profile_, way_, hardware_), result);
@@ -185,9 +198,17 @@ class Replicated {
     return static_cast<std::uint64_t>(way_.spread == Spread::kSharded ? way_.workers : 1);
   }
 
+  // Each lane's, and of the pass that the first worker makes by itself after the first step, to
+  // count its operations (perf/mfu), where that does not take what lanes have given back.
+  std::uint64_t activations() const {
+    const std::uint64_t lane = whole_.kept() + whole_.recomputing() + whole_.backward();
+    const std::uint64_t counting = whole_.backward() < kStaysInHeap ? whole_.backward() : 0;
+    return lane * static_cast<std::uint64_t>(lanes_) + counting;
+  }
+
   static void count(const ExchangeCost& exchange, Estimate& result) {
     result.memory.gradients = exchange.held - exchange.kept;
-    result.memory.buffers = exchange.kept;
+    result.memory.buffers = exchange.kept + exchange.seen;
     result.bytes_on_wire = exchange.bytes;
     result.sent = exchange.sent;
   }
@@ -250,6 +271,8 @@ Result<Estimate> priced_in_groups(const ModelProfile& profile, const Way& way,
   };
   part.update = scaled(profile.update, trained(cut->blocks) / trained(profile.blocks));
   Estimate result = Replicated(part, cut->pass, way, hardware).price();
+  result.memory.checkpoint =
+      checkpoint_bytes(profile, way, state_held_whole(profile, way, cut->whole));
   const MessageCost messages = message_cost(*cut, way, hardware);
   result.time.communication += messages.time;
   result.memory.buffers += messages.largest;
@@ -368,9 +391,13 @@ class Pipelined {
     return {.weights = part.weights(),
             .gradients = exchanges_[stage].held - exchanges_[stage].kept,
             .optimizer = part.optimizer(),
-            .activations = run.stages[stage].peak_bytes + part.recomputing(),
-            .buffers = exchanges_[stage].kept + largest_message(),
+            .activations = run.stages[stage].peak_bytes + part.recomputing() + part.backward(),
+            .buffers = exchanges_[stage].kept + exchanges_[stage].seen + largest_message(),
+            .checkpoint = stage == 0 ? saved_by(part) : 0,
             .process = profile_.process_bytes};
+  }
+  std::uint64_t saved_by(const Part& part) const {
+    return checkpoint_bytes(profile_, way_, part.weights() + part.optimizer());
   }
   std::uint64_t largest_message() const {
     std::uint64_t most = 0;

@@ -50,6 +50,8 @@ TEST(Profile, ComesBackFromItsJson) {
   cut.pass.blocks[1].forward_messages = {{RankMessage::Kind::kSumOwn, 16}};
   profile.cuts = {cut, cut};
   profile.cuts.back().attention = Attention::kRing;
+  profile.passes.front().blocks[1].backward_bytes = 7;
+  profile.not_measured = "nothing was run";
   const ModelProfile back = profile_from_json(to_json(profile).dump()).value();
   EXPECT_EQ(to_json(back), to_json(profile));
   EXPECT_EQ(back.blocks[2].tied.front().elements, 64);
@@ -60,6 +62,8 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(back.shards_among(3), nullptr);
   EXPECT_EQ(back.cuts.front().pass.blocks[1].forward_messages.front().bytes, 16u);
   EXPECT_FALSE(back.cuts.front().attention);
+  EXPECT_EQ(back.passes.front().blocks[1].backward_bytes, 7u);
+  EXPECT_EQ(back.not_measured, "nothing was run");
   EXPECT_EQ(back.cuts.back().attention, Attention::kRing);
 }
 
@@ -156,6 +160,35 @@ TEST(Estimated, MemoryByKind) {
   EXPECT_EQ(price(elastic).memory.buffers, price(elastic).bytes_on_wire);
 }
 
+// Of each lane's backward, and of the pass whose operations are counted, where that takes what the
+// heap keeps.
+TEST(Estimated, BackwardHasGradientsInHand) {
+  const std::uint64_t kept = 4 * testing::kActivationBytes;
+  ModelProfile profile = blocks_alike(4);
+  Way lanes = way(1);
+  lanes.lanes = 2;
+  for (const std::uint64_t gradient : {std::uint64_t{5'000}, std::uint64_t{64} << 20}) {
+    for (BlockPass& block : profile.passes.front().blocks) block.backward_bytes = gradient;
+    const std::uint64_t counting = gradient == 5'000 ? gradient : 0;
+    EXPECT_EQ(price(lanes, profile).memory.activations, 2 * (kept + gradient) + counting);
+    EXPECT_EQ(price(pipeline(4, 4), profile).memory.activations, kept + gradient);
+  }
+}
+
+TEST(Estimated, WorkersOfOneHostSeeEachOthersBuckets) {
+  Hardware host = free_hardware();
+  host.wire = comm::Wire::kMemory;
+  const auto seen = [&](const Way& way) {
+    return estimate(blocks_alike(4), way, host).value().memory.buffers;
+  };
+  const std::uint64_t bucket = (4 * testing::kElements + 16) * kFloat;
+  EXPECT_EQ(seen(way(1)), 0u);
+  EXPECT_EQ(seen(way(2)), bucket / 2);
+  EXPECT_EQ(seen(way(4)), 3 * bucket / 4);
+  EXPECT_EQ(seen(way(3)), 3 * bucket / 3);  // the others have two sums and one
+  EXPECT_EQ(price(way(4)).memory.buffers, 0u);
+}
+
 // Four blocks of 1024 floats, each in a bucket of its own, a quarter of it each of four workers'.
 ModelProfile in_shards(std::int32_t workers) {
   ModelProfile profile = blocks_alike(4);
@@ -174,6 +207,24 @@ Way in_stage(std::int32_t stage, std::int32_t workers) {
   Way way = sharded(workers);
   way.zero_stage = stage;
   return way;
+}
+
+// checkpoint/async_saver.h, parallel/gather_state.h
+TEST(Estimated, WhoSavesHasACopyAndWhatTheOthersHad) {
+  const std::uint64_t weights = 4 * testing::kElements * kFloat, optimizer = 2 * weights;
+  const std::uint64_t all = weights + optimizer;
+  const auto copies = [](Way way, const ModelProfile& profile) {
+    way.saves = true;
+    return price(way, profile).memory.checkpoint;
+  };
+  const ModelProfile profile = blocks_alike(4);
+  EXPECT_EQ(price(way(2)).memory.checkpoint, 0u) << "the job saves nothing";
+  EXPECT_EQ(copies(way(1), profile), all);
+  EXPECT_EQ(copies(way(4), profile), all);
+  EXPECT_EQ(copies(sharded(1), profile), all);
+  EXPECT_EQ(copies(sharded(4), profile), all + optimizer);
+  EXPECT_EQ(copies(in_stage(3, 4), in_shards(4)), 2 * all);
+  EXPECT_EQ(copies(pipeline(4, 4), profile), all + 3 * all / 4);
 }
 
 // docs/strategies.md: with V slices and n workers (V/n + 1) · (n-1)/n · P at stage 2; at stage 3

@@ -70,11 +70,23 @@ std::int64_t scratch_blocks(const Way& way, const comm::SumTree& tree) {
 
 struct Rows {
   std::int64_t own = 1;
+  std::int64_t others = 0;  // of all other ranks together
   std::int64_t scratch = 0;
 };
 Rows rows_of(const Way& way, const comm::SumTree& tree) {
-  if (way.ordered) return {tree.rows(Rank{0}), scratch_blocks(way, tree)};
-  return {1, std::max<std::int64_t>(0, way.lanes - 1)};
+  const std::int64_t others = tree.size() - 1;
+  if (!way.ordered) return {1, others, std::max<std::int64_t>(0, way.lanes - 1)};
+  Rows rows{tree.rows(Rank{0}), 0, scratch_blocks(way, tree)};
+  for (std::int32_t rank = 1; rank < tree.size(); ++rank) rows.others += tree.rows(Rank{rank});
+  return rows;
+}
+
+// In shared memory a rank reads its slice of everybody's rows where they lie, and where they are
+// updated each by its owner it reads the others' shards there; what it has touched of others'
+// memory is resident in it as well (comm/backend/native/shared_collective.h).
+std::uint64_t seen_of(std::uint64_t row, const Rows& rows, std::int32_t ranks, bool gathers) {
+  const std::int64_t read = rows.others + (gathers ? ranks - 1 : 0);
+  return row * static_cast<std::uint64_t>(read) / static_cast<std::uint64_t>(ranks);
 }
 
 }  // namespace
@@ -116,6 +128,8 @@ ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,
     if (way.elastic && way.ordered && ranks > 1) cost.kept += own;
     if (ranks == 1) continue;
     const bool gathers = sharded && b > 0;
+    if (hardware.wire == comm::Wire::kMemory)
+      cost.seen += seen_of(static_cast<std::uint64_t>(count) * element, rows, ranks, gathers);
     const Traffic reduced = gathers ? collectives.reduce_scatter(count, element)
                                     : collectives.all_reduce(count, element);
     cost.sent += static_cast<std::uint64_t>(reduced.sent) * element;

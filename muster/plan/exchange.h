@@ -15,6 +15,7 @@ struct ExchangeCost {
   std::uint64_t sent = 0;   // of its own to others, as the schedules have it
   std::uint64_t held = 0;   // the buckets, what is summed up on the way, what is kept for a retry
   std::uint64_t kept = 0;   // of this, what is kept for a retry
+  std::uint64_t seen = 0;   // of others' buckets, in memory that all of a host share
   Duration reduce{};        // of all buckets
   Duration last{};          // of the last one, which nothing hides
   Duration gather{};        // sharded: everybody gets the updated weights

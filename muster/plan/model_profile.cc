@@ -42,6 +42,7 @@ Json json_of(const PassProfile& pass) {
                               {"backward_ns", block.backward.count()},
                               {"activation_bytes", block.activation_bytes},
                               {"output_bytes", block.output_bytes},
+                              {"backward_bytes", block.backward_bytes},
                               {"forward_messages", json_of(block.forward_messages)},
                               {"backward_messages", json_of(block.backward_messages)}});
   return json;
@@ -97,7 +98,7 @@ PassProfile pass_of(const Json& json) {
     pass.blocks.push_back({Duration(block.at("forward_ns").get<std::int64_t>()),
                            Duration(block.at("backward_ns").get<std::int64_t>()),
                            block.at("activation_bytes"), block.at("output_bytes"),
-                           messages_of(block.at("forward_messages")),
+                           block.at("backward_bytes"), messages_of(block.at("forward_messages")),
                            messages_of(block.at("backward_messages"))});
   return pass;
 }
@@ -187,6 +188,13 @@ std::int64_t ModelProfile::parameters() const noexcept {
   return elements;
 }
 
+std::uint64_t ModelProfile::state_bytes() const noexcept {
+  std::uint64_t bytes = static_cast<std::uint64_t>(parameters()) * kFloat;
+  for (const BlockProfile& block : blocks)
+    bytes += static_cast<std::uint64_t>(block.statistics) * kFloat + block.optimizer_bytes;
+  return bytes;
+}
+
 const PassProfile* ModelProfile::pass_of(std::int64_t samples) const noexcept {
   const auto found = std::ranges::find(passes, samples, &PassProfile::samples);
   return found == passes.end() ? nullptr : &*found;
@@ -202,6 +210,7 @@ Json to_json(const ModelProfile& profile) {
                {"notes", profile.notes},
                {"update_ns", profile.update.count()},
                {"process_bytes", profile.process_bytes},
+               {"not_measured", profile.not_measured},
                {"shards", Json::array()},
                {"cuts", Json::array()}};
   for (const BlockProfile& block : profile.blocks) json["blocks"].push_back(json_of(block));
@@ -220,6 +229,7 @@ Result<ModelProfile> profile_from_json(const std::string& text) {
     profile.notes = json.at("notes");
     profile.update = Duration(json.at("update_ns").get<std::int64_t>());
     profile.process_bytes = json.at("process_bytes");
+    profile.not_measured = json.at("not_measured");
     for (const Json& shards : json.at("shards")) profile.shards.push_back(shards_of(shards));
     for (const Json& cut : json.at("cuts")) profile.cuts.push_back(cut_of(cut));
     MUSTER_TRY(check(profile));

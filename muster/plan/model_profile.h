@@ -53,6 +53,7 @@ struct BlockPass {  // of one block, for one pass on one core
   Duration backward{};
   std::uint64_t activation_bytes = 0;  // held from forward to backward, the output among them
   std::uint64_t output_bytes = 0;      // what the next block gets
+  std::uint64_t backward_bytes = 0;    // what backward takes besides, at its peak: gradients
   std::vector<RankMessage> forward_messages = {}, backward_messages = {};
 };
 
@@ -98,12 +99,17 @@ struct ModelProfile {
   std::vector<PassProfile> passes;  // at least one; each of another number of samples
   std::int64_t notes = 0;           // floats that go with a unit's gradients, besides statistics
   Duration update{};                // of all parameters, on one core
-  std::uint64_t process_bytes = 0;  // resident before there is a model: libtorch itself
+  std::uint64_t process_bytes = 0;  // resident before there is a model: libtorch, the data
   std::vector<ShardProfile> shards = {};  // each among another number of workers
-  std::vector<CutProfile> cuts = {};      // those that were measured
+  std::vector<CutProfile> cuts = {};      // those that were looked at
+  // Why nothing was run: passes have no activations then, and times that only weigh blocks by their
+  // parameters. Empty: all was measured.
+  std::string not_measured = {};
+  bool counted() const noexcept { return !not_measured.empty(); }
 
   std::int64_t parameters() const noexcept;  // elements of all, tied ones once
   std::int64_t trained_parameters() const noexcept;
+  std::uint64_t state_bytes() const noexcept;  // of a checkpoint: weights, statistics, optimizer
   const PassProfile* pass_of(std::int64_t samples) const noexcept;        // null: not measured
   const ShardProfile* shards_among(std::int32_t workers) const noexcept;  // null: not looked at
 };

@@ -14,9 +14,10 @@ namespace {
 
 int group_of(const RankedWay& way) { return way.possible() ? 0 : way.estimate ? 1 : 2; }
 
-bool before(const RankedWay& a, const RankedWay& b) {
+// `timed`: passes were measured.
+bool before(const RankedWay& a, const RankedWay& b, bool timed) {
   if (group_of(a) != group_of(b)) return group_of(a) < group_of(b);
-  if (group_of(a) == 0 && a.estimate->time.total() != b.estimate->time.total())
+  if (timed && group_of(a) == 0 && a.estimate->time.total() != b.estimate->time.total())
     return a.estimate->time.total() < b.estimate->time.total();
   if (group_of(a) < 2 && a.estimate->memory.total() != b.estimate->memory.total())
     return a.estimate->memory.total() < b.estimate->memory.total();
@@ -40,12 +41,13 @@ void prefer_plain(std::vector<RankedWay>& ranking, const std::vector<Candidate>&
 
 // What of the memory is most.
 std::string largest_kind(const MemoryUse& memory) {
-  const std::array<std::pair<std::string_view, std::uint64_t>, 6> kinds = {
+  const std::array<std::pair<std::string_view, std::uint64_t>, 7> kinds = {
       {{"weights", memory.weights},
        {"gradients", memory.gradients},
        {"optimizer", memory.optimizer},
        {"activations", memory.activations},
        {"buffers", memory.buffers},
+       {"a checkpoint's copy", memory.checkpoint},
        {"libtorch", memory.process}}};
   const auto& most =
       *std::ranges::max_element(kinds, {}, [](const auto& kind) { return kind.second; });
@@ -56,6 +58,13 @@ std::string too_large(const MemoryUse& memory, std::uint64_t limit) {
   return fmt::format("{} more than a worker may take ({}); {}",
                      format_bytes(memory.total() - limit), format_bytes(limit),
                      largest_kind(memory));
+}
+
+// Of one that fits, where times are not known.
+std::string by_memory(const RankedWay& way, const RankedWay& best) {
+  if (&way == &best) return "needs least memory of those that fit; times were not measured";
+  const std::uint64_t more = way.estimate->memory.total() - best.estimate->memory.total();
+  return more == 0 ? "as much memory as the first" : format_bytes(more) + " more than the first";
 }
 
 // Where most of what it takes longer than the best goes.
@@ -95,7 +104,7 @@ std::string without_place(const std::string& message) {
 }
 
 void give_reasons(std::vector<RankedWay>& ranking, const std::vector<Candidate>& candidates,
-                  const Hardware& hardware) {
+                  const Hardware& hardware, bool timed) {
   const RankedWay* best = best_of(ranking, candidates);
   if (!best && !ranking.empty() && ranking.front().possible()) best = &ranking.front();
   for (RankedWay& way : ranking) {
@@ -103,6 +112,8 @@ void give_reasons(std::vector<RankedWay>& ranking, const std::vector<Candidate>&
       way.reason = without_place(way.estimate.error().message);
     else if (!way.fits)
       way.reason = too_large(way.estimate->memory, hardware.memory);
+    else if (!timed)
+      way.reason = by_memory(way, ranking.front());
     else if (&way == best)
       way.reason = why_best(way, ranking, candidates);
     else
@@ -127,9 +138,11 @@ std::vector<RankedWay> rank_ways(const ModelProfile& profile,
     ranked.fits = ranked.estimate && ranked.estimate->memory.total() <= hardware.memory;
     ranking.push_back(std::move(ranked));
   }
-  std::ranges::stable_sort(ranking, before);
-  prefer_plain(ranking, candidates);
-  give_reasons(ranking, candidates, hardware);
+  const bool timed = !profile.counted();
+  std::ranges::stable_sort(
+      ranking, [&](const RankedWay& a, const RankedWay& b) { return before(a, b, timed); });
+  if (timed) prefer_plain(ranking, candidates);
+  give_reasons(ranking, candidates, hardware, timed);
   return ranking;
 }
 

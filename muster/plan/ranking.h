@@ -26,6 +26,7 @@ struct RankedWay {
 };
 
 // First those that fit, by time; then those that do not, by memory; then those that cannot be.
+// Where the profile was only counted, all are by memory.
 // Among those with the same bits that are within kNearly of the fastest a plain one comes first.
 inline constexpr double kNearly = 0.05;
 std::vector<RankedWay> rank_ways(const ModelProfile& profile,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "muster/plan/testing/profiles.h"
@@ -86,6 +87,21 @@ TEST(Ranking, EveryWayHasAReason) {
   EXPECT_NE(all[2].reason.find("more computing"), std::string::npos) << all[2].reason;
   EXPECT_NE(all[3].reason.find("more waiting for other stages"), std::string::npos)
       << all[3].reason;
+}
+
+TEST(Ranking, WhatWasOnlyCountedIsRankedByMemory) {
+  ModelProfile profile = blocks_alike(8);
+  profile.not_measured = "nothing was run";
+  const auto candidates = usual_candidates();
+  const auto ranking = rank_ways(profile, candidates, free_hardware());
+  ASSERT_EQ(candidates[ranking.front().candidate].name, "pipeline");
+  EXPECT_EQ(best_of(ranking, candidates), &ranking.front());
+  EXPECT_NE(ranking.front().reason.find("needs least memory"), std::string::npos);
+  for (std::size_t i = 1; i + 1 < ranking.size(); ++i) {
+    EXPECT_GE(ranking[i].estimate->memory.total(), ranking[i - 1].estimate->memory.total());
+    EXPECT_NE(ranking[i].reason.find(" more than the first"), std::string::npos)
+        << ranking[i].reason;
+  }
 }
 
 // 3 workers have 3 slices at most, a pipeline of 8 slices over 3 stages is another matter.

@@ -1,5 +1,6 @@
-"""`muster plan JOB`: the bytes that it predicts are those that the strategies count, to the last one, its parameters are
-those that are trained, and where nothing fits it names what would."""
+"""`muster plan JOB`: the bytes that it predicts are those that the strategies count, to the last one, its memory is what
+workers have resident, its parameters are those that are trained, and where nothing fits it names what would, also of
+models that nobody could build."""
 import json
 import shlex
 import subprocess
@@ -63,11 +64,51 @@ def check_link(job):
         assert origins(told) == (expected, expected), told["hardware"]
         print(f"link {sets}: {told['hardware']}", flush=True)
     text = planned(job, "--workers", 2, "--latency", "3ms", "--bandwidth", "2GB")
-    assert "; between workers 3 ms a message, 1.9 GiB/s (given)\n" in text, text
+    assert "\nbetween workers: 3 ms a message, 1.9 GiB/s (given)\n" in text, text
     told = plan(job, "--workers", 2, "--latency", "3ms", "--bandwidth", "2GB", *runs.settings("workers.listen=127.0.0.1:0"))
     assert origins(told) == ("given", "given") and told["hardware"]["latency_s"] == 0.003, told["hardware"]
     told = plan(job, "--workers", 2, *runs.settings("workers.listen=127.0.0.1:0"))
     assert origins(told) == ("assumed", "assumed") and told["hardware"]["bytes_per_second"] == 1e9, told["hardware"]
+
+
+def check_memory(folder):
+    """What a worker has resident at its peak, of a model large enough that libtorch is not most of it."""
+    job = runs.write_job(folder, "mlp", steps=3, runs="large")
+    sets = runs.settings("model.hidden_sizes=[4000,4000]")
+    for workers in (1, 3):
+        told = plan(job, "--workers", workers, "--memory", "64GiB", *sets)
+        assert told["counted"] is None and told["parameters"] > 16e6, told
+        [way] = [way for way in told["ranking"] if way["way"] == "data" and
+                 not {"training.recompute", "training.micro_batch_size"} & set(way["set"])]
+        runs.train(arguments.muster, job, "--workers", str(workers), *sets, *settings_of(way))
+        run = runs.latest(folder, "large")
+        found = runs.records(run, "run_ended")[-1]["results"]["mem/peak_rss_gib"] * 2**30
+        ratio = way["memory"]["total"] / found
+        print(f"{workers} workers: {found / 2**20:.0f} MiB, {ratio:.3f} of them planned: {way['memory']}", flush=True)
+        assert 0.9 < ratio < 1.1, (way["memory"], found)
+
+
+def check_too_large(folder):
+    """Parameters, the table and the nearest of what does not fit; nothing of the model is allocated."""
+    job = runs.write_job(folder, "mlp", runs="none")
+    for sizes, memory in (("[400000,400000]", "6GiB"), ("[16000,16000]", "2GiB")):
+        sets = runs.settings(f"model.hidden_sizes={sizes}")
+        profile = folder / "none.json"
+        told = plan(job, "--workers", 2, "--memory", memory, "--profile", profile, *sets, code=3)
+        assert told["counted"] == "nothing was run" and told["best"] is None and not profile.exists(), told
+        assert told["nearest"]["memory"]["weights"] > 0 and "set" in told["nearest"], told
+        for way in told["ranking"]:
+            assert "more than a worker may take" in way["reason"] or "memory" not in way, way
+            assert "step_s" not in way, way
+        text = planned(job, "--workers", 2, "--memory", memory, *sets, code=3)
+        assert "\ncounted, not measured: nothing was run\n" in text and "(at least " in text, text
+
+    # A host with less than a block takes plans for others with what was counted.
+    told = plan(job, "--workers", 2, "--memory", "1000TB", *runs.settings("model.hidden_sizes=[400000,400000]"))
+    assert "running block " in told["counted"] and told["ranking"][told["best"]]["possible"], told
+
+    code, output = runs.finish(runs.start(arguments.muster, job, *runs.settings("model.hidden_sizes=[400000,400000]")))
+    assert code != 0 and "parameters (" in output and "needs without activations: weights " in output, output
 
 
 def settings_of(way):
@@ -109,12 +150,16 @@ with runs.workplace() as folder:
 
     if arguments.model == "gpt":
         check_link(job)
+    else:
+        check_memory(folder)
+        check_too_large(folder)
+        job = runs.write_job(folder, arguments.model, steps=3)
 
     # Nothing fits into nothing, and every way says so.
     told = plan(job, "--workers", "2", "--memory", "1MiB", code=3)
-    assert told["best"] is None, told
+    assert told["best"] is None and told["counted"], told
     for way in told["ranking"]:
-        assert "more than a worker may take" in way["reason"] or "step_s" not in way, way
+        assert "more than a worker may take" in way["reason"] or "memory" not in way, way
     assert not told["nearest"]["possible"] and min(m["total"] for m in memories(told)) >= told["nearest"]["memory"]["total"], told
     text = planned(job, "--workers", "2", "--memory", "1MiB", code=3)
     assert "\nwhat needs least (" in text and " a worker, which may take 1.0 MiB): --" in text, text
@@ -124,7 +169,9 @@ with runs.workplace() as folder:
     if arguments.model == "gpt":
         # libtorch's own bytes are measured anew each time, and on a busy machine differ by more than lies in between.
         profile = folder / "profile.json"
-        sets = runs.settings("model.n_embd=256", "training.global_batch_size=512", "training.lanes=1")
+        # A save takes more on one of several workers than they spare.
+        sets = runs.settings("model.n_embd=256", "training.global_batch_size=512", "training.lanes=1",
+                             "checkpoint.every=never")
         fitted("--profile", profile, *sets)
         # Of another model, and of passes that were not measured.
         for wrong, why in (("model.n_embd=128", "it was measured with model.n_embd: 256, the job has 128"),

@@ -11,6 +11,7 @@
 #include "muster/models/memory_meter.h"
 #include "muster/models/torch_error.h"
 #include "muster/parallel/examples.h"
+#include "muster/parallel/gradient_hook.h"
 
 namespace muster::app {
 namespace {
@@ -49,6 +50,12 @@ at::Tensor end_of(const Placed& block, const at::Tensor& output, const at::Tenso
 
 void backward(const at::Tensor& end) {
   if (end.requires_grad()) torch::autograd::backward({end}, {at::ones_like(end)});
+}
+
+// One by one, as lanes hand them on.
+void drop_gradients(const models::Model& model) {
+  for (const models::Parameter& parameter : model.parameters())
+    parallel::when_gradient_is_found(parameter.tensor, [](const at::Tensor&) {});
 }
 
 // What the next block gets.
@@ -108,6 +115,7 @@ class PassMeter {
 
   at::Tensor measure(const Placed& block, const at::Tensor& input, bool last) {
     plan::BlockPass pass{.forward = Duration::max(), .backward = Duration::max()};
+    drop_gradients(block.model);
     at::Tensor output;
     for (int round = 0; round < kRounds; ++round) {
       output.reset();
@@ -120,6 +128,8 @@ class PassMeter {
       if (last) profile_.loss_messages = told();
       pass.activation_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, meter.held()));
       backward(end);
+      pass.backward_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(
+          0, meter.peak() - static_cast<std::int64_t>(pass.activation_bytes)));
       pass.forward = std::min(pass.forward, turned - began);
       pass.backward = std::min(pass.backward, system_clock().now() - turned);
       pass.backward_messages = told();

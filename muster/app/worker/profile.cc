@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "muster/app/worker/block_costs.h"
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/profile_parts.h"
+#include "muster/base/units.h"
+#include "muster/models/create.h"
+#include "muster/models/device.h"
 #include "muster/models/torch_error.h"
 #include "muster/observe/environment.h"
 #include "muster/parallel/extras.h"
@@ -22,23 +27,17 @@ namespace {
 
 constexpr int kProfileRounds = 3;  // of which the fastest counts
 
-// Of an update of all parameters, and of each block what the optimizer remembers.
-Status measure_optimizer(const job::JobSpec& job, const models::Model& model,
-                         plan::ModelProfile& profile) {
-  std::vector<optim::OptimizedParameter> parameters;
-  std::vector<at::Tensor> gradients;
-  for (const models::Parameter& parameter : model.parameters()) {
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-    gradients.push_back(at::full_like(parameter.tensor.detach(), 1e-3));
-  }
-  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, std::move(parameters)));
-  profile.update = Duration::max();
-  for (int round = 0; round < kProfileRounds; ++round) {
-    const TimePoint began = system_clock().now();
-    optimizer->begin_step(0);
-    optimizer->update({0, gradients.size()}, gradients, 1);
-    profile.update = std::min(profile.update, system_clock().now() - began);
-  }
+std::vector<optim::OptimizedParameter> own_parameters(const models::Model& model) {
+  std::vector<optim::OptimizedParameter> own;
+  for (const models::Parameter& parameter : model.parameters())
+    if (!parameter.borrowed) own.push_back({parameter.name, parameter.tensor, parameter.decays});
+  return own;
+}
+
+// Of each block what the optimizer remembers.
+Status count_optimizer(const job::JobSpec& job, const models::Model& model,
+                       plan::ModelProfile& profile) {
+  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, own_parameters(model)));
   for (const optim::StateTensor& state : optimizer->state()) {
     const std::string owner = parallel::owner_in(state.name);
     for (plan::BlockProfile& block : profile.blocks)
@@ -47,17 +46,34 @@ Status measure_optimizer(const job::JobSpec& job, const models::Model& model,
   return ok();
 }
 
-// What libtorch, its compiled kernels and the data take: the peak, less what the dearest block did.
-std::uint64_t resident_without_blocks(const plan::ModelProfile& profile, std::uint64_t before,
-                                      std::uint64_t peak) {
-  std::uint64_t most = 0;
-  for (const plan::PassProfile& pass : profile.passes)
-    for (std::size_t b = 0; b < pass.blocks.size(); ++b) {
-      const auto parameters = static_cast<std::uint64_t>(profile.blocks[b].trained_elements() +
-                                                         profile.blocks[b].frozen);
-      most = std::max(most, pass.blocks[b].activation_bytes + 2 * sizeof(float) * parameters);
-    }
-  return std::max(before, peak - std::min(most, peak));
+Result<Duration> time_update(const job::JobSpec& job, const models::Model& block) {
+  std::vector<optim::OptimizedParameter> parameters = own_parameters(block);
+  if (parameters.empty()) return Duration{};
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(parameters.size());
+  for (const optim::OptimizedParameter& parameter : parameters)
+    gradients.push_back(at::full_like(parameter.tensor.detach(), 1e-3));
+  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, std::move(parameters)));
+  Duration best = Duration::max();
+  for (int round = 0; round < kProfileRounds; ++round) {
+    const TimePoint began = system_clock().now();
+    optimizer->begin_step(0);
+    optimizer->update({0, gradients.size()}, gradients, 1);
+    best = std::min(best, system_clock().now() - began);
+  }
+  return best;
+}
+
+// Of all parameters; one block at a time is there.
+Result<Duration> measure_update(const job::JobSpec& job, const models::Model& whole) {
+  Duration all{};
+  for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
+    const auto block = whole.part({b});
+    block->initialize(job.seed);
+    MUSTER_ASSIGN(const Duration one, time_update(job, *block));
+    all += one;
+  }
+  return all;
 }
 
 // Among the job's workers, and among those that it could have instead.
@@ -75,47 +91,174 @@ std::vector<plan::ShardProfile> shards_nearby(const models::Model& model, const 
   return shards;
 }
 
-Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
-                                      const std::vector<std::int64_t>& micro_batches,
-                                      const ComponentsPtr& own) {
+// The job's own among them, the smallest first.
+std::vector<std::int64_t> pass_sizes(const job::JobSpec& job, std::vector<std::int64_t> sizes) {
+  sizes.push_back(job.training.micro_batch_size);
+  std::ranges::sort(sizes);
+  const auto again = std::ranges::unique(sizes);
+  sizes.erase(again.begin(), again.end());
+  return sizes;
+}
+
+// libtorch is not all there before it has computed something.
+void use_libtorch() {
+  const auto model = models::create_model(models::MlpSpec{.inputs = 16, .hidden = {16}});
+  if (!model) return;
+  (*model)->initialize(0);
+  models::PassContext context{.training = true, .random = RandomStream(0, "libtorch")};
+  const at::Tensor outputs = (*model)->forward(at::ones({4, 16}), context);
+  (*model)->loss_sum(outputs, at::zeros({4}, at::kLong)).sum.backward();
+}
+
+// From shapes alone.
+Result<plan::ModelProfile> count_model(const BuildModel& build, const job::JobSpec& job,
+                                       const std::vector<std::int64_t>& sizes) {
+  MUSTER_ASSIGN(const auto model, build());
   plan::ModelProfile profile;
-  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job, *own));
-  job::JobSpec wanted = job;
-  wanted.training.recompute.clear();  // the planner adds what recomputing costs
-  MUSTER_ASSIGN(const auto model, build_model(wanted, data.training.fields(), own));
-  MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
+  profile.not_measured = "nothing was run";
   for (std::size_t b = 0; b < model->blocks().size(); ++b)
     profile.blocks.push_back(look_at(*model, b));
   profile.notes = static_cast<std::int64_t>(parallel::extra_count(*model));
   for (const plan::BlockProfile& block : profile.blocks) profile.notes -= block.statistics;
-  const std::uint64_t before = observe::peak_memory(files);
-  for (const std::int64_t samples : micro_batches) {
-    wanted.training.micro_batch_size = samples;
-    MUSTER_ASSIGN(auto blocks, measure_passes(*model, batch, wanted));
-    profile.passes.push_back({.samples = samples, .blocks = std::move(blocks)});
-  }
-  profile.process_bytes = resident_without_blocks(profile, before, observe::peak_memory(files));
-  model->initialize(job.seed);
-  MUSTER_TRY(measure_optimizer(job, *model, profile));
+  MUSTER_TRY(count_optimizer(job, *model, profile));
+  for (const std::int64_t samples : sizes)
+    profile.passes.push_back(counted_pass(profile.blocks, samples));
   profile.shards = shards_nearby(*model, job);
-  wanted.training.micro_batch_size = job.training.micro_batch_size;
-  const auto build = [&] { return build_model(wanted, data.training.fields(), own); };
-  MUSTER_ASSIGN(profile.cuts, cuts_of(profile, build, batch, wanted));
+  MUSTER_ASSIGN(profile.cuts, cuts_of(profile, build, {}, job));
   return profile;
+}
+
+// On libtorch's device whose tensors have sizes, but no memory; a model of a user's own may know
+// none but the host's.
+Result<plan::ModelProfile> count_without_memory(const BuildModel& build, const job::JobSpec& job,
+                                                const std::vector<std::int64_t>& sizes) {
+  Result<plan::ModelProfile> counted = fail(ErrorCode::kInternal, "[worker/profile] not counted");
+  const Status done = models::catch_torch("worker/profile", [&] {
+    const models::ScopedDevice nowhere(c10::kMeta);
+    counted = count_model(build, job, sizes);
+  });
+  if (done && (counted || job.model.type != job::ModelType::kOwn)) return counted;
+  if (job.model.type != job::ModelType::kOwn) return done.error();
+  return count_model(build, job, sizes);
+}
+
+// Weights, gradients and what the optimizer remembers.
+std::uint64_t bytes_of(const plan::BlockProfile& block) {
+  std::int64_t elements = 2 * block.trained_elements() + block.frozen + block.statistics;
+  for (const plan::TiedParameter& tied : block.tied) elements += tied.elements;
+  return static_cast<std::uint64_t>(elements) * plan::kFloat + block.optimizer_bytes;
+}
+
+// Why not even one block can be run; empty: each can.
+std::string no_room(const plan::ModelProfile& profile, std::uint64_t room) {
+  const auto& largest = *std::ranges::max_element(profile.blocks, {}, bytes_of);
+  if (bytes_of(largest) <= room) return {};
+  return fmt::format("running block {} takes {} and more, and there are {}", largest.name,
+                     format_bytes(bytes_of(largest)), format_bytes(room));
+}
+
+// As if all of it grew with the samples.
+plan::PassProfile grown(plan::PassProfile pass, std::int64_t samples) {
+  const double by = static_cast<double>(samples) / static_cast<double>(pass.samples);
+  const auto grow = [by](auto& number) {
+    using Number = std::remove_reference_t<decltype(number)>;
+    number = static_cast<Number>(static_cast<double>(number) * by);
+  };
+  for (plan::BlockPass& block : pass.blocks) {
+    for (Duration* time : {&block.forward, &block.backward})
+      *time = Duration(static_cast<Duration::rep>(static_cast<double>(time->count()) * by));
+    grow(block.activation_bytes);
+    grow(block.output_bytes);
+  }
+  pass.samples = samples;
+  return pass;
+}
+
+std::uint64_t most_at_once(const plan::ModelProfile& profile, const plan::PassProfile& pass) {
+  std::uint64_t most = 0;
+  for (std::size_t b = 0; b < pass.blocks.size(); ++b)
+    most = std::max(most, bytes_of(profile.blocks[b]) + pass.blocks[b].activation_bytes +
+                              pass.blocks[b].backward_bytes);
+  return most;
+}
+
+struct Measuring {
+  const BuildModel& build;
+  const data::StepBatch& batch;
+  const job::JobSpec& job;  // without recomputation
+  std::uint64_t room = 0;   // bytes
+};
+
+// Where a larger pass would take more than there is room for, it is what smaller ones grow to.
+Result<std::vector<plan::PassProfile>> passes_of(const plan::ModelProfile& profile,
+                                                 const models::Model& model,
+                                                 const Measuring& with) {
+  std::vector<plan::PassProfile> passes;
+  job::JobSpec job = with.job;
+  for (const plan::PassProfile& wanted : profile.passes) {
+    if (!passes.empty()) {
+      plan::PassProfile guess = grown(passes.back(), wanted.samples);
+      if (most_at_once(profile, guess) > with.room) {
+        passes.push_back(std::move(guess));
+        continue;
+      }
+    }
+    job.training.micro_batch_size = wanted.samples;
+    MUSTER_ASSIGN(auto blocks, measure_passes(model, with.batch, job));
+    passes.push_back({.samples = wanted.samples, .blocks = std::move(blocks)});
+  }
+  return passes;
+}
+
+// `profile`, as it was counted, with what running its blocks finds.
+Result<plan::ModelProfile> measure_model(plan::ModelProfile profile, const Measuring& with) {
+  MUSTER_ASSIGN(const auto model, with.build());
+  MUSTER_ASSIGN(profile.passes, passes_of(profile, *model, with));
+  MUSTER_ASSIGN(profile.update, measure_update(with.job, *model));
+  MUSTER_ASSIGN(profile.cuts, cuts_of(profile, with.build, {&with.batch, with.room}, with.job));
+  profile.not_measured.clear();
+  return profile;
+}
+
+// Or as it was counted, with the reason, where memory is too short for more.
+Result<plan::ModelProfile> measure_or_say_why(plan::ModelProfile profile, const Measuring& with) {
+  profile.not_measured = no_room(profile, with.room);
+  if (profile.counted()) return profile;
+  std::optional<Result<plan::ModelProfile>> measured;
+  Status done = models::catch_torch("worker/profile",
+                                    [&] { measured.emplace(measure_model(profile, with)); });
+  if (done && !*measured) done = measured->error();
+  if (done) return std::move(**measured);
+  if (done.error().code != ErrorCode::kUnavailable) return done.error();
+  profile.not_measured = done.error().message;
+  return profile;
+}
+
+Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
+                                      const ProfileOptions& options, const ComponentsPtr& own) {
+  MUSTER_ASSIGN(const DataPipelines data, build_data(files, job, *own));
+  MUSTER_ASSIGN(const data::StepBatch batch, first_slice(data.training, job));
+  use_libtorch();
+  const std::uint64_t process = observe::peak_memory(files);
+  job::JobSpec wanted = job;
+  wanted.training.recompute.clear();  // the planner adds what recomputing costs
+  const BuildModel build = [&] { return build_model(wanted, data.training.fields(), own); };
+  MUSTER_ASSIGN(plan::ModelProfile profile,
+                count_without_memory(build, wanted, pass_sizes(job, options.micro_batches)));
+  profile.process_bytes = process;
+  if (options.counts_only) return profile;
+  const std::uint64_t room = options.memory - std::min(options.memory, process);
+  return measure_or_say_why(std::move(profile), {build, batch, wanted, room});
 }
 
 }  // namespace
 
 Result<std::string> profile_training(Files& files, const job::JobSpec& job,
-                                     const std::vector<std::int64_t>& micro_batches,
-                                     const ComponentsPtr& own) {
+                                     const ProfileOptions& options, const ComponentsPtr& own) {
   at::set_num_threads(1);  // as lanes have it
-  std::vector<std::int64_t> sizes = micro_batches;
-  if (std::ranges::find(sizes, job.training.micro_batch_size) == sizes.end())
-    sizes.push_back(job.training.micro_batch_size);
   Result<std::string> text = fail(ErrorCode::kInternal, "[worker/profile] nothing was measured");
   MUSTER_TRY(models::catch_torch("worker/profile", [&] {
-    const auto profile = profile_of(files, job, sizes, own);
+    const auto profile = profile_of(files, job, options, own);
     text = profile ? Result<std::string>(plan::to_json(*profile).dump() + "\n")
                    : Result<std::string>(tl::unexpected(profile.error()));
   }));

@@ -1,6 +1,9 @@
 #pragma once
-// What the planner needs to know of a job's model, found by running its blocks.
+// What the planner needs to know of a job's model: counted from its shapes, and found by running
+// its blocks.
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,10 +14,15 @@
 
 namespace muster::app {
 
-// plan::ModelProfile as JSON. `micro_batches`: samples of the passes to measure, besides the job's.
-// Opens the data, whose first samples the blocks are given.
+struct ProfileOptions {
+  std::vector<std::int64_t> micro_batches = {};  // samples of passes, besides the job's
+  bool counts_only = false;                      // nothing of the model is run, or allocated
+  // Bytes that this process may take. Where running a block takes more, the rest is counted.
+  std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();
+};
+
+// plan::ModelProfile as JSON. Opens the data, whose first samples the blocks are given.
 Result<std::string> profile_training(Files& files, const job::JobSpec& job,
-                                     const std::vector<std::int64_t>& micro_batches,
-                                     const ComponentsPtr& own);
+                                     const ProfileOptions& options, const ComponentsPtr& own);
 
 }  // namespace muster::app

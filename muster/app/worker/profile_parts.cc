@@ -15,7 +15,6 @@ namespace {
 
 using parallel::BucketLayout;
 using parallel::WeightBucket;
-using parallel::WeightShards;
 
 constexpr Rank kFirst{0};
 
@@ -26,14 +25,23 @@ bool trains(const models::Model& model, const std::string& name) {
          model.parameters().end();
 }
 
+// As shards are cut; of a model with more cells than anybody waits for in coarser ones, which moves
+// the borders of shards, but hardly their sizes.
+std::vector<optim::Cells> cells_to_cut(const std::vector<models::Parameter>& parameters) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  std::vector<optim::Cells> cells = parallel::cells_by_slot(parameters);
+  std::int64_t all = 0;
+  for (const optim::Cells& of : cells) all += of.count();
+  for (optim::Cells& of : cells) of.size *= 1 + all / kMost;
+  return cells;
+}
+
 // In buckets laid out so, cut among the job's workers.
 std::vector<WeightBucket> cut(const std::vector<models::Parameter>& parameters,
                               const BucketLayout& layout, const job::JobSpec& job) {
-  const auto plan = parallel::plan_shards(layout, parallel::cells_by_slot(parameters),
+  const auto plan = parallel::plan_shards(layout, cells_to_cut(parameters),
                                           static_cast<std::int32_t>(job.workers.count));
-  std::vector<WeightBucket> buckets;
-  WeightShards(parameters, layout, plan, kFirst).append_to(buckets);
-  return buckets;
+  return parallel::planned_buckets(parameters, layout, plan.shards);
 }
 
 plan::ShardedBuckets numbers_of(const std::vector<WeightBucket>& buckets) {
@@ -54,32 +62,49 @@ std::int64_t whole_elements(const models::Model& part) {
 
 // The optimizer remembers as much of each element as of others of its block.
 std::uint64_t optimizer_share(const plan::BlockProfile& part, const plan::BlockProfile& whole) {
-  const auto all = static_cast<std::uint64_t>(whole.trained_elements());
-  if (all == 0) return 0;
-  return whole.optimizer_bytes * static_cast<std::uint64_t>(part.trained_elements()) / all;
+  if (whole.trained_elements() == 0) return 0;
+  const double share =
+      static_cast<double>(part.trained_elements()) / static_cast<double>(whole.trained_elements());
+  return static_cast<std::uint64_t>(static_cast<double>(whole.optimizer_bytes) * share);
 }
 
 // What is measured, and with what.
 struct Measured {
   const plan::ModelProfile& profile;  // of the whole model
   const BuildModel& build;
-  const data::StepBatch& batch;
+  const CutPasses& passes;
   const job::JobSpec& job;
 };
+
+// Its weights, and the whole of the largest tensor that is cut, twice while it gets its values.
+std::uint64_t bytes_to_initialize(const std::vector<plan::BlockProfile>& part,
+                                  const std::vector<plan::BlockProfile>& whole) {
+  std::int64_t elements = 0, largest = 0;
+  for (const plan::BlockProfile& block : part) elements += block.trained_elements() + block.frozen;
+  for (const plan::BlockProfile& block : whole)
+    for (const std::int64_t count : block.trained) largest = std::max(largest, count);
+  return static_cast<std::uint64_t>(elements + 2 * largest) * plan::kFloat;
+}
 using MaybeCut = std::optional<plan::CutProfile>;  // none: the model cannot be cut so
 
 // `found` says how the model was spread over `ranks`.
 MaybeCut measure_part(plan::CutProfile found, models::Model& part, const RankNotes& ranks,
                       const Measured& measured) {
-  part.initialize(measured.job.seed);
-  auto pass = measure_cut_passes(part, ranks, measured.batch, measured.job);
-  if (!pass) return {};  // heads or positions that are no multiple
   found.whole = whole_elements(part);
-  found.pass = std::move(*pass);
   for (std::size_t b = 0; b < part.blocks().size(); ++b) {
     found.blocks.push_back(look_at(part, b));
     found.blocks[b].optimizer_bytes = optimizer_share(found.blocks[b], measured.profile.blocks[b]);
   }
+  const CutPasses& passes = measured.passes;
+  if (passes.batch == nullptr) {
+    found.pass = counted_pass(found.blocks, measured.job.training.micro_batch_size);
+    return found;
+  }
+  if (bytes_to_initialize(found.blocks, measured.profile.blocks) > passes.room) return {};
+  part.initialize(measured.job.seed);
+  auto pass = measure_cut_passes(part, ranks, *passes.batch, measured.job);
+  if (!pass) return {};  // heads or positions that are no multiple
+  found.pass = std::move(*pass);
   return found;
 }
 
@@ -123,6 +148,21 @@ plan::BlockProfile look_at(const models::Model& model, std::size_t index) {
   return block;
 }
 
+plan::PassProfile counted_pass(const std::vector<plan::BlockProfile>& blocks,
+                               std::int64_t samples) {
+  plan::PassProfile pass{.samples = samples, .blocks = {}};
+  for (const plan::BlockProfile& block : blocks) {
+    const auto largest = std::ranges::max_element(block.trained);
+    const Duration forward(1 + block.trained_elements() + block.frozen);
+    plan::BlockPass& counted = pass.blocks.emplace_back();
+    counted.forward = forward;
+    counted.backward = 2 * forward;
+    if (largest != block.trained.end())
+      counted.backward_bytes = static_cast<std::uint64_t>(*largest) * plan::kFloat;
+  }
+  return pass;
+}
+
 plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job) {
   parallel::BucketSizes sizes = bucket_sizes_of(job);
   sizes.first_slot_alone = true;
@@ -143,9 +183,9 @@ plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job
 }
 
 Result<std::vector<plan::CutProfile>> cuts_of(const plan::ModelProfile& profile,
-                                              const BuildModel& build, const data::StepBatch& batch,
+                                              const BuildModel& build, const CutPasses& passes,
                                               const job::JobSpec& job) {
-  const Measured measured{profile, build, batch, job};
+  const Measured measured{profile, build, passes, job};
   std::vector<plan::CutProfile> cuts;
   for (std::int32_t ranks = 2; ranks <= job.workers.count; ++ranks) {
     if (job.workers.count % ranks != 0) continue;

@@ -28,10 +28,11 @@ inline ModelProfile blocks_alike(int count) {
   return profile;
 }
 
-// Cores and links of any number and speed.
+// Cores and links of any number and speed; nobody sees others' memory.
 inline Hardware free_hardware() {
   Hardware hardware;
   hardware.cores = 1000;
+  hardware.wire = comm::Wire::kTcp;
   return hardware;
 }
 

@@ -58,7 +58,7 @@ struct Call {
   std::string run_folder;
   std::string described;
   std::string profiled;
-  std::vector<std::int64_t> micro_batches;
+  ProfileOptions profile;
   BenchRankOptions bench;
   bool rendezvous = false;
 };
@@ -77,8 +77,15 @@ void name_options(CLI::App& program, Call& call) {
                       "say in JSON what the blocks of a resolved job's model cost, for the planner")
           ->excludes(run);
   program
-      .add_option("--micro-batches", call.micro_batches, "samples of the passes to measure besides")
+      .add_option("--micro-batches", call.profile.micro_batches,
+                  "samples of the passes to measure besides")
       ->delimiter(',')
+      ->needs(profile);
+  program.add_flag("--count", call.profile.counts_only, "run nothing: from shapes alone")
+      ->needs(profile);
+  program
+      .add_option("--memory", call.profile.memory,
+                  "bytes that may be taken; what needs more is counted from shapes")
       ->needs(profile);
   auto* bench =
       program.add_option("--bench-comm", call.bench.bench, "time collectives with the other ranks")
@@ -107,7 +114,7 @@ ExitCode answer(Call call) {
     return tell(
         call.profiled,
         [&](const job::JobSpec& job) {
-          return profile_training(system_files(), job, call.micro_batches, own);
+          return profile_training(system_files(), job, call.profile, own);
         },
         own);
   call.worker.run_folder = call.run_folder;

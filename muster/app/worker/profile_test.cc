@@ -1,0 +1,81 @@
+#include "muster/app/worker/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/job/load.h"
+#include "muster/plan/model_profile.h"
+#include "muster/testing/memory_files.h"
+
+namespace muster::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kProfiledJob = R"(
+name: small
+model: {type: gpt, n_embd: 16, n_layer: 2, n_head: 2}
+data: {type: text, path: /text, context_length: 16}
+training: {max_steps: 4, global_batch_size: 16}
+workers: {count: 2}
+)";
+
+Result<plan::ModelProfile> profiled(const ProfileOptions& options,
+                                    std::vector<std::string> sets = {}) {
+  testing::MemoryFiles disk;
+  EXPECT_TRUE(disk.create_folders("/proc/self"));
+  EXPECT_TRUE(write_atomically(disk, "/proc/self/status", "VmHWM:  1000 kB\n"));
+  EXPECT_TRUE(write_atomically(disk, "/text", std::string(2000, 'a')));
+  MUSTER_ASSIGN(const job::Job job,
+                job::parse_job(kProfiledJob, "job.yaml", {.sets = std::move(sets)}));
+  MUSTER_ASSIGN(const std::string text, profile_training(disk, job.spec, options, no_components()));
+  return plan::profile_from_json(text);
+}
+
+// What follows from shapes is the same whether anything is run or not.
+TEST(ProfileTraining, CountsWhatItMeasures) {
+  const auto counted = profiled({.counts_only = true});
+  const auto measured = profiled({});
+  ASSERT_TRUE(counted) << counted.error().message;
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_TRUE(counted->counted());
+  EXPECT_FALSE(measured->counted()) << measured->not_measured;
+  EXPECT_EQ(counted->process_bytes, 1000u << 10);
+  EXPECT_EQ(counted->process_bytes, measured->process_bytes);
+  EXPECT_EQ(counted->state_bytes(), measured->state_bytes());
+  EXPECT_EQ(counted->state_bytes(), 3 * plan::kFloat * counted->parameters()) << "adamw has two";
+  EXPECT_EQ(counted->shards_among(2)->weights.own, measured->shards_among(2)->weights.own);
+  ASSERT_EQ(counted->cuts.size(), measured->cuts.size());
+  for (std::size_t i = 0; i < counted->cuts.size(); ++i) {
+    EXPECT_EQ(counted->cuts[i].whole, measured->cuts[i].whole) << i;
+    EXPECT_EQ(counted->cuts[i].blocks.back().trained, measured->cuts[i].blocks.back().trained);
+  }
+}
+
+TEST(ProfileTraining, FindsTheGradientsThatBackwardHasInHand) {
+  const auto measured = profiled({});
+  ASSERT_TRUE(measured) << measured.error().message;
+  const plan::PassProfile& pass = measured->passes.front();
+  for (std::size_t b = 0; b < pass.blocks.size(); ++b) {
+    EXPECT_GT(pass.blocks[b].activation_bytes, 0u) << b;
+    EXPECT_GT(pass.blocks[b].backward_bytes, 0u) << b;
+  }
+}
+
+TEST(ProfileTraining, RunsNothingForWhichThereIsNoRoom) {
+  const auto found = profiled({.memory = (1000u << 10) + 64});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_THAT(found->not_measured, HasSubstr("and more, and there are 64 B"));
+  EXPECT_EQ(found->passes.front().blocks.front().activation_bytes, 0u);
+}
+
+// Petabytes: even one tensor could not be had.
+TEST(ProfileTraining, CountsModelsThatNobodyCouldBuild) {
+  const auto found = profiled({.counts_only = true}, {"model.n_embd=10000000", "model.n_layer=4"});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_GT(found->parameters(), std::int64_t{1} << 50);
+  EXPECT_EQ(found->state_bytes(), 3 * plan::kFloat * found->parameters());
+}
+
+}  // namespace
+}  // namespace muster::app

@@ -1,0 +1,20 @@
+#pragma once
+// What a save takes on the worker that writes it: the copy from which it is written beside the
+// training (checkpoint/async_saver.h), and what it has got of the others for that
+// (parallel/gather_state.h). Pure.
+
+#include <cstdint>
+
+#include "muster/plan/way.h"
+
+namespace muster::plan {
+
+// Bytes; 0 where the job saves nothing. `here`: of the state's tensors, those that the first worker
+// holds whole anyway.
+std::uint64_t checkpoint_bytes(const ModelProfile& whole, const Way& way, std::uint64_t here);
+
+// `here` of a worker that runs its slices through all blocks. `cut`: with cut tensors, the elements
+// of trained parameters that are not cut.
+std::uint64_t state_held_whole(const ModelProfile& whole, const Way& way, std::int64_t cut);
+
+}  // namespace muster::plan
