@@ -24,7 +24,6 @@ std::vector<Message> samples() {
       Suspect{Generation{3}, {ErrorCode::kTimeout, "does not answer", Rank{2}}},
       Reached{{1, 4}},
       Unreached{2, "no answer"},
-      Leave{},
       Leave{.signal = 10},
       Drain{.can_stay = true},
       Whole{},
