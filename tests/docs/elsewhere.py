@@ -49,8 +49,8 @@ def known(page, words):
     verbs = verbs_of(words)
     names = options_of(page.tools.muster, *verbs)
     for word in words[len(verbs):]:
-        if word.startswith("./"):
-            return  # what follows is another program's
+        if word == "--" or word.startswith("./"):
+            return  # what follows are no options, or another program's
         option = re.match(r"--?[a-z][\w-]*", word)
         assert not option or option[0] in names, f"`muster {' '.join(verbs)} --help` does not know {option[0]}"
 
