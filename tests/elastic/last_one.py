@@ -100,15 +100,26 @@ def all_shards_at_once(stage):
 
 def a_part_that_was_taken_over(stage):
     """Who came in the place of one that died and got its part from a neighbour goes back with the others."""
-    process, run = stage.start("parts", 3, "strategy.type=sharded", "strategy.redundancy=1", step=40)
-    runs.kill(runs.workers_of(process)[0])
-    runs.wait_for(lambda: "has kept" in str(runs.records(run, "notice")), "a new one with the state")
-    runs.goes_on(process, run, 20)
+    process, run = stage.start("parts", 3, "strategy.type=sharded", "strategy.redundancy=1", "workers.max_restarts=20",
+                               step=40)
+    # One that dies while its part is on the way to its neighbour takes it along, and all go back.
+    backs = 0
+    taken_over = False
+    while not taken_over:
+        runs.kill(runs.workers_of(process)[0])
+        runs.wait_for(lambda: "has kept" in told_of(run) or told_of(run).count("all go back") > backs, "a new one")
+        taken_over = "has kept" in told_of(run)
+        backs = told_of(run).count("all go back")
+        runs.goes_on(process, run, 20)
     workers = runs.workers_of(process)
     for worker in (1, 2):
         runs.kill(workers[worker])
-    told, _ = stage.check_end(process, run)
-    assert "nobody else has what worker" in told[0], told
+    told, _ = stage.check_end(process, run, returns=backs + 1)
+    assert "nobody else has what worker" in told[-1], told
+
+
+def told_of(run):
+    return str(runs.records(run, "notice"))
 
 
 def with_one_that_just_joined(stage, name):

@@ -58,6 +58,7 @@ def nobody_has_the_state(page):
     block = page.take("[WARN] worker 0 (pid 8121")
     with Training(page, f"{FASHION} 2") as job:
         job.wait_for_step(30)
+        job.wait_for(r"checkpoint\s+step")  # it is written beside the training
 
         def strike():
             begin = len(job.lines)
