@@ -1,5 +1,6 @@
 #pragma once
-// Control messages over one Connection: each message one frame of kind kControlFrame.
+// Control messages over one Connection: each message one frame of kind kControlFrame. The members
+// of a Welcome are a frame of their own before it, whose bytes all to whom they are told share.
 
 #include <functional>
 #include <memory>
@@ -10,6 +11,8 @@
 
 namespace muster::cluster {
 
+inline constexpr net::FrameKind kMembersFrame = 2;
+
 void send_message(net::Connection& connection, const Message& message, Rank sender = kNoRank);
 
 // Calls back on the loop's thread. The callbacks must not own the connection. After a payload that
@@ -19,6 +22,8 @@ struct ControlEvents {
   std::function<void(const Error&)> on_bad_message;
   std::function<void(const Error&)> on_close;
 };
-std::shared_ptr<net::Receiver> create_control_receiver(ControlEvents events);
+// `lists`: shared with others of this process; none: what comes is read for this one alone.
+std::shared_ptr<net::Receiver> create_control_receiver(ControlEvents events,
+                                                       std::shared_ptr<MemberLists> lists = {});
 
 }  // namespace muster::cluster

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -125,6 +126,8 @@ class CoordinatorState {
   void ask_newcomers_to_reach(TimePoint now);
   void note_reached(PeerId peer, Worker& worker, const Reached& message, TimePoint now);
   void note_unreached(Worker& worker, const Unreached& message);
+  TimePoint first_silence(TimePoint after) const noexcept;
+  void expect_heartbeat(const Worker& worker) noexcept;
   void wake(TimePoint now);
   void decide(TimePoint now);
   void publish(const std::vector<std::int32_t>& members, bool planned, TimePoint now);
@@ -146,6 +149,10 @@ class CoordinatorState {
   TimePoint awake_;  // when it was last called
   Logger log_;
   std::map<PeerId, Worker> workers_;
+  std::unordered_map<std::int32_t, PeerId> peers_;  // by number: of each there is one in workers_
+  // Not after anybody's patience ends. Exact after each on_clock; so
+  // a heartbeat costs no look at all workers.
+  TimePoint silence_due_ = TimePoint::max();
   std::map<PeerId, std::int32_t> enlisted_;  // numbers that are promised
   // Hosts of workers that came with wrong bits: name and boot id.
   std::set<std::pair<std::string, std::string>> distrusted_;

@@ -55,15 +55,20 @@ void CoordinatorState::tell(std::function<void(const CoordinatorEvents&)> what) 
 }
 
 CoordinatorState::Worker* CoordinatorState::find_worker(std::int32_t worker) {
-  for (auto& [peer, known] : workers_)
-    if (known.candidate.info.worker == worker) return &known;
-  return nullptr;
+  const auto peer = peers_.find(worker);
+  return peer == peers_.end() ? nullptr : &workers_.at(peer->second);
 }
 
 // Who stops a whole job, with Ctrl-Z or by a scheduler, or its host, stops who listens as well.
 void CoordinatorState::wake(TimePoint now) {
-  const TimePoint due = next_clock(std::exchange(awake_, now));
-  if (due == TimePoint::max() || now - due <= kAsleep) return;
+  const TimePoint before = std::exchange(awake_, now);
+  const auto was_awake = [&](TimePoint due) {
+    return due == TimePoint::max() || now - due <= kAsleep;
+  };
+  if (was_awake(next_clock(before))) return;
+  silence_due_ = first_silence(before);
+  const TimePoint due = next_clock(before);
+  if (was_awake(due)) return;
   log_->info("[cluster/coordinator] did not run for {:.1f} s: silence until now does not count",
              std::chrono::duration<double>(now - due).count());
   for (auto& [peer, worker] : workers_) worker.candidate.silence.excuse(now);
@@ -92,6 +97,7 @@ std::vector<Action> CoordinatorState::on_message(PeerId peer, const Message& mes
     return take_actions();
   }
   found->second.candidate.silence.heard(now);
+  expect_heartbeat(found->second);
   on_member_message(peer, found->second, message, now);
   return take_actions();
 }
@@ -222,17 +228,17 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
                                           : fmt::format("workers are numbered 0 to {}",
                                                         options_.policy.max_workers - 1)));
   }
-  std::erase_if(workers_, [&](const auto& entry) {
-    return entry.second.candidate.info.worker == message.info.worker;
-  });
+  if (known != nullptr) workers_.erase(PeerId{known->peer});
   if (rank_of(current_, message.info.worker) != kNoRank) replaced_.push_back(message.info.worker);
   Worker& worker = workers_[peer] = Worker{};
+  peers_[message.info.worker] = peer;
   worker.peer = peer;
   worker.candidate.info = message.info;
   worker.candidate.joined_at = now;
   worker.candidate.info.has_state &= current_.empty();
   worker.candidate.whole = worker.candidate.info.has_state;
   worker.candidate.silence.heard(now);
+  expect_heartbeat(worker);
   last_join_ = now;
   tell([info = message.info](const CoordinatorEvents& events) {
     if (events.on_join) events.on_join(info);
@@ -327,6 +333,7 @@ std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
                           "host is only slow",
                           where(candidate.info), std::chrono::duration<double>(silent).count())));
   }
+  silence_due_ = first_silence(now);
   settle_suspicions(now);
   decide(now);
   if (generation_ == Generation{0} && !gave_up_ && now - started_ >= options_.join_timeout) {
@@ -364,6 +371,11 @@ void CoordinatorState::lose(Worker& worker, Error why) {
 
 void CoordinatorState::decide(TimePoint now) {
   if (ending_) return;
+  const std::int32_t least = least_for_first_generation(options_.policy);
+  if (current_.empty() && std::ssize(workers_) < least) {  // n joins need not look at n² workers
+    reason_ = fmt::format("{} of at least {} workers have joined", workers_.size(), least);
+    return;
+  }
   ask_newcomers_to_reach(now);
   MembershipView view{{}, current_, replaced_, last_join_};
   for (const auto& [peer, worker] : workers_) view.candidates.push_back(worker.candidate);
@@ -395,10 +407,11 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   generation_ = Generation{to_int(generation_) + 1};
   if (formed_.size() == kRemembered) formed_.erase(formed_.begin());
   formed_.push_back({generation_, members});
-  Welcome welcome{generation_, kNoRank, {}, planned};
+  std::vector<MemberInfo> infos;
   for (const auto worker : members)
-    welcome.members.push_back({Rank{static_cast<std::int32_t>(welcome.members.size())},
-                               find_worker(worker)->candidate.info});
+    infos.push_back(
+        {Rank{static_cast<std::int32_t>(infos.size())}, find_worker(worker)->candidate.info});
+  Welcome welcome{generation_, kNoRank, std::move(infos), planned};
   tell([welcome](const CoordinatorEvents& events) {
     if (events.on_generation) events.on_generation(welcome);
   });
@@ -463,10 +476,26 @@ TimePoint CoordinatorState::next_clock(TimePoint now) const noexcept {
   if (generation_ == Generation{0} && !gave_up_) consider(started_ + options_.join_timeout);
   if (last_join_) consider(*last_join_ + options_.policy.settle);
   if (!ending_) consider(suspicions_.due());
-  for (const auto& [peer, worker] : workers_)
-    if (worker.candidate.connected && !worker.candidate.leaving)
-      consider(worker.candidate.silence.last_heard() + patience(worker.candidate, options_.policy));
+  consider(silence_due_ > now ? silence_due_ : first_silence(now));
   return next;
+}
+
+// When the patience with one of those ends that are listened to.
+TimePoint CoordinatorState::first_silence(TimePoint after) const noexcept {
+  TimePoint first = TimePoint::max();
+  for (const auto& [peer, worker] : workers_) {
+    const Candidate& candidate = worker.candidate;
+    if (!candidate.connected || candidate.leaving) continue;
+    const TimePoint end = candidate.silence.last_heard() + patience(candidate, options_.policy);
+    if (end > after) first = std::min(first, end);
+  }
+  return first;
+}
+
+// What is learnt of its heartbeats may also shorten the patience with it.
+void CoordinatorState::expect_heartbeat(const Worker& worker) noexcept {
+  silence_due_ = std::min(silence_due_, worker.candidate.silence.last_heard() +
+                                            patience(worker.candidate, options_.policy));
 }
 
 }  // namespace muster::cluster

@@ -24,6 +24,34 @@ TEST_F(CoordinatorStateTest, PublishesOnceAllHaveJoinedInAnyOrder) {
   EXPECT_EQ(std::get<Welcome>(sent_[8].at(0)).rank, Rank{0});
 }
 
+TEST_F(CoordinatorStateTest, AllAreToldOneListOfMembers) {
+  join(7, 1);
+  EXPECT_THAT(state_->reason(), HasSubstr("1 of at least 2 workers have joined"));
+  join(8, 0);
+  const auto& first = std::get<Welcome>(sent_[7].at(0)).members;
+  const auto& second = std::get<Welcome>(sent_[8].at(0)).members;
+  EXPECT_EQ(&first.list(), &second.list());
+}
+
+// The last of many, of whom each is expected at a time of its own.
+TEST_F(CoordinatorStateTest, ExpectsWhoHasBeenSilentLongest) {
+  make(3);
+  for (std::int32_t worker = 0; worker < 3; ++worker) {
+    join(static_cast<PeerId>(worker + 1), worker);
+    pass(seconds(1));
+  }
+  told();
+  EXPECT_EQ(state_->next_clock(now_), TimePoint(seconds(110)));
+  say(1, Heartbeat{});
+  say(2, Heartbeat{});
+  pass(seconds(9) - milliseconds(1));  // to just before worker 2's end, past that of the others'
+  say(1, Heartbeat{});
+  say(2, Heartbeat{});
+  EXPECT_EQ(told(), Told{});
+  pass(milliseconds(1));
+  EXPECT_EQ(told(), Told{"silent 2"});
+}
+
 TEST_F(CoordinatorStateTest, NamesWhoDidNotJoin) {
   make(4);
   join(1, 2);

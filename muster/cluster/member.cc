@@ -72,17 +72,20 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void begin(std::shared_ptr<net::Connection> connection) {
     connection_ = std::move(connection);
-    connection_->start(create_control_receiver({
-        [weak = weak_from_this()](const Message& message) {
-          if (const auto self = weak.lock()) self->on_message(message);
-        },
-        [weak = weak_from_this()](const Error& why) {
-          if (const auto self = weak.lock()) self->connection_->close(why);
-        },
-        [weak = weak_from_this()](const Error& why) {
-          if (const auto self = weak.lock()) self->on_closed(why);
-        },
-    }));
+    connection_->start(
+        create_control_receiver({
+                                    [weak = weak_from_this()](const Message& message) {
+                                      if (const auto self = weak.lock()) self->on_message(message);
+                                    },
+                                    [weak = weak_from_this()](const Error& why) {
+                                      if (const auto self = weak.lock())
+                                        self->connection_->close(why);
+                                    },
+                                    [weak = weak_from_this()](const Error& why) {
+                                      if (const auto self = weak.lock()) self->on_closed(why);
+                                    },
+                                },
+                                options_.lists));
     send(Join{options_.info});
   }
 

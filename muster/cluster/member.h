@@ -24,15 +24,16 @@ struct MemberOptions {
   Duration heartbeat_interval = std::chrono::milliseconds(200);
   // Where the worker is, told with every heartbeat and with its failure. Called on any thread.
   std::function<Progress()> where = {};
-  bool follows_clock = false;  // asks for the coordinator's time with every heartbeat
+  bool follows_clock = false;               // asks for the coordinator's time with every heartbeat
+  std::shared_ptr<MemberLists> lists = {};  // where many members live in one process
 };
 
 // One generation as agreed: who I am in it, and who the others are.
 struct Membership {
   Generation generation{0};
   Rank rank{0};
-  std::vector<MemberInfo> members;  // by rank; empty: this worker is dismissed
-  bool planned = false;             // see Welcome
+  MemberList members;    // by rank; empty: this worker is dismissed
+  bool planned = false;  // see Welcome
   std::int32_t size() const noexcept { return static_cast<std::int32_t>(members.size()); }
 };
 

@@ -101,7 +101,7 @@ std::vector<std::int32_t> same_ranks(TimePoint now, const std::map<std::int32_t,
   return members;
 }
 
-std::int32_t most_members(const MembershipPolicy& policy) {
+std::int32_t most_members(const MembershipPolicy& policy) noexcept {
   return policy.max_workers - (policy.keeps_ranks ? policy.standbys : 0);
 }
 
@@ -158,8 +158,7 @@ bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& 
 }
 
 std::int32_t least_of(const MembershipView& view, const MembershipPolicy& policy) {
-  if (view.current.empty())
-    return std::min(std::max(policy.min_workers, policy.start_workers), most_members(policy));
+  if (view.current.empty()) return least_for_first_generation(policy);
   return policy.keeps_ranks ? static_cast<std::int32_t>(view.current.size()) : policy.min_workers;
 }
 
@@ -196,6 +195,10 @@ bool still_settling(TimePoint now, std::size_t count, const MembershipView& view
 }
 
 }  // namespace
+
+std::int32_t least_for_first_generation(const MembershipPolicy& policy) noexcept {
+  return std::min(std::max(policy.min_workers, policy.start_workers), most_members(policy));
+}
 
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy) {
   return candidate.connected && !candidate.leaving && !candidate.cut_off && !candidate.lost &&

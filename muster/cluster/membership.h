@@ -81,6 +81,9 @@ struct MembershipDecision {
 MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
                                      const MembershipPolicy& policy);
 
+// Fewer never make a first generation.
+std::int32_t least_for_first_generation(const MembershipPolicy& policy) noexcept;
+
 // Connected, not leaving, within reach, not given up, and heard of within its patience.
 bool is_alive(TimePoint now, const Candidate& candidate, const MembershipPolicy& policy);
 Duration patience(const Candidate& candidate, const MembershipPolicy& policy) noexcept;

@@ -348,12 +348,14 @@ struct Row<Welcome> {
               Rank{json.at("rank").get<std::int32_t>()},
               {},
               json.at("planned").get<bool>()};
+    std::vector<MemberInfo> members;
     for (const auto& member : json.at("members")) {
-      const Rank rank{static_cast<std::int32_t>(m.members.size())};
-      m.members.push_back({rank, worker_info(member)});
+      const Rank rank{static_cast<std::int32_t>(members.size())};
+      members.push_back({rank, worker_info(member)});
     }
-    if (to_int(m.rank) < -1 || to_int(m.rank) >= static_cast<std::int64_t>(m.members.size()))
-      throw std::out_of_range("rank");
+    m.members = std::move(members);
+    const bool is_beyond = to_int(m.rank) >= static_cast<std::int64_t>(m.members.size());
+    if (to_int(m.rank) < -1 || (is_beyond && !m.members.empty())) throw std::out_of_range("rank");
     return m;
   }
 };

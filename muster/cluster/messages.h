@@ -13,6 +13,7 @@
 #include "muster/base/ids.h"
 #include "muster/base/process.h"
 #include "muster/base/result.h"
+#include "muster/cluster/member_list.h"
 #include "muster/cluster/version.h"
 #include "muster/net/message.h"
 
@@ -21,27 +22,6 @@ namespace muster::cluster {
 using net::Bytes;
 
 inline constexpr std::uint32_t kControlVersion = 1;
-
-// A worker: `worker` is its number in the launch, kept for life; its rank may change by generation.
-struct WorkerInfo {
-  std::int32_t worker = 0;
-  std::string host;
-  std::string boot_id;  // equal on two workers: they share memory
-  std::int32_t pid = 0;
-  std::string door;  // "host:port" where others try whether they reach it (door.h); empty: nowhere
-  // It sees the run's folder, where the first rank writes checkpoints.
-  bool can_lead = true;
-  // With the state that the training begins with; else it gets the others', see Whole. The
-  // coordinator takes it from whoever is not in the first generation.
-  bool has_state = true;
-  friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
-};
-
-struct MemberInfo {
-  Rank rank{0};
-  WorkerInfo info;
-  friend bool operator==(const MemberInfo&, const MemberInfo&) = default;
-};
 
 // Where a worker is; said at a failure. See Whereabouts.
 struct Progress {
@@ -143,7 +123,7 @@ struct Enlisted {           // the answer to Enlist
 struct Welcome {
   Generation generation{0};
   Rank rank{0};
-  std::vector<MemberInfo> members;  // in rank order
+  MemberList members;  // on a connection they go before it, see control_channel.h
   // Nobody was lost: the generation before goes on until all its ranks leave it after one step.
   bool planned = false;
 };

@@ -1,0 +1,81 @@
+#pragma once
+// Who a generation consists of, as all its members are told. The list is the same for each of n, so
+// it is kept, encoded and, in a process with several members, read once and not n times; to tell
+// all of all remains n² bytes, about ten for each worker of a host, and its door's where it has
+// one.
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "muster/base/ids.h"
+#include "muster/base/result.h"
+#include "muster/net/message.h"
+
+namespace muster::cluster {
+
+// A worker: `worker` is its number in the launch, kept for life; its rank may change by generation.
+struct WorkerInfo {
+  std::int32_t worker = 0;
+  std::string host;
+  std::string boot_id;  // equal on two workers: they share memory
+  std::int32_t pid = 0;
+  std::string door;  // "host:port" where others try whether they reach it (door.h); empty: nowhere
+  // It sees the run's folder, where the first rank writes checkpoints.
+  bool can_lead = true;
+  // With the state that the training begins with; else it gets the others', see Whole. The
+  // coordinator takes it from whoever is not in the first generation.
+  bool has_state = true;
+  friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
+};
+
+struct MemberInfo {
+  Rank rank{0};
+  WorkerInfo info;
+  friend bool operator==(const MemberInfo&, const MemberInfo&) = default;
+};
+
+// By rank. An immutable value whose copies share one list; thread-safe. Stands for a const vector.
+class MemberList {
+ public:
+  MemberList() = default;
+  explicit(false) MemberList(std::vector<MemberInfo> list);
+  MemberList(std::initializer_list<MemberInfo> list) : MemberList(std::vector<MemberInfo>(list)) {}
+
+  const std::vector<MemberInfo>& list() const noexcept;
+  explicit(false) operator const std::vector<MemberInfo>&() const noexcept { return list(); }
+  bool empty() const noexcept { return list().empty(); }
+  std::size_t size() const noexcept { return list().size(); }
+  auto begin() const noexcept { return list().begin(); }
+  auto end() const noexcept { return list().end(); }
+  const MemberInfo& operator[](std::size_t rank) const { return list()[rank]; }
+  friend bool operator==(const MemberList& a, const MemberList& b) { return a.list() == b.list(); }
+
+  // As it travels: made once for all copies, and valid as long as the result is kept.
+  std::shared_ptr<const net::Bytes> encoded() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<const Shared> shared_;  // none: empty
+};
+
+// kCorrupt, kUnsupported: these bytes are no such list.
+Result<MemberList> decode_member_list(std::span<const std::byte> bytes);
+
+// What several members of one process share: a list that one of them was told is not read again for
+// the others. Thread-safe.
+class MemberLists {
+ public:
+  Result<MemberList> read(std::span<const std::byte> bytes);
+
+ private:
+  std::mutex mutex_;
+  net::Bytes last_;
+  MemberList members_;
+};
+
+}  // namespace muster::cluster
