@@ -466,36 +466,4 @@ std::vector<Action> CoordinatorState::expect(std::int32_t workers, TimePoint now
   return take_actions();
 }
 
-// ---- time
-
-TimePoint CoordinatorState::next_clock(TimePoint now) const noexcept {
-  TimePoint next = TimePoint::max();
-  const auto consider = [&](TimePoint at) {
-    if (at > now) next = std::min(next, at);
-  };
-  if (generation_ == Generation{0} && !gave_up_) consider(started_ + options_.join_timeout);
-  if (last_join_) consider(*last_join_ + options_.policy.settle);
-  if (!ending_) consider(suspicions_.due());
-  consider(silence_due_ > now ? silence_due_ : first_silence(now));
-  return next;
-}
-
-// When the patience with one of those ends that are listened to.
-TimePoint CoordinatorState::first_silence(TimePoint after) const noexcept {
-  TimePoint first = TimePoint::max();
-  for (const auto& [peer, worker] : workers_) {
-    const Candidate& candidate = worker.candidate;
-    if (!candidate.connected || candidate.leaving) continue;
-    const TimePoint end = candidate.silence.last_heard() + patience(candidate, options_.policy);
-    if (end > after) first = std::min(first, end);
-  }
-  return first;
-}
-
-// What is learnt of its heartbeats may also shorten the patience with it.
-void CoordinatorState::expect_heartbeat(const Worker& worker) noexcept {
-  silence_due_ = std::min(silence_due_, worker.candidate.silence.last_heard() +
-                                            patience(worker.candidate, options_.policy));
-}
-
 }  // namespace muster::cluster
