@@ -7,8 +7,8 @@
 #include <memory>
 #include <ostream>
 
+#include "muster/app/version/version.h"
 #include "muster/base/units.h"
-#include "muster/cli/commit.h"
 #include "muster/cli/help_formatter.h"
 #include "muster/cli/parse_error.h"
 
@@ -18,10 +18,11 @@ namespace {
 void add_global_options(CLI::App& app, Context& context) {
   app.formatter(std::make_shared<HelpFormatter>(context.out_width));
   app.set_help_flag("-h,--help", "Show this and leave");
-  app.set_version_flag("--version",
-                       fmt::format("muster {} (commit {})\nlibtorch {}", version(), commit(),
-                                   libtorch().empty() ? "none: built without" : libtorch()),
-                       "Show the versions of muster and libtorch and the commit, and leave");
+  app.set_version_flag(
+      "--version",
+      fmt::format("muster {} (commit {})\nlibtorch {}", version(), app::commit(),
+                  app::libtorch().empty() ? "none: built without" : app::libtorch()),
+      "Show the versions of muster and libtorch and the commit, and leave");
   add_log_option(app, context);
   app.require_subcommand(0, 1);
   app.fallthrough();

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "muster/app/version/version.h"
 #include "muster/cli/application.h"
-#include "muster/cli/commit.h"
 #include "muster/cli/machine.h"
 #include "muster/job/host_list.h"
 
@@ -39,10 +39,12 @@ void add_workers_option(CLI::App& command, std::string& workers) {
       ->check(expects("a number of processes, or auto"));
 }
 
+bool depends_on_cores(const std::string& workers) { return workers == "auto" || workers == "cpu"; }
+
 void add_workers(const std::string& workers, const Context& context, job::LoadOptions& options) {
   if (workers.empty()) return;
   job::FlagValue flag{"--workers", "workers.count", workers, {}};
-  if (workers == "auto" || workers == "cpu") {
+  if (depends_on_cores(workers)) {
     flag.meaning = [cores = static_cast<std::int64_t>(context.machine.cores())](const auto& job) {
       return std::to_string(std::clamp<std::int64_t>(cores, 1, job.training.virtual_workers));
     };
@@ -99,7 +101,7 @@ void add_workers_for(std::int64_t room, std::string flag, std::string said,
 
 app::CarriedAlong carried_along(const Context& context) {
   return {.program = context.absolute(context.program).lexically_normal(),
-          .version = fmt::format("muster {} (commit {})", version(), commit()),
+          .version = fmt::format("muster {} (commit {})", version(), app::commit()),
           .folder = context.machine.folder(),
           .environment = {}};
 }

@@ -24,6 +24,8 @@ std::function<std::string(const std::string&)> expects(std::string_view what);
 // action; it is text: the field table checks it like any other value.
 void add_workers_option(CLI::App& command, std::string& workers);
 
+bool depends_on_cores(const std::string& workers);  // it is `auto`, as --workers may be
+
 // As a flag of the job. Of `auto` one a core, but no more than could be kept at work; nothing of
 // "".
 void add_workers(const std::string& workers, const Context& context, job::LoadOptions& options);

@@ -19,7 +19,8 @@ Result<std::optional<cluster::StartedBy>> started_by_launcher(const Context& con
 Result<std::optional<cluster::StartedBy>> started_with_others(const Context& context);
 
 // Blocks until the job is over. Rank 0 trains, with the others' help; all end with its exit code.
-ExitCode train_with_others(const cluster::StartedBy& by,
+// `job`: what this process was given, which has to be what rank 0 was.
+ExitCode train_with_others(const cluster::StartedBy& by, const cluster::GivenJob& job,
                            const std::function<ExitCode(app::Gathering&)>& train, Context& context);
 
 }  // namespace muster::cli

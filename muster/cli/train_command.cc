@@ -1,6 +1,7 @@
 #include "muster/cli/train_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,11 +14,11 @@
 
 #include "muster/app/launch/launch.h"
 #include "muster/app/launch/next_steps.h"
+#include "muster/app/version/version.h"
 #include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/cli/ask_worker.h"
 #include "muster/cli/chosen_job.h"
-#include "muster/cli/commit.h"
 #include "muster/cli/find_run.h"
 #include "muster/cli/job_arguments.h"
 #include "muster/cli/json_line.h"
@@ -25,6 +26,7 @@
 #include "muster/cli/page_server.h"
 #include "muster/cli/run_options.h"
 #include "muster/cli/started_train.h"
+#include "muster/job/variables.h"
 #include "muster/observe/run_folder.h"
 
 namespace muster::cli {
@@ -75,22 +77,23 @@ Status check_one_host(const TrainArguments& arguments) {
 struct Start {
   std::optional<cluster::StartedBy> by;  // another launcher; nothing: a person or a script
   app::Gathering* gathering = nullptr;   // of its other processes, for which this one launches
-  bool has_others() const { return gathering != nullptr; }
+  // That launcher, where it has started others as well; null: it has not.
+  const cluster::StartedBy* others() const { return gathering != nullptr ? &*by : nullptr; }
 };
 
-Result<PlanRequest> request_of(const TrainArguments& arguments, const Start& start,
+// `by`: who has started this process and others for the job; null: nobody.
+Result<PlanRequest> request_of(const TrainArguments& arguments, const cluster::StartedBy* by,
                                const Context& context) {
   PlanRequest request{.job = arguments.job.path, .options = load_options(arguments.job, context)};
   request.options.flags_only = arguments.passed_over;
   if (arguments.trace) request.options.flags.push_back({"--trace", "trace.enabled", "true"});
   add_workers(arguments.workers, context, request.options);
   MUSTER_TRY(add_hosts(arguments.hosts, context, request.options));
-  if (!start.has_others()) return request;
-  request.options.started_by = start.by->launcher;
+  if (by == nullptr) return request;
+  request.options.started_by = by->launcher;
   request.other_hosts = true;
   if (arguments.workers.empty())
-    add_workers_for(start.by->ranks, start.by->launcher, std::to_string(start.by->ranks),
-                    request.options);
+    add_workers_for(by->ranks, by->launcher, std::to_string(by->ranks), request.options);
   return request;
 }
 
@@ -111,6 +114,45 @@ std::string program_word(const Context& context) {
   return shell_quoted((below ? near : context.program).string());
 }
 
+// What came through a pipe cannot be read again.
+bool can_be_read_again(const std::string& path, const Context& context) {
+  return !path.starts_with("/dev/") && !path.starts_with("/proc/") &&
+         context.machine.is_regular_file(path);
+}
+
+// What this process is to train, without what follows from its host; nothing where another reading
+// of the file would find it empty.
+cluster::GivenJob given_job(TrainArguments arguments, const cluster::StartedBy& by,
+                            const Context& context) {
+  const std::string& path = arguments.job.path;
+  cluster::GivenJob given{.file = context.absolute(path).lexically_normal().string()};
+  if (context.files.exists(path) && !can_be_read_again(path, context)) return given;
+  if (depends_on_cores(arguments.workers)) arguments.workers.clear();
+  const auto request = request_of(arguments, &by, context);
+  const auto job = request ? job::load_job(context.files, request->job, request->options)
+                           : Result<job::Job>(request.error());
+  if (job) {
+    given.values = job::values_of(*job);
+  } else {
+    given.mistake = job.error().message;
+  }
+  return given;
+}
+
+// The run's job is where rank 0 is: what is said besides.
+cluster::GivenJob given_job_of_run(const RunArguments& run, const TrainArguments& arguments,
+                                   const Context& context) {
+  cluster::GivenJob given{
+      .file = "run " + run.run,
+      .values = {{"--set", fmt::format("{}", fmt::join(arguments.job.sets, " "))},
+                 {"--workers", arguments.workers}}};
+  for (const auto& [name, value] : context.environment)
+    if (name.starts_with(job::kVariablePrefix) &&
+        job::field_of_variable(*context.fields, job::normalised(name)) != nullptr)
+      given.values.emplace_back(name, value);
+  return given;
+}
+
 // What a command line that goes on leaves out, for another value may follow.
 enum class Without { kNothing, kLength, kLearningRate };
 
@@ -118,12 +160,6 @@ bool leaves_out(Without what, std::string_view set) {
   if (what == Without::kLearningRate) return set.starts_with("optimizer.learning_rate=");
   return what == Without::kLength &&
          (set.starts_with("training.epochs=") || set.starts_with("training.max_steps="));
-}
-
-// What came through a pipe cannot be read again.
-bool can_be_read_again(const std::string& path, const Context& context) {
-  return !path.starts_with("/dev/") && !path.starts_with("/proc/") &&
-         context.machine.is_regular_file(path);
 }
 
 // What a command line that goes on has in common with this one.
@@ -202,7 +238,7 @@ Result<std::unique_ptr<PageServer>> open_page(const TrainArguments& arguments,
 }
 
 Result<std::optional<app::AgentWorkers>> await(const Start& start) {
-  if (!start.has_others()) return std::optional<app::AgentWorkers>();
+  if (start.others() == nullptr) return std::optional<app::AgentWorkers>();
   MUSTER_ASSIGN(auto all, start.gathering->wait_for_all());
   return std::optional(std::move(all));
 }
@@ -213,7 +249,7 @@ ExitCode train_here(const TrainArguments& arguments, const Start& start, Context
   }
   const auto carried = carried_along(arguments.hosts.exports, context);
   if (!carried) return report(context, carried.error());
-  const auto request = request_of(arguments, start, context);
+  const auto request = request_of(arguments, start.others(), context);
   if (!request) return report(context, request.error());
   const auto written = load_job_or_report(request->job, request->options, context);
   if (!written) return written.error();
@@ -225,8 +261,7 @@ ExitCode train_here(const TrainArguments& arguments, const Start& start, Context
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());
-  const auto chosen = choose_values(*request, *written, start.has_others() ? &*start.by : nullptr,
-                                    *resume, context);
+  const auto chosen = choose_values(*request, *written, start.others(), *resume, context);
   if (!chosen) return report(context, chosen.error());
   const Logger log = create_stderr_logger(context.log);
   for (const std::string& why : chosen->why) log->info("{}", why);
@@ -258,24 +293,28 @@ ExitCode train_here(const TrainArguments& arguments, const Start& start, Context
        .started_by = start.by ? start.by->launcher : "",
        .folder = context.machine.folder(),
        .console = console_options(job.spec, context),
-       .mlflow = {context.environment, std::string(commit())}},
+       .mlflow = {context.environment, std::string(app::commit())}},
       log);
   return code ? *code : report(context, code.error());
 }
 
 // Alone, or as rank 0 of processes that another launcher has started; what the others do is theirs.
-ExitCode as_started(Context& context, const std::function<ExitCode(const Start& start)>& train) {
+ExitCode as_started(Context& context,
+                    const std::function<cluster::GivenJob(const cluster::StartedBy& by)>& given,
+                    const std::function<ExitCode(const Start& start)>& train) {
   const auto by = started_by_launcher(context);
   if (!by) return report(context, by.error());
   if (!*by || (*by)->ranks == 1) return train({.by = *by});
   return train_with_others(
-      **by, [&](app::Gathering& gathering) { return train({.by = *by, .gathering = &gathering}); },
+      **by, given(**by),
+      [&](app::Gathering& gathering) { return train({.by = *by, .gathering = &gathering}); },
       context);
 }
 
 ExitCode train(const TrainArguments& arguments, Context& context) {
-  return as_started(context,
-                    [&](const Start& start) { return train_here(arguments, start, context); });
+  return as_started(
+      context, [&](const cluster::StartedBy& by) { return given_job(arguments, by, context); },
+      [&](const Start& start) { return train_here(arguments, start, context); });
 }
 
 void add_one_host_options(CLI::App& command, TrainArguments& arguments) {
@@ -305,7 +344,10 @@ std::vector<std::string> followed_from_workers(const job::JobSpec& kept,
 
 // A run goes on by the job that it keeps.
 ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& context) {
-  return as_started(context, [&](const Start& start) {
+  const auto given = [&](const cluster::StartedBy&) {
+    return given_job_of_run(run, arguments, context);
+  };
+  return as_started(context, given, [&](const Start& start) {
     const auto folder = find_run(run, context);
     if (!folder) return report(context, folder.error());
     arguments.job.path = folder->resolved_job().native();

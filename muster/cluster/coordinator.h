@@ -29,6 +29,7 @@ struct CoordinatorOptions {
   Duration join_timeout = std::chrono::seconds(60);  // for the first generation
   std::int32_t own = 1;  // numbers below are those of workers that the launcher starts
   Enlisted enlistment;   // what a host that offers a worker is told, but for the number
+  std::string version;   // Enlist::version of those that may offer one
   // See Suspicions. Longer than members may take to connect: until then nobody knows whether a
   // generation works.
   Duration calm = std::chrono::seconds(30);
@@ -55,6 +56,8 @@ struct CoordinatorEvents {
   // A newcomer that is not let in yet, since it and `other` do not reach each other. Told once.
   std::function<void(const WorkerInfo& worker, const WorkerInfo& other, const std::string& why)>
       on_unreached;
+  // A worker of another version than one that is here was refused.
+  std::function<void(const Error& why)> on_other_version;
   std::function<void(std::int32_t worker, const Leave&)> on_leave;
   // The process of a worker of another host has ended: its host says how.
   std::function<void(std::int32_t worker, const Ended&)> on_ended;
@@ -101,6 +104,7 @@ class CoordinatorState {
   struct Worker {
     PeerId peer = 0;
     Candidate candidate;
+    std::string version;
     Progress progress;
     TimePoint at_it_since{};            // since when its step and phase are these
     std::set<PeerId> reached;           // by it, and it by them
@@ -114,6 +118,7 @@ class CoordinatorState {
   };
 
   void join(PeerId peer, const Join& message, TimePoint now);
+  bool is_of_one_version(PeerId peer, const Join& message);
   void enlist(PeerId peer, const Enlist& message);
   void note_end(PeerId peer, const Ended& message);
   std::optional<std::int32_t> free_number() const;

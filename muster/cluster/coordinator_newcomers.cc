@@ -99,13 +99,13 @@ void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
   const std::string from =
       fmt::format("[cluster/join] a worker from {} (pid {}) ", message.host, message.pid);
   if (ending_) return refuse(peer, from + "comes too late: the training is over");
-  if (message.version != build_version())
+  if (message.version != options_.version)
     return refuse(
         peer,
         from + fmt::format("is not let in: all need the same version, and {} is there, {} here; "
                            "install the launcher's on that host",
                            message.version.empty() ? "another muster" : message.version,
-                           build_version()));
+                           options_.version));
   if (distrusts(message.host, message.boot_id))
     return refuse(peer, from +
                             "is not let in again: one from there held other bits than the others "
@@ -125,6 +125,30 @@ void CoordinatorState::enlist(PeerId peer, const Enlist& message) {
   answer.worker = *number;
   answer.workers = std::max(*number + 1, options_.policy.start_workers);
   actions_.emplace_back(SendAction{peer, std::move(answer)});
+}
+
+// Each is compared with those that have come before it, since nobody says whose is the right one.
+// They are of one version, so that any of them will do: no join looks at all others.
+bool CoordinatorState::is_of_one_version(PeerId peer, const Join& message) {
+  const auto other = std::ranges::find_if(workers_, [](const auto& entry) {
+    return entry.second.candidate.connected && !entry.second.candidate.lost;
+  });
+  if (other == workers_.end() || other->second.version == message.version) return true;
+  const auto told = [](const WorkerInfo& info, const std::string& version) {
+    return fmt::format("worker {} on {} (pid {}) is of {}", info.worker, info.host, info.pid,
+                       version.empty() ? "a muster that does not say which" : version);
+  };
+  const Error why =
+      fail(ErrorCode::kInvalid,
+           fmt::format("[cluster/join] all workers need the same muster, and {}, {}; install, or "
+                       "build with, the same on both hosts",
+                       told(message.info, message.version),
+                       told(other->second.candidate.info, other->second.version)));
+  refuse(peer, why.message);
+  tell([why](const CoordinatorEvents& events) {
+    if (events.on_other_version) events.on_other_version(why);
+  });
+  return false;
 }
 
 void CoordinatorState::note_end(PeerId peer, const Ended& message) {

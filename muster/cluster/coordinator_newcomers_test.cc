@@ -7,6 +7,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+constexpr const char* kVersion = "muster 0.1.0 (commit 6205a21)";
+
 // Three of its own, and two places for others.
 class OpenCoordinatorTest : public ElasticCoordinatorTest {
  protected:
@@ -15,13 +17,14 @@ class OpenCoordinatorTest : public ElasticCoordinatorTest {
     options.policy.start_workers = options.own = 3;
     options.policy.max_workers = 5;
     options.enlistment = {0, 0, "/runs/a", "name: a"};
+    options.version = kVersion;
     state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
     for (std::int32_t worker = 0; worker < 3; ++worker)
       join(static_cast<PeerId>(worker + 1), worker);
     told();
   }
   std::int32_t enlist(PeerId peer) {
-    say(peer, Enlist{"elsewhere", 7});
+    say(peer, Enlist{"elsewhere", 7, -1, kVersion});
     if (closed_.contains(peer)) return -1;
     return std::get<Enlisted>(sent_[peer].back()).worker;
   }
@@ -44,8 +47,30 @@ TEST_F(OpenCoordinatorTest, AHostWithAnotherVersionIsToldBoth) {
     EXPECT_EQ(closed_.at(11).code, ErrorCode::kInvalid);
     const std::string& told = closed_.at(11).message;
     EXPECT_NE(told.find(version.empty() ? "another muster" : version), std::string::npos) << told;
-    EXPECT_NE(told.find(build_version() + " here"), std::string::npos) << told;
+    EXPECT_NE(told.find(std::string(kVersion) + " here"), std::string::npos) << told;
   }
+}
+
+TEST_F(OpenCoordinatorTest, AWorkerOfAnotherVersionIsRefusedAndBothAreNamed) {
+  std::string others;
+  events_.on_other_version = [&](const Error& why) { others = why.message; };
+  say(21, Join{{3, "elsewhere", "b", 9, {}}, kVersion});
+  ASSERT_TRUE(closed_.contains(21));
+  EXPECT_EQ(closed_.at(21).code, ErrorCode::kInvalid);
+  EXPECT_EQ(closed_.at(21).message, others);
+  EXPECT_NE(others.find("worker 3 on elsewhere (pid 9) is of muster 0.1.0 (commit 6205a21), worker "
+                        "0 on h (pid 1) is of a muster that does not say which"),
+            std::string::npos)
+      << others;
+  EXPECT_EQ(told(), Told{});
+}
+
+TEST_F(OpenCoordinatorTest, WhoeverIsGoneIsComparedWithNobody) {
+  for (const PeerId peer : {1, 2, 3}) close(peer);
+  say(21, Join{{3, "elsewhere", "b", 9, {}}, kVersion});
+  EXPECT_FALSE(closed_.contains(21));
+  say(22, Join{{4, "elsewhere", "b", 10, {}}, "muster 0.0.9"});
+  EXPECT_TRUE(closed_.contains(22));
 }
 
 TEST_F(OpenCoordinatorTest, ANumberIsFreeAgainWhenItsHostAndWorkerAreGone) {
@@ -60,13 +85,13 @@ TEST_F(OpenCoordinatorTest, ANumberIsFreeAgainWhenItsHostAndWorkerAreGone) {
 }
 
 TEST_F(OpenCoordinatorTest, OneThatTheLauncherStartsElsewhereHasItsNumberAlready) {
-  say(11, Enlist{"elsewhere", 7, 1});
+  say(11, Enlist{"elsewhere", 7, 1, kVersion});
   EXPECT_EQ(std::get<Enlisted>(sent_[11].back()).worker, 1);
   EXPECT_EQ(enlist(12), 3) << "that took nobody's place";
-  say(13, Enlist{"elsewhere", 7, 3});
+  say(13, Enlist{"elsewhere", 7, 3, kVersion});
   EXPECT_NE(closed_.at(13).message.find("the launcher starts 0 to 2"), std::string::npos);
   // The next process of that number: what the one before it has yet to say concerns nobody.
-  say(14, Enlist{"elsewhere", 8, 1});
+  say(14, Enlist{"elsewhere", 8, 1, kVersion});
   say(11, Ended{});
   EXPECT_NE(closed_.at(11).message.find("without a place"), std::string::npos);
 }
@@ -111,7 +136,7 @@ TEST_F(OpenCoordinatorTest, AHostWhoseWorkerHeldWrongBitsMayOfferNoOther) {
   say(21, wrong_bits);
   EXPECT_EQ(enlist(12), -1);
   EXPECT_NE(closed_.at(12).message.find("held other bits"), std::string::npos);
-  say(13, Enlist{"another", 7});
+  say(13, Enlist{"another", 7, -1, kVersion});
   EXPECT_FALSE(closed_.contains(13));
 }
 
@@ -119,11 +144,11 @@ TEST_F(OpenCoordinatorTest, AnotherMachineOfTheSameNameIsNotTheOneWithWrongBits)
   enlist(11);
   say(21, Join{{.worker = 3, .host = "elsewhere", .boot_id = "b", .pid = 1, .door = {}}});
   say(21, Quarantine{{ErrorCode::kCorrupt, "other weights", Rank{0}}});
-  say(12, Enlist{"elsewhere", 7, -1, build_version(), "another"});
+  say(12, Enlist{"elsewhere", 7, -1, kVersion, "another"});
   EXPECT_FALSE(closed_.contains(12));
   for (const std::string boot_id : {"b", ""}) {
     closed_.clear();
-    say(13, Enlist{"elsewhere", 7, -1, build_version(), boot_id});
+    say(13, Enlist{"elsewhere", 7, -1, kVersion, boot_id});
     EXPECT_TRUE(closed_.contains(13)) << boot_id;
   }
 }

@@ -228,12 +228,14 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
                                           : fmt::format("workers are numbered 0 to {}",
                                                         options_.policy.max_workers - 1)));
   }
+  if (!is_of_one_version(peer, message)) return;
   if (known != nullptr) workers_.erase(PeerId{known->peer});
   if (rank_of(current_, message.info.worker) != kNoRank) replaced_.push_back(message.info.worker);
   Worker& worker = workers_[peer] = Worker{};
   peers_[message.info.worker] = peer;
   worker.peer = peer;
   worker.candidate.info = message.info;
+  worker.version = message.version;
   worker.candidate.joined_at = now;
   worker.candidate.info.has_state &= current_.empty();
   worker.candidate.whole = worker.candidate.info.has_state;

@@ -82,6 +82,7 @@ struct LaunchSpec {
   Path credentials;      // file in which those find "host:port credentials"; empty: none may come
   RemoteWorkers remote;  // `listen` is where they come
   Enlisted enlistment;   // see CoordinatorOptions
+  std::string version;   // likewise
   ScaleRule scale;       // none: no workers come and go by themselves; asked on the launcher's loop
   Duration scale_every = std::chrono::seconds(30);
   // With it the launcher starts no more than `workers`: it has others start workers that join. On

@@ -103,6 +103,7 @@ CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   options.calm = spec.calm;
   options.data_patience = spec.data_patience;
   options.enlistment = spec.enlistment;
+  options.version = spec.version;
   return options;
 }
 

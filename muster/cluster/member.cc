@@ -70,7 +70,8 @@ class Session : public std::enable_shared_from_this<Session> {
     return ok();
   }
 
-  void begin(std::shared_ptr<net::Connection> connection) {
+  // `took`: to connect.
+  void begin(std::shared_ptr<net::Connection> connection, Duration took) {
     connection_ = std::move(connection);
     connection_->start(
         create_control_receiver({
@@ -86,7 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
                                     },
                                 },
                                 options_.lists));
-    send(Join{options_.info});
+    send(Join{options_.info, options_.version, WallReading{loop_.clock().wall(), took}});
   }
 
   Result<Membership> wait_newer(Generation than, Deadline deadline) {
@@ -378,13 +379,15 @@ class NetworkMember : public Member {
 
 Result<std::unique_ptr<Member>> ask_to_join(net::Network& network, MemberOptions options,
                                             Deadline deadline, Logger log) {
+  const TimePoint begun = network.loop().clock().now();
   auto connection = net::connect_and_wait(network, options.coordinator, deadline,
                                           net::Network::Retry::kUntilDeadline);
   if (!connection) return with_context(connection.error(), "[cluster/join]");
+  const Duration took = network.loop().clock().now() - begun;
   const auto session =
       std::make_shared<Session>(network.loop(), std::move(options), std::move(log));
   MUSTER_TRY(session->open(network));
-  session->begin(std::move(*connection));
+  session->begin(std::move(*connection), took);
   network.loop().post([weak = std::weak_ptr(session)] {
     if (const auto open = weak.lock()) open->beat();
   });

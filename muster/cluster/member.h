@@ -26,6 +26,7 @@ struct MemberOptions {
   std::function<Progress()> where = {};
   bool follows_clock = false;               // asks for the coordinator's time with every heartbeat
   std::shared_ptr<MemberLists> lists = {};  // where many members live in one process
+  std::string version = {};                 // see Join
 };
 
 // One generation as agreed: who I am in it, and who the others are.

@@ -2,98 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "muster/cluster/message_parts.h"
 
 namespace muster::cluster {
 namespace {
 
 constexpr int kLastSignal = 64;
-
-using Json = nlohmann::json;
-
-Json binary(const Bytes& bytes) {
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return Json::binary(Json::binary_t::container_type(begin, begin + bytes.size()));
-}
-
-Bytes bytes(const Json& json) {
-  const auto& from = json.get_binary();
-  const auto* begin = reinterpret_cast<const std::byte*>(from.data());
-  return Bytes(begin, begin + from.size());
-}
-
-template <class T>
-void read(const Json& json, const char* field, T& into) {
-  json.at(field).get_to(into);
-}
-
-Json to_json(const WorkerInfo& info) {
-  return {{"worker", info.worker},      {"host", info.host},
-          {"boot_id", info.boot_id},    {"pid", info.pid},
-          {"door", info.door},          {"can_lead", info.can_lead},
-          {"has_state", info.has_state}};
-}
-
-WorkerInfo worker_info(const Json& json) {
-  WorkerInfo info;
-  read(json, "worker", info.worker);
-  read(json, "host", info.host);
-  read(json, "boot_id", info.boot_id);
-  read(json, "pid", info.pid);
-  read(json, "door", info.door);
-  read(json, "can_lead", info.can_lead);
-  read(json, "has_state", info.has_state);
-  return info;
-}
-
-Json to_json(const Progress& progress) {
-  return {{"step", to_int(progress.step)},
-          {"phase", progress.phase},
-          {"operation", progress.operation}};
-}
-
-Progress progress(const Json& json) {
-  return {Step{json.at("step").get<std::int64_t>()}, json.at("phase").get<std::string>(),
-          json.at("operation").get<std::string>()};
-}
-
-template <class Enum>
-Enum checked_enum(const Json& json, Enum last) {
-  const auto value = json.get<std::uint64_t>();
-  if (value > static_cast<std::uint64_t>(last)) throw std::out_of_range("enumerator");
-  return static_cast<Enum>(value);
-}
-
-Json to_json(const Error& error) {
-  return {{"code", static_cast<std::uint8_t>(error.code)},
-          {"message", error.message},
-          {"peer", to_int(error.peer)}};
-}
-
-Error error(const Json& json) {
-  return {checked_enum(json.at("code"), ErrorCode::kInternal),
-          json.at("message").get<std::string>(), Rank{json.at("peer").get<std::int32_t>()}};
-}
-
-Json to_json(const ProcessEnd& end) {
-  Json json = {{"peak_memory", end.peak_memory}};
-  if (end.exit_status) json["exit_status"] = *end.exit_status;
-  if (end.signal) json["signal"] = *end.signal;
-  return json;
-}
-
-ProcessEnd process_end(const Json& json) {
-  ProcessEnd end;
-  read(json, "peak_memory", end.peak_memory);
-  if (json.contains("exit_status")) end.exit_status = json.at("exit_status").get<int>();
-  if (json.contains("signal")) end.signal = json.at("signal").get<int>();
-  return end;
-}
-
-Json nanoseconds(TimePoint time) { return time.time_since_epoch().count(); }
-TimePoint time_point(const Json& json) { return TimePoint(Duration(json.get<std::int64_t>())); }
 
 // One row for each message: its name on the wire, and both directions.
 template <class M>
@@ -102,24 +18,33 @@ struct Row;
 template <>
 struct Row<Join> {
   static constexpr std::string_view kName = "join";
-  static Json write(const Join& m) { return to_json(m.info); }
-  static Join read(const Json& json) { return {worker_info(json)}; }
+  static Json write(const Join& m) {
+    Json json = to_json(m.info);
+    json["version"] = m.version;
+    write_wall(json, m.wall);
+    return json;
+  }
+  static Join read(const Json& json) {
+    return {worker_info(json), json.value("version", std::string()), read_wall(json)};
+  }
 };
 
 template <>
 struct Row<Enlist> {
   static constexpr std::string_view kName = "enlist";
   static Json write(const Enlist& m) {
-    return {{"host", m.host},
-            {"pid", m.pid},
-            {"worker", m.worker},
-            {"version", m.version},
-            {"boot_id", m.boot_id}};
+    Json json = {{"host", m.host},
+                 {"pid", m.pid},
+                 {"worker", m.worker},
+                 {"version", m.version},
+                 {"boot_id", m.boot_id}};
+    write_wall(json, m.wall);
+    return json;
   }
   static Enlist read(const Json& json) {
-    return {json.at("host").get<std::string>(), json.at("pid").get<std::int32_t>(),
+    return {json.at("host").get<std::string>(),    json.at("pid").get<std::int32_t>(),
             json.at("worker").get<std::int32_t>(), json.value("version", std::string()),
-            json.value("boot_id", std::string())};
+            json.value("boot_id", std::string()),  read_wall(json)};
   }
 };
 
@@ -390,16 +315,16 @@ template <>
 struct Row<Attend> {
   static constexpr std::string_view kName = "attend";
   static Json write(const Attend& m) {
-    return {{"number", m.number}, {"host", m.host},   {"boot_id", m.boot_id},
-            {"pid", m.pid},       {"cores", m.cores}, {"version", m.version}};
+    return {{"number", m.number}, {"host", m.host},       {"boot_id", m.boot_id}, {"pid", m.pid},
+            {"cores", m.cores},   {"version", m.version}, {"job", to_json(m.job)}};
   }
   static Attend read(const Json& json) {
-    return {json.at("number").get<std::int32_t>(),
-            json.at("host").get<std::string>(),
-            json.at("boot_id").get<std::string>(),
-            json.at("pid").get<std::int32_t>(),
+    return {json.at("number").get<std::int32_t>(), json.at("host").get<std::string>(),
+            json.at("boot_id").get<std::string>(), json.at("pid").get<std::int32_t>(),
             json.at("cores").get<std::vector<std::int32_t>>(),
-            json.at("version").get<std::string>()};
+            json.at("version").get<std::string>(),
+            // A muster that does not tell of its job is another one, and is told so.
+            json.contains("job") ? given_job(json.at("job")) : GivenJob{}};
   }
 };
 

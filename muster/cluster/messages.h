@@ -3,8 +3,10 @@
 // else on their connection. Values; encode and decode are pure.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,7 +16,6 @@
 #include "muster/base/process.h"
 #include "muster/base/result.h"
 #include "muster/cluster/member_list.h"
-#include "muster/cluster/version.h"
 #include "muster/net/message.h"
 
 namespace muster::cluster {
@@ -42,16 +43,25 @@ enum class Departure : std::uint8_t {
   kAllStop,                 // too few would be left
 };
 
+// Of a host's clock on the wall, as this is sent; see HostClocks.
+struct WallReading {
+  WallTime at{};
+  Duration on_the_way{};  // what it took to connect, a round trip and more
+};
+
 // worker to coordinator
 struct Join {
   WorkerInfo info;
+  std::string version = {};  // of the muster that it is, or is linked with; empty: it did not say
+  std::optional<WallReading> wall = {};
 };
 struct Enlist {  // from a host that has a worker to offer, before there is one
   std::string host;
   std::int32_t pid = 0;
   std::int32_t worker = -1;  // one of the launcher's own, started there on its behalf; -1: any free
-  std::string version = build_version();  // of that host; empty: of a muster that did not say
-  std::string boot_id = {};               // of that host; empty: unknown
+  std::string version = {};  // of that host; empty: of a muster that did not say
+  std::string boot_id = {};  // of that host; empty: unknown
+  std::optional<WallReading> wall = {};
 };
 struct Ended {  // from that host, on the connection that holds the place: what it alone has seen
   ProcessEnd end;
@@ -162,14 +172,22 @@ struct Knocked {
   std::string why;  // it cannot be reached; empty: it can
 };
 
+// What a process was told to train, as all that are started for a job have to be told the same.
+struct GivenJob {
+  std::string file = {};
+  std::vector<std::pair<std::string, std::string>> values = {};  // fields; none: nobody can say
+  std::string mistake = {};  // why it cannot be read; empty: it can
+};
+
 // An agent to the launcher that has it start workers (launchers/agents/)
 struct Attend {
   std::int32_t number = 0;  // from 1
-  std::string host;
-  std::string boot_id;  // equal on two: they are on one host
+  std::string host = {};
+  std::string boot_id = {};  // equal on two: they are on one host
   std::int32_t pid = 0;
-  std::vector<std::int32_t> cores;  // that its workers may use
-  std::string version = build_version();
+  std::vector<std::int32_t> cores = {};  // that its workers may use
+  std::string version = {};
+  GivenJob job = {};
 };
 struct ProcessOutput {
   std::uint64_t id = 0;  // as of StartProcess

@@ -14,8 +14,8 @@ const WorkerInfo kInfo{2, "höst", "boot", 77, "[::1]:4711", false};
 
 std::vector<Message> samples() {
   return {
-      Join{kInfo},
-      Enlist{"node7", 12},
+      Join{kInfo, "muster 1", WallReading{WallTime(Duration(-3)), Duration(8)}},
+      Enlist{"node7", 12, -1, "muster 2", "5f0c", WallReading{WallTime(Duration(5)), Duration(9)}},
       Enlisted{4, 3, "/runs/a", "name: a"},
       Heartbeat{{Step{9}, "forward", "all_reduce"}},
       Report{{std::byte{1}, std::byte{2}}},
@@ -41,7 +41,7 @@ std::vector<Message> samples() {
       AskTime{TimePoint(Duration(17))},
       TellTime{TimePoint(Duration(17)), TimePoint(Duration(-4))},
       Ended{{7, std::nullopt, 4096}, {Step{8}, "updating", ""}, {"one", "two"}},
-      Attend{1, "node7", "boot", 77, {0, 3}},
+      Attend{1, "node7", "boot", 77, {0, 3}, "muster 3", {"/a.yaml", {{"name", "a"}}, "oops"}},
       ProcessOutput{4, true, {std::byte{0xff}}},
       ProcessEnded{4, {std::nullopt, 9, 4096}},
       StartProcess{4, "{}\n"},
@@ -67,9 +67,18 @@ TEST(Messages, EachComesBackAsItWas) {
   EXPECT_EQ(ended.end.exit_status, 7);
   EXPECT_EQ(ended.end.signal, std::nullopt);
   EXPECT_EQ(ended.last_lines, (std::vector<std::string>{"one", "two"}));
-  EXPECT_EQ(std::get<Enlist>(decode(encode(all[1])).value()).version, build_version());
-  const Enlist booted{"node7", 12, -1, "1", "5f0c"};
-  EXPECT_EQ(std::get<Enlist>(decode(encode(booted)).value()).boot_id, "5f0c");
+  const auto join = std::get<Join>(decode(encode(all[0])).value());
+  EXPECT_EQ(join.version, "muster 1");
+  EXPECT_EQ(join.wall->at, WallTime(Duration(-3)));
+  EXPECT_EQ(join.wall->on_the_way, Duration(8));
+  const auto enlist = std::get<Enlist>(decode(encode(all[1])).value());
+  EXPECT_EQ(enlist.version, "muster 2");
+  EXPECT_EQ(enlist.boot_id, "5f0c");
+  EXPECT_EQ(enlist.wall->at, WallTime(Duration(5)));
+  const auto attend = std::get<Attend>(decode(encode(all[27])).value());
+  EXPECT_EQ(attend.version, "muster 3");
+  EXPECT_EQ(attend.job.values, std::get<Attend>(all[27]).job.values);
+  EXPECT_EQ(attend.job.mistake, "oops");
   const auto failure = std::get<Failure>(decode(encode(all[5])).value());
   EXPECT_EQ(failure.error, (Error{ErrorCode::kNumeric, "NaN", Rank{3}}));
   EXPECT_EQ(failure.concerns, Concerns::kItsHost);
@@ -85,6 +94,7 @@ TEST(Messages, AHostMaySayNothingOfItsVersion) {
   const auto decoded = decode(bytes);
   ASSERT_TRUE(decoded) << decoded.error().message;
   EXPECT_EQ(std::get<Enlist>(*decoded).version, "");
+  EXPECT_FALSE(std::get<Enlist>(*decoded).wall);
 }
 
 TEST(Messages, TextThatIsNoUtf8StillTravels) {

@@ -32,9 +32,10 @@ LONG = runs.settings(f"training.max_steps={MANY}", "evaluation.every=500 steps")
 class Ranks:
     """Started by hand, as by whoever sets torchrun's variables."""
 
-    def __init__(self, size, ranks, *words, patience="30s", command="train", folder=None):
+    def __init__(self, size, ranks, *words, patience="30s", command="train", folder=None, more=lambda rank: ()):
         self.port = slurm.free_ports(1)[0]
         self.command = [MUSTER, command, *map(str, words)]
+        self.more = more  # words of one rank
         self.environment = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
                                     "MUSTER_JOIN_TIMEOUT": patience, "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
         self.processes = []
@@ -42,7 +43,7 @@ class Ranks:
             self.start(rank, folder)
 
     def start(self, rank, folder=None):
-        self.processes.append(subprocess.Popen(self.command, env=self.environment | {"RANK": str(rank)}, cwd=folder, text=True,
+        self.processes.append(subprocess.Popen([*self.command, *map(str, self.more(rank))], env=self.environment | {"RANK": str(rank)}, cwd=folder, text=True,
                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         runs.STARTED.append(self.processes[-1])
 
@@ -223,6 +224,26 @@ def mistakes_end_all(place):
     assert done.returncode != 0 and "leave `muster launch` out" in done.stdout + done.stderr, done
 
 
+def one_job_is_for_all(place):
+    job = place.job
+    # Where it lies, and what a comment says, does not matter.
+    same = place.folder / "same.yaml"
+    same.write_text(f"# the same\n{job.read_text()}")
+    ends = Ranks(2, range(2), more=lambda rank: ((job, same)[rank],)).ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    has_weights(place.folder, place.wanted)
+    missing = place.folder / "missing.yaml"
+    for odd, message in (((job, "--set", "training.max_steps=7"), f"has `training.max_steps: 7` by {job}, rank 0 on {HOST} (pid "),
+                         ((missing,), f"cannot read its own, {missing} (that of rank 0 on {HOST} (pid ")):
+        before = runs.latest(place.folder)
+        ends = Ranks(3, range(3), more=lambda rank: odd if rank == 2 else (job,)).ends()
+        assert all(code == 2 for code, _, _ in ends), ends
+        for _, _, told in (ends[0], ends[2]):
+            assert "all ranks need the same job" in told and f"rank 2 on {HOST} (pid " in told and message in told, ends
+        assert "ended with exit code 2, which rank 0 explains" in ends[1][2], ends
+        assert runs.latest(place.folder) == before, "no run was begun"
+
+
 def who_does_not_come_is_told(place):
     ends = Ranks(4, (0, 2), place.job, patience="6s").ends()
     assert [code for code, _, _ in ends] == [1, 1], ends
@@ -262,7 +283,7 @@ with runs.workplace() as workplace:
     everything = Workplace(workplace)
     for scenario in (under_torchrun, under_mpi, a_terminal_of_mpiruns_is_nobodys, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
-                     a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, who_does_not_come_is_told,
+                     a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, one_job_is_for_all, who_does_not_come_is_told,
                      a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
         begun = time.monotonic()
         scenario(everything)

@@ -16,8 +16,8 @@ namespace {
 Deadline soon() { return Deadline::after(system_clock(), std::chrono::seconds(30)); }
 
 struct Host {
-  explicit Host(const net::Credentials& credentials)
-      : loop(net::create_loop("host", create_null_logger())),
+  explicit Host(const net::Credentials& credentials, Clock& clock = system_clock())
+      : loop(net::create_loop("host", create_null_logger(), clock)),
         network(net::create_network(*loop, credentials, {}, create_null_logger()).value()) {}
   ~Host() { loop->stop(); }
   std::unique_ptr<net::SystemLoop> loop;
@@ -26,16 +26,18 @@ struct Host {
 
 class Members : public ::testing::Test {
  protected:
-  void start(std::int32_t workers, CoordinatorEvents events = {}) {
+  void start(std::int32_t workers, CoordinatorEvents events = {},
+             Logger log = create_null_logger()) {
     CoordinatorOptions options;
     options.policy.min_workers = options.policy.max_workers = workers;
     coordinator_ = create_coordinator(*host_.network, {"127.0.0.1", 0}, options, std::move(events),
-                                      create_null_logger())
+                                      std::move(log))
                        .value();
   }
   Result<std::unique_ptr<Member>> join_as(Host& host, std::int32_t worker,
-                                          Deadline deadline = soon()) {
+                                          Deadline deadline = soon(), std::string version = "") {
     MemberOptions options{coordinator_->address(), {worker, "host", "boot", 100 + worker, {}}};
+    options.version = std::move(version);
     return join(*host.network, options, deadline, create_null_logger());
   }
   // All of a job at once, as join() waits for the others.
@@ -123,6 +125,28 @@ TEST_F(Members, OfTheSameNumberAreRefusedWithTheReason) {
   }
   EXPECT_TRUE(join_as(workers_, 1));
   EXPECT_TRUE(first.get());
+}
+
+// As rank 0 tells all others.
+TEST_F(Members, OfTwoVersionsAreBothToldBeforeTheyBegin) {
+  std::promise<void> joined;
+  CoordinatorEvents events;
+  events.on_join = [&](const WorkerInfo&) { joined.set_value(); };
+  events.on_other_version = [this](const Error& why) { coordinator_->broadcast(Failure{why, {}}); };
+  start(2, std::move(events));
+  auto first =
+      std::async(std::launch::async, [&] { return join_as(workers_, 0, soon(), "muster 1"); });
+  ASSERT_EQ(joined.get_future().wait_until(soon().at()), std::future_status::ready);
+  const auto second = join_as(workers_, 1, soon(), "muster 2");
+  const auto one = first.get();
+  for (const auto* end : {&one, &second}) {
+    ASSERT_FALSE(*end);
+    EXPECT_EQ(end->error().code, ErrorCode::kInvalid);
+    EXPECT_NE(end->error().message.find("worker 1 on host (pid 101) is of muster 2, worker 0 on "
+                                        "host (pid 100) is of muster 1"),
+              std::string::npos)
+        << end->error().message;
+  }
 }
 
 // Connections to some addresses do not come about.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "muster/app/version/version.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 #include "muster/cluster/environment.h"
@@ -26,13 +27,15 @@ constexpr Duration kAskAgain = std::chrono::seconds(5);
 constexpr Duration kGoodbye = std::chrono::seconds(10);
 constexpr Duration kShortGoodbye = std::chrono::seconds(2);
 
-cluster::Attend this_process(std::int32_t number) {
+cluster::Attend this_process(std::int32_t number, const cluster::GivenJob& job) {
   const cluster::WorkerInfo here = cluster::describe_this_process(number);
   return {.number = number,
           .host = here.host,
           .boot_id = here.boot_id,
           .pid = here.pid,
-          .cores = cluster::available_cores()};
+          .cores = cluster::available_cores(),
+          .version = build_version(),
+          .job = job};
 }
 
 // The program that asks torch's store, or keeps it, and what it has said.
@@ -138,11 +141,13 @@ class GatheringHere final : public Gathering {
   GatheringHere(cluster::StartedBy by, Deadline deadline)
       : by_(std::move(by)), deadline_(deadline) {}
 
-  Status open(const Path& worker_program, Processes& processes, const Logger& log) {
+  Status open(const cluster::GivenJob& job, const Path& worker_program, Processes& processes,
+              const Logger& log) {
+    self_ = this_process(0, job);
     MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
     MUSTER_ASSIGN(agents_,
                   cluster::create_agents(own.credentials, cluster::meeting_listen_address(by_),
-                                         by_.ranks - 1, log));
+                                         by_.ranks - 1, self_, log));
     const net::Address place{by_.meeting.host, agents_->address().port};
     MUSTER_ASSIGN(keeper_,
                   StoreKeeper::start(
@@ -164,7 +169,7 @@ class GatheringHere final : public Gathering {
     return AgentWorkers{
         .launcher = by_.launcher,
         .address = by_.meeting.host,
-        .self = this_process(0),
+        .self = self_,
         .agents = std::move(*all),
         .start = [this](std::int32_t number,
                         std::string input) { return agents_->start(number, std::move(input)); },
@@ -181,22 +186,25 @@ class GatheringHere final : public Gathering {
  private:
   const cluster::StartedBy by_;
   const Deadline deadline_;
+  cluster::Attend self_;
   std::unique_ptr<cluster::Agents> agents_;
   std::unique_ptr<StoreKeeper> keeper_;  // goes first: it calls the agents
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by, const Path& worker_program,
+Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by,
+                                          const cluster::GivenJob& job, const Path& worker_program,
                                           Processes& processes, const Logger& log) {
   MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
   auto gathering = std::make_unique<GatheringHere>(by, Deadline::after(system_clock(), patience));
-  if (auto opened = gathering->open(worker_program, processes, log); !opened)
+  if (auto opened = gathering->open(job, worker_program, processes, log); !opened)
     return as_started(by, opened.error());
   return gathering;
 }
 
-Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const Path& worker_program,
+Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const cluster::GivenJob& job,
+                                  const Path& worker_program,
                                   const std::vector<std::string>& command, Processes& processes,
                                   const Logger& log) {
   MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
@@ -213,8 +221,8 @@ Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const Path& work
     MUSTER_ASSIGN(const auto meeting, cluster::read_meeting(told->answer));
     MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(meeting.credentials));
     code = cluster::attend(
-        {.self = this_process(by.rank), .launcher = meeting.place, .command = command}, credentials,
-        Deadline::after(system_clock(), std::min(left, kAskAgain)), processes, log);
+        {.self = this_process(by.rank, job), .launcher = meeting.place, .command = command},
+        credentials, Deadline::after(system_clock(), std::min(left, kAskAgain)), processes, log);
     if (code) break;
   }
   if (!code) return as_started(by, code.error());

@@ -26,13 +26,16 @@ class Gathering {
   virtual void conclude(ExitCode code) = 0;
 };
 
-// From here on the others can come. `worker_program`: muster-worker, which knows torch's store.
-Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by, const Path& worker_program,
+// From here on the others can come, who have to be given the same `job` and be of the same muster.
+// `worker_program`: muster-worker, which knows torch's store.
+Result<std::unique_ptr<Gathering>> gather(const cluster::StartedBy& by,
+                                          const cluster::GivenJob& job, const Path& worker_program,
                                           Processes& processes, const Logger& log);
 
 // Any other rank's, with the `command` of a worker (muster worker --from-input). Blocks until the
-// job is over: its exit code.
-Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const Path& worker_program,
+// job is over: its exit code. kInvalid: it has another job than rank 0, or is another muster.
+Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const cluster::GivenJob& job,
+                                  const Path& worker_program,
                                   const std::vector<std::string>& command, Processes& processes,
                                   const Logger& log);
 

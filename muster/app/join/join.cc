@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "muster/app/join/instruction_set.h"
+#include "muster/app/version/version.h"
 #include "muster/base/pause.h"
 #include "muster/base/random.h"
 #include "muster/base/units.h"
@@ -42,6 +43,7 @@ Result<Found> knock(const JoinOptions& options, Invitation invitation, net::Syst
                                 {.host = here.host,
                                  .pid = here.pid,
                                  .worker = options.orders ? options.orders->worker : -1,
+                                 .version = build_version(),
                                  .boot_id = here.boot_id},
                                 deadline));
   return found;

@@ -17,6 +17,7 @@
 #include "muster/app/launch/run_observer.h"
 #include "muster/app/launch/scale_rule.h"
 #include "muster/app/launch/worker_request.h"
+#include "muster/app/version/version.h"
 #include "muster/base/shell_words.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
@@ -95,6 +96,7 @@ Status admit_others(const job::Job& whole, const RunFolder& folder, const Launch
   if (!spec.listen) return ok();
   spec.enlistment.run_folder = (options.folder / folder.root()).string();
   spec.enlistment.job = job::to_yaml(whole, true);
+  spec.version = build_version();
   if (!places.remote) return ok();
   const bool has_state_here =
       job.strategy.type == job::StrategyType::kData && places.has_worker_here;

@@ -9,6 +9,7 @@
 #include "muster/app/debug/worker_dump.h"
 #include "muster/app/engines/mpi.h"
 #include "muster/app/probe/notice.h"
+#include "muster/app/version/version.h"
 #include "muster/app/worker/control_sink.h"
 #include "muster/base/exception_error.h"
 #include "muster/base/host_fault.h"
@@ -103,7 +104,8 @@ Result<bool> Session::join() {
                                 .info = cluster::describe_this_process(environment_.worker),
                                 .host = host_,
                                 .where = [this] { return whereabouts_->read(); },
-                                .follows_clock = job.trace.enabled};
+                                .follows_clock = job.trace.enabled,
+                                .version = build_version()};
   member.info.can_lead = sees_run_;
   member.info.has_state = !alone_;
   if (may_stand_by()) alone_ = true;  // another one would have its place

@@ -95,6 +95,7 @@ class HostOfAll final : public Host {
       });
       consider();
     };
+    events.on_other_version = [this](const Error& why) { tell(why); };
     events.on_join_timeout = [this](const Error& why) { tell(why); };
     return events;
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "muster/app/engines/mpi.h"
+#include "muster/app/version/version.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/member.h"
 #include "muster/comm/backend/native/native.h"
@@ -83,7 +84,8 @@ Result<std::shared_ptr<MemberTies>> MemberTies::create(MeetingPlace place, Logge
   const cluster::MemberOptions member{
       .coordinator = there.coordinator,
       .info = cluster::describe_this_process(there.rank, system_files()),
-      .host = ties->host_};
+      .host = ties->host_,
+      .version = build_version()};
   MUSTER_ASSIGN(ties->member_,
                 cluster::join(*ties->network_, member,
                               Deadline::after(system_clock(), there.patience), ties->log_));

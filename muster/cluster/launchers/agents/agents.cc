@@ -11,7 +11,7 @@
 #include <set>
 
 #include "muster/cluster/control_channel.h"
-#include "muster/cluster/environment.h"
+#include "muster/cluster/launchers/agents/same_job.h"
 #include "muster/cluster/launchers/agents/stand_in.h"
 
 namespace muster::cluster {
@@ -22,14 +22,13 @@ constexpr int kOfTheAgent = 255;                        // as of a remote shell
 // From a kill until nobody waits for word of it: the way there may be cut.
 constexpr Duration kEndsSoon = std::chrono::seconds(2);
 
-std::string who(const Attend& agent) {
-  return fmt::format("{} on {} (pid {})", agent.number, agent.host, agent.pid);
-}
-
 class AgentsHere final : public Agents {
  public:
-  AgentsHere(std::int32_t count, Logger log)
-      : count_(count), log_(std::move(log)), loop_(net::create_loop("muster-agents", log_)) {}
+  AgentsHere(std::int32_t count, Attend self, Logger log)
+      : count_(count),
+        self_(std::move(self)),
+        log_(std::move(log)),
+        loop_(net::create_loop("muster-agents", log_)) {}
 
   ~AgentsHere() override {
     listener_.reset();
@@ -159,12 +158,8 @@ class AgentsHere final : public Agents {
       present_[agent.number] = visitor;
       return tell_over(*visitors_.at(visitor));
     }
-    if (agent.version != build_version()) {
-      const Error why = fail(
-          ErrorCode::kInvalid,
-          fmt::format("[cluster/agents] all ranks need the same muster: {} is of rank {}, {} "
-                      "of rank 0 on {}",
-                      agent.version, who(agent), build_version(), describe_this_process(0).host));
+    if (const std::string what = what_differs(self_, agent); !what.empty()) {
+      const Error why = fail(ErrorCode::kInvalid, "[cluster/agents] " + what);
       gone_.insert(agent.number);
       note_failure(why);
       return refuse(visitor, why);
@@ -266,6 +261,7 @@ class AgentsHere final : public Agents {
   }
 
   const std::int32_t count_;
+  const Attend self_;
   const Logger log_;
   std::unique_ptr<net::SystemLoop> loop_;
   std::unique_ptr<net::Network> network_;
@@ -287,8 +283,8 @@ class AgentsHere final : public Agents {
 
 Result<std::unique_ptr<Agents>> create_agents(const net::Credentials& credentials,
                                               const net::Address& listen, std::int32_t count,
-                                              Logger log) {
-  auto agents = std::make_unique<AgentsHere>(count, std::move(log));
+                                              Attend self, Logger log) {
+  auto agents = std::make_unique<AgentsHere>(count, std::move(self), std::move(log));
   MUSTER_TRY(agents->open(credentials, listen));
   return agents;
 }

@@ -44,10 +44,11 @@ class Agents {
   virtual void conclude(ExitCode code, Deadline deadline) = 0;
 };
 
-// For `count` agents, 1 … count.
+// For `count` agents, 1 … count, that have the version and the job of `self`, rank 0; of a job that
+// this one cannot read nothing is asked.
 Result<std::unique_ptr<Agents>> create_agents(const net::Credentials& credentials,
                                               const net::Address& listen, std::int32_t count,
-                                              Logger log);
+                                              Attend self, Logger log);
 
 // An agent's side.
 struct AgentSpec {

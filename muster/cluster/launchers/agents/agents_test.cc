@@ -12,7 +12,6 @@
 namespace muster::cluster {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Deadline within(Duration time) { return Deadline::after(system_clock(), time); }
@@ -21,23 +20,35 @@ Deadline soon() { return within(std::chrono::seconds(20)); }
 class AgentsTest : public ::testing::Test {
  protected:
   void open(std::int32_t count) {
-    agents_ = *create_agents(credentials_, {"127.0.0.1", 0}, count, create_null_logger());
+    agents_ = *create_agents(credentials_, {"127.0.0.1", 0}, count, first_, create_null_logger());
   }
   AgentSpec spec(std::int32_t number, std::vector<std::string> command) const {
-    return {.self = {.number = number, .host = "there", .boot_id = "b", .pid = 7, .cores = {0}},
+    return {.self = {.number = number,
+                     .host = "there",
+                     .boot_id = "b",
+                     .pid = 7,
+                     .cores = {0},
+                     .version = first_.version},
             .launcher = agents_->address(),
             .command = std::move(command)};
   }
   // An agent whose workers are this script.
-  void come(std::int32_t number, const std::string& script, std::string version = build_version()) {
-    AgentSpec told = spec(number, {"sh", "-c", script});
-    told.self.version = std::move(version);
-    come(std::move(told));
+  void come(std::int32_t number, const std::string& script) {
+    come(spec(number, {"sh", "-c", script}));
   }
   void come(const AgentSpec& told) {
     threads_.emplace_back([this, told, &end = ends_[told.self.number]] {
       end = attend(told, credentials_, soon(), system_processes(), create_null_logger());
     });
+  }
+  void expect_told_on_both_sides(const std::string& what) {
+    const auto all = agents_->wait_for_all(soon());
+    join();
+    ASSERT_FALSE(all);
+    for (const Error& why : {all.error(), ends_[1]->error()}) {
+      EXPECT_EQ(why.code, ErrorCode::kInvalid);
+      EXPECT_THAT(why.message, HasSubstr(what));
+    }
   }
   // All have come to their end.
   void join() {
@@ -81,6 +92,9 @@ class AgentsTest : public ::testing::Test {
   }
 
   const net::Credentials credentials_ = *net::create_credentials(system_clock().wall());
+  const Attend first_{.host = "here",
+                      .version = "muster 0.1.0 (commit 1c00aa2)",
+                      .job = {"/a/job.yaml", {{"name", "a"}, {"training.epochs", "5"}}, {}}};
   std::unique_ptr<Agents> agents_;
   std::map<std::int32_t, std::optional<Result<ExitCode>>> ends_;
   std::vector<std::thread> threads_;
@@ -141,14 +155,30 @@ TEST_F(AgentsTest, WhoIsNotThereIsNamed) {
 
 TEST_F(AgentsTest, AnotherVersionIsToldOnBothSides) {
   open(1);
-  come(1, "true", "muster 0.0.9 with libtorch 1");
-  const auto all = agents_->wait_for_all(soon());
-  join();
-  for (const Error& why : {all.error(), ends_[1]->error()}) {
-    EXPECT_EQ(why.code, ErrorCode::kInvalid);
-    EXPECT_THAT(why.message, AllOf(HasSubstr("muster 0.0.9 with libtorch 1 is of rank 1 on there"),
-                                   HasSubstr(build_version() + " of rank 0")));
-  }
+  AgentSpec other = spec(1, {"true"});
+  other.self.version = "muster 0.1.0 (commit 6205a21)";
+  come(other);
+  expect_told_on_both_sides(
+      "muster 0.1.0 (commit 6205a21) is of rank 1 on there (pid 7), "
+      "muster 0.1.0 (commit 1c00aa2) of rank 0 on here");
+}
+
+TEST_F(AgentsTest, AnotherJobIsToldOnBothSides) {
+  open(1);
+  AgentSpec other = spec(1, {"true"});
+  other.self.job = {"/b/job.yaml", {{"name", "a"}, {"training.epochs", "3"}}, {}};
+  come(other);
+  expect_told_on_both_sides(
+      "rank 1 on there (pid 7) has `training.epochs: 3` by /b/job.yaml, rank 0 on here (pid 0) has "
+      "`training.epochs: 5` by /a/job.yaml");
+}
+
+TEST_F(AgentsTest, AJobThatCannotBeReadIsToldOnBothSides) {
+  open(1);
+  AgentSpec other = spec(1, {"true"});
+  other.self.job = {"/b/job.yaml", {}, "no such file"};
+  come(other);
+  expect_told_on_both_sides("rank 1 on there (pid 7) cannot read its own, /b/job.yaml");
 }
 
 TEST_F(AgentsTest, ASecondOneOfTheSameNumberIsRefused) {
