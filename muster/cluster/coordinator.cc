@@ -6,6 +6,7 @@
 
 #include "muster/base/check.h"
 #include "muster/cluster/control_channel.h"
+#include "muster/cluster/host_clocks.h"
 
 namespace muster::cluster {
 namespace {
@@ -71,8 +72,15 @@ class Shell : public std::enable_shared_from_this<Shell> {
 
  private:
   void on_message(PeerId peer, const Message& message) {
+    if (const auto* join = std::get_if<Join>(&message)) compare_clock(join->info.host, join->wall);
+    if (const auto* offer = std::get_if<Enlist>(&message)) compare_clock(offer->host, offer->wall);
     perform(state_.on_message(peer, message, clock_.now()));
     schedule();
+  }
+
+  void compare_clock(const std::string& host, const std::optional<WallReading>& wall) {
+    if (!wall) return;
+    if (const auto warning = clocks_.note(host, *wall, clock_.wall())) log_->warn("{}", *warning);
   }
 
   void on_closed(PeerId peer, const Error& why) {
@@ -114,6 +122,7 @@ class Shell : public std::enable_shared_from_this<Shell> {
   CoordinatorState state_;
   CoordinatorEvents events_;
   Logger log_;
+  HostClocks clocks_;
   PeerId last_peer_ = 0;
   std::map<PeerId, std::shared_ptr<net::Connection>> connections_;
   net::Registration timer_;

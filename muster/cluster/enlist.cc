@@ -36,7 +36,9 @@ class ConnectedPlace final : public Place {
 }  // namespace
 
 Result<std::unique_ptr<Place>> enlist(net::Network& network, const net::Address& coordinator,
-                                      const Enlist& offer, Deadline deadline) {
+                                      Enlist offer, Deadline deadline) {
+  const Clock& clock = network.loop().clock();
+  const TimePoint begun = clock.now();
   auto connected = net::connect_and_wait(network, coordinator, deadline);
   if (!connected) return with_context(connected.error(), "[cluster/join]");
   const std::shared_ptr<net::Connection> connection = std::move(*connected);
@@ -54,6 +56,7 @@ Result<std::unique_ptr<Place>> enlist(net::Network& network, const net::Address&
         end->give(why);
       },
   }));
+  offer.wall = WallReading{clock.wall(), clock.now() - begun};
   send_message(*connection, offer);
   auto came = answer.wait(network.loop().clock(), deadline);
   Result<Enlisted> enlisted =

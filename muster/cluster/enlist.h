@@ -19,9 +19,10 @@ class Place {
   virtual void tell_end(const Ended& ended, Deadline deadline) = 0;
 };
 
-// Blocks, not on the loop's thread. `network` outlives the place. kUnavailable: nobody answers;
-// kInvalid: the credentials are another job's, or the job takes nobody (more), and why.
+// Blocks, not on the loop's thread. Tells of this host's clock as well. `network` outlives the
+// place. kUnavailable: nobody answers; kInvalid: the credentials are another job's, or the job
+// takes nobody (more), and why.
 Result<std::unique_ptr<Place>> enlist(net::Network& network, const net::Address& coordinator,
-                                      const Enlist& offer, Deadline deadline);
+                                      Enlist offer, Deadline deadline);
 
 }  // namespace muster::cluster

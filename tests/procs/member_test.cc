@@ -2,10 +2,12 @@
 #include "muster/cluster/member.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <atomic>
 #include <future>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include "muster/cluster/coordinator.h"
@@ -22,6 +24,17 @@ struct Host {
   ~Host() { loop->stop(); }
   std::unique_ptr<net::SystemLoop> loop;
   std::unique_ptr<net::Network> network;
+};
+
+// That of a host that nobody has set for an hour.
+class SlowClock final : public Clock {
+ public:
+  TimePoint now() const noexcept override { return system_clock().now(); }
+  WallTime wall() const noexcept override { return system_clock().wall() - std::chrono::hours(1); }
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
+                  TimePoint until) override {
+    return system_clock().wait_until(lock, condition, until);
+  }
 };
 
 class Members : public ::testing::Test {
@@ -147,6 +160,32 @@ TEST_F(Members, OfTwoVersionsAreBothToldBeforeTheyBegin) {
               std::string::npos)
         << end->error().message;
   }
+}
+
+TEST_F(Members, WithAnotherClockAreNamedOnceAHostBeforeTheyBegin) {
+  std::ostringstream told;
+  start(2, {},
+        std::make_shared<spdlog::logger>("told",
+                                         std::make_shared<spdlog::sinks::ostream_sink_mt>(told)));
+  SlowClock slow;
+  Host there(credentials_, slow);
+  { const auto members = join_all(there, 2); }
+  coordinator_.reset();
+  const std::string lines = told.str();
+  const auto first = lines.find("the clock of host is 1 h");
+  EXPECT_NE(first, std::string::npos) << lines;
+  EXPECT_NE(lines.find("behind this host's"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("the clock of", first + 1), std::string::npos) << lines;
+}
+
+TEST_F(Members, WithTheSameClockAreNotWarnedOf) {
+  std::ostringstream told;
+  start(2, {},
+        std::make_shared<spdlog::logger>("told",
+                                         std::make_shared<spdlog::sinks::ostream_sink_mt>(told)));
+  { const auto members = join_all(workers_, 2); }
+  coordinator_.reset();
+  EXPECT_EQ(told.str().find("the clock of"), std::string::npos) << told.str();
 }
 
 // Connections to some addresses do not come about.

@@ -1,0 +1,48 @@
+#include "muster/cluster/host_clocks.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::cluster {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+
+constexpr WallTime kNow{hours(490'000)};
+
+TEST(HostClocks, AnHourApartIsToldOnceAHost) {
+  HostClocks clocks;
+  const auto ahead = clocks.note("node7", {kNow + hours(1)}, kNow);
+  ASSERT_TRUE(ahead);
+  EXPECT_NE(ahead->find("the clock of node7 is 1 h ahead of this host's"), std::string::npos)
+      << *ahead;
+  EXPECT_FALSE(clocks.note("node7", {kNow + hours(2)}, kNow));
+  const auto behind = clocks.note("node8", {kNow - hours(1)}, kNow);
+  ASSERT_TRUE(behind);
+  EXPECT_NE(behind->find("node8 is 1 h behind this host's"), std::string::npos) << *behind;
+}
+
+TEST(HostClocks, UpToAMinuteIsTolerated) {
+  HostClocks clocks;
+  for (const seconds off : {seconds(-60), seconds(-1), seconds(0), seconds(60)})
+    EXPECT_FALSE(clocks.note("node7", {kNow + off}, kNow)) << off.count();
+  EXPECT_TRUE(clocks.note("node7", {kNow + seconds(61)}, kNow));
+  EXPECT_TRUE(clocks.note("node8", {kNow - seconds(61)}, kNow));
+}
+
+// It was sent before it came, never after.
+TEST(HostClocks, WhatTheMessageMayHaveTakenIsInItsFavour) {
+  HostClocks clocks;
+  EXPECT_FALSE(clocks.note("node7", {kNow - seconds(65), seconds(5)}, kNow));
+  EXPECT_TRUE(clocks.note("node7", {kNow - seconds(66), seconds(5)}, kNow));
+  EXPECT_TRUE(clocks.note("node8", {kNow + seconds(61), seconds(5)}, kNow));
+}
+
+TEST(HostClocks, AnyTimeCanBeTold) {
+  HostClocks clocks;
+  EXPECT_TRUE(clocks.note("node7", {WallTime::max(), Duration::max()}, WallTime::min()));
+  EXPECT_TRUE(clocks.note("node8", {WallTime::min(), Duration::min()}, WallTime::max()));
+}
+
+}  // namespace
+}  // namespace muster::cluster
