@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "muster/base/ids.h"
 #include "muster/base/result.h"
@@ -31,6 +32,13 @@ class Communicator {
   virtual ~Communicator() = default;
 
   virtual const Group& group() const noexcept = 0;
+
+  // What the whole group calls its ranks, in their order. Of one that has not split off: 0, 1, ….
+  virtual std::vector<Rank> members() const {
+    std::vector<Rank> ranks;
+    for (std::int32_t rank = 0; rank < group().size; ++rank) ranks.push_back(Rank{rank});
+    return ranks;
+  }
 
   // Starts `op`; never blocks on a peer. The Work ends in success or in one error that names the
   // peer. After abort() every submission ends at once with its reason.

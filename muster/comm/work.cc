@@ -10,6 +10,7 @@ Work Work::ended(Status status) {
 
 Status Work::wait() const {
   if (!state_->ended()) {
+    tell_wait();
     if (const auto runner = state_->runner_.lock()) runner->help(*state_);
     std::unique_lock lock(state_->mutex_);
     state_->changed_.wait(lock, [&] { return state_->ended(); });
@@ -25,6 +26,7 @@ void Work::hasten() const {
 }
 
 bool Work::wait_until(Clock& clock, TimePoint until) const {
+  if (!state_->ended()) tell_wait();
   hasten();
   std::unique_lock lock(state_->mutex_);
   while (!state_->ended() && clock.wait_until(lock, state_->changed_, until)) continue;
@@ -45,6 +47,20 @@ void Work::note_done(std::function<void(const Status&)> then) const {
     }
   }
   then(*state_->outcome_);  // never changes once set
+}
+
+void Work::note_wait(std::function<void()> then) const {
+  const std::lock_guard lock(state_->mutex_);
+  if (!state_->ended()) state_->on_wait_ = std::move(then);
+}
+
+void Work::tell_wait() const {
+  std::function<void()> then;
+  {
+    const std::lock_guard lock(state_->mutex_);
+    then.swap(state_->on_wait_);
+  }
+  if (then) then();
 }
 
 Status wait_for_all(const std::vector<Work>& works) {

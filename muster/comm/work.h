@@ -44,9 +44,13 @@ class Work {
   void on_done(std::function<void(const Status&)> then) const;
   // The same for who only takes notes: the operation does not begin any sooner for it.
   void note_done(std::function<void(const Status&)> then) const;
+  // Runs `then` once somebody blocks for the operation: on the first thread that does, before it
+  // blocks. Not where it has ended by then. It must not block. One note.
+  void note_wait(std::function<void()> then) const;
 
  private:
   void hasten() const;
+  void tell_wait() const;
 
   std::shared_ptr<WorkState> state_;
 };
@@ -74,6 +78,7 @@ class WorkState {
   std::atomic<bool> ended_{false};                        // set under mutex_
   std::optional<Status> outcome_;                         // set before ended_, then never changed
   std::vector<std::function<void(const Status&)>> then_;  // guarded by mutex_
+  std::function<void()> on_wait_;                         // guarded by mutex_
 };
 
 }  // namespace muster::comm

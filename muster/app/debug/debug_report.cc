@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "muster/base/units.h"
+#include "muster/comm/wrap/wait_graph.h"
 
 namespace muster::app {
 namespace {
@@ -30,7 +31,10 @@ Generation newest_generation(const std::vector<comm::FlightRecord>& records) {
 // Ranks whose stacks show why the others wait.
 std::set<Rank> culprits(const std::vector<comm::FlightRecord>& records) {
   std::set<Rank> ranks;
-  for (const comm::FlightFinding& finding : comm::analyse(records))
+  const comm::HeldUp found = comm::find_held_up(records);
+  for (const comm::FlightFinding& finding : found.calls)
+    ranks.insert(finding.ranks.begin(), finding.ranks.end());
+  for (const comm::WaitFinding& finding : found.waits)
     ranks.insert(finding.ranks.begin(), finding.ranks.end());
   return ranks;
 }
@@ -41,25 +45,43 @@ std::string who(const DebugWorker& worker) {
   return fmt::format("worker {} ({}{})", worker.worker, rank, place_of(worker));
 }
 
-std::string last_call(const DebugWorker& worker) {
+std::string unfinished(const comm::FlightCall& call, Duration time) {
+  return fmt::format("{} {}{}", call.failed ? "failed after" : "waits", format_duration(time),
+                     call.failed ? " " : " in ") +
+         comm::describe(call);
+}
+
+// Of a part or between two ranks: under way beside a pass they hold nobody up.
+const comm::FlightCall* first_awaited(const comm::FlightRecord& record) {
+  const auto blocks = [](const comm::FlightCall& call) {
+    return call.waited && comm::is_unfinished(call);
+  };
+  for (const comm::FlightPart& part : record.parts)
+    for (const comm::FlightCall& call : part.calls)
+      if (blocks(call)) return &call;
+  for (const comm::FlightMessage& message : record.messages)
+    if (blocks(message.call)) return &message.call;
+  return nullptr;
+}
+
+std::string last_deed(const DebugWorker& worker) {
   if (!worker.dump && worker.waits_to_begin) return "waits for others to join";
   if (!worker.dump) return "no answer; " + worker.state;
   const auto& calls = worker.dump->record.calls;
-  const auto first = std::ranges::find_if(
-      calls, [](const comm::FlightCall& call) { return !call.took || call.failed; });
-  if (first != calls.end()) {
-    return fmt::format("{} {} {}{}", first->failed ? "failed after" : "waits",
-                       format_duration(first->took.value_or(first->age)),
-                       first->failed ? "" : "in ", comm::describe(*first));
-  }
+  const auto first = std::ranges::find_if(calls, comm::is_unfinished);
+  if (first != calls.end()) return unfinished(*first, first->took.value_or(first->age));
+  if (const comm::FlightCall* awaited = first_awaited(worker.dump->record))
+    return unfinished(*awaited, *awaited->waited);
   if (calls.empty()) return "no operation yet";
   return fmt::format("{} ago called {}", format_duration(calls.back().age),
                      comm::describe(calls.back()));
 }
 
 json to_json(const DebugWorker& worker) {
-  json object = {{"worker", worker.worker}, {"host", worker.host},   {"pid", worker.pid},
-                 {"step", worker.step},     {"phase", worker.phase}, {"state", worker.state}};
+  json object = {{"worker", worker.worker}, {"host", worker.host},
+                 {"pid", worker.pid},       {"step", worker.step},
+                 {"phase", worker.phase},   {"operation", worker.operation},
+                 {"state", worker.state}};
   if (worker.waits_to_begin) object["waits_to_begin"] = true;
   if (worker.dump) object["dump"] = json::parse(encode(*worker.dump));
   return object;
@@ -71,6 +93,7 @@ Result<DebugWorker> worker_of(const json& object) {
                      .pid = object.at("pid"),
                      .step = object.at("step"),
                      .phase = object.at("phase"),
+                     .operation = object.value("operation", ""),
                      .state = object.at("state"),
                      .dump = std::nullopt,
                      .waits_to_begin = object.value("waits_to_begin", false)};
@@ -96,6 +119,7 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
                        .pid = state.pid,
                        .step = to_int(state.progress.step),
                        .phase = state.progress.phase,
+                       .operation = state.progress.operation,
                        .state = {},
                        .dump = std::nullopt,
                        .waits_to_begin = state.waits_to_begin};
@@ -113,14 +137,17 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
 std::vector<std::string> conclusions(const DebugReport& report, Duration least) {
   const auto records = records_of(report);
   std::vector<std::string> lines;
-  for (const comm::FlightFinding& finding : comm::analyse(records)) {
+  const comm::HeldUp found = comm::find_held_up(records);
+  for (const comm::FlightFinding& finding : found.calls) {
     if (finding.call.age >= least) lines.push_back(describe(finding, newest_generation(records)));
   }
+  for (const comm::WaitFinding& finding : found.waits)
+    if (comm::longest_wait(finding) >= least) lines.push_back(describe(finding));
   for (const DebugWorker& worker : report.workers) {
     if (worker.dump || worker.waits_to_begin) continue;
-    lines.push_back(fmt::format("{} does not answer: {}; it was at step {}{}{}", who(worker),
-                                worker.state, worker.step, worker.phase.empty() ? "" : ", ",
-                                worker.phase));
+    const cluster::Progress last{Step{worker.step}, worker.phase, worker.operation};
+    lines.push_back(fmt::format("{} does not answer: {}; it was {}", who(worker), worker.state,
+                                cluster::describe(last)));
   }
   return lines;
 }
@@ -131,7 +158,7 @@ std::string to_text(const DebugReport& report, bool all_stacks) {
   if (text.empty()) text = "no operation is held up\n";
   for (const DebugWorker& worker : report.workers) {
     text += fmt::format("  {}: step {}, {}; {}\n", who(worker), worker.step,
-                        worker.phase.empty() ? "not begun" : worker.phase, last_call(worker));
+                        worker.phase.empty() ? "not begun" : worker.phase, last_deed(worker));
   }
   const std::set<Rank> held_up_by = culprits(records_of(report));
   for (const DebugWorker& worker : report.workers) {

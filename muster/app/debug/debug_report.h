@@ -20,9 +20,10 @@ struct DebugWorker {
   int pid = 0;
   std::int64_t step = 0;  // as the last heartbeat said
   std::string phase;
-  std::string state;               // of the process where it did not answer: "stopped (SIGSTOP)"
-  std::optional<WorkerDump> dump;  // none: it did not answer
-  bool waits_to_begin = false;     // for others to join: it is not asked anything yet
+  std::string operation = {};  // likewise, or what it computed: "forward of slice 3"
+  std::string state = {};      // of the process where it did not answer: "stopped (SIGSTOP)"
+  std::optional<WorkerDump> dump = {};  // none: it did not answer
+  bool waits_to_begin = false;          // for others to join: it is not asked anything yet
 };
 
 // "pid 7 on node3"; without what is not known of one that has not been heard of yet.
@@ -38,8 +39,9 @@ struct DebugReport {
 DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, WallTime now,
                               std::string occasion);
 
-// What follows from it, a line each: who missed which operation, who does not answer. Empty: no
-// collective is held up; for less than `least` each one is, of a run that is well.
+// What follows from it, a line each: who missed which operation, who waits for whom and who of them
+// for nobody, who does not answer. Empty: no operation is held up; for less than `least` each one
+// is, of a run that is well.
 std::vector<std::string> conclusions(const DebugReport& report, Duration least = Duration::zero());
 
 // For a person: conclusions, a line a worker, and the stacks of those who hold the others up, or

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <span>
+#include <thread>
+
 namespace muster::app {
 namespace {
 
@@ -14,6 +18,7 @@ using ::testing::Not;
 comm::FlightEntry entry(std::uint64_t number, std::uint64_t generation, int called,
                         int ended = -1) {
   comm::FlightEntry entry{.generation = Generation{generation},
+                          .turn = number,
                           .number = number,
                           .op = "all_reduce sum F32 [8]",
                           .label = "gradients/0",
@@ -22,9 +27,22 @@ comm::FlightEntry entry(std::uint64_t number, std::uint64_t generation, int call
   return entry;
 }
 
-cluster::WorkerState state(std::int32_t worker, const std::vector<comm::FlightEntry>& entries) {
+// A message that was submitted so long before it is awaited.
+comm::FlightEntry message(comm::FlightPeer peer, std::uint64_t turn, int submitted,
+                          int awaited = -1, int ended = -1) {
+  comm::FlightEntry message = entry(turn, 1, submitted, ended);
+  message.number.reset();
+  message.peer = peer;
+  message.op = peer.sends ? "send U8 [4]" : "recv U8 [4]";
+  message.label = "activation";
+  if (awaited >= 0) message.awaited = TimePoint(seconds(awaited));
+  return message;
+}
+
+cluster::WorkerState state(std::int32_t worker, const std::vector<comm::FlightEntry>& entries,
+                           const std::vector<comm::RunningPass>& passes = {}) {
   const std::string text =
-      encode({.record = flight_record(Rank{worker}, 2, entries, TimePoint(seconds(100))),
+      encode({.record = flight_record(Rank{worker}, 2, entries, passes, TimePoint(seconds(100))),
               .stacks = "thread \"main\"\n"});
   const auto bytes = std::as_bytes(std::span(text));
   return {.worker = Rank{worker},
@@ -36,12 +54,12 @@ cluster::WorkerState state(std::int32_t worker, const std::vector<comm::FlightEn
           .waits_to_begin = false};
 }
 
-TEST(FlightRecordOf, HoldsTheNewestGenerationAndNoMessages) {
-  comm::FlightEntry message = entry(0, 2, 97);
-  message.number.reset();
-  const auto record = flight_record(
-      Rank{1}, 3, {entry(9, 1, 90, 91), entry(1, 2, 95, 96), message, entry(2, 2, 98)},
-      TimePoint(seconds(100)));
+TEST(FlightRecordOf, HoldsTheNewestGeneration) {
+  const auto record = flight_record(Rank{1}, 3,
+                                    {entry(9, 1, 90, 91), message({Rank{0}, true, 5}, 3, 90),
+                                     entry(1, 2, 95, 96), entry(2, 2, 98)},
+                                    {}, TimePoint(seconds(100)));
+  EXPECT_TRUE(record.messages.empty());
   EXPECT_EQ(record.generation, Generation{2});
   EXPECT_EQ(record.size, 3);
   ASSERT_EQ(record.calls.size(), 2U);
@@ -51,9 +69,61 @@ TEST(FlightRecordOf, HoldsTheNewestGenerationAndNoMessages) {
 }
 
 TEST(FlightRecordOf, NothingBeganInTheFuture) {
-  const auto record = flight_record(Rank{0}, 2, {entry(1, 1, 101)}, TimePoint(seconds(100)));
+  const auto record = flight_record(Rank{0}, 2, {entry(1, 1, 101)}, {}, TimePoint(seconds(100)));
   ASSERT_EQ(record.calls.size(), 1U);
   EXPECT_EQ(record.calls[0].age, Duration::zero());
+}
+
+TEST(FlightRecordOf, HoldsOfAStreamWhatIsUnderWayAndTheLastThatIsDone) {
+  const comm::FlightPeer from{Rank{0}, false, 5};
+  const comm::FlightPeer to{Rank{0}, true, 5};
+  const auto record =
+      flight_record(Rank{1}, 2,
+                    {message(from, 1, 80, -1, 81), message(to, 1, 81, -1, 82),
+                     message(from, 2, 82, 83, 84), message(from, 3, 85, 90), message(from, 4, 86)},
+                    {}, TimePoint(seconds(100)));
+  std::vector<std::uint64_t> turns;
+  for (const comm::FlightMessage& one : record.messages) turns.push_back(one.call.number);
+  EXPECT_THAT(turns, ElementsAre(1, 2, 3, 4));
+  EXPECT_TRUE(record.messages[0].sends);
+  EXPECT_EQ(record.messages[1].call.waited, seconds(1));
+  EXPECT_EQ(record.messages[2].call.waited, seconds(10));
+  EXPECT_EQ(record.messages[2].call.age, seconds(15));
+  EXPECT_FALSE(record.messages[3].call.waited);
+  EXPECT_TRUE(record.calls.empty());
+}
+
+TEST(FlightRecordOf, TellsPartsFromTheWhole) {
+  const auto group =
+      std::make_shared<const comm::FlightGroup>(comm::FlightGroup{"/1", {Rank{0}, Rank{2}}});
+  std::vector<comm::FlightEntry> entries{entry(1, 1, 80, 81), entry(1, 1, 82, 83), entry(2, 1, 90)};
+  for (comm::FlightEntry& of_part : std::span(entries).subspan(1)) {
+    of_part.part = group;
+    of_part.number.reset();
+  }
+  const auto record = flight_record(Rank{2}, 3, entries, {}, TimePoint(seconds(100)));
+  EXPECT_EQ(record.calls.size(), 1U);
+  ASSERT_EQ(record.parts.size(), 1U);
+  EXPECT_THAT(record.parts[0].members, ElementsAre(Rank{0}, Rank{2}));
+  EXPECT_EQ(record.parts[0].calls.size(), 2U);
+}
+
+TEST(FlightRecordOf, APassWaitsWhereItsThreadDoes) {
+  comm::FlightEntry awaited = entry(1, 1, 80);
+  awaited.awaited = TimePoint(seconds(90));
+  awaited.awaited_by = std::this_thread::get_id();
+  const auto waits = [&](int since, std::thread::id thread) {
+    const auto record =
+        flight_record(Rank{0}, 2, {awaited}, {{"forward", TimePoint(seconds(since)), thread}},
+                      TimePoint(seconds(100)));
+    EXPECT_EQ(record.passes.at(0).age, seconds(100 - since));
+    return record.passes.at(0).waits;
+  };
+  EXPECT_TRUE(waits(85, awaited.awaited_by));
+  EXPECT_FALSE(waits(95, awaited.awaited_by));  // of a pass before
+  EXPECT_FALSE(waits(85, {}));
+  awaited.ended = TimePoint(seconds(99));
+  EXPECT_FALSE(waits(85, awaited.awaited_by));
 }
 
 TEST(DebugReport, SaysOnlyWhatIsKnownOfAWorkerNotHeardOfYet) {
@@ -94,6 +164,7 @@ TEST(DebugReport, WhoDoesNotAnswerIsNamedWithItsProcess) {
   const auto report =
       make_debug_report({state(0, {entry(1, 1, 88)}), silent}, WallTime{}, "asked for");
   const std::string text = to_text(report, false);
+  EXPECT_THAT(text, Not(HasSubstr("waits for")));
   EXPECT_THAT(text, HasSubstr("rank 1 does not answer"));
   EXPECT_THAT(text, HasSubstr("its process is stopped (SIGSTOP); it was at step 7, computing"));
 }
@@ -114,9 +185,48 @@ TEST(DebugReport, WhoWaitsForOthersToJoinIsNotTheOneWhoDoesNotAnswer) {
   }
 }
 
+TEST(DebugReport, WhoWaitsForAMessageIsNotToBlame) {
+  const comm::FlightPeer from{Rank{1}, false, 5};
+  const auto report = make_debug_report(
+      {state(0, {message(from, 3, 80, 88)}),
+       state(1, {}, {{"forward of slice 5, chunk 1", TimePoint(seconds(87)), {}}})},
+      WallTime{}, "asked for");
+  EXPECT_THAT(conclusions(report),
+              ElementsAre("rank 0 has waited 12.0 s for rank 1 (receive, activation), which has "
+                          "been in forward of slice 5, chunk 1 for 13.0 s"));
+  EXPECT_THAT(conclusions(report, seconds(13)), ElementsAre());
+  const std::string text = to_text(report, false);
+  EXPECT_THAT(text, HasSubstr("step 7, computing; waits 12.0 s in recv U8 [4] (activation), #3\n"));
+  EXPECT_THAT(text, HasSubstr("stacks of worker 1"));
+  EXPECT_THAT(text, Not(HasSubstr("stacks of worker 0")));
+}
+
+TEST(DebugReport, WhoDoesNotAnswerAMessageIsNamedWithWhatItDidLast) {
+  auto silent = state(1, {});
+  silent.dump.reset();
+  silent.process = "its process is stopped (SIGSTOP)";
+  silent.progress.operation = "forward of slice 5, chunk 1";
+  const auto report = make_debug_report(
+      {state(0, {message({Rank{1}, false, 5}, 3, 80, 88)}), silent}, WallTime{}, "asked for");
+  EXPECT_THAT(conclusions(report),
+              ElementsAre("rank 0 has waited 12.0 s for rank 1 (receive, activation), which does "
+                          "not answer",
+                          "worker 1 (pid 41 on here) does not answer: its process is stopped "
+                          "(SIGSTOP); it was at step 7, computing, in forward of slice 5, chunk "
+                          "1"));
+}
+
 TEST(DebugReport, TravelsThroughItsFile) {
-  const auto report =
-      make_debug_report({state(0, {entry(1, 1, 88)}), state(1, {})}, WallTime{}, "the job failed");
+  comm::FlightEntry of_part = entry(1, 1, 70);
+  of_part.number.reset();
+  of_part.part =
+      std::make_shared<const comm::FlightGroup>(comm::FlightGroup{"/1", {Rank{0}, Rank{1}}});
+  of_part.awaited = TimePoint(seconds(71));
+  const auto report = make_debug_report(
+      {state(0, {entry(1, 1, 88), of_part, message({Rank{1}, false, 5}, 3, 80, 88)}),
+       state(1, {}, {{"forward of slice 5", TimePoint(seconds(87)), {}}})},
+      WallTime{}, "the job failed");
+  EXPECT_THAT(conclusions(report), ::testing::Contains(HasSubstr("in forward of slice 5")));
   const auto read = debug_report_from_json(to_json(report));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(to_text(*read, true), to_text(report, true));

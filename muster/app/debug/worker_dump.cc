@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/units.h"
@@ -23,7 +22,35 @@ json to_json(const comm::FlightCall& call) {
                  {"age", to_seconds(call.age)},
                  {"failed", call.failed}};
   if (call.took) object["took"] = to_seconds(*call.took);
+  if (call.waited) object["waited"] = to_seconds(*call.waited);
   return object;
+}
+
+json to_json(const comm::FlightMessage& message) {
+  return {{"sends", message.sends},
+          {"peer", to_int(message.peer)},
+          {"tag", message.tag},
+          {"part", message.part},
+          {"call", to_json(message.call)}};
+}
+
+json to_json(const comm::FlightPass& pass) {
+  return {{"what", pass.what}, {"age", to_seconds(pass.age)}, {"waits", pass.waits}};
+}
+
+json to_json(const comm::FlightPart& part);  // has calls of its own
+
+template <class Value>
+json to_json(const std::vector<Value>& values) {
+  json all = json::array();
+  for (const Value& value : values) all.push_back(to_json(value));
+  return all;
+}
+
+json to_json(const comm::FlightPart& part) {
+  json members = json::array();
+  for (const Rank rank : part.members) members.push_back(to_int(rank));
+  return {{"id", part.id}, {"members", std::move(members)}, {"calls", to_json(part.calls)}};
 }
 
 comm::FlightCall call_of(const json& object) {
@@ -32,39 +59,47 @@ comm::FlightCall call_of(const json& object) {
                         .label = object.at("label"),
                         .age = duration_of(object.at("age")),
                         .took = std::nullopt,
-                        .failed = object.at("failed")};
+                        .failed = object.at("failed"),
+                        .waited = std::nullopt};
   if (object.contains("took")) call.took = duration_of(object.at("took"));
+  if (object.contains("waited")) call.waited = duration_of(object.at("waited"));
   return call;
 }
 
-}  // namespace
-
-comm::FlightRecord flight_record(Rank rank, std::int32_t size,
-                                 const std::vector<comm::FlightEntry>& entries, TimePoint now) {
-  comm::FlightRecord record{.rank = rank, .size = size, .generation = Generation{0}, .calls = {}};
-  for (const comm::FlightEntry& entry : entries) {
-    if (!entry.number) continue;
-    if (entry.generation != record.generation) record.calls.clear();
-    record.generation = entry.generation;
-    comm::FlightCall call{.number = *entry.number,
-                          .op = entry.op,
-                          .label = entry.label,
-                          .age = std::max(now - entry.submitted, Duration::zero()),
-                          .took = std::nullopt,
-                          .failed = entry.error.has_value()};
-    if (entry.ended) call.took = *entry.ended - entry.submitted;
-    record.calls.push_back(std::move(call));
-  }
-  return record;
+comm::FlightMessage message_of(const json& object) {
+  return {.sends = object.at("sends"),
+          .peer = Rank{object.at("peer").get<std::int32_t>()},
+          .tag = object.at("tag"),
+          .part = object.at("part"),
+          .call = call_of(object.at("call"))};
 }
 
+comm::FlightPart part_of(const json& object) {
+  comm::FlightPart part{.id = object.at("id"), .members = {}, .calls = {}};
+  for (const json& rank : object.at("members"))
+    part.members.push_back(Rank{rank.get<std::int32_t>()});
+  for (const json& call : object.at("calls")) part.calls.push_back(call_of(call));
+  return part;
+}
+
+comm::FlightPass pass_of(const json& object) {
+  return {
+      .what = object.at("what"), .age = duration_of(object.at("age")), .waits = object.at("waits")};
+}
+
+// A dump of an older muster, in a run's folder, lacks some.
+json list_in(const json& object, const char* name) { return object.value(name, json::array()); }
+
+}  // namespace
+
 std::string encode(const WorkerDump& dump) {
-  json calls = json::array();
-  for (const comm::FlightCall& call : dump.record.calls) calls.push_back(to_json(call));
   return json{{"rank", to_int(dump.record.rank)},
               {"size", dump.record.size},
               {"generation", to_int(dump.record.generation)},
-              {"calls", std::move(calls)},
+              {"calls", to_json(dump.record.calls)},
+              {"messages", to_json(dump.record.messages)},
+              {"parts", to_json(dump.record.parts)},
+              {"passes", to_json(dump.record.passes)},
               {"stacks", dump.stacks}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -77,6 +112,10 @@ Result<WorkerDump> decode_dump(std::string_view text) {
     dump.record.size = object.at("size");
     dump.record.generation = Generation{object.at("generation").get<std::uint64_t>()};
     for (const json& call : object.at("calls")) dump.record.calls.push_back(call_of(call));
+    for (const json& message : list_in(object, "messages"))
+      dump.record.messages.push_back(message_of(message));
+    for (const json& part : list_in(object, "parts")) dump.record.parts.push_back(part_of(part));
+    for (const json& pass : list_in(object, "passes")) dump.record.passes.push_back(pass_of(pass));
     dump.stacks = object.at("stacks");
     return dump;
   } catch (const json::exception& exception) {

@@ -18,10 +18,11 @@ struct WorkerDump {
   std::string stacks;  // of all threads; empty: not asked for
 };
 
-// The collectives of the newest generation among `entries`, as `rank` of `size` sees them at `now`;
-// one that began after it has just begun.
+// Of the newest generation among `entries`, as `rank` of `size` sees it at `now`; what began after
+// it has just begun.
 comm::FlightRecord flight_record(Rank rank, std::int32_t size,
-                                 const std::vector<comm::FlightEntry>& entries, TimePoint now);
+                                 const std::vector<comm::FlightEntry>& entries,
+                                 const std::vector<comm::RunningPass>& passes, TimePoint now);
 
 std::string encode(const WorkerDump& dump);
 Result<WorkerDump> decode_dump(std::string_view text);  // kCorrupt for what encode() did not write

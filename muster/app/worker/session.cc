@@ -255,9 +255,10 @@ void Session::dump(bool stacks) const {
   const cluster::Membership membership = member->membership();
   // Stacks take their time: a clock read before them would put newer operations into the future.
   const auto entries = recorder_->entries();
+  const auto passes = recorder_->passes();
   const TimePoint now = system_clock().now();
   const std::string text =
-      encode({.record = flight_record(membership.rank, membership.size(), entries, now),
+      encode({.record = flight_record(membership.rank, membership.size(), entries, passes, now),
               .stacks = threads});
   const auto bytes = std::as_bytes(std::span(text));
   member->answer_dump({bytes.begin(), bytes.end()});

@@ -34,6 +34,7 @@ void Session::doing(Step step, std::string_view phase) {
 }
 
 void Session::computing(std::int32_t lane, std::string_view pass) {
+  recorder_->computing(lane, pass, system_clock().now());
   whereabouts_->computing(lane, pass);
   if (tracer_) tracer_->computing(lane, pass);
 }

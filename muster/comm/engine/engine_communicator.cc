@@ -369,6 +369,12 @@ class EngineCommunicator final : public Communicator {
 
   const Group& group() const noexcept override { return queue_->group(); }
 
+  std::vector<Rank> members() const override {
+    std::vector<Rank> whole = Communicator::members();
+    for (Rank& member : whole) member = queue_->names().outside(member);
+    return whole;
+  }
+
   Work submit(Op op, const OpOptions& options) override {
     if (point_to_point(op))
       std::call_once(first_message_, [this] {

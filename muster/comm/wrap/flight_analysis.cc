@@ -13,16 +13,6 @@ namespace {
 
 using Records = std::vector<const FlightRecord*>;
 
-Records of_newest_generation(const std::vector<FlightRecord>& records) {
-  Generation newest{0};
-  for (const FlightRecord& record : records) newest = std::max(newest, record.generation);
-  Records chosen;
-  for (const FlightRecord& record : records)
-    if (record.generation == newest) chosen.push_back(&record);
-  std::ranges::sort(chosen, {}, &FlightRecord::rank);
-  return chosen;
-}
-
 const FlightCall* find(const FlightRecord& record, std::uint64_t number) {
   const auto found = std::ranges::find(record.calls, number, &FlightCall::number);
   return found == record.calls.end() ? nullptr : &*found;
@@ -32,13 +22,11 @@ std::uint64_t last_number(const FlightRecord& record) {
   return record.calls.empty() ? 0 : record.calls.back().number;
 }
 
-bool is_waited_in(const FlightCall& call) { return !call.took || call.failed; }
-
 // The lowest number that somebody waits in; 0: nobody does.
 std::uint64_t first_waited_in(const Records& records) {
   std::uint64_t first = 0;
   for (const FlightRecord* record : records) {
-    const auto call = std::ranges::find_if(record->calls, is_waited_in);
+    const auto call = std::ranges::find_if(record->calls, is_unfinished);
     if (call != record->calls.end() && (first == 0 || call->number < first)) first = call->number;
   }
   return first;
@@ -49,7 +37,7 @@ FlightFinding waiting_in(const Records& records, std::uint64_t number) {
   FlightFinding finding;
   for (const FlightRecord* record : records) {
     const FlightCall* call = find(*record, number);
-    if (call == nullptr || !is_waited_in(*call)) continue;
+    if (call == nullptr || !is_unfinished(*call)) continue;
     if (finding.waiting.empty() || call->age > finding.call.age) finding.call = *call;
     finding.waiting.push_back(record->rank);
   }
@@ -84,17 +72,22 @@ std::optional<FlightFinding> find_difference(const Records& records) {
   return found;
 }
 
-std::string ranks_text(const std::vector<Rank>& ranks) {
-  std::vector<std::int32_t> numbers;
-  numbers.reserve(ranks.size());
-  for (const Rank rank : ranks) numbers.push_back(to_int(rank));
-  return fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
-}
-
 }  // namespace
 
+bool is_unfinished(const FlightCall& call) { return !call.took || call.failed; }
+
+std::vector<const FlightRecord*> newest_records(const std::vector<FlightRecord>& records) {
+  Generation newest{0};
+  for (const FlightRecord& record : records) newest = std::max(newest, record.generation);
+  Records chosen;
+  for (const FlightRecord& record : records)
+    if (record.generation == newest) chosen.push_back(&record);
+  std::ranges::sort(chosen, {}, &FlightRecord::rank);
+  return chosen;
+}
+
 std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records) {
-  const Records newest = of_newest_generation(records);
+  const Records newest = newest_records(records);
   std::vector<FlightFinding> findings;
   if (auto difference = find_difference(newest)) findings.push_back(std::move(*difference));
   const std::uint64_t number = first_waited_in(newest);
@@ -112,6 +105,13 @@ std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records) {
   return findings;
 }
 
+std::string describe(const std::vector<Rank>& ranks) {
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(ranks.size());
+  for (const Rank rank : ranks) numbers.push_back(to_int(rank));
+  return fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
+}
+
 std::string describe(const FlightCall& call) {
   return fmt::format("{}{}, #{}", call.op,
                      call.label.empty() ? "" : fmt::format(" ({})", call.label), call.number);
@@ -122,17 +122,17 @@ std::string describe(const FlightFinding& finding, Generation generation) {
   const std::string what = fmt::format("{} of generation {}", describe(call), to_int(generation));
   const bool one = finding.waiting.size() == 1;
   const std::string time = format_duration(call.took.value_or(call.age));
-  const std::string waiting = fmt::format("{} {} waited {} in {}", ranks_text(finding.waiting),
+  const std::string waiting = fmt::format("{} {} waited {} in {}", describe(finding.waiting),
                                           one ? "has" : "have", time, what);
   switch (finding.kind) {
     case FlightFinding::Kind::kSilent:
       return fmt::format("{}; {} not answer", waiting,
-                         ranks_text(finding.ranks) + (finding.ranks.size() == 1 ? " does" : " do"));
+                         describe(finding.ranks) + (finding.ranks.size() == 1 ? " does" : " do"));
     case FlightFinding::Kind::kDiffers:
       return fmt::format(
           "{} called {} where {} called {}: all ranks must call the same operations "
           "in the same order",
-          ranks_text(finding.waiting), what, ranks_text(finding.ranks), finding.other);
+          describe(finding.waiting), what, describe(finding.ranks), finding.other);
     case FlightFinding::Kind::kNoProgress:
       return fmt::format(
           "all ranks have been in {} for {}: the connections between them carry "
@@ -142,7 +142,7 @@ std::string describe(const FlightFinding& finding, Generation generation) {
       break;
   }
   return fmt::format("{}, which {} not called", waiting,
-                     ranks_text(finding.ranks) + (finding.ranks.size() == 1 ? " has" : " have"));
+                     describe(finding.ranks) + (finding.ranks.size() == 1 ? " has" : " have"));
 }
 
 }  // namespace muster::comm

@@ -12,25 +12,59 @@
 
 namespace muster::comm {
 
-// A collective of the whole group on one rank, seen at the moment when the record was taken.
+// An operation on one rank, seen at the moment when the record was taken.
 struct FlightCall {
-  std::uint64_t number = 0;  // the same on every rank; from 1
+  std::uint64_t number = 0;  // FlightEntry::turn
   std::string op = {};
   std::string label = {};
   Duration age{};                     // since it was called
   std::optional<Duration> took = {};  // none: in flight
   bool failed = false;
+  std::optional<Duration> waited = {};  // how long a thread has blocked for it, or did
   friend bool operator==(const FlightCall&, const FlightCall&) = default;
 };
 
 std::string describe(const FlightCall& call);  // "all_reduce sum F32 [1000] (gradients/0), #120"
 
+struct FlightMessage {
+  bool sends = false;  // this rank does
+  Rank peer{0};        // of the whole group, as all ranks here
+  std::uint32_t tag = 0;
+  std::string part = {};  // FlightGroup::id; empty: of the whole group
+  FlightCall call = {};
+};
+
+struct FlightPart {  // of the whole group
+  std::string id;
+  std::vector<Rank> members = {};
+  std::vector<FlightCall> calls = {};  // collectives, ascending numbers
+};
+
+struct FlightPass {  // that a lane is in
+  std::string what;  // "forward of slice 3"
+  Duration age{};
+  bool waits = false;  // its thread blocks for an operation
+};
+
 struct FlightRecord {  // of one rank in one generation
   Rank rank{0};
   std::int32_t size = 1;  // ranks of the group
   Generation generation{0};
-  std::vector<FlightCall> calls = {};  // the last ones, ascending numbers
+  std::vector<FlightCall> calls = {};  // collectives of the whole group: the last ones, ascending
+  // Of what each stream and part had to do: all that is under way or failed, and the last that was
+  // done before it.
+  std::vector<FlightMessage> messages = {};
+  std::vector<FlightPart> parts = {};
+  std::vector<FlightPass> passes = {};
 };
+
+// Under way; what failed counts as well, since a record may be taken after the end.
+bool is_unfinished(const FlightCall& call);
+
+// Those of the newest generation among `records`, by rank.
+std::vector<const FlightRecord*> newest_records(const std::vector<FlightRecord>& records);
+
+std::string describe(const std::vector<Rank>& ranks);  // "rank 2", "ranks 0, 1"
 
 struct FlightFinding {
   enum class Kind : std::uint8_t {
@@ -48,6 +82,7 @@ struct FlightFinding {
 
 // Of the newest generation among `records`, at most one finding of a kind: what blocks first. An
 // operation that failed counts as one that is waited in: a record may be taken after the end.
+// Collectives of the whole group alone; who waits for whom besides: wait_graph.h.
 std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records);
 
 // "ranks 0, 1 have waited 12 s in all_reduce sum F32 [1000] (gradients/0), #120 of generation 2,

@@ -36,6 +36,29 @@ std::uint64_t FlightRecorder::begin(FlightEntry entry) {
   return sequence;
 }
 
+void FlightRecorder::awaits(std::uint64_t sequence, TimePoint at) {
+  const std::lock_guard lock(mutex_);
+  FlightEntry& entry = ring_[sequence % capacity_];
+  if (entry.sequence != sequence) return;
+  entry.awaited = at;
+  entry.awaited_by = std::this_thread::get_id();
+}
+
+void FlightRecorder::computing(std::int32_t lane, std::string_view what, TimePoint at) {
+  const std::lock_guard lock(mutex_);
+  if (what.empty())
+    passes_.erase(lane);
+  else
+    passes_.insert_or_assign(lane, RunningPass{std::string(what), at, std::this_thread::get_id()});
+}
+
+std::vector<RunningPass> FlightRecorder::passes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RunningPass> passes;
+  for (const auto& [lane, pass] : passes_) passes.push_back(pass);
+  return passes;
+}
+
 void FlightRecorder::end(std::uint64_t sequence, TimePoint at, const Status& outcome) {
   const std::lock_guard lock(mutex_);
   in_flight_.erase(sequence);

@@ -2,6 +2,7 @@
 // A wrapper's base: passes everything on. A part that splits off is wrapped alike.
 
 #include <utility>
+#include <vector>
 
 #include "muster/comm/communicator.h"
 
@@ -12,6 +13,7 @@ class Forward : public Communicator {
   explicit Forward(std::shared_ptr<Communicator> inner) : inner_(std::move(inner)) {}
 
   const Group& group() const noexcept override { return inner_->group(); }
+  std::vector<Rank> members() const override { return inner_->members(); }
 
   Result<std::shared_ptr<Communicator>> split(int color, int key) override {
     MUSTER_ASSIGN(auto part, inner_->split(color, key));

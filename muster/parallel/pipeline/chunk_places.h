@@ -1,8 +1,11 @@
 #pragma once
 // Where the chunks of a pipeline lie, as one rank sees it: those of its own replica. Immutable.
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "muster/base/ids.h"
@@ -21,6 +24,16 @@ struct ChunkPlaces {
     return ranks.at(static_cast<std::size_t>(stage_of.at(chunk)));
   }
   bool is_mine(std::size_t chunk) const { return rank_of(chunk) == own; }
+
+  // For people: "stage 0 → 1"; where stages have several chunks "stage 0 → 1, chunk 2 → 3".
+  std::string way(std::size_t from, std::size_t to) const {
+    const auto stage = [this](std::size_t chunk) {
+      return static_cast<std::int32_t>(stage_of.at(chunk));
+    };
+    std::string way = fmt::format("stage {} → {}", stage(from), stage(to));
+    if (stage_of.size() > ranks.size()) way += fmt::format(", chunk {} → {}", from, to);
+    return way;
+  }
 };
 
 }  // namespace muster::parallel

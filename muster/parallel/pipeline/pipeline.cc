@@ -26,6 +26,15 @@ std::uint32_t stream_of(std::size_t chunk, bool gradient) {
   return 2 * static_cast<std::uint32_t>(chunk) + (gradient ? 1 : 0);
 }
 
+// What goes over a stream, for people.
+std::string message_name(const ChunkPlaces& places, std::uint32_t stream, std::size_t micro) {
+  const std::size_t from = stream % kEvaluation / 2;
+  const bool gradient = stream % 2 == 1;
+  return fmt::format("{} of {} {}, {}", gradient ? "gradient" : "activation",
+                     stream >= kEvaluation ? "evaluation slice" : "micro-batch", micro,
+                     places.way(from, gradient ? from - 1 : from + 1));
+}
+
 std::vector<std::string> metric_names_of(const models::Model& whole) {
   std::vector<at::Tensor> values;  // any will do
   for (const models::Statistic& statistic : whole.statistics()) values.push_back(statistic.tensor);
@@ -251,8 +260,10 @@ bool Pipeline::expect(const layout::Action& action, const std::vector<MicroBatch
   const std::size_t neighbour = gradient ? chunk + 1 : chunk - 1;  // where it comes from
   if (places_.is_mine(neighbour)) return true;
   const auto& examples = batches[static_cast<std::size_t>(action.micro_batch)].unit.examples;
-  return links_->expect(places_.rank_of(neighbour),
-                        {stream_of(neighbour, gradient), examples.samples()});
+  const std::uint32_t stream = stream_of(neighbour, gradient);
+  return links_->expect(
+      places_.rank_of(neighbour), {stream, examples.samples()},
+      message_name(places_, stream, static_cast<std::size_t>(action.micro_batch)));
 }
 
 Status Pipeline::forward(std::size_t chunk, std::size_t micro, MicroBatch& batch) {
@@ -314,14 +325,15 @@ void Pipeline::tell(std::string_view pass, const MicroBatch& batch, std::size_t 
 // From a neighbouring chunk, on this rank or another.
 Result<at::Tensor> Pipeline::take(std::size_t from, TensorKind kind, std::size_t micro) {
   if (places_.is_mine(from)) return std::move(here_.extract({kind.stream, micro}).mapped());
-  return links_->recv(places_.rank_of(from), kind);
+  return links_->recv(places_.rank_of(from), kind, message_name(places_, kind.stream, micro));
 }
 
 void Pipeline::give(std::size_t to, TensorKind kind, std::size_t micro, at::Tensor tensor) {
   if (places_.is_mine(to))
     here_[{kind.stream, micro}] = std::move(tensor);
   else
-    links_->send(places_.rank_of(to), kind, std::move(tensor));
+    links_->send(places_.rank_of(to), kind, std::move(tensor),
+                 message_name(places_, kind.stream, micro));
 }
 
 // What one stage knows all have to know. One replica speaks for all, which have the same sums, and

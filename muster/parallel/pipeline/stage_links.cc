@@ -37,7 +37,7 @@ at::Tensor StageLinks::tensor_of(const Layout& layout) {
       sizes, strides, at::TensorOptions(static_cast<at::ScalarType>(layout[0])).device(at::kCPU));
 }
 
-void StageLinks::send(Rank to, TensorKind kind, at::Tensor tensor) {
+void StageLinks::send(Rank to, TensorKind kind, at::Tensor tensor, const std::string& what) {
   while (!sending_.empty() && sending_.front().done() && sending_.front().wait())
     sending_.pop_front();
   if (!tensor.is_non_overlapping_and_dense()) tensor = tensor.contiguous();
@@ -47,38 +47,39 @@ void StageLinks::send(Rank to, TensorKind kind, at::Tensor tensor) {
   MUSTER_CHECK(known->second == layout, "tensors of one kind have one layout");
   if (fresh) {
     const auto words = std::make_shared<Layout>(layout);
-    submit_send(view_of(std::span<std::int64_t>(*words)), to, kLayouts | kind.stream, "layout",
-                words);
+    submit_send(view_of(std::span<std::int64_t>(*words)), to, kLayouts | kind.stream,
+                "layout of " + what, words);
   }
   const TensorView bytes = bytes_over(tensor);
-  submit_send(bytes, to, kTensors | kind.stream, "activation",
+  submit_send(bytes, to, kTensors | kind.stream, what,
               std::make_shared<at::Tensor>(std::move(tensor)));
 }
 
 // The operation keeps its memory, whatever becomes of this object.
-void StageLinks::submit_send(TensorView view, Rank to, std::uint32_t tag, const char* what,
+void StageLinks::submit_send(TensorView view, Rank to, std::uint32_t tag, std::string what,
                              std::shared_ptr<void> memory) {
-  sending_.push_back(communicator_->submit(comm::Send{std::move(view), to, tag}, op_for(what)));
+  sending_.push_back(
+      communicator_->submit(comm::Send{std::move(view), to, tag}, op_for(std::move(what))));
   sending_.back().on_done([memory = std::move(memory)](const Status&) {});
 }
 
-bool StageLinks::expect(Rank from, TensorKind kind) {
+bool StageLinks::expect(Rank from, TensorKind kind, const std::string& what) {
   const auto known = received_.find({from, kind});
   if (known == received_.end()) return false;
   at::Tensor tensor = tensor_of(known->second);
   auto work = communicator_->submit(comm::Recv{bytes_over(tensor), from, kTensors | kind.stream},
-                                    op_for("activation"));
+                                    op_for(what));
   work.on_done([tensor](const Status&) {});  // as in submit_send()
   receiving_[{from, kind.stream}].push_back({kind, std::move(tensor), std::move(work)});
   return true;
 }
 
-Result<at::Tensor> StageLinks::recv(Rank from, TensorKind kind) {
+Result<at::Tensor> StageLinks::recv(Rank from, TensorKind kind, const std::string& what) {
   auto& stream = receiving_[{from, kind.stream}];
-  if (stream.empty() && !expect(from, kind)) {
-    MUSTER_ASSIGN(const Layout layout, receive_layout(from, kind));
+  if (stream.empty() && !expect(from, kind, what)) {
+    MUSTER_ASSIGN(const Layout layout, receive_layout(from, kind, what));
     received_.emplace(Key{from, kind}, layout);
-    expect(from, kind);
+    expect(from, kind, what);
   }
   Receiving next = std::move(stream.front());
   stream.pop_front();
@@ -87,11 +88,12 @@ Result<at::Tensor> StageLinks::recv(Rank from, TensorKind kind) {
   return next.tensor.to(device_);
 }
 
-Result<StageLinks::Layout> StageLinks::receive_layout(Rank from, TensorKind kind) {
+Result<StageLinks::Layout> StageLinks::receive_layout(Rank from, TensorKind kind,
+                                                      const std::string& what) {
   const auto layout = std::make_shared<Layout>();
   const auto work = communicator_->submit(
       comm::Recv{view_of(std::span<std::int64_t>(*layout)), from, kLayouts | kind.stream},
-      op_for("layout"));
+      op_for("layout of " + what));
   work.on_done([layout](const Status&) {});
   MUSTER_TRY(work.wait());
   return *layout;
@@ -103,9 +105,9 @@ Status StageLinks::finish() {
   return comm::wait_for_all(works);
 }
 
-comm::OpOptions StageLinks::op_for(const char* what) const {
+comm::OpOptions StageLinks::op_for(std::string what) const {
   comm::OpOptions op = op_;
-  op.label = what;
+  op.label = std::move(what);
   return op;
 }
 

@@ -26,6 +26,10 @@ std::size_t index_of(const std::string& parameter, const models::Model& part) {
       std::ranges::find(parameters, parameter, &models::Parameter::name) - parameters.begin());
 }
 
+std::string gradient_name(const std::string& parameter, std::size_t micro) {
+  return fmt::format("gradient of micro-batch {}, tied weight {}", micro, parameter);
+}
+
 at::Tensor tensor_of(const std::string& parameter, const models::Model& part) {
   for (const auto* parameters : {&part.parameters(), &part.frozen()})
     for (const models::Parameter& known : *parameters)
@@ -72,7 +76,8 @@ Status TiedWeights::take(std::size_t chunk, std::size_t micro, StageModel& stage
   for (std::size_t t = 0; t < ties_.size(); ++t) {
     const Tie& tie = ties_[t];
     if (tie.owner != chunk || !tie.trained) continue;
-    MUSTER_ASSIGN(at::Tensor gradient, links.recv(places_.rank_of(tie.borrower), gradients_of(t)));
+    MUSTER_ASSIGN(at::Tensor gradient, links.recv(places_.rank_of(tie.borrower), gradients_of(t),
+                                                  gradient_name(tie.parameter, micro)));
     stage.add_to_owned(micro, index_of(tie.parameter, stage.model()), std::move(gradient));
   }
   return ok();
@@ -84,7 +89,8 @@ void TiedWeights::give(std::size_t chunk, std::size_t micro, StageModel& stage,
     const Tie& tie = ties_[t];
     if (tie.borrower != chunk || !tie.trained) continue;
     links.send(places_.rank_of(tie.owner), gradients_of(t),
-               stage.take_borrowed(micro, index_of(tie.parameter, stage.model())));
+               stage.take_borrowed(micro, index_of(tie.parameter, stage.model())),
+               gradient_name(tie.parameter, micro));
   }
 }
 
@@ -92,13 +98,14 @@ Status TiedWeights::share(models::Model& part, StageLinks& links) const {
   for (std::size_t t = 0; t < ties_.size(); ++t) {
     if (!places_.is_mine(ties_[t].owner)) continue;
     links.send(places_.rank_of(ties_[t].borrower), weights_of(t),
-               tensor_of(ties_[t].parameter, part).detach());
+               tensor_of(ties_[t].parameter, part).detach(), "tied weight " + ties_[t].parameter);
   }
   const at::NoGradGuard no_grad;
   for (std::size_t t = 0; t < ties_.size(); ++t) {
     if (!places_.is_mine(ties_[t].borrower)) continue;
     MUSTER_ASSIGN(const at::Tensor weights,
-                  links.recv(places_.rank_of(ties_[t].owner), weights_of(t)));
+                  links.recv(places_.rank_of(ties_[t].owner), weights_of(t),
+                             "tied weight " + ties_[t].parameter));
     tensor_of(ties_[t].parameter, part).copy_(weights);
   }
   return links.finish();  // before the next update writes them
