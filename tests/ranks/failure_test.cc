@@ -115,12 +115,16 @@ TEST_P(Conformance, SplitGroupsByColourInOrderOfKey) {
     EXPECT_EQ(group.size, rank % 2 == 0 ? 3 : 2);
     EXPECT_EQ(to_int(group.rank), (rank % 2 == 0 ? 4 - rank : 3 - rank) / 2);
     EXPECT_EQ(group.generation, world.group().generation);
+    const auto members =
+        rank % 2 == 0 ? std::vector{Rank{4}, Rank{2}, Rank{0}} : std::vector{Rank{3}, Rank{1}};
+    EXPECT_EQ((*part)->members(), members);
     std::int32_t sum = rank;
     ASSERT_TRUE((*part)->submit(AllReduce{view_of(std::span(&sum, 1))}, {}).wait());
     EXPECT_EQ(sum, rank % 2 == 0 ? 6 : 4);
     sum_ones(world);
     auto again = (*part)->split(0, 0);  // parts divide too
     ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ((*again)->members(), members);
     sum_ones(**again);
     ASSERT_TRUE(world.submit(Barrier{}, {}).wait());
   });

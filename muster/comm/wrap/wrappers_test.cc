@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace muster::comm {
 namespace {
 
@@ -15,12 +17,19 @@ class FakeCommunicator final : public Communicator {
     states.push_back(std::make_shared<WorkState>());
     return Work(states.back());
   }
-  Result<CommunicatorPtr> split(int, int) override { return std::make_shared<FakeCommunicator>(); }
+  std::vector<Rank> members() const override { return ranks; }
+  Result<CommunicatorPtr> split(int, int) override {
+    part = std::make_shared<FakeCommunicator>();
+    part->ranks = {Rank{2}, Rank{5}};
+    return part;
+  }
   void abort(Error) noexcept override {}
   Result<Buffer> allocate(std::size_t) override { return fail(ErrorCode::kUnsupported, "none"); }
 
   std::vector<std::pair<std::string, OpOptions>> submitted;
   std::vector<std::shared_ptr<WorkState>> states;
+  std::vector<Rank> ranks;
+  std::shared_ptr<FakeCommunicator> part;  // the last that has split off
 
  private:
   Group group_;
@@ -114,6 +123,71 @@ TEST(FlightRecorder, TellsOfEachThatHasEnded) {
   EXPECT_EQ(told[0].number, 3U);
   EXPECT_TRUE(told[0].ended);
   EXPECT_EQ(told[1].error->message, "late");
+}
+
+// The same numbers on every rank, by which what belongs together is known.
+TEST(FlightRecorder, CountsCollectivesOfEachGroupAndMessagesOfEachStream) {
+  const auto fake = std::make_shared<FakeCommunicator>();
+  const auto recorder = std::make_shared<FlightRecorder>();
+  const auto world = with_trace(fake, recorder);
+  std::vector<float> values(4);
+  const TensorView view = view_of(std::span(values));
+  world->submit(Barrier{}, {});
+  world->submit(Send{view, Rank{1}, 7}, {});
+  world->submit(Recv{view, Rank{1}, 7}, {});
+  world->submit(Send{view, Rank{1}, 8}, {});
+  world->submit(Send{view, Rank{1}, 7}, {});
+  const auto part = world->split(0, 0).value();
+  part->submit(Barrier{}, {});
+  part->submit(Send{view, Rank{1}, 7}, {});
+  world->submit(Barrier{}, {});
+  const auto inner = part->split(0, 0).value();
+  inner->submit(Barrier{}, {});
+  std::vector<std::uint64_t> turns;
+  for (const FlightEntry& entry : recorder->entries()) turns.push_back(entry.turn);
+  EXPECT_EQ(turns, (std::vector<std::uint64_t>{1, 1, 1, 1, 2, 1, 1, 2, 1}));
+  const auto entries = recorder->entries();
+  EXPECT_EQ(entries[0].number, 1U);
+  EXPECT_FALSE(entries[0].part || entries[0].peer);
+  EXPECT_EQ(entries[2].peer, (FlightPeer{Rank{1}, false, 7}));
+  EXPECT_FALSE(entries[5].number);
+  EXPECT_EQ(entries[5].part->id, "/1");
+  EXPECT_EQ(entries[5].part->members, (std::vector<Rank>{Rank{2}, Rank{5}}));
+  EXPECT_EQ(entries[6].peer, (FlightPeer{Rank{5}, true, 7}));  // by the whole group's ranks
+  EXPECT_EQ(entries[7].number, 2U);
+  EXPECT_EQ(entries[8].part->id, "/1/1");
+}
+
+TEST(FlightRecorder, KnowsForWhatAThreadBlocks) {
+  const auto fake = std::make_shared<FakeCommunicator>();
+  const auto recorder = std::make_shared<FlightRecorder>();
+  const auto world = with_trace(fake, recorder);
+  const Work ahead = world->submit(Barrier{}, {});
+  const Work awaited = world->submit(Barrier{}, {});
+  const Work over = world->submit(Barrier{}, {});
+  fake->states[2]->finish(ok());
+  EXPECT_TRUE(over.wait());
+  EXPECT_FALSE(awaited.wait_until(system_clock(), system_clock().now()));
+  const auto entries = recorder->entries();
+  EXPECT_FALSE(entries[0].awaited);
+  ASSERT_TRUE(entries[1].awaited);
+  EXPECT_GE(*entries[1].awaited, entries[1].submitted);
+  EXPECT_EQ(entries[1].awaited_by, std::this_thread::get_id());
+  EXPECT_FALSE(entries[2].awaited);
+  EXPECT_FALSE(ahead.done());
+}
+
+TEST(FlightRecorder, KnowsWhatLanesCompute) {
+  FlightRecorder recorder;
+  recorder.computing(1, "forward of slice 3", TimePoint(std::chrono::seconds(5)));
+  recorder.computing(0, "forward of slice 2", TimePoint(std::chrono::seconds(4)));
+  recorder.computing(1, "backward of slice 3", TimePoint(std::chrono::seconds(6)));
+  ASSERT_EQ(recorder.passes().size(), 2U);
+  EXPECT_EQ(recorder.passes()[1].what, "backward of slice 3");
+  EXPECT_EQ(recorder.passes()[1].since, TimePoint(std::chrono::seconds(6)));
+  EXPECT_EQ(recorder.passes()[1].thread, std::this_thread::get_id());
+  recorder.computing(0, "", TimePoint(std::chrono::seconds(7)));
+  EXPECT_EQ(recorder.passes().size(), 1U);
 }
 
 TEST(Work, EndsOnceAndTellsEverybody) {
