@@ -1,5 +1,5 @@
 """`muster debug` names who holds the others up, in which operation on which tensor, since when, and where it is,
-while the job hangs and after it has failed."""
+while the job hangs and after it has failed; of a pipeline not who only waits for another one."""
 import json
 import pathlib
 import re
@@ -35,15 +35,15 @@ def debug(muster, run, *flags, code=0):
 FORWARD = r"forward of slice \d+$"  # before it has handed over any gradient
 
 
-def hold(muster, folder, job, name, act, *flags, place=FORWARD):
-    """Worker 1 does that there; the run, its pid, where it was struck and when."""
+def hold(muster, folder, job, name, act, *flags, place=FORWARD, worker=1):
+    """The worker does that there; the run, its pid, where it was struck and when."""
     faults = faulty.Faults(folder / f"faults-{name}")
     process = runs.start(muster, job, *FIXED, "--set", f"run_folder={folder / name}", *flags,
                          env=faults.environment())
     run = runs.wait_for_step(process, folder, 30, name)
-    victim = runs.workers_of(process)[1]
-    faults.arm(1, act, place)
-    struck, where = faults.struck(1)
+    victim = runs.workers_of(process)[worker]
+    faults.arm(worker, act, place)
+    struck, where = faults.struck(worker)
     time.sleep(1)
     return process, run, victim, where, struck
 
@@ -64,9 +64,8 @@ def seconds_waited(pattern, text, struck):
 
 def check_stopped(text, victim, where):
     """What is said of one that cannot answer."""
-    place = re.escape(where.split(", in ")[0])
     find(rf"worker 1 \(pid {victim} on {HOST}\) does not answer: its process is stopped \(SIGSTOP\); "
-         rf"it was {place}$", text)
+         rf"it was {re.escape(where)}$", text)
     assert "stacks of worker 1" not in text, text
 
 
@@ -99,9 +98,9 @@ def hangs_with_shards(muster, folder, job):
     """In the call of an operation that only those who hold parts of the state have."""
     process, run, victim, where, struck = hold(muster, folder, write_text_job(folder), "shards", "hang", *runs.settings(
         "strategy.type=sharded", f"communication.timeout={PATIENCE}s"), place=r"^at step \d+, updating, in all_gather of shards .*$")
-    phase, operation = where.split(", in ", 1)
+    _, operation = where.split(", in ", 1)
     told = WAITED_IN + re.escape(operation) + r", #\d+ of generation 1; rank 1 does not answer"
-    asleep = rf"^worker 1 \(pid {victim} on {HOST}\) does not answer: its process is asleep; it was {phase}$"
+    asleep = rf"^worker 1 \(pid {victim} on {HOST}\) does not answer: its process is asleep; it was {re.escape(where)}$"
     text = debug(muster, run)
     before = seconds_waited(f"^{told}$", text, struck)
     find(asleep, text)
@@ -149,6 +148,65 @@ def fails(muster, folder, job):
     assert "the job failed" in after, after
 
 
+# Of three stages: what a rank waits for.
+GRADIENT = r"\(receive, gradient of micro-batch \d+, stage {0} → {1}\)"
+ACTIVATION = r"\(receive, activation of micro-batch \d+, stage {0} → {1}\)"
+HAS_WAITED = r"rank {} has waited ([\d.]+) (µs|ms|s) for rank {} "
+
+
+def hold_stage(muster, folder, name, act, stage):
+    """The worker of that stage does that in its forward pass; what hold() returns."""
+    (folder / f"job-{name}").mkdir()
+    job = runs.write_job(folder, "mlp", steps=10**6, into=folder / f"job-{name}")
+    return hold(muster, folder, job, name, act, *runs.settings("strategy.type=pipeline", "model.hidden_sizes=[24,24]"),
+                place=rf"in forward of slice \d+, chunk {stage}\b", worker=stage)
+
+
+def check_hung(text, worker, victim, struck):
+    """It is said what its model computes and for how long, with its stacks alone."""
+    culprit = find(rf"for rank {worker} \([^()]*\), which has been in forward of slice \d+, chunk {worker} for ([\d.]+) (µs|ms|s)", text)
+    assert 0 < float(culprit[1]) * UNITS[culprit[2]] < time.time() - struck + 1, text
+    find(rf"^stacks of worker {worker} \(rank {worker}, pid {victim} on {HOST}\):\n(.*\n)*  #\d+ +faulty::hang\(\) \+ ", text)
+    assert text.count("\nstacks of worker ") == 1, text
+
+
+def end(process):
+    """Of a job that does not end by itself."""
+    process.kill()
+    process.communicate(timeout=runs.DEADLINE)
+
+
+def a_stage_stops(muster, folder, _):
+    process, run, victim, where, struck = hold_stage(muster, folder, "stage-stops", "SIGSTOP", 1)
+    text = debug(muster, run)
+    seconds_waited(HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), text, struck)
+    seconds_waited(HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2), text, struck)
+    find(r"^rank \d has waited .* for rank 1 \(.*\), which does not answer(;|$)", text)
+    assert "for rank 0" not in text and "for rank 2" not in text, text
+    check_stopped(text, victim, where)
+    end(process)
+
+
+def a_stage_hangs(muster, folder, _):
+    process, run, victim, _, struck = hold_stage(muster, folder, "stage-hangs", "hang-kernel", 1)
+    text = debug(muster, run)
+    seconds_waited(HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), text, struck)
+    seconds_waited(HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2), text, struck)
+    assert "for rank 0" not in text and "for rank 2" not in text, text
+    check_hung(text, 1, victim, struck)
+    end(process)
+
+
+def the_last_stage_hangs(muster, folder, _):
+    """The first one waits for the middle one, which only waits itself."""
+    process, run, victim, _, struck = hold_stage(muster, folder, "last-stage-hangs", "hang-kernel", 2)
+    text = debug(muster, run)
+    seconds_waited("^" + HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0) + ", which waits for rank 2 " +
+                   GRADIENT.format(2, 1) + ", which has been in forward", text, struck)
+    check_hung(text, 2, victim, struck)
+    end(process)
+
+
 def well(muster, folder, job):
     output = runs.train(muster, job, "--set", f"run_folder={folder / 'well'}")
     assert "nobody trains in" in debug(muster, runs.latest(folder, "well"), code=3), output
@@ -160,7 +218,7 @@ def main():
         runs.write_data(folder)
         muster = faulty.install(folder, arguments.muster, arguments.worker)
         job = runs.write_job(folder, "resnet", steps=200)
-        for scene in (hangs, hangs_with_shards, stops, fails, well):
+        for scene in (hangs, hangs_with_shards, stops, fails, a_stage_stops, a_stage_hangs, the_last_stage_hangs, well):
             scene(muster, folder, job)
             print(f"ok  {scene.__name__}", flush=True)
 

@@ -89,7 +89,8 @@ std::atomic<bool> poisons_gradient{false};
 std::atomic<bool> flips_bit{false};
 std::atomic<bool> flips_sum{false};
 std::atomic<int> late_samples{0};
-thread_local bool lacks_memory = false;  // for a tensor, in the pass that it is in
+thread_local bool lacks_memory = false;     // for a tensor, in the pass that it is in
+thread_local bool hangs_in_kernel = false;  // the next one of that pass
 
 bool is_below(int fd, std::string_view folder) {
   std::array<char, 4096> path{};
@@ -163,6 +164,7 @@ const std::map<std::string, Act> kActs{
     {"bus", read_beyond_the_end},
     {"exit", [] { std::_Exit(7); }},
     {"hang", faulty::hang},
+    {"hang-kernel", [] { hangs_in_kernel = true; }},
     {"doze", [] { ::sleep(1); }},
     {"stall", stall},
     {"memory", [] { lacks_memory = true; }},
@@ -225,9 +227,9 @@ void look(const cluster::Progress& now) {
   const std::size_t space = fault.find(' ');
   if (!std::regex_search(describe(now), std::regex(fault.substr(space + 1)))) return;
   // Near its end, as sums come in, a pass has all tensors that it needs, and the others what they
-  // need of it. Only the lane dozes: who tells beside it may be the communicator's thread, without
-  // which nobody is answered.
-  const bool of_lane = fault.starts_with("doze ");
+  // need of it. Only the lane dozes, or hangs in the model: who tells beside it may be the
+  // communicator's thread, without which nobody is answered.
+  const bool of_lane = fault.starts_with("doze ") || fault.starts_with("hang-kernel ");
   if (now.operation.find(" of slice ") != std::string::npos && !begins &&
       (of_lane || now.operation.find(" beside ") == std::string::npos))
     return;
@@ -242,7 +244,9 @@ void look(const cluster::Progress& now) {
 
 // ---- what kernels compute wrongly
 
+// Of "hang-kernel": in the code of the model, where nothing is told, so that it can be asked.
 std::unique_ptr<at::ObserverContext> before_kernel(const at::RecordFunction& kernel) {
+  if (hangs_in_kernel) faulty::hang();
   if (!flips_bit || std::string_view(kernel.name()) != "aten::addmm") return nullptr;
   const auto inputs = kernel.inputs();
   if (inputs.size() < 3 || !inputs[2].isTensor() || !flips_bit.exchange(false)) return nullptr;

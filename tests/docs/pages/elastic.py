@@ -203,6 +203,19 @@ def who_holds_the_job_up(page):
             asked_until_told(page, command, block, training.ANY_MOMENT | stack)
 
 
+def a_stage_holds_the_pipeline_up(page):
+    block = page.take("$ muster debug runs/fashion/latest\nrank 0 has waited 12 s")
+    faults, variables = training.faulty_muster(page)
+    with Training(page, f"{FASHION} 3", "strategy.type=pipeline", "workers.min_workers=3", "workers.max_restarts=0",
+                  "workers.heartbeat_timeout=100s", variables=variables) as job:
+        job.wait_for_step(30)
+        runs.wait_for(lambda: heard_of_all(page, 3), "heartbeats")
+        faults.arm(2, "hang-kernel", r"in forward of slice \d+, chunk 2\b")
+        faults.struck(2)
+        (command,) = place.commands_of(block)
+        asked_until_told(page, command, block, training.ANY_MOMENT)
+
+
 def asked_until_told(page, command, block, words):
     """The others come to where they have to wait when they come to it."""
     for attempt in range(training.ATTEMPTS):
@@ -227,7 +240,7 @@ def every_sample_once(page):
 
 SCENES = (others_go_on, too_few_wait, nobody_has_the_state, dies_as_it_starts, nobody_else_has_the_part, another_has_the_part,
           others_join, the_slow_one_is_named, every_sample_once, a_failure_says_where, late_slices_are_computed_by_others,
-          wrong_bits, wrong_gradients, who_holds_the_job_up)
+          wrong_bits, wrong_gradients, who_holds_the_job_up, a_stage_holds_the_pipeline_up)
 
 
 def play(page):
