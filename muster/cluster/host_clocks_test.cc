@@ -8,16 +8,16 @@ namespace {
 using std::chrono::hours;
 using std::chrono::seconds;
 
-constexpr WallTime kNow{hours(490'000)};
+constexpr WallTime kToday{hours(490'000)};
 
 TEST(HostClocks, AnHourApartIsToldOnceAHost) {
   HostClocks clocks;
-  const auto ahead = clocks.note("node7", {kNow + hours(1)}, kNow);
+  const auto ahead = clocks.note("node7", {kToday + hours(1)}, kToday);
   ASSERT_TRUE(ahead);
   EXPECT_NE(ahead->find("the clock of node7 is 1 h ahead of this host's"), std::string::npos)
       << *ahead;
-  EXPECT_FALSE(clocks.note("node7", {kNow + hours(2)}, kNow));
-  const auto behind = clocks.note("node8", {kNow - hours(1)}, kNow);
+  EXPECT_FALSE(clocks.note("node7", {kToday + hours(2)}, kToday));
+  const auto behind = clocks.note("node8", {kToday - hours(1)}, kToday);
   ASSERT_TRUE(behind);
   EXPECT_NE(behind->find("node8 is 1 h behind this host's"), std::string::npos) << *behind;
 }
@@ -25,17 +25,17 @@ TEST(HostClocks, AnHourApartIsToldOnceAHost) {
 TEST(HostClocks, UpToAMinuteIsTolerated) {
   HostClocks clocks;
   for (const seconds off : {seconds(-60), seconds(-1), seconds(0), seconds(60)})
-    EXPECT_FALSE(clocks.note("node7", {kNow + off}, kNow)) << off.count();
-  EXPECT_TRUE(clocks.note("node7", {kNow + seconds(61)}, kNow));
-  EXPECT_TRUE(clocks.note("node8", {kNow - seconds(61)}, kNow));
+    EXPECT_FALSE(clocks.note("node7", {kToday + off}, kToday)) << off.count();
+  EXPECT_TRUE(clocks.note("node7", {kToday + seconds(61)}, kToday));
+  EXPECT_TRUE(clocks.note("node8", {kToday - seconds(61)}, kToday));
 }
 
 // It was sent before it came, never after.
 TEST(HostClocks, WhatTheMessageMayHaveTakenIsInItsFavour) {
   HostClocks clocks;
-  EXPECT_FALSE(clocks.note("node7", {kNow - seconds(65), seconds(5)}, kNow));
-  EXPECT_TRUE(clocks.note("node7", {kNow - seconds(66), seconds(5)}, kNow));
-  EXPECT_TRUE(clocks.note("node8", {kNow + seconds(61), seconds(5)}, kNow));
+  EXPECT_FALSE(clocks.note("node7", {kToday - seconds(65), seconds(5)}, kToday));
+  EXPECT_TRUE(clocks.note("node7", {kToday - seconds(66), seconds(5)}, kToday));
+  EXPECT_TRUE(clocks.note("node8", {kToday + seconds(61), seconds(5)}, kToday));
 }
 
 TEST(HostClocks, AnyTimeCanBeTold) {
