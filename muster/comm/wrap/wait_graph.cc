@@ -95,6 +95,11 @@ WaitGraph::WaitGraph(const std::vector<FlightRecord>& records) {
     nodes_[node_of(record->rank)].record = record;
   }
   for (const FlightRecord* record : newest) find_waits(record->rank);
+  // Who has not come to the newest generation, or to any operation, answers nevertheless.
+  for (const FlightRecord& record : records) {
+    const std::size_t node = node_of(record.rank);
+    if (node < nodes_.size() && nodes_[node].record == nullptr) nodes_[node].record = &record;
+  }
   link();
 }
 
