@@ -53,14 +53,11 @@ std::string unfinished(const comm::FlightCall& call, Duration time) {
 
 // Of a part or between two ranks: under way beside a pass they hold nobody up.
 const comm::FlightCall* first_awaited(const comm::FlightRecord& record) {
-  const auto blocks = [](const comm::FlightCall& call) {
-    return call.waited && comm::is_unfinished(call);
-  };
   for (const comm::FlightPart& part : record.parts)
     for (const comm::FlightCall& call : part.calls)
-      if (blocks(call)) return &call;
+      if (comm::is_awaited(call)) return &call;
   for (const comm::FlightMessage& message : record.messages)
-    if (blocks(message.call)) return &message.call;
+    if (comm::is_awaited(message.call)) return &message.call;
   return nullptr;
 }
 

@@ -76,6 +76,8 @@ std::optional<FlightFinding> find_difference(const Records& records) {
 
 bool is_unfinished(const FlightCall& call) { return !call.took || call.failed; }
 
+bool is_awaited(const FlightCall& call) { return is_unfinished(call) && call.waited; }
+
 std::vector<const FlightRecord*> newest_records(const std::vector<FlightRecord>& records) {
   Generation newest{0};
   for (const FlightRecord& record : records) newest = std::max(newest, record.generation);

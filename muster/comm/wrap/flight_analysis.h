@@ -60,6 +60,8 @@ struct FlightRecord {  // of one rank in one generation
 
 // Under way; what failed counts as well, since a record may be taken after the end.
 bool is_unfinished(const FlightCall& call);
+// It is, and a thread blocks for it.
+bool is_awaited(const FlightCall& call);
 
 // Those of the newest generation among `records`, by rank.
 std::vector<const FlightRecord*> newest_records(const std::vector<FlightRecord>& records);

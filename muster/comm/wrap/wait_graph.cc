@@ -30,8 +30,6 @@ struct RankNode {
 std::size_t node_of(Rank rank) { return static_cast<std::size_t>(to_int(rank)); }
 Rank rank_of_node(std::size_t index) { return Rank{static_cast<std::int32_t>(index)}; }
 
-bool blocks(const FlightCall& call) { return is_unfinished(call) && call.waited; }
-
 const FlightCall* call_at(const std::vector<FlightCall>& calls, std::uint64_t number) {
   const auto found = std::ranges::find(calls, number, &FlightCall::number);
   return found == calls.end() ? nullptr : &*found;
@@ -95,7 +93,8 @@ WaitGraph::WaitGraph(const std::vector<FlightRecord>& records) {
     nodes_[node_of(record->rank)].record = record;
   }
   for (const FlightRecord* record : newest) find_waits(record->rank);
-  // Who has not come to the newest generation, or to any operation, answers nevertheless.
+  // Who has not come to the newest generation, or to any operation, answers nevertheless. After the
+  // waits are found: the numbers of its operations are those of another generation.
   for (const FlightRecord& record : records) {
     const std::size_t node = node_of(record.rank);
     if (node < nodes_.size() && nodes_[node].record == nullptr) nodes_[node].record = &record;
@@ -107,12 +106,12 @@ void WaitGraph::find_waits(Rank rank) {
   const FlightRecord& record = *nodes_[node_of(rank)].record;
   if (!std::ranges::all_of(record.passes, &FlightPass::waits)) return;
   for (const FlightCall& call : record.calls)
-    if (blocks(call)) wait_in(rank, nullptr, call);
+    if (is_awaited(call)) wait_in(rank, nullptr, call);
   for (const FlightPart& part : record.parts)
     for (const FlightCall& call : part.calls)
-      if (blocks(call)) wait_in(rank, &part, call);
+      if (is_awaited(call)) wait_in(rank, &part, call);
   for (const FlightMessage& message : record.messages)
-    if (blocks(message.call) && node_of(message.peer) < nodes_.size()) wait_for(rank, message);
+    if (is_awaited(message.call) && node_of(message.peer) < nodes_.size()) wait_for(rank, message);
 }
 
 void WaitGraph::wait_in(Rank rank, const FlightPart* part, const FlightCall& call) {
