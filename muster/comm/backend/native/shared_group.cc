@@ -15,9 +15,12 @@
 namespace muster::comm {
 namespace {
 
-// Longer than a meeting of balanced ranks takes, shorter than what a core could do instead. Ranks
-// that share a core leave it to each other as long.
+// Longer than a meeting of balanced ranks takes, shorter than what a core could do instead.
 constexpr Duration kSpin = std::chrono::microseconds(20);
+// As long the core is left to whoever else wants it: longer than it takes to wake a core that has
+// nothing to do, which in a virtual machine is most of what sleeping costs. One rank that sleeps is
+// late at the next meeting by that much; were it longer than this, all would sleep each time.
+constexpr Duration kYield = std::chrono::microseconds(200);
 // Nobody wakes for the dead: who sleeps looks after them this often.
 constexpr Duration kNap = std::chrono::milliseconds(20);
 constexpr int kLooksAtOnce = 64;  // before the first look at the clock, and between two
@@ -165,17 +168,20 @@ Status SharedGroup::meet_crowded(Deadline deadline) {
       gate.outside, [&] { return opened() || missing().empty(); }, deadline);
 }
 
+// Ranks that share cores leave theirs to each other at once.
 template <class Over>
 bool SharedGroup::spin(const Over& over) const {
-  const auto look = [&] {
-    for (int i = 0; i < (crowded_ ? 1 : kLooksAtOnce); ++i)
+  const auto look = [&](int times) {
+    for (int i = 0; i < times; ++i)
       if (over()) return true;
     return false;
   };
-  if (look()) return true;
-  for (const TimePoint end = clock_.now() + kSpin; clock_.now() < end;) {
-    if (crowded_) std::this_thread::yield();
-    if (look()) return true;
+  if (look(crowded_ ? 1 : kLooksAtOnce)) return true;
+  const TimePoint begin = clock_.now();
+  for (Duration spent{}; spent < kYield; spent = clock_.now() - begin) {
+    const bool yields = crowded_ || spent >= kSpin;
+    if (yields) std::this_thread::yield();
+    if (look(yields ? 1 : kLooksAtOnce)) return true;
   }
   return false;
 }

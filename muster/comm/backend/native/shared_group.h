@@ -70,7 +70,7 @@ struct Control {
   alignas(64) std::atomic<std::uint32_t> arrived;  // ranks, at all meetings so far
   alignas(64) std::atomic<std::uint32_t> opened;   // the last meeting that all have come to
   Sleepers outside;                                // until it is opened
-  std::array<Signature, 2> calls;                  // by the parity of the collective
+  alignas(64) std::array<Signature, 2> calls;      // by the parity of the collective
   std::array<Parcel, kParcels> parcels;
   alignas(4096) std::array<std::byte, 2 * kSlotBytes> slots;
 };
