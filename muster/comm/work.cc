@@ -12,6 +12,8 @@ Status Work::wait() const {
   if (!state_->ended()) {
     tell_wait();
     if (const auto runner = state_->runner_.lock()) runner->help(*state_);
+  }
+  if (!state_->ended()) {
     std::unique_lock lock(state_->mutex_);
     state_->changed_.wait(lock, [&] { return state_->ended(); });
   }
@@ -51,10 +53,13 @@ void Work::note_done(std::function<void(const Status&)> then) const {
 
 void Work::note_wait(std::function<void()> then) const {
   const std::lock_guard lock(state_->mutex_);
-  if (!state_->ended()) state_->on_wait_ = std::move(then);
+  if (state_->ended()) return;
+  state_->on_wait_ = std::move(then);
+  state_->has_note_.store(true, std::memory_order_release);
 }
 
 void Work::tell_wait() const {
+  if (!state_->has_note_.load(std::memory_order_acquire)) return;
   std::function<void()> then;
   {
     const std::lock_guard lock(state_->mutex_);

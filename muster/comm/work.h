@@ -79,6 +79,7 @@ class WorkState {
   std::optional<Status> outcome_;                         // set before ended_, then never changed
   std::vector<std::function<void(const Status&)>> then_;  // guarded by mutex_
   std::function<void()> on_wait_;                         // guarded by mutex_
+  std::atomic<bool> has_note_{false};                     // on_wait_ has been set; under mutex_
 };
 
 }  // namespace muster::comm

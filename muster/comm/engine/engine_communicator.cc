@@ -29,6 +29,9 @@ namespace {
 constexpr Duration kGrace = std::chrono::microseconds(200);
 // How often that thread looks again after the last submission; then it sleeps until the next one.
 constexpr int kLooks = 5;
+// Where those who wait have run all of late, it looks more and more rarely: each look takes the
+// core from one of them in the middle of an operation, for which all other ranks wait.
+constexpr Duration kMostGrace = 8 * kGrace;
 
 struct Submitted {
   Op op;
@@ -81,7 +84,8 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
   template <class Outcome, class Attempt>
   Outcome guarded(const Submitted& submitted, const Attempt& attempt) const noexcept;
   bool await_turn(Lock& lock);
-  void nap(Lock& lock);
+  void nap(Lock& lock, Duration length);
+  bool looks_soon() const noexcept { return nap_ > Duration::zero() && nap_ <= kGrace; }
   void run_next(Lock& lock);
   void leave();
   Status failed(const Submitted& message, Error why);
@@ -104,7 +108,7 @@ class Queue final : public WorkRunner, public std::enable_shared_from_this<Queue
   std::uint64_t begun_ = 0;            // collectives
   std::optional<std::thread::id> turn_;
   bool urgent_ = false;            // somebody hopes for what is queued and does not run it
-  bool looking_ = false;           // the engine's thread looks again within kGrace
+  Duration nap_{};                 // of the engine's thread, which then looks again; 0: it sleeps
   std::list<Submitted> messages_;  // not yet seen by run_messages
   std::optional<Error> failure_;   // as it is told outside
 };
@@ -122,7 +126,9 @@ Work Queue::push(Op op, const OpOptions& options) {
       messages_.push_back(std::move(submitted));
     } else {
       collectives_.push_back(std::move(submitted));
-      if (!turn_ && !looking_) added_.notify_one();
+      // Who submits several does not wait for each at once.
+      const bool seen = collectives_.size() == 1 ? nap_ > Duration::zero() : looks_soon();
+      if (!turn_ && !seen) added_.notify_one();
     }
   }
   if (message) engine_->wake();
@@ -181,15 +187,18 @@ void Queue::run_collectives() {
 bool Queue::await_turn(Lock& lock) {
   bool seen_open = false;
   std::uint64_t seen_begun = begun_;
+  Duration grace = kGrace;
   for (int idle = 0; !failure_;) {
     const bool open = !turn_ && !collectives_.empty();
     const bool untouched = begun_ == seen_begun;
     if (open && (urgent_ || (seen_open && untouched))) return true;
     idle = untouched ? idle + 1 : 0;
+    grace = untouched ? kGrace : std::min(2 * grace, kMostGrace);
     seen_open = open;
     seen_begun = begun_;
-    if (open || (!turn_ && idle < kLooks)) {
-      nap(lock);
+    const bool in_a_long_one = turn_ && untouched;
+    if (open || (!in_a_long_one && idle < kLooks)) {
+      nap(lock, open ? kGrace : grace);
     } else {
       added_.wait(lock, [&] { return failure_ || (!turn_ && !collectives_.empty()); });
       idle = 0;
@@ -198,10 +207,10 @@ bool Queue::await_turn(Lock& lock) {
   return false;
 }
 
-void Queue::nap(Lock& lock) {
-  looking_ = true;
-  clock_.wait_until(lock, added_, clock_.now() + kGrace);
-  looking_ = false;
+void Queue::nap(Lock& lock, Duration length) {
+  nap_ = length;
+  clock_.wait_until(lock, added_, clock_.now() + length);
+  nap_ = Duration::zero();
 }
 
 // What the engine throws is a mistake of its own. It ends the group like any other failure: let
@@ -248,7 +257,7 @@ void Queue::leave() {
   turn_.reset();
   if (collectives_.empty())
     urgent_ = false;
-  else if (urgent_ || !looking_)
+  else if (urgent_ || !looks_soon())
     added_.notify_one();
   if (failure_) left_.notify_all();
 }
