@@ -1,6 +1,7 @@
 #include "muster/comm/backend/native/shared_collective.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "muster/comm/engine/errors.h"
@@ -72,7 +73,7 @@ Status SharedCollectives::publish(const Call& call, const SharedLayout& layout, 
   flag.check = signature.check;
   if (alone)
     copy_in(layout, fits_flag(layout) ? flag.payload.data() : slot(group_->group().rank, chunks_),
-            {0, layout.count});
+            {0, layout.count}, {0, layout.count});
   MUSTER_TRY(group_->meet(call.deadline));
   return check_signatures(call, signature.check);
 }
@@ -127,26 +128,33 @@ Status SharedCollectives::run_chunks(const Call& call, const SharedLayout& layou
   const std::int64_t length = chunk_of(layout);
   for (std::int64_t begin = 0; begin < layout.count; begin += length, ++chunks_) {
     const Elements chunk{begin, std::min(begin + length, layout.count)};
-    copy_in(layout, slot(group_->group().rank, chunks_), chunk);
+    if (std::holds_alternative<AllReduce>(call.op)) {
+      MUSTER_TRY(share_slices(call, layout, chunk));
+      continue;
+    }
+    copy_in(layout, slot(group_->group().rank, chunks_), chunk, chunk);
     MUSTER_TRY(group_->meet(call.deadline));
     show(layout, chunk, [&](Rank rank) { return slot(rank, chunks_); });
-    if (std::holds_alternative<AllReduce>(call.op))
-      MUSTER_TRY(share_slices(call, layout, chunk));
-    else
-      process(layout, chunk);
+    process(layout, chunk);
   }
   return ok();
 }
 
-// My slice of the sum goes into everybody's slot, and back comes the whole of it.
+// My slice of the sum goes into my tensor and everybody's slot, and out of mine come the others'.
+// Nobody else looks at my rows of my slice, so they are summed where they are.
 Status SharedCollectives::share_slices(const Call& call, const SharedLayout& layout,
                                        Elements chunk) {
-  const Rank me = group_->group().rank;
-  std::byte* own = slot(me, chunks_);
-  windows_.set(me, own, chunk.count(), chunk.begin);
+  std::byte* own = slot(group_->group().rank, chunks_);
+  const Elements mine = slice_of_mine(chunk, layout.width);
+  const std::array others{Elements{chunk.begin, mine.begin}, Elements{mine.end, chunk.end}};
+  for (const Elements& theirs : others) copy_in(layout, own, chunk, theirs);
+  MUSTER_TRY(group_->meet(call.deadline));
+  show(layout, chunk, [&](Rank rank) { return slot(rank, chunks_); });
   reduce_slice(layout, chunk);
   MUSTER_TRY(group_->meet(call.deadline));
-  copy_bytes(layout.out(chunk.begin), own, layout.bytes(chunk.count()));
+  for (const Elements& theirs : others)
+    copy_bytes(layout.out(theirs.begin), own + layout.bytes(theirs.begin - chunk.begin),
+               layout.bytes(theirs.count()));
   return ok();
 }
 
@@ -162,12 +170,14 @@ std::byte* SharedCollectives::slot(Rank rank, std::uint64_t chunk) const noexcep
   return group_->control(rank).slots.data() + (chunk % 2) * kSlotBytes;
 }
 
-void SharedCollectives::copy_in(const SharedLayout& layout, std::byte* to, Elements part) const {
+// What lies in `some` of my rows of `part` goes to where these begin at `to`.
+void SharedCollectives::copy_in(const SharedLayout& layout, std::byte* to, Elements part,
+                                Elements some) const {
   if (!layout.exposes) return;
   for (std::int32_t row = 0; row < layout.rows; ++row)
-    copy_bytes(to + layout.bytes(row * part.count()),
-               layout.exposed.data() + layout.bytes(row * layout.count + part.begin),
-               layout.bytes(part.count()));
+    copy_bytes(to + layout.bytes(row * part.count() + some.begin - part.begin),
+               layout.exposed.data() + layout.bytes(row * layout.count + some.begin),
+               layout.bytes(some.count()));
 }
 
 // The others' rows of `part` are where `start` says; mine are where they were.

@@ -7,7 +7,7 @@
 // Large, in memory from allocate(): publish, meet, reduce my slice of all ranks' buffers straight
 // into all of them, meet: two units of memory traffic, no copy in or out.
 // Large elsewhere: the same through slots, chunk by chunk: copy in, meet, and in all-reduce copy
-// out after a second meeting.
+// out after a second meeting; there only what others reduce, my slice staying where it is.
 //
 // After a failure: run() returns at once, and others may still be at the caller's tensor if it is
 // in memory from allocate(): they read it, and in an all-reduce each writes its slice there. Nobody
@@ -48,7 +48,7 @@ class SharedCollectives {  // one thread at a time
   void reduce_slice(const SharedLayout& layout, Elements part);
 
   std::byte* slot(Rank rank, std::uint64_t chunk) const noexcept;
-  void copy_in(const SharedLayout& layout, std::byte* to, Elements part) const;
+  void copy_in(const SharedLayout& layout, std::byte* to, Elements part, Elements some) const;
   void bring_shard(const SharedLayout& layout) const;
   template <class Start>
   void show(const SharedLayout& layout, Elements part, const Start& start);
