@@ -16,6 +16,13 @@ Error wrong_length(Rank from, std::size_t got, std::size_t expected) {
       from);
 }
 
+// Without the mutex: what comes meanwhile is not kept waiting.
+Status copy_out(Rank from, std::span<const std::byte> bytes, std::span<std::byte> into) {
+  if (bytes.size() != into.size()) return wrong_length(from, bytes.size(), into.size());
+  if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
+  return ok();
+}
+
 Error nothing_came(Rank from) {
   return fail(ErrorCode::kTimeout, fmt::format("rank {} sent nothing", to_int(from)), from);
 }
@@ -67,35 +74,39 @@ void Inbox::wake() {
   changed();
 }
 
-Result<bool> Inbox::take_locked(Rank from, MessageId id, std::span<std::byte> into) {
+Result<std::optional<Inbox::Message>> Inbox::find(Rank from, MessageId id) {
   if (failure_) return *failure_;
   const auto found = messages_.find({from, id});
   if (found == messages_.end()) {
     const auto& closed = closed_[static_cast<std::size_t>(to_int(from))];
     if (closed) return *closed;
-    return false;
+    return std::optional<Message>();
   }
-  const Message message = std::move(found->second);
+  Message message = std::move(found->second);
   messages_.erase(found);
-  const std::span bytes = message.bytes;
-  if (bytes.size() != into.size()) return wrong_length(from, bytes.size(), into.size());
-  if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
-  return true;
+  return std::optional(std::move(message));
 }
 
 Status Inbox::take(Rank from, MessageId id, std::span<std::byte> into, Deadline deadline) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    MUSTER_ASSIGN(const bool taken, take_locked(from, id, into));
-    if (taken) return ok();
+    MUSTER_ASSIGN(const auto message, find(from, id));
+    if (message) {
+      lock.unlock();
+      return copy_out(from, message->bytes, into);
+    }
     if (deadline.passed(clock_)) return nothing_came(from);
     clock_.wait_until(lock, changed_, deadline.at());
   }
 }
 
 Result<bool> Inbox::try_take(Rank from, MessageId id, std::span<std::byte> into) {
-  const std::lock_guard lock(mutex_);
-  return take_locked(from, id, into);
+  std::unique_lock lock(mutex_);
+  MUSTER_ASSIGN(const auto message, find(from, id));
+  lock.unlock();
+  if (!message) return false;
+  MUSTER_TRY(copy_out(from, message->bytes, into));
+  return true;
 }
 
 std::uint32_t Inbox::activity() const noexcept {

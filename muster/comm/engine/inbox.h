@@ -62,7 +62,7 @@ class Inbox {
     std::shared_ptr<const void> owner;
   };
   using Key = std::tuple<Rank, MessageId>;
-  Result<bool> take_locked(Rank from, MessageId id, std::span<std::byte> into);
+  Result<std::optional<Message>> find(Rank from, MessageId id);  // mutex_ is held
   void changed();
 
   Clock& clock_;

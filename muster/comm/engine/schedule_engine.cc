@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "muster/comm/engine/errors.h"
 #include "muster/comm/engine/transport.h"
@@ -41,11 +42,15 @@ constexpr Duration kWonder = std::chrono::milliseconds(50);
 
 // No message is longer, so that frames stay within what a network accepts.
 constexpr std::size_t kLongestMessage = std::size_t{4} << 20;
+// Of collectives between hosts: so short that what a schedule does with one while the next arrives
+// counts, so long that what each costs by itself does not.
+constexpr std::size_t kSegment = std::size_t{512} << 10;
 
-std::vector<std::span<std::byte>> pieces(std::span<std::byte> bytes) {
-  std::vector<std::span<std::byte>> all{bytes.first(std::min(bytes.size(), kLongestMessage))};
-  for (std::size_t at = kLongestMessage; at < bytes.size(); at += kLongestMessage)
-    all.push_back(bytes.subspan(at, std::min(kLongestMessage, bytes.size() - at)));
+std::vector<std::span<std::byte>> pieces(std::span<std::byte> bytes,
+                                         std::size_t longest = kLongestMessage) {
+  std::vector<std::span<std::byte>> all{bytes.first(std::min(bytes.size(), longest))};
+  for (std::size_t at = longest; at < bytes.size(); at += longest)
+    all.push_back(bytes.subspan(at, std::min(longest, bytes.size() - at)));
   return all;
 }
 
@@ -53,22 +58,43 @@ bool overlap(const Slice& a, const Slice& b) noexcept {
   return a.space == b.space && a.begin < b.begin + b.count && b.begin < a.begin + a.count;
 }
 
+// A receive, and those of the steps behind it that only need what it brings: each piece is reduced
+// and passed on while the next ones arrive.
+struct Passage {
+  const ScheduleStep& recv;
+  const ScheduleStep* reduce = nullptr;
+  std::span<const ScheduleStep> sends{};
+
+  std::size_t steps() const noexcept { return 1 + (reduce != nullptr ? 1 : 0) + sends.size(); }
+};
+
 // One schedule being played.
 class Player {
  public:
-  Player(Transport& transport, const Call& call, const Operands& operands, std::int32_t size,
+  Player(Transport& transport, const Call& call, const Operands& operands, const Group& group,
          std::vector<std::byte>& scratch)
       : transport_(transport),
         call_(call),
         operands_(operands),
+        me_(group.rank),
         scratch_(scratch),
-        sent_(static_cast<std::size_t>(size)),
-        received_(static_cast<std::size_t>(size)) {}
+        sent_(static_cast<std::size_t>(group.size)),
+        received_(static_cast<std::size_t>(group.size)) {}
 
   Status play(const Schedule& schedule) {
     const auto bytes = static_cast<std::size_t>(schedule.scratch) * size_of(operands_.dtype);
     if (scratch_.size() < bytes) scratch_.resize(bytes);
-    for (const ScheduleStep& step : schedule.steps) MUSTER_TRY(play(step));
+    std::span<const ScheduleStep> left(schedule.steps);
+    while (!left.empty()) {
+      if (left.front().kind == ScheduleStep::Kind::kRecv) {
+        const Passage passage = passage_at(left);
+        MUSTER_TRY(play(passage));
+        left = left.subspan(passage.steps());
+      } else {
+        MUSTER_TRY(play(left.front()));
+        left = left.subspan(1);
+      }
+    }
     return transport_.settle(call_.deadline);
   }
 
@@ -76,32 +102,62 @@ class Player {
   Status play(const ScheduleStep& step) {
     if (step.kind == ScheduleStep::Kind::kSend) return send(step);
     MUSTER_TRY(free(step.to));
-    switch (step.kind) {
-      case ScheduleStep::Kind::kRecv:
-        return recv(step);
-      case ScheduleStep::Kind::kReduce:
-        reduce(step);
-        break;
-      default:
-        copy(step);
-        break;
+    if (step.kind == ScheduleStep::Kind::kReduce)
+      reduce(memory(step.to), memory(step.from));
+    else
+      copy(step);
+    return ok();
+  }
+
+  // `steps`: what is left, a receive first.
+  Passage passage_at(std::span<const ScheduleStep> steps) const {
+    Passage passage{steps.front()};
+    Slice whole = passage.recv.to;
+    steps = steps.subspan(1);
+    if (!steps.empty() && steps.front().kind == ScheduleStep::Kind::kReduce &&
+        steps.front().from == whole && !overlap(steps.front().to, whole)) {
+      passage.reduce = &steps.front();
+      whole = passage.reduce->to;
+      steps = steps.subspan(1);
     }
+    const auto other = std::ranges::find_if_not(steps, [&](const ScheduleStep& step) {
+      return step.kind == ScheduleStep::Kind::kSend && step.from == whole &&
+             longest(step.peer) == longest(passage.recv.peer);
+    });
+    passage.sends = steps.first(static_cast<std::size_t>(other - steps.begin()));
+    return passage;
+  }
+
+  Status play(const Passage& passage) {
+    const Rank from = passage.recv.peer;
+    MUSTER_TRY(free(passage.recv.to));
+    auto passes = memory(passage.reduce != nullptr ? passage.reduce->to : passage.recv.to);
+    bool first = true;
+    for (const auto piece : pieces(memory(passage.recv.to), longest(from))) {
+      MUSTER_TRY(take(from, next(received_, from), piece));
+      const auto result = passes.first(piece.size());
+      passes = passes.subspan(piece.size());
+      if (passage.reduce != nullptr) {
+        if (std::exchange(first, false)) MUSTER_TRY(free(passage.reduce->to));
+        reduce(result, piece);
+      }
+      for (const ScheduleStep& step : passage.sends)
+        MUSTER_TRY(transport_.post(step.peer, next(sent_, step.peer), result));
+    }
+    for (const ScheduleStep& step : passage.sends) leaving_.push_back(step.from);
     return ok();
   }
 
   Status send(const ScheduleStep& step) {
     leaving_.push_back(step.from);
-    const auto peer = static_cast<std::size_t>(to_int(step.peer));
-    for (const auto piece : pieces(memory(step.from)))
-      MUSTER_TRY(transport_.post(step.peer, {channel(), sent_[peer]++}, piece));
+    for (const auto piece : pieces(memory(step.from), longest(step.peer)))
+      MUSTER_TRY(transport_.post(step.peer, next(sent_, step.peer), piece));
     return ok();
   }
 
-  Status recv(const ScheduleStep& step) {
-    const auto peer = static_cast<std::size_t>(to_int(step.peer));
-    for (const auto piece : pieces(memory(step.to)))
-      MUSTER_TRY(take(step.peer, {channel(), received_[peer]++}, piece));
-    return ok();
+  // Memory that a host shares has few places for messages, and takes none of them in parts.
+  std::size_t longest(Rank peer) const {
+    return transport_.topology().share_host(me_, peer) ? kLongestMessage : kSegment;
   }
 
   Status take(Rank from, MessageId id, std::span<std::byte> into) {
@@ -116,10 +172,9 @@ class Player {
     return inbox.take(from, id, into, call_.deadline);
   }
 
-  void reduce(const ScheduleStep& step) {
-    std::byte* to = memory(step.to).data();
-    comm::reduce(operands_.dtype, operands_.reduce, to, to, memory(step.from).data(),
-                 step.to.count);
+  void reduce(std::span<std::byte> to, std::span<const std::byte> from) const {
+    comm::reduce(operands_.dtype, operands_.reduce, to.data(), to.data(), from.data(),
+                 static_cast<std::int64_t>(to.size() / size_of(operands_.dtype)));
   }
 
   void copy(const ScheduleStep& step) {
@@ -137,8 +192,11 @@ class Player {
     return ok();
   }
 
-  // Frames carry 32 bits of it, far more than can be under way.
-  std::uint64_t channel() const noexcept { return static_cast<std::uint32_t>(call_.sequence); }
+  // Frames carry 32 bits of the sequence, far more than can be under way.
+  MessageId next(std::vector<std::uint64_t>& so_far, Rank peer) const {
+    return {static_cast<std::uint32_t>(call_.sequence),
+            so_far[static_cast<std::size_t>(to_int(peer))]++};
+  }
 
   std::span<std::byte> memory(const Slice& slice) {
     const std::span<std::byte> space = slice.space == Space::kInput    ? operands_.input
@@ -152,6 +210,7 @@ class Player {
   Transport& transport_;
   const Call& call_;
   const Operands& operands_;
+  const Rank me_;
   std::vector<std::byte>& scratch_;
   std::vector<std::uint64_t> sent_;  // messages so far, by peer
   std::vector<std::uint64_t> received_;
@@ -194,7 +253,7 @@ class ScheduleEngine final : public Engine {
     const Operands operands = operands_of(call.op);
     const Schedule schedule = make_schedule(call.op, choices_.of(call.op, call.options),
                                             group_.rank, transport_->topology());
-    Player player(*transport_, call, operands, group_.size, scratch_);
+    Player player(*transport_, call, operands, group_, scratch_);
     if (auto played = player.play(schedule); !played) return told(call, std::move(played).error());
     if (operands.reduces && operands.reduce == Reduce::kAvg)
       divide(operands.dtype, operands.output.data(),
