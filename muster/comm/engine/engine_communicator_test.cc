@@ -6,6 +6,8 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "muster/comm/engine/errors.h"
 #include "muster/comm/engine/inbox.h"
@@ -144,6 +146,20 @@ TEST(EngineCommunicator, ASendBlamesWhomAnothersTimeoutNames) {
   ASSERT_FALSE(own);
   EXPECT_EQ(own.error().peer, Rank{0});
   EXPECT_THAT(own.error().message, HasSubstr("rank 0 did not answer within 30.0 s"));
+}
+
+// The engine's own thread looks for it rarely by then.
+TEST(EngineCommunicator, WhatNobodyWaitsForBeginsAfterManyThatSomebodyWaitedFor) {
+  const auto world = communicator_of({});
+  for (const std::size_t together : {1u, 3u}) {
+    const Deadline busy = Deadline::after(system_clock(), std::chrono::milliseconds(10));
+    while (!busy.passed(system_clock())) ASSERT_TRUE(world->submit(Barrier{}, {}).wait());
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < together; ++i) works.push_back(world->submit(Barrier{}, {}));
+    const Deadline until = Deadline::after(system_clock(), kPatience);
+    while (!works.back().done() && !until.passed(system_clock())) std::this_thread::yield();
+    EXPECT_TRUE(works.back().done()) << together;
+  }
 }
 
 // Of ranks 1 and 2 of three, who would be ranks 0 and 1.

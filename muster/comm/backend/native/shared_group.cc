@@ -17,9 +17,10 @@ namespace {
 
 // Longer than a meeting of balanced ranks takes, shorter than what a core could do instead.
 constexpr Duration kSpin = std::chrono::microseconds(20);
-// As long the core is left to whoever else wants it: longer than it takes to wake a core that has
-// nothing to do, which in a virtual machine is most of what sleeping costs. One rank that sleeps is
-// late at the next meeting by that much; were it longer than this, all would sleep each time.
+// Then the core is left to whoever else wants it until so much is spent in all: longer than it
+// takes to wake a core that has nothing to do, which in a virtual machine is most of what sleeping
+// costs. Who sleeps comes to the next meeting that much later; if the others slept by then, all
+// would sleep at every meeting.
 constexpr Duration kYield = std::chrono::microseconds(200);
 // Nobody wakes for the dead: who sleeps looks after them this often.
 constexpr Duration kNap = std::chrono::milliseconds(20);
