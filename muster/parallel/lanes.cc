@@ -8,9 +8,7 @@ namespace muster::parallel {
 namespace {
 
 Status run_body(const std::function<Status(std::int32_t)>& body, std::int32_t lane) {
-  Status outcome = ok();
-  MUSTER_TRY(models::catch_torch("worker/lane", [&] { outcome = body(lane); }));
-  return outcome;
+  return models::catch_torch("worker/lane", [&] { return body(lane); });
 }
 
 }  // namespace

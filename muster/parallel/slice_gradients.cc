@@ -245,10 +245,8 @@ void SliceGradients::give_up(const Error& why) {
 Status SliceGradients::run_lane(std::int32_t lane, const std::vector<Unit>& units,
                                 std::atomic<std::size_t>& next, const StepInput& input,
                                 StepTimes& times) {
-  Status outcome = ok();
   Status ran = models::catch_torch("worker/lane",
-                                   [&] { outcome = run_units(lane, units, next, input, times); });
-  if (ran) ran = std::move(outcome);
+                                   [&] { return run_units(lane, units, next, input, times); });
   if (!ran) give_up(ran.error());
   return ran;
 }

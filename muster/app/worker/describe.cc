@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -98,18 +97,12 @@ Result<std::string> describe(Files& files, const job::JobSpec& job, const DataPi
       advice.empty() ? "" : fmt::format("warning     {}\n", advice));
 }
 
-// What `look` returns, or what libtorch throws in it.
-Result<std::string> caught(const std::function<Result<std::string>()>& look) {
-  Result<std::string> text = fail(ErrorCode::kInternal, "[worker/describe] nothing was looked at");
-  MUSTER_TRY(models::catch_torch("worker/describe", [&] { text = look(); }));
-  return text;
-}
-
 // A model that is too large to be looked at is told with what it needs.
 Result<std::string> describe_or_size(Files& files, const job::JobSpec& job,
                                      const ComponentsPtr& own) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job, *own));
-  Result<std::string> text = caught([&] { return describe(files, job, data, own); });
+  auto text =
+      models::catch_torch("worker/describe", [&] { return describe(files, job, data, own); });
   if (text) return text;
   return with_needs(std::move(text).error(), job, data.training.fields(), own);
 }
@@ -118,7 +111,7 @@ Result<std::string> describe_or_size(Files& files, const job::JobSpec& job,
 
 Result<std::string> describe_training(Files& files, const job::JobSpec& job,
                                       const ComponentsPtr& own) {
-  return caught([&] { return describe_or_size(files, job, own); });
+  return models::catch_torch("worker/describe", [&] { return describe_or_size(files, job, own); });
 }
 
 }  // namespace muster::app

@@ -55,11 +55,9 @@ Status check_weights(Files& files, const job::JobSpec& job, const models::Model&
 Error with_needs(Error why, const job::JobSpec& job, const std::vector<data::FieldSpec>& fields,
                  const ComponentsPtr& own) {
   if (why.code != ErrorCode::kUnavailable) return why;
-  std::string needs;
-  const Status told = models::catch_torch("worker/model", [&] {
-    if (auto found = needs_of(job, fields, own)) needs = std::move(*found);
-  });
-  if (told && !needs.empty()) why.message += "; " + needs;
+  const auto needs =
+      models::catch_torch("worker/model", [&] { return needs_of(job, fields, own); });
+  if (needs) why.message += "; " + *needs;
   return why;
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "muster/app/worker/block_costs.h"
@@ -132,13 +131,11 @@ Result<plan::ModelProfile> count_model(const BuildModel& build, const job::JobSp
 // none but the host's.
 Result<plan::ModelProfile> count_without_memory(const BuildModel& build, const job::JobSpec& job,
                                                 const std::vector<std::int64_t>& sizes) {
-  Result<plan::ModelProfile> counted = fail(ErrorCode::kInternal, "[worker/profile] not counted");
-  const Status done = models::catch_torch("worker/profile", [&] {
+  auto counted = models::catch_torch("worker/profile", [&] {
     const models::ScopedDevice nowhere(c10::kMeta);
-    counted = count_model(build, job, sizes);
+    return count_model(build, job, sizes);
   });
-  if (done && (counted || job.model.type != job::ModelType::kOwn)) return counted;
-  if (job.model.type != job::ModelType::kOwn) return done.error();
+  if (counted || job.model.type != job::ModelType::kOwn) return counted;
   return count_model(build, job, sizes);
 }
 
@@ -224,13 +221,10 @@ Result<plan::ModelProfile> measure_model(plan::ModelProfile profile, const Measu
 Result<plan::ModelProfile> measure_or_say_why(plan::ModelProfile profile, const Measuring& with) {
   profile.not_measured = no_room(profile, with.room);
   if (profile.counted()) return profile;
-  std::optional<Result<plan::ModelProfile>> measured;
-  Status done = models::catch_torch("worker/profile",
-                                    [&] { measured.emplace(measure_model(profile, with)); });
-  if (done && !*measured) done = measured->error();
-  if (done) return std::move(**measured);
-  if (done.error().code != ErrorCode::kUnavailable) return done.error();
-  profile.not_measured = done.error().message;
+  auto measured =
+      models::catch_torch("worker/profile", [&] { return measure_model(profile, with); });
+  if (measured || measured.error().code != ErrorCode::kUnavailable) return measured;
+  profile.not_measured = measured.error().message;
   return profile;
 }
 
@@ -256,13 +250,10 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
 Result<std::string> profile_training(Files& files, const job::JobSpec& job,
                                      const ProfileOptions& options, const ComponentsPtr& own) {
   at::set_num_threads(1);  // as lanes have it
-  Result<std::string> text = fail(ErrorCode::kInternal, "[worker/profile] nothing was measured");
-  MUSTER_TRY(models::catch_torch("worker/profile", [&] {
-    const auto profile = profile_of(files, job, options, own);
-    text = profile ? Result<std::string>(plan::to_json(*profile).dump() + "\n")
-                   : Result<std::string>(tl::unexpected(profile.error()));
-  }));
-  return text;
+  return models::catch_torch("worker/profile", [&]() -> Result<std::string> {
+    MUSTER_ASSIGN(const plan::ModelProfile profile, profile_of(files, job, options, own));
+    return plan::to_json(profile).dump() + "\n";
+  });
 }
 
 }  // namespace muster::app

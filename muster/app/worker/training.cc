@@ -281,17 +281,13 @@ Result<train::Flops> Training::measure_flops(const data::StepBatch& batch) {
   job.training.recompute.clear();                // what is computed twice counts once
   job.model.moe.expert_capacity_factor.reset();  // and no token is dropped
   train::Flops flops;
-  Status counted = ok();
-  MUSTER_TRY(models::catch_torch("worker/flops", [&] {
-    counted = [&]() -> Status {
-      MUSTER_ASSIGN(const auto model, build_model(job, pipelines_.training.fields(), own_));
-      MUSTER_ASSIGN(flops.a_sample, count_flops(*model, batch, job));
-      flops.a_second = models::measure_flop_rate(compute_of(job_.training).precision,
-                                                 model->device(), system_clock());
-      return ok();
-    }();
+  MUSTER_TRY(models::catch_torch("worker/flops", [&]() -> Status {
+    MUSTER_ASSIGN(const auto model, build_model(job, pipelines_.training.fields(), own_));
+    MUSTER_ASSIGN(flops.a_sample, count_flops(*model, batch, job));
+    flops.a_second = models::measure_flop_rate(compute_of(job_.training).precision, model->device(),
+                                               system_clock());
+    return ok();
   }));
-  MUSTER_TRY(counted);
   return flops_.emplace(flops);
 }
 

@@ -37,11 +37,8 @@ Status keep_card(Files& files, const Session& session, bool joins_others,
 Result<train::Outcome> prepare_and_train(Session& session, const job::JobSpec& job,
                                          const WorkerOptions& options, DataPipelines pipelines) {
   at::set_num_threads(1);
-  Result<train::Outcome> outcome = fail(ErrorCode::kInternal, "[worker] nothing ran");
-  MUSTER_TRY(models::catch_torch("worker/train", [&] {
-    outcome = run_training(session, job, std::move(pipelines), options);
-  }));
-  return outcome;
+  return models::catch_torch(
+      "worker/train", [&] { return run_training(session, job, std::move(pipelines), options); });
 }
 
 train::Outcome not_needed() {
