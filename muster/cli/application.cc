@@ -20,7 +20,7 @@ void add_global_options(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "Show this and leave");
   app.set_version_flag(
       "--version",
-      fmt::format("muster {} (commit {})\nlibtorch {}", version(), app::commit(),
+      fmt::format("{}\nlibtorch {}", app::version_and_commit(),
                   app::libtorch().empty() ? "none: built without" : app::libtorch()),
       "Show the versions of muster and libtorch and the commit, and leave");
   add_log_option(app, context);
@@ -167,8 +167,6 @@ bool asks_for_help(const CLI::ParseError& error) {
 }
 
 }  // namespace
-
-std::string_view version() { return MUSTER_VERSION; }
 
 void add_log_option(CLI::App& app, Context& context) {
   app.add_option_function<std::string>(

@@ -13,8 +13,6 @@ class App;
 
 namespace muster::cli {
 
-std::string_view version();
-
 // `arguments` without the program's name.
 ExitCode run(const std::vector<std::string>& arguments, Context& context);
 

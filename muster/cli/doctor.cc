@@ -7,8 +7,8 @@
 
 #include "muster/app/engines/fabric.h"
 #include "muster/app/engines/mpi.h"
+#include "muster/app/version/version.h"
 #include "muster/base/units.h"
-#include "muster/cli/application.h"
 #include "muster/cli/fetch_libtorch.h"
 #include "muster/cli/machine.h"
 
@@ -31,7 +31,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 Check check_muster(Context&) {
   return {
-      "muster", CheckState::kOk, fmt::format("{}, {} {}", version(), "compiler", __VERSION__), {}};
+      "muster", CheckState::kOk, fmt::format("{}, compiler {}", app::version(), __VERSION__), {}};
 }
 
 Check check_worker(Context& context) {

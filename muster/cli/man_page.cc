@@ -7,6 +7,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "muster/app/version/version.h"
 #include "muster/cli/application.h"
 
 namespace muster::cli {
@@ -99,7 +100,7 @@ std::string man_page(const CLI::App& app) {
   std::string text = fmt::format(
       ".TH \"{0}\" 1 \"\" \"muster {1}\" \"\"\n.SH NAME\n{2} \\- {3}\n.SH SYNOPSIS\n"
       ".B {2}\n.I COMMAND\n.RI [ OPTIONS ]\n.SH OPTIONS\n",
-      roff(upper(name)), version(), roff(name), roff(app.get_description()));
+      roff(upper(name)), app::version(), roff(name), roff(app.get_description()));
   for (const CLI::Option* option : app.get_options()) text += option_entry(*option);
   text += ".SH COMMANDS\n";
   for (const CLI::App* command : commands_of(app)) text += command_entry(*command, name);

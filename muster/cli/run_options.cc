@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "muster/app/version/version.h"
-#include "muster/cli/application.h"
 #include "muster/cli/machine.h"
 #include "muster/job/host_list.h"
 
@@ -101,7 +100,7 @@ void add_workers_for(std::int64_t room, std::string flag, std::string said,
 
 app::CarriedAlong carried_along(const Context& context) {
   return {.program = context.absolute(context.program).lexically_normal(),
-          .version = fmt::format("muster {} (commit {})", version(), app::commit()),
+          .version = app::version_and_commit(),
           .folder = context.machine.folder(),
           .environment = {}};
 }

@@ -199,7 +199,7 @@ std::string failure_text(const job::Job& job, const cluster::JobEnd& end) {
 void record_environment(Files& files, const RunFolder& folder, const std::string& libtorch,
                         const Logger& log) {
   observe::Environment environment = observe::read_environment(files);
-  environment.versions = {{"muster", MUSTER_VERSION}, {"compiler", __VERSION__}};
+  environment.versions = {{"muster", std::string(version())}, {"compiler", __VERSION__}};
   if (!libtorch.empty()) environment.versions.emplace_back("libtorch", libtorch);
   if (auto status = folder.write_environment(files, environment); !status) {
     log->warn("{}", status.error().message);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "muster/app/version/version.h"
+
 namespace muster::app {
 namespace {
 
@@ -38,7 +40,7 @@ observe::MlflowRun describe_for_mlflow(const job::Job& job, const observe::RunFo
               {"mlflow.source.type", "LOCAL"},
               {"muster.job", job.spec.name},
               {"muster.run_folder", folder.root().string()},
-              {"muster.version", MUSTER_VERSION},
+              {"muster.version", std::string(version())},
               {"muster.commit", context.commit},
               {"muster.workers", std::to_string(job.spec.workers.processes())}};
   if (const std::string user = user_of(context.environment); !user.empty())

@@ -4,10 +4,15 @@
 
 namespace muster::app {
 
+std::string_view version() { return MUSTER_VERSION; }
+
+std::string version_and_commit() {
+  return fmt::format("muster {} (commit {})", version(), commit());
+}
+
 std::string build_version() {
-  return fmt::format(
-      "muster {} (commit {}) {}", MUSTER_VERSION, commit(),
-      libtorch().empty() ? "without libtorch" : fmt::format("with libtorch {}", libtorch()));
+  return version_and_commit() +
+         (libtorch().empty() ? " without libtorch" : fmt::format(" with libtorch {}", libtorch()));
 }
 
 }  // namespace muster::app

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "muster/app/version/version.h"
 #include "muster/app/worker/block_costs.h"
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/build_strategy.h"
@@ -66,8 +67,8 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
   return fmt::format(
       "muster {} · libtorch {} · {} · {} worker{} × {} lane{}{} · {}{} · {} parameters · {} a rank "
       "without activations",
-      MUSTER_VERSION, TORCH_VERSION, device_of(job), workers, workers == 1 ? "" : "s",
-      strategy.lanes(), strategy.lanes() == 1 ? "" : "s",
+      version(), TORCH_VERSION, device_of(job), workers, workers == 1 ? "" : "s", strategy.lanes(),
+      strategy.lanes() == 1 ? "" : "s",
       standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
       way.empty() ? "" : fmt::format(" · {}{}", way, zero_stage),
       format_count(static_cast<double>(strategy.parameter_count())),

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "muster/app/rendezvous/store_errand.h"
+#include "muster/app/version/version.h"
 #include "muster/app/worker/describe.h"
 #include "muster/app/worker/profile.h"
 #include "muster/app/worker/program/bench_rank.h"
@@ -96,8 +97,8 @@ void name_options(CLI::App& program, Call& call) {
       .add_flag("--rendezvous", call.rendezvous,
                 "meet processes that another launcher has started, as standard input says")
       ->excludes(run);
-  program.set_version_flag(
-      "--version", fmt::format("muster-worker {} (libtorch {})", MUSTER_VERSION, TORCH_VERSION));
+  program.set_version_flag("--version",
+                           fmt::format("muster-worker {} (libtorch {})", version(), TORCH_VERSION));
   program.require_option(1, 4);
 }
 
