@@ -11,12 +11,14 @@
 #include "muster/base/units.h"
 #include "muster/cli/fetch_libtorch.h"
 #include "muster/cli/machine.h"
+#include "muster/comm/communicator.h"
 
 namespace muster::cli {
 namespace {
 
-constexpr std::uint64_t kLittle = 1ull << 30;     // memory, disk: below this it gets tight
-constexpr std::uint64_t kRoom = 65ull << 30;      // that a worker's shared memory is sized for
+constexpr std::uint64_t kLittle = 1ull << 30;  // memory, disk: below this it gets tight
+// That a worker's shared memory is sized for: its heap, and before it how the ranks meet.
+constexpr std::uint64_t kRoom = comm::kHeapBytes + (1ull << 30);
 constexpr std::uint64_t kFewFiles = 1024;         // a socket and a pipe or two a worker
 constexpr std::chrono::seconds kWorkerStart{30};  // libtorch from a cold disk
 constexpr std::string_view kExampleData = "/usr/share/datasets/fashion-mnist";

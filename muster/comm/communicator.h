@@ -27,6 +27,10 @@ struct Group {
 // same sizes in the same order. 64-byte aligned, zeroed; freed with the last reference.
 using Buffer = std::shared_ptr<std::span<std::byte>>;
 
+// Of such memory at a rank, where nothing else is said: address space, which costs nothing until it
+// is used, but counts towards a limit on the size of files.
+inline constexpr std::size_t kHeapBytes = std::size_t{64} << 30;
+
 class Communicator {
  public:
   virtual ~Communicator() = default;

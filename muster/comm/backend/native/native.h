@@ -46,8 +46,8 @@ struct NativeOptions {
   Duration connect_timeout = std::chrono::seconds(30);
   std::optional<Duration> arrival_timeout = {};  // of the others, before that; none: the same
   std::function<bool()> cancelled;  // asked while it waits for peers: a newer generation has begun
-  std::size_t heap_bytes = std::size_t{64} << 30;  // address space for allocate(), not memory
-  std::string listen_host = "127.0.0.1";           // TCP: the address peers can reach me at
+  std::size_t heap_bytes = kHeapBytes;    // for allocate()
+  std::string listen_host = "127.0.0.1";  // TCP: the address peers can reach me at
   // TCP: by which schedules are chosen; all alike. None: measured when the group meets, but for
   // what `book` knows from earlier ones; it is filled, and outlives the call.
   std::optional<CostTable> costs = {};
