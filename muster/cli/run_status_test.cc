@@ -7,6 +7,7 @@ namespace muster::cli {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 app::DebugWorker worker(std::int32_t number, std::int64_t step) {
@@ -72,7 +73,7 @@ TEST(RunStatus, NamesWhoIsBehindAndWhoDoesNotAnswer) {
   status.workers->workers[1].dump.reset();
   status.workers->workers[1].state = "its process is stopped (SIGSTOP)";
   EXPECT_THAT(late_workers(*status.workers),
-              ElementsAre(::testing::HasSubstr("does not answer: its process is stopped")));
+              ElementsAre(HasSubstr("does not answer: its process is stopped")));
 }
 
 TEST(RunStatus, ACollectiveOfThisMomentIsNotLate) {
@@ -86,7 +87,7 @@ TEST(RunStatus, ACollectiveOfThisMomentIsNotLate) {
   EXPECT_THAT(late_workers(*status.workers), IsEmpty());
   for (app::DebugWorker& one : status.workers->workers)
     one.dump->record.calls.back().age = std::chrono::seconds(3);
-  EXPECT_THAT(late_workers(*status.workers), ElementsAre(::testing::HasSubstr("for 3.0 s")));
+  EXPECT_THAT(late_workers(*status.workers), ElementsAre(HasSubstr("for 3.0 s")));
 }
 
 TEST(RunStatus, OfAnEndThereIsNothingLeft) {
@@ -99,7 +100,7 @@ TEST(RunStatus, OfAnEndThereIsNothingLeft) {
   status.run.reason = "no end was recorded";
   status.workers.reset();
   EXPECT_EQ(time_left(status.run), std::nullopt);
-  EXPECT_THAT(status_text(status), ::testing::HasSubstr("failed: no end was recorded\n"));
+  EXPECT_THAT(status_text(status), HasSubstr("failed: no end was recorded\n"));
 }
 
 }  // namespace
