@@ -152,30 +152,36 @@ void stall() {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-using Act = std::function<void()>;
+struct Act {
+  std::function<void()> run;
+  // Only the lane does it: who tells beside it may be the communicator's thread, without which
+  // nobody is answered.
+  bool of_lane = false;
+};
+
 const std::map<std::string, Act> kActs{
-    {"note", [] {}},                                   // only that it came there
-    {"SIGKILL", [] { ::kill(::getpid(), SIGKILL); }},  // as the system does when memory runs out
-    {"SIGKILL-late", die_late},
-    {"SIGTERM", [] { ::kill(::getpid(), SIGTERM); }},
-    {"SIGSTOP", [] { ::kill(::getpid(), SIGSTOP); }},
-    {"abort", [] { std::abort(); }},
-    {"segfault", [] { *static_cast<volatile int*>(nullptr) = 7; }},
-    {"bus", read_beyond_the_end},
-    {"exit", [] { std::_Exit(7); }},
-    {"hang", faulty::hang},
-    {"hang-kernel", [] { hangs_in_kernel = true; }},
-    {"doze", [] { ::sleep(1); }},
-    {"stall", stall},
-    {"memory", [] { lacks_memory = true; }},
-    {"disk", [] { disk_is_full = true; }},
-    {"cut", [] { link_is_cut = true; }},
-    {"slow", [] { link_is_slow = true; }},
-    {"nan-forward", [] { poisons_activation = true; }},
-    {"nan", [] { poisons_gradient = true; }},
-    {"bit", [] { flips_bit = true; }},
-    {"sum", [] { flips_sum = true; }},
-    {"data", [] { late_samples = 300; }},
+    {"note", {[] {}}},                                   // only that it came there
+    {"SIGKILL", {[] { ::kill(::getpid(), SIGKILL); }}},  // as the system does when memory runs out
+    {"SIGKILL-late", {die_late}},
+    {"SIGTERM", {[] { ::kill(::getpid(), SIGTERM); }}},
+    {"SIGSTOP", {[] { ::kill(::getpid(), SIGSTOP); }}},
+    {"abort", {[] { std::abort(); }}},
+    {"segfault", {[] { *static_cast<volatile int*>(nullptr) = 7; }}},
+    {"bus", {read_beyond_the_end}},
+    {"exit", {[] { std::_Exit(7); }}},
+    {"hang", {faulty::hang}},
+    {"hang-kernel", {[] { hangs_in_kernel = true; }, true}},
+    {"doze", {[] { ::sleep(1); }, true}},
+    {"stall", {stall}},
+    {"memory", {[] { lacks_memory = true; }}},
+    {"disk", {[] { disk_is_full = true; }}},
+    {"cut", {[] { link_is_cut = true; }}},
+    {"slow", {[] { link_is_slow = true; }}},
+    {"nan-forward", {[] { poisons_activation = true; }}},
+    {"nan", {[] { poisons_gradient = true; }}},
+    {"bit", {[] { flips_bit = true; }}},
+    {"sum", {[] { flips_sum = true; }}},
+    {"data", {[] { late_samples = 300; }}},
 };
 
 std::string fault_file() {
@@ -226,12 +232,11 @@ void look(const cluster::Progress& now) {
   if (fault.empty()) return;
   const std::size_t space = fault.find(' ');
   if (!std::regex_search(describe(now), std::regex(fault.substr(space + 1)))) return;
+  const Act& act = kActs.at(fault.substr(0, space));
   // Near its end, as sums come in, a pass has all tensors that it needs, and the others what they
-  // need of it. Only the lane dozes, or hangs in the model: who tells beside it may be the
-  // communicator's thread, without which nobody is answered.
-  const bool of_lane = fault.starts_with("doze ") || fault.starts_with("hang-kernel ");
+  // need of it.
   if (now.operation.find(" of slice ") != std::string::npos && !begins &&
-      (of_lane || now.operation.find(" beside ") == std::string::npos))
+      (act.of_lane || now.operation.find(" beside ") == std::string::npos))
     return;
   if (::unlink(fault_file().c_str()) != 0) return;  // taken away meanwhile
   timespec time{};
@@ -239,7 +244,7 @@ void look(const cluster::Progress& now) {
   write_text(fault_file() + ".struck", std::to_string(static_cast<double>(time.tv_sec) +
                                                       1e-9 * static_cast<double>(time.tv_nsec)) +
                                            " " + describe(now) + "\n");
-  kActs.at(fault.substr(0, space))();
+  act.run();
 }
 
 // ---- what kernels compute wrongly
