@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "muster/base/round_up.h"
 #include "muster/checkpoint/hashed_file.h"
 #include "muster/checkpoint/merge_adapters.h"
 #include "muster/checkpoint/restore.h"
@@ -33,7 +34,7 @@ ModelBytes allocate(const std::vector<TensorRecord>& records) {
     return static_cast<std::size_t>(element_count(record.shape)) * size_of(record.dtype);
   };
   const auto padded = [&](const TensorRecord& record) {
-    return (size(record) + kAlignment - 1) / kAlignment * kAlignment;
+    return round_up(size(record), kAlignment);
   };
   ModelBytes weights;
   std::size_t total = 0;

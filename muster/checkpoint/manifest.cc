@@ -7,6 +7,7 @@
 
 #include "muster/base/files.h"
 #include "muster/base/hash.h"
+#include "muster/base/round_up.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -79,7 +80,7 @@ std::vector<FileRecord> read_files(const Json& list) {
     FileRecord file{read_file_name(node.at("name")), node.at("size").get<std::uint64_t>(),
                     node.at("sha256").get<std::string>(),
                     node.at("chunks").get<std::vector<std::string>>()};
-    if (file.chunks.size() != (file.size + kChunkBytes - 1) / kChunkBytes) {
+    if (file.chunks.size() != ceil_div(file.size, kChunkBytes)) {
       throw std::invalid_argument(fmt::format("`{}` has the wrong number of chunks", file.name));
     }
     files.push_back(std::move(file));

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "muster/base/check.h"
+#include "muster/base/round_up.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -194,7 +195,7 @@ std::string encode_safetensors_header(std::span<const NamedTensor> tensors,
     at = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
+  text.resize(round_up(text.size(), kHeaderAlignment), ' ');
   return little_endian(text.size()) + text;
 }
 

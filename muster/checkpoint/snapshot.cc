@@ -4,15 +4,15 @@
 #include <cstring>
 #include <new>
 
+#include "muster/base/round_up.h"
+
 namespace muster::checkpoint {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 constexpr std::size_t kBufferAlignment = 64;
 
-std::size_t padded(std::size_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
+std::size_t padded(std::size_t bytes) { return round_up(bytes, kBufferAlignment); }
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "muster/base/glob.h"
+#include "muster/base/round_up.h"
 #include "muster/job/enum_names.h"
 #include "muster/layout/pipeline/schedule.h"
 
@@ -123,7 +124,7 @@ std::vector<std::string> recomputes_of(const job::JobSpec& job,
 
 std::int64_t slice_samples(const job::JobSpec& job) {
   const auto& training = job.training;
-  return (training.global_batch_size + training.virtual_workers - 1) / training.virtual_workers;
+  return ceil_div(training.global_batch_size, training.virtual_workers);
 }
 
 // Cut tensors and shared sequences are measured with the job's passes only.

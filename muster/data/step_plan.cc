@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "muster/base/check.h"
+#include "muster/base/round_up.h"
 
 namespace muster::data {
 
@@ -43,7 +44,7 @@ Cursor StepPlan::at(Step committed) const noexcept {
 }
 
 std::int64_t StepPlan::steps_left_in_epoch(const Cursor& cursor) const noexcept {
-  return (options_.epoch_size - cursor.position + options_.batch - 1) / options_.batch;
+  return ceil_div(options_.epoch_size - cursor.position, options_.batch);
 }
 
 }  // namespace muster::data

@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <memory>
 
+#include "muster/base/round_up.h"
+
 namespace muster::data {
 
 inline constexpr std::size_t kTensorAlignment = 64;
 
 // `bytes`, and so every tensor that starts at a multiple of it, rounded up to the alignment.
 constexpr std::size_t align_up(std::size_t bytes) noexcept {
-  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+  return round_up(bytes, kTensorAlignment);
 }
 
 class StoragePool {

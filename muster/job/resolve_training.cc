@@ -5,6 +5,7 @@
 
 #include <tuple>
 
+#include "muster/base/round_up.h"
 #include "muster/job/draft.h"
 #include "muster/job/limits.h"
 
@@ -95,8 +96,7 @@ void derive_from_global(Draft& draft) {
                     draft.shown(kGlobal), draft.shown(kVirtual)),
         fmt::format("set training.virtual_workers to at most {}", training.global_batch_size));
   }
-  const auto slice =
-      (training.global_batch_size + training.virtual_workers - 1) / training.virtual_workers;
+  const auto slice = ceil_div(training.global_batch_size, training.virtual_workers);
   auto& micro = training.micro_batch_size;
   auto& accumulation = training.gradient_accumulation_steps;
   if (draft.given(kMicro) && draft.given(kAccumulation)) {

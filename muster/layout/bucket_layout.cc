@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "muster/base/round_up.h"
+
 namespace muster::layout {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;  // floats: one cache line, so no two slots share one
 
-constexpr std::int64_t padded(std::int64_t count) {
-  return (count + kAlignment - 1) / kAlignment * kAlignment;
-}
+constexpr std::int64_t padded(std::int64_t count) { return round_up(count, kAlignment); }
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "muster/base/round_up.h"
 #include "muster/models/attention.h"
 #include "muster/models/experts.h"
 #include "muster/models/feed_forward.h"
@@ -224,8 +225,7 @@ std::int64_t hidden_width(const GptSpec& spec) noexcept {
 // The three matrices of SwiGLU have together about as many weights as the two of the gpt.
 std::int64_t hidden_width(const LlamaSpec& spec) noexcept {
   if (spec.hidden > 0) return spec.hidden;
-  const std::int64_t least = (8 * spec.width + 2) / 3;
-  return (least + kHiddenMultiple - 1) / kHiddenMultiple * kHiddenMultiple;
+  return round_up(ceil_div(8 * spec.width, 3), kHiddenMultiple);
 }
 
 std::vector<NamedBlock> build_decoder(const GptSpec& spec) { return build(options_of(spec)); }

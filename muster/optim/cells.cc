@@ -5,15 +5,13 @@
 #include <functional>
 #include <numeric>
 
+#include "muster/base/round_up.h"
+
 namespace muster::optim {
 namespace {
 
 constexpr std::int64_t kElements = 1024;  // of a cell, at least
 constexpr std::int64_t kVector = 64;      // elements that a kernel may take in one go
-
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 // Several sums at once, since one after the other would wait for each addition.
 template <class T>
@@ -41,7 +39,7 @@ Cells cells_of(std::span<const std::int64_t> shape) noexcept {
   if (shape.size() > 1 && shape[0] > 0)
     cells.row = std::max<std::int64_t>(1, cells.elements / shape[0]);
   const std::int64_t rows =
-      round_up((kElements + cells.row - 1) / cells.row, kVector / std::gcd(cells.row, kVector));
+      round_up(ceil_div(kElements, cells.row), kVector / std::gcd(cells.row, kVector));
   cells.size = rows * cells.row;
   return cells;
 }

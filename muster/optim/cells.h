@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "muster/base/round_up.h"
+
 namespace muster::optim {
 
 struct Cells {
@@ -15,7 +17,7 @@ struct Cells {
   std::int64_t elements = 0;  // of a tensor
   std::int64_t size = 1;      // elements of a cell; the last one may be shorter
 
-  std::int64_t count() const noexcept { return (elements + size - 1) / size; }
+  std::int64_t count() const noexcept { return ceil_div(elements, size); }
   std::int64_t begin(std::int64_t cell) const noexcept {  // in elements; of cell count(): the end
     return cell * size < elements ? cell * size : elements;
   }

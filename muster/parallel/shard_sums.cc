@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/base/round_up.h"
 #include "muster/parallel/float_sums.h"
 
 namespace muster::parallel {
@@ -12,9 +13,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 16;  // floats: one cache line
 
-constexpr std::size_t padded(std::size_t count) {
-  return (count + kAlignment - 1) / kAlignment * kAlignment;
-}
+constexpr std::size_t padded(std::size_t count) { return round_up(count, kAlignment); }
 
 }  // namespace
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "muster/base/round_up.h"
+
 namespace muster::parallel {
 namespace {
 
@@ -16,7 +18,7 @@ std::vector<UnitPass> passes_of(const Examples& examples, std::int32_t unit, Sli
   if (!examples.inputs.defined()) return {};
   const std::int64_t samples = examples.samples();
   const std::int64_t limit = options.micro_batch_size > 0 ? options.micro_batch_size : samples;
-  const std::int64_t count = samples == 0 ? 1 : (samples + limit - 1) / limit;
+  const std::int64_t count = samples == 0 ? 1 : ceil_div(samples, limit);
   const auto batch = static_cast<double>(input.batch.samples);
   const RandomStream random(options.seed, "forward", static_cast<std::uint64_t>(to_int(input.step)),
                             static_cast<std::uint64_t>(to_int(first_slice)));

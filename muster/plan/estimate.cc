@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "muster/base/round_up.h"
 #include "muster/base/share.h"
 #include "muster/layout/pipeline/make.h"
 #include "muster/plan/checkpoint_cost.h"
@@ -165,7 +166,7 @@ class Replicated {
     const auto most = static_cast<std::int32_t>(even_share(way.slices, way.replicas(), 0).size());
     lanes_ = std::min(way.lanes, most);
     slower_ = stretch(static_cast<double>(lanes_) * way.workers, hardware);
-    rounds_ = (most + lanes_ - 1) / lanes_;
+    rounds_ = ceil_div(most, lanes_);
   }
 
   Estimate price() const {
@@ -178,7 +179,7 @@ class Replicated {
                slower_);
     result.memory = {
         .weights = whole_.weights(),
-        .optimizer = (whole_.optimizer() + shares() - 1) / shares(),
+        .optimizer = ceil_div(whole_.optimizer(), shares()),
         .activations = activations(),
         .checkpoint = checkpoint_bytes(profile_, way_, state_held_whole(profile_, way_, 0)),
         .process = profile_.process_bytes};

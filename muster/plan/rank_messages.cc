@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "muster/base/round_up.h"
 #include "muster/plan/traffic.h"
 
 namespace muster::plan {
@@ -56,7 +57,7 @@ MessageCost message_cost(const CutProfile& cut, const Way& way, const Hardware& 
   for (auto slice = slices.begin; slice < slices.end; ++slice) {
     const std::int64_t own = way.samples_of(static_cast<std::int32_t>(slice));
     samples += own;
-    passes += (own + way.micro_batch - 1) / way.micro_batch;
+    passes += ceil_div(own, way.micro_batch);
   }
   const auto measured = static_cast<std::uint64_t>(cut.pass.samples);
   MessageCost cost;

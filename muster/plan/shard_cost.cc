@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "muster/base/round_up.h"
 #include "muster/layout/shard_turns.h"
 #include "muster/layout/weight_uses.h"
 
@@ -23,7 +24,7 @@ struct Units {
 };
 
 std::int64_t passes_for(const Way& way, std::int64_t samples) {
-  return std::max<std::int64_t>(1, (samples + way.micro_batch - 1) / way.micro_batch);
+  return std::max<std::int64_t>(1, ceil_div(samples, way.micro_batch));
 }
 
 Units units_of(const Way& way) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "muster/base/round_up.h"
 #include "muster/base/share.h"
 #include "muster/comm/cost.h"
 #include "muster/comm/schedule.h"
@@ -62,7 +63,7 @@ struct Way {
     return samples > 0 ? even_share(samples, slices, slice).size() : slice_samples;
   }
   std::int32_t passes() const noexcept {  // of a slice
-    return static_cast<std::int32_t>((slice_samples + micro_batch - 1) / micro_batch);
+    return static_cast<std::int32_t>(ceil_div(slice_samples, micro_batch));
   }
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/random.h"
+#include "muster/base/round_up.h"
 #include "muster/base/units.h"
 
 namespace muster::train {
@@ -22,7 +23,7 @@ constexpr std::size_t kMostSteps = 1000;  // that a median is taken of
 
 // Lanes take one slice each at a time.
 double seconds_for(std::int32_t slices, const Pace& pace) {
-  return static_cast<double>((slices + pace.lanes - 1) / pace.lanes) * pace.slice;
+  return static_cast<double>(ceil_div(slices, pace.lanes)) * pace.slice;
 }
 
 // Of those that compute; who is not known is as fast as most.
@@ -83,7 +84,7 @@ Pace PaceMeter::take(std::int32_t worker, std::int32_t lanes) {
   std::vector<double> whole;
   std::int32_t backups = 0;
   for (const Step& step : std::exchange(steps_, {})) {
-    const std::int32_t rounds = (step.slices - step.backups + lanes - 1) / lanes;
+    const std::int32_t rounds = ceil_div(step.slices - step.backups, lanes);
     backups += step.backups;
     if (rounds > 0) slice.push_back(to_seconds(step.computing) / rounds);
     input.push_back(to_seconds(step.input));

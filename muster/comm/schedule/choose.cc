@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include "muster/base/round_up.h"
 #include "muster/comm/cost.h"
 #include "muster/comm/schedule/fold.h"
 
@@ -36,7 +37,7 @@ Collective representative(Collective collective) noexcept {
   const int spare = std::bit_width(static_cast<std::uint64_t>(collective.count)) - 3;
   if (spare <= 0) return collective;
   const std::int64_t unit = std::int64_t{1} << spare;
-  collective.count = (collective.count + unit - 1) / unit * unit;
+  collective.count = round_up(collective.count, unit);
   return collective;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "muster/base/check.h"
+#include "muster/base/round_up.h"
 #include "muster/comm/schedule/plan.h"
 
 namespace muster::comm {
@@ -27,8 +28,7 @@ constexpr std::int64_t kMostChainPieces = 256;
 
 void chain_broadcast(Plan& plan, Position me, std::int32_t root, Slice all) {
   const std::int32_t v = wrap(to_int(me.rank) - root, me.size);
-  const std::int64_t length =
-      std::max(kChainPiece, (all.count + kMostChainPieces - 1) / kMostChainPieces);
+  const std::int64_t length = std::max(kChainPiece, ceil_div(all.count, kMostChainPieces));
   for (std::int64_t begin = 0; begin < all.count; begin += length) {
     const Slice piece{all.space, all.begin + begin, std::min(length, all.count - begin)};
     if (v > 0) plan.recv(wrap(v - 1 + root, me.size), piece);

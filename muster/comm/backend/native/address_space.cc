@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "muster/base/check.h"
+#include "muster/base/round_up.h"
 
 namespace muster::comm {
 

@@ -8,11 +8,6 @@
 
 namespace muster::comm {
 
-// The next multiple of `to`, or `value` itself.
-constexpr std::size_t round_up(std::size_t value, std::size_t to) noexcept {
-  return (value + to - 1) / to * to;
-}
-
 class AddressSpace {
  public:
   AddressSpace(std::size_t begin, std::size_t end) : size_(end - begin) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "muster/base/round_up.h"
 #include "muster/comm/engine/errors.h"
 #include "muster/comm/reduce.h"
 #include "muster/comm/schedule.h"
@@ -236,7 +237,7 @@ void SharedCollectives::process_shards(const SharedLayout& layout, Elements part
 Elements SharedCollectives::slice_of_mine(Elements part, std::size_t width) const {
   const Group& group = group_->group();
   const auto line = kLineBytes / static_cast<std::int64_t>(width);
-  const std::int64_t lines = (part.count() + line - 1) / line;
+  const std::int64_t lines = ceil_div(part.count(), line);
   const Slice slice = even_slice(Space::kOutput, lines, group.size, to_int(group.rank));
   return {std::min(part.begin + slice.begin * line, part.end),
           std::min(part.begin + (slice.begin + slice.count) * line, part.end)};

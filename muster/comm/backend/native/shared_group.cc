@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "muster/base/random.h"
+#include "muster/base/round_up.h"
 #include "muster/comm/engine/errors.h"
 
 namespace muster::comm {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "muster/base/round_up.h"
 #include "muster/base/units.h"
 #include "muster/data/contents.h"
 
@@ -22,7 +23,7 @@ class TextSource final : public Source {
         context_(context),
         fields_{{"tokens", DType::kU8, {context + 1}}} {}
 
-  std::int64_t size() const noexcept override { return (targets() + context_ - 1) / context_; }
+  std::int64_t size() const noexcept override { return ceil_div(targets(), context_); }
   const std::vector<FieldSpec>& fields() const noexcept override { return fields_; }
 
   Status read(std::int64_t index, std::span<const TensorView> into) const override {
