@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 
+#include "muster/base/number.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 
@@ -30,15 +30,14 @@ std::string file_of(int process, int descriptor) {
 
 // "4711:12" as where this process finds it.
 Result<std::string> path_of(std::string_view address) {
-  int numbers[2] = {-1, -1};
+  int numbers[2] = {};
   const std::size_t colon = address.find(':');
   const std::string_view parts[2] = {address.substr(0, colon), colon == address.npos
                                                                    ? std::string_view()
                                                                    : address.substr(colon + 1)};
   for (int i = 0; i < 2; ++i) {
-    const char* end = parts[i].data() + parts[i].size();
-    const auto read = std::from_chars(parts[i].data(), end, numbers[i]);
-    if (read.ec != std::errc() || read.ptr != end || numbers[i] < 0)
+    numbers[i] = number_from<int>(parts[i]).value_or(-1);
+    if (numbers[i] < 0)
       return fail(ErrorCode::kInvalid,
                   fmt::format("[shared page] \"{}\" is not the address of one", address));
   }

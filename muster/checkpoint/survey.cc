@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "muster/base/number.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -12,10 +13,8 @@ constexpr std::string_view kPrefix = "step-";
 
 template <class T>
 std::optional<T> whole_number(std::string_view text) {
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto value = number_from<T>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 }  // namespace

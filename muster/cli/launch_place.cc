@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
+
+#include "muster/base/number.h"
 
 namespace muster::cli {
 namespace {
@@ -42,10 +43,8 @@ Error wrong(const Told& told, const std::string& expected) {
 Result<std::int32_t> number(const std::optional<Told>& told, std::int32_t usual, std::int32_t least,
                             std::int32_t most) {
   if (!told) return usual;
-  std::int32_t value = 0;
-  const char* end = told->text.data() + told->text.size();
-  const auto [rest, error] = std::from_chars(told->text.data(), end, value);
-  if (error == std::errc() && rest == end && value >= least && value <= most) return value;
+  const auto value = number_from<std::int32_t>(told->text);
+  if (value && *value >= least && *value <= most) return *value;
   return wrong(*told, fmt::format("a number from {} to {}", least, most));
 }
 

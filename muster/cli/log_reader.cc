@@ -1,7 +1,8 @@
 #include "muster/cli/log_reader.h"
 
-#include <charconv>
 #include <utility>
+
+#include "muster/base/number.h"
 
 namespace muster::cli {
 namespace {
@@ -11,11 +12,9 @@ std::optional<std::int32_t> worker_of(std::string_view name) {
   constexpr std::string_view kBefore = "rank-";
   constexpr std::string_view kBehind = ".log";
   if (!name.starts_with(kBefore) || !name.ends_with(kBehind)) return std::nullopt;
-  const char* const last = name.data() + name.size() - kBehind.size();
-  std::int32_t worker = 0;
-  const auto parsed = std::from_chars(name.data() + kBefore.size(), last, worker);
-  if (parsed.ec != std::errc() || parsed.ptr != last) return std::nullopt;
-  return worker;
+  name.remove_prefix(kBefore.size());
+  name.remove_suffix(kBehind.size());
+  return number_from<std::int32_t>(name);
 }
 
 // Where the last `count` lines begin.

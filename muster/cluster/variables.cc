@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdlib>
+
+#include "muster/base/number.h"
 
 namespace muster::cluster {
 
@@ -16,10 +17,8 @@ Result<std::optional<std::int32_t>> number_in(const VariableLookup& variable,
                                               const std::string& name, std::int32_t least) {
   const auto text = variable(name);
   if (!text) return std::optional<std::int32_t>();
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error == std::errc() && end == text->data() + text->size() && value >= least)
-    return std::optional(value);
+  const auto value = number_from<std::int32_t>(*text);
+  if (value && *value >= least) return value;
   return fail(ErrorCode::kInvalid,
               fmt::format("[cluster/environment] {} is \"{}\"; expected a number of at least {}",
                           name, *text, least));

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "muster/base/number.h"
 
 namespace muster::job {
 namespace {
@@ -15,8 +16,8 @@ std::string_view trimmed(std::string_view text) {
 }
 
 bool read_number(std::string_view text, int most, int& into) {
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), into);
-  return error == std::errc() && end == text.end() && into >= 0 && into <= most;
+  into = number_from<int>(text).value_or(-1);
+  return into >= 0 && into <= most;
 }
 
 Result<DailyEntry> parse_entry(std::string_view text) {

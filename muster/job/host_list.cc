@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <sstream>
 
+#include "muster/base/number.h"
 #include "muster/base/trimmed.h"
 
 namespace muster::job {
@@ -17,11 +17,8 @@ constexpr std::int64_t kMostSlots = 65536;
 constexpr std::string_view kAround = " \t\r\n";
 
 std::optional<std::int64_t> slots_in(std::string_view text) {
-  std::int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const bool fits = error == std::errc() && rest == end && number >= 1 && number <= kMostSlots;
-  return fits ? std::optional(number) : std::nullopt;
+  const auto number = number_from<std::int64_t>(text);
+  return number && *number >= 1 && *number <= kMostSlots ? number : std::nullopt;
 }
 
 // What the shell there, or ssh's own command line, would take for something else is no name.

@@ -2,22 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 
+#include "muster/base/number.h"
+
 namespace muster::job {
-namespace {
 
-template <class T>
-bool is_whole(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
-  return !text.empty() && error == std::errc() && end == text.end();
-}
-
-}  // namespace
-
-bool is_port(std::string_view text) { return is_whole<std::uint16_t>(text); }
+bool is_port(std::string_view text) { return number_from<std::uint16_t>(text).has_value(); }
 
 std::string wrong_number(std::string_view host) {
   // No name of a host consists of digits alone.
@@ -26,7 +17,7 @@ std::string wrong_number(std::string_view host) {
   int parts = 0;
   for (std::string_view rest = host;; rest.remove_prefix(rest.find('.') + 1)) {
     const auto part = rest.substr(0, rest.find('.'));
-    if (!is_whole<std::uint8_t>(part)) return fmt::format("`{}` is no number of 0 to 255", part);
+    if (!number_from<std::uint8_t>(part)) return fmt::format("`{}` is no number of 0 to 255", part);
     if (++parts > kParts || part.size() == rest.size()) break;
   }
   if (parts == kParts) return {};

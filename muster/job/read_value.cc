@@ -8,6 +8,8 @@
 #include <cmath>
 #include <span>
 
+#include "muster/base/number.h"
+
 namespace muster::job {
 namespace {
 
@@ -85,8 +87,9 @@ std::string missing_help(const YamlNode& node) {
 template <class T>
 bool parse_number(const YamlNode& node, std::string_view text, T& value) {
   if (node.kind != YamlNode::Kind::kScalar || node.quoted || has_leading_zero(text)) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+  const auto number = number_from<T>(text);
+  if (number) value = *number;
+  return number.has_value();
 }
 
 bool within(double value, const FieldRules& rules) {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "muster/base/number.h"
 #include "muster/net/network.h"
 
 namespace muster::net {
@@ -18,11 +17,8 @@ Result<Address> parse_address(std::string_view text) {
     auto host = text.substr(0, colon);
     if (host.size() > 2 && host.front() == '[' && host.back() == ']')
       host = host.substr(1, host.size() - 2);
-    const auto digits = text.substr(colon + 1);
-    std::uint16_t port = 0;
-    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), port);
-    if (!host.empty() && !digits.empty() && error == std::errc() && end == digits.end())
-      return Address{std::string(host), port};
+    const auto port = number_from<std::uint16_t>(text.substr(colon + 1));
+    if (!host.empty() && port) return Address{std::string(host), *port};
   }
   return fail(ErrorCode::kInvalid,
               fmt::format("[net/address] \"{}\" is no address; expected host:port, with a port of "

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 #include <mutex>
 
 #include "muster/app/probe/probe.h"
+#include "muster/base/number.h"
 #include "muster/job/daily.h"
 
 namespace muster::app {
@@ -32,10 +32,8 @@ class LastAnswer {
 
  private:
   void take(const Answer& answer) {
-    std::int32_t number = 0;
-    const char* end = answer.text.data() + answer.text.size();
-    const auto [stop, error] = std::from_chars(answer.text.data(), end, number);
-    if (error != std::errc() || stop != end || number < 0) {
+    const auto number = number_from<std::int32_t>(answer.text);
+    if (!number || *number < 0) {
       if (std::exchange(complained_, answer.text) != answer.text)
         log_->warn("[autoscaling] {} answers \"{}\"; expected a number of workers", answer.from,
                    answer.text.substr(0, 80));

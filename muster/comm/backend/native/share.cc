@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "muster/base/number.h"
+
 namespace muster::comm {
 namespace {
 
@@ -17,12 +19,12 @@ std::string to_text(const Error& why) {
 
 Error error_from(const std::string& text, Rank from, const Group& group) {
   const auto space = std::min(text.find(' '), text.size());
-  std::int32_t rank = 0;
-  const bool makes_sense = space < text.size() && text.front() == kFailed &&
-                           read_number(std::string_view(text).substr(1, space - 1), rank) &&
-                           rank >= to_int(kNoRank) && rank < group.size;
-  if (!makes_sense) return no_sense(group, from, "whom it missed, and why,", text);
-  return {ErrorCode::kUnavailable, text.substr(space + 1), Rank{rank}};
+  const bool tells = space < text.size() && text.front() == kFailed;
+  const auto rank =
+      tells ? number_from<std::int32_t>(std::string_view(text).substr(1, space - 1)) : std::nullopt;
+  if (!rank || *rank < to_int(kNoRank) || *rank >= group.size)
+    return no_sense(group, from, "whom it missed, and why,", text);
+  return {ErrorCode::kUnavailable, text.substr(space + 1), Rank{*rank}};
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // How ranks that build a group together tell each other how it went: who fails tells why before it
 // leaves, so that nobody waits for it.
 
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +9,6 @@
 #include "muster/comm/engine/engine.h"
 
 namespace muster::comm {
-
-template <class Number>
-bool read_number(std::string_view word, Number& into) {
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, into);
-  return error == std::errc() && stop == end;
-}
 
 // Cuts the first word off `text`, and the space behind it.
 std::string_view next_word(std::string_view& text);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "muster/base/number.h"
 #include "muster/base/random.h"
 #include "muster/comm/backend/native/share.h"
 #include "muster/comm/backend/native/tcp_shared.h"
@@ -200,8 +201,7 @@ Told read_told(std::string_view text) {
 
 // The number of the group, behind the address of rank 0.
 Result<std::uint32_t> context_of(const std::string& first, const Group& group) {
-  std::uint32_t context = 0;
-  if (read_number(read_told(first).context, context)) return context;
+  if (const auto context = number_from<std::uint32_t>(read_told(first).context)) return *context;
   return no_sense(group, Rank{0}, "an address and a number", first);
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "muster/base/number.h"
 #include "muster/base/units.h"
 #include "muster/base/utf8.h"
 #include "muster/data/formats/csv/csv_rows.h"
@@ -29,11 +29,8 @@ std::optional<double> number_in(std::string cell, char decimal) {
   }
   std::string_view text = cell;
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
-  return value;
+  const auto value = number_from<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 constexpr std::size_t kShown = 40;  // bytes of a cell, enough to know it by
