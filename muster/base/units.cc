@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 
+#include "muster/base/trimmed.h"
+
 namespace muster {
 namespace {
 
@@ -22,11 +24,7 @@ constexpr Unit kSizes[] = {{"", 1},         {"B", 1},        {"kB", 1e3},     {"
                            {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"KiB", 0x1p10},
                            {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"kiB", 0x1p10}};
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
+std::string_view trim(std::string_view text) { return trimmed(text, " "); }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

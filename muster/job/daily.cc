@@ -5,15 +5,10 @@
 #include <algorithm>
 
 #include "muster/base/number.h"
+#include "muster/base/trimmed.h"
 
 namespace muster::job {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 bool read_number(std::string_view text, int most, int& into) {
   into = number_from<int>(text).value_or(-1);
@@ -29,7 +24,8 @@ Result<DailyEntry> parse_entry(std::string_view text) {
   if (colon != text.npos && equals != text.npos && colon < equals &&
       read_number(text.substr(0, colon), 23, hour) &&
       read_number(text.substr(colon + 1, equals - colon - 1), 59, minute) &&
-      read_number(trimmed(text.substr(equals + 1)), 65536, entry.workers) && entry.workers > 0) {
+      read_number(trimmed(text.substr(equals + 1), " "), 65536, entry.workers) &&
+      entry.workers > 0) {
     entry.minute = 60 * hour + minute;
     return entry;
   }
@@ -45,7 +41,7 @@ Result<Daily> parse_daily(std::string_view text) {
   Daily daily;
   while (!text.empty()) {
     const auto comma = text.find(',');
-    MUSTER_ASSIGN(const DailyEntry entry, parse_entry(trimmed(text.substr(0, comma))));
+    MUSTER_ASSIGN(const DailyEntry entry, parse_entry(trimmed(text.substr(0, comma), " ")));
     daily.push_back(entry);
     if (comma == text.npos) break;
     text.remove_prefix(comma + 1);
