@@ -47,19 +47,27 @@ void warn_of_stray_variables(Context& context) {
     warn(context, line);
 }
 
+Result<job::CheckedJob> check_job_file(const Path& path, const job::LoadOptions& options,
+                                       const Context& context) {
+  MUSTER_ASSIGN(const std::string text, job::read_job_text(context.files, path));
+  return job::check_job(text, path, options);
+}
+
+tl::expected<job::Job, ExitCode> job_or_report(Result<job::CheckedJob> checked, Context& context) {
+  warn_of_stray_variables(context);
+  if (!checked) return tl::unexpected(report(context, checked.error()));
+  if (checked->job) return std::move(*checked->job);
+  if (context.log == LogFormat::kJson) {
+    return tl::unexpected(report(context, fail(ErrorCode::kInvalid, render(checked->errors))));
+  }
+  context.err << render(checked->errors) << "\n";
+  return tl::unexpected(ExitCode::kUsage);
+}
+
 tl::expected<job::Job, ExitCode> load_job_or_report(const Path& path,
                                                     const job::LoadOptions& options,
                                                     Context& context) {
-  warn_of_stray_variables(context);
-  const auto text = job::read_job_text(context.files, path);
-  if (!text) return tl::unexpected(report(context, text.error()));
-  auto checked = check_job(*text, path, options);
-  if (checked.job) return std::move(*checked.job);
-  if (context.log == LogFormat::kJson) {
-    return tl::unexpected(report(context, fail(ErrorCode::kInvalid, render(checked.errors))));
-  }
-  context.err << render(checked.errors) << "\n";
-  return tl::unexpected(ExitCode::kUsage);
+  return job_or_report(check_job_file(path, options, context), context);
 }
 
 }  // namespace muster::cli

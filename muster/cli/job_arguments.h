@@ -30,7 +30,14 @@ job::LoadOptions load_options(const JobArguments& arguments, const Context& cont
 // Says on stderr which variables look as if they were meant for the job and set nothing.
 void warn_of_stray_variables(Context& context);
 
+// The job file, read and checked. An Error: it cannot be read.
+Result<job::CheckedJob> check_job_file(const Path& path, const job::LoadOptions& options,
+                                       const Context& context);
+
 // The job; or its errors have been told on stderr and the command ends with this code.
+tl::expected<job::Job, ExitCode> job_or_report(Result<job::CheckedJob> checked, Context& context);
+
+// Both.
 tl::expected<job::Job, ExitCode> load_job_or_report(const Path& path,
                                                     const job::LoadOptions& options,
                                                     Context& context);

@@ -97,6 +97,20 @@ Result<PlanRequest> request_of(const TrainArguments& arguments, const cluster::S
   return request;
 }
 
+// What this process is to train, of one reading of the job file.
+struct ReadJob {
+  PlanRequest request;
+  Result<job::CheckedJob> checked;
+};
+
+// `by`: as above.
+Result<ReadJob> read_job(const TrainArguments& arguments, const cluster::StartedBy* by,
+                         const Context& context) {
+  MUSTER_ASSIGN(PlanRequest request, request_of(arguments, by, context));
+  auto checked = check_job_file(request.job, request.options, context);
+  return ReadJob{std::move(request), std::move(checked)};
+}
+
 // Said before anything is started; what else is amiss with an MPI its workers find out.
 Status check_engine(const job::JobSpec& job, const Context& context) {
   if (job.communication.engine != job::EngineKind::kMpi) return ok();
@@ -120,21 +134,31 @@ bool can_be_read_again(const std::string& path, const Context& context) {
          context.machine.is_regular_file(path);
 }
 
+void give(const Result<ReadJob>& read, cluster::GivenJob& given) {
+  if (!read) {
+    given.mistake = read.error().message;
+  } else if (!read->checked) {
+    given.mistake = read->checked.error().message;
+  } else if (!read->checked->job) {
+    given.mistake = render(read->checked->errors);
+  } else {
+    given.values = job::values_of(*read->checked->job);
+  }
+}
+
 // What this process is to train, without what follows from its host; nothing where another reading
-// of the file would find it empty.
-cluster::GivenJob given_job(TrainArguments arguments, const cluster::StartedBy& by,
-                            const Context& context) {
+// of the file would find it empty. `read` becomes what was read for it, if that is what is trained.
+cluster::GivenJob given_job(const TrainArguments& arguments, const cluster::StartedBy& by,
+                            std::optional<Result<ReadJob>>& read, const Context& context) {
   const std::string& path = arguments.job.path;
   cluster::GivenJob given{.file = context.absolute(path).lexically_normal().string()};
   if (context.files.exists(path) && !can_be_read_again(path, context)) return given;
-  if (depends_on_cores(arguments.workers)) arguments.workers.clear();
-  const auto request = request_of(arguments, &by, context);
-  const auto job = request ? job::load_job(context.files, request->job, request->options)
-                           : Result<job::Job>(request.error());
-  if (job) {
-    given.values = job::values_of(*job);
+  if (depends_on_cores(arguments.workers)) {
+    TrainArguments on_any_host = arguments;
+    on_any_host.workers.clear();
+    give(read_job(on_any_host, &by, context), given);
   } else {
-    given.mistake = job.error().message;
+    give(read.emplace(read_job(arguments, &by, context)), given);
   }
   return given;
 }
@@ -243,15 +267,15 @@ Result<std::optional<app::AgentWorkers>> await(const Start& start) {
   return std::optional(std::move(all));
 }
 
-ExitCode train_here(const TrainArguments& arguments, const Start& start, Context& context) {
+ExitCode train_here(const TrainArguments& arguments, const Start& start, Result<ReadJob> read,
+                    Context& context) {
   if (const Status one_host = check_one_host(arguments); !one_host) {
     return report(context, one_host.error());
   }
   const auto carried = carried_along(arguments.hosts.exports, context);
   if (!carried) return report(context, carried.error());
-  const auto request = request_of(arguments, start.others(), context);
-  if (!request) return report(context, request.error());
-  const auto written = load_job_or_report(request->job, request->options, context);
+  if (!read) return report(context, read.error());
+  const auto written = job_or_report(std::move(read->checked), context);
   if (!written) return written.error();
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
@@ -261,7 +285,7 @@ ExitCode train_here(const TrainArguments& arguments, const Start& start, Context
   if (!startable) return report(context, startable.error());
   const auto resume = run_to_resume(arguments, written->spec, context);
   if (!resume) return report(context, resume.error());
-  const auto chosen = choose_values(*request, *written, start.others(), *resume, context);
+  const auto chosen = choose_values(read->request, *written, start.others(), *resume, context);
   if (!chosen) return report(context, chosen.error());
   const Logger log = create_stderr_logger(context.log);
   for (const std::string& why : chosen->why) log->info("{}", why);
@@ -312,9 +336,14 @@ ExitCode as_started(Context& context,
 }
 
 ExitCode train(const TrainArguments& arguments, Context& context) {
+  std::optional<Result<ReadJob>> read;
   return as_started(
-      context, [&](const cluster::StartedBy& by) { return given_job(arguments, by, context); },
-      [&](const Start& start) { return train_here(arguments, start, context); });
+      context,
+      [&](const cluster::StartedBy& by) { return given_job(arguments, by, read, context); },
+      [&](const Start& start) {
+        if (!read) read = read_job(arguments, start.others(), context);
+        return train_here(arguments, start, *std::move(read), context);
+      });
 }
 
 void add_one_host_options(CLI::App& command, TrainArguments& arguments) {
@@ -355,7 +384,7 @@ ExitCode resume(const RunArguments& run, TrainArguments& arguments, Context& con
     arguments.by_run = true;
     if (const auto kept = job::load_job(context.files, arguments.job.path, {}))
       arguments.passed_over = followed_from_workers(kept->spec, arguments.job.sets);
-    return train_here(arguments, start, context);
+    return train_here(arguments, start, read_job(arguments, start.others(), context), context);
   });
 }
 
