@@ -230,6 +230,14 @@ void release_signals(const std::vector<int>& numbers) {
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+void wait_for_signal(int number) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, number);
+  int arrived = 0;
+  ::sigwait(&set, &arrived);
+}
+
 Path this_program() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown);

@@ -31,6 +31,10 @@ struct ProcessSpec {
 // calling thread.
 void release_signals(const std::vector<int>& numbers);
 
+// Blocks until this one, with which this process was started as held, arrives or has arrived. It
+// stays held.
+void wait_for_signal(int number);
+
 struct ProcessEnd {
   std::optional<int> exit_status;  // of exit()
   std::optional<int> signal;       // that killed it

@@ -131,6 +131,19 @@ TEST(Process, HoldsSignalsUntilTheProgramReleasesThem) {
   std::signal(SIGUSR1, old);
 }
 
+TEST(Process, WaitsForASignalThatItHolds) {
+  sigset_t held, before;
+  ::sigemptyset(&held);
+  ::sigaddset(&held, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &held, &before);
+  ASSERT_EQ(::pthread_kill(::pthread_self(), SIGUSR1), 0);
+  wait_for_signal(SIGUSR1);
+  sigset_t pending;
+  ::sigpending(&pending);
+  EXPECT_EQ(::sigismember(&pending, SIGUSR1), 0);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 TEST(Process, ReadsItsInputAndThenWaitsForTheEndOfIt) {
   const auto none = shell("cat; echo over");
   EXPECT_EQ(read_all(none->output_fd()), "over\n");

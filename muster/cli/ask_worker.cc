@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "muster/base/shared_page.h"
-#include "muster/cli/machine.h"
 #include "muster/job/values.h"
 
 namespace muster::cli {
@@ -26,12 +25,20 @@ Error too_slow(const Path& program, const std::string& question, Duration limit)
 Result<std::string> ask_worker(const Path& program, const std::string& question,
                                const job::Job& job, const std::vector<std::string>& more,
                                std::chrono::milliseconds limit, Context& context) {
+  return ask_worker(program, question, job, more, limit, {}, context);
+}
+
+Result<std::string> ask_worker(const Path& program, const std::string& question,
+                               const job::Job& job, const std::vector<std::string>& more,
+                               std::chrono::milliseconds limit, const GoesOn& goes_on,
+                               Context& context) {
   const std::string text = job::to_yaml(job, false);
   MUSTER_ASSIGN(const auto resolved, SharedPage::create(text.size()));
   std::ranges::copy(std::as_bytes(std::span(text)), resolved->bytes().begin());
   std::vector<std::string> command = {program.string(), question, resolved->path()};
   command.insert(command.end(), more.begin(), more.end());
-  auto answer = context.machine.output_of(command, limit);
+  auto answer = goes_on ? context.machine.output_in_two(command, limit, goes_on)
+                        : context.machine.output_of(command, limit);
   if (answer) return answer;
   if (answer.error().code == ErrorCode::kTimeout) return too_slow(program, question, limit);
   if (answer.error().code != ErrorCode::kInvalid) return answer;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "muster/cli/context.h"
+#include "muster/cli/machine.h"
 #include "muster/job/load.h"
 
 namespace muster::cli {
@@ -16,5 +17,11 @@ namespace muster::cli {
 Result<std::string> ask_worker(const Path& program, const std::string& question,
                                const job::Job& job, const std::vector<std::string>& more,
                                std::chrono::milliseconds limit, Context& context);
+
+// The same of a worker that waits after its first line (Machine::output_in_two).
+Result<std::string> ask_worker(const Path& program, const std::string& question,
+                               const job::Job& job, const std::vector<std::string>& more,
+                               std::chrono::milliseconds limit, const GoesOn& goes_on,
+                               Context& context);
 
 }  // namespace muster::cli

@@ -49,6 +49,12 @@ class FakeMachine : public Machine {
                                 std::chrono::milliseconds) override {
     return worker_;
   }
+  Result<std::string> output_in_two(const std::vector<std::string>& command,
+                                    std::chrono::milliseconds limit,
+                                    const GoesOn& goes_on) override {
+    const std::optional<bool> more = goes_on(first_line_);
+    return more && !*more ? Result<std::string>(first_line_) : output_of(command, limit);
+  }
 
   double cores_ = 8;
   MemoryFacts memory_{16ull << 30, 8ull << 30};
@@ -62,6 +68,7 @@ class FakeMachine : public Machine {
   std::vector<comm::Wire> measured_wires_ = {};  // one each time
   std::uint64_t free_space_ = 100ull << 30;
   std::optional<bool> synchronised_ = true;
+  std::string first_line_ = {};  // of a worker that waits after it
   Result<std::string> worker_ = std::string("libtorch 2.11.0\nmore");
 };
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ struct HostAddress {
   std::string text;
   std::string interface;
 };
+
+// Asked by a program with its first line, after which it waits. True: it is to go on; false: that
+// is all; nothing: this is no such line, and the program does not wait.
+using GoesOn = std::function<std::optional<bool>(const std::string& line)>;
 
 class Machine {
  public:
@@ -54,6 +59,12 @@ class Machine {
   // the code that its exit code stands for (exit_code.h); kTimeout where it does not end in time.
   virtual Result<std::string> output_of(const std::vector<std::string>& command,
                                         std::chrono::milliseconds limit) = 0;
+  // The same of a program that waits after its first line until SIGUSR1 says that it may go on
+  // (wait_for_signal() of base/process.h): what it prints from there on. If it is not to, it is
+  // killed, and the line is all. `limit`: of the line, and again of what follows.
+  virtual Result<std::string> output_in_two(const std::vector<std::string>& command,
+                                            std::chrono::milliseconds limit,
+                                            const GoesOn& goes_on) = 0;
 };
 
 // The machine that this process runs on. Lives as long as the process.

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "muster/app/launch/launch.h"
 #include "muster/cli/ask_worker.h"
@@ -27,32 +29,25 @@ plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job,
   return hardware;
 }
 
-// `more`: what it is told besides.
-Result<plan::ModelProfile> ask_for_profile(const job::Job& job, std::vector<std::string> more,
-                                           Context& context) {
+// From one start of a worker. What it counts without running the model `may_fit` is told, which
+// says whether the model is measured: in no more memory than there is, and than a worker may take.
+Result<plan::ModelProfile> ask_for_profile(
+    const PlanRequest& request, const job::Job& job,
+    const std::function<bool(plan::ModelProfile counted)>& may_fit, Context& context) {
   MUSTER_ASSIGN(const Path worker, worker_program(context));
-  more.insert(more.end(),
-              {"--micro-batches", fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","))});
-  MUSTER_ASSIGN(const std::string answer,
-                ask_worker(worker, "--profile", job, more, kProfileLimit, context));
-  return plan::profile_from_json(answer);
-}
-
-// What is known of the model without running it.
-Result<plan::ModelProfile> read_or_count(const PlanRequest& request, const job::Job& job,
-                                         Context& context) {
-  if (!request.profile.empty() && context.files.exists(request.profile))
-    return read_profile(context.files, request.profile, job);
-  return ask_for_profile(job, {"--count"}, context);
-}
-
-// In no more memory than there is, and than a worker may take.
-Result<plan::ModelProfile> measure(const PlanRequest& request, const job::Job& job,
-                                   Context& context) {
   const std::uint64_t available = context.machine.memory().available;
   const std::uint64_t most = std::min(request.memory.value_or(available), available);
-  MUSTER_ASSIGN(plan::ModelProfile profile,
-                ask_for_profile(job, {"--memory", std::to_string(most)}, context));
+  const std::vector<std::string> more = {
+      "--wait", "--memory", std::to_string(most), "--micro-batches",
+      fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","))};
+  const GoesOn goes_on = [&](const std::string& line) -> std::optional<bool> {
+    auto counted = plan::profile_from_json(line);
+    if (!counted) return std::nullopt;  // why there is none
+    return may_fit(*std::move(counted));
+  };
+  MUSTER_ASSIGN(const std::string answer,
+                ask_worker(worker, "--profile", job, more, kProfileLimit, goes_on, context));
+  MUSTER_ASSIGN(plan::ModelProfile profile, plan::profile_from_json(answer));
   if (!request.profile.empty() && !profile.counted())
     MUSTER_TRY(write_profile(context.files, request.profile, job, profile));
   return profile;
@@ -125,10 +120,16 @@ Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Contex
                .hardware = hardware_for(request, job.spec, link, context),
                .link_from = link.from,
                .says_accumulation = is_said(job, "training.gradient_accumulation_steps")};
-  MUSTER_ASSIGN(plan.profile, read_or_count(request, job, context));
-  rank_all(request, job.text, plan);
-  if (plan.profile.counted() && std::ranges::any_of(plan.ranking, &plan::RankedWay::possible)) {
-    MUSTER_ASSIGN(plan.profile, measure(request, job, context));
+  if (!request.profile.empty() && context.files.exists(request.profile)) {
+    MUSTER_ASSIGN(plan.profile, read_profile(context.files, request.profile, job));
+    rank_all(request, job.text, plan);
+  } else {
+    const auto may_fit = [&](plan::ModelProfile counted) {
+      plan.profile = std::move(counted);
+      rank_all(request, job.text, plan);
+      return std::ranges::any_of(plan.ranking, &plan::RankedWay::possible);
+    };
+    MUSTER_ASSIGN(plan.profile, ask_for_profile(request, job, may_fit, context));
     plan.ranking = plan::rank_ways(plan.profile, plan.candidates, plan.hardware);
   }
   if (plan.best() != nullptr) return plan;

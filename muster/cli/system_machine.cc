@@ -111,6 +111,61 @@ Status listen_at(const Address& address, const std::string& name) {
   return ok();
 }
 
+std::string read_some(int fd) {  // empty: the end
+  std::string bytes(4096, '\0');
+  ssize_t count = 0;
+  do {
+    count = ::read(fd, bytes.data(), bytes.size());
+  } while (count < 0 && errno == EINTR);
+  bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return bytes;
+}
+
+// What a child writes; errors it writes are for nobody.
+class ChildOutput {
+ public:
+  explicit ChildOutput(Process& child)
+      : child_(child),
+        wanted_{{child.output_fd(), POLLIN, 0},
+                {child.error_fd(), POLLIN, 0},
+                {child.end_fd(), POLLIN, 0}} {}
+
+  // Until it has ended, or there is a line.
+  enum class Until { kLine, kEnd };
+  Status read(std::chrono::milliseconds limit, Until until) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    auto& [output, error, over] = wanted_;
+    while ((output.fd >= 0 || over.fd >= 0) && !(until == Until::kLine && line())) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          end - std::chrono::steady_clock::now());
+      const int ready = left.count() <= 0 ? 0 : ::poll(wanted_, 3, static_cast<int>(left.count()));
+      if (ready == 0) return fail(ErrorCode::kTimeout, "it did not answer in time");
+      if (ready < 0) continue;
+      for (pollfd* stream : {&output, &error}) {
+        if (stream->fd < 0 || stream->revents == 0) continue;
+        const std::string bytes = read_some(stream->fd);
+        if (bytes.empty()) stream->fd = -1;
+        if (stream == &output) text_ += bytes;
+      }
+      // Whatever it left running goes with it, and lets go of its output.
+      if (over.revents != 0 && child_.poll()) over.fd = -1;
+    }
+    return ok();
+  }
+
+  const std::string& text() const noexcept { return text_; }
+  std::optional<std::string> line() const {  // the first, if it is whole
+    const auto end = text_.find('\n');
+    return end == text_.npos ? std::nullopt : std::optional(text_.substr(0, end + 1));
+  }
+  void forget() { text_.clear(); }
+
+ private:
+  Process& child_;
+  pollfd wanted_[3];
+  std::string text_;
+};
+
 class SystemMachine final : public Machine {
  public:
   std::string host() override {
@@ -272,49 +327,30 @@ class SystemMachine final : public Machine {
 
   Result<std::string> output_of(const std::vector<std::string>& command,
                                 std::chrono::milliseconds limit) override {
-    MUSTER_ASSIGN(const auto child,
-                  system_processes().spawn(
-                      {.command = command, .environment = {}, .folder = {}, .cores = {}}));
-    MUSTER_ASSIGN(std::string text, read_all(*child, limit));
-    const ProcessEnd end = child->poll().value_or(ProcessEnd{});
-    if (end.exit_status == 0) return text;
-    return bad_end(command.front(), end, text);
+    return output_in_two(command, limit, {});
   }
 
- private:
-  // What it writes until it has ended; errors it writes are for nobody.
-  static Result<std::string> read_all(Process& child, std::chrono::milliseconds limit) {
-    const auto end = std::chrono::steady_clock::now() + limit;
-    std::string text;
-    pollfd wanted[] = {
-        {child.output_fd(), POLLIN, 0}, {child.error_fd(), POLLIN, 0}, {child.end_fd(), POLLIN, 0}};
-    auto& [output, error, over] = wanted;
-    while (output.fd >= 0 || over.fd >= 0) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-          end - std::chrono::steady_clock::now());
-      const int ready = left.count() <= 0 ? 0 : ::poll(wanted, 3, static_cast<int>(left.count()));
-      if (ready == 0) return fail(ErrorCode::kTimeout, "it did not answer in time");
-      if (ready < 0) continue;
-      for (pollfd* stream : {&output, &error}) {
-        if (stream->fd < 0 || stream->revents == 0) continue;
-        const std::string bytes = read_some(stream->fd);
-        if (bytes.empty()) stream->fd = -1;
-        if (stream == &output) text += bytes;
+  Result<std::string> output_in_two(const std::vector<std::string>& command,
+                                    std::chrono::milliseconds limit,
+                                    const GoesOn& goes_on) override {
+    ProcessSpec spec{.command = command, .environment = {}, .folder = {}, .cores = {}};
+    if (goes_on) spec.held_signals = {SIGUSR1};
+    MUSTER_ASSIGN(const auto child, system_processes().spawn(spec));
+    ChildOutput output(*child);
+    if (goes_on) {
+      MUSTER_TRY(output.read(limit, ChildOutput::Until::kLine));
+      const std::optional<std::string> line = output.line();
+      const std::optional<bool> more = line ? goes_on(*line) : std::nullopt;
+      if (more && !*more) return *line;
+      if (more) {
+        output.forget();
+        MUSTER_TRY(child->signal(SIGUSR1));
       }
-      // Whatever it left running goes with it, and lets go of its output.
-      if (over.revents != 0 && child.poll()) over.fd = -1;
     }
-    return text;
-  }
-
-  static std::string read_some(int fd) {  // empty: the end
-    std::string bytes(4096, '\0');
-    ssize_t count = 0;
-    do {
-      count = ::read(fd, bytes.data(), bytes.size());
-    } while (count < 0 && errno == EINTR);
-    bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-    return bytes;
+    MUSTER_TRY(output.read(limit, ChildOutput::Until::kEnd));
+    const ProcessEnd end = child->poll().value_or(ProcessEnd{});
+    if (end.exit_status == 0) return output.text();
+    return bad_end(command.front(), end, output.text());
   }
 };
 

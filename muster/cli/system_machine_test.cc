@@ -2,6 +2,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <optional>
+#include <string>
+
 #include "muster/base/unique_fd.h"
 #include "muster/cli/machine.h"
 
@@ -43,6 +46,36 @@ TEST(SystemMachine, NothingIsLeftOfAProgramThatDoesNotAnswer) {
                                                std::chrono::milliseconds(300));
   EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
   EXPECT_EQ(output_of("echo yes; sleep 1000 &").value(), "yes\n");
+}
+
+// As one that waits for SIGUSR1, which it holds, sees that it has come; dash lets go of what it
+// holds when it starts a program.
+constexpr const char* kWaits =
+    "echo first; while :; do while read -r name signals; do case $name$signals in "
+    "ShdPnd:*2??) echo rest; exit $1;; esac; done < /proc/$$/status; done";
+
+TEST(SystemMachine, AProgramThatWaitsGoesOnIfItIsToAndIsKilledIfNot) {
+  const auto output_if = [](std::optional<bool> more, const char* code) {
+    return system_machine().output_in_two({"/bin/sh", "-c", kWaits, "sh", code},
+                                          std::chrono::seconds(60),
+                                          [more](const std::string& line) {
+                                            EXPECT_EQ(line, "first\n");
+                                            return more;
+                                          });
+  };
+  EXPECT_EQ(output_if(true, "0").value(), "rest\n");
+  EXPECT_EQ(output_if(true, "2").error(), fail(ErrorCode::kInvalid, "rest"));
+  EXPECT_EQ(output_if(false, "0").value(), "first\n");
+}
+
+TEST(SystemMachine, AProgramThatEndsInsteadOfWaitingIsHeardToItsEnd) {
+  const auto none = [](const std::string&) { return std::optional<bool>(); };
+  const auto said = [&](const char* script) {
+    return system_machine().output_in_two({"/bin/sh", "-c", script}, std::chrono::seconds(60),
+                                          none);
+  };
+  EXPECT_EQ(said("echo two; echo lines; exit 2").error(), fail(ErrorCode::kInvalid, "two\nlines"));
+  EXPECT_EQ(said("printf none").value(), "none");
 }
 
 TEST(SystemMachine, WhatCannotBeStartedIsNamed) {

@@ -228,6 +228,10 @@ Result<plan::ModelProfile> measure_or_say_why(plan::ModelProfile profile, const 
   return profile;
 }
 
+std::string line_of(const plan::ModelProfile& profile) {
+  return plan::to_json(profile).dump() + "\n";
+}
+
 Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
                                       const ProfileOptions& options, const ComponentsPtr& own) {
   MUSTER_ASSIGN(const DataPipelines data, build_data(files, job, *own));
@@ -240,7 +244,7 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
   MUSTER_ASSIGN(plan::ModelProfile profile,
                 count_without_memory(build, wanted, pass_sizes(job, options.micro_batches)));
   profile.process_bytes = process;
-  if (options.counts_only) return profile;
+  if (options.goes_on && !options.goes_on(line_of(profile))) return profile;
   const std::uint64_t room = options.memory - std::min(options.memory, process);
   return measure_or_say_why(std::move(profile), {build, batch, wanted, room});
 }
@@ -252,7 +256,7 @@ Result<std::string> profile_training(Files& files, const job::JobSpec& job,
   at::set_num_threads(1);  // as lanes have it
   return models::catch_torch("worker/profile", [&]() -> Result<std::string> {
     MUSTER_ASSIGN(const plan::ModelProfile profile, profile_of(files, job, options, own));
-    return plan::to_json(profile).dump() + "\n";
+    return line_of(profile);
   });
 }
 

@@ -3,6 +3,7 @@
 // its blocks.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -16,12 +17,13 @@ namespace muster::app {
 
 struct ProfileOptions {
   std::vector<std::int64_t> micro_batches = {};  // samples of passes, besides the job's
-  bool counts_only = false;                      // nothing of the model is run, or allocated
+  // Told what was counted, before anything of the model is run, or allocated; false: that is all.
+  std::function<bool(const std::string& counted)> goes_on = {};
   // Bytes that this process may take. Where running a block takes more, the rest is counted.
   std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();
 };
 
-// plan::ModelProfile as JSON. Opens the data, whose first samples the blocks are given.
+// plan::ModelProfile as JSON, a line. Opens the data, whose first samples the blocks are given.
 Result<std::string> profile_training(Files& files, const job::JobSpec& job,
                                      const ProfileOptions& options, const ComponentsPtr& own);
 

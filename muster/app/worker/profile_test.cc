@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "muster/job/load.h"
 #include "muster/plan/model_profile.h"
 #include "muster/testing/memory_files.h"
@@ -32,9 +34,13 @@ Result<plan::ModelProfile> profiled(const ProfileOptions& options,
   return plan::profile_from_json(text);
 }
 
+ProfileOptions only_counting() {
+  return {.goes_on = [](const std::string&) { return false; }};
+}
+
 // What follows from shapes is the same whether anything is run or not.
 TEST(ProfileTraining, CountsWhatItMeasures) {
-  const auto counted = profiled({.counts_only = true});
+  const auto counted = profiled(only_counting());
   const auto measured = profiled({});
   ASSERT_TRUE(counted) << counted.error().message;
   ASSERT_TRUE(measured) << measured.error().message;
@@ -50,6 +56,20 @@ TEST(ProfileTraining, CountsWhatItMeasures) {
     EXPECT_EQ(counted->cuts[i].whole, measured->cuts[i].whole) << i;
     EXPECT_EQ(counted->cuts[i].blocks.back().trained, measured->cuts[i].blocks.back().trained);
   }
+}
+
+TEST(ProfileTraining, TellsWhatItCountsBeforeItMeasures) {
+  std::optional<plan::ModelProfile> counted;
+  const auto measured = profiled({.goes_on = [&](const std::string& line) {
+    EXPECT_EQ(line.find('\n'), line.size() - 1);
+    if (const auto told = plan::profile_from_json(line)) counted = *told;
+    return true;
+  }});
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_FALSE(measured->counted()) << measured->not_measured;
+  ASSERT_TRUE(counted);
+  EXPECT_EQ(counted->not_measured, "nothing was run");
+  EXPECT_EQ(counted->parameters(), measured->parameters());
 }
 
 TEST(ProfileTraining, FindsTheGradientsThatBackwardHasInHand) {
@@ -71,7 +91,7 @@ TEST(ProfileTraining, RunsNothingForWhichThereIsNoRoom) {
 
 // Petabytes: even one tensor could not be had.
 TEST(ProfileTraining, CountsModelsThatNobodyCouldBuild) {
-  const auto found = profiled({.counts_only = true}, {"model.n_embd=10000000", "model.n_layer=4"});
+  const auto found = profiled(only_counting(), {"model.n_embd=10000000", "model.n_layer=4"});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_GT(found->parameters(), std::int64_t{1} << 50);
   EXPECT_EQ(found->state_bytes(), 3 * plan::kFloat * found->parameters());

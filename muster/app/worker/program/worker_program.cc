@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -19,6 +20,7 @@
 #include "muster/app/worker/program/bench_rank.h"
 #include "muster/app/worker/worker.h"
 #include "muster/base/exception_error.h"
+#include "muster/base/process.h"
 #include "muster/base/split_log.h"
 #include "muster/job/load.h"
 
@@ -53,6 +55,14 @@ ExitCode tell(const Path& path, const Look& look, const ComponentsPtr& own) {
   return ExitCode::kDone;
 }
 
+// Whoever asked decides by it whether more is wanted.
+bool tell_and_wait(const std::string& counted) {
+  fmt::print("{}", counted);
+  std::fflush(stdout);
+  wait_for_signal(SIGUSR1);
+  return true;
+}
+
 // What the program is called with.
 struct Call {
   WorkerOptions worker;
@@ -60,6 +70,7 @@ struct Call {
   std::string described;
   std::string profiled;
   ProfileOptions profile;
+  bool waits = false;  // before the model is run
   BenchRankOptions bench;
   bool rendezvous = false;
 };
@@ -82,7 +93,9 @@ void name_options(CLI::App& program, Call& call) {
                   "samples of the passes to measure besides")
       ->delimiter(',')
       ->needs(profile);
-  program.add_flag("--count", call.profile.counts_only, "run nothing: from shapes alone")
+  program
+      .add_flag("--wait", call.waits,
+                "say first what follows from shapes alone, and run nothing before SIGUSR1")
       ->needs(profile);
   program
       .add_option("--memory", call.profile.memory,
@@ -111,6 +124,7 @@ ExitCode answer(Call call) {
     return tell(
         call.described,
         [&](const job::JobSpec& job) { return describe_training(system_files(), job, own); }, own);
+  if (call.waits) call.profile.goes_on = tell_and_wait;
   if (!call.profiled.empty())
     return tell(
         call.profiled,
