@@ -27,8 +27,8 @@ struct HostAddress {
   std::string interface;
 };
 
-// Asked by a program with its first line, after which it waits. True: it is to go on; false: that
-// is all; nothing: this is no such line, and the program does not wait.
+// Whether a program is to go on that has printed its first line. Nothing: it is another line than
+// was expected, and all that the program prints will say why.
 using GoesOn = std::function<std::optional<bool>(const std::string& line)>;
 
 class Machine {
@@ -60,8 +60,9 @@ class Machine {
   virtual Result<std::string> output_of(const std::vector<std::string>& command,
                                         std::chrono::milliseconds limit) = 0;
   // The same of a program that waits after its first line until SIGUSR1 says that it may go on
-  // (wait_for_signal() of base/process.h): what it prints from there on. If it is not to, it is
-  // killed, and the line is all. `limit`: of the line, and again of what follows.
+  // (wait_for_signal() of base/process.h): what it prints from there on, or all
+  // of it. If it is not to, it is killed, and the line is all. `limit`: of the line, and again of
+  // what follows.
   virtual Result<std::string> output_in_two(const std::vector<std::string>& command,
                                             std::chrono::milliseconds limit,
                                             const GoesOn& goes_on) = 0;

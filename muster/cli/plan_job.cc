@@ -42,7 +42,7 @@ Result<plan::ModelProfile> ask_for_profile(
       fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","))};
   const GoesOn goes_on = [&](const std::string& line) -> std::optional<bool> {
     auto counted = plan::profile_from_json(line);
-    if (!counted) return std::nullopt;  // why there is none
+    if (!counted) return std::nullopt;
     return may_fit(*std::move(counted));
   };
   MUSTER_ASSIGN(const std::string answer,

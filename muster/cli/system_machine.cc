@@ -342,10 +342,8 @@ class SystemMachine final : public Machine {
       const std::optional<std::string> line = output.line();
       const std::optional<bool> more = line ? goes_on(*line) : std::nullopt;
       if (more && !*more) return *line;
-      if (more) {
-        output.forget();
-        MUSTER_TRY(child->signal(SIGUSR1));
-      }
+      if (more) output.forget();
+      if (line) MUSTER_TRY(child->signal(SIGUSR1));
     }
     MUSTER_TRY(output.read(limit, ChildOutput::Until::kEnd));
     const ProcessEnd end = child->poll().value_or(ProcessEnd{});

@@ -66,6 +66,7 @@ TEST(SystemMachine, AProgramThatWaitsGoesOnIfItIsToAndIsKilledIfNot) {
   EXPECT_EQ(output_if(true, "0").value(), "rest\n");
   EXPECT_EQ(output_if(true, "2").error(), fail(ErrorCode::kInvalid, "rest"));
   EXPECT_EQ(output_if(false, "0").value(), "first\n");
+  EXPECT_EQ(output_if(std::nullopt, "0").value(), "first\nrest\n") << "another line";
 }
 
 TEST(SystemMachine, AProgramThatEndsInsteadOfWaitingIsHeardToItsEnd) {
