@@ -39,6 +39,7 @@ ShardTraffic::ShardTraffic(const std::shared_ptr<comm::Communicator>& communicat
                            std::int32_t width, Clock& clock)
     : communicator_(communicator),
       group_(communicator->group()),
+      members_(communicator->members()),
       options_(std::move(options)),
       owners_(std::move(owners)),
       width_(width),
@@ -322,7 +323,8 @@ Error ShardTraffic::nothing_came() const {
   Rank late = kNoRank;
   for (std::int32_t rank = 0; rank < group_.size && late == kNoRank; ++rank) {
     const Stream& stream = streams_[static_cast<std::size_t>(rank)];
-    if (Rank{rank} != group_.rank && stream.item <= through_) late = Rank{rank};
+    if (Rank{rank} != group_.rank && stream.item <= through_)
+      late = members_[static_cast<std::size_t>(rank)];
   }
   return fail(ErrorCode::kTimeout,
               fmt::format("[parallel/shards] rank {} sent nothing of its slices' gradients within "

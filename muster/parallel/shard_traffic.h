@@ -133,6 +133,7 @@ class ShardTraffic : public std::enable_shared_from_this<ShardTraffic> {
 
   const std::weak_ptr<comm::Communicator> communicator_;
   const comm::Group group_;
+  const std::vector<Rank> members_;  // what all call its ranks, as errors do
   const ShardExchangeOptions options_;
   const comm::LeafOwners owners_;  // by unit, of all ranks
   const std::int32_t width_;       // units of a rank in a turn
