@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,24 +13,21 @@
 #include "muster/parallel/peers.h"
 #include "muster/parallel/shard_plan.h"
 #include "muster/parallel/sharded_optimizer.h"
+#include "muster/parallel/summed_shards.h"
 
 namespace muster::parallel {
 
 // What the exchange of peers is made with (ExchangeOptions::shards), for a plan of their shards.
 BucketShards shards_of_exchange(const ShardPlan& plan, const Peers& peers);
 
-class ExchangedShards {
+class ExchangedShards final : public SummedShards {
  public:
   // `exchange`: over peers.all(). They outlive it, as does the optimizer.
   ExchangedShards(GradientExchange& exchange, const Peers& peers, ShardedOptimizer& optimizer);
 
-  // Lays the optimizer's gradients over the sums.
-  void lay_under() const;
-  // After the exchange has finished: this rank's shard of the sums is whole.
-  Status gather_sums();
-  // `rows`: of the parameters, as the optimizer has its own. The parameters get those of all peers;
-  // the sums are gone then.
-  Status share(const std::vector<at::Tensor>& rows, const OnLanes& on_lanes);
+  void lay_under() const override;
+  Status gather_sums() override;
+  Status share(const std::vector<at::Tensor>& rows, const OnLanes& on_lanes) override;
 
  private:
   void take_over(const std::vector<at::Tensor>& rows) const;

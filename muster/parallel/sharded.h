@@ -26,12 +26,12 @@
 #include "muster/base/result.h"
 #include "muster/models/model.h"
 #include "muster/optim/optimizer.h"
-#include "muster/parallel/exchanged_shards.h"
 #include "muster/parallel/gather_state.h"
+#include "muster/parallel/held_weights.h"
 #include "muster/parallel/peers.h"
 #include "muster/parallel/sharded_optimizer.h"
 #include "muster/parallel/slice_strategy.h"
-#include "muster/parallel/weight_shards.h"
+#include "muster/parallel/summed_shards.h"
 
 namespace muster::parallel {
 
@@ -52,7 +52,7 @@ class Sharded final : public SliceStrategy {
   std::vector<StateSlice> model_state() override;
   std::vector<StateSlice> optimizer_state() override;
   Result<State> gather_state(Rank to) override;
-  bool holds_all() const override { return !trained_shards_; }
+  bool holds_all() const override { return !weights_; }
   std::int32_t part_of(Rank rank) const override {
     return shards_ ? to_int(rank) % *shards_ : to_int(rank);  // replicas are outermost
   }
@@ -91,18 +91,12 @@ class Sharded final : public SliceStrategy {
   std::int32_t shards_of(std::int32_t ranks) const { return shards_.value_or(ranks); }
   Status cut(const comm::Group& group);
   Status share_gradients(const comm::LeafOwners& owners);
-  std::vector<at::Tensor> cut_weights(const ShardPlan& plan, Rank rank);
-  Result<std::unique_ptr<WeightGathers>> make_gathers(comm::Communicator& communicator) const;
-  void lay_under();
   Status update(double learning_rate, double divisor);
   const SliceOptions& options() const noexcept;
   std::vector<std::string> state_names() const;
   Status use_average_of_all();
   std::vector<at::Tensor> held();
   void use_trained();
-  Status share(const std::vector<at::Tensor>& rows);
-  std::uint64_t shared_bytes() const;
-  Status share_by_bucket(const std::vector<at::Tensor>& rows);
   comm::OpOptions op_for(std::string_view label);
 
   const std::optional<std::int32_t> shards_;
@@ -110,15 +104,14 @@ class Sharded final : public SliceStrategy {
   const OnLanes on_lanes_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::vector<at::Tensor> trained_;  // parameters, while the model holds the average: whole ones,
-                                     // or with trained_shards_ rows
+                                     // or with weights_ rows
   std::optional<MeshPlace> place_;   // once it has entered a generation
-  // With shard_weights, likewise:
-  std::unique_ptr<WeightShards> trained_shards_, frozen_shards_;
+  std::unique_ptr<HeldWeights> weights_;  // with shard_weights, likewise
 
   // Of the present generation:
   std::shared_ptr<comm::Communicator> communicator_;  // of all ranks
   Peers peers_;
-  std::unique_ptr<ExchangedShards> exchanged_;         // without shard_gradients
+  std::unique_ptr<SummedShards> summed_;
   GatheredState gathered_model_, gathered_optimizer_;  // for a checkpoint, until the next update
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/check.h"
+#include "muster/parallel/part_slices.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::parallel {
@@ -145,11 +146,10 @@ std::vector<TensorSlice> WeightShards::state() const {
   std::vector<TensorSlice> state;
   state.reserve(pieces_.size());
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const models::Parameter& whole = parameters_[parameter_of(pieces_[i].slot)];
-    Shape shape = shape_of(whole.tensor);
-    Shape offset(shape.size());
-    if (!offset.empty()) offset.front() = pieces_[i].begin / cells_of(whole).row;
-    state.push_back({whole.name, view_over(values_[i]), std::move(shape), std::move(offset)});
+    const models::Parameter& held = parameters_[parameter_of(pieces_[i].slot)];
+    add_slices(
+        state, held.name, values_[i], held.cut,
+        {pieces_[i].begin / cells_of(held).row, held.tensor.dim() == 0 ? 1 : held.tensor.size(0)});
   }
   return state;
 }

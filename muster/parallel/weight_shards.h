@@ -41,7 +41,8 @@ class WeightShards {
   // In the model's order, and the tensors of their values, where the parameters lie.
   const std::vector<ShardPiece>& pieces() const noexcept { return pieces_; }
   const std::vector<at::Tensor>& rows() const noexcept { return rows_; }
-  std::vector<TensorSlice> state() const;  // over the shard
+  // Over the shard; of whole tensors also where the model is cut.
+  std::vector<TensorSlice> state() const;
   // The shard lies on the host, from where it is gathered, and where the parameters do, the rows
   // are its memory. Elsewhere they are copies: the shard gets what has become of the rows, or they
   // get what was written into the shard.
