@@ -14,6 +14,7 @@
 #include "muster/parallel/shared_slices.h"
 #include "muster/parallel/testing/cut_training.h"
 #include "muster/parallel/testing/state_bytes.h"
+#include "muster/parallel/testing/zero_stage.h"
 
 namespace muster::parallel::cut {
 namespace {
@@ -31,6 +32,7 @@ struct CutCase {
   std::vector<std::int32_t> blocks = {};  // of each stage
   PipelineKind schedule = PipelineKind::k1F1B;
   TogetherOptions together = {};
+  int zero_stage = 1;  // where whole models are cut
 
   std::int32_t ranks() const { return pipeline * shards * experts * context * tensor; }
 };
@@ -74,7 +76,7 @@ std::unique_ptr<ModelStrategy> strategy_of(const CutCase& task, const comm::Grou
                                   system_clock())
         .value();
   return SharedSlices::create(std::move(model), task.together, optimizer_of(recipe),
-                              options_of(recipe), place, system_clock())
+                              in_stage(task.zero_stage, options_of(recipe)), place, system_clock())
       .value();
 }
 
@@ -159,6 +161,15 @@ INSTANTIATE_TEST_SUITE_P(
                 .shards = 2,
                 .tensor = 2,
                 .together = {.cuts_sequence = true}},
+        CutCase{.recipe = averaged("parts_gradients_in_shards", gpt_on_device(true)),
+                .shards = 2,
+                .tensor = 2,
+                .zero_stage = 2},
+        CutCase{.recipe = averaged("parts_ring_weights_in_shards", gpt_on_device(true)),
+                .shards = 2,
+                .context = 2,
+                .tensor = 2,
+                .zero_stage = 3},
         CutCase{.recipe = averaged("ring", grouped_llama(kPositionsOnDevice)), .context = 2},
         CutCase{.recipe = averaged("ulysses", grouped_llama(kPositionsOnDevice)),
                 .context = 2,

@@ -7,6 +7,7 @@
 #include "muster/parallel/testing/on_ranks.h"
 #include "muster/parallel/testing/sharded_training.h"
 #include "muster/parallel/testing/state_bytes.h"
+#include "muster/parallel/testing/zero_stage.h"
 
 namespace muster::parallel {
 namespace {
@@ -64,7 +65,7 @@ TEST_P(ShardsOnForeignDevice, SameBits) {
   const shards::Recipe& recipe = GetParam();
   const shards::Outcome host = shards::train_plain(recipe, shards::options_of(1));
   for (const int stage : {1, 2, 3}) {
-    const SliceOptions options = shards::in_stage(stage, shards::options_of(2));
+    const SliceOptions options = in_stage(stage, shards::options_of(2));
     const std::string where = fmt::format("stage {}", stage);
     shards::expect_same(shards::train_sharded(on_device(recipe), 3, options), host, where);
     shards::expect_same(shards::train_sharded(on_device(recipe), 4, options, {}, 2), host,
@@ -79,8 +80,7 @@ TEST_P(ShardsOnForeignDevice, TakeOverWhatIsLoaded) {
       const Rank rank = communicator->group().rank;
       shards::Recipe recipe = GetParam();
       recipe.device = models::foreign_device(static_cast<c10::DeviceIndex>(to_int(rank)));
-      const auto strategy =
-          shards::sharded_of(recipe, shards::in_stage(stage, shards::options_of(1)));
+      const auto strategy = shards::sharded_of(recipe, in_stage(stage, shards::options_of(1)));
       const comm::LeafOwners owners = shards::owners_for(*strategy, 3);
       expect_takes_over(*strategy, communicator, owners, [&](int number) {
         shards::one_step(*strategy, slices_of(owners, rank), number);

@@ -1,13 +1,16 @@
 #include "muster/parallel/shared_slices.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "muster/base/check.h"
 #include "muster/parallel/combine.h"
 #include "muster/parallel/fixed_group.h"
 #include "muster/parallel/part_slices.h"
+#include "muster/parallel/scattered_shards.h"
 #include "muster/parallel/state_order.h"
+#include "muster/parallel/weight_shards.h"
 
 namespace muster::parallel {
 namespace {
@@ -22,6 +25,9 @@ Result<std::unique_ptr<SharedSlices>> SharedSlices::create(
     Clock& clock) {
   MUSTER_CHECK(options.lanes == 1, "lanes would meet other lanes of the group");
   MUSTER_CHECK(options.ordered && !options.elastic && !options.backup, "all run the same slices");
+  if (options.shard_gradients && place.mesh.extent(Axis::kShard) == 1)
+    return fail(ErrorCode::kUnsupported,
+                "[parallel/together] one shard has nobody to share gradients with (stage 1)");
   auto ranks = std::make_unique<const Together>(place, together);
   const std::int64_t parameter_count = model->parameter_count();
   MUSTER_TRY(ranks->cut(*model));
@@ -43,11 +49,13 @@ SharedSlices::SharedSlices(std::unique_ptr<models::Model> model,
 
 Status SharedSlices::build(const optim::CreateOptimizer& create, std::int64_t parameter_count) {
   parameter_count_ = parameter_count;
-  MUSTER_ASSIGN(update_, PeerUpdate::create({.parameters = model().parameters(),
-                                             .counts = slices().slot_counts(),
-                                             .bucket_sizes = slices().options().bucket_sizes,
-                                             .place = place_},
-                                            create, lanes_runner()));
+  MUSTER_ASSIGN(update_,
+                PeerUpdate::create({.parameters = model().parameters(),
+                                    .layout = slices().bucket_layout(),
+                                    .place = place_,
+                                    .weights_of = options().shard_weights ? &model() : nullptr,
+                                    .frozen_sizes = options().bucket_sizes},
+                                   create, lanes_runner()));
   together_->complete_norms(update_->optimizer());
   return ok();
 }
@@ -76,8 +84,25 @@ Status SharedSlices::enter(std::shared_ptr<comm::Communicator> communicator,
     communicator_ = std::move(communicator);
   }
   const comm::LeafOwners leaves = peers.owners(together_->leaves(owners));
+  if (options().shard_gradients) return share_gradients(std::move(peers), leaves);
   MUSTER_TRY(slices().enter(peers.all(), leaves, update_->shards_for(peers)));
-  update_->enter(std::move(peers), slices().exchange(), slices().options().op);
+  update_->enter(std::move(peers), slices().exchange(), options().op);
+  return ok();
+}
+
+// Among those that have the same part of the model and of the sequences, of which each owns a
+// shard. A rank that is ahead and waits there holds up those that compute the slice with it, and so
+// are ahead as well. All come to the same gradients, and blocks, in the same order: the one that is
+// least far waits for nobody who waits for it.
+Status SharedSlices::share_gradients(Peers peers, const comm::LeafOwners& leaves) {
+  MUSTER_TRY(slices().enter(peers.all(), leaves));
+  auto here = shard_owners(peers, update_->optimizer().plan(), leaves, options().ordered);
+  std::unique_ptr<WeightGathers> gathers;
+  if (update_->weights() != nullptr) {
+    MUSTER_ASSIGN(gathers, update_->weights()->gathers(*here.ranks, options().op));
+  }
+  MUSTER_TRY(slices().share_gradients(std::move(here), std::move(gathers)));
+  update_->enter(std::move(peers), slices().shard_exchange(), options().op);
   return ok();
 }
 
@@ -92,6 +117,7 @@ Result<StepReport> SharedSlices::step(const StepInput& input) {
   MUSTER_ASSIGN(const auto divisor, slices().check_and_clip(input, squares, report));
   if (!divisor) return report;
   MUSTER_TRY(timed_update(input, report, [&] { return update(input.learning_rate, *divisor); }));
+  report.bytes_reduced += update_->sent_bytes();
   return report;
 }
 
@@ -136,7 +162,7 @@ Status SharedSlices::use_average(bool average) {
 
 void SharedSlices::loaded(std::int64_t steps) {
   mirror().write_back();
-  update_->optimizer().loaded(steps);
+  update_->loaded(steps);
 }
 
 Status SharedSlices::evaluate(const data::StepBatch& batch, std::span<EvaluationTotals> by_slice) {
@@ -147,10 +173,15 @@ Status SharedSlices::evaluate(const data::StepBatch& batch, std::span<Evaluation
 
 Result<EvaluationTotals> SharedSlices::combine(std::span<const EvaluationTotals> by_slice) {
   return combine_totals(*communicator_, together_->by_leaf(by_slice), model().measures(),
-                        slices().options().op);
+                        options().op);
 }
 
 std::vector<StateSlice> SharedSlices::model_state() {
+  if (update_->weights() != nullptr) {
+    std::vector<StateSlice> state = update_->weights()->state();
+    std::ranges::move(statistics(), std::back_inserter(state));
+    return state;
+  }
   if (holds_all_tensors()) return SliceStrategy::model_state();
   std::vector<StateSlice> state;
   for (const auto* parameters : {&model().parameters(), &model().frozen()})
@@ -159,7 +190,15 @@ std::vector<StateSlice> SharedSlices::model_state() {
   return state;
 }
 
+std::vector<StateSlice> SharedSlices::statistics() {
+  std::vector<StateSlice> state;
+  for (const models::Statistic& statistic : model().statistics())
+    state.push_back(whole_slice(statistic.name, statistic.tensor));
+  return state;
+}
+
 std::vector<StateSlice> SharedSlices::replicated_state() {
+  if (update_->weights() != nullptr) return statistics();
   if (!holds_all_tensors()) return {};
   return holds_all() ? SliceStrategy::replicated_state() : model_state();
 }
@@ -175,7 +214,7 @@ std::vector<std::string> SharedSlices::state_names() const {
 
 Result<State> SharedSlices::gather_state(Rank to) {
   if (holds_all()) return State{model_state(), optimizer_state()};
-  comm::OpOptions op = slices().options().op;
+  comm::OpOptions op = options().op;
   op.label = "state";
   State state;
   auto model_here = together_->own_part(model_state(), model());
@@ -190,6 +229,24 @@ Result<State> SharedSlices::gather_state(Rank to) {
 
 std::uint64_t SharedSlices::optimizer_bytes(std::int32_t) {
   return update_->optimizer().state_bytes();
+}
+
+std::uint64_t SharedSlices::gradient_bytes(std::int32_t ranks) {
+  const std::uint64_t whole = SliceStrategy::gradient_bytes(ranks);
+  if (!options().shard_gradients) return whole;
+  const std::int32_t units = options().virtual_workers / place_.mesh.extent(Axis::kReplicate);
+  return scattered_bytes(whole, units, update_->optimizer().shards(), lanes());
+}
+
+std::uint64_t SharedSlices::weight_bytes(std::int32_t ranks) {
+  const std::uint64_t whole = SliceStrategy::weight_bytes(ranks);
+  if (!options().shard_weights) return whole;
+  return whole / static_cast<std::uint64_t>(update_->optimizer().shards()) +
+         widest_two_blocks(model());
+}
+
+std::int32_t SharedSlices::ranks_in_turns(std::int32_t) const {
+  return options().shard_gradients ? update_->optimizer().shards() : 1;
 }
 
 void SharedSlices::fall_behind() {

@@ -5,7 +5,8 @@
 // Of the mesh these are the axes `tensor` and `context`; along `replicate` and `shard` there are
 // replicas. Slices go to replicas, and gradients are summed over these and over positions by the
 // fixed tree; along `shard` each rank keeps a share of the optimizer's state of what it holds
-// (peer_update.h).
+// (peer_update.h), with SliceOptions::shard_gradients of the gradients as well, and with
+// shard_weights of the weights.
 //
 // So the result is that of plain data parallelism but for rounding, where a sum over inner
 // dimensions or over positions is made in parts; it does not depend on the number of replicas. For
@@ -35,7 +36,7 @@ class SharedSlices final : public SliceStrategy {
  public:
   // `model`: not initialised; this rank keeps its part of it and initialises that from
   // options.seed. One lane, ordered mode, not elastic. kUnsupported: such a model cannot be cut so,
-  // or its sequences not be shared.
+  // or its sequences not be shared, or there is one shard of gradients that are to be shared out.
   static Result<std::unique_ptr<SharedSlices>> create(
       std::unique_ptr<models::Model> model, const TogetherOptions& together,
       const optim::CreateOptimizer& create_optimizer, SliceOptions options, const MeshPlace& place,
@@ -70,12 +71,18 @@ class SharedSlices final : public SliceStrategy {
   void loaded(std::int64_t steps) override;
   std::int64_t parameter_count() const override { return parameter_count_; }
   std::uint64_t optimizer_bytes(std::int32_t ranks) override;
+  std::uint64_t gradient_bytes(std::int32_t ranks) override;
+  std::uint64_t weight_bytes(std::int32_t ranks) override;
+  std::int32_t ranks_in_turns(std::int32_t replicas) const override;
 
  private:
   SharedSlices(std::unique_ptr<models::Model> model, std::unique_ptr<const Together> together,
                MeshPlace place, SliceOptions options, Clock& clock);
   Status build(const optim::CreateOptimizer& create, std::int64_t parameter_count);
   bool holds_all_tensors() const noexcept { return together_->parts().size == 1; }
+  const SliceOptions& options() const noexcept { return slices().options(); }
+  Status share_gradients(Peers peers, const comm::LeafOwners& leaves);
+  std::vector<StateSlice> statistics();
   Status compute(const StepInput& input, StepReport& report);
   Result<std::vector<double>> agree(StepReport& report);
   Status update(double learning_rate, double divisor);

@@ -140,7 +140,8 @@ class Strategy {
   // generation.
   virtual std::int32_t part_of(Rank) const { return 0; }
   // Of so many ranks, how many neighbouring ones should be given their slices in turns
-  // (comm::owners_in_turns), since these are best computed at the same time; 1: each its own.
+  // (comm::owners_in_turns), since these are best computed at the same time; 1: each its own. Of
+  // ranks that compute slices together the first ones count.
   virtual std::int32_t ranks_in_turns([[maybe_unused]] std::int32_t ranks) const { return 1; }
   // What every rank holds alike, bit by bit.
   virtual std::vector<StateSlice> replicated_state();

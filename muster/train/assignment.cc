@@ -32,10 +32,14 @@ Assignment Assignment::in_turns(const std::vector<std::int32_t>& counts, std::in
 }
 
 Assignment Assignment::of_replicas(std::int32_t slices, const std::vector<Rank>& firsts,
-                                   std::vector<std::int32_t> workers) {
-  comm::LeafOwners owners = comm::even_owners(slices, static_cast<std::int32_t>(firsts.size()));
-  for (Rank& owner : owners) owner = firsts[static_cast<std::size_t>(to_int(owner))];
-  return {std::move(owners), std::move(workers)};
+                                   std::int32_t in_turn, std::vector<std::int32_t> workers) {
+  const auto replicas = static_cast<std::int32_t>(firsts.size());
+  std::vector<std::int32_t> counts;
+  for (std::int32_t replica = 0; replica < replicas; ++replica)
+    counts.push_back(comm::even_share(slices, replicas, replica).size());
+  Assignment dealt = in_turns(counts, in_turn, std::move(workers));
+  for (Rank& owner : dealt.owners) owner = firsts[static_cast<std::size_t>(to_int(owner))];
+  return dealt;
 }
 
 Assignment Assignment::inherited(std::vector<std::int32_t> now) const {

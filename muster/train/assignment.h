@@ -19,9 +19,10 @@ struct Assignment {
   // The same to so many neighbouring ranks at a time, of which each gets one slice in turn.
   static Assignment in_turns(const std::vector<std::int32_t>& counts, std::int32_t ranks,
                              std::vector<std::int32_t> workers);
-  // Evenly to replicas, to the first rank of each: these, ascending.
+  // Evenly to replicas, to the first rank of each: these, ascending. So many neighbouring ones get
+  // theirs in turns.
   static Assignment of_replicas(std::int32_t slices, const std::vector<Rank>& firsts,
-                                std::vector<std::int32_t> workers);
+                                std::int32_t in_turn, std::vector<std::int32_t> workers);
   // For the step that this one began: who is still there keeps his slices. `now` holds none but
   // workers of this one, in the same order.
   Assignment inherited(std::vector<std::int32_t> now) const;

@@ -15,6 +15,7 @@
 #include "muster/parallel/sharded.h"
 #include "muster/parallel/shared_slices.h"
 #include "muster/parallel/testing/cut_training.h"
+#include "muster/parallel/testing/zero_stage.h"
 #include "muster/train/replicas.h"
 
 namespace muster::train {
@@ -60,9 +61,7 @@ MadeStrategy make_experts(const cut::Recipe& recipe, const comm::Group& group) {
 }
 
 MadeStrategy make_shards(const cut::Recipe& recipe, int zero_stage) {
-  parallel::SliceOptions options = cut::options_of(recipe);
-  options.shard_gradients = zero_stage >= 2;
-  options.shard_weights = zero_stage == 3;
+  const auto options = parallel::in_stage(zero_stage, cut::options_of(recipe));
   auto model = cut::model_of(recipe);
   model->initialize(cut::kSeed);
   return parallel::Sharded::create(std::move(model), cut::optimizer_of(recipe), options,

@@ -138,7 +138,9 @@ Assignment Trainer::share(const std::vector<std::int32_t>& workers) const {
     std::vector<Rank> firsts;
     for (Rank rank{0}; to_int(rank) < size; rank = Rank{to_int(rank) + 1})
       if (parts_.strategy.first_of_replica(rank) == rank) firsts.push_back(rank);
-    return Assignment::of_replicas(options_.slices, firsts, workers);
+    const auto replicas = static_cast<std::int32_t>(firsts.size());
+    return Assignment::of_replicas(options_.slices, firsts,
+                                   parts_.strategy.ranks_in_turns(replicas), workers);
   }
   std::vector<Pace> paces;
   for (const std::int32_t worker : workers) {

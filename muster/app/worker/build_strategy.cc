@@ -66,6 +66,8 @@ parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& 
           .op = build_op_options(job.communication),
           .elastic = job.keeps_sums(),
           .backup = job.stragglers.backup,
+          .shard_gradients = job.strategy.zero_stage >= 2,
+          .shard_weights = job.strategy.zero_stage >= 3,
           .computing = place.computing};
 }
 
@@ -108,12 +110,9 @@ std::optional<std::int32_t> shards_in_mesh(const job::JobSpec& job) {
 Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                     const StrategyPlace& place) {
   model->initialize(job.seed);
-  parallel::SliceOptions options = options_of(job, place);
-  options.shard_gradients = job.strategy.zero_stage >= 2;
-  options.shard_weights = job.strategy.zero_stage >= 3;
-  MUSTER_ASSIGN(auto sharded,
-                parallel::Sharded::create(std::move(model), optimizer_builder(job),
-                                          std::move(options), system_clock(), shards_in_mesh(job)));
+  MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(std::move(model), optimizer_builder(job),
+                                                        options_of(job, place), system_clock(),
+                                                        shards_in_mesh(job)));
   return sharded;
 }
 

@@ -91,16 +91,15 @@ ExpertParallel::ExpertParallel(std::unique_ptr<models::Model> model,
 Status ExpertParallel::build(const optim::CreateOptimizer& create) {
   const BucketSizes sizes = slices().options().bucket_sizes;
   MUSTER_ASSIGN(of_all_, PeerUpdate::create({.parameters = model().parameters(),
-                                             .counts = slices().slot_counts(),
-                                             .bucket_sizes = sizes,
+                                             .layout = slices().bucket_layout(),
                                              .place = place_},
                                             create, lanes_runner()));
   if (!experts_.any()) return ok();
-  MUSTER_ASSIGN(of_experts_, PeerUpdate::create({.parameters = model().expert_parameters(),
-                                                 .counts = experts_.slot_counts(),
-                                                 .bucket_sizes = sizes,
-                                                 .place = place_},
-                                                create, lanes_runner()));
+  MUSTER_ASSIGN(of_experts_,
+                PeerUpdate::create({.parameters = model().expert_parameters(),
+                                    .layout = plan_buckets(experts_.slot_counts(), sizes),
+                                    .place = place_},
+                                   create, lanes_runner()));
   return ok();
 }
 
@@ -112,7 +111,7 @@ std::vector<PeerUpdate*> ExpertParallel::updates() const {
 
 void ExpertParallel::loaded(std::int64_t steps) {
   mirror().write_back();
-  for (PeerUpdate* const update : updates()) update->optimizer().loaded(steps);
+  for (PeerUpdate* const update : updates()) update->loaded(steps);
 }
 
 Status ExpertParallel::connect(const std::shared_ptr<comm::Communicator>& communicator) {

@@ -115,11 +115,11 @@ Status Pipeline::create_update(const optim::CreateOptimizer& create) {
     body(0, count);
     return ok();
   };
-  MUSTER_ASSIGN(update_, PeerUpdate::create({.parameters = std::move(owned),
-                                             .counts = stage_->slot_counts(),
-                                             .bucket_sizes = options_.bucket_sizes,
-                                             .place = place_},
-                                            create, at_once));
+  MUSTER_ASSIGN(update_, PeerUpdate::create(
+                             {.parameters = std::move(owned),
+                              .layout = plan_buckets(stage_->slot_counts(), options_.bucket_sizes),
+                              .place = place_},
+                             create, at_once));
   together_.complete_norms(update_->optimizer());
   return ok();
 }
@@ -456,7 +456,7 @@ std::vector<StateSlice> Pipeline::model_state() {
 
 void Pipeline::loaded(std::int64_t steps) {
   mirror_.write_back();
-  update_->optimizer().loaded(steps);
+  update_->loaded(steps);
 }
 
 std::vector<StateSlice> Pipeline::optimizer_state() { return update_->optimizer().state(); }

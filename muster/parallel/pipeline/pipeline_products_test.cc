@@ -13,6 +13,7 @@
 #include "muster/parallel/pipeline/pipeline.h"
 #include "muster/parallel/shared_slices.h"
 #include "muster/parallel/testing/cut_training.h"
+#include "muster/parallel/testing/zero_stage.h"
 
 namespace muster::parallel::cut {
 namespace {
@@ -34,6 +35,7 @@ struct Product {
   ContextAttention attention = ContextAttention::kRing;
   // How far a tensor may be from that of one rank, for its largest value.
   double tolerance = 2e-5;
+  int zero_stage = 1;  // without stages
 
   std::int32_t stages() const {
     return blocks.empty() ? 1 : static_cast<std::int32_t>(blocks.size()) / chunks;
@@ -80,7 +82,8 @@ Made make_product(const Product& task, const comm::Group& group, const comm::OpO
   if (!task.blocks.empty()) return make_staged(task, group, op);
   MUSTER_ASSIGN(auto strategy,
                 SharedSlices::create(recomputed_model_of(task.recipe), task.together(),
-                                     optimizer_of(task.recipe), options_of(task.recipe),
+                                     optimizer_of(task.recipe),
+                                     in_stage(task.zero_stage, options_of(task.recipe)),
                                      place_of(task, group), system_clock()));
   return strategy;
 }
@@ -122,7 +125,7 @@ TEST_P(MeshProducts, AreThatOfOneRankButForRounding) {
 TEST_P(MeshProducts, HaveTheBitsOfAsManyWithoutStagesShardsAndReplicas) {
   Product task = GetParam();
   task.blocks.clear();
-  task.chunks = task.shards = task.recipe.replicas = 1;
+  task.chunks = task.shards = task.recipe.replicas = task.zero_stage = 1;
   task.recipe.recompute = {};
   const Outcome fewer = train_product(task).front();
   expect_same_state(ranks().front(), fewer);
@@ -197,6 +200,27 @@ INSTANTIATE_TEST_SUITE_P(
                 .context = 3,
                 .shards = 2,
                 .attention = ContextAttention::kUlysses},
+        Product{.recipe = product_recipe("gpt_parts_ring_gradients_in_shards", some_gpt(true)),
+                .tensor = 2,
+                .context = 2,
+                .shards = 2,
+                .zero_stage = 2},
+        Product{.recipe = product_recipe("gpt_parts_ring_weights_in_shards", some_gpt(false)),
+                .tensor = 2,
+                .context = 2,
+                .shards = 2,
+                .zero_stage = 3},
+        Product{.recipe = {.name = "llama_ulysses_weights_in_shards_twice",
+                           .model = grouped_llama(kPositions),
+                           .replicas = 2,
+                           .micro_batch_size = 2,
+                           .optimizer = kSteady,
+                           .freeze = {"layer0*"},
+                           .average = 0.9},
+                .context = 3,
+                .shards = 2,
+                .attention = ContextAttention::kUlysses,
+                .zero_stage = 3},
         Product{.recipe = product_recipe("gpt_stages_ring", some_gpt(true)),
                 .context = 2,
                 .shards = 2,

@@ -12,6 +12,7 @@
 #include "muster/models/create.h"
 #include "muster/parallel/shared_slices.h"
 #include "muster/parallel/testing/cut_training.h"
+#include "muster/parallel/testing/zero_stage.h"
 
 namespace muster::parallel::cut {
 namespace {
@@ -25,12 +26,13 @@ struct TensorCase {
   // How far a tensor may be from the other one, for its largest value; 10 steps in f32.
   double tolerance = 2e-5;
   std::int32_t shards = 1;
+  int zero_stage = 1;
 };
 void PrintTo(const TensorCase& task, std::ostream* out) { *out << task.recipe.name; }
 
 Result<std::unique_ptr<SharedSlices>> create(const TensorCase& task, const comm::Group& group,
                                              const comm::OpOptions& op = {}) {
-  SliceOptions options = options_of(task.recipe);
+  SliceOptions options = in_stage(task.zero_stage, options_of(task.recipe));
   options.op = op;
   MUSTER_ASSIGN(const MeshPlace place,
                 place_in(along(layout::Axis::kTensor, task.ranks, task.shards), group));
@@ -200,17 +202,22 @@ INSTANTIATE_TEST_SUITE_P(
             0.01}),
     [](const auto& which) { return which.param.recipe.name; });
 
-// Along `shard` each rank keeps another part of the optimizer's state of its part of the tensors.
+// Along `shard` each rank keeps another part of the optimizer's state of its part of the tensors,
+// and further on in ZeRO of its gradients and weights.
 class TensorParallelShards : public testing::TestWithParam<TensorCase> {};
 
 TEST_P(TensorParallelShards, HaveTheBitsOfReplicasThatKeepAll) {
-  TensorCase task = GetParam();
-  const std::vector<Outcome> shards = train_cut(task);
-  task.recipe.replicas *= task.shards;
-  task.shards = 1;
-  const Outcome whole = train_cut(task).front();
-  expect_same_state(shards.front(), whole);
-  for (const Outcome& rank : shards) expect_same_figures(rank, whole);
+  TensorCase replicas = GetParam(), shards = GetParam();
+  replicas.recipe.replicas *= replicas.shards;
+  replicas.shards = 1;
+  const Outcome whole = train_cut(replicas).front();
+  for (const int stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    shards.zero_stage = stage;
+    const std::vector<Outcome> outcomes = train_cut(shards);
+    expect_same_state(outcomes.front(), whole);
+    for (const Outcome& rank : outcomes) expect_same_figures(rank, whole);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -260,6 +267,52 @@ TEST(TensorParallel, KeepsItsShardOfItsPartOnly) {
     sum += made->optimizer_bytes(4);
   }
   EXPECT_EQ(sum, part);
+}
+
+TEST(TensorParallel, SharesOutTheGradientsOfItsPart) {
+  TensorCase task{{.name = "gpt", .model = kTwoLayers, .optimizer = kSgd}, 2};
+  task.shards = 4;  // with 8 slices in turns an owner holds one sum
+  const std::uint64_t part = create(task, {.size = 8}).value()->gradient_bytes(8);
+  task.zero_stage = 2;
+  const auto made = create(task, {.size = 8}).value();
+  EXPECT_EQ(made->gradient_bytes(8), part / 4);
+  EXPECT_EQ(made->ranks_in_turns(4), 4);
+}
+
+// Of what is cut a quarter, of what is not a half.
+TEST(TensorParallel, HoldsItsShardOfTheWeightsOfItsPartOnly) {
+  const TensorCase task{.recipe = {.name = "gpt", .model = kUntied, .optimizer = kSgd},
+                        .ranks = 2,
+                        .shards = 2,
+                        .zero_stage = 3};
+  std::vector<std::uint64_t> held(4), parts(4);
+  on_ranks(4, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const Rank me = communicator->group().rank;
+    const auto index = static_cast<std::size_t>(to_int(me));
+    const auto strategy = create(task, communicator->group()).value();
+    const comm::LeafOwners owners = owners_of(*strategy, 4);
+    ASSERT_TRUE(strategy->enter(communicator, owners));
+    Outcome outcome;
+    const auto mine = slices_of(owners, strategy->first_of_replica(me));
+    ASSERT_TRUE(make_step(*strategy, task.recipe, mine, 1, {}, outcome));
+    for (const models::Parameter& parameter : strategy->model().parameters())
+      EXPECT_EQ(parameter.tensor.storage().data(), nullptr) << parameter.name;
+    for (const StateSlice& slice : strategy->model_state())
+      held[index] += slice.tensor.bytes.size();
+    parts[index] = static_cast<std::uint64_t>(strategy->model().parameter_count()) * sizeof(float);
+  });
+  for (const std::size_t part : {0, 1}) {
+    EXPECT_EQ(held[part] + held[part + 2], parts[part]);
+    EXPECT_LT(std::max(held[part], held[part + 2]), parts[part] * 2 / 3);
+  }
+}
+
+TEST(TensorParallel, RefusesOneShardOfGradients) {
+  TensorCase task{{.name = "gpt", .model = kTwoLayers, .optimizer = kSgd}, 2};
+  task.zero_stage = 2;
+  const auto made = create(task, {.size = 4});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
 }
 
 TEST(TensorParallel, OfOneRankHasTheBitsOfPlainTraining) {

@@ -141,13 +141,21 @@ inline layout::MeshExtents along(layout::Axis axis, std::int32_t ranks, std::int
   return extents;
 }
 
-// Each slice to the first rank of a replica.
+// Each slice to the first rank of a replica, in turns where the strategy wants it.
 inline comm::LeafOwners owners_of(const ModelStrategy& strategy, std::int32_t ranks) {
   std::vector<Rank> firsts;
   for (std::int32_t rank = 0; rank < ranks; ++rank)
     if (strategy.first_of_replica(Rank{rank}) == Rank{rank}) firsts.push_back(Rank{rank});
-  comm::LeafOwners owners = comm::even_owners(kSlices, static_cast<std::int32_t>(firsts.size()));
-  for (Rank& owner : owners) owner = firsts[static_cast<std::size_t>(to_int(owner))];
+  const auto replicas = static_cast<std::int32_t>(firsts.size());
+  const std::int32_t in_turns = strategy.ranks_in_turns(replicas);
+  comm::LeafOwners owners;
+  for (std::int32_t first = 0; first < replicas; first += in_turns) {
+    std::vector<std::int32_t> counts;
+    for (std::int32_t replica = first; replica < first + in_turns; ++replica)
+      counts.push_back(comm::even_share(kSlices, replicas, replica).size());
+    for (const Rank owner : comm::owners_in_turns(counts))
+      owners.push_back(firsts[static_cast<std::size_t>(to_int(owner) + first)]);
+  }
   return owners;
 }
 
@@ -228,8 +236,9 @@ inline Outcome train(ModelStrategy& strategy,
     add(outcome, state->model);
     add(outcome, state->optimizer);
   }
+  const auto has_memory = [](const at::Tensor& t) { return t.storage().data() != nullptr; };
   for (const models::Parameter& parameter : strategy.model().parameters())
-    if (!parameter.cut.is_part())
+    if (!parameter.cut.is_part() && has_memory(parameter.tensor))
       outcome.own[parameter.name] = parameter.tensor.detach().cpu().clone();
   return outcome;
 }

@@ -17,6 +17,7 @@
 #include "muster/parallel/data_parallel.h"
 #include "muster/parallel/sharded.h"
 #include "muster/parallel/testing/toy_batch.h"
+#include "muster/parallel/testing/zero_stage.h"
 
 namespace muster::parallel::shards {
 
@@ -57,13 +58,6 @@ inline const models::ModelSpec kLlama = models::LlamaSpec{
 
 inline SliceOptions options_of(std::int32_t lanes) {
   return {.lanes = lanes, .max_grad_norm = 0.5, .seed = 3, .bucket_sizes = {1 << 10, 1 << 12}};
-}
-
-// Of ZeRO.
-inline SliceOptions in_stage(int stage, SliceOptions options) {
-  options.shard_gradients = stage >= 2;
-  options.shard_weights = stage >= 3;
-  return options;
 }
 
 inline std::unique_ptr<models::Model> model_of(const Recipe& recipe) {
