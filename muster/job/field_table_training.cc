@@ -134,8 +134,8 @@ std::vector<Field> mesh_fields() {
       mesh_axis("strategy.mesh.pipeline", &MeshSpec::pipeline,
                 "Stages of a pipeline, as strategy.stages."),
       mesh_axis("strategy.mesh.shard", &MeshSpec::shard,
-                "Workers with other samples that share out the optimizer's state of what they "
-                "hold; beside replicate alone what strategy.zero_stage says."),
+                "Workers with other samples that share out what strategy.zero_stage says of what "
+                "they hold; beside pipeline and expert that is the optimizer's state."),
       mesh_axis("strategy.mesh.expert", &MeshSpec::expert,
                 "Workers that hold the experts between them, as strategy.expert."),
       mesh_axis("strategy.mesh.context", &MeshSpec::context,

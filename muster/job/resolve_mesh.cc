@@ -97,19 +97,41 @@ bool check_experts_alone(Draft& draft) {
   return false;
 }
 
+// Why gradients and weights are not shared out in this mesh; empty: they are.
+std::string_view hindrance(const MeshSpec& mesh) {
+  if (mesh.pipeline > 1)
+    return "the stages of a pipeline find gradients in the order of its schedule, and a stage that "
+           "waited for the owners of their shards would hold it up";
+  if (mesh.expert > 1)
+    return "an expert's gradients are found by the worker that has it, for the slices of all";
+  if (mesh.shard == 1) return "no workers share them out without an axis `shard`";
+  return {};
+}
+
+// With replicas in the place of what is in the way; all in one where there are no shards.
+MeshSpec nearest_of_shards(const MeshSpec& mesh) {
+  MeshSpec nearest;
+  nearest.context = mesh.context;
+  nearest.tensor = mesh.tensor;
+  const std::int64_t others = mesh.replicate * mesh.pipeline * mesh.expert * mesh.shard;
+  nearest.shard = mesh.shard > 1 ? mesh.shard : others;
+  nearest.replicate = others / nearest.shard;
+  return nearest;
+}
+
 void check_shards(Draft& draft) {
   const StrategySpec& strategy = draft.spec.strategy;
-  if (strategy.zero_stage == 1 || strategy.core() == StrategyType::kSharded) return;
-  MeshSpec nearest;
-  nearest.shard = std::max<std::int64_t>(strategy.mesh.shard, 2);
-  nearest.replicate = draft.spec.workers.count / nearest.shard;
+  const std::string_view why = hindrance(strategy.mesh);
+  if (strategy.zero_stage == 1 || why.empty()) return;
+  const MeshSpec nearest = nearest_of_shards(strategy.mesh);
+  std::string help =
+      "use strategy.zero_stage: 1, with which workers share out the optimizer's state of what they "
+      "hold";
+  if (nearest.shard > 1) help += ", or as in " + mesh_text(nearest);
   draft.complain({"strategy.zero_stage", "strategy.type"},
-                 fmt::format("strategy.zero_stage {} needs a mesh of shards and replicas, and this "
-                             "is {}",
-                             draft.shown("strategy.zero_stage"), mesh_text(strategy.mesh)),
-                 fmt::format("use strategy.zero_stage: 1, with which workers share out the "
-                             "optimizer's state of what they hold, or as in {}",
-                             mesh_text(nearest)));
+                 fmt::format("strategy.zero_stage {} does not go with the mesh {}: {}",
+                             draft.shown("strategy.zero_stage"), mesh_text(strategy.mesh), why),
+                 std::move(help));
 }
 
 // What is said of an axis that the mesh has not.
