@@ -1,5 +1,5 @@
-"""trained_job.py MUSTER MODEL: `muster train` with two workers, and the same training in plain
-PyTorch from the same files and starting weights; compares every step's loss, gradient norm and
+"""trained_job.py MUSTER MODEL [FLAG…]: `muster train` with two workers, or with these flags, and the
+same training in plain PyTorch from the same files and starting weights; compares every step's loss, gradient norm and
 learning rate, the final weights and running statistics, and what they are worth on the validation
 data, whose number no batch, slice or worker divides. oracle.py compares models and optimizers
 in a loop of its own. This one goes through what a person runs: reading and slicing the data (an
@@ -160,8 +160,8 @@ def write_job(folder, name, case):
     return job
 
 
-def train_in_muster(muster, folder, name, case):
-    runs.train(muster, write_job(folder, name, case), "--workers", "2")
+def train_in_muster(muster, folder, name, case, flags):
+    runs.train(muster, write_job(folder, name, case), *(flags or ("--workers", "2")))
     run = runs.latest(folder)
     rows = [row for row in runs.rows(run) if "train/loss" in row]
     assert [row["step"] for row in rows] == list(range(1, STEPS + 1)), rows
@@ -270,13 +270,13 @@ def told(seen):
     return ", ".join(f"{what} {value:.1e}" for what, value in seen.items())
 
 
-def main(muster, name):
+def main(muster, name, *flags):
     torch.set_num_threads(1)
     case, limits = CASES[name], LIMITS[name]
     with runs.workplace() as folder:
         data, validation = write_data(folder, name)
         initial = write_initial(folder, name)
-        found = train_in_muster(muster, folder, name, case)
+        found = train_in_muster(muster, folder, name, case, flags)
     assert found["weights"].keys() == initial.keys(), found["weights"].keys() ^ initial.keys()
     exact = train_in_pytorch(name, case, initial, data, torch.float64)
     worth = evaluate_in_pytorch(name, found["weights"], validation)

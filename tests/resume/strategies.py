@@ -10,8 +10,8 @@ import struct
 import runs
 
 SHARDED = runs.settings("strategy.type=sharded")
-ZERO2 = runs.settings("strategy.type=sharded", "strategy.zero_stage=2")
-ZERO3 = runs.settings("strategy.type=sharded", "strategy.zero_stage=3")
+STAGE2, STAGE3 = (runs.settings(f"strategy.zero_stage={stage}") for stage in (2, 3))
+ZERO2, ZERO3 = SHARDED + STAGE2, SHARDED + STAGE3
 
 
 def pipeline(**fields):
@@ -69,7 +69,7 @@ with runs.workplace() as folder:
     for workers, flags in ((3, SHARDED), (5, ZERO2), (3, ZERO3), (2, ZERO3 + runs.settings("training.lanes=2")),
                            (3, pipeline()), (4, pipeline(stages=2, schedule="interleaved")),
                            (4, mesh(replicate=2, shard=2)), (4, mesh(pipeline=2, shard=-1)),
-                           (4, mesh(replicate=-1, shard=2) + runs.settings("strategy.zero_stage=3"))):
+                           (4, mesh(replicate=-1, shard=2) + STAGE3)):
         train(job, workers, *flags)
         found = runs.weights(runs.latest(folder), STEPS)
         assert found == expected, f"{workers} workers, {flags}: {found} instead of {expected}"
@@ -120,6 +120,7 @@ with runs.workplace() as folder:
     for name in ("tensor", "ring"):
         expect_close(bases[name], 10, tensors(bases["data"], 10))
     together = {"data": (TENSOR, ULYSSES, RING), "tensor": (TENSOR,), "ring": (RING,)}
+    shards = mesh(shard=2, tensor=2)
     for base, path in bases.items():
         plain = tensors(go_on(path, 1), 20)
         for workers, flags in ((2, ZERO2), (3, pipeline())):
@@ -130,9 +131,14 @@ with runs.workplace() as folder:
             assert tensors(go_on(path, 4, *flags), 20) == cut, f"{base}, then {flags}: two replicas have other bits"
         if TENSOR in together[base]:
             cut = tensors(go_on(path, 2, *TENSOR), 20)
-            for axes in (mesh(shard=2, tensor=2), mesh(pipeline=2, tensor=2)):
+            for axes in (shards, shards + STAGE2, shards + STAGE3, mesh(pipeline=2, tensor=2)):
                 assert tensors(go_on(path, 4, *axes), 20) == cut, f"{base}, then {axes}: other bits"
             expect_close(go_on(path, 4, *mesh(tensor=2, context=2)), 20, plain)
+        if RING in together[base]:
+            shared = tensors(go_on(path, 2, *RING), 20)
+            for stage in (STAGE2, STAGE3):
+                axes = mesh(shard=2, context=2) + runs.settings("strategy.attention=ring") + stage
+                assert tensors(go_on(path, 4, *axes), 20) == shared, f"{base}, then {axes}: other bits"
         print(f"from {base} on: as one worker", flush=True)
 
     # Rates that follow from norms of whole tensors, and adapters, of which each worker has a part.
@@ -143,7 +149,7 @@ with runs.workplace() as folder:
         train(job, 2, *TENSOR, *flags, *steps(10))
         expect_close(runs.latest(folder), 10, plain)
         cut = tensors(runs.latest(folder), 10)
-        for axes in (TENSOR, mesh(shard=2, tensor=2), mesh(pipeline=2, tensor=2)):
+        for axes in (TENSOR, shards, shards + STAGE3, mesh(pipeline=2, tensor=2)):
             train(job, 4, *axes, *flags, *steps(10))
             assert tensors(runs.latest(folder), 10) == cut, f"{name}, {axes}: other bits"
         print(f"{name} with cut tensors: as one worker", flush=True)
