@@ -301,7 +301,7 @@ TEST(TensorParallel, HoldsItsShardOfTheWeightsOfItsPartOnly) {
       held[index] += slice.tensor.bytes.size();
     parts[index] = static_cast<std::uint64_t>(strategy->model().parameter_count()) * sizeof(float);
   });
-  for (const std::size_t part : {0, 1}) {
+  for (std::size_t part = 0; part < 2; ++part) {
     EXPECT_EQ(held[part] + held[part + 2], parts[part]);
     EXPECT_LT(std::max(held[part], held[part + 2]), parts[part] * 2 / 3);
   }
