@@ -49,6 +49,7 @@ WAYS = (Way("sharded", "mlp", 3, True), Way("sharded 2", "mlp", 4, True, "strate
         Way("hybrid of shards and tensors", "gpt", 4, True, "strategy.mesh.shard=2", "strategy.mesh.tensor=2"))
 
 SHARDS = [way for way in WAYS if way.name.startswith("sharded")]
+CUT_SHARDS = WAYS[-1]  # at each stage of ZeRO in turn, which has the same bits
 
 # With as many kinds as ways have no divisor in common with, seeds that follow each other have all pairs.
 KINDS = ("kill", "kill the first rank", "kill some", "kill in recovery", "kill while saving", "kill before a checkpoint",
@@ -67,6 +68,7 @@ class Scenario:
         self.redundancy = int(not self.way.name.startswith("context") and draw.random() < 0.5)
         self.transport = draw.choices(("shm", "tcp"), weights=(3, 1))[0]
         self.mode = "fast" if self.way in SHARDS and seed // len(WAYS) % ONE_FAST == 0 else "ordered"
+        self.zero_stage = 1 + seed // len(WAYS) % 3 if self.way is CUT_SHARDS else 1
         self.compared = False  # bit for bit
         self.step = draw.randint(2, self.steps * 2 // 3)
         self.acts = strikes.Acts()
@@ -80,7 +82,8 @@ class Scenario:
         return Scenario(self.seed + further, self.draws + 1) if self.draws < chaos.DRAWS else None
 
     def __str__(self):
-        return (f"seed {self.seed}: {self.kind}, {self.way.name} of {self.way.model}"
+        stage = f" at stage {self.zero_stage}" if self.zero_stage > 1 else ""
+        return (f"seed {self.seed}: {self.kind}, {self.way.name}{stage} of {self.way.model}"
                 f"{' with redundancy' if self.redundancy else ''}, {self.mode}, {self.way.workers} workers over "
                 f"{self.transport}, from step {self.step} on")
 
@@ -89,6 +92,7 @@ class Scenario:
         settings = [*self.way.settings, f"workers.heartbeat_timeout={strikes.HEARTBEAT:g}s", "workers.max_restarts=20",
                     f"communication.transport={self.transport}", f"training.mode={self.mode}",
                     *(["strategy.redundancy=1"] if self.redundancy else []),
+                    *([f"strategy.zero_stage={self.zero_stage}"] if self.zero_stage > 1 else []),
                     "stragglers.compare_every=20ms", EVALUATION, f"checkpoint.every={every}"]
         if self.kind == "kill before a checkpoint":
             settings.append("evaluation.keep_best=false")
