@@ -1,8 +1,6 @@
 #pragma once
 // What the stages of ZeRO are as options of strategies. For tests.
 
-#include <utility>
-
 #include "muster/parallel/slice_gradients.h"
 
 namespace muster::parallel {
