@@ -134,6 +134,7 @@ struct WorkerState {
   std::string process = {};        // describe_process() when it was asked
   std::optional<Bytes> dump = {};  // none: it did not answer
   bool waits_to_begin = false;     // it has joined and others have not, so it has nothing to answer
+  Rank rank = kNoRank;             // in the generation that was published last; none: not in it
 };
 
 // Why all workers were asked where they are: somebody wants to know, one of them does not answer

@@ -111,6 +111,7 @@ class LocalJob {
   void ask_for_dumps(DumpOccasion occasion);
   void look_into_no_answer();
   bool has_looked_into() const;
+  Rank rank_of(std::int32_t worker) const;  // in the present generation; kNoRank: not in it
   bool awaits_stacks() const;
   void take_dump(std::int32_t worker, const Bytes& content);
   void tell_dumps_if_complete();

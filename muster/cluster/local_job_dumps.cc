@@ -43,6 +43,12 @@ void LocalJob::look_into_no_answer() {
 
 bool LocalJob::awaits_stacks() const { return asked_ == DumpOccasion::kNoAnswer && dump_timer_; }
 
+Rank LocalJob::rank_of(std::int32_t worker) const {
+  const auto found = std::ranges::find(members_, worker);
+  return found == members_.end() ? kNoRank
+                                 : Rank{static_cast<std::int32_t>(found - members_.begin())};
+}
+
 void LocalJob::take_dump(std::int32_t worker, const Bytes& content) {
   dumps_[worker] = content;
   tell_dumps_if_complete();
@@ -79,7 +85,8 @@ void LocalJob::tell_dumps() {
                       .progress = worker->where(),
                       .process = processes_[number],
                       .dump = dump == dumps_.end() ? std::nullopt : std::optional(dump->second),
-                      .waits_to_begin = !published_ && worker->here});
+                      .waits_to_begin = !published_ && worker->here,
+                      .rank = rank_of(number)});
   }
   observer_.on_dumps(states, asked);
 }

@@ -19,11 +19,11 @@ FIXED = ["--workers", "3", *runs.settings("workers.min_workers=3", "workers.max_
 PATIENCE = 15  # seconds: communication.timeout of the job whose worker hangs
 UNITS = {"µs": 1e-6, "ms": 1e-3, "s": 1}
 # The first operation that the culprit, which stands before it, has not called: who, for how long, in what.
-WAITED_IN = r"ranks 0, 2 have waited ([\d.]+) (µs|ms|s) in "
+WAITED_IN = r"workers 0, 2 have waited ([\d.]+) (µs|ms|s) in "
 WAITED = WAITED_IN + r"all_reduce sum in the tree of 8 leaves F32 \[\d+\] " \
     r"\(gradients/0\), #\d+ of generation 1"
-MISSED = WAITED + ", which rank 1 has not called"
-SILENT = WAITED + "; rank 1 does not answer"
+MISSED = WAITED + ", which worker 1 has not called"
+SILENT = WAITED + "; worker 1 does not answer"
 
 
 def debug(muster, run, *flags, code=0):
@@ -99,7 +99,7 @@ def hangs_with_shards(muster, folder, job):
     process, run, victim, where, struck = hold(muster, folder, write_text_job(folder), "shards", "hang", *runs.settings(
         "strategy.type=sharded", f"communication.timeout={PATIENCE}s"), place=r"^at step \d+, updating, in all_gather of shards .*$")
     _, operation = where.split(", in ", 1)
-    told = WAITED_IN + re.escape(operation) + r", #\d+ of generation 1; rank 1 does not answer"
+    told = WAITED_IN + re.escape(operation) + r", #\d+ of generation 1; worker 1 does not answer"
     asleep = rf"^worker 1 \(pid {victim} on {HOST}\) does not answer: its process is asleep; it was {re.escape(where)}$"
     text = debug(muster, run)
     before = seconds_waited(f"^{told}$", text, struck)
@@ -151,7 +151,7 @@ def fails(muster, folder, job):
 # Of three stages: what a rank waits for.
 GRADIENT = r"\(receive, gradient of micro-batch \d+, stage {0} → {1}\)"
 ACTIVATION = r"\(receive, activation of micro-batch \d+, stage {0} → {1}\)"
-HAS_WAITED = r"rank {} has waited ([\d.]+) (µs|ms|s) for rank {} "
+HAS_WAITED = r"worker {} has waited ([\d.]+) (µs|ms|s) for worker {} "
 
 
 def hold_stage(muster, folder, name, act, stage):
@@ -164,7 +164,7 @@ def hold_stage(muster, folder, name, act, stage):
 
 def check_hung(text, worker, victim, struck):
     """It is said what its model computes and for how long, with its stacks alone."""
-    culprit = find(rf"for rank {worker} \([^()]*\), which has been in forward of slice \d+, chunk {worker} for ([\d.]+) (µs|ms|s)", text)
+    culprit = find(rf"for worker {worker} \([^()]*\), which has been in forward of slice \d+, chunk {worker} for ([\d.]+) (µs|ms|s)", text)
     assert 0 < float(culprit[1]) * UNITS[culprit[2]] < time.time() - struck + 1, text
     find(rf"^stacks of worker {worker} \(rank {worker}, pid {victim} on {HOST}\):\n(.*\n)*  #\d+ +faulty::hang\(\) \+ ", text)
     assert text.count("\nstacks of worker ") == 1, text
@@ -181,8 +181,8 @@ def a_stage_stops(muster, folder, _):
     text = debug(muster, run)
     seconds_waited(HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), text, struck)
     seconds_waited(HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2), text, struck)
-    find(r"^rank \d has waited .* for rank 1 \(.*\), which does not answer(;|$)", text)
-    assert "for rank 0" not in text and "for rank 2" not in text, text
+    find(r"^worker \d has waited .* for worker 1 \(.*\), which does not answer(;|$)", text)
+    assert "for worker 0" not in text and "for worker 2" not in text, text
     check_stopped(text, victim, where)
     end(process)
 
@@ -192,7 +192,7 @@ def a_stage_hangs(muster, folder, _):
     text = debug(muster, run)
     seconds_waited(HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), text, struck)
     seconds_waited(HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2), text, struck)
-    assert "for rank 0" not in text and "for rank 2" not in text, text
+    assert "for worker 0" not in text and "for worker 2" not in text, text
     check_hung(text, 1, victim, struck)
     end(process)
 
@@ -201,7 +201,7 @@ def the_last_stage_hangs(muster, folder, _):
     """The first one waits for the middle one, which only waits itself."""
     process, run, victim, _, struck = hold_stage(muster, folder, "last-stage-hangs", "hang-kernel", 2)
     text = debug(muster, run)
-    seconds_waited("^" + HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0) + ", which waits for rank 2 " +
+    seconds_waited("^" + HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0) + ", which waits for worker 2 " +
                    GRADIENT.format(2, 1) + ", which has been in forward", text, struck)
     check_hung(text, 2, victim, struck)
     end(process)

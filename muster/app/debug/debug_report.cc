@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -37,6 +38,23 @@ std::set<Rank> culprits(const std::vector<comm::FlightRecord>& records) {
   for (const comm::WaitFinding& finding : found.waits)
     ranks.insert(finding.ranks.begin(), finding.ranks.end());
   return ranks;
+}
+
+// Ranks change with every generation, the number of a worker does not: it is the one that status,
+// top and logs have too.
+comm::RankWording names_of(const DebugReport& report) {
+  const auto generation_of = [](const DebugWorker& worker) {
+    return worker.dump ? worker.dump->record.generation : Generation{0};
+  };
+  std::map<Rank, std::pair<Generation, std::int32_t>> newest;
+  for (const DebugWorker& worker : report.workers) {
+    if (worker.rank == kNoRank) continue;
+    auto& known = newest.try_emplace(worker.rank, Generation{0}, worker.worker).first->second;
+    if (known.first < generation_of(worker)) known = {generation_of(worker), worker.worker};
+  }
+  std::map<Rank, std::int32_t> workers;
+  for (const auto& [rank, known] : newest) workers.emplace(rank, known.second);
+  return {"worker", std::move(workers)};
 }
 
 std::string who(const DebugWorker& worker) {
@@ -80,6 +98,7 @@ json to_json(const DebugWorker& worker) {
                  {"phase", worker.phase},   {"operation", worker.operation},
                  {"state", worker.state}};
   if (worker.waits_to_begin) object["waits_to_begin"] = true;
+  if (worker.rank != kNoRank) object["rank"] = to_int(worker.rank);
   if (worker.dump) object["dump"] = json::parse(encode(*worker.dump));
   return object;
 }
@@ -93,9 +112,11 @@ Result<DebugWorker> worker_of(const json& object) {
                      .operation = object.value("operation", ""),
                      .state = object.at("state"),
                      .dump = std::nullopt,
-                     .waits_to_begin = object.value("waits_to_begin", false)};
+                     .waits_to_begin = object.value("waits_to_begin", false),
+                     .rank = Rank{object.value("rank", to_int(kNoRank))}};
   if (object.contains("dump")) {
     MUSTER_ASSIGN(worker.dump, decode_dump(object.at("dump").dump()));
+    worker.rank = worker.dump->record.rank;  // a file of an older muster has it only there
   }
   return worker;
 }
@@ -119,13 +140,17 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
                        .operation = state.progress.operation,
                        .state = {},
                        .dump = std::nullopt,
-                       .waits_to_begin = state.waits_to_begin};
+                       .waits_to_begin = state.waits_to_begin,
+                       .rank = state.rank};
     if (state.dump) {
       const std::string_view text(reinterpret_cast<const char*>(state.dump->data()),
                                   state.dump->size());
       if (auto dump = decode_dump(text)) worker.dump = std::move(*dump);
     }
-    if (!worker.dump) worker.state = state.process;
+    if (worker.dump)
+      worker.rank = worker.dump->record.rank;
+    else
+      worker.state = state.process;
     report.workers.push_back(std::move(worker));
   }
   return report;
@@ -134,12 +159,14 @@ DebugReport make_debug_report(const std::vector<cluster::WorkerState>& states, W
 std::vector<std::string> conclusions(const DebugReport& report, Duration least) {
   const auto records = records_of(report);
   std::vector<std::string> lines;
+  const comm::RankWording names = names_of(report);
   const comm::HeldUp found = comm::find_held_up(records);
   for (const comm::FlightFinding& finding : found.calls) {
-    if (finding.call.age >= least) lines.push_back(describe(finding, newest_generation(records)));
+    if (finding.call.age >= least)
+      lines.push_back(describe(finding, newest_generation(records), names));
   }
   for (const comm::WaitFinding& finding : found.waits)
-    if (comm::longest_wait(finding) >= least) lines.push_back(describe(finding));
+    if (comm::longest_wait(finding) >= least) lines.push_back(describe(finding, names));
   for (const DebugWorker& worker : report.workers) {
     if (worker.dump || worker.waits_to_begin) continue;
     const cluster::Progress last{Step{worker.step}, worker.phase, worker.operation};

@@ -24,6 +24,7 @@ struct DebugWorker {
   std::string state = {};      // of the process where it did not answer: "stopped (SIGSTOP)"
   std::optional<WorkerDump> dump = {};  // none: it did not answer
   bool waits_to_begin = false;          // for others to join: it is not asked anything yet
+  Rank rank = kNoRank;                  // as it says, or the launcher of one that does not answer
 };
 
 // "pid 7 on node3"; without what is not known of one that has not been heard of yet.

@@ -51,7 +51,8 @@ cluster::WorkerState state(std::int32_t worker, const std::vector<comm::FlightEn
           .progress = {Step{7}, "computing", {}},
           .process = {},
           .dump = cluster::Bytes{bytes.begin(), bytes.end()},
-          .waits_to_begin = false};
+          .waits_to_begin = false,
+          .rank = Rank{worker}};
 }
 
 TEST(FlightRecordOf, HoldsTheNewestGeneration) {
@@ -144,8 +145,8 @@ TEST(DebugReport, NamesWhoHasNotCalledAndShowsItsStacks) {
       {state(0, {entry(1, 1, 80, 81), entry(2, 1, 88)}), state(1, {entry(1, 1, 80, 81)})},
       WallTime{}, "asked for");
   ASSERT_EQ(conclusions(report).size(), 1U);
-  EXPECT_THAT(conclusions(report)[0], HasSubstr("rank 0 has waited 12.0 s"));
-  EXPECT_THAT(conclusions(report)[0], HasSubstr("which rank 1 has not called"));
+  EXPECT_THAT(conclusions(report)[0], HasSubstr("worker 0 has waited 12.0 s"));
+  EXPECT_THAT(conclusions(report)[0], HasSubstr("which worker 1 has not called"));
   const std::string text = to_text(report, false);
   EXPECT_THAT(text,
               HasSubstr("  worker 0 (rank 0, pid 40 on here): step 7, computing; waits 12.0 s "
@@ -165,8 +166,25 @@ TEST(DebugReport, WhoDoesNotAnswerIsNamedWithItsProcess) {
       make_debug_report({state(0, {entry(1, 1, 88)}), silent}, WallTime{}, "asked for");
   const std::string text = to_text(report, false);
   EXPECT_THAT(text, Not(HasSubstr("waits for")));
-  EXPECT_THAT(text, HasSubstr("rank 1 does not answer"));
+  EXPECT_THAT(text, HasSubstr("; worker 1 does not answer"));
   EXPECT_THAT(text, HasSubstr("its process is stopped (SIGSTOP); it was at step 7, computing"));
+}
+
+// Ranks are dealt out anew in every generation; the numbers stay.
+TEST(DebugReport, CallsWorkersByTheNumberThatTheyKeep) {
+  auto silent = state(4, {});
+  silent.dump.reset();
+  silent.process = "its process is stopped (SIGSTOP)";
+  silent.rank = Rank{1};
+  auto report = make_debug_report({state(0, {entry(1, 1, 88)}), silent}, WallTime{}, "asked for");
+  EXPECT_THAT(conclusions(report), ElementsAre(HasSubstr("worker 0 has waited 12.0 s"),
+                                               HasSubstr("worker 4 (pid 44 on here) does not")));
+  EXPECT_THAT(conclusions(report)[0], HasSubstr("; worker 4 does not answer"));
+  const auto read = debug_report_from_json(to_json(report));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(conclusions(*read), conclusions(report));
+  report.workers[1].rank = kNoRank;
+  EXPECT_THAT(conclusions(report)[0], HasSubstr("; rank 1 does not answer"));
 }
 
 TEST(DebugReport, WhoWaitsForOthersToJoinIsNotTheOneWhoDoesNotAnswer) {
@@ -191,9 +209,10 @@ TEST(DebugReport, WhoWaitsForAMessageIsNotToBlame) {
       {state(0, {message(from, 3, 80, 88)}),
        state(1, {}, {{"forward of slice 5, chunk 1", TimePoint(seconds(87)), {}}})},
       WallTime{}, "asked for");
-  EXPECT_THAT(conclusions(report),
-              ElementsAre("rank 0 has waited 12.0 s for rank 1 (receive, activation), which has "
-                          "been in forward of slice 5, chunk 1 for 13.0 s"));
+  EXPECT_THAT(
+      conclusions(report),
+      ElementsAre("worker 0 has waited 12.0 s for worker 1 (receive, activation), which has "
+                  "been in forward of slice 5, chunk 1 for 13.0 s"));
   EXPECT_THAT(conclusions(report, seconds(13)), ElementsAre());
   const std::string text = to_text(report, false);
   EXPECT_THAT(text, HasSubstr("step 7, computing; waits 12.0 s in recv U8 [4] (activation), #3\n"));
@@ -208,12 +227,13 @@ TEST(DebugReport, WhoDoesNotAnswerAMessageIsNamedWithWhatItDidLast) {
   silent.progress.operation = "forward of slice 5, chunk 1";
   const auto report = make_debug_report(
       {state(0, {message({Rank{1}, false, 5}, 3, 80, 88)}), silent}, WallTime{}, "asked for");
-  EXPECT_THAT(conclusions(report),
-              ElementsAre("rank 0 has waited 12.0 s for rank 1 (receive, activation), which does "
-                          "not answer",
-                          "worker 1 (pid 41 on here) does not answer: its process is stopped "
-                          "(SIGSTOP); it was at step 7, computing, in forward of slice 5, chunk "
-                          "1"));
+  EXPECT_THAT(
+      conclusions(report),
+      ElementsAre("worker 0 has waited 12.0 s for worker 1 (receive, activation), which does "
+                  "not answer",
+                  "worker 1 (pid 41 on here) does not answer: its process is stopped "
+                  "(SIGSTOP); it was at step 7, computing, in forward of slice 5, chunk "
+                  "1"));
 }
 
 TEST(DebugReport, TravelsThroughItsFile) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "muster/base/units.h"
 
@@ -107,44 +108,51 @@ std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records) {
   return findings;
 }
 
-std::string describe(const std::vector<Rank>& ranks) {
-  std::vector<std::int32_t> numbers;
-  numbers.reserve(ranks.size());
-  for (const Rank rank : ranks) numbers.push_back(to_int(rank));
-  return fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
+RankWording::RankWording(std::string_view word, std::map<Rank, std::int32_t> numbers)
+    : word_(word), numbers_(std::move(numbers)) {}
+
+std::string RankWording::list(const std::vector<Rank>& ranks) const {
+  const bool has_numbers =
+      std::ranges::all_of(ranks, [this](const Rank rank) { return numbers_.contains(rank); });
+  std::vector<std::int32_t> shown;
+  shown.reserve(ranks.size());
+  for (const Rank rank : ranks) shown.push_back(has_numbers ? numbers_.at(rank) : to_int(rank));
+  std::ranges::sort(shown);
+  return fmt::format("{}{} {}", has_numbers ? word_ : "rank", shown.size() == 1 ? "" : "s",
+                     fmt::join(shown, ", "));
 }
+
+std::string RankWording::all() const { return fmt::format("all {}s", word_); }
 
 std::string describe(const FlightCall& call) {
   return fmt::format("{}{}, #{}", call.op,
                      call.label.empty() ? "" : fmt::format(" ({})", call.label), call.number);
 }
 
-std::string describe(const FlightFinding& finding, Generation generation) {
+std::string describe(const FlightFinding& finding, Generation generation,
+                     const RankWording& names) {
   const FlightCall& call = finding.call;
   const std::string what = fmt::format("{} of generation {}", describe(call), to_int(generation));
   const bool one = finding.waiting.size() == 1;
   const std::string time = format_duration(call.took.value_or(call.age));
-  const std::string waiting = fmt::format("{} {} waited {} in {}", describe(finding.waiting),
+  const std::string waiting = fmt::format("{} {} waited {} in {}", names.list(finding.waiting),
                                           one ? "has" : "have", time, what);
   switch (finding.kind) {
     case FlightFinding::Kind::kSilent:
       return fmt::format("{}; {} not answer", waiting,
-                         describe(finding.ranks) + (finding.ranks.size() == 1 ? " does" : " do"));
+                         names.list(finding.ranks) + (finding.ranks.size() == 1 ? " does" : " do"));
     case FlightFinding::Kind::kDiffers:
       return fmt::format(
-          "{} called {} where {} called {}: all ranks must call the same operations "
-          "in the same order",
-          describe(finding.waiting), what, describe(finding.ranks), finding.other);
+          "{} called {} where {} called {}: {} must call the same operations in the same order",
+          names.list(finding.waiting), what, names.list(finding.ranks), finding.other, names.all());
     case FlightFinding::Kind::kNoProgress:
-      return fmt::format(
-          "all ranks have been in {} for {}: the connections between them carry "
-          "nothing",
-          what, time);
+      return fmt::format("{} have been in {} for {}: the connections between them carry nothing",
+                         names.all(), what, time);
     case FlightFinding::Kind::kMissed:
       break;
   }
   return fmt::format("{}, which {} not called", waiting,
-                     describe(finding.ranks) + (finding.ranks.size() == 1 ? " has" : " have"));
+                     names.list(finding.ranks) + (finding.ranks.size() == 1 ? " has" : " have"));
 }
 
 }  // namespace muster::comm

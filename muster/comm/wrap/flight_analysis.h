@@ -3,8 +3,10 @@
 // differed, or that all are in the same one. Plain data; pure.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -66,7 +68,22 @@ bool is_awaited(const FlightCall& call);
 // Those of the newest generation among `records`, by rank.
 std::vector<const FlightRecord*> newest_records(const std::vector<FlightRecord>& records);
 
-std::string describe(const std::vector<Rank>& ranks);  // "rank 2", "ranks 0, 1"
+// What a text calls the ranks that it speaks of. A value.
+class RankWording {
+ public:
+  RankWording() = default;  // by their rank
+  // By numbers that they keep when their rank changes; by their rank where one of those that are
+  // named together has none.
+  RankWording(std::string_view word, std::map<Rank, std::int32_t> numbers);
+
+  std::string one(Rank rank) const { return list({rank}); }  // "worker 2"
+  std::string list(const std::vector<Rank>& ranks) const;    // "workers 0, 1", ascending
+  std::string all() const;                                   // "all workers"
+
+ private:
+  std::string word_ = "rank";
+  std::map<Rank, std::int32_t> numbers_ = {};
+};
 
 struct FlightFinding {
   enum class Kind : std::uint8_t {
@@ -89,6 +106,7 @@ std::vector<FlightFinding> analyse(const std::vector<FlightRecord>& records);
 
 // "ranks 0, 1 have waited 12 s in all_reduce sum F32 [1000] (gradients/0), #120 of generation 2,
 // which rank 2 has not called"
-std::string describe(const FlightFinding& finding, Generation generation);
+std::string describe(const FlightFinding& finding, Generation generation,
+                     const RankWording& names = {});
 
 }  // namespace muster::comm

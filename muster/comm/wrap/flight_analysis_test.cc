@@ -40,6 +40,20 @@ TEST(FlightAnalysis, WhoHasNotCalledIsNamed) {
       "2, which rank 2 has not called");
 }
 
+TEST(FlightAnalysis, CallsRanksByOtherNumbersWhereAllOfThemHaveOne) {
+  const auto findings =
+      analyse({record(0, {waiting(1, 12)}), record(1, {waiting(1)}), record(2, {})});
+  ASSERT_THAT(findings, SizeIs(1));
+  const RankWording all("worker", {{Rank{0}, 7}, {Rank{1}, 3}, {Rank{2}, 4}});
+  EXPECT_THAT(describe(findings[0], Generation{2}, all),
+              ::testing::AllOf(::testing::StartsWith("workers 3, 7 have waited 12.0 s"),
+                               ::testing::EndsWith("which worker 4 has not called")));
+  const RankWording some("worker", {{Rank{1}, 3}, {Rank{2}, 4}});
+  EXPECT_THAT(describe(findings[0], Generation{2}, some),
+              ::testing::AllOf(::testing::StartsWith("ranks 0, 1 have waited"),
+                               ::testing::EndsWith("which worker 4 has not called")));
+}
+
 TEST(FlightAnalysis, WhatFailedCountsAsWaitedIn) {
   FlightCall failed = waiting(2);
   failed.took = seconds(30);

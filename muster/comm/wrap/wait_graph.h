@@ -46,7 +46,7 @@ std::vector<WaitFinding> analyse_waits(const std::vector<FlightRecord>& records)
 
 // "rank 3 has waited 12.0 s for rank 2 (receive, activation of micro-batch 5, stage 1 → 2), which
 // waits for rank 1 (…), which has been in forward of slice 5, chunk 1 for 12.1 s"
-std::string describe(const WaitFinding& finding);
+std::string describe(const WaitFinding& finding, const RankWording& names = {});
 
 Duration longest_wait(const WaitFinding& finding);
 

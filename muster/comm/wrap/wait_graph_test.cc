@@ -123,6 +123,12 @@ TEST(WaitGraph, ACycleIsADeadlockWithAllItsWaits) {
             "deadlock: rank 0 has waited 12.0 s for rank 1 (receive, activation), rank 1 has "
             "waited 12.0 s for rank 2 (receive, activation), rank 2 has waited 12.0 s for rank 0 "
             "(send, activation); rank 3 has waited 12.0 s for rank 2 (receive, activation)");
+  const RankWording names("worker", {{Rank{0}, 4}, {Rank{1}, 5}, {Rank{2}, 6}, {Rank{3}, 7}});
+  EXPECT_EQ(describe(found[0], names),
+            "deadlock: worker 4 has waited 12.0 s for worker 5 (receive, activation), worker 5 has "
+            "waited 12.0 s for worker 6 (receive, activation), worker 6 has waited 12.0 s for "
+            "worker 4 (send, activation); worker 7 has waited 12.0 s for worker 6 (receive, "
+            "activation)");
 }
 
 TEST(WaitGraph, TwoCyclesAreTwoDeadlocks) {

@@ -27,7 +27,7 @@ std::string waited_of(const Wait& wait) {
 // Each rank of the waits once, in chains from those for whom nobody waits; the longest first.
 class Chains {
  public:
-  explicit Chains(const WaitFinding& finding) : finding_(finding) {
+  Chains(const WaitFinding& finding, const RankWording& names) : finding_(finding), names_(names) {
     for (const Wait& wait : finding.waits) {
       by_rank_[wait.from] = &wait;
       waited_for_.insert(wait.to);
@@ -49,14 +49,14 @@ class Chains {
 
  private:
   std::string chain(const Wait& first) {
-    std::string text = fmt::format("rank {} has waited {} for rank {} ({})", to_int(first.from),
-                                   waited_of(first), to_int(first.to), reason_of(first));
+    std::string text = fmt::format("{} has waited {} for {} ({})", names_.one(first.from),
+                                   waited_of(first), names_.one(first.to), reason_of(first));
     told_.insert(first.from);
     for (Rank rank = first.to; !told_.contains(rank);) {
       const auto next = by_rank_.find(rank);
       if (next == by_rank_.end()) return text + end();
       const Wait& wait = *next->second;
-      text += fmt::format(", which waits for rank {} ({})", to_int(wait.to), reason_of(wait));
+      text += fmt::format(", which waits for {} ({})", names_.one(wait.to), reason_of(wait));
       told_.insert(rank);
       rank = wait.to;
     }
@@ -71,33 +71,34 @@ class Chains {
   }
 
   const WaitFinding& finding_;
+  const RankWording& names_;
   std::map<Rank, const Wait*> by_rank_;
   std::set<Rank> waited_for_;
   std::set<Rank> told_;
   bool ended_ = false;
 };
 
-std::string cycle_text(const WaitFinding& finding) {
+std::string cycle_text(const WaitFinding& finding, const RankWording& names) {
   if (finding.cycle.empty()) return "";
   if (finding.kind == WaitFinding::Kind::kAllIn) {
     const Wait& wait = finding.cycle.front();
     return fmt::format("{} have all been in {} for {}: the connections between them carry nothing",
-                       describe(finding.ranks), describe(wait.call), waited_of(wait));
+                       names.list(finding.ranks), describe(wait.call), waited_of(wait));
   }
   std::string text = "deadlock: ";
   for (const Wait& wait : finding.cycle) {
-    text += fmt::format("{}rank {} has waited {} for rank {} ({})",
-                        &wait == &finding.cycle.front() ? "" : ", ", to_int(wait.from),
-                        waited_of(wait), to_int(wait.to), reason_of(wait));
+    text +=
+        fmt::format("{}{} has waited {} for {} ({})", &wait == &finding.cycle.front() ? "" : ", ",
+                    names.one(wait.from), waited_of(wait), names.one(wait.to), reason_of(wait));
   }
   return text;
 }
 
 }  // namespace
 
-std::string describe(const WaitFinding& finding) {
-  const std::string cycle = cycle_text(finding);
-  const std::string chains = Chains(finding).text();
+std::string describe(const WaitFinding& finding, const RankWording& names) {
+  const std::string cycle = cycle_text(finding, names);
+  const std::string chains = Chains(finding, names).text();
   return cycle + (cycle.empty() || chains.empty() ? "" : "; ") + chains;
 }
 

@@ -188,8 +188,8 @@ ONLY_GRADIENTS = ("stragglers.compare_every=1h", "checkpoint.every=never", "repl
 
 
 def who_holds_the_job_up(page):
-    for act, beginning in (("SIGSTOP", "$ muster debug runs/fashion/latest\nranks 0, 2 have waited 12 s"),
-                           ("hang", "$ muster debug runs/fashion/latest\nranks 0, 2 have waited 5 s")):
+    for act, beginning in (("SIGSTOP", "$ muster debug runs/fashion/latest\nworkers 0, 2 have waited 12 s"),
+                           ("hang", "$ muster debug runs/fashion/latest\nworkers 0, 2 have waited 5 s")):
         block = page.take(beginning)
         faults, variables = training.faulty_muster(page)
         with Training(page, f"{FASHION} 3", "workers.min_workers=3", "workers.max_restarts=0", "workers.heartbeat_timeout=100s",
@@ -204,7 +204,7 @@ def who_holds_the_job_up(page):
 
 
 def a_stage_holds_the_pipeline_up(page):
-    block = page.take("$ muster debug runs/fashion/latest\nrank 0 has waited 12 s")
+    block = page.take("$ muster debug runs/fashion/latest\nworker 0 has waited 12 s")
     faults, variables = training.faulty_muster(page)
     with Training(page, f"{FASHION} 3", "strategy.type=pipeline", "workers.min_workers=3", "workers.max_restarts=0",
                   "workers.heartbeat_timeout=100s", variables=variables) as job:
