@@ -6,9 +6,11 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <iterator>
+#include <string>
 #include <string_view>
 
 #include "muster/base/clock.h"
+#include "muster/base/text_width.h"
 
 namespace muster {
 namespace {
@@ -33,12 +35,17 @@ std::string_view view(spdlog::string_view_t text) { return {text.data(), text.si
 
 class TextFormatter final : public spdlog::formatter {
  public:
+  explicit TextFormatter(std::size_t width) : width_(width) {}
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& into) override {
-    fmt::format_to(std::back_inserter(into), "{}{}\n", mark(message.level), view(message.payload));
+    const std::string line = fmt::format("{}{}", mark(message.level), view(message.payload));
+    fmt::format_to(std::back_inserter(into), "{}\n", fitted(line, width_));
   }
   std::unique_ptr<spdlog::formatter> clone() const override {
-    return std::make_unique<TextFormatter>();
+    return std::make_unique<TextFormatter>(width_);
   }
+
+ private:
+  std::size_t width_;
 };
 
 void append_json_text(spdlog::memory_buf_t& into, std::string_view text) {
@@ -70,13 +77,13 @@ class JsonFormatter final : public spdlog::formatter {
 
 }  // namespace
 
-Logger create_stderr_logger(LogFormat format) {
+Logger create_stderr_logger(LogFormat format, std::size_t width) {
   auto logger =
       std::make_shared<spdlog::logger>("muster", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   if (format == LogFormat::kJson) {
     logger->set_formatter(std::make_unique<JsonFormatter>());
   } else {
-    logger->set_formatter(std::make_unique<TextFormatter>());
+    logger->set_formatter(std::make_unique<TextFormatter>(width));
   }
   logger->flush_on(spdlog::level::trace);
   return logger;

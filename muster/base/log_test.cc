@@ -14,6 +14,17 @@ TEST(Log, WritesTextWithAMarkForWhatIsNotPlain) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "step 7\n[WARN] slow\n[ERROR] gone\n");
 }
 
+TEST(Log, BreaksTextsWhereTheTerminalEnds) {
+  ::testing::internal::CaptureStderr();
+  const Logger logger = create_stderr_logger(LogFormat::kText, 20);
+  logger->warn("one two three four five");
+  logger->info("short");
+  create_stderr_logger(LogFormat::kJson, 20)->info("one two three four five");
+  const std::string lines = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(lines.starts_with("[WARN] one two\n  three four five\nshort\n{")) << lines;
+  EXPECT_TRUE(lines.ends_with("\"one two three four five\"}\n")) << lines;
+}
+
 TEST(Log, WritesOneJsonObjectALine) {
   ::testing::internal::CaptureStderr();
   create_stderr_logger(LogFormat::kJson)->warn("a \"b\"\\\n\x01 ü");

@@ -49,12 +49,29 @@ Character first_of(std::string_view text) {
   return {bytes, columns < 0 ? 1 : static_cast<std::size_t>(columns)};
 }
 
-void wrap_line(std::string_view line, std::size_t width, std::vector<std::string>& lines) {
+constexpr std::size_t kFurtherIn = 2;  // columns: what stands behind a line that was broken
+
+std::string_view word_of(std::string_view line) { return line.substr(0, line.find(' ')); }
+
+// A word, or several that stand between back ticks.
+std::string_view word_or_quotation(std::string_view line) {
+  std::string_view word = word_of(line);
+  while (word.size() < line.size() && std::ranges::count(word, '`') % 2 == 1) {
+    const auto closed = line.find('`', word.size());
+    if (closed == line.npos) return word_of(line);
+    word = line.substr(0, line.find(' ', closed));
+  }
+  return word;
+}
+
+template <class FirstWord>
+void wrap_line(std::string_view line, std::size_t width, FirstWord&& first_word,
+               std::vector<std::string>& lines) {
   lines.emplace_back();
   for (std::size_t taken = 0;;) {
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     if (line.empty()) return;
-    const std::string_view word = line.substr(0, line.find(' '));
+    const std::string_view word = first_word(line);
     const std::size_t columns = display_width(word);
     if (taken > 0 && taken + 1 + columns > width) {
       lines.emplace_back();
@@ -95,18 +112,46 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   for (;;) {
     const auto end = text.find('\n');
-    wrap_line(text.substr(0, end), width, lines);
+    wrap_line(text.substr(0, end), width, word_of, lines);
     if (end == text.npos) return lines;
     text.remove_prefix(end + 1);
   }
 }
 
-std::string wrapped_behind(std::string_view text, std::size_t width, std::size_t indent) {
-  const auto lines = wrapped(text, width > indent ? width - indent : 1);
+namespace {
+
+std::string joined(const std::vector<std::string>& lines, std::size_t indent) {
   std::string whole = lines.front();
   for (std::size_t i = 1; i < lines.size(); ++i)
     whole += "\n" + std::string(lines[i].empty() ? 0 : indent, ' ') + lines[i];
   return whole;
+}
+
+std::string fitted_line(std::string_view line, std::size_t width) {
+  const auto indent = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t further = indent + kFurtherIn;
+  if (display_width(line) <= width || width <= further) return std::string(line);
+  std::vector<std::string> lines;
+  wrap_line(line.substr(indent), width - further, word_or_quotation, lines);
+  return std::string(indent, ' ') + joined(lines, further);
+}
+
+}  // namespace
+
+std::string wrapped_behind(std::string_view text, std::size_t width, std::size_t indent) {
+  return joined(wrapped(text, width > indent ? width - indent : 1), indent);
+}
+
+std::string fitted(std::string_view text, std::size_t width) {
+  if (width == 0) return std::string(text);
+  std::string lines;
+  for (;;) {
+    const auto end = text.find('\n');
+    lines += fitted_line(text.substr(0, end), width);
+    if (end == text.npos) return lines;
+    lines += '\n';
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace muster

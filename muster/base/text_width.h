@@ -24,4 +24,9 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 // the first, as many columns are taken already. No newline at the end.
 std::string wrapped_behind(std::string_view text, std::size_t width, std::size_t indent);
 
+// `text` for a terminal of `width` columns; 0: none, and nothing is broken. Its lines stay, each in
+// as many as it needs, broken at blanks, but never inside `back ticks`, which hold what people
+// copy; the lines behind the first are two columns further in.
+std::string fitted(std::string_view text, std::size_t width);
+
 }  // namespace muster

@@ -65,5 +65,19 @@ TEST(Wrapped, IndentsAllButTheFirst) {
   EXPECT_EQ(wrapped_behind("one\n\ntwo", 9, 2), "one\n\n  two");
 }
 
+TEST(Fitted, BreaksOnlyLinesThatAreTooLong) {
+  EXPECT_EQ(fitted("one two\nthree  four", 11), "one two\nthree  four");
+  EXPECT_EQ(fitted("one two three four", 11), "one two\n  three\n  four");
+  EXPECT_EQ(fitted(" one two three", 10), " one two\n   three");
+  EXPECT_EQ(fitted("one two three", 0), "one two three");
+}
+
+TEST(Fitted, KeepsPathsAndWhatStandsBetweenBackTicksWhole) {
+  EXPECT_EQ(fitted("see /a/long/path now", 9), "see\n  /a/long/path\n  now");
+  EXPECT_EQ(fitted("run `a b c`, then wait", 12), "run\n  `a b c`,\n  then wait");
+  EXPECT_EQ(fitted("it is `a b`/`c d` here", 12), "it is\n  `a b`/`c d`\n  here");
+  EXPECT_EQ(fitted("one ` of two marks", 10), "one ` of\n  two\n  marks");
+}
+
 }  // namespace
 }  // namespace muster

@@ -130,7 +130,7 @@ Result<std::vector<job::Job>> load_all(const CompareArguments& arguments,
       MUSTER_TRY(app::check_startable(context.files, *checked.job));
       MUSTER_ASSIGN(ChosenJob chosen,
                     choose_values(request, std::move(*checked.job), nullptr, {}, context));
-      for (const std::string& why : chosen.why) create_stderr_logger(context.log)->info("{}", why);
+      for (const std::string& why : chosen.why) context.logger()->info("{}", why);
       jobs.push_back(std::move(chosen.job));
     } else {
       errors +=
@@ -182,7 +182,7 @@ Outcome train_all(const std::vector<Variant>& variants, std::vector<job::Job>& j
     options.carried = carried_along(context);
     options.folder = context.machine.folder();
     options.console = console_options(job, context);
-    const auto launched = app::launch(jobs[i], options, create_stderr_logger(context.log));
+    const auto launched = app::launch(jobs[i], options, context.logger());
     const ExitCode code = launched ? *launched : report(context, launched.error());
     outcome.runs.push_back(look_at(variants[i].name, job, code, context.files));
     if (outcome.code == ExitCode::kDone) outcome.code = code;
@@ -206,7 +206,7 @@ Status conclude(const Outcome& outcome, const std::string& name, const Path& fol
     context.out << json_line(json);
   } else {
     context.out << "\n"
-                << observe::comparison_text(figures)
+                << observe::comparison_text(figures, context.width_of_out())
                 << fmt::format("\npicture: {}\n", (folder / "comparison.html").native());
   }
   return ok();

@@ -102,13 +102,14 @@ std::vector<std::string> names_of(const Compared& compared) {
   return names;
 }
 
-std::string text_of(const Compared& compared, const std::vector<observe::RunFigures>& figures) {
+std::string text_of(const Compared& compared, const std::vector<observe::RunFigures>& figures,
+                    std::size_t width) {
   const auto names = names_of(compared);
   std::string text = compared.differences.empty()
                          ? "the same job\n"
-                         : observe::side_by_side_text("job", names, compared.differences);
-  text += "\n" + observe::side_by_side_text("metric", names, compared.metrics);
-  return text + "\n" + observe::comparison_text(figures);
+                         : observe::side_by_side_text("job", names, compared.differences, width);
+  text += "\n" + observe::side_by_side_text("metric", names, compared.metrics, width);
+  return text + "\n" + observe::comparison_text(figures, width);
 }
 
 Status write_page(const Path& page, const Compared& compared, Context& context) {
@@ -139,7 +140,7 @@ Status compare(const CompareRunsArguments& arguments, Context& context) {
                               {"page", arguments.page}});
     return ok();
   }
-  context.out << text_of(compared, figures);
+  context.out << text_of(compared, figures, context.width_of_out());
   if (!arguments.page.empty()) context.out << fmt::format("\npicture: {}\n", arguments.page);
   return ok();
 }

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
 #include "muster/app/engines/mpi.h"
+#include "muster/base/text_width.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
 
@@ -22,6 +24,8 @@ bool is_dumb(const std::map<std::string, std::string>& environment) {
   const auto term = environment.find("TERM");
   return term != environment.end() && term->second == "dumb";
 }
+
+constexpr std::string_view kError = "error:";
 
 }  // namespace
 
@@ -50,6 +54,28 @@ bool Context::redraws(bool terminal) const {
   return terminal && log == LogFormat::kText && !is_set(environment, "CI") && !is_dumb(environment);
 }
 
+std::size_t Context::width_of_out() const {
+  return out_is_terminal ? static_cast<std::size_t>(std::max(out_width, 1)) : 0;
+}
+
+std::size_t Context::width_of_err() const {
+  return err_is_terminal ? static_cast<std::size_t>(std::max(err_width, 1)) : 0;
+}
+
+std::string Context::fitted_to_err(std::string_view text) const {
+  std::string lines;
+  for (;;) {
+    const auto end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    lines += line.starts_with(' ') ? std::string(line) : fitted(line, width_of_err());
+    if (end == text.npos) return lines;
+    lines += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+Logger Context::logger() const { return create_stderr_logger(log, width_of_err()); }
+
 bool Context::live() const { return redraws(err_is_terminal); }
 
 ExitCode report(Context& context, const Error& error) {
@@ -70,14 +96,15 @@ ExitCode report(Context& context, const Error& error, ExitCode code) {
     return code;
   }
   const bool colour = context.colour(context.err_is_terminal);
-  context.err << (colour ? "\x1b[31merror:\x1b[0m " : "error: ") << error.message << "\n";
+  const std::string text = context.fitted_to_err(fmt::format("{} {}", kError, error.message));
+  context.err << (colour ? "\x1b[31merror:\x1b[0m" : kError) << text.substr(kError.size()) << "\n";
   return code;
 }
 
 void warn(Context& context, const std::string& message) {
   context.err << (context.log == LogFormat::kJson
                       ? json_line({{"level", "warning"}, {"message", message}})
-                      : fmt::format("warning: {}\n", message));
+                      : context.fitted_to_err("warning: " + message) + "\n");
 }
 
 Path worker_path(const Context& context) {

@@ -2,11 +2,13 @@
 // What a command is given: the seams to the world, where it writes, how it should look. Commands
 // keep no state anywhere else. One thread.
 
+#include <cstddef>
 #include <functional>
 #include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -35,6 +37,7 @@ struct Context {
       {};               // what the command line asks for; a command's callback sets it
   int out_width = 80;   // columns
   int out_height = 24;  // lines
+  int err_width = 80;   // columns
   // What a program of a user's has besides: fields of its own, and itself as its workers.
   job::FieldsPtr fields = job::muster_fields();
   bool is_worker = false;  // else muster-worker lies beside `program`
@@ -46,6 +49,12 @@ struct Context {
   bool live() const;                          // whether one redrawn line can be shown on stderr
   std::vector<Path> program_folders() const;  // of the PATH
   bool redraws(bool terminal) const;          // whether what is there can be drawn again
+  // How wide lines of theirs may be; 0: as wide as need be, since no terminal shows them.
+  std::size_t width_of_out() const;
+  std::size_t width_of_err() const;
+  // Text for `err`, its lines no wider, but for excerpts of files, which stand further in.
+  std::string fitted_to_err(std::string_view text) const;
+  Logger logger() const;  // of lines on `err`
 };
 
 // Tells the error on `err`, as text or as one JSON object, and gives the exit code that belongs to

@@ -60,7 +60,7 @@ tl::expected<job::Job, ExitCode> job_or_report(Result<job::CheckedJob> checked, 
   if (context.log == LogFormat::kJson) {
     return tl::unexpected(report(context, fail(ErrorCode::kInvalid, render(checked->errors))));
   }
-  context.err << render(checked->errors) << "\n";
+  context.err << context.fitted_to_err(render(checked->errors)) << "\n";
   return tl::unexpected(ExitCode::kUsage);
 }
 

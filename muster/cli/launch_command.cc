@@ -83,8 +83,8 @@ Result<RanksEnd> run_part(const Launch& launch, Context& context) {
   for (std::int32_t local = 0; local < launch.place.per_node; ++local)
     spec.processes.push_back(process_of(launch, local, context));
   RankLines lines(context, launch.place.first_rank());
-  MUSTER_ASSIGN(const auto end, cluster::run_process_group(spec, system_processes(), lines,
-                                                           create_stderr_logger(context.log)));
+  MUSTER_ASSIGN(const auto end,
+                cluster::run_process_group(spec, system_processes(), lines, context.logger()));
   return RanksEnd{failure_of(end, launch.place.first_rank()),
                   end.failed ? std::nullopt : end.signal, end.signal.has_value()};
 }

@@ -39,7 +39,7 @@ void RankLines::show(std::int32_t rank, bool is_error, std::string_view line) {
 }
 
 Result<RanksEnd> run_ranks(const Ranks& ranks, Context& context) {
-  const Logger log = create_stderr_logger(context.log);
+  const Logger log = context.logger();
   const auto launcher = cluster::create_local_launcher(system_processes(), context.files, log);
   cluster::LaunchSpec spec;
   spec.command = ranks.command;

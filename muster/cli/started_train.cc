@@ -36,7 +36,7 @@ ExitCode train_with_others(const cluster::StartedBy& by, const cluster::GivenJob
   context.out_is_terminal = context.err_is_terminal = false;
   const auto worker = worker_program(context);
   if (!worker) return report(context, worker.error());
-  const Logger log = create_stderr_logger(context.log);
+  const Logger log = context.logger();
   if (by.rank > 0) {
     const std::string program = context.absolute(context.program).string();
     const auto code = app::attend_gathering(by, job, *worker, {program, "worker", "--from-input"},

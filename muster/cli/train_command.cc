@@ -287,7 +287,7 @@ ExitCode train_here(const TrainArguments& arguments, const Start& start, Result<
   if (!resume) return report(context, resume.error());
   const auto chosen = choose_values(read->request, *written, start.others(), *resume, context);
   if (!chosen) return report(context, chosen.error());
-  const Logger log = create_stderr_logger(context.log);
+  const Logger log = context.logger();
   for (const std::string& why : chosen->why) log->info("{}", why);
   const job::Job& job = chosen->job;
   auto agents = await(start);

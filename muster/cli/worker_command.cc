@@ -124,8 +124,7 @@ Result<ExitCode> work_by_orders(Context& context) {
       .fields = context.fields,
       .orders = orders,
       .leash = STDIN_FILENO};
-  return app::join_job(options, system_processes(), context.files,
-                       create_stderr_logger(context.log));
+  return app::join_job(options, system_processes(), context.files, context.logger());
 }
 
 Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
@@ -139,8 +138,7 @@ Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
                                  .join_timeout = timeout,
                                  .tell = [&context](std::string_view line) { tell(line, context); },
                                  .fields = context.fields};
-  return app::join_job(options, system_processes(), context.files,
-                       create_stderr_logger(context.log));
+  return app::join_job(options, system_processes(), context.files, context.logger());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/observe/chart.h"
 #include "muster/observe/gib.h"
@@ -199,15 +200,16 @@ RunFigures figures_of(const ComparedRun& compared) {
   return figures;
 }
 
-std::string comparison_text(const std::vector<RunFigures>& runs) {
+std::string comparison_text(const std::vector<RunFigures>& runs, std::size_t width) {
   if (runs.empty()) return {};
   std::vector<std::vector<std::string>> lines = {headings(runs)};
   std::string failures;
   for (const RunFigures& run : runs) {
     lines.push_back(cells(run, runs.front()));
-    if (!run.failure.empty()) failures += fmt::format("{}: {}\n", run.name, run.failure);
+    if (!run.failure.empty())
+      failures += fitted(fmt::format("{}: {}", run.name, run.failure), width) + "\n";
   }
-  return aligned(lines) + failures;
+  return aligned(lines, 1, width) + failures;
 }
 
 Json comparison_json(const std::vector<RunFigures>& runs) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "muster/base/text_width.h"
 #include "muster/observe/environment.h"
 
 namespace muster::observe {
@@ -74,6 +76,17 @@ TEST(Comparison, TheTableSaysWhoHasTheSameBits) {
             "data     0.2500        500  1.00×    2.0 KiB  512.0 MiB  1:05  01234567\n"
             "sharded  0.2500        250  0.50×    2.0 KiB  512.0 MiB  1:05      same\n"
             "c        0.2500        500  1.00×    2.0 KiB  512.0 MiB  1:05  ffffffff\n");
+}
+
+TEST(Comparison, TheTableFitsTheTerminal) {
+  auto failed = sample("pipeline2+tensor2", 30, 0.1);
+  failed.run.ended.completed = false;
+  failed.run.ended.reason = "rank 1: killed while it waited for a gradient of the stage behind it";
+  const auto runs = figures({sample("shard2+tensor2", 30, 0.1), failed});
+  std::istringstream lines(comparison_text(runs, 80));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+  EXPECT_THAT(comparison_text(runs, 80), HasSubstr(" weights\nshard2+tensor2     01234567\n"));
+  EXPECT_THAT(comparison_text(runs), HasSubstr("1:05  01234567\n"));
 }
 
 TEST(Comparison, WhatWasNotMeasuredIsADash) {

@@ -43,7 +43,7 @@ std::vector<SideBySide> final_metrics(const std::vector<ComparedRun>& runs) {
 }
 
 std::string side_by_side_text(std::string_view heading, const std::vector<std::string>& names,
-                              const std::vector<SideBySide>& lines) {
+                              const std::vector<SideBySide>& lines, std::size_t width) {
   if (lines.empty()) return {};
   std::vector<std::vector<std::string>> table = {{std::string(heading)}};
   table.reserve(lines.size() + 1);
@@ -53,7 +53,7 @@ std::string side_by_side_text(std::string_view heading, const std::vector<std::s
     table.back().reserve(line.values.size() + 1);
     for (const std::string& value : line.values) table.back().emplace_back(shown(value));
   }
-  return aligned(table);
+  return aligned(table, 1, width);
 }
 
 std::string side_by_side_card(std::string_view title, const std::vector<std::string>& names,

@@ -43,5 +43,18 @@ TEST(TableText, CountsColumnsNotBytes) {
   EXPECT_EQ(aligned({}), "");
 }
 
+TEST(TableText, PutsWhatDoesNotFitIntoATableBelow) {
+  const std::vector<std::vector<std::string>> lines = {{"", "loss", "rate", "time"},
+                                                       {"data", "1.5", "20", "9"}};
+  EXPECT_EQ(aligned(lines, 1, 22), aligned(lines));
+  EXPECT_EQ(aligned(lines, 1, 21),
+            "      loss  rate\n"
+            "data   1.5    20\n"
+            "\n"
+            "      time\n"
+            "data     9\n");
+  EXPECT_EQ(aligned(lines, 1, 1), aligned(lines, 1, 10));  // one column at least
+}
+
 }  // namespace
 }  // namespace muster::observe

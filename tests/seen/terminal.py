@@ -18,6 +18,10 @@ def width(line):
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line if not unicodedata.combining(c))
 
 
+# A run's or a variant's own name; tables have other columns besides.
+LONG = "as-slow-as-nobody-would-have-it"
+
+
 class Looked:
     """muster in the test's folder; each command is asked as a person may, and as a script."""
 
@@ -47,6 +51,22 @@ class Looked:
         assert piped.stdout and not {"\x1b", "\r"} & set(piped.stdout + piped.stderr), f"{words}: {piped}"
 
 
+def complaints(looked):
+    """What goes to standard error is broken where a narrow terminal ends: errors, mistakes of a job, warnings, the log."""
+    job = runs.write_job(looked.folder, "mlp", steps=STEPS)
+    wrong = looked.folder / "wrong.yaml"
+    wrong.write_text(job.read_text() + "communication: {timeout: 12 parsec}\n")
+    for words, variables, code, beginning in (
+            (("compare", job), {}, 2, "error: nothing to compare;"),
+            (("validate", wrong), {}, 2, f"{wrong}:"),
+            (("validate", job), {"MUSTER_TRANING_EPOCHS": "2"}, 0, "warning: the variable"),
+            (("train", job, "--dry-run", "--set", "communication.engine=auto"), {}, 0, "communication.engine auto: native;")):
+        shown = ptys.lines(ptys.Shown(looked.muster, *words, columns=40, cwd=looked.folder, **variables).ends(code))
+        at = next((i for i, line in enumerate(shown) if line.startswith(beginning)), None)
+        assert at is not None and shown[at + 1].startswith("  "), f"{words}: `{beginning}` is not broken: {shown}"
+        assert all(width(line) <= 40 for line in shown[at:at + 2] if str(wrong) not in line), f"{words}: {shown}"
+
+
 def without_a_run(looked):
     looked.looks("help")
     looked.looks("help", "job")
@@ -70,7 +90,7 @@ def trained(looked, workers):
     names = [each.name.rsplit("-", 1)[1] for each in sorted(run.parent.glob("2*"))[:2]]
     looked.looks("runs", "compare", *names, *where)
     looked.looks("compare", job, "--workers", workers, "--strategies", "data",
-                 "--variant", "slow: optimizer.learning_rate=0.01", coloured=True)
+                 "--variant", f"{LONG}: optimizer.learning_rate=0.01", coloured=True)
 
 
 def while_it_trains(looked, workers):
@@ -95,6 +115,7 @@ def while_it_trains(looked, workers):
 
 def by_one(muster, folder):
     looked = Looked(muster, folder)
+    complaints(looked)
     without_a_run(looked)
     trained(looked, 1)
     while_it_trains(looked, 1)

@@ -25,9 +25,9 @@ Path own_path(const char* name) {
 }
 
 // 80 columns and 24 lines where it is none, or does not say.
-winsize size_of_terminal() {
+winsize size_of_terminal(int descriptor) {
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) size = {};
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0) size = {};
   if (size.ws_col == 0) size.ws_col = 80;
   if (size.ws_row == 0) size.ws_row = 24;
   return size;
@@ -53,7 +53,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
   // disk.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond ulimit -f fails, and says so
-  const winsize terminal = size_of_terminal();
+  const winsize terminal = size_of_terminal(STDOUT_FILENO);
   auto environment = variables_of(environ);
   const bool is_launchers = is_terminal_of_launcher(environment);
   Context context{system_files(),
@@ -69,6 +69,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
                   {},
                   terminal.ws_col,
                   terminal.ws_row,
+                  size_of_terminal(STDERR_FILENO).ws_col,
                   options.fields,
                   options.is_worker};
   try {

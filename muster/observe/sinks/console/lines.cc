@@ -187,23 +187,8 @@ std::string evaluation_line(const Metrics& row, const LineStyle& style) {
 
 namespace {
 
-// Each line in as many as the terminal needs, broken at blanks, those behind the first further in.
-std::string fitted(std::string_view text, int width) {
-  if (width <= 0) return std::string(text);
-  const auto room = static_cast<std::size_t>(width);
-  std::string lines;
-  for (;;) {
-    const auto end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    const auto indent = std::min(line.find_first_not_of(' '), line.size());
-    const bool fits = display_width(line) <= room || room <= indent;
-    lines +=
-        fits ? std::string(line)
-             : std::string(indent, ' ') + wrapped_behind(line.substr(indent), room, indent + kGap);
-    if (end == text.npos) return lines;
-    lines += '\n';
-    text.remove_prefix(end + 1);
-  }
+std::string fitted_to(const LineStyle& style, std::string_view text) {
+  return fitted(text, static_cast<std::size_t>(std::max(style.width, 0)));
 }
 
 // What a person copies is broken by nobody but the terminal, which knows that it is one line.
@@ -218,13 +203,13 @@ std::string checkpoint_line(const CheckpointWritten& checkpoint, const LineStyle
   const std::string line =
       fmt::format("checkpoint  step {}  {} in {}, {}", grouped(to_int(checkpoint.step)),
                   format_bytes(checkpoint.bytes), format_duration(checkpoint.took), stall);
-  return paint(style, kDim, fitted(line, style.width));
+  return paint(style, kDim, fitted_to(style, line));
 }
 
 std::string notice_line(const Notice& notice, const LineStyle& style) {
   const auto marked = [&](std::string_view colour, std::string_view mark) {
     const std::string line = fmt::format("{} {}", mark, notice.text);
-    return paint(style, colour, mark) + fitted(line, style.width).substr(mark.size());
+    return paint(style, colour, mark) + fitted_to(style, line).substr(mark.size());
   };
   switch (notice.severity) {
     case Severity::kWarning:
@@ -234,7 +219,7 @@ std::string notice_line(const Notice& notice, const LineStyle& style) {
     case Severity::kNote:
       break;
   }
-  return is_to_be_copied(notice.text) ? notice.text : fitted(notice.text, style.width);
+  return is_to_be_copied(notice.text) ? notice.text : fitted_to(style, notice.text);
 }
 
 namespace {
