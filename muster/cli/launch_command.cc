@@ -131,7 +131,7 @@ void add_flags(CLI::App& command, LaunchFlags& flags) {
   add("--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "HOST[:PORT]",
       "The first one, as all reach it; port 29500 unless given");
   add("--master-addr,--master_addr", flags.master_host, "HOST", "The same in two flags");
-  add("--master-port,--master_port", flags.master_port, "PORT", "");
+  add("--master-port,--master_port", flags.master_port, "PORT", "The port beside --master-addr");
   add("--rdzv-id,--rdzv_id", flags.id, "TEXT", "Sets it apart from others that meet there");
 }
 

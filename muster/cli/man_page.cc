@@ -89,7 +89,13 @@ a value for a field of the job, as MUSTER_TRAINING_EPOCHS
 .B MUSTER_CREDENTIALS
 what processes of a job prove themselves with
 .TP
-.BR NO_COLOR ", " CI
+.B MUSTER_JOIN_TIMEOUT
+how long ranks of muster::join() wait for each other, as 60s
+.TP
+.B MUSTER_MPI
+a module of one's own for another MPI than those that muster knows
+.TP
+.BR NO_COLOR ", " CI ", " TERM=dumb
 plain output
 )";
 
