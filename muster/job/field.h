@@ -4,9 +4,11 @@
 // environment, help, JSON Schema and docs/job.md follow from it. Immutable once built.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +45,12 @@ inline constexpr std::string_view kShare = "share";
 struct FieldRules {
   std::string_view doc = {};
   std::string_view unit = {};
-  std::string_view pattern = {};  // of a text, for the JSON Schema; the loader has rules of its own
+  // What a text, or each of a list, has to look like; fewest entries of a list; a number within the
+  // limits that is none of its values. For the JSON Schema: the loader has rules of its own, and
+  // says more.
+  std::string_view pattern = {};
+  std::size_t least_entries = 0;
+  std::optional<double> excluded = {};
   // Limits of numbers, of amounts of intervals, of seconds, of bytes, and of each entry of a list.
   double min = -std::numeric_limits<double>::infinity();
   double above = -std::numeric_limits<double>::infinity();  // as min, itself excluded

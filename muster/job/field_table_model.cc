@@ -32,6 +32,7 @@ std::vector<Field> family_fields() {
           {.doc = "Width of each hidden layer; [] is a linear model.", .min = 1, .only_with = mlp}),
       bind("model.channels", in_resnet(&ResnetSpec::channels),
            {.doc = "Channels of each stage; each stage after the first halves the image.",
+            .least_entries = 1,
             .min = 1,
             .only_with = resnet}),
       bind("model.blocks_per_stage", in_resnet(&ResnetSpec::blocks_per_stage),
@@ -150,7 +151,8 @@ std::vector<Field> lora_fields() {
       bind("lora.target_modules", in(&LoraSpec::target_modules),
            {.doc = "Patterns for names of the layers that get one, such as [\"*.query\", "
                    "\"*.value\"]. `*` stands for any characters, `?` for one; an embedding and the "
-                   "head of a language model get none."}),
+                   "head of a language model get none.",
+            .least_entries = 1}),
   };
 }
 

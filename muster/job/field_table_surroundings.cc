@@ -6,6 +6,8 @@ namespace {
 
 using Unit = Interval::Unit;
 
+constexpr std::string_view kHttpAddress = "^(http://.*)?$";
+
 std::vector<Field> evaluation_fields() {
   const auto in = [](auto member) { return at(&JobSpec::evaluation, member); };
   return {
@@ -64,7 +66,8 @@ std::vector<Field> workers_fields() {
           "workers.hosts", in(&WorkersSpec::hosts),
           {.doc = "Where they are started, over ssh, and how many on each: [localhost:2, node7:4]; "
                   "localhost is this host, and who has no number gets one worker. `--hosts` and "
-                  "`--hostfile` override it; empty: all are started here."}),
+                  "`--hostfile` override it; empty: all are started here.",
+           .pattern = "^[^-]"}),
       bind("workers.standbys", in(&WorkersSpec::standbys),
            {.doc =
                 "Processes besides that at once take the place of one that dies. They apply every "
@@ -90,7 +93,8 @@ std::vector<Field> workers_fields() {
             .default_text = "count + standbys"}),
       bind("workers.listen", in(&WorkersSpec::listen),
            {.doc = "This host's address, as others reach it, and a port (0: any), where workers of "
-                   "other hosts may join; empty: nobody else may."}),
+                   "other hosts may join; empty: nobody else may.",
+            .pattern = "^(.+:[0-9]+)?$"}),
       bind("workers.max_restarts", in(&WorkersSpec::max_restarts),
            {.doc =
                 "How often a new worker is started for one that died, within restart_window; it "
@@ -146,6 +150,7 @@ std::vector<Field> autoscaling_fields() {
             .only_with = probe}),
       bind("autoscaling.url", in(&AutoscalingSpec::url),
            {.doc = "An http:// address that answers 200 with it (404: as it is).",
+            .pattern = kHttpAddress,
             .only_with = probe}),
       bind("autoscaling.request", in(&AutoscalingSpec::request),
            {.doc = "A command of the shell that has workers of other hosts started, by a cluster's "
@@ -181,7 +186,8 @@ std::vector<Field> preemption_fields() {
            {.doc =
                 "Likewise when this http:// address answers 200 (404: no notice), as the metadata "
                 "servers of clouds do; no notice is a text that is empty, FALSE or NONE, or a "
-                "list of events without one."}),
+                "list of events without one.",
+            .pattern = kHttpAddress}),
       bind("preemption.every", in(&PreemptionSpec::every),
            {.doc = "How often the launcher and each worker of another host ask.",
             .min = 0.1,
@@ -288,7 +294,8 @@ std::vector<Field> prometheus_fields() {
           "prometheus.listen", in(&PrometheusSpec::listen),
           {.doc = "A port of this host's loopback, as `9464`, or host:port, at which /metrics is "
                   "(0: any port); empty: nowhere. Where other hosts reach it, only with a token or "
-                  "a certificate."}),
+                  "a certificate.",
+           .pattern = "^((.*:)?[0-9]+)?$"}),
       bind("prometheus.token_file", in(&PrometheusSpec::token_file),
            {.doc = "A file with the token that a scraper must show (in Prometheus: "
                    "authorization.credentials_file)."}),
@@ -304,7 +311,8 @@ std::vector<Field> mlflow_fields() {
       bind("mlflow.tracking_uri", in(&MlflowSpec::tracking_uri),
            {.doc = "Where the server is, as `http://127.0.0.1:5000`; empty: nothing is sent. Its "
                    "account comes from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or "
-                   "MLFLOW_TRACKING_TOKEN."}),
+                   "MLFLOW_TRACKING_TOKEN.",
+            .pattern = "^(https?://.+)?$"}),
       bind("mlflow.experiment", in(&MlflowSpec::experiment),
            {.doc = "In which the run is; it is made where it is not there.",
             .default_text = "the job's name"}),

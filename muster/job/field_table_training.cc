@@ -123,7 +123,11 @@ std::vector<Field> loss_scale_fields() {
 template <class Member>
 Field mesh_axis(std::string name, Member member, std::string_view doc) {
   return bind(std::move(name), at(&JobSpec::strategy, &StrategySpec::mesh, member),
-              {.doc = doc, .min = -1, .max = 65536, .only_with = {"strategy.type", {"hybrid"}}});
+              {.doc = doc,
+               .excluded = 0,
+               .min = -1,
+               .max = 65536,
+               .only_with = {"strategy.type", {"hybrid"}}});
 }
 
 std::vector<Field> mesh_fields() {

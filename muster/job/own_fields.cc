@@ -68,9 +68,12 @@ Complaints check_names(const YamlNode& node, const Names& known) {
   return all;
 }
 
+constexpr std::string_view kNoText = "^(?!)";  // a pattern
+
 // A list of own names.
 void list_among(Field& field, const Names& own) {
   field.choices = own;
+  if (own.empty()) field.rules.pattern = kNoText;
   field.read = [own, plain = field.read](const YamlNode& node, JobSpec& spec) -> Complaints {
     const bool none = node.kind == YamlNode::Kind::kList && node.items.empty();
     if (!none && node.kind != YamlNode::Kind::kMap)

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "muster/job/load.h"
 #include "muster/job/reference.h"
 
@@ -122,6 +124,19 @@ TEST_F(Own, HelpAndSchemaShowThem) {
   EXPECT_THAT(help_field(*fields_->find("model.type")), HasSubstr("moe, tide_net"));
   EXPECT_THAT(help_all(*fields_), HasSubstr("options.tide_net.width"));
   EXPECT_THAT(json_schema(*fields_), HasSubstr("\"tide_net\""));
+}
+
+TEST_F(Own, TheSchemaAsksForAPathWhereDataLiesSomewhere) {
+  const auto data_of = [](const Fields& fields) {
+    return nlohmann::json::parse(json_schema(fields)).at("/properties/data/required"_json_pointer);
+  };
+  EXPECT_EQ(data_of(*muster_fields()), (nlohmann::json{"type", "path"}));
+  EXPECT_EQ(data_of(*fields_), nlohmann::json::array({"type"}));
+  const auto conditions = nlohmann::json::parse(json_schema(*fields_)).at("allOf");
+  EXPECT_EQ(conditions.back().at("if").at("/properties/data/properties/type/enum"_json_pointer),
+            nlohmann::json::array({"levels"}));
+  EXPECT_EQ(conditions.back().at("else").at("/properties/data/required"_json_pointer),
+            nlohmann::json::array({"path"}));
 }
 
 TEST_F(Own, WithoutAProgramOfItsOwnThereAreNone) {

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "muster/base/units.h"
 #include "muster/job/reference.h"
@@ -30,6 +32,7 @@ void add_limits(Json& schema, const FieldRules& rules) {
 Json number(std::string_view type, const FieldRules& rules) {
   Json schema = {{"type", type}};
   add_limits(schema, rules);
+  if (rules.excluded) schema["not"] = {{"const", *rules.excluded}};
   return schema;
 }
 
@@ -90,18 +93,33 @@ Json share(const FieldRules& rules) {
   return {{"anyOf", Json::array({number("number", rules), matching(percentage)})}};
 }
 
+Json list_of(Json item, const FieldRules& rules) {
+  Json schema = {{"type", "array"}, {"items", std::move(item)}};
+  if (rules.least_entries > 0) schema["minItems"] = rules.least_entries;
+  return schema;
+}
+
 // A text stands for a list of one.
-Json texts(const std::vector<std::string_view>& choices = {}) {
-  Json item = any_text();
-  if (!choices.empty()) item = {{"enum", choices}};
-  return {{"anyOf", Json::array({item, Json{{"type", "array"}, {"items", item}}})}};
+Json texts(const FieldRules& rules, const std::vector<std::string_view>& choices = {}) {
+  const Json item = choices.empty() ? any_text(rules) : Json{{"enum", choices}};
+  return {{"anyOf", Json::array({item, list_of(item, rules)})}};
+}
+
+constexpr std::string_view kDataType = "data.type";
+constexpr std::string_view kDataPath = "data.path";
+
+std::vector<std::string_view> own_data(const Fields& fields) {
+  std::vector<std::string_view> names;
+  for (const OwnComponent& component : fields.own())
+    if (component.kind == OwnKind::kData) names.emplace_back(component.name);
+  return names;
 }
 
 Json group() {
   return {{"type", "object"},
           {"additionalProperties", false},
           {"properties",
-           {{"match", texts()},
+           {{"match", texts({.least_entries = 1})},
             {"learning_rate_factor", {{"type", "number"}, {"exclusiveMinimum", 0}}},
             {"weight_decay", {{"type", "number"}, {"minimum", 0}}}}},
           {"required", Json::array({"match"})}};
@@ -126,13 +144,13 @@ Json value_schema(const Field& field) {
     case FieldType::kInterval:
       return matching(interval_pattern(field.rules));
     case FieldType::kIntegers:
-      return {{"type", "array"}, {"items", number("integer", field.rules)}};
+      return list_of(number("integer", field.rules), field.rules);
     case FieldType::kNumbers:
-      return {{"type", "array"}, {"items", number("number", field.rules)}};
+      return list_of(number("number", field.rules), field.rules);
     case FieldType::kTexts:
-      return texts(field.choices);
+      return texts(field.rules, field.choices);
     case FieldType::kGroups:
-      return {{"type", "array"}, {"items", group()}};
+      return list_of(group(), field.rules);
   }
   return {};
 }
@@ -143,9 +161,17 @@ Json optional_schema(const Field& field) {
   return {{"anyOf", Json::array({value_schema(field), {{"const", field.rules.unset}}})}};
 }
 
+// Of quantities the units and the least and the most, which no pattern says.
+std::string description(const Field& field) {
+  const bool is_quantity = field.type == FieldType::kDuration || field.type == FieldType::kBytes ||
+                           field.type == FieldType::kInterval;
+  std::string text(field.rules.doc);
+  return is_quantity ? fmt::format("{} Expected: {}.", text, expectation(field)) : text;
+}
+
 Json field_schema(const Field& field) {
   Json schema = optional_schema(field);
-  schema["description"] = field.rules.doc;
+  schema["description"] = description(field);
   if (!field.rules.required && field.rules.default_text.empty()) {
     schema["default"] = Json::parse(to_json(field.print(JobSpec{})));
   }
@@ -159,12 +185,18 @@ Json object(std::string_view doc) {
           {"properties", Json::object()}};
 }
 
+// Data of a program's own need not lie anywhere.
+bool is_for_some_data(const Field& field, const Fields& fields) {
+  return field.name == kDataPath && !own_data(fields).empty();
+}
+
 Json section_schema(const Section& section, const Fields& fields) {
   Json schema = object(section.doc);
   auto required = Json::array();
   for (const auto* field : fields.of(section.name)) {
     schema["properties"][std::string(field->key())] = field_schema(*field);
-    if (field->rules.required) required.push_back(field->key());
+    if (field->rules.required && !is_for_some_data(*field, fields))
+      required.push_back(field->key());
   }
   if (!required.empty()) schema["required"] = required;
   return schema;
@@ -184,6 +216,51 @@ Json& parent_of(Json& root, std::string_view section, std::string_view& key) {
   return root["properties"][std::string(section.substr(0, dot))];
 }
 
+// Of a job whose field `name`, if it is there, is as `value` says; `required`: it is there.
+Json job_with(std::string_view name, Json value, bool required) {
+  const auto dot = name.find('.');
+  const std::string key(name.substr(0, dot));
+  if (dot != name.npos) value = job_with(name.substr(dot + 1), std::move(value), required);
+  Json schema = {{"properties", {{key, std::move(value)}}}};
+  if (required) schema["required"] = Json::array({key});
+  return schema;
+}
+
+// A default that depends on other fields may be one of the values.
+Json holds(const OnlyWith& condition, const Fields& fields) {
+  const Field& other = *fields.find(condition.field);
+  const bool by_default = !other.rules.default_text.empty() || fields.holds(condition, JobSpec{});
+  return job_with(condition.field, {{"enum", condition.values}},
+                  other.rules.required || !by_default);
+}
+
+bool is_same(const OnlyWith& one, const OnlyWith& other) {
+  return one.field == other.field && one.values == other.values;
+}
+
+// Fields that mean something only while another one has one of some values; a list that has one of
+// them is left to the loader.
+Json conditions_schema(const Fields& fields) {
+  std::vector<std::pair<OnlyWith, Json>> forbidden;
+  for (const Field& field : fields.all()) {
+    for (const OnlyWith* condition : conditions(field.rules)) {
+      if (condition->field.empty()) continue;
+      if (fields.find(condition->field)->type == FieldType::kTexts) continue;
+      auto place = std::ranges::find_if(
+          forbidden, [&](const auto& known) { return is_same(known.first, *condition); });
+      if (place == forbidden.end()) place = forbidden.emplace(place, *condition, Json::object());
+      place->second.merge_patch(job_with(field.name, false, false));
+    }
+  }
+  Json all = Json::array();
+  for (const auto& [condition, fields_of_others] : forbidden)
+    all.push_back({{"if", holds(condition, fields)}, {"else", fields_of_others}});
+  if (const auto own = own_data(fields); !own.empty())
+    all.push_back({{"if", job_with(kDataType, {{"enum", own}}, true)},
+                   {"else", job_with(kDataPath, true, true)}});
+  return all;
+}
+
 }  // namespace
 
 std::string json_schema(const Fields& fields) {
@@ -198,6 +275,7 @@ std::string json_schema(const Fields& fields) {
   }
   root["properties"]["quick"] = quick_schema(fields);
   root["required"] = {"model", "data"};
+  root["allOf"] = conditions_schema(fields);
   return root.dump(2) + "\n";
 }
 

@@ -1,12 +1,14 @@
 // GCC 12 believes that a part of <regex> is not initialised, under AddressSanitizer.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "muster/base/units.h"
+#include "muster/job/load.h"
 #include "muster/job/name.h"
 #include "muster/job/reference.h"
 
@@ -114,6 +116,103 @@ TEST(Schema, TakesANumberForText) {
   EXPECT_EQ(schema_of(root, *muster_fields()->find("data.ignore")).at("anyOf").at(0).at("type"),
             either);
   EXPECT_TRUE(loader_takes(*muster_fields()->find("data.ignore"), "[1, 2]"));
+}
+
+bool job_takes(const std::string& group, const std::string& value) {
+  const std::string job = "model: {type: mlp}\ndata: {type: idx, path: /data}\n";
+  return check_job(job + group + value + "}\n", "job.yaml", {}).job.has_value();
+}
+
+TEST(Schema, TakesTheAddressesThatTheLoaderTakes) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  const std::vector<std::string> addresses = {
+      "",     "http://10.0.0.5:80/x", "https://a.example/", "ftp://a.example/", "a.example",
+      "9464", "10.0.0.5:29400",       "node7:29400",        "10.0.0.5:port",    "[fe80::1]:29400"};
+  for (const auto& [field, group] : std::vector<std::pair<std::string, std::string>>{
+           {"preemption.url", "preemption: {url: "},
+           {"mlflow.tracking_uri", "mlflow: {tracking_uri: "},
+           {"workers.listen", "workers: {listen: "},
+           {"prometheus.listen", "prometheus: {token_file: /t, listen: "}}) {
+    const std::regex pattern(
+        schema_of(root, *muster_fields()->find(field)).at("pattern").get<std::string>());
+    for (const std::string& text : addresses)
+      EXPECT_EQ(std::regex_search(text, pattern), job_takes(group, '"' + text + '"'))
+          << field << ": " << text;
+  }
+}
+
+TEST(Schema, TakesTheDelimitersThatTheLoaderTakes) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  const std::regex pattern(
+      schema_of(root, *muster_fields()->find("data.delimiter")).at("pattern").get<std::string>());
+  for (const std::string text : {"", ",", ";", "\\t", "|", " ", "\\\"", "::", "ä", "\\n"}) {
+    const std::string job =
+        "model: {type: mlp}\ndata: {type: csv, path: /d.csv, delimiter: \"" + text + "\"}\n";
+    const std::string plain = Json::parse('"' + text + '"').get<std::string>();
+    EXPECT_EQ(std::regex_search(plain, pattern), check_job(job, "job.yaml", {}).job.has_value())
+        << text;
+  }
+}
+
+TEST(Schema, WantsAnEntryWhereTheLoaderDoes) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  EXPECT_EQ(schema_of(root, *muster_fields()->find("model.channels")).at("minItems"), 1);
+  EXPECT_FALSE(schema_of(root, *muster_fields()->find("model.hidden_sizes")).contains("minItems"));
+  EXPECT_EQ(schema_of(root, *muster_fields()->find("optimizer.groups"))
+                .at("/items/properties/match/anyOf/1/minItems"_json_pointer),
+            1);
+  EXPECT_FALSE(job_takes("optimizer: {groups: [{match: ", "[]}]"));
+  EXPECT_FALSE(job_takes("lora: {rank: 2, target_modules: ", "[]"));
+}
+
+TEST(Schema, SaysWhichNumberWithinTheLimitsIsNone) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  EXPECT_EQ(schema_of(root, *muster_fields()->find("strategy.mesh.shard")).at("not").at("const"),
+            0);
+  EXPECT_FALSE(job_takes("workers: {count: 2}\nstrategy: {mesh: {shard: ", "0}"));
+  EXPECT_TRUE(job_takes("workers: {count: 2}\nstrategy: {mesh: {shard: ", "-1}"));
+}
+
+TEST(Schema, TellsTheLeastAndTheMostOfQuantities) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  EXPECT_THAT(schema_of(root, *muster_fields()->find("communication.timeout"))
+                  .at("description")
+                  .get<std::string>(),
+              ::testing::EndsWith(
+                  "Expected: a duration such as `30s` or `5 min`, at least 100 ms and at most "
+                  "24 h."));
+}
+
+// The condition of the schema under which the field is refused.
+const Json* refusing(const Json& root, const Field& field, const OnlyWith& condition) {
+  const auto place_of = [](std::string name) {
+    std::string place = "/properties/" + name;
+    for (auto dot = place.find('.'); dot != place.npos; dot = place.find('.'))
+      place.replace(dot, 1, "/properties/");
+    return Json::json_pointer(place);
+  };
+  for (const Json& one : root.at("allOf")) {
+    const Json& refused = one.at("else");
+    if (refused.contains(place_of(field.name)) && refused.at(place_of(field.name)) == false &&
+        one.at("if").contains(place_of(std::string(condition.field))) &&
+        one.at("if").at(place_of(std::string(condition.field))).at("enum") ==
+            Json(condition.values))
+      return &one;
+  }
+  return nullptr;
+}
+
+TEST(Schema, RefusesFieldsThatAreForAnotherType) {
+  const Json root = Json::parse(json_schema(*muster_fields()));
+  int seen = 0;
+  for (const Field& field : muster_fields()->all()) {
+    for (const OnlyWith* condition : conditions(field.rules)) {
+      if (condition->field.empty()) continue;
+      ++seen;
+      EXPECT_TRUE(refusing(root, field, *condition)) << field.name;
+    }
+  }
+  EXPECT_GE(seen, 40);
 }
 
 TEST(Schema, QuickTakesWhatTheFieldItselfTakes) {
