@@ -1,4 +1,5 @@
 """README.md: what is typed first."""
+import pathlib
 import re
 
 import elsewhere
@@ -43,7 +44,19 @@ def a_worker_is_killed(page, typed):
     return step
 
 
+def figures_are_measured(page):
+    """Each number with a unit, and each of the table of measurements, is one of bench/RESULTS.md."""
+    results = (pathlib.Path(page.tools.root) / "bench/RESULTS.md").read_text()
+    measured = page.text.split("Measured against it", 1)[1].split("\n## ", 1)[0]
+    figures = [cell for line in measured.splitlines() if line.startswith("| ") for cell in re.findall(r"(?<=\| )[\d,.]+(?= \|)", line)]
+    assert len(figures) >= 8, measured
+    figures += re.findall(r"(?<![\w-])(\d[\d,.]*)(?= to \d+ seconds| ?(?:seconds|ms|MB|GB|MiB|GiB|%|×))", page.text)
+    for figure in figures:
+        assert re.search(rf"(?<![\d,.]){re.escape(figure)}(?![\d,]|\.\d)", results), f"{page.name}: bench/RESULTS.md has no {figure}"
+
+
 def play(page):
+    figures_are_measured(page)
     # It installs and builds: what it gives to muster, and what it says, is tried in tests/tools.
     elsewhere.run_by(page, "script/quickstart", "tools.checks_can_fail")
     job = page.take("model: {type: mlp}", "yaml")
