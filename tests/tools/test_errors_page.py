@@ -14,9 +14,16 @@ def rows(heading):
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in ("|" + table).splitlines()[2:]]
 
 
+def enumerators():
+    """Of ErrorCode, as its header declares them."""
+    body = re.search(r"enum class ErrorCode [^{]*\{(.*?)\};", (ROOT / "muster/base/error.h").read_text(), re.DOTALL)
+    return set(re.findall(r"^\s*(k\w+)", body.group(1), re.MULTILINE))
+
+
 def exit_codes():
     """By the name of the code, as the sources have them."""
     names = dict(re.findall(r"case ErrorCode::(k\w+):\s+return \"([^\"]+)\";", (ROOT / "muster/base/error.cc").read_text()))
+    assert set(names) == enumerators(), f"error.cc and error.h have other codes: {set(names) ^ enumerators()}"
     source = (ROOT / "muster/base/exit_code.h").read_text()
     numbers = dict(re.findall(r"(k\w+) = (\d+)", source))
     body = source.split("constexpr ExitCode exit_code", 1)[1].split("\n}\n", 1)[0]
@@ -33,6 +40,12 @@ class ErrorsPage(unittest.TestCase):
         shown = {row[0].strip("`"): row[1] for row in rows("Behind it stands a code")}
         self.assertGreater(len(shown), 8)
         self.assertEqual(shown, exit_codes())
+
+    def test_every_row_has_a_cause_and_a_cure(self):
+        for heading, cells in (("Behind it stands a code", 4), ("## By what the message says", 3)):
+            for row in rows(heading):
+                self.assertEqual(len(row), cells, row)
+                self.assertNotIn("", row)
 
     def test_messages_are_those_of_the_sources(self):
         sources = "".join(path.read_text() for path in sorted((ROOT / "muster").rglob("*.cc")) if not path.name.endswith("_test.cc"))
