@@ -150,8 +150,8 @@ std::vector<Field> lora_fields() {
             .below = 1}),
       bind("lora.target_modules", in(&LoraSpec::target_modules),
            {.doc = "Patterns for names of the layers that get one, such as [\"*.query\", "
-                   "\"*.value\"]. `*` stands for any characters, `?` for one; an embedding and the "
-                   "head of a language model get none.",
+                   "\"*.value\"]. `*` stands for any characters, `?` for one, `[8-12]` for a number "
+                   "from 8 to 12; an embedding and the head of a language model get none.",
             .least_entries = 1}),
   };
 }
