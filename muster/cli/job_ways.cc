@@ -9,6 +9,8 @@
 #include "muster/base/glob.h"
 #include "muster/base/round_up.h"
 #include "muster/job/enum_names.h"
+#include "muster/job/placement.h"
+#include "muster/job/read_value.h"
 #include "muster/layout/pipeline/schedule.h"
 
 namespace muster::cli {
@@ -26,6 +28,14 @@ job::FlagValue flag(const std::string& field, const std::string& value) {
   return {.flag = "the planner's", .field = field, .value = value};
 }
 
+// By hand; names of blocks are known to the job of one of muster's models, and then it has numbers.
+void add_cut(const job::StrategySpec& strategy, Values& values) {
+  if (!strategy.blocks.empty())
+    values.emplace_back("strategy.blocks", fmt::format("[{}]", fmt::join(strategy.blocks, ", ")));
+  else if (!strategy.placement.empty())
+    values.emplace_back("strategy.placement", job::print_value(strategy.placement).text);
+}
+
 // Of a replica; all numbers of stages that divide the workers.
 void add_pipelines(const job::JobSpec& job, std::vector<Spread>& spreads) {
   const auto& strategy = job.strategy;
@@ -41,9 +51,7 @@ void add_pipelines(const job::JobSpec& job, std::vector<Spread>& spreads) {
                        {"strategy.schedule", word}};
       if (written && strategy.stages == stages && strategy.schedule == schedule) {
         values.emplace_back("strategy.chunks_per_stage", std::to_string(strategy.chunks_per_stage));
-        if (!strategy.blocks.empty())
-          values.emplace_back("strategy.blocks",
-                              fmt::format("[{}]", fmt::join(strategy.blocks, ", ")));
+        add_cut(strategy, values);
       }
       spreads.push_back({fmt::format("{}, {} stages", word, stages), std::move(values)});
     }
@@ -191,7 +199,8 @@ std::vector<JobWay> ways_of(const job::JobSpec& job, const std::vector<std::stri
   return ways;
 }
 
-plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks, double cores) {
+Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>& blocks,
+                         double cores) {
   const std::int64_t local = std::max<std::int64_t>(1, job.workers.processes());
   const auto share = static_cast<std::int64_t>(std::floor(cores)) / local;
   plan::Way way{.spread = spread_of(job.strategy.core()),
@@ -221,7 +230,7 @@ plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks
   way.stages = static_cast<std::int32_t>(job.strategy.stages);
   way.schedule = layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)).value();
   way.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);
-  way.block_counts.assign(job.strategy.blocks.begin(), job.strategy.blocks.end());
+  MUSTER_ASSIGN(way.block_counts, job::blocks_by_hand(job.strategy, blocks));
   return way;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/result.h"
 #include "muster/job/load.h"
 #include "muster/plan/ranking.h"
 
@@ -31,7 +32,9 @@ std::vector<std::int64_t> micro_batches_of(const job::JobSpec& job);
 // `job`: as it is written. `blocks`: the model's, by name.
 std::vector<JobWay> ways_of(const job::JobSpec& job, const std::vector<std::string>& blocks);
 
-// `job`: with a way's changes. `cores`: for all workers of this host.
-plan::Way way_of(const job::JobSpec& job, const std::vector<std::string>& blocks, double cores);
+// `job`: with a way's changes. `cores`: for all workers of this host. kInvalid where the job places
+// blocks that the model has not.
+Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>& blocks,
+                         double cores);
 
 }  // namespace muster::cli

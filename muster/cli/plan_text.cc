@@ -1,14 +1,17 @@
 // How a plan is shown: as a table and as JSON.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "muster/base/units.h"
 #include "muster/cli/plan_job.h"
 #include "muster/job/enum_names.h"
 #include "muster/job/mesh_axes.h"
+#include "muster/job/placement.h"
 #include "muster/observe/table_text.h"
 #include "muster/plan/timeline.h"
 
@@ -72,6 +75,41 @@ std::string memory_text(const std::vector<const RankedWay*>& rows, const JobPlan
   return fmt::format("memory of a worker, besides libtorch's {}:\n",
                      format_bytes(plan.profile.process_bytes)) +
          observe::aligned(memory, 1);
+}
+
+// By stage, "stage 0: embedding, head; stage 1: layer0 … layer3".
+std::string stages_text(const plan::Way& way, const layout::Partition& partition,
+                        const std::vector<std::string>& names) {
+  const auto stage_of = way.schedule == layout::PipelineKind::kZbV
+                            ? layout::v_placement(way.stages)
+                            : layout::round_robin_placement(way.stages, way.chunks_per_stage);
+  std::vector<Cells> runs(static_cast<std::size_t>(way.stages));
+  for (std::size_t chunk = 0; chunk < partition.size(); ++chunk) {
+    const layout::BlockRange range = partition[chunk];
+    const auto of_chunk = std::span(names).subspan(static_cast<std::size_t>(range.begin),
+                                                   static_cast<std::size_t>(range.size()));
+    runs.at(static_cast<std::size_t>(stage_of.at(chunk))).push_back(job::names_text(of_chunk));
+  }
+  std::string text;
+  for (std::size_t stage = 0; stage < runs.size(); ++stage)
+    text +=
+        fmt::format("{}stage {}: {}", stage == 0 ? "" : "; ", stage, fmt::join(runs[stage], ", "));
+  return text;
+}
+
+// Of the pipelines whose cut the job says.
+std::string placement_text(const std::vector<const RankedWay*>& rows, const JobPlan& plan) {
+  std::vector<std::string> names;
+  names.reserve(plan.profile.blocks.size());
+  for (const plan::BlockProfile& block : plan.profile.blocks) names.push_back(block.name);
+  std::string text;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& way = plan.candidates[rows[i]->candidate].way;
+    if (!rows[i]->estimate || !way || way->block_counts.empty()) continue;
+    text +=
+        fmt::format("{:>3}. {}\n", i + 1, stages_text(*way, rows[i]->estimate->partition, names));
+  }
+  return text.empty() ? text : "\nblocks on stages, as the job says:\n" + text;
 }
 
 std::string parameters_text(const plan::ModelProfile& profile) {
@@ -224,8 +262,9 @@ std::string sets_text(const JobPlan& plan, const RankedWay& way) {
   for (const auto& [field, value] : settings_of(plan, way)) {
     const bool plain = value.find_first_of("[]' ") == std::string::npos;
     const std::string set = field + "=" + value;
+    const char quote = set.find('"') == std::string::npos ? '"' : '\'';
     text += fmt::format("{}--set {}", text.empty() ? "" : " ",
-                        plain ? set : fmt::format("\"{}\"", set));
+                        plain ? set : fmt::format("{0}{1}{0}", quote, set));
   }
   return text;
 }
@@ -253,7 +292,7 @@ std::string plan_text(const JobPlan& plan, bool all) {
   if (all) times.front().insert(times.front().begin() + 2, "micro-batch");
   for (const RankedWay* way : rows) times.push_back(times_of(plan, *way, all));
   std::string text = head(plan) + observe::aligned(times, 2) + "\n" + reasons(rows, plan) + "\n" +
-                     memory_text(rows, plan);
+                     memory_text(rows, plan) + placement_text(rows, plan);
   const bool other_bits = std::ranges::any_of(rows, [&](const RankedWay* way) {
     return plan.ways[way->candidate].micro_batch != plan.job.training.micro_batch_size;
   });

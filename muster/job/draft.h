@@ -117,6 +117,12 @@ void name_mesh(Draft& draft);
 // The field that says the extent of an axis: `field` is the one of the type that has no other.
 std::string_view axis_field(const Draft& draft, std::string_view field);
 
+// strategy.placement: as many stages, and the schedule that passes them so, where nobody says
+// otherwise; before these are resolved.
+void derive_stages(Draft& draft);
+// And strategy.blocks, where the names of blocks are known; once these are resolved.
+void resolve_placement(Draft& draft);
+
 // What strategy.type tensor asks of the model. Part of resolve_strategy().
 void check_tensor(Draft& draft);
 

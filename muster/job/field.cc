@@ -41,6 +41,9 @@ std::string noun(FieldType type, const FieldRules& rules) {
       return "a list of text such as [a, b]";
     case FieldType::kGroups:
       return "a list of mappings such as [{match: \"*.bias\", weight_decay: 0}]";
+    case FieldType::kPlacement:
+      return "a mapping of patterns to whole numbers such as {embedding: 0, \"layer[0-3]\": 0, "
+             "\"*\": 1}";
   }
   return {};
 }
@@ -150,7 +153,8 @@ std::string expectation(FieldType type, const FieldRules& rules,
   if (type == FieldType::kChoice) text += fmt::format("{}", fmt::join(choices, ", "));
   if (type == FieldType::kInterval) text += alternatives(rules.units);
   if (const auto limit = limits(type, rules); !limit.empty()) {
-    const bool list = type == FieldType::kIntegers || type == FieldType::kNumbers;
+    const bool list = type == FieldType::kIntegers || type == FieldType::kNumbers ||
+                      type == FieldType::kPlacement;
     text += fmt::format(", {}{}", list ? "each " : "", limit);
   }
   if (!rules.unset.empty()) text += fmt::format(", or `{}`", rules.unset);

@@ -31,6 +31,7 @@ enum class FieldType : std::uint8_t {
   kNumbers,
   kTexts,
   kGroups,
+  kPlacement,
 };
 
 // A field that means something only while another one has one of these values.

@@ -71,7 +71,7 @@ std::vector<Field> computing_fields() {
       bind("training.freeze", in(&TrainingSpec::freeze),
            {.doc = "Patterns for names of parameters that stay as they are, such as "
                    "[\"embedding.*\"]: they get no gradient, no traffic, no optimizer state. `*` "
-                   "stands for any characters, `?` for one."}),
+                   "stands for any characters, `?` for one, `[8-12]` for a number from 8 to 12."}),
       bind(
           "training.precision", in(&TrainingSpec::precision),
           {.doc = "In which the model's products compute; weights, norms, losses and the optimizer "
@@ -85,7 +85,8 @@ std::vector<Field> computing_fields() {
           {.doc =
                "Patterns for names of blocks, such as [\"layer*\"], that keep only their input for "
                "backward, which computes the rest again: less memory, up to a third more "
-               "computing, the same bits. `*` stands for any characters, `?` for one."}),
+               "computing, the same bits. `*` stands for any characters, `?` for one, `[8-12]` for "
+               "a number from 8 to 12."}),
   };
 }
 
@@ -179,7 +180,7 @@ std::vector<Field> strategy_fields() {
            {.doc = "Workers that hold the model together; the others are further replicas.",
             .min = 1,
             .max = 65536,
-            .default_text = "workers.count",
+            .default_text = "those of placement, else workers.count",
             .only_with = pipeline}),
       bind(
           "strategy.schedule", in(&StrategySpec::schedule),
@@ -188,18 +189,28 @@ std::vector<Field> strategy_fields() {
                   "with several chunks of the model on a stage, which waits less; zb_h1: 1f1b with "
                   "the weights' part of backward put off to where it would wait; zb_v: the same "
                   "with two chunks on a stage, placed as a V, which waits least.",
+           .default_text = "1f1b, or what passes the stages as placement says",
            .only_with = staged}),
       bind("strategy.chunks_per_stage", in(&StrategySpec::chunks_per_stage),
            {.doc = "Runs of neighbouring blocks on each stage.",
             .min = 1,
             .max = 1024,
-            .default_text = "2 for interleaved and zb_v, else 1",
+            .default_text = "as placement says, else 2 for interleaved and zb_v, 1 for others",
             .only_with = staged}),
       bind("strategy.blocks", in(&StrategySpec::blocks),
            {.doc = "How many of the model's blocks each chunk has, in the model's order; [] cuts "
                    "by the blocks' measured costs.",
             .min = 1,
             .only_with = staged}),
+      bind(
+          "strategy.placement", in(&StrategySpec::placement),
+          {.doc = "Which stage each of the model's blocks is on, by patterns for their names; the "
+                  "first that matches a name has it. `*` stands for any characters, `?` for one, "
+                  "`[8-12]` for a number from 8 to 12. Blocks that are no neighbours share a stage "
+                  "where the schedule passes it again (interleaved, zb_v). {} leaves it to blocks.",
+           .min = 0,
+           .max = 65535,
+           .only_with = staged}),
   };
 }
 

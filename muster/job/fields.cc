@@ -80,6 +80,7 @@ constexpr ForeignName kForeignNames[] = {
     {"world_size", "workers.count"},
     {"nproc_per_node", "workers.count"},
     {"backend", "communication.engine"},
+    {"device_map", "strategy.placement"},
     {"output_dir", "run_folder"},
 };
 

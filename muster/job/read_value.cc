@@ -314,6 +314,19 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules,
   return {};
 }
 
+Complaints read_value(const YamlNode& node, const FieldRules& rules,
+                      std::vector<PlacedBlocks>& value) {
+  if (node.kind != YamlNode::Kind::kMap) return expected(node, FieldType::kPlacement, rules);
+  std::vector<PlacedBlocks> read;
+  Complaints all;
+  for (const auto& [key, item] : node.entries) {
+    read.push_back({.match = key.text, .stage = 0});
+    std::ranges::move(read_value(item, rules, read.back().stage), std::back_inserter(all));
+  }
+  if (all.empty()) value = std::move(read);
+  return all;
+}
+
 Printed print_value(std::int64_t value) { return {fmt::format("{}", value), false}; }
 Printed print_value(std::uint64_t value) { return {fmt::format("{}", value), false}; }
 Printed print_value(double value) { return {fmt::format("{}", value), false}; }
@@ -324,6 +337,14 @@ Printed print_value(Bytes value) { return {to_string(value), true}; }
 Printed print_value(const Interval& value) { return {to_string(value), true}; }
 
 Printed print_value(const HostSlots& value) { return {to_string(value), true}; }
+
+Printed print_value(const std::vector<PlacedBlocks>& value) {
+  std::string text;
+  for (const PlacedBlocks& placed : value)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", to_json(Printed{placed.match, true}),
+                        placed.stage);
+  return {"{" + text + "}", false};
+}
 
 Printed print_value(const ParameterGroup& value) {
   std::string text = fmt::format("{{\"match\": {}, \"learning_rate_factor\": {}",

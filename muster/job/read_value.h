@@ -44,6 +44,8 @@ template <>
 inline constexpr FieldType kFieldType<std::vector<HostSlots>> = FieldType::kTexts;
 template <>
 inline constexpr FieldType kFieldType<std::vector<ParameterGroup>> = FieldType::kGroups;
+template <>
+inline constexpr FieldType kFieldType<std::vector<PlacedBlocks>> = FieldType::kPlacement;
 template <class T>
 inline constexpr FieldType kFieldType<std::optional<T>> = kFieldType<T>;
 
@@ -61,6 +63,9 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules, Interval& v
 Complaints read_value(const YamlNode& node, const FieldRules& rules, ParameterGroup& value);
 // A text may have several, with commas between them; this host alone, without a number, is none.
 Complaints read_value(const YamlNode& node, const FieldRules& rules, std::vector<HostSlots>& value);
+// A mapping, in the order in which it is written.
+Complaints read_value(const YamlNode& node, const FieldRules& rules,
+                      std::vector<PlacedBlocks>& value);
 
 Printed print_value(std::int64_t value);
 Printed print_value(std::uint64_t value);
@@ -72,6 +77,7 @@ Printed print_value(Bytes value);
 Printed print_value(const Interval& value);
 Printed print_value(const ParameterGroup& value);
 Printed print_value(const HostSlots& value);
+Printed print_value(const std::vector<PlacedBlocks>& value);
 
 // The index of the choice that the node names.
 Complaints read_choice(const YamlNode& node, const std::vector<std::string_view>& names,

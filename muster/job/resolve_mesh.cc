@@ -150,6 +150,7 @@ void check_unused(Draft& draft) {
   check("strategy.schedule", strategy.schedule != plain.schedule, "pipeline", stages);
   check("strategy.chunks_per_stage", strategy.chunks_per_stage > 1, "pipeline", stages);
   check("strategy.blocks", !strategy.blocks.empty(), "pipeline", stages);
+  check("strategy.placement", !strategy.placement.empty(), "pipeline", stages);
   check("strategy.sequence_parallel", strategy.sequence_parallel, "tensor", strategy.mesh.tensor);
 }
 

@@ -5,11 +5,11 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
-#include <optional>
 #include <vector>
 
 #include "muster/job/draft.h"
 #include "muster/job/enum_names.h"
+#include "muster/job/placement.h"
 
 namespace muster::job {
 namespace {
@@ -133,7 +133,7 @@ void resolve_replica(Draft& draft, const std::string& field, std::int64_t& size,
                      std::string_view help) {
   if (draft.spec.strategy.type == StrategyType::kHybrid) return;
   const std::int64_t workers = draft.spec.workers.count;
-  if (!draft.given(field)) {
+  if (!draft.given(field) && !draft.derived.contains(field)) {
     size = workers;
     draft.derive(field, "workers.count");
   }
@@ -144,28 +144,12 @@ void resolve_replica(Draft& draft, const std::string& field, std::int64_t& size,
                  fmt::format("{}: use {} workers", help, multiples_beside(workers, size)));
 }
 
-// What a pipeline deals out (models/create.h); of a program's own model that is not known here.
-std::optional<std::int64_t> blocks_of(const ModelSpec& model) {
-  switch (model.type) {
-    case ModelType::kMlp:
-      return std::ssize(model.mlp.hidden_sizes) + 1;
-    case ModelType::kResnet:
-      return std::ssize(model.resnet.channels) * model.resnet.blocks_per_stage + 2;
-    case ModelType::kGpt:
-    case ModelType::kLlama:
-    case ModelType::kMoe:
-      return model.transformer.n_layer + 2;
-    case ModelType::kOwn:
-      break;
-  }
-  return std::nullopt;
-}
-
 void check_chunks(Draft& draft) {
   StrategySpec& strategy = draft.spec.strategy;
   const bool interleaved = strategy.schedule == PipelineSchedule::kInterleaved;
   const bool v_shaped = strategy.schedule == PipelineSchedule::kZbV;
-  if (!draft.given("strategy.chunks_per_stage")) {
+  constexpr std::string_view kChunks = "strategy.chunks_per_stage";
+  if (!draft.given(kChunks) && !draft.derived.contains(kChunks)) {
     strategy.chunks_per_stage = interleaved || v_shaped ? 2 : 1;
     draft.derive("strategy.chunks_per_stage", "strategy.schedule");
   } else if (v_shaped && strategy.chunks_per_stage != 2) {
@@ -194,7 +178,7 @@ void check_chunks(Draft& draft) {
 // Each chunk has a block at least.
 void check_blocks(Draft& draft) {
   const StrategySpec& strategy = draft.spec.strategy;
-  const auto blocks = blocks_of(draft.spec.model);
+  const auto blocks = block_count(draft.spec.model);
   const std::string_view stages = axis_field(draft, "strategy.stages");
   if (blocks && strategy.stages * strategy.chunks_per_stage > *blocks) {
     const std::int64_t most = *blocks / strategy.chunks_per_stage;
@@ -251,10 +235,12 @@ void resolve_cuts(Draft& draft, const std::function<bool(StrategyType, std::int6
   StrategySpec& strategy = draft.spec.strategy;
   if (has(StrategyType::kPipeline, strategy.mesh.pipeline)) {
     fix_slices(draft, kStages);
+    derive_stages(draft);
     resolve_replica(draft, "strategy.stages", strategy.stages, "each replica has all stages");
     fix_comparison(draft, "has workers that hold different blocks", strategy.stages);
     check_chunks(draft);
     check_blocks(draft);
+    resolve_placement(draft);
   }
   if (has(StrategyType::kTensor, strategy.mesh.tensor)) {
     fix_slices(draft, kTensors);

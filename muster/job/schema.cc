@@ -151,6 +151,8 @@ Json value_schema(const Field& field) {
       return texts(field.rules, field.choices);
     case FieldType::kGroups:
       return list_of(group(), field.rules);
+    case FieldType::kPlacement:
+      return {{"type", "object"}, {"additionalProperties", number("integer", field.rules)}};
   }
   return {};
 }

@@ -202,6 +202,12 @@ struct MeshSpec {
   std::int64_t tensor = 1;
 };
 
+// Blocks that are put on a stage by hand: the first entry that matches a block's name has it.
+struct PlacedBlocks {
+  std::string match;  // a pattern (base/glob.h)
+  std::int64_t stage = 0;
+};
+
 struct StrategySpec {
   StrategyType type = StrategyType::kData;
   MeshSpec mesh;  // of every type but auto; in the job file it is for hybrid
@@ -211,7 +217,8 @@ struct StrategySpec {
   std::int64_t stages = 1;  // of a replica; where a job does not say, as many as workers
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   std::int64_t chunks_per_stage = 1;
-  std::vector<std::int64_t> blocks;  // of each chunk, in order; empty: by measured cost
+  std::vector<std::int64_t> blocks;     // of each chunk, in order; empty: by measured cost
+  std::vector<PlacedBlocks> placement;  // the same by names; where they are known, `blocks` follows
   // tensor:
   std::int64_t tensor = 1;  // workers of a replica; where a job does not say, all
   bool sequence_parallel = false;

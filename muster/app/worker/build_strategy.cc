@@ -207,7 +207,7 @@ std::string mesh_words(const job::JobSpec& job) {
 }
 
 bool needs_block_costs(const job::StrategySpec& strategy) {
-  return strategy.core() == job::StrategyType::kPipeline && strategy.blocks.empty();
+  return strategy.core() == job::StrategyType::kPipeline && cut_by_cost(strategy);
 }
 
 Result<std::unique_ptr<parallel::ModelStrategy>> build_strategy(

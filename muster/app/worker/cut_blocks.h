@@ -12,7 +12,10 @@
 
 namespace muster::app {
 
-// stage_of: by chunk. kInvalid where the job's numbers do not fit the model.
+// Where the job does not say.
+bool cut_by_cost(const job::StrategySpec& strategy);
+
+// stage_of: by chunk. kInvalid where the job's numbers, or its placement, do not fit the model.
 Result<layout::Partition> cut_blocks(const job::StrategySpec& strategy, const models::Model& whole,
                                      std::span<const Duration> costs,
                                      const std::vector<layout::Stage>& stage_of);
