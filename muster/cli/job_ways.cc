@@ -213,7 +213,8 @@ Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>
                 .samples = job.training.global_batch_size,
                 .ordered = job.training.mode == job::TrainingMode::kOrdered,
                 .elastic = job.keeps_sums(),
-                .saves = job.checkpoint.every != job::Interval::never()};
+                .saves = job.checkpoint.every != job::Interval::never(),
+                .offloads = job.optimizer.offload == job::OffloadKind::kDisk};
   for (const std::string& block : blocks)
     way.recomputed.push_back(matches_any(job.training.recompute, block));
   way.buckets = {

@@ -59,19 +59,22 @@ Cells times_of(const JobPlan& plan, const RankedWay& way, bool all) {
 }
 
 // Told by its number, as among the reasons: names and kinds together are wider than a terminal.
-Cells memory_of(std::size_t number, const plan::MemoryUse& memory) {
+Cells memory_of(std::size_t number, const plan::MemoryUse& memory, bool offloads) {
   Cells cells = {fmt::format("{}.", number)};
   for (const std::uint64_t bytes : {memory.weights, memory.gradients, memory.optimizer,
                                     memory.activations, memory.buffers, memory.checkpoint})
     cells.push_back(format_bytes(bytes));
+  if (offloads) cells.push_back(format_bytes(memory.disk));
   return cells;
 }
 
 std::string memory_text(const std::vector<const RankedWay*>& rows, const JobPlan& plan) {
   std::vector<Cells> memory = {
       {"", "weights", "gradients", "optimizer", "activations", "buffers", "checkpoint"}};
+  const bool offloads = plan.job.optimizer.offload == job::OffloadKind::kDisk;
+  if (offloads) memory.front().emplace_back("on disk");
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (rows[i]->estimate) memory.push_back(memory_of(i + 1, rows[i]->estimate->memory));
+    if (rows[i]->estimate) memory.push_back(memory_of(i + 1, rows[i]->estimate->memory, offloads));
   return fmt::format("memory of a worker, besides libtorch's {}:\n",
                      format_bytes(plan.profile.process_bytes)) +
          observe::aligned(memory, 1);
@@ -172,10 +175,15 @@ bool prices_own(const job::JobSpec& job) {
 }
 
 Json memory_json(const plan::MemoryUse& memory) {
-  return {{"weights", memory.weights},     {"gradients", memory.gradients},
-          {"optimizer", memory.optimizer}, {"activations", memory.activations},
-          {"buffers", memory.buffers},     {"checkpoint", memory.checkpoint},
-          {"process", memory.process},     {"total", memory.total()}};
+  return {{"weights", memory.weights},
+          {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer},
+          {"activations", memory.activations},
+          {"buffers", memory.buffers},
+          {"checkpoint", memory.checkpoint},
+          {"process", memory.process},
+          {"total", memory.total()},
+          {"disk", memory.disk}};
 }
 
 // What the words for a way set.

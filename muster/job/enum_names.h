@@ -85,6 +85,11 @@ struct EnumNames<OptimizerType> {
                                                      {OptimizerType::kLamb, "lamb"}};
 };
 template <>
+struct EnumNames<OffloadKind> {
+  static constexpr EnumName<OffloadKind> kAll[] = {{OffloadKind::kNone, "none"},
+                                                   {OffloadKind::kDisk, "disk"}};
+};
+template <>
 struct EnumNames<ScheduleType> {
   static constexpr EnumName<ScheduleType> kAll[] = {{ScheduleType::kConstant, "constant"},
                                                     {ScheduleType::kLinear, "linear"},

@@ -148,11 +148,12 @@ std::vector<Field> lora_fields() {
             .unit = kShare,
             .min = 0,
             .below = 1}),
-      bind("lora.target_modules", in(&LoraSpec::target_modules),
-           {.doc = "Patterns for names of the layers that get one, such as [\"*.query\", "
-                   "\"*.value\"]. `*` stands for any characters, `?` for one, `[8-12]` for a number "
-                   "from 8 to 12; an embedding and the head of a language model get none.",
-            .least_entries = 1}),
+      bind(
+          "lora.target_modules", in(&LoraSpec::target_modules),
+          {.doc = "Patterns for names of the layers that get one, such as [\"*.query\", "
+                  "\"*.value\"]. `*` stands for any characters, `?` for one, `[8-12]` for a number "
+                  "from 8 to 12; an embedding and the head of a language model get none.",
+           .least_entries = 1}),
   };
 }
 

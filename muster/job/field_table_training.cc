@@ -311,6 +311,14 @@ std::vector<Field> optimizer_fields() {
            {.doc = "Parameters with a learning rate (learning_rate_factor, times that of the "
                    "others) or weight_decay of their own, by patterns for their names; the first "
                    "group that matches a name has it."}),
+      bind("optimizer.offload", in(&OptimizerSpec::offload),
+           {.doc = "Where the optimizer's state lies, which is the part of it that a worker has. "
+                   "none: in its memory; disk: in a file without a name, of which it has in memory "
+                   "what it is updating (ZeRO-Infinity). The same bits."}),
+      bind("optimizer.offload_folder", in(&OptimizerSpec::offload_folder),
+           {.doc = "Folder on the disk where that file lies, on each worker's host.",
+            .default_text = "the run's folder",
+            .only_with = {"optimizer.offload", {"disk"}}}),
   };
 }
 

@@ -81,6 +81,8 @@ constexpr ForeignName kForeignNames[] = {
     {"nproc_per_node", "workers.count"},
     {"backend", "communication.engine"},
     {"device_map", "strategy.placement"},
+    {"offload_optimizer", "optimizer.offload"},
+    {"nvme_path", "optimizer.offload_folder"},
     {"output_dir", "run_folder"},
 };
 

@@ -25,10 +25,11 @@ void expand_home(Draft& draft, std::string_view field, std::string& path) {
 
 void resolve_paths(Draft& draft) {
   JobSpec& job = draft.spec;
-  const std::array<std::pair<std::string_view, std::string*>, 12> paths = {
+  const std::array<std::pair<std::string_view, std::string*>, 13> paths = {
       {{"data.path", &job.data.path},
        {"data.validation_path", &job.data.validation_path},
        {"data.cache", &job.data.cache},
+       {"optimizer.offload_folder", &job.optimizer.offload_folder},
        {"model.weights", &job.model.weights},
        {"preemption.file", &job.preemption.file},
        {"autoscaling.file", &job.autoscaling.file},

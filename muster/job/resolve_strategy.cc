@@ -66,6 +66,12 @@ void check_redundancy(Draft& draft) {
                           "strategy.redundancy 1 is for what not all workers hold, and in this "
                           "mesh all hold everything",
                           "leave it out: the others go on, or give it to whoever comes anew");
+  if (draft.spec.optimizer.offload == OffloadKind::kDisk)
+    return draft.complain({"strategy.redundancy", "optimizer.offload"},
+                          "strategy.redundancy 1 keeps the neighbour's state in memory, and "
+                          "optimizer.offload disk is for what memory has no room for",
+                          "use one of the two; without redundancy, those who come anew go back to "
+                          "the last checkpoint");
   const WorkersSpec& workers = draft.spec.workers;
   if (workers.count == 1)
     return draft.complain({"strategy.redundancy", "workers.count"},

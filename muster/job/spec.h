@@ -40,6 +40,7 @@ enum class StrategyType : std::uint8_t {
   kAuto,    // planned
 };
 enum class ContextAttention : std::uint8_t { kUlysses, kRing };
+enum class OffloadKind : std::uint8_t { kNone, kDisk };
 enum class PipelineSchedule : std::uint8_t { kGPipe, k1F1B, kInterleaved, kZbH1, kZbV };
 enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
@@ -270,6 +271,8 @@ struct OptimizerSpec {
   double trust_coefficient = 0.001;  // lars
   bool decay_norm_and_bias = false;  // decay and trust ratios for 1-dimensional parameters too
   std::vector<ParameterGroup> groups;
+  OffloadKind offload = OffloadKind::kNone;  // of its state
+  std::string offload_folder;                // of kDisk; empty: the run's
 };
 
 struct EmaSpec {         // an exponential moving average of the weights

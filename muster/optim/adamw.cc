@@ -6,8 +6,10 @@
 
 namespace muster::optim {
 
-AdamW::AdamW(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters)
-    : Optimizer(std::move(parameters), {spec.weight_decay, spec.decay_norms_and_biases}),
+AdamW::AdamW(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters,
+             std::shared_ptr<OffloadedState> offloaded)
+    : Optimizer(std::move(parameters), {spec.weight_decay, spec.decay_norms_and_biases},
+                std::move(offloaded)),
       spec_(spec),
       mean_(zeros()),
       variance_(zeros()) {}

@@ -1,6 +1,7 @@
 #pragma once
 // AdamW (optimizer.h).
 
+#include <memory>
 #include <vector>
 
 #include "muster/optim/optimizer.h"
@@ -9,7 +10,8 @@ namespace muster::optim {
 
 class AdamW final : public Optimizer {
  public:
-  AdamW(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters);
+  AdamW(const AdamWSpec& spec, std::vector<OptimizedParameter> parameters,
+        std::shared_ptr<OffloadedState> offloaded);
   std::vector<StateTensor> state() override;
 
  private:

@@ -41,8 +41,10 @@ void move_elements(std::span<T> weights, std::span<const T> direction, T rate) {
 
 }  // namespace
 
-Lamb::Lamb(const LambSpec& spec, std::vector<OptimizedParameter> parameters)
-    : NormScaled(std::move(parameters), spec.weight_decay, spec.scale_norms_and_biases),
+Lamb::Lamb(const LambSpec& spec, std::vector<OptimizedParameter> parameters,
+           std::shared_ptr<OffloadedState> offloaded)
+    : NormScaled(std::move(parameters), spec.weight_decay, spec.scale_norms_and_biases,
+                 std::move(offloaded)),
       spec_(spec),
       mean_(zeros()),
       variance_(zeros()) {}

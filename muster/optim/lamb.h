@@ -1,6 +1,7 @@
 #pragma once
 // LAMB (optimizer.h).
 
+#include <memory>
 #include <vector>
 
 #include "muster/optim/norm_scaled.h"
@@ -9,7 +10,8 @@ namespace muster::optim {
 
 class Lamb final : public NormScaled {
  public:
-  Lamb(const LambSpec& spec, std::vector<OptimizedParameter> parameters);
+  Lamb(const LambSpec& spec, std::vector<OptimizedParameter> parameters,
+       std::shared_ptr<OffloadedState> offloaded);
   std::vector<StateTensor> state() override;
 
  private:

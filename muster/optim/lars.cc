@@ -22,8 +22,10 @@ void step(std::span<T> weights, std::span<T> velocity, std::span<const T> gradie
 
 }  // namespace
 
-Lars::Lars(const LarsSpec& spec, std::vector<OptimizedParameter> parameters)
-    : NormScaled(std::move(parameters), spec.weight_decay, spec.scale_norms_and_biases),
+Lars::Lars(const LarsSpec& spec, std::vector<OptimizedParameter> parameters,
+           std::shared_ptr<OffloadedState> offloaded)
+    : NormScaled(std::move(parameters), spec.weight_decay, spec.scale_norms_and_biases,
+                 std::move(offloaded)),
       spec_(spec),
       momentum_(zeros()) {}
 

@@ -1,6 +1,7 @@
 #pragma once
 // LARS (optimizer.h).
 
+#include <memory>
 #include <vector>
 
 #include "muster/optim/norm_scaled.h"
@@ -9,7 +10,8 @@ namespace muster::optim {
 
 class Lars final : public NormScaled {
  public:
-  Lars(const LarsSpec& spec, std::vector<OptimizedParameter> parameters);
+  Lars(const LarsSpec& spec, std::vector<OptimizedParameter> parameters,
+       std::shared_ptr<OffloadedState> offloaded);
   std::vector<StateTensor> state() override;
 
  private:

@@ -22,8 +22,9 @@ NormSquares sum_of(std::span<const NormSquares> cells) {
 }  // namespace
 
 NormScaled::NormScaled(std::vector<OptimizedParameter> parameters, double weight_decay,
-                       bool scale_norms_and_biases)
-    : Optimizer(std::move(parameters), {weight_decay, scale_norms_and_biases}),
+                       bool scale_norms_and_biases, std::shared_ptr<OffloadedState> offloaded)
+    : Optimizer(std::move(parameters), {weight_decay, scale_norms_and_biases},
+                std::move(offloaded)),
       scale_norms_and_biases_(scale_norms_and_biases) {
   for (const auto& parameter : this->parameters())
     squares_.emplace_back(static_cast<std::size_t>(cells_of(parameter.tensor).count()));
@@ -31,9 +32,13 @@ NormScaled::NormScaled(std::vector<OptimizedParameter> parameters, double weight
 
 void NormScaled::measure(ParameterRange range, std::span<const torch::Tensor> gradients,
                          double divisor) {
+  MUSTER_CHECK(gradients.size() == range.size(), "one gradient for each parameter of the range");
   const at::NoGradGuard no_grad;
   const SingleThread single;
-  for (const Group& group : groups_of(range, gradients, divisor)) measure_group(group);
+  in_windows(range, [&](ParameterRange window) {
+    const auto own = gradients.subspan(window.begin - range.begin, window.size());
+    for (const Group& group : groups_of(window, own, divisor)) measure_group(group);
+  });
 }
 
 void NormScaled::measure_group(const Group& group) {
@@ -66,9 +71,11 @@ void NormScaled::finish(ParameterRange range, std::span<const torch::Tensor> gra
                "a direction and its norms for each parameter of the range");
   const at::NoGradGuard no_grad;
   const SingleThread single;
-  for (std::size_t i = range.begin; i < range.end; ++i)
-    move(i, gradients[i - range.begin], trust_of(i, wholes[i - range.begin]));
-  add_to_average(range);
+  in_windows(range, [&](ParameterRange window) {
+    for (std::size_t i = window.begin; i < window.end; ++i)
+      move(i, gradients[i - range.begin], trust_of(i, wholes[i - range.begin]));
+    add_to_average(window);
+  });
 }
 
 void NormScaled::update_group(const Group& group) {

@@ -6,6 +6,7 @@
 // update() is a whole step for whole tensors. For parts: measure(), then the cells of all parts
 // summed tensor by tensor, then finish(). Threads: as update().
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,7 @@ class NormScaled : public Optimizer {
 
  protected:
   NormScaled(std::vector<OptimizedParameter> parameters, double weight_decay,
-             bool scale_norms_and_biases);
+             bool scale_norms_and_biases, std::shared_ptr<OffloadedState> offloaded);
 
   // Whether a parameter has a trust ratio.
   bool scales(std::size_t parameter) const noexcept {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "muster/base/check.h"
+#include "muster/optim/offloaded_state.h"
 #include "muster/optim/single_thread.h"
 
 namespace muster::optim {
@@ -20,8 +21,10 @@ void check_gradient(const OptimizedParameter& parameter, const torch::Tensor& gr
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<OptimizedParameter> parameters, Decay decay)
-    : parameters_(std::move(parameters)) {
+Optimizer::Optimizer(std::vector<OptimizedParameter> parameters, Decay decay,
+                     std::shared_ptr<OffloadedState> offloaded)
+    : parameters_(std::move(parameters)), offloaded_(std::move(offloaded)) {
+  if (offloaded_) states_.resize(parameters_.size());
   for (auto& parameter : parameters_) {
     MUSTER_CHECK(parameter.tensor.is_contiguous(), parameter.name + " is not contiguous");
     parameter.tensor = parameter.tensor.detach();
@@ -37,16 +40,53 @@ void Optimizer::begin_step(double learning_rate) {
 
 void Optimizer::update(ParameterRange range, std::span<const torch::Tensor> gradients,
                        double divisor) {
+  MUSTER_CHECK(gradients.size() == range.size(), "one gradient for each parameter of the range");
   const at::NoGradGuard no_grad;
   const SingleThread single;
-  for (const Group& group : groups_of(range, gradients, divisor)) update_group(group);
-  add_to_average(range);
+  in_windows(range, [&](ParameterRange window) {
+    const auto own = gradients.subspan(window.begin - range.begin, window.size());
+    for (const Group& group : groups_of(window, own, divisor)) update_group(group);
+    add_to_average(window);
+  });
+}
+
+// Parameters whose state fits, and one at least.
+ParameterRange Optimizer::window_at(std::size_t begin, std::size_t end) const {
+  ParameterRange window{begin, begin};
+  for (std::uint64_t bytes = 0; window.end < end; ++window.end) {
+    for (const torch::Tensor& tensor : states_[window.end]) bytes += tensor.nbytes();
+    if (bytes > offloaded_->window() && window.size() > 0) break;
+  }
+  return window;
+}
+
+void Optimizer::fetch(ParameterRange window) const {
+  for (std::size_t i = window.begin; i < window.end; ++i) offloaded_->fetch(states_[i]);
+}
+
+void Optimizer::release(ParameterRange window) const {
+  for (std::size_t i = window.begin; i < window.end; ++i) offloaded_->release(states_[i]);
+}
+
+void Optimizer::in_windows(ParameterRange range, const std::function<void(ParameterRange)>& body) {
+  if (!offloaded_) return body(range);
+  MUSTER_CHECK(range.end <= parameters_.size(), "parameters that there are");
+  ParameterRange now = window_at(range.begin, range.end);
+  fetch(now);
+  while (now.size() > 0) {
+    const ParameterRange next = window_at(now.end, range.end);
+    fetch(next);
+    body(now);
+    release(now);
+    now = next;
+  }
 }
 
 void Optimizer::keep_average(const AverageSpec& spec) {
   average_spec_ = spec;
-  average_.clear();
-  for (const auto& parameter : parameters_) average_.push_back(parameter.tensor.clone());
+  average_ = zeros();
+  if (offloaded_ && !offloaded_->room()) return;
+  for (std::size_t i = 0; i < average_.size(); ++i) average_[i].copy_(parameters_[i].tensor);
 }
 
 void Optimizer::add_to_average(ParameterRange range) {
@@ -84,10 +124,15 @@ std::vector<Optimizer::Group> Optimizer::groups_of(ParameterRange range,
   return groups;
 }
 
-std::vector<torch::Tensor> Optimizer::zeros() const {
+std::vector<torch::Tensor> Optimizer::zeros() {
   std::vector<torch::Tensor> tensors;
   tensors.reserve(parameters_.size());
-  for (const auto& parameter : parameters_) tensors.push_back(torch::zeros_like(parameter.tensor));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const torch::Tensor& like = parameters_[i].tensor;
+    const bool offloads = offloaded_ && like.is_cpu();
+    tensors.push_back(offloads ? offloaded_->zeros_like(like) : torch::zeros_like(like));
+    if (offloads) states_[i].push_back(tensors.back());
+  }
   return tensors;
 }
 

@@ -93,6 +93,7 @@ struct AverageSpec {
 using OptimizerSpec = std::variant<SgdSpec, AdamWSpec, LarsSpec, LambSpec>;
 
 class NormScaled;
+class OffloadedState;
 
 class Optimizer {
  public:
@@ -130,7 +131,9 @@ class Optimizer {
     double weight_decay = 0;
     bool norms_and_biases = true;
   };
-  Optimizer(std::vector<OptimizedParameter> parameters, Decay decay);
+  // `offloaded`: where what it remembers lies; none: in memory.
+  Optimizer(std::vector<OptimizedParameter> parameters, Decay decay,
+            std::shared_ptr<OffloadedState> offloaded);
 
   // The tensors of one kernel call, index by index; gradients divided already.
   struct Group {
@@ -149,8 +152,12 @@ class Optimizer {
   // After the update of these parameters.
   void add_to_average(ParameterRange range);
 
-  // One for each parameter, for what the optimizer remembers.
-  std::vector<torch::Tensor> zeros() const;
+  // Does something to each parameter of the range that needs its state: to all at once, or where
+  // that is offloaded to a few at a time, whose state is fetched before and released after.
+  void in_windows(ParameterRange range, const std::function<void(ParameterRange)>& body);
+
+  // One for each parameter, for what the optimizer remembers. Once for each kind.
+  std::vector<torch::Tensor> zeros();
   struct Kind {
     std::string_view name;                      // "exp_avg"
     const std::vector<torch::Tensor>& tensors;  // one a parameter, or none
@@ -165,8 +172,14 @@ class Optimizer {
   double weight_decay_of(std::size_t parameter) const noexcept { return decays_[parameter]; }
 
  private:
+  ParameterRange window_at(std::size_t begin, std::size_t end) const;
+  void fetch(ParameterRange window) const;
+  void release(ParameterRange window) const;
+
   std::vector<OptimizedParameter> parameters_;
   std::vector<double> decays_;  // by parameter
+  const std::shared_ptr<OffloadedState> offloaded_;
+  std::vector<std::vector<torch::Tensor>> states_;  // by parameter, where they are offloaded
   AverageSpec average_spec_;
   std::vector<torch::Tensor> average_;
   double learning_rate_ = 0;
@@ -177,9 +190,9 @@ class Optimizer {
 using CreateOptimizer =
     std::function<Result<std::unique_ptr<Optimizer>>(std::vector<OptimizedParameter>)>;
 
-// kInvalid names the value out of range.
-Result<std::unique_ptr<Optimizer>> create_optimizer(const OptimizerSpec& spec,
-                                                    std::vector<OptimizedParameter> parameters,
-                                                    const AverageSpec& average = {});
+// kInvalid names the value out of range. `offloaded`: where its state lies; none: in memory.
+Result<std::unique_ptr<Optimizer>> create_optimizer(
+    const OptimizerSpec& spec, std::vector<OptimizedParameter> parameters,
+    const AverageSpec& average = {}, std::shared_ptr<OffloadedState> offloaded = nullptr);
 
 }  // namespace muster::optim

@@ -6,8 +6,10 @@
 
 namespace muster::optim {
 
-Sgd::Sgd(const SgdSpec& spec, std::vector<OptimizedParameter> parameters)
-    : Optimizer(std::move(parameters), {spec.weight_decay, spec.decay_norms_and_biases}),
+Sgd::Sgd(const SgdSpec& spec, std::vector<OptimizedParameter> parameters,
+         std::shared_ptr<OffloadedState> offloaded)
+    : Optimizer(std::move(parameters), {spec.weight_decay, spec.decay_norms_and_biases},
+                std::move(offloaded)),
       spec_(spec) {
   if (spec_.momentum != 0) momentum_ = zeros();
 }

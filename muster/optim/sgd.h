@@ -1,6 +1,7 @@
 #pragma once
 // SGD with momentum (optimizer.h).
 
+#include <memory>
 #include <vector>
 
 #include "muster/optim/optimizer.h"
@@ -9,7 +10,8 @@ namespace muster::optim {
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const SgdSpec& spec, std::vector<OptimizedParameter> parameters);
+  Sgd(const SgdSpec& spec, std::vector<OptimizedParameter> parameters,
+      std::shared_ptr<OffloadedState> offloaded);
   std::vector<StateTensor> state() override;
 
  private:

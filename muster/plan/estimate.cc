@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "muster/base/round_up.h"
+#include "muster/base/scratch_memory.h"
 #include "muster/base/share.h"
 #include "muster/layout/pipeline/make.h"
 #include "muster/plan/checkpoint_cost.h"
@@ -149,6 +150,14 @@ Duration update_of(const ModelProfile& profile, std::int64_t trained, std::int32
                                     static_cast<double>(lanes));
 }
 
+// Of a state on a disk two windows a lane are in memory while it is updated.
+void offload(const Way& way, std::int32_t lanes, MemoryUse& memory) {
+  if (!way.offloads) return;
+  memory.disk = memory.optimizer;
+  memory.optimizer =
+      std::min(memory.disk, 2 * kScratchWindowBytes * static_cast<std::uint64_t>(lanes));
+}
+
 // What of the reduction is left when backward has ended: buckets are reduced as the last pass fills
 // them, but for the last bucket.
 Duration exposed(const ExchangeCost& exchange, Duration last_backward) {
@@ -183,6 +192,7 @@ class Replicated {
         .activations = activations(),
         .checkpoint = checkpoint_bytes(profile_, way_, state_held_whole(profile_, way_, 0)),
         .process = profile_.process_bytes};
+    offload(way_, lanes_, result.memory);
     if (way_.spread == Spread::kSharded && way_.zero_stage > 1)
       add_shards(shard_cost(profile_, way_, hardware_), result);
     else
@@ -389,13 +399,16 @@ class Pipelined {
 
   MemoryUse memory_of(const PipelineSimulation& run, std::size_t stage) const {
     const Part& part = stages_[stage];
-    return {.weights = part.weights(),
-            .gradients = exchanges_[stage].held - exchanges_[stage].kept,
-            .optimizer = part.optimizer(),
-            .activations = run.stages[stage].peak_bytes + part.recomputing() + part.backward(),
-            .buffers = exchanges_[stage].kept + exchanges_[stage].seen + largest_message(),
-            .checkpoint = stage == 0 ? saved_by(part) : 0,
-            .process = profile_.process_bytes};
+    MemoryUse memory{
+        .weights = part.weights(),
+        .gradients = exchanges_[stage].held - exchanges_[stage].kept,
+        .optimizer = part.optimizer(),
+        .activations = run.stages[stage].peak_bytes + part.recomputing() + part.backward(),
+        .buffers = exchanges_[stage].kept + exchanges_[stage].seen + largest_message(),
+        .checkpoint = stage == 0 ? saved_by(part) : 0,
+        .process = profile_.process_bytes};
+    offload(way_, 1, memory);
+    return memory;
   }
   std::uint64_t saved_by(const Part& part) const {
     return checkpoint_bytes(profile_, way_, part.weights() + part.optimizer());

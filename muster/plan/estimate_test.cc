@@ -86,6 +86,22 @@ TEST(Estimated, TimeIsThatOfTheWorkerWithMostSlices) {
   EXPECT_EQ(price(lanes).time.total(), 2 * milliseconds(12));
 }
 
+// Beside two windows of it for each lane.
+TEST(Estimated, OffloadedStateIsOnDisk) {
+  ModelProfile profile = blocks_alike(4);
+  for (BlockProfile& block : profile.blocks) block.optimizer_bytes = 64 << 20;
+  for (const Way& in_memory : {way(2), sharded(2), pipeline(2, 2)}) {
+    Way on_disk = in_memory;
+    on_disk.offloads = true;
+    const MemoryUse before = estimate(profile, in_memory, free_hardware()).value().memory;
+    const MemoryUse after = estimate(profile, on_disk, free_hardware()).value().memory;
+    EXPECT_EQ(before.disk, 0U);
+    EXPECT_EQ(after.disk, before.optimizer);
+    EXPECT_EQ(after.optimizer, 32U << 20);
+    EXPECT_EQ(after.total(), before.total() - before.optimizer + (32U << 20));
+  }
+}
+
 TEST(Estimated, TooManyWorkersShareTheCores) {
   Hardware hardware = free_hardware();
   hardware.cores = 2;

@@ -36,6 +36,7 @@ struct Way {
   bool ordered = true;
   bool elastic = false;               // workers keep their sums of a step until it is committed
   bool saves = false;                 // checkpoints, beside the training
+  bool offloads = false;              // the optimizer's state lies on a disk
   std::vector<bool> recomputed = {};  // by block; empty: none
   layout::BucketSizes buckets{256 << 10, 1 << 20};
   std::int32_t zero_stage = 1;  // sharded: 2: of the gradients too; 3: and of the weights

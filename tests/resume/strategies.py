@@ -26,6 +26,7 @@ TENSOR = runs.settings("strategy.type=tensor", "strategy.tensor=2")
 ULYSSES, RING = (runs.settings("strategy.type=context", "strategy.context=2", f"strategy.attention={attention}")
                  for attention in ("ulysses", "ring"))
 SAMPLE = runs.settings("generate.prompt=and", "generate.length=20", "generate.temperature=0")
+OFFLOADED = runs.settings("optimizer.offload=disk")
 THERE_AND_BACK = "{head: 0, '*[0-9]*': 1, '*': 0}"  # zb_v, whose first and last chunk are on one stage
 STEPS = 100
 APART = 2e-3  # for the largest number of a tensor, after 10 steps
@@ -70,6 +71,7 @@ with runs.workplace() as folder:
     for workers, flags in ((3, SHARDED), (5, ZERO2), (3, ZERO3), (2, ZERO3 + runs.settings("training.lanes=2")),
                            (3, pipeline()), (4, pipeline(stages=2, schedule="interleaved")),
                            (2, pipeline(placement="{head: 1, '*': 0}")), (4, pipeline(placement=THERE_AND_BACK)),
+                           (2, OFFLOADED), (3, ZERO3 + OFFLOADED), (2, pipeline() + OFFLOADED),
                            (4, mesh(replicate=2, shard=2)), (4, mesh(pipeline=2, shard=-1)),
                            (4, mesh(replicate=-1, shard=2) + STAGE3)):
         train(job, workers, *flags)
@@ -80,10 +82,12 @@ with runs.workplace() as folder:
     fixed = runs.settings("workers.min_workers=2")
     for before, after in (((3, *ZERO2), (2, *SHARDED)), ((2, *fixed), (4, *pipeline(stages=2))),
                           ((3, *pipeline(schedule="gpipe")), (4, *ZERO2)),
+                          ((2, *SHARDED, *OFFLOADED), (3, *ZERO2, *OFFLOADED)),
                           ((3, *ZERO3), (2, *ZERO2)), ((2, *SHARDED), (5, *ZERO3)), ((2, *ZERO3), (3, *pipeline())),
                           ((2, *ZERO3), (1,)), ((3, *ZERO2), (4, *mesh(pipeline=2, shard=2))),
                           ((4, *mesh(pipeline=2, shard=2)), (6, *mesh(replicate=2, shard=3)))):
         run = runs.killed_after(arguments.muster, job, folder, STEPS // 2, *before)
+        assert not list(run.glob("scratch*")), "an offloaded state is left behind"
         train(job, *after, "--resume")
         assert runs.latest(folder) == run, "resumed into another folder"
         found = runs.weights(run, STEPS)

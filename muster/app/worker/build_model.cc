@@ -9,7 +9,9 @@
 
 #include "muster/base/check.h"
 #include "muster/base/glob.h"
+#include "muster/base/scratch_memory.h"
 #include "muster/data/step_plan.h"
+#include "muster/optim/offloaded_state.h"
 #include "muster/parallel/tensor_bridge.h"
 
 namespace muster::app {
@@ -300,15 +302,25 @@ void fill(models::Model& model, const std::vector<TensorSlice>& state) {
 }
 
 Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
-    const job::JobSpec& job, std::vector<optim::OptimizedParameter> parameters) {
+    const job::JobSpec& job, std::vector<optim::OptimizedParameter> parameters,
+    const Path& scratch) {
   for (optim::OptimizedParameter& parameter : parameters) {
     const job::ParameterGroup* group = group_of(job.optimizer, parameter.name);
     if (!group) continue;
     parameter.rate_factor = group->learning_rate_factor;
     parameter.weight_decay = group->weight_decay;
   }
-  return optim::create_optimizer(optimizer_spec(job.optimizer), std::move(parameters),
-                                 {.decay = job.ema.decay, .warmup = job.ema.warmup});
+  const optim::AverageSpec average{.decay = job.ema.decay, .warmup = job.ema.warmup};
+  const optim::OptimizerSpec spec = optimizer_spec(job.optimizer);
+  if (job.optimizer.offload == job::OffloadKind::kNone || scratch.empty())
+    return optim::create_optimizer(spec, std::move(parameters), average);
+  auto memory = create_scratch_memory(scratch);
+  if (!memory) return with_context(std::move(memory).error(), "[job] optimizer.offload_folder");
+  auto optimizer =
+      optim::create_optimizer(spec, std::move(parameters), average,
+                              std::make_shared<optim::OffloadedState>(std::move(*memory)));
+  if (optimizer) return optimizer;
+  return with_context(std::move(optimizer).error(), "[job] optimizer.offload_folder");
 }
 
 train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size) {

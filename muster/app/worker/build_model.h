@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "muster/app/worker/components.h"
+#include "muster/base/files.h"
 #include "muster/base/result.h"
 #include "muster/base/tensor_slice.h"
 #include "muster/data/source.h"
@@ -27,8 +28,11 @@ models::Compute compute_of(const job::TrainingSpec& training);
 // Parameters and statistics from `state`, which has all of them.
 void fill(models::Model& model, const std::vector<TensorSlice>& state);
 
+// `scratch`: the folder in which its state lies where the job offloads it; empty: it stays in
+// memory all the same.
 Result<std::unique_ptr<optim::Optimizer>> build_optimizer(
-    const job::JobSpec& job, std::vector<optim::OptimizedParameter> parameters);
+    const job::JobSpec& job, std::vector<optim::OptimizedParameter> parameters,
+    const Path& scratch = {});
 
 // Steps and epochs of the whole training.
 train::TrainingLength training_length(const job::TrainingSpec& training, std::int64_t epoch_size);

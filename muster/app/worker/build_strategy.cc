@@ -71,9 +71,9 @@ parallel::SliceOptions options_of(const job::JobSpec& job, const StrategyPlace& 
           .computing = place.computing};
 }
 
-auto optimizer_builder(const job::JobSpec& job) {
-  return [job](std::vector<optim::OptimizedParameter> parameters) {
-    return build_optimizer(job, std::move(parameters));
+auto optimizer_builder(const job::JobSpec& job, const StrategyPlace& place) {
+  return [job, scratch = place.scratch](std::vector<optim::OptimizedParameter> parameters) {
+    return build_optimizer(job, std::move(parameters), scratch);
   };
 }
 
@@ -86,17 +86,18 @@ using Built = Result<std::unique_ptr<parallel::ModelStrategy>>;
 
 // Of all parameters of a model.
 Result<std::unique_ptr<optim::Optimizer>> optimizer_of(const job::JobSpec& job,
-                                                       const models::Model& model) {
+                                                       const models::Model& model,
+                                                       const StrategyPlace& place) {
   std::vector<optim::OptimizedParameter> parameters;
   for (const models::Parameter& parameter : model.parameters())
     parameters.push_back({parameter.name, parameter.tensor, parameter.decays});
-  return build_optimizer(job, std::move(parameters));
+  return build_optimizer(job, std::move(parameters), place.scratch);
 }
 
 Built build_data_parallel(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                           const StrategyPlace& place) {
   model->initialize(job.seed);
-  MUSTER_ASSIGN(auto optimizer, optimizer_of(job, *model));
+  MUSTER_ASSIGN(auto optimizer, optimizer_of(job, *model, place));
   return std::make_unique<parallel::DataParallel>(std::move(model), std::move(optimizer),
                                                   options_of(job, place), system_clock());
 }
@@ -110,9 +111,9 @@ std::optional<std::int32_t> shards_in_mesh(const job::JobSpec& job) {
 Built build_sharded(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                     const StrategyPlace& place) {
   model->initialize(job.seed);
-  MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(std::move(model), optimizer_builder(job),
-                                                        options_of(job, place), system_clock(),
-                                                        shards_in_mesh(job)));
+  MUSTER_ASSIGN(auto sharded, parallel::Sharded::create(
+                                  std::move(model), optimizer_builder(job, place),
+                                  options_of(job, place), system_clock(), shards_in_mesh(job)));
   return sharded;
 }
 
@@ -141,7 +142,7 @@ Built build_pipeline(const job::JobSpec& job, models::Model& whole, const Strate
   options.op = slices.op;
   options.computing = [computing = slices.computing](std::string_view pass) { computing(0, pass); };
   MUSTER_ASSIGN(auto pipeline,
-                parallel::Pipeline::create(whole, job.seed, optimizer_builder(job),
+                parallel::Pipeline::create(whole, job.seed, optimizer_builder(job, place),
                                            std::move(options), in_mesh, system_clock()));
   return pipeline;
 }
@@ -149,9 +150,10 @@ Built build_pipeline(const job::JobSpec& job, models::Model& whole, const Strate
 Built build_shared_slices(const job::JobSpec& job, std::unique_ptr<models::Model> model,
                           const StrategyPlace& place) {
   MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
-  MUSTER_ASSIGN(auto strategy, parallel::SharedSlices::create(
-                                   std::move(model), together_of(job), optimizer_builder(job),
-                                   options_of(job, place), in_mesh, system_clock()));
+  MUSTER_ASSIGN(auto strategy,
+                parallel::SharedSlices::create(std::move(model), together_of(job),
+                                               optimizer_builder(job, place),
+                                               options_of(job, place), in_mesh, system_clock()));
   return strategy;
 }
 
@@ -161,7 +163,7 @@ Built build_expert(const job::JobSpec& job, std::unique_ptr<models::Model> model
   if (job.training.gradient_accumulation_steps == 1) options.micro_batch_size = 0;  // whole slices
   MUSTER_ASSIGN(const parallel::MeshPlace in_mesh, place_in_mesh(job, place));
   MUSTER_ASSIGN(auto strategy,
-                parallel::ExpertParallel::create(std::move(model), optimizer_builder(job),
+                parallel::ExpertParallel::create(std::move(model), optimizer_builder(job, place),
                                                  std::move(options), in_mesh, system_clock()));
   return strategy;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "muster/base/files.h"
 #include "muster/base/result.h"
 #include "muster/job/spec.h"
 #include "muster/layout/mesh.h"
@@ -26,6 +27,7 @@ struct StrategyPlace {
   decltype(parallel::SliceOptions::computing) computing = [](std::int32_t, std::string_view) {};
   comm::Group group;                  // only what cuts the model looks at it
   std::vector<Duration> block_costs;  // for a pipeline that is cut by them (block_costs.h)
+  Path scratch = {};  // folder of the optimizer's state, where the job offloads it; empty: memory
 };
 
 // The job's workers as a grid.

@@ -44,7 +44,8 @@ Result<StrategyPlace> place_without_group(const job::JobSpec& job, const data::S
                                           const models::Model& model) {
   StrategyPlace place{.lanes = 1,
                       .group = {.size = static_cast<std::int32_t>(job.workers.count)},
-                      .block_costs = {}};
+                      .block_costs = {},
+                      .scratch = {}};  // nothing is updated
   if (needs_block_costs(job.strategy)) {
     MUSTER_ASSIGN(place.block_costs, measure_blocks(model, batch, job));
   }
@@ -82,17 +83,19 @@ Result<std::string> describe(Files& files, const job::JobSpec& job, const DataPi
   const train::TrainingLength length = training_length(job.training, samples);
   MUSTER_TRY(build_schedule(job, length, samples));
   const std::string advice = data::advice_on_batch(samples, job.training.global_batch_size);
-  const StateMemory memory = state_memory(*strategy, static_cast<std::int32_t>(job.workers.count));
+  const StateMemory memory =
+      state_memory(*strategy, static_cast<std::int32_t>(job.workers.count), offloads(job));
   return fmt::format(
       "job         {}\nmodel       {}\ndata        {}, {} for evaluation\n"
       "length      {}, {} an epoch\n{}\n"
       "memory      {} a worker without activations: weights {}, gradients at least {}, optimizer "
-      "{}\n"
+      "{}{}\n"
       "activations {} kept for backward by each pass of {}\n{}",
       job.name, about, counted(samples, "training sample"), data.evaluation.source().size(),
       counted(length.total_steps, "step"), length.steps_per_epoch, layout_line(job),
       format_bytes(memory.total()), format_bytes(memory.weights), format_bytes(memory.gradients),
-      format_bytes(memory.optimizer), format_bytes(static_cast<std::uint64_t>(activations.bytes)),
+      format_bytes(memory.optimizer), on_disk(memory),
+      format_bytes(static_cast<std::uint64_t>(activations.bytes)),
       counted(activations.samples, "sample"),
       advice.empty() ? "" : fmt::format("warning     {}\n", advice));
 }

@@ -2,7 +2,9 @@
 // What a worker must hold whatever its batch: known before the first step.
 
 #include <cstdint>
+#include <string>
 
+#include "muster/job/spec.h"
 #include "muster/parallel/model_strategy.h"
 
 namespace muster::app {
@@ -11,10 +13,16 @@ struct StateMemory {  // bytes
   std::uint64_t weights = 0;
   std::uint64_t gradients = 0;  // at least: ordered mode holds a few partial sums besides
   std::uint64_t optimizer = 0;
+  std::uint64_t disk = 0;  // of the optimizer, instead of memory
   std::uint64_t total() const noexcept { return weights + gradients + optimizer; }
 };
 
-// On each of so many ranks.
-StateMemory state_memory(parallel::ModelStrategy& strategy, std::int32_t ranks);
+bool offloads(const job::JobSpec& job) noexcept;
+
+// On each of so many ranks. `offloads`: the optimizer's state lies on a disk.
+StateMemory state_memory(parallel::ModelStrategy& strategy, std::int32_t ranks, bool offloads);
+
+// ", 12.0 MiB on disk"; nothing where there is none.
+std::string on_disk(const StateMemory& memory);
 
 }  // namespace muster::app

@@ -64,15 +64,16 @@ std::string headline(const job::JobSpec& job, parallel::ModelStrategy& strategy,
   std::string mode = job.training.mode == job::TrainingMode::kOrdered ? "ordered" : "fast";
   if (job.training.precision != job::Precision::kF32)
     mode += fmt::format(" · {}", job::to_string(job.training.precision));
+  const StateMemory memory = state_memory(strategy, group.size, offloads(job));
   return fmt::format(
       "muster {} · libtorch {} · {} · {} worker{} × {} lane{}{} · {}{} · {} parameters · {} a rank "
-      "without activations",
+      "without activations{}",
       version(), TORCH_VERSION, device_of(job), workers, workers == 1 ? "" : "s", strategy.lanes(),
       strategy.lanes() == 1 ? "" : "s",
       standbys > 0 ? fmt::format(" · {} standby{}", standbys, standbys == 1 ? "" : "s") : "", mode,
       way.empty() ? "" : fmt::format(" · {}{}", way, zero_stage),
-      format_count(static_cast<double>(strategy.parameter_count())),
-      format_bytes(state_memory(strategy, group.size).total()));
+      format_count(static_cast<double>(strategy.parameter_count())), format_bytes(memory.total()),
+      on_disk(memory));
 }
 
 // A model of bytes may write some that a terminal would obey, and some that are no text.
@@ -112,6 +113,7 @@ class Training {
   Result<train::Outcome> train(const train::TrainerOptions& options);
   Status go_back(const train::Return& back, train::TrainerOptions& options);
   Result<StrategyPlace> find_place(const models::Model& model);
+  Result<Path> find_scratch() const;
   Result<std::vector<Duration>> find_costs(const models::Model& model);
   train::TrainerParts parts();
   Result<train::Flops> measure_flops(const data::StepBatch& batch);
@@ -196,10 +198,11 @@ Status Training::go_back(const train::Return& back, train::TrainerOptions& optio
 
 // Where the model is cut all ranks are there from the beginning.
 Result<StrategyPlace> Training::find_place(const models::Model& model) {
-  StrategyPlace place{.lanes = session_.lanes(), .group = {}, .block_costs = {}};
+  StrategyPlace place{.lanes = session_.lanes(), .group = {}, .block_costs = {}, .scratch = {}};
   place.computing = [&session = session_](std::int32_t lane, std::string_view pass) {
     session.computing(lane, pass);
   };
+  MUSTER_ASSIGN(place.scratch, find_scratch());
   if (session_.communicator()) place.group = session_.communicator()->group();
   if (!needs_block_costs(job_.strategy)) return place;
   if (block_costs_.empty()) {
@@ -207,6 +210,16 @@ Result<StrategyPlace> Training::find_place(const models::Model& model) {
   }
   place.block_costs = block_costs_;
   return place;
+}
+
+// Where an offloaded state lies; empty: nowhere.
+Result<Path> Training::find_scratch() const {
+  const job::OptimizerSpec& optimizer = job_.optimizer;
+  if (optimizer.offload == job::OffloadKind::kNone) return Path();
+  if (optimizer.offload_folder.empty()) return session_.folder().root();
+  const Status made = system_files().create_folders(optimizer.offload_folder);
+  if (!made) return with_context(made.error(), "[job] optimizer.offload_folder");
+  return Path(optimizer.offload_folder);
 }
 
 Result<std::vector<Duration>> Training::find_costs(const models::Model& model) {
