@@ -10,8 +10,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <sstream>
 
 #include "muster/base/exception_error.h"
 #include "muster/base/process_child.h"
@@ -193,6 +195,33 @@ class SystemProcesses final : public Processes {
   }
 };
 
+// Of /proc/PID/stat (proc(5)).
+struct Stat {
+  char state = '?';
+  unsigned long flags = 0;
+};
+
+constexpr unsigned long kExiting = 0x4;  // PF_EXITING: set before it closes its files
+
+// The name, which may hold anything, is the last that stands in parentheses.
+Stat read_stat(const std::string& text) {
+  Stat stat;
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return stat;
+  std::istringstream rest(text.substr(name_end + 1));
+  std::string parent, group, session, terminal, foreground;
+  rest >> stat.state >> parent >> group >> session >> terminal >> foreground >> stat.flags;
+  return stat;
+}
+
+// A line of /proc/PID/status: a mask of signals in hexadecimal.
+bool is_kill_pending(const std::string& status, std::string_view field) {
+  const std::size_t at = status.find(field);
+  if (at == std::string::npos) return false;
+  const auto mask = std::strtoull(status.c_str() + at + field.size(), nullptr, 16);
+  return (mask >> (SIGKILL - 1) & 1) != 0;
+}
+
 std::string signal_name(int number) {
   const char* name = ::sigabbrev_np(number);
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
@@ -200,14 +229,10 @@ std::string signal_name(int number) {
 
 }  // namespace
 
-// The letter after the name in /proc/PID/stat (proc(5)).
 std::string describe_process(int pid, Files& files) {
   const auto text = files.read(fmt::format("/proc/{}/stat", pid));
   if (!text) return "its process is gone";
-  const std::size_t name_end = text->rfind(')');
-  const char state =
-      name_end == std::string::npos || name_end + 2 >= text->size() ? '?' : (*text)[name_end + 2];
-  switch (state) {
+  switch (read_stat(*text).state) {
     case 'T':
       return "its process is stopped (SIGSTOP)";
     case 't':
@@ -221,6 +246,15 @@ std::string describe_process(int pid, Files& files) {
     default:
       return "its process is asleep";
   }
+}
+
+bool is_ending(int pid, Files& files) {
+  const auto text = files.read(fmt::format("/proc/{}/stat", pid));
+  if (!text) return false;
+  const Stat stat = read_stat(*text);
+  if (stat.state == 'Z' || stat.state == 'X' || (stat.flags & kExiting) != 0) return true;
+  const auto status = files.read(fmt::format("/proc/{}/status", pid));
+  return status && (is_kill_pending(*status, "SigPnd:") || is_kill_pending(*status, "ShdPnd:"));
 }
 
 void release_signals(const std::vector<int>& numbers) {

@@ -60,6 +60,11 @@ class Process {
 // "its process is stopped (SIGSTOP)": for a person who wonders why it does not answer.
 std::string describe_process(int pid, Files& files = system_files());
 
+// Whether the system is ending this process: SIGKILL has come, or it exits and has yet to be
+// reaped. It closes its files on that way, so others may learn of its end long before its parent
+// does. False of one that is not there.
+bool is_ending(int pid, Files& files = system_files());
+
 // The file of this process's program; empty where the system does not say.
 Path this_program();
 

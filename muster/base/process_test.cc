@@ -192,5 +192,37 @@ TEST(DescribeProcess, SaysInWhichStateItIs) {
   EXPECT_EQ(describe_process(42, files), "its process is gone");
 }
 
+TEST(IsEnding, SaysSoOfOneThatTheSystemEnds) {
+  testing::MemoryFiles files;
+  ASSERT_TRUE(files.create_folders("/proc/41"));
+  const auto ends = [&](const std::string& stat, const std::string& status) {
+    EXPECT_TRUE(write_atomically(files, "/proc/41/stat", "41 (odd) Z 4) " + stat));
+    EXPECT_TRUE(write_atomically(files, "/proc/41/status", "Name:\todd\n" + status));
+    return is_ending(41, files);
+  };
+  const std::string none = "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n";
+  EXPECT_FALSE(ends("S 1 41 41 0 -1 4194304 90", none)) << "asleep";
+  EXPECT_FALSE(ends("T 1 41 41 0 -1 4194304 90", "SigPnd:\t0\nShdPnd:\t0000000000004000\n"))
+      << "stopped, and SIGTERM has come";
+  EXPECT_FALSE(ends("", ""));
+  EXPECT_TRUE(ends("Z 1 41 41 0 -1 4194304 90", none));
+  EXPECT_TRUE(ends("R 1 41 41 0 -1 4194308 90", none)) << "it exits";
+  EXPECT_TRUE(ends("D 1 41 41 0 -1 4194304 90", "SigPnd:\t0\nShdPnd:\t0000000000000100\n"))
+      << "SIGKILL has come, and a disk holds it";
+  EXPECT_TRUE(ends("D 1 41 41 0 -1 4194304 90", "SigPnd:\t0000000000000100\nShdPnd:\t0\n"));
+  EXPECT_FALSE(is_ending(42, files));
+}
+
+TEST(IsEnding, HoldsUntilItIsReaped) {
+  const auto process = shell("sleep 1000");
+  EXPECT_FALSE(is_ending(process->pid()));
+  ASSERT_TRUE(process->signal(SIGKILL));
+  pollfd wait{process->end_fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&wait, 1, kPatienceMs), 1);
+  EXPECT_TRUE(is_ending(process->pid()));
+  EXPECT_EQ(describe(wait_for(*process)), "killed by SIGKILL");
+  EXPECT_FALSE(is_ending(process->pid()));
+}
+
 }  // namespace
 }  // namespace muster

@@ -262,6 +262,7 @@ void LocalJob::conclude() {
     return tell_held_reports();
   }
   if (!verdict_->certain && awaits_stacks()) return;  // tell_dumps() comes back here
+  if (!verdict_->certain && awaits_an_end()) return;  // which is certain: consider() comes back
   auto* culprit = find(to_int(verdict_->culprit));
   if (culprit != nullptr) take_account(*culprit);
   if (culprit != nullptr && culprit->lost_session())

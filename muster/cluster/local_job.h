@@ -51,6 +51,7 @@ class LocalJob {
   void lose(std::int32_t number, const Error& why);
   void hear_report(Rank rank, const Bytes& content);
   bool is_considering() const;
+  bool awaits_an_end();
   void tell_held_reports();
   bool is_harmless(const WorkerProcess& culprit) const;
   bool is_accident(const WorkerProcess& culprit) const;
@@ -152,7 +153,8 @@ class LocalJob {
   Progress verdict_progress_;
   std::string verdict_action_;
   net::Registration settle_timer_;
-  net::Registration hear_timer_;  // for the last messages of processes that have ended
+  std::optional<TimePoint> ending_since_;  // some process is on its way out
+  net::Registration hear_timer_;           // for the last messages of processes that have ended
   net::Registration kill_timer_;
   net::Registration waiting_timer_;  // for more workers
   net::Registration drain_timer_;

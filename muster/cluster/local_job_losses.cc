@@ -10,6 +10,12 @@
 namespace muster::cluster {
 namespace {
 
+// How long a process that the system ends is waited for. Its connections break first; on a machine
+// with too much to do, and with much memory to give back, it is seen to end long after. Beyond this
+// a device or a file system holds it, which ends nobody knows when.
+constexpr Duration kLongestEnd = std::chrono::seconds(10);
+constexpr Duration kLookAgain = std::chrono::milliseconds(100);
+
 bool has_wrong_bits(const WorkerProcess& worker) {
   return worker.evidence.lost && worker.evidence.lost->code == ErrorCode::kCorrupt;
 }
@@ -21,6 +27,23 @@ ErrorCode code_of_start(int exit) {
 }
 
 }  // namespace
+
+// How somebody's process has ended says more than that others have lost it.
+bool LocalJob::awaits_an_end() {
+  const TimePoint now = loop_.clock().now();
+  const bool is_near = std::ranges::any_of(workers_, [this](const auto& entry) {
+    const WorkerProcess& worker = *entry.second;
+    return !worker.written_off && !worker.evidence.left && worker.is_ending(files_);
+  });
+  if (!is_near) {
+    ending_since_.reset();
+    return false;
+  }
+  if (!ending_since_) ending_since_ = now;
+  if (now - *ending_since_ >= kLongestEnd) return false;
+  settle_timer_ = loop_.call_at(now + kLookAgain, [this] { conclude(); });
+  return true;
+}
 
 // What the culprit said, what others saw of it, or how it ended.
 Error LocalJob::error_of(const WorkerProcess& culprit) const {

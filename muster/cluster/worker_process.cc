@@ -126,6 +126,12 @@ void WorkerProcess::take_end(const Ended& ended, TimePoint now) {
   gone();
 }
 
+// Until it is reaped its number is nobody else's.
+bool WorkerProcess::is_ending(Files& files) const {
+  const bool is_here = !is_elsewhere() && remote_host_.empty();
+  return is_here && !ended() && muster::is_ending(process_->pid(), files);
+}
+
 void WorkerProcess::ask_to_leave() { send(SIGTERM); }
 
 void WorkerProcess::kill() {

@@ -52,6 +52,8 @@ class WorkerProcess {
   // Nothing more comes of one that has said nothing since this was called last.
   void hear_out() noexcept { heard_out_ |= std::exchange(silent_, true); }
   bool is_elsewhere() const noexcept { return process_ == nullptr; }
+  // Of one here: its process is on its way out, though nobody has seen it end yet.
+  bool is_ending(Files& files) const;
   const std::string& remote_host() const noexcept { return remote_host_; }  // empty: this one
   // What stood for it here has ended, and nobody has said how the worker there has.
   bool lost_session() const noexcept { return lost_session_; }

@@ -1,15 +1,19 @@
 #include "tests/procs/local_launcher.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "muster/base/unique_fd.h"
 #include "muster/net/loop.h"
 
 namespace muster::cluster {
@@ -81,6 +85,7 @@ TEST_F(LocalLauncher, AKilledWorkerIsNamed) {
 class Counting final : public Files {
  public:
   Result<std::string> read(const Path& path) override {
+    if (on_read) on_read(path);
     if (path != "/proc/vmstat") return system_files().read(path);
     return fmt::format("nr_free_pages 12\noom_kill_disable 9\noom_kill {}\nswap_ra 1\n", kills);
   }
@@ -116,6 +121,7 @@ class Counting final : public Files {
   }
 
   std::atomic<int> kills{3};
+  std::function<void(const Path&)> on_read;
 };
 
 TEST_F(LocalLauncher, AKillForLackOfMemoryIsCalledSo) {
@@ -134,6 +140,73 @@ TEST_F(LocalLauncher, AKillForLackOfMemoryIsCalledSo) {
                       "process for it since the job began"
                     : "killed by SIGKILL");
   }
+}
+
+// One that has ended is seen to have only once show() says so, or it is killed.
+class Late final : public Process {
+ public:
+  explicit Late(std::unique_ptr<Process> real) : real_(std::move(real)) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    seen_.reset(ends[0]);
+    show_.reset(ends[1]);
+  }
+  int pid() const noexcept override { return real_->pid(); }
+  int end_fd() const noexcept override { return seen_.get(); }
+  int output_fd() const noexcept override { return real_->output_fd(); }
+  int error_fd() const noexcept override { return real_->error_fd(); }
+  Status signal(int number) override {
+    show();
+    return real_->signal(number);
+  }
+  // The system may take a moment to end one that was killed just now.
+  std::optional<ProcessEnd> poll() override { return is_shown_ ? real_->poll() : std::nullopt; }
+  void show() {
+    if (is_shown_.exchange(true)) return;
+    EXPECT_EQ(::write(show_.get(), "!", 1), 1);
+  }
+
+ private:
+  std::unique_ptr<Process> real_;
+  UniqueFd seen_, show_;
+  std::atomic<bool> is_shown_{false};
+};
+
+// The second that is started is a late one.
+class OneIsLate final : public Processes {
+ public:
+  Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) override {
+    MUSTER_ASSIGN(auto process, system_processes().spawn(spec));
+    if (++started_ != 2) return process;
+    auto late = std::make_unique<Late>(std::move(process));
+    second = late.get();
+    return std::unique_ptr<Process>(std::move(late));
+  }
+  std::atomic<Late*> second = nullptr;
+
+ private:
+  int started_ = 0;
+};
+
+// Its connections break as it dies. Where the machine has much to do its launcher sees its end much
+// later: here only when it has asked the system twice what has become of it.
+TEST_F(LocalLauncher, AWorkerWhoseEndIsSeenLateIsNamedWithTheSignalThatKilledIt) {
+  Counting files;
+  OneIsLate processes;
+  int asked = 0;
+  files.on_read = [&](const Path& path) {
+    Late* second = processes.second;
+    if (second == nullptr || asked == 2) return;
+    if (path == fmt::format("/proc/{}/stat", second->pid()) && ++asked == 2) second->show();
+  };
+  watcher_.then = [&](Watcher& w) { ::kill(w.welcome.members[1].info.pid, SIGKILL); };
+  spec_.command = {MUSTER_PROCS_WORKER, "wait", "0"};
+  const auto end =
+      create_local_launcher(processes, files, create_null_logger())->run(spec_, watcher_);
+  ASSERT_TRUE(end && end->failure);
+  EXPECT_EQ(end->failure->rank, Rank{1});
+  EXPECT_EQ(end->failure->reason, "killed by SIGKILL");
+  EXPECT_EQ(asked, 2);
 }
 
 TEST_F(LocalLauncher, HoweverAWorkerEndsItIsNamedWithTheReason) {
