@@ -48,6 +48,13 @@ struct RemoteWorkers {
   std::function<bool(std::int32_t worker)> can_start = {};
 };
 
+// What a launcher that others start workers for tells them.
+struct WorkersWanted {
+  std::int32_t present = 0;  // train
+  std::int32_t wanted = 0;
+  std::int64_t arrived = 0;  // that others have started, since the job began
+};
+
 // Begins to ask whether this host is wanted back, and asks until what it returns is gone. Whoever
 // says so is named, on any thread, once or again and again.
 using OnNotice = std::function<void(const std::string& from)>;
@@ -86,8 +93,9 @@ struct LaunchSpec {
   ScaleRule scale;       // none: no workers come and go by themselves; asked on the launcher's loop
   Duration scale_every = std::chrono::seconds(30);
   // With it the launcher starts no more than `workers`: it has others start workers that join. On
-  // the launcher's loop; must not block. False: it has not asked, as it did a short while ago.
-  std::function<bool(std::int32_t present, std::int32_t wanted)> request_workers;
+  // the launcher's loop; must not block. False: it has not asked, as it did a short while ago, or
+  // they are on the way.
+  std::function<bool(const WorkersWanted&)> request_workers;
   HostWatch watch_host;  // none: nobody asks, but each worker may for itself
 };
 

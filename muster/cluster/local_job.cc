@@ -164,6 +164,7 @@ void LocalJob::welcome(const WorkerInfo& info) {
     place = std::make_unique<WorkerProcess>(info, log_);
     worker = place.get();
     admit(*worker);
+    ++arrived_;
     observer_.on_arrival(info);
   }
   worker->here = true;

@@ -131,6 +131,7 @@ class LocalJob {
   std::map<std::int32_t, std::unique_ptr<WorkerProcess>> workers_;  // by number
   std::vector<std::unique_ptr<WorkerProcess>> replaced_;
   std::int64_t processes_seen_ = 0;
+  std::int64_t arrived_ = 0;                          // of them: that other hosts have started
   std::vector<std::pair<Rank, Bytes>> held_reports_;  // while it is considered who is to blame
   Spawn spawn_;
   RestartBudget restarts_;

@@ -45,7 +45,7 @@ void LocalJob::grow(ScaleWish wish) {
   const auto now = static_cast<std::int32_t>(members_.size());
   const auto places = places_for(wish.workers - now);
   if (places.empty()) {
-    if (spec_.request_workers && spec_.request_workers(now, wish.workers))
+    if (spec_.request_workers && spec_.request_workers({now, wish.workers, arrived_}))
       observer_.on_request(now, wish);
     return;
   }

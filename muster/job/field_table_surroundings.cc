@@ -152,21 +152,29 @@ std::vector<Field> autoscaling_fields() {
            {.doc = "An http:// address that answers 200 with it (404: as it is).",
             .pattern = kHttpAddress,
             .only_with = probe}),
-      bind("autoscaling.request", in(&AutoscalingSpec::request),
-           {.doc = "A command of the shell that has workers of other hosts started, by a cluster's "
-                   "own tool: run where more are wanted than are here. It has "
-                   "MUSTER_REQUEST_WANTED, MUSTER_REQUEST_PRESENT and MUSTER_JOIN_CREDENTIALS, the "
-                   "file for `muster worker --credentials`. With workers.listen.",
-            .only_with = some}),
+      bind(
+          "autoscaling.request", in(&AutoscalingSpec::request),
+          {.doc = "A command of the shell that has workers of other hosts started, by a cluster's "
+                  "own tool: run where more are wanted than are here or coming. It has "
+                  "MUSTER_REQUEST_MORE, how many it is to have started, MUSTER_REQUEST_WANTED, "
+                  "MUSTER_REQUEST_PRESENT and MUSTER_JOIN_CREDENTIALS, the file for `muster worker "
+                  "--credentials`. With workers.listen.",
+           .only_with = some}),
       bind("autoscaling.request_timeout", in(&AutoscalingSpec::request_timeout),
            {.doc = "Time for that command, which is killed then.",
             .min = 0.1,
             .max = 86400,
             .only_with = some}),
       bind("autoscaling.request_every", in(&AutoscalingSpec::request_every),
-           {.doc = "From one run of it to the next, at least: longer than a worker takes to come.",
+           {.doc = "From one run of it to the next, at least.",
             .min = 0.1,
             .max = 86400,
+            .only_with = some}),
+      bind("autoscaling.request_patience", in(&AutoscalingSpec::request_patience),
+           {.doc = "How long workers that it was to have started, and that have not come, count as "
+                   "coming; then they are asked for again. Longer than a cluster's queue.",
+            .min = 0.1,
+            .max = 31536000,
             .only_with = some}),
   };
 }

@@ -352,6 +352,8 @@ struct AutoscalingSpec {  // between workers.min_workers and workers.max_workers
   std::string request;  // a command that has workers of other hosts started; empty: none
   Duration request_timeout = std::chrono::minutes(1);
   Duration request_every = std::chrono::minutes(5);  // at most so often
+  // So long workers that were asked for and have not come count as coming.
+  Duration request_patience = std::chrono::minutes(30);
 
   // Else their number is fixed, or others start those that are wanted.
   bool starts_workers() const noexcept {

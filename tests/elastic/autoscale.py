@@ -85,14 +85,15 @@ def by_a_request(muster, folder):
     """A command is to have workers started that this launcher does not start itself; those that are too many leave."""
     wanted, calls = folder / "requested", folder / "calls"
     wanted.write_text("1\n")
-    request = f"echo $MUSTER_REQUEST_PRESENT $MUSTER_REQUEST_WANTED $MUSTER_JOIN_CREDENTIALS >>{calls}"
+    numbers = "$MUSTER_REQUEST_PRESENT $MUSTER_REQUEST_WANTED $MUSTER_REQUEST_MORE"
+    request = f"echo {numbers} $MUSTER_JOIN_CREDENTIALS >>{calls}"
     process, run = start(muster, folder, "request", 1, *SCALING, "autoscaling.policy=probe",
                          f"autoscaling.file={wanted}", "workers.listen=127.0.0.1:0",
                          "autoscaling.request_every=1h", f"autoscaling.request={request}")
     wanted.write_text("2\n")
     runs.wait_for(lambda: calls.read_text().endswith("\n"), "the request")
     *numbers, key = calls.read_text().split()
-    assert numbers == ["1", "2"] and pathlib.Path(key).samefile(run / "join.key"), calls.read_text()
+    assert numbers == ["1", "2", "1"] and pathlib.Path(key).samefile(run / "join.key"), calls.read_text()
     guest = Host(muster, folder, key)
     wait_for_members(run, 2)
     wanted.write_text("1\n")

@@ -116,19 +116,17 @@ std::string about_address(const Places& places, const job::JobSpec& job, const E
 }
 
 // Asked on the launcher's loop, and gone with the spec. None where the job asks nobody.
-std::function<bool(std::int32_t, std::int32_t)> request_workers(const job::AutoscalingSpec& scaling,
-                                                                const Path& credentials,
-                                                                const Logger& log) {
+std::function<bool(const cluster::WorkersWanted&)> request_workers(
+    const job::AutoscalingSpec& scaling, const Path& credentials, const Logger& log) {
   if (scaling.request.empty()) return {};
   const auto request = std::make_shared<WorkerRequest>(
       WorkerRequestSpec{.command = scaling.request,
                         .environment = {{"MUSTER_JOIN_CREDENTIALS", credentials.string()}},
                         .limit = scaling.request_timeout,
-                        .gap = scaling.request_every},
+                        .gap = scaling.request_every,
+                        .patience = scaling.request_patience},
       system_clock(), system_processes(), log);
-  return [request](std::int32_t present, std::int32_t wanted) {
-    return request->ask(present, wanted);
-  };
+  return [request](const cluster::WorkersWanted& workers) { return request->ask(workers); };
 }
 
 Result<cluster::LaunchSpec> launch_spec(Files& files, const job::Job& whole,
