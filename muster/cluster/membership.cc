@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace muster::cluster {
 namespace {
@@ -13,9 +15,42 @@ std::string name(const Candidate& candidate) {
                      candidate.info.pid);
 }
 
-bool contains(const std::vector<std::int32_t>& workers, std::int32_t worker) {
-  return std::find(workers.begin(), workers.end(), worker) != workers.end();
+using Numbers = std::unordered_set<std::int32_t>;
+
+Numbers numbers_of(const std::vector<std::int32_t>& workers) {
+  return {workers.begin(), workers.end()};
 }
+
+// The view, with everybody found by number: a decision about n workers takes no n² steps.
+class Roster {
+ public:
+  explicit Roster(const MembershipView& view)
+      : candidates(view.candidates),
+        current(view.current),
+        last_join(view.last_join),
+        current_(numbers_of(view.current)),
+        replaced_(numbers_of(view.replaced)) {
+    for (const Candidate& candidate : candidates)
+      by_number_.emplace(candidate.info.worker, &candidate);
+  }
+
+  bool is_member(std::int32_t worker) const { return current_.contains(worker); }
+  bool is_replaced(std::int32_t worker) const { return replaced_.contains(worker); }
+  bool has_replaced() const noexcept { return !replaced_.empty(); }
+  const Candidate* candidate_of(std::int32_t worker) const {
+    const auto found = by_number_.find(worker);
+    return found == by_number_.end() ? nullptr : found->second;
+  }
+
+  const std::vector<Candidate>& candidates;
+  const std::vector<std::int32_t>& current;
+  const std::optional<TimePoint> last_join;
+
+ private:
+  const Numbers current_;
+  const Numbers replaced_;
+  std::unordered_map<std::int32_t, const Candidate*> by_number_;
+};
 
 std::string why_dead(TimePoint now, const Candidate& candidate) {
   if (candidate.leaving && !candidate.lost) return name(candidate) + " has left";
@@ -28,11 +63,11 @@ std::string why_dead(TimePoint now, const Candidate& candidate) {
 }
 
 // The dead of the present generation, in words; empty when all live.
-std::string losses(TimePoint now, const MembershipView& view, const MembershipPolicy& policy) {
+std::string losses(TimePoint now, const Roster& view, const MembershipPolicy& policy) {
   std::string text;
   for (const auto& candidate : view.candidates) {
-    if (!contains(view.current, candidate.info.worker)) continue;
-    const bool replaced = contains(view.replaced, candidate.info.worker);
+    if (!view.is_member(candidate.info.worker)) continue;
+    const bool replaced = view.is_replaced(candidate.info.worker);
     if (is_alive(now, candidate, policy) && !replaced) continue;
     text += (text.empty() ? "" : ", ") +
             (replaced ? name(candidate) + " comes anew" : why_dead(now, candidate));
@@ -41,51 +76,45 @@ std::string losses(TimePoint now, const MembershipView& view, const MembershipPo
 }
 
 // `with_drained`: also members that are to go and have the state.
-std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const MembershipView& view,
+std::map<std::int32_t, bool> alive_by_worker(TimePoint now, const Roster& view,
                                              const MembershipPolicy& policy, bool with_drained) {
   std::map<std::int32_t, bool> alive;
   for (const auto& candidate : view.candidates) {
     const bool hands_over =
-        with_drained && candidate.whole && contains(view.current, candidate.info.worker);
+        with_drained && candidate.whole && view.is_member(candidate.info.worker);
     const bool goes = candidate.draining && !hands_over;
     alive[candidate.info.worker] |= is_alive(now, candidate, policy) && !goes && candidate.reaches;
   }
   return alive;
 }
 
-const Candidate* candidate_of(const MembershipView& view, std::int32_t worker) {
-  const auto found = std::ranges::find(
-      view.candidates, worker, [](const Candidate& candidate) { return candidate.info.worker; });
-  return found == view.candidates.end() ? nullptr : &*found;
-}
-
-bool can_lead(const MembershipView& view, std::int32_t worker) {
-  const Candidate* candidate = candidate_of(view, worker);
+bool can_lead(const Roster& view, std::int32_t worker) {
+  const Candidate* candidate = view.candidate_of(worker);
   return candidate != nullptr && candidate->connected && candidate->info.can_lead;
 }
 
 // It is to go, and is still there.
-bool is_on_its_way(TimePoint now, std::int32_t worker, const MembershipView& view,
+bool is_on_its_way(TimePoint now, std::int32_t worker, const Roster& view,
                    const MembershipPolicy& policy) {
-  const Candidate* member = candidate_of(view, worker);
+  const Candidate* member = view.candidate_of(worker);
   return member != nullptr && member->draining && is_alive(now, *member, policy) &&
-         !contains(view.replaced, worker);
+         !view.is_replaced(worker);
 }
 
 // Those of the present generation, in their order, who are here or here again; in the place of who
 // is lost the first standby that can take it.
 std::vector<std::int32_t> same_ranks(TimePoint now, const std::map<std::int32_t, bool>& alive,
-                                     const MembershipView& view, const MembershipPolicy& policy,
+                                     const Roster& view, const MembershipPolicy& policy,
                                      std::size_t& survivors) {
   std::vector<std::int32_t> standbys;
   for (const auto& [worker, lives] : alive)
-    if (lives && !contains(view.current, worker)) standbys.push_back(worker);
+    if (lives && !view.is_member(worker)) standbys.push_back(worker);
   std::vector<std::int32_t> members;
   for (const auto worker : view.current) {
     const auto known = alive.find(worker);
     if (known != alive.end() && known->second) {
       members.push_back(worker);
-      if (!contains(view.replaced, worker)) ++survivors;
+      if (!view.is_replaced(worker)) ++survivors;
       continue;
     }
     const bool is_first = worker == view.current.front();
@@ -107,13 +136,13 @@ std::int32_t most_members(const MembershipPolicy& policy) noexcept {
 
 // Survivors in their order, then newcomers by number, no more than there may be members.
 std::vector<std::int32_t> proposal(TimePoint now, std::map<std::int32_t, bool> alive,
-                                   const MembershipView& view, const MembershipPolicy& policy,
+                                   const Roster& view, const MembershipPolicy& policy,
                                    std::size_t& survivors) {
   if (policy.keeps_ranks && !view.current.empty())
     return same_ranks(now, alive, view, policy, survivors);
   std::vector<std::int32_t> members;
   for (const auto worker : view.current) {
-    if (contains(view.replaced, worker)) continue;
+    if (view.is_replaced(worker)) continue;
     if (alive[worker]) members.push_back(worker);
     alive.erase(worker);
   }
@@ -125,31 +154,32 @@ std::vector<std::int32_t> proposal(TimePoint now, std::map<std::int32_t, bool> a
   return members;
 }
 
-bool any_is_whole(const std::vector<std::int32_t>& members, const MembershipView& view) {
+bool any_is_whole(const std::vector<std::int32_t>& members, const Roster& view) {
+  const Numbers among = numbers_of(members);
   return std::ranges::any_of(view.candidates, [&](const Candidate& candidate) {
-    return candidate.connected && candidate.whole && contains(members, candidate.info.worker);
+    return candidate.connected && candidate.whole && among.contains(candidate.info.worker);
   });
 }
 
-std::vector<std::int32_t> draining(const std::vector<std::int32_t>& members,
-                                   const MembershipView& view) {
+std::vector<std::int32_t> draining(const std::vector<std::int32_t>& members, const Roster& view) {
   std::vector<std::int32_t> those;
+  const Numbers among = numbers_of(members);
   for (const Candidate& candidate : view.candidates)
-    if (candidate.connected && candidate.draining && contains(members, candidate.info.worker))
+    if (candidate.connected && candidate.draining && among.contains(candidate.info.worker))
       those.push_back(candidate.info.worker);
   return those;
 }
 
 // Who comes from elsewhere may be here before the launcher's own, who alone begin with a state.
-bool has_state(const std::vector<std::int32_t>& members, const MembershipView& view) {
+bool has_state(const std::vector<std::int32_t>& members, const Roster& view) {
+  const Numbers among = numbers_of(members);
   return std::ranges::any_of(view.candidates, [&](const Candidate& candidate) {
-    return candidate.connected && candidate.info.has_state &&
-           contains(members, candidate.info.worker);
+    return candidate.connected && candidate.info.has_state && among.contains(candidate.info.worker);
   });
 }
 
 // Puts one that may lead first, the longest there; false: there is none.
-bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& view) {
+bool put_leader_first(std::vector<std::int32_t>& members, const Roster& view) {
   const auto leader =
       std::ranges::find_if(members, [&](std::int32_t worker) { return can_lead(view, worker); });
   if (leader == members.end()) return false;
@@ -157,38 +187,39 @@ bool put_leader_first(std::vector<std::int32_t>& members, const MembershipView& 
   return true;
 }
 
-std::int32_t least_of(const MembershipView& view, const MembershipPolicy& policy) {
+std::int32_t least_of(const Roster& view, const MembershipPolicy& policy) {
   if (view.current.empty()) return least_for_first_generation(policy);
   return policy.keeps_ranks ? static_cast<std::int32_t>(view.current.size()) : policy.min_workers;
 }
 
-bool lacks_majority(TimePoint now, const std::vector<std::int32_t>& members,
-                    const MembershipView& view, const MembershipPolicy& policy) {
+bool lacks_majority(TimePoint now, const std::vector<std::int32_t>& members, const Roster& view,
+                    const MembershipPolicy& policy) {
   if (!policy.majority || policy.keeps_ranks || view.current.empty()) return false;
+  const Numbers among = numbers_of(members);
   const auto accounted = std::ranges::count_if(view.current, [&](std::int32_t worker) {
-    return contains(members, worker) || is_on_its_way(now, worker, view, policy);
+    return among.contains(worker) || is_on_its_way(now, worker, view, policy);
   });
   return 2 * accounted <= std::ssize(view.current);
 }
 
 // Who of a job with standbys has a rank would else depend on who comes first.
-bool awaits_standbys(const std::map<std::int32_t, bool>& alive, const MembershipView& view,
+bool awaits_standbys(const std::map<std::int32_t, bool>& alive, const Roster& view,
                      const MembershipPolicy& policy) {
   const auto here = std::ranges::count_if(alive, [](const auto& entry) { return entry.second; });
   return policy.standbys > 0 && view.current.empty() && here < policy.start_workers;
 }
 
 // Of the present generation nobody is left, nor comes back: all that they held is lost.
-bool are_all_gone(const MembershipView& view) {
+bool are_all_gone(const Roster& view) {
   return std::ranges::all_of(view.current, [&](std::int32_t worker) {
-    if (contains(view.replaced, worker)) return true;
-    const Candidate* member = candidate_of(view, worker);
+    if (view.is_replaced(worker)) return true;
+    const Candidate* member = view.candidate_of(worker);
     return member == nullptr || !member->connected || member->leaving || member->cut_off ||
            member->lost;
   });
 }
 
-bool still_settling(TimePoint now, std::size_t count, const MembershipView& view,
+bool still_settling(TimePoint now, std::size_t count, const Roster& view,
                     const MembershipPolicy& policy) {
   return static_cast<std::int32_t>(count) < most_members(policy) && view.last_join &&
          now - *view.last_join < policy.settle;
@@ -210,8 +241,9 @@ Duration patience(const Candidate& candidate, const MembershipPolicy& policy) no
   return learns ? candidate.silence.patience(policy.heartbeat_timeout) : policy.heartbeat_timeout;
 }
 
-MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
+MembershipDecision decide_membership(TimePoint now, const MembershipView& known,
                                      const MembershipPolicy& policy) {
+  const Roster view(known);
   std::size_t survivors = 0;
   const auto alive = alive_by_worker(now, view, policy, false);
   auto members = proposal(now, alive, view, policy, survivors);
@@ -241,7 +273,7 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
   if (!put_leader_first(members, view))
     return {std::nullopt,
             fmt::format("none of {} workers sees the run's folder{}", members.size(), because)};
-  if (members == view.current && view.replaced.empty())
+  if (members == view.current && !view.has_replaced())
     return {members, fmt::format("all {} members are well", members.size()), false, kept};
   const bool settles = still_settling(now, members.size(), view, policy);
   if (begins_anew && settles) return {std::nullopt, "waiting whether more workers join" + because};

@@ -78,7 +78,7 @@ struct MembershipDecision {
 // gone, newcomers alone are the next one: it has no state, and goes back to a checkpoint. Two
 // halves of a split never both go on: there is one coordinator, it counts those whom it hears, and
 // whoever does not hear from it stops. `majority` has those who are left wait where they are few.
-MembershipDecision decide_membership(TimePoint now, const MembershipView& view,
+MembershipDecision decide_membership(TimePoint now, const MembershipView& known,
                                      const MembershipPolicy& policy);
 
 // Fewer never make a first generation.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace muster::cluster {
@@ -48,6 +49,30 @@ void for_all_small_cases(Check check) {
           policy.max_workers = most;
           check(kinds, view_of(kinds, current), policy);
         }
+  }
+}
+
+// What looks at all others for each worker does not come to an end here in the time of a test.
+TEST(Membership, DecidesAboutAHundredThousandWorkers) {
+  constexpr std::int32_t kMany = 100'000;
+  std::vector<Kind> kinds(kMany, Kind::kWell);
+  kinds[kMany - 2] = Kind::kDisconnected;
+  Workers current(kMany - 1);
+  std::iota(current.begin(), current.end(), 0);
+  MembershipView view = view_of(kinds, current);
+  for (std::int32_t worker = kMany / 2; worker < kMany - 2; ++worker)
+    view.replaced.push_back(worker);
+  MembershipPolicy policy;
+  policy.max_workers = kMany;
+  policy.majority = true;
+  for (const bool all_are_whole : {false, true}) {
+    for (Candidate& candidate : view.candidates)
+      candidate.whole = all_are_whole || candidate.info.worker == kMany / 2 - 1;
+    const auto decision = decide_membership(kNow, view, policy);
+    ASSERT_TRUE(decision.members) << decision.reason;
+    EXPECT_EQ(std::ssize(*decision.members), kMany - 1);
+    EXPECT_TRUE(decision.reason.ends_with("worker 99998 (h, pid 1) has lost its connection"))
+        << decision.reason.substr(0, 200);
   }
 }
 
