@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "muster/base/testing/sanitized.h"
 #include "muster/cluster/testing/membership_world.h"
@@ -18,6 +21,13 @@ using paths::World;
 
 constexpr int kEvents = kSanitized ? 3 : 6;
 constexpr std::size_t kMendEvery = 64;
+
+std::string describe(const std::vector<std::pair<Event, std::int32_t>>& path) {
+  std::string text;
+  for (const auto& [event, worker] : path)
+    text += fmt::format("event {} of worker {}, ", static_cast<int>(event), worker);
+  return text;
+}
 
 class MembershipPaths : public ::testing::TestWithParam<Job> {};
 
@@ -40,7 +50,7 @@ TEST_P(MembershipPaths, HoldTheRulesAtEveryTurn) {
           after.check_outcome();
           const bool is_new = seen.insert(after.situation()).second;
           if (is_new || ++known % kMendEvery == 0) World(after).mend();
-          if (HasFailure()) ADD_FAILURE() << "after " << paths::describe(after.path);
+          if (HasFailure()) ADD_FAILURE() << "after " << describe(after.path);
           ++turns;
           if (is_new) next.push_back(std::move(after));
         }
@@ -54,17 +64,22 @@ TEST_P(MembershipPaths, HoldTheRulesAtEveryTurn) {
 }
 
 // Every number of workers up to five with every least number of them; and some that begin with
-// fewer, to whom others come later; or where each keeps its rank, with and without standbys.
+// fewer, to whom others come later; or where each keeps its rank, with and without standbys; or
+// where each generation keeps more than half of the one before.
 INSTANTIATE_TEST_SUITE_P(
     Jobs, MembershipPaths,
     ::testing::Values(Job{1, 1}, Job{2, 1}, Job{2, 2}, Job{3, 1}, Job{3, 2}, Job{3, 3}, Job{4, 1},
                       Job{4, 2}, Job{4, 3}, Job{4, 4}, Job{5, 1}, Job{5, 2}, Job{5, 3}, Job{5, 4},
                       Job{5, 5}, Job{3, 1, 1}, Job{4, 2, 2}, Job{2, 2, 0, true}, Job{3, 3, 0, true},
-                      Job{4, 4, 0, true}, Job{3, 2, 0, true, 1}, Job{4, 2, 0, true, 2}),
+                      Job{4, 4, 0, true}, Job{3, 2, 0, true, 1}, Job{4, 2, 0, true, 2},
+                      Job{2, 1, 0, false, 0, true}, Job{3, 1, 0, false, 0, true},
+                      Job{4, 1, 0, false, 0, true}, Job{5, 1, 0, false, 0, true},
+                      Job{4, 3, 0, false, 0, true}, Job{4, 1, 2, false, 0, true}),
     [](const auto& job) {
-      return fmt::format("{}of{}{}{}{}", job.param.least, job.param.workers,
+      return fmt::format("{}of{}{}{}{}{}", job.param.least, job.param.workers,
                          job.param.later > 0 ? "Later" : "", job.param.keeps_ranks ? "inPlace" : "",
-                         job.param.standbys > 0 ? "WithStandbys" : "");
+                         job.param.standbys > 0 ? "WithStandbys" : "",
+                         job.param.majority ? "ByMajority" : "");
     });
 
 }  // namespace

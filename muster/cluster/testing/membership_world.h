@@ -46,6 +46,7 @@ struct Job {
   std::int32_t later = 0;  // so many of the workers are not there at the beginning
   bool keeps_ranks = false;
   std::int32_t standbys = 0;  // so many of the workers have no rank
+  bool majority = false;      // see MembershipPolicy
 };
 
 struct Worker {
@@ -92,6 +93,7 @@ struct World {
     options.policy.heartbeat_timeout = seconds(10);
     options.policy.keeps_ranks = job.keeps_ranks;
     options.policy.standbys = job.standbys;
+    options.policy.majority = job.majority;
     return options;
   }
 
@@ -180,6 +182,15 @@ struct World {
     return !is_connected(worker) || w.given_up || w.anew || w.cast_out;
   }
 
+  // Of the present members more than half are among these, by number, or go as they were told to.
+  bool has_majority(const std::set<std::int32_t>& next, std::int32_t going = -1) const {
+    const auto accounted = std::ranges::count_if(members, [&](std::int32_t worker) {
+      const bool goes = of(worker).status == Status::kDraining || worker == going;
+      return next.contains(worker) || (goes && !is_lost(worker));
+    });
+    return !job.majority || members.empty() || 2 * accounted > std::ssize(members);
+  }
+
   // Numbers ascend; a generation has enough members, one at least with the state, nobody who is
   // away, and a reason that names whom it has lost.
   void enter(const Welcome& welcome) {
@@ -189,6 +200,7 @@ struct World {
     for (const auto& member : welcome.members) next.push_back(member.info.worker);
     ASSERT_EQ(std::set(next.begin(), next.end()).size(), next.size());
     ASSERT_GE(next.size(), static_cast<std::size_t>(job.least)) << "a minority goes on";
+    ASSERT_TRUE(has_majority({next.begin(), next.end()})) << "a minority of the members goes on";
     for (std::size_t rank = 0; job.keeps_ranks && rank < members.size(); ++rank)
       ASSERT_TRUE(next[rank] == members[rank] ||
                   (job.standbys > 0 && is_lost(members[rank]) && !is_member(next[rank])))
@@ -315,20 +327,18 @@ struct World {
   void check_outcome() const {
     if (over) return;
     const std::set<std::int32_t> well = those_to_go_on();
-    if (can_go_on(well)) {
+    if (can_go_on(well) && has_majority(well)) {
       const std::set<std::int32_t> present(members.begin(), members.end());
       const bool as_many = job.standbys > 0 || present.size() == well.size();
       ASSERT_TRUE(as_many && std::ranges::includes(well, present)) << "those who are well go on";
       return;
     }
     const std::string& reason = coordinator.reason();
-    const bool says = reason.find("of at least") != std::string::npos ||
-                      reason.find("is left to hand over the state") != std::string::npos;
-    ASSERT_TRUE(says || !has_lost()) << reason;
-  }
-
-  bool has_lost() const {
-    return std::ranges::any_of(members, [&](std::int32_t worker) { return is_lost(worker); });
+    const auto says = [&](const char* text) { return reason.find(text) != std::string::npos; };
+    const bool is_right = can_go_on(well) ? says("no majority of the")
+                                          : says("of at least") || says("left to hand over the");
+    const bool all_are_there = std::ranges::none_of(members, [&](auto w) { return is_lost(w); });
+    ASSERT_TRUE(is_right || all_are_there) << reason;
   }
 
   bool are_all_lost() const {
@@ -429,7 +439,7 @@ struct World {
     // Perhaps once they have the state.
     const bool may_go = !over && !job.keeps_ranks &&
                         others.size() >= static_cast<std::size_t>(job.least) &&
-                        (can_go_on(others) || of(worker).has_state);
+                        has_majority(others, worker) && (can_go_on(others) || of(worker).has_state);
     wish_to_go(worker, Drain{.can_stay = true});
     ASSERT_EQ(of(worker).drains, may_go) << "worker " << worker;
   }
@@ -485,12 +495,5 @@ struct World {
     }
   }
 };
-
-inline std::string describe(const std::vector<std::pair<Event, std::int32_t>>& path) {
-  std::string text;
-  for (const auto& [event, worker] : path)
-    text += fmt::format("event {} of worker {}, ", static_cast<int>(event), worker);
-  return text;
-}
 
 }  // namespace muster::cluster::paths
