@@ -24,11 +24,11 @@ WorkerInfo worker_info(const Json& json) {
   WorkerInfo info;
   read(json, "worker", info.worker);
   read(json, "host", info.host);
-  read(json, "boot_id", info.boot_id);
   read(json, "pid", info.pid);
-  read(json, "door", info.door);
-  read(json, "can_lead", info.can_lead);
-  read(json, "has_state", info.has_state);
+  read_if_sent(json, "boot_id", info.boot_id);
+  read_if_sent(json, "door", info.door);
+  read_if_sent(json, "can_lead", info.can_lead);
+  read_if_sent(json, "has_state", info.has_state);
   return info;
 }
 
@@ -91,9 +91,9 @@ Json to_json(const GivenJob& job) {
 
 GivenJob given_job(const Json& json) {
   GivenJob job;
-  read(json, "file", job.file);
-  read(json, "values", job.values);
-  read(json, "mistake", job.mistake);
+  read_if_sent(json, "file", job.file);
+  read_if_sent(json, "values", job.values);
+  read_if_sent(json, "mistake", job.mistake);
   return job;
 }
 

@@ -17,6 +17,12 @@ void read(const Json& json, const char* field, T& into) {
   json.at(field).get_to(into);
 }
 
+// As it is where a muster of another commit does not send it: see kControlVersion.
+template <class T>
+void read_if_sent(const Json& json, const char* field, T& into) {
+  if (json.contains(field)) read(json, field, into);
+}
+
 template <class Enum>
 Enum checked_enum(const Json& json, Enum last) {
   const auto value = json.get<std::uint64_t>();

@@ -42,9 +42,9 @@ struct Row<Enlist> {
     return json;
   }
   static Enlist read(const Json& json) {
-    return {json.at("host").get<std::string>(),    json.at("pid").get<std::int32_t>(),
-            json.at("worker").get<std::int32_t>(), json.value("version", std::string()),
-            json.value("boot_id", std::string()),  read_wall(json)};
+    return {json.at("host").get<std::string>(),     json.at("pid").get<std::int32_t>(),
+            json.value("worker", std::int32_t{-1}), json.value("version", std::string()),
+            json.value("boot_id", std::string()),   read_wall(json)};
   }
 };
 
@@ -101,9 +101,11 @@ struct Row<Failure> {
             {"generation", to_int(m.generation)}};
   }
   static Failure read(const Json& json) {
-    return {error(json.at("error")), progress(json.at("progress")),
-            checked_enum(json.at("concerns"), Concerns::kItsHost),
-            Generation{json.at("generation").get<std::uint64_t>()}};
+    return {error(json.at("error")),
+            json.contains("progress") ? progress(json.at("progress")) : Progress{},
+            json.contains("concerns") ? checked_enum(json.at("concerns"), Concerns::kItsHost)
+                                      : Concerns::kAll,
+            Generation{json.value("generation", std::uint64_t{0})}};
   }
 };
 
@@ -319,11 +321,12 @@ struct Row<Attend> {
             {"cores", m.cores},   {"version", m.version}, {"job", to_json(m.job)}};
   }
   static Attend read(const Json& json) {
-    return {json.at("number").get<std::int32_t>(), json.at("host").get<std::string>(),
-            json.at("boot_id").get<std::string>(), json.at("pid").get<std::int32_t>(),
-            json.at("cores").get<std::vector<std::int32_t>>(),
-            json.at("version").get<std::string>(),
-            // A muster that does not tell of its job is another one, and is told so.
+    return {json.at("number").get<std::int32_t>(),
+            json.at("host").get<std::string>(),
+            json.value("boot_id", std::string()),
+            json.at("pid").get<std::int32_t>(),
+            json.value("cores", std::vector<std::int32_t>()),
+            json.value("version", std::string()),
             json.contains("job") ? given_job(json.at("job")) : GivenJob{}};
   }
 };

@@ -22,6 +22,12 @@ namespace muster::cluster {
 
 using net::Bytes;
 
+// Two musters of different commits tell each other so before either reads a frame whose form may
+// differ. The first that anybody sends – Join, Enlist, Attend – says of which commit it is; only
+// where that is the same anything else follows, and Failure is how the other one is refused. So
+// these four keep their form: fields may be added, and what they had at version 1 stays; what was
+// added since may be missing where it is read. Whoever cannot keep to that raises the version,
+// which is in the envelope of every message, and that never changes.
 inline constexpr std::uint32_t kControlVersion = 1;
 
 // Where a worker is; said at a failure. See Whereabouts.

@@ -97,6 +97,48 @@ TEST(Messages, AHostMaySayNothingOfItsVersion) {
   EXPECT_FALSE(std::get<Enlist>(*decoded).wall);
 }
 
+// Whatever else these have had since, or will have: two commits meet with them alone.
+TEST(Messages, TheFirstWordsOfAnotherCommitAreRead) {
+  const auto read = [](const char* kind, const char* body) {
+    return decode(net::encode_message(kControlVersion, kind, nlohmann::json::parse(body)));
+  };
+  const auto join =
+      read("join", R"({"worker": 2, "host": "a", "pid": 7, "version": "v", "new": {"x": [1]}})");
+  ASSERT_TRUE(join) << join.error().message;
+  EXPECT_EQ(std::get<Join>(*join).version, "v");
+  EXPECT_EQ(std::get<Join>(*join).info.host, "a");
+  const auto enlist = read("enlist", R"({"host": "a", "pid": 7, "version": "v", "new": 1})");
+  ASSERT_TRUE(enlist) << enlist.error().message;
+  EXPECT_EQ(std::get<Enlist>(*enlist).version, "v");
+  EXPECT_EQ(std::get<Enlist>(*enlist).worker, -1);
+  const auto attend = read("attend", R"({"number": 1, "host": "a", "pid": 7, "version": "v"})");
+  ASSERT_TRUE(attend) << attend.error().message;
+  EXPECT_EQ(std::get<Attend>(*attend).version, "v");
+  const auto refusal =
+      read("failure", R"({"error": {"code": 1, "message": "all need the same", "peer": -1}})");
+  ASSERT_TRUE(refusal) << refusal.error().message;
+  EXPECT_EQ(std::get<Failure>(*refusal).error.message, "all need the same");
+}
+
+// So that a muster of any commit since version 1 can read them.
+TEST(Messages, TheFirstWordsHaveWhatTheyHadAtVersionOne) {
+  const auto body_of = [](const Message& message) {
+    nlohmann::json body;
+    EXPECT_TRUE(net::decode_message(kControlVersion, encode(message), body));
+    return body;
+  };
+  const auto has = [](const nlohmann::json& body, std::initializer_list<const char*> fields) {
+    return std::ranges::all_of(fields, [&](const char* field) { return body.contains(field); });
+  };
+  const auto all = samples();
+  EXPECT_TRUE(has(body_of(all[0]), {"worker", "host", "boot_id", "pid", "door", "can_lead",
+                                    "has_state", "version"}));
+  EXPECT_TRUE(has(body_of(all[1]), {"host", "pid", "worker", "version"}));
+  EXPECT_TRUE(has(body_of(all[5]), {"error", "progress", "concerns", "generation"}));
+  EXPECT_TRUE(has(body_of(all[5])["error"], {"code", "message", "peer"}));
+  EXPECT_TRUE(has(body_of(all[27]), {"number", "host", "boot_id", "pid", "cores", "version"}));
+}
+
 TEST(Messages, TextThatIsNoUtf8StillTravels) {
   EXPECT_NO_THROW((void)encode(Failure{{ErrorCode::kInternal, "\xff\xfe bad", kNoRank}, {}}));
 }
