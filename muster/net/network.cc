@@ -1,15 +1,16 @@
 #include "muster/net/network.h"
 
-#include <fcntl.h>
-#include <netinet/tcp.h>
-
+#include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
+#include <deque>
 #include <map>
 
 #include "muster/base/awaited.h"
+#include "muster/base/backoff.h"
 #include "muster/net/log_often.h"
 #include "muster/net/socket_connection.h"
+#include "muster/net/socket_options.h"
 
 namespace muster::net {
 namespace {
@@ -18,38 +19,15 @@ using Tcp = asio::ip::tcp;
 using asio::error_code;
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(10);
-constexpr Duration kLongestRetry = std::chrono::milliseconds(250);
+constexpr Duration kLongestRetry = std::chrono::milliseconds(250);  // of who finds nobody there
+// Of who was let go in a handshake: so is whoever waits longest where very many come at once.
+constexpr Duration kLongestRetryOfMany = std::chrono::seconds(2);
+
+// So long a stranger may take where others wait for its place; members need milliseconds.
+constexpr Duration kFairTime = std::chrono::milliseconds(500);
 
 Address address_of(const Tcp::endpoint& endpoint) {
   return {endpoint.address().to_string(), endpoint.port()};
-}
-
-// A cut link says nothing by itself. Who waits to receive asks after kIdle of silence, and again;
-// after about 10 s without an answer the connection has ended. (A process that is stopped still
-// answers: its kernel does.)
-constexpr int kIdleSeconds = 2;
-constexpr int kQuestions = 4;
-
-void ask_when_idle(int fd) {
-  const auto set = [fd](int level, int option, int value) {
-    ::setsockopt(fd, level, option, &value, sizeof(value));
-  };
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, kIdleSeconds);
-  set(IPPROTO_TCP, TCP_KEEPCNT, kQuestions);
-}
-
-// Children that are started later must not inherit the job's connections.
-void keep_from_children(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
-
-error_code prepare(Tcp::socket& socket) {
-  keep_from_children(socket.native_handle());
-  ask_when_idle(socket.native_handle());
-  error_code error;
-  socket.set_option(Tcp::no_delay(true), error);
-  if (!error) socket.non_blocking(true, error);
-  return error;
 }
 
 // What connects, listeners and the network share; on the loop's thread unless said otherwise.
@@ -78,16 +56,28 @@ class Core : public std::enable_shared_from_this<Core> {
   }
   void release(std::uint64_t id) { attempts_.erase(id); }
 
+  // Once another stranger may be let in, be it at once. The others wait in the system's queue.
+  void when_there_is_room(std::function<void()> then) {
+    if (strangers_ < options_.max_handshakes) return then();
+    waiting_.push_back(std::move(then));
+    make_room_in_time();
+  }
+
  private:
   struct Handshake {
     std::shared_ptr<SocketConnection> connection;
     Registration timer;
     Side side;
+    TimePoint begun;
     Connected done;
   };
+  using Handshakes = std::map<std::uint64_t, Handshake>;
 
   void end_handshake(std::uint64_t id, const Status& status);
+  Handshakes::iterator oldest_stranger();
+  void make_room_in_time();
   void drop_oldest_stranger();
+  void let_in_next();
 
   AsioLoop& loop_;
   std::shared_ptr<TlsContext> tls_;  // none: plain text
@@ -95,7 +85,10 @@ class Core : public std::enable_shared_from_this<Core> {
   std::shared_ptr<const ConnectionSettings> settings_;
   std::shared_ptr<Farewells> farewells_;
   std::uint64_t last_id_ = 0;
-  std::map<std::uint64_t, Handshake> handshakes_;  // by age
+  Handshakes handshakes_;                      // by age
+  std::size_t strangers_ = 0;                  // of them: that came here
+  std::deque<std::function<void()>> waiting_;  // for room
+  Registration room_timer_;
   std::map<std::uint64_t, std::shared_ptr<void>> attempts_;
 };
 
@@ -114,8 +107,6 @@ void Core::authenticate(Tcp::socket socket, Side side, TimePoint deadline, Conne
   } else {
     stream = create_plain_stream(socket.native_handle());
   }
-  if (side == Side::kServer && handshakes_.size() >= options_.max_handshakes)
-    drop_oldest_stranger();
   const auto connection = std::make_shared<SocketConnection>(
       settings_, std::move(socket), std::move(stream), address_of(endpoint));
   const auto id = ++last_id_;
@@ -125,7 +116,9 @@ void Core::authenticate(Tcp::socket socket, Side side, TimePoint deadline, Conne
                                    fmt::format("[net/handshake] {} did not identify itself in time",
                                                to_string(connection->peer()))));
   });
-  handshakes_.emplace(id, Handshake{connection, std::move(timer), side, std::move(done)});
+  if (side == Side::kServer) ++strangers_;
+  handshakes_.emplace(
+      id, Handshake{connection, std::move(timer), side, loop_.clock().now(), std::move(done)});
   connection->handshake([weak = weak_from_this(), id](const Status& status) {
     if (const auto core = weak.lock()) core->end_handshake(id, status);
   });
@@ -136,23 +129,51 @@ void Core::end_handshake(std::uint64_t id, const Status& status) {
   if (found == handshakes_.end()) return;
   const Handshake ended = std::move(found->second);
   handshakes_.erase(found);
-  if (status) return ended.done(std::shared_ptr<Connection>(ended.connection));
-  if (ended.side == Side::kServer)
-    log_often(log(), ++counters().handshakes_refused, status.error().message);
-  ended.connection->close(status.error());
-  ended.done(status.error());
+  const bool is_stranger = ended.side == Side::kServer;
+  if (is_stranger) --strangers_;
+  if (status) {
+    ended.done(std::shared_ptr<Connection>(ended.connection));
+  } else {
+    if (is_stranger) log_often(log(), ++counters().handshakes_refused, status.error().message);
+    ended.connection->close(status.error());
+    ended.done(status.error());
+  }
+  if (is_stranger) let_in_next();
 }
 
-// Members need milliseconds; who has waited longest among so many is least likely to be one.
-void Core::drop_oldest_stranger() {
-  for (const auto& [id, handshake] : handshakes_) {
-    if (handshake.side != Side::kServer) continue;
-    return end_handshake(
-        id, fail(ErrorCode::kUnavailable,
-                 fmt::format("[net/handshake] too many connections that do not identify "
-                             "themselves; dropped the oldest, {}",
-                             to_string(handshake.connection->peer()))));
+void Core::let_in_next() {
+  room_timer_ = nullptr;
+  while (!waiting_.empty() && strangers_ < options_.max_handshakes) {
+    const auto then = std::move(waiting_.front());
+    waiting_.pop_front();
+    then();
   }
+  if (!waiting_.empty()) make_room_in_time();
+}
+
+Core::Handshakes::iterator Core::oldest_stranger() {
+  return std::ranges::find_if(handshakes_,
+                              [](const auto& entry) { return entry.second.side == Side::kServer; });
+}
+
+void Core::make_room_in_time() {
+  const auto oldest = oldest_stranger();
+  if (oldest == handshakes_.end()) return;
+  room_timer_ = loop_.call_at(oldest->second.begun + kFairTime, [weak = weak_from_this()] {
+    if (const auto core = weak.lock()) core->drop_oldest_stranger();
+  });
+}
+
+// Who has waited longest among so many is least likely to be a member.
+void Core::drop_oldest_stranger() {
+  const auto oldest = oldest_stranger();
+  if (oldest == handshakes_.end()) return;
+  const std::string peer = to_string(oldest->second.connection->peer());
+  end_handshake(oldest->first,
+                fail(ErrorCode::kUnavailable,
+                     fmt::format("[net/handshake] too many connections that do not identify "
+                                 "themselves; dropped the oldest, {}",
+                                 peer)));
 }
 
 // One connect(): resolve, try every address, again if asked, authenticate.
@@ -181,6 +202,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void resolve();
   void try_next();
   void try_later(const std::string& reason);
+  void try_after(Duration pause);
   void connected();
   void authenticated(Result<std::shared_ptr<Connection>> result);
   void time_out();
@@ -199,7 +221,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   std::size_t next_ = 0;
   std::string last_reason_;  // of what was refused; empty: nothing was
   bool reached_ = false;     // a TCP connection was made
-  Duration pause_ = kFirstRetry;
+  Backoff refused_{kFirstRetry, kLongestRetry};
+  Backoff broke_{kFirstRetry, kLongestRetryOfMany};
   Registration timer_;
   Registration retry_timer_;
   std::uint64_t id_ = 0;
@@ -244,11 +267,14 @@ void Attempt::try_later(const std::string& reason) {
                        fmt::format("[net/connect] nobody answers at {}: {}; is the process there "
                                    "still running, and the port open?",
                                    to_string(address_), reason)));
+  try_after(refused_.next());
+}
+
+void Attempt::try_after(Duration pause) {
   next_ = 0;
-  retry_timer_ = loop_.call_at(loop_.clock().now() + pause_, [weak = weak_from_this()] {
+  retry_timer_ = loop_.call_at(loop_.clock().now() + pause, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->resolve();
   });
-  pause_ = std::min(2 * pause_, kLongestRetry);
 }
 
 void Attempt::connected() {
@@ -265,8 +291,9 @@ void Attempt::connected() {
 // started anew, or one whose host had no time for a handshake.
 void Attempt::authenticated(Result<std::shared_ptr<Connection>> result) {
   const bool broke = !result && result.error().code == ErrorCode::kPeerLost;
-  if (broke && retry_ == Network::Retry::kUntilDeadline) return try_later(result.error().message);
-  finish(std::move(result));
+  if (!broke || retry_ == Network::Retry::kNo) return finish(std::move(result));
+  last_reason_ = result.error().message;
+  try_after(broke_.next());
 }
 
 void Attempt::time_out() {
@@ -312,6 +339,14 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
 
   void accept() {
+    if (const auto core = core_.lock())
+      core->when_there_is_room([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->accept_one();
+      });
+  }
+
+ private:
+  void accept_one() {
     acceptor_.async_accept([weak = weak_from_this()](const error_code& error, Tcp::socket socket) {
       const auto self = weak.lock();
       const auto core = self ? self->core_.lock() : nullptr;
@@ -322,7 +357,6 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     });
   }
 
- private:
   void welcome(Core& core, Tcp::socket socket) {
     const auto deadline = core.loop().clock().now() + core.options().handshake_timeout;
     core.authenticate(std::move(socket), Side::kServer, deadline,

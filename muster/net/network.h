@@ -105,7 +105,7 @@ class Network {  // thread-safe
   // `done` runs exactly once, on the loop's thread, with an authenticated connection or: kTimeout,
   // kUnavailable (nobody answers there, name unknown), kPeerLost (it broke before both had shown
   // their certificates), kInvalid (not a member of this job). A TCP connection that is refused or
-  // breaks is tried again until the deadline when `retry` says so.
+  // breaks is tried again until the deadline when `retry` says so, less and less often.
   enum class Retry : std::uint8_t { kNo, kUntilDeadline };
   virtual void connect(Address address, Deadline deadline, Connected done,
                        Retry retry = Retry::kNo) = 0;
@@ -122,8 +122,8 @@ struct NetworkOptions {
   bool insecure_plaintext = false;  // no TLS, no authentication: for tests; no job can ask for it
   std::uint64_t max_frame = 64u << 20;                   // bytes of payload
   Duration handshake_timeout = std::chrono::seconds(5);  // from TCP connection to authenticated
-  // At once; then the oldest is dropped. Well below the usual 1,024 descriptors of a process, of
-  // which every stranger takes one.
+  // At once; others wait to be accepted, and the oldest is dropped for them once it has had half a
+  // second. Well below the usual 1,024 descriptors of a process, of which every stranger takes one.
   std::size_t max_handshakes = 256;
   std::size_t write_buffer = 256 * 1024;  // bytes encrypted per system call
   // A control connection ends where nothing that is sent on it, again and again, is acknowledged

@@ -8,6 +8,8 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
+#include <condition_variable>
+#include <mutex>
 
 #include "muster/net/testing/recorder.h"
 
@@ -157,6 +159,31 @@ TEST(StrangersInNumbers, CrowdOutEachOtherOnly) {
   for (int i = 0; i < 40; ++i) crowd.push_back(std::make_unique<RawPeer>(pair.listener->address()));
   EXPECT_TRUE(crowd.front()->closed_by_peer());
   EXPECT_TRUE(connect_and_wait(*pair.client_network, pair.listener->address(), soon()));
+}
+
+// As the workers of many hosts that are started by one command: nobody is taken for a stranger who
+// crowds the others out, and nobody has to come again.
+TEST(StrangersInNumbers, MembersWhoComeAllAtOnceWaitForEachOther) {
+  NetworkOptions options;
+  options.max_handshakes = 4;
+  Pair pair(options);
+  constexpr int kMany = 200;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::shared_ptr<Connection>> connected;
+  int ended = 0;
+  for (int i = 0; i < kMany; ++i)
+    pair.client_network->connect(pair.listener->address(), soon(), [&](auto result) {
+      const std::lock_guard lock(mutex);
+      ++ended;
+      EXPECT_TRUE(result) << result.error().message;
+      if (result) connected.push_back(*result);
+      changed.notify_all();
+    });
+  std::unique_lock lock(mutex);
+  ASSERT_TRUE(changed.wait_until(lock, soon().at(), [&] { return ended == kMany; }));
+  EXPECT_EQ(connected.size(), static_cast<std::size_t>(kMany));
+  EXPECT_EQ(pair.server_network->counters().handshakes_refused.load(), 0U);
 }
 
 // With the options of a job: before the process has no descriptor left.

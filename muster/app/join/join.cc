@@ -6,6 +6,7 @@
 
 #include "muster/app/join/instruction_set.h"
 #include "muster/app/version/version.h"
+#include "muster/base/backoff.h"
 #include "muster/base/pause.h"
 #include "muster/base/random.h"
 #include "muster/base/units.h"
@@ -60,7 +61,9 @@ Result<Found> find_launcher(const JoinOptions& options, net::SystemLoop& loop, c
   Clock& clock = system_clock();
   const Deadline deadline = Deadline::after(clock, options.join_timeout);
   std::string told;
-  for (Duration wait = kFirstPause;; wait = std::min(2 * wait, kLongestPause)) {
+  Backoff backoff(kFirstPause, kLongestPause);
+  for (;;) {
+    const Duration wait = backoff.next();
     const Deadline soon(std::min(deadline.at(), Deadline::after(clock, kTry).at()));
     auto invited = options.invitation();
     if (!invited && invited.error().code != ErrorCode::kNotFound) return invited.error();
