@@ -29,6 +29,7 @@ SYSTEM_HEADERS = {
     "muster/base/process_child.h": "sets of cores and signals",
     "muster/net/loop.cc": "is the system's Loop",
     "muster/net/network.cc": "is the system's Network",
+    "muster/net/socket_options.h": "sets what its sockets have",
     "muster/net/plain_stream.cc": "likewise",
     "muster/net/socket_connection.cc": "likewise",
     "muster/net/tls_stream.cc": "likewise",
