@@ -16,18 +16,18 @@
 namespace muster::job {
 namespace {
 
-using Names = std::vector<std::string>;
+using BlockNames = std::vector<std::string>;
 
-Names decoder_names(std::int64_t layers) {
-  Names names = {"embedding"};
+BlockNames decoder_names(std::int64_t layers) {
+  BlockNames names = {"embedding"};
   names.reserve(static_cast<std::size_t>(layers) + 2);
   for (std::int64_t i = 0; i < layers; ++i) names.push_back(fmt::format("layer{}", i));
   names.emplace_back("head");
   return names;
 }
 
-Names mlp_names(const MlpSpec& mlp) {
-  Names names;
+BlockNames mlp_names(const MlpSpec& mlp) {
+  BlockNames names;
   names.reserve(mlp.hidden_sizes.size() + 1);
   for (std::size_t i = 0; i < mlp.hidden_sizes.size(); ++i)
     names.push_back(fmt::format("layer{}", i));
@@ -35,8 +35,8 @@ Names mlp_names(const MlpSpec& mlp) {
   return names;
 }
 
-Names resnet_names(const ResnetSpec& resnet) {
-  Names names = {"stem"};
+BlockNames resnet_names(const ResnetSpec& resnet) {
+  BlockNames names = {"stem"};
   for (std::size_t stage = 0; stage < resnet.channels.size(); ++stage)
     for (std::int64_t i = 0; i < resnet.blocks_per_stage; ++i)
       names.push_back(fmt::format("stage{}_block{}", stage, i));
@@ -108,13 +108,13 @@ std::int64_t most_stage(const std::vector<PlacedBlocks>& placement) {
   return std::ranges::max_element(placement, {}, &PlacedBlocks::stage)->stage;
 }
 
-std::string all_text(const Names& names) {
+std::string all_text(const BlockNames& names) {
   constexpr std::size_t kShown = 12;
   if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
   return fmt::format("{}, … {}", fmt::join(std::span(names).first(kShown - 1), ", "), names.back());
 }
 
-std::string did_you_mean(std::string_view pattern, const Names& names) {
+std::string did_you_mean(std::string_view pattern, const BlockNames& names) {
   std::string near = near_word(pattern, {names.begin(), names.end()});
   const auto begins = [&](const std::string& name) { return name.starts_with(pattern); };
   if (near.empty() && std::ranges::count_if(names, begins) == 1)
@@ -125,7 +125,7 @@ std::string did_you_mean(std::string_view pattern, const Names& names) {
 
 // Of a pattern that has put no block anywhere.
 BlocksPlaced says_nothing(const PlacedBlocks& placed, const std::vector<PlacedBlocks>& placement,
-                          const Names& names) {
+                          const BlockNames& names) {
   const auto taken = std::ranges::find_if(
       names, [&](const std::string& name) { return matches(placed.match, name); });
   if (taken == names.end())
@@ -139,10 +139,10 @@ BlocksPlaced says_nothing(const PlacedBlocks& placed, const std::vector<PlacedBl
                    "the first pattern that matches a name has it: write it first");
 }
 
-ByBlock put_blocks(const std::vector<PlacedBlocks>& placement, const Names& names) {
+ByBlock put_blocks(const std::vector<PlacedBlocks>& placement, const BlockNames& names) {
   ByBlock found;
   std::vector<bool> used(placement.size());
-  Names left;
+  BlockNames left;
   for (const std::string& name : names) {
     const auto placed = std::ranges::find_if(
         placement, [&](const PlacedBlocks& each) { return matches(each.match, name); });
@@ -182,7 +182,7 @@ BlocksPlaced check_stages(const std::vector<PlacedBlocks>& placement, std::int64
 // The blocks in the order of their stages, none of which is passed twice: "embedding … layer2 on
 // stage 0, layer3, head on stage 1". Empty where a stage would have none.
 std::string nearest_in_order(std::vector<std::int64_t> by_block, std::int64_t stages,
-                             const Names& names) {
+                             const BlockNames& names) {
   std::partial_sum(by_block.begin(), by_block.end(), by_block.begin(),
                    [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
   const std::vector<Run> runs = runs_in(by_block);
@@ -205,7 +205,7 @@ std::string way_through(std::span<const std::int64_t> stages) {
 }
 
 std::string help_with_order(const std::vector<std::int64_t>& by_block, const std::vector<Run>& runs,
-                            std::int64_t stages, const Names& names) {
+                            std::int64_t stages, const BlockNames& names) {
   if (const auto other = schedule_for(runs, stages)) {
     const std::string word(to_string(other->schedule));
     return other->schedule == PipelineSchedule::kInterleaved
