@@ -131,11 +131,11 @@ class ChildOutput {
                 {child.end_fd(), POLLIN, 0}} {}
 
   // Until it has ended, or there is a line.
-  enum class Until { kLine, kEnd };
+  enum class Until { kFirstLine, kAll };
   Status read(std::chrono::milliseconds limit, Until until) {
     const auto end = std::chrono::steady_clock::now() + limit;
     auto& [output, error, over] = wanted_;
-    while ((output.fd >= 0 || over.fd >= 0) && !(until == Until::kLine && line())) {
+    while ((output.fd >= 0 || over.fd >= 0) && !(until == Until::kFirstLine && line())) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
           end - std::chrono::steady_clock::now());
       const int ready = left.count() <= 0 ? 0 : ::poll(wanted_, 3, static_cast<int>(left.count()));
@@ -338,14 +338,14 @@ class SystemMachine final : public Machine {
     MUSTER_ASSIGN(const auto child, system_processes().spawn(spec));
     ChildOutput output(*child);
     if (goes_on) {
-      MUSTER_TRY(output.read(limit, ChildOutput::Until::kLine));
+      MUSTER_TRY(output.read(limit, ChildOutput::Until::kFirstLine));
       const std::optional<std::string> line = output.line();
       const std::optional<bool> more = line ? goes_on(*line) : std::nullopt;
       if (more && !*more) return *line;
       if (more) output.forget();
       if (line) MUSTER_TRY(child->signal(SIGUSR1));
     }
-    MUSTER_TRY(output.read(limit, ChildOutput::Until::kEnd));
+    MUSTER_TRY(output.read(limit, ChildOutput::Until::kAll));
     const ProcessEnd end = child->poll().value_or(ProcessEnd{});
     if (end.exit_status == 0) return output.text();
     return bad_end(command.front(), end, output.text());

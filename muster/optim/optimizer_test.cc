@@ -338,7 +338,7 @@ TEST(Optimizer, NamesItsState) {
 TEST(Optimizer, RefusesWhatDoesNotFit) {
   const auto bad = create_optimizer(SgdSpec{.momentum = 1.5}, {});
   ASSERT_FALSE(bad);
-  EXPECT_THAT(bad.error().message, testing::HasSubstr("momentum is 1.5"));
+  EXPECT_THAT(bad.error().message, ::testing::HasSubstr("momentum is 1.5"));
   EXPECT_FALSE(create_optimizer(SgdSpec{.momentum = 0, .nesterov = true}, {}));
   EXPECT_FALSE(create_optimizer(AdamWSpec{.epsilon = 0}, {}));
   EXPECT_FALSE(create_optimizer(LambSpec{.beta2 = 1}, {}));
