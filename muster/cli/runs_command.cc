@@ -13,6 +13,7 @@
 #include "muster/cli/json_line.h"
 #include "muster/cli/run_filter.h"
 #include "muster/cli/run_json.h"
+#include "muster/cli/send_to_mlflow.h"
 #include "muster/observe/number_text.h"
 #include "muster/observe/run_list.h"
 #include "muster/observe/table_text.h"
@@ -105,6 +106,7 @@ void add_runs_command(CLI::App& app, Context& context) {
       ->type_name("N");
   command.add_flag("--json", arguments->json, "Answer in JSON");
   add_compare_runs_command(command, context);
+  add_send_to_mlflow_command(command, context);
   command.callback([arguments, &command, &context] {
     if (!command.get_subcommands().empty()) return;
     context.action = [arguments, &context] { return list(*arguments, context); };

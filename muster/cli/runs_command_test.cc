@@ -220,5 +220,18 @@ TEST_F(RunsCommandTest, ARunGoesOnByTheJobThatItKeeps) {
   EXPECT_THAT(err_.str(), HasSubstr("did you mean `3f09a1`?"));
 }
 
+TEST_F(RunsCommandTest, WhatMlflowLacksStaysUntilItHasArrived) {
+  const Path run = run_of("20261124T221836Z-3f09a1");
+  EXPECT_EQ(muster({"runs", "mlflow", "3f09a1"}), ExitCode::kDone) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("3f09a1 has nothing that is still to be sent to MLflow"));
+  write(run / "mlflow-unsent.jsonl",
+        R"({"tracking_uri":"http://127.0.0.1:1","experiment":"e","name":"n","id":"3f09a1",)"
+        R"("start":1000000,"params":[],"tags":[]})"
+        "\n");
+  EXPECT_EQ(muster({"runs", "mlflow", "3f09a1"}), ExitCode::kEnvironment);
+  EXPECT_THAT(err_.str(), HasSubstr("http://127.0.0.1:1"));
+  EXPECT_TRUE(files_.exists(run / "mlflow-unsent.jsonl"));
+}
+
 }  // namespace
 }  // namespace muster::cli

@@ -52,7 +52,8 @@ class RunFolder {
   Path debug() const { return root_ / "debug.json"; }
   Path live() const { return root_ / "live.json"; }  // while it trains: see app/debug/live_report.h
   Path summary() const { return root_ / "summary.json"; }
-  Path mlflow() const { return root_ / "mlflow.json"; }  // which run it is there
+  Path mlflow() const { return root_ / "mlflow.json"; }                 // which run it is there
+  Path mlflow_unsent() const { return root_ / "mlflow-unsent.jsonl"; }  // what has yet to get there
   Path report() const { return root_ / "report.html"; }
 
   // While held no other launcher trains in this folder. kUnavailable: one does.

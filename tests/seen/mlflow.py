@@ -1,5 +1,6 @@
-"""Runs are told to the real MLflow: one that begins before the server, one that loses it in the middle, one that ends in
-good order, one that fails and is resumed, one over https. What is in metrics.jsonl is there, number by number."""
+"""Runs are told to the real MLflow: one that begins before the server, one that loses it in the middle, one that ends
+while it is away, one that ends in good order, one that fails and is resumed, one over https. What is in metrics.jsonl is
+there, number by number: what a busy machine has not sent by the end `muster runs mlflow` sends."""
 import contextlib
 import json
 import os
@@ -114,6 +115,14 @@ def all_there(server, run, every):
     assert more <= {"mem/peak_rss_gib"}, f"nobody told it of {more}"  # the end's
 
 
+def deliver(muster, run):
+    """Whatever the end of the run had no time for; how many numbers, none where all was there."""
+    done = subprocess.run([muster, "runs", "mlflow", "--json", str(run)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (run / "mlflow-unsent.jsonl").exists(), "what has arrived is still kept"
+    return json.loads(done.stdout)["numbers"]
+
+
 def notices(run, text):
     return [row["text"] for row in runs.records(run, "notice") if text in row["text"]]
 
@@ -148,7 +157,8 @@ def late(server, muster, folder):
     runs.goes_on(training, run)
     training.terminate()
     code, output = runs.finish(training)
-    assert code == 143 and output.count("nobody answers") == 1 and "not whole" not in output, output
+    assert code == 143 and output.count("nobody answers") == 1, output
+    deliver(muster, run)
     assert server.run_of(run)["info"]["status"] == "KILLED", server.run_of(run)
     all_there(server, run, 10)
 
@@ -166,8 +176,34 @@ def lost(server, muster, folder):
     wait_for_notice(run, "answers again")
     training.terminate()
     code, output = runs.finish(training)
-    assert code == 143 and "not whole" not in output, output
+    assert code == 143, output
+    deliver(muster, run)
     all_there(server, run, 10)
+
+
+def away_at_the_end(server, muster, folder):
+    """Nothing is lost: a file keeps what could not be sent, the end names it and the command, which sends it."""
+    training = endless(muster, folder, "away", "--workers", "2", *tracked(server))
+    run = runs.wait_for_step(training, folder, 50, runs="away")
+    wait_for_notice(run, "run in MLflow")
+    server.kill()
+    wait_for_notice(run, "what is measured is kept")
+    runs.goes_on(training, run)
+    training.terminate()
+    code, output = runs.finish(training)
+    kept = run / "mlflow-unsent.jsonl"
+    assert code == 143 and output.count("not whole") == 1, output
+    assert "mlflow-unsent.jsonl keeps it, and `muster runs mlflow " in output, output
+    command = [muster, "runs", "mlflow", str(run)]
+    early = subprocess.run(command, capture_output=True, text=True)
+    assert early.returncode == 3 and kept.exists(), early
+    server.start()
+    server.wait()
+    assert deliver(muster, run) > 0
+    assert server.run_of(run)["info"]["status"] == "KILLED", server.run_of(run)
+    all_there(server, run, 10)
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 0 and "nothing that is still to be sent" in again.stdout, again
 
 
 def whole(server, muster, folder, workers):
@@ -211,12 +247,14 @@ def resumed(server, muster, folder):
     job = runs.write_job(folder, "mlp", steps=10**6)
     flags = (*tracked(server), *runs.settings(*runs.UNTIL_STOPPED))
     run = runs.killed_after(muster, job, folder, 45, 1, *flags)
+    deliver(muster, run)
     before = server.run_of(run)
     assert before["info"]["status"] == "FAILED", before["info"]
     aim = max(row["step"] for row in runs.rows(run)) + 20
     runs.train(muster, job, "--resume", "--workers", "3", *flags, "--set", f"training.max_steps={aim}")
+    deliver(muster, run)
     after = server.run_of(run)
-    assert after["info"]["run_id"] == before["info"]["run_id"] and server.runs()["tiny"] == 3, server.runs()
+    assert after["info"]["run_id"] == before["info"]["run_id"] and server.runs()["tiny"] == 4, server.runs()
     assert after["info"]["status"] == "FINISHED" and after["info"]["end_time"] > before["info"]["end_time"], after
     changed = {one["key"]: one["value"] for one in after["data"]["tags"] if one["key"].startswith("resumed.")}
     assert changed["resumed.training.max_steps"] == str(aim) and changed["resumed.workers.count"] == "3", changed
@@ -266,7 +304,7 @@ def https(server, muster, folder):
 
 def main():
     arguments = runs.arguments()
-    scenarios = (late, lost, whole_of_two, whole_of_one, resumed, https)
+    scenarios = (late, lost, away_at_the_end, whole_of_two, whole_of_one, resumed, https)
     with runs.workplace() as folder:
         runs.write_data(folder)
         server = Server(folder)

@@ -34,6 +34,7 @@ observe::MlflowRun describe_for_mlflow(const job::Job& job, const observe::RunFo
   run.name = spec.run_name.empty() ? id : spec.run_name;
   run.id = id;
   run.record = folder.mlflow();
+  run.unsent = folder.mlflow_unsent();
   run.every = spec.logging_steps;
   for (const auto& [field, value] : job::values_of(job)) run.params.push_back({field, value});
   run.tags = {{"mlflow.source.name", job.path.string()},

@@ -35,7 +35,7 @@ def folder_of_a_run(page, run):
     there = [str(path.relative_to(run.resolve())) for path in run.resolve().rglob("*")]
     shown = shown_names(block)
     for name in shown:
-        at_times = name in ("data.json", "debug.json", "live.json", "mlflow.json")
+        at_times = name in ("data.json", "debug.json", "live.json", "mlflow.json", "mlflow-unsent.jsonl")
         assert at_times or any(re.fullmatch(name, path) for path in there), \
             f"{block.place}: a run has no {name}; it has {there}"
     for path in run.resolve().glob("[!.]*"):

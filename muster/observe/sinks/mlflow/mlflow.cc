@@ -28,7 +28,7 @@ class TrackingSink final : public MlflowSink {
   void finish(RunState state, std::vector<Path> artifacts, Duration at_most) override {
     sender_->finish({state, std::move(artifacts), clock_.wall()}, at_most);
     stop();
-    sender_->tell_losses();
+    sender_->conclude();
     sender_->mute();
   }
 

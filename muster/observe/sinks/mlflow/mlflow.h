@@ -6,7 +6,7 @@
 // Nothing waits for the server but finish(). While it is away numbers are kept, up to a limit, and
 // sent in their order once it is back; beyond the limit every second step's go, and how many went
 // is told. What the server refuses for good – an account, a deleted experiment – ends the sending,
-// and is told once, in its own words.
+// and is told once, in its own words. What it lacks at the end is kept, to be sent later.
 
 #include <cstdint>
 #include <functional>
@@ -36,6 +36,9 @@ struct MlflowRun {
   std::vector<MlflowEntry> tags;
   Path record;  // mlflow.json: which run it is there, so that a resumed one goes on in it
   std::int64_t every = 1;  // of the steps' metrics those of every so many; evaluations' always
+  // mlflow-unsent.jsonl: what the end could not send is kept there (unsent.h), and what an earlier
+  // start of the run has left there is sent; empty: nowhere.
+  Path unsent = {};
 };
 
 struct MlflowLimits {
@@ -51,8 +54,8 @@ struct MlflowLimits {
 class MlflowSink : public Sink {
  public:
   // How the run ended, with files for the server: returns once all is there, or `at_most` has
-  // passed, or the server has taken nothing for limits.patience; what is lost then is told. A run
-  // that never started is none of the server's.
+  // passed, or the server has taken nothing for limits.patience; what it lacks then is kept in
+  // MlflowRun::unsent and told. A run that never started is none of the server's.
   virtual void finish(RunState state, std::vector<Path> artifacts, Duration at_most) = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "muster/observe/sinks/mlflow/testing/fake_tracking.h"
+#include "muster/observe/sinks/mlflow/unsent.h"
 #include "muster/testing/fake_clock.h"
 #include "muster/testing/memory_files.h"
 
@@ -268,6 +269,51 @@ TEST_F(MlflowTest, TheEndDoesNotWaitForARequestThatHangs) {
   sink_->take(loss_row(1));
   give_up();
   EXPECT_THAT(warnings(), ElementsAre(HasSubstr("1 number and how it ended")));
+}
+
+// Whatever keeps it from arriving: all of it is there in the end.
+TEST_F(MlflowTest, WhatTheServerLacksAtTheEndIsKeptAndSaidHowItIsSent) {
+  run_.unsent = "/run/mlflow-unsent.jsonl";
+  for (const auto state :
+       {FakeTracking::State::kAway, FakeTracking::State::kHangs, FakeTracking::State::kDenies}) {
+    there_ = std::make_shared<FakeTracking>();
+    there_->set(state);
+    warnings_.clear();
+    begin_run();
+    for (int step = 1; step <= 4; ++step) sink_->take(loss_row(step));
+    sink_->take(RunEnded{});
+    give_up();
+    EXPECT_THAT(warnings().back(), AllOf(HasSubstr("4 numbers and how it ended"),
+                                         HasSubstr("/run/mlflow-unsent.jsonl keeps it"),
+                                         HasSubstr("`muster runs mlflow /run` sends it")));
+    const auto left = mlflow::read_unsent(files_, run_.unsent);
+    ASSERT_TRUE(left) << left.error().message;
+    there_ = std::make_shared<FakeTracking>();
+    const auto sent = mlflow::deliver(*left, *there_->connect(), files_,
+                                      [](Severity, const std::string& text) { FAIL() << text; });
+    ASSERT_TRUE(sent) << sent.error().message;
+    EXPECT_THAT(there_->run().metrics,
+                ElementsAre("train/loss 1 0.5 @1001", "train/loss 2 0.5 @1002",
+                            "train/loss 3 0.5 @1003", "train/loss 4 0.5 @1004"));
+    EXPECT_EQ(there_->run().status, "FINISHED");
+    ASSERT_TRUE(files_.remove_all(run_.unsent));
+  }
+}
+
+TEST_F(MlflowTest, AResumedRunSendsWhatTheFirstPartHasLeft) {
+  run_.unsent = "/run/mlflow-unsent.jsonl";
+  there_->set(FakeTracking::State::kAway);
+  begin_run();
+  sink_->take(loss_row(1));
+  give_up();
+  ASSERT_TRUE(files_.exists(run_.unsent));
+  there_ = std::make_shared<FakeTracking>();
+  begin_run();
+  sink_->take(loss_row(2));
+  finish();
+  EXPECT_THAT(there_->run().metrics,
+              ::testing::UnorderedElementsAre("train/loss 1 0.5 @1001", "train/loss 2 0.5 @1002"));
+  EXPECT_FALSE(files_.exists(run_.unsent)) << "nothing is left";
 }
 
 TEST_F(MlflowTest, ARunThatNeverBeganIsNotTheServers) {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "muster/base/shell_words.h"
 #include "muster/base/units.h"
 
 namespace muster::observe::mlflow {
@@ -23,6 +25,7 @@ Sender::Sender(std::unique_ptr<MlflowServer> server, MlflowRun run, Files& files
                std::function<void(Notice)> tell, const MlflowLimits& limits)
     : server_(std::move(server)),
       run_(std::move(run)),
+      files_(files),
       clock_(clock),
       limits_(limits),
       backlog_(limits.kept),
@@ -45,10 +48,6 @@ void Sender::take(const RunStarted& /*started*/) {
 
 void Sender::take(const Metrics& row) {
   const std::lock_guard lock(mutex_);
-  if (refused_) {
-    lost_ += row.values.size();
-    return;
-  }
   if (!row.is_evaluation()) {
     supersede(row);
     if (to_int(row.step) % run_.every != 0) return skipped_.push_back(row);
@@ -76,7 +75,6 @@ void Sender::send_skipped() {
 // The last step, wherever it fell, and the most memory, which only the end knows.
 void Sender::take(const RunEnded& ended) {
   const std::lock_guard lock(mutex_);
-  if (refused_) return;
   send_skipped();
   for (const Metric& result : ended.results) {
     if (result.name != metric::kPeakRss) continue;
@@ -111,9 +109,23 @@ void Sender::fill_batch() {
   in_flight_ = before - backlog_.numbers();
 }
 
+// What an earlier start of the run has left. The file stays until the end, which replaces or
+// removes it: a launcher may be killed before. Whoever publishes must not wait for it.
+void Sender::take_unsent(std::unique_lock<std::mutex>& lock) {
+  if (!start_ || std::exchange(has_taken_unsent_, true) || run_.unsent.empty()) return;
+  lock.unlock();
+  const auto left = read_unsent(files_, run_.unsent);
+  const bool is_damaged = !left && left.error().code != ErrorCode::kNotFound;
+  if (is_damaged) tell(Severity::kWarning, left.error().message);
+  lock.lock();
+  if (!left) return;
+  for (const Metrics& row : left->rows) backlog_.add(row);
+}
+
 void Sender::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_ && !refused_ && !ended_) {
+    take_unsent(lock);
     const Next what = next();
     if (what == Next::kNothing && ending_) break;  // the run never began
     if (const TimePoint at = due(what); at > clock_.now()) {
@@ -165,7 +177,6 @@ void Sender::settle(Next what, const Status& outcome) {
   progress_ = tried_;
   if (outcome || what == Next::kArtifact) return settle_done(what);  // a file is not the run
   refused_ = true;
-  lost_ += waiting();
 }
 
 void Sender::settle_done(Next what) {
@@ -185,8 +196,8 @@ void Sender::tell_of(Next what, const Status& outcome) {
   if (outcome.error().code == ErrorCode::kUnavailable) return tell_away(outcome.error());
   if (what == Next::kArtifact) return tell(Severity::kWarning, why + "; the run's folder has it");
   tell(Severity::kWarning,
-       fmt::format("{}. Nothing more of this run is sent there; the training goes on, and {} has "
-                   "its numbers",
+       fmt::format("{}. Nothing more of this run is sent there while it trains; the training goes "
+                   "on, and {} has its numbers",
                    why, (run_.record.parent_path() / "metrics.jsonl").string()));
 }
 
@@ -252,27 +263,50 @@ void Sender::mute() {
   tell_ = nullptr;
 }
 
-void Sender::tell_losses() {
+// A thread that is stuck in a request only reads its batch.
+Unsent Sender::take_rest() {
+  send_skipped();
+  Unsent rest{.run = run_, .start = *start_, .ending = ending_, .rows = batch_};
+  for (Metrics& row : backlog_.take(std::numeric_limits<std::size_t>::max()))
+    rest.rows.push_back(std::move(row));
+  return rest;
+}
+
+// Where it is, and what sends it; or why it is not kept.
+std::string Sender::keep(const Unsent& unsent) {
+  if (run_.unsent.empty()) return "";
+  const Status kept = write_unsent(files_, run_.unsent, unsent);
+  if (!kept)
+    return fmt::format("it could not be kept to be sent later ({}), but ", kept.error().message);
+  return fmt::format("{} keeps it, and `muster runs mlflow {}` sends it; ", run_.unsent.string(),
+                     shell_quoted(run_.unsent.parent_path().string()));
+}
+
+void Sender::conclude() {
   std::unique_lock lock(mutex_);
   if (!start_) return;
-  const std::uint64_t lost = lost_ + (refused_ ? 0 : waiting());
+  take_unsent(lock);
+  const std::size_t lacking = waiting();
   const std::uint64_t left_out = backlog_.left_out();
-  const bool whole = ended_ && lost == 0;
+  const bool is_whole = ended_ && lacking == 0;
   const std::string why = away_ ? away_->message : refused_ ? "it refused them" : "it is too slow";
+  const Unsent rest = take_rest();
   lock.unlock();
-  const std::string kept = (run_.record.parent_path() / "metrics.jsonl").string();
-  if (!whole)
+  const std::string record = (run_.record.parent_path() / "metrics.jsonl").string();
+  if (!is_whole)
     tell(Severity::kWarning,
          fmt::format("[mlflow] this run is not whole at {}: {} and how it ended did not get there "
-                     "({}); {} has all",
-                     run_.tracking_uri, counted(static_cast<std::int64_t>(lost), "number"), why,
-                     kept));
+                     "({}); {}{} has all",
+                     run_.tracking_uri, counted(static_cast<std::int64_t>(lacking), "number"), why,
+                     keep(rest), record));
+  else if (!run_.unsent.empty())
+    static_cast<void>(files_.remove_all(run_.unsent));
   if (left_out > 0)
     tell(Severity::kWarning,
          fmt::format("[mlflow] {} of this run were left out at {}, of every second step, since it "
                      "was away or too slow for long; {} has all",
                      counted(static_cast<std::int64_t>(left_out), "number"), run_.tracking_uri,
-                     kept));
+                     record));
 }
 
 }  // namespace muster::observe::mlflow

@@ -14,14 +14,9 @@
 
 #include "muster/observe/sinks/mlflow/backlog.h"
 #include "muster/observe/sinks/mlflow/tracked_run.h"
+#include "muster/observe/sinks/mlflow/unsent.h"
 
 namespace muster::observe::mlflow {
-
-struct Ending {
-  RunState state = RunState::kFinished;
-  std::vector<Path> artifacts = {};
-  WallTime at = {};
-};
 
 class Sender {
  public:
@@ -34,9 +29,9 @@ class Sender {
   void take(const Metrics& row);
   void take(const RunEnded& ended);
   void finish(Ending ending, Duration at_most);
-  bool stop();         // false: run() is stuck in a request
-  void tell_losses();  // once it is stopped
-  void mute();         // nothing is told any more
+  bool stop();      // false: run() is stuck in a request
+  void conclude();  // once it is stopped: keeps what the server lacks, and tells of it
+  void mute();      // nothing is told any more
 
  private:
   enum class Next : std::uint8_t { kNothing, kBegin, kMetrics, kArtifact, kEnd };
@@ -50,12 +45,16 @@ class Sender {
   void settle_done(Next what);
   void supersede(const Metrics& row);
   void send_skipped();
+  void take_unsent(std::unique_lock<std::mutex>& lock);
+  Unsent take_rest();
+  std::string keep(const Unsent& unsent);
   void fill_batch();
   std::size_t waiting() const { return backlog_.numbers() + in_flight_; }
   void tell(Severity severity, std::string text);
 
   const std::unique_ptr<MlflowServer> server_;
   const MlflowRun run_;
+  Files& files_;
   Clock& clock_;
   const MlflowLimits limits_;
 
@@ -66,10 +65,10 @@ class Sender {
   std::optional<WallTime> start_;
   std::optional<Ending> ending_;
   std::size_t in_flight_ = 0;  // numbers of batch_
-  std::uint64_t lost_ = 0;     // numbers that nobody will send
   std::optional<Error> away_;  // why the last request had no answer
   bool refused_ = false;
   bool ended_ = false;  // as the server knows
+  bool has_taken_unsent_ = false;
   bool stopping_ = false;
   bool gone_ = false;     // run() has returned
   TimePoint progress_{};  // when the server took something last
