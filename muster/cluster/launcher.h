@@ -41,6 +41,9 @@ struct RemoteWorkers {
   // Of each, the first ones there are started at once, the others as `scale` wants them; they have
   // the last numbers.
   std::vector<std::string> hosts = {};
+  // With room for one more each: for a standby in the place of one that was told to go, as where
+  // its host is wanted back. Only with LaunchSpec::standbys.
+  std::vector<std::string> spares = {};
   std::string carrier = {};  // "ssh", "Slurm", for a person
   // On a thread that lives as long as the job; the processes end before the job does.
   std::function<Result<std::unique_ptr<Process>>(const RemoteStart&)> start = {};
@@ -166,6 +169,8 @@ class LaunchObserver {
   // The job goes on without this one.
   virtual void on_loss(const JobFailure& /*loss*/, const Remainder& /*left*/) {}
   virtual void on_restart(Rank /*rank*/, int /*pid*/) {}
+  // A standby went as it was told to; another one is started for it on `host`.
+  virtual void on_standby_moved(Rank /*rank*/, const std::string& /*host*/) {}
   // Nobody is started on a host any more: its workers held wrong bits, this one last. Empty: this
   // host.
   virtual void on_distrust(Rank /*rank*/, const std::string& /*host*/) {}

@@ -31,6 +31,7 @@ LocalJob::LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver
       files_(files),
       log_(std::move(log)),
       on_over_(std::move(on_over)),
+      spares_(spec.remote.spares),
       restarts_(spec.max_restarts, spec.restart_window),
       rests_(kRest * spec.scale_every),
       memory_kills_(memory_kills(files)) {}
@@ -80,6 +81,7 @@ CoordinatorEvents LocalJob::coordinator_events() {
     if (auto* worker = find(number)) {
       worker->take_leave();
       bound_exit(*worker);
+      move_standby(*worker);
     }
     if (coordinator_ != nullptr && is_done()) drop_latecomers();
     consider();
@@ -214,8 +216,9 @@ void LocalJob::watch(WorkerProcess& worker) {
   worker.watch(loop_, {[this, rank](bool is_error, std::string_view line) {
                          observer_.on_line(rank, is_error, line);
                        },
-                       [this] {
+                       [this, &worker] {
                          consider();
+                         move_standby(worker);
                          check_over();
                        },
                        [this] { check_over(); }});

@@ -24,8 +24,9 @@ class LocalJob {
   LocalJob(net::SystemLoop& loop, const LaunchSpec& spec, LaunchObserver& observer, Files& files,
            Logger log, std::function<void()> on_over);
 
-  using Spawn =
-      std::function<Result<std::unique_ptr<WorkerProcess>>(std::int32_t worker, bool joins)>;
+  // `host`: another one than is the worker's (host_of); empty: that one.
+  using Spawn = std::function<Result<std::unique_ptr<WorkerProcess>>(
+      std::int32_t worker, bool joins, const std::string& host)>;
 
   CoordinatorEvents coordinator_events();  // call the job on the loop's thread
   void begin(Coordinator& coordinator, std::vector<std::unique_ptr<WorkerProcess>> workers,
@@ -86,6 +87,7 @@ class LocalJob {
   bool distrusts_host_of(const WorkerProcess& culprit) const;
   std::int32_t wrong_bits_of(const std::string& remote_host) const;
   bool start(std::int32_t worker);
+  void move_standby(const WorkerProcess& gone);
   void scale_later();
   void scale();
   void grow(ScaleWish wish);
@@ -134,6 +136,8 @@ class LocalJob {
   std::int64_t arrived_ = 0;                          // of them: that other hosts have started
   std::vector<std::pair<Rank, Bytes>> held_reports_;  // while it is considered who is to blame
   Spawn spawn_;
+  std::vector<std::string> spares_;            // of RemoteWorkers: those that are left
+  std::map<std::int32_t, std::string> homes_;  // by worker: hosts of standbys that have moved
   RestartBudget restarts_;
   std::map<std::string, std::int32_t> wrong_bits_;  // by remote host: so many workers held some
   HostRests rests_;

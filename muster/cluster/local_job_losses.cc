@@ -274,9 +274,28 @@ void LocalJob::replace(const WorkerProcess& culprit) {
   if (start(to_int(rank))) observer_.on_restart(rank, find(to_int(rank))->pid());
 }
 
+// A standby costs nothing to send away where another can stand by elsewhere; on its own host, which
+// is wanted back, one more would be sent away as well. No restart: nothing was lost.
+void LocalJob::move_standby(const WorkerProcess& gone) {
+  const Rank rank = gone.evidence.rank;
+  const bool has_gone = gone.drained && gone.evidence.left && gone.ended();
+  const bool stood_by = published_ && spec_.standbys > 0 && !gone.evidence.joined;
+  if (!has_gone || !stood_by || find(to_int(rank)) != &gone) return;
+  if (state_ != State::kRunning || signal_ || is_done()) return;
+  const auto spare = std::ranges::find_if(spares_, [&](const std::string& host) {
+    return host != gone.remote_host() && wrong_bits_of(host) <= 1;
+  });
+  if (spare == spares_.end()) return;
+  const std::string host = *spare;
+  spares_.erase(spare);
+  homes_[to_int(rank)] = host;
+  if (start(to_int(rank))) observer_.on_standby_moved(rank, host);
+}
+
 // One that joins those who train, or those who have yet to begin.
 bool LocalJob::start(std::int32_t worker) {
-  auto started = spawn_(worker, published_);
+  const auto home = homes_.find(worker);
+  auto started = spawn_(worker, published_, home == homes_.end() ? "" : home->second);
   if (!started) {
     log_->warn("[cluster/launcher] {}", started.error().message);
     return false;

@@ -140,10 +140,11 @@ Result<JobEnd> LocalLauncher::run(const LaunchSpec& spec, LaunchObserver& observ
   std::promise<void> begun;
   auto gate = begun.get_future().share();
   loop->post([gate] { gate.wait(); });
-  const LocalJob::Spawn spawn_one = [&](std::int32_t worker, bool joins) {
-    if (worker < most_here(spec))
+  const LocalJob::Spawn spawn_one = [&](std::int32_t worker, bool joins, const std::string& host) {
+    if (host.empty() && worker < most_here(spec))
       return spawn(spec, coordinator->address(), to_text(credentials), worker, joins);
-    RemoteStart start = remote_start(spec, worker);
+    RemoteStart start =
+        host.empty() ? remote_start(spec, worker) : RemoteStart{.host = host, .worker = worker};
     start.joins = joins;
     start.coordinator = coordinator->address();
     start.credentials = to_text(credentials);
@@ -164,7 +165,7 @@ Result<LocalLauncher::Workers> LocalLauncher::spawn_all(const LaunchSpec& spec,
   if (!spec.log_folder.empty()) MUSTER_TRY(files_.create_folders(spec.log_folder));
   Workers workers;
   for (std::int32_t worker = 0; worker < spec.workers; ++worker) {
-    MUSTER_ASSIGN(auto started, spawn(worker, false));
+    MUSTER_ASSIGN(auto started, spawn(worker, false, ""));
     workers.push_back(std::move(started));
   }
   return workers;

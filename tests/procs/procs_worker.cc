@@ -151,6 +151,18 @@ int lack_memory(Worker& worker) {
   return 3;
 }
 
+// Once the test has put the mark there.
+int go_as_standby(Worker& worker) {
+  worker.member.on_generation([&](const cluster::Membership& now) {
+    if (now.members.empty()) worker.end();
+  });
+  while (::access(std::getenv("PROCS_WORKER_MARK"), F_OK) != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  worker.member.drain();
+  if (worker.over.get_future().wait_for(seconds(60)) != std::future_status::ready) return 9;
+  return leave(worker);
+}
+
 // The others say that they have heard of its end, and stay.
 int end_before_others(Worker& worker) {
   if (worker.acts) std::_Exit(3);
@@ -189,6 +201,7 @@ int run(Worker& worker) {
       {"lack_memory", lack_memory},
       {"wrong_bits", hold_wrong_bits},
       {"end_before_others", end_before_others},
+      {"go_as_standby", go_as_standby},
       {"exit_at_one_step", [](Worker& w) { return exit_in_turn(w, true); }},
       {"exit_at_other_steps", [](Worker& w) { return exit_in_turn(w, false); }},
       {"never_begin",  // as with data that do not come
@@ -250,11 +263,13 @@ int main(int argc, char** argv) {
     where->doing(Step{17}, "update");
     where->waiting_in("clip gradients");
   }
-  auto member = cluster::join(*network,
-                              {.coordinator = environment->coordinator,
-                               .info = cluster::describe_this_process(environment->worker),
-                               .where = [&] { return where->read(); }},
-                              after(seconds(30)), log);
+  cluster::MemberOptions options{.coordinator = environment->coordinator,
+                                 .info = cluster::describe_this_process(environment->worker),
+                                 .where = [&] { return where->read(); }};
+  const bool waits_for_a_rank = acts && act == "go_as_standby";
+  auto member = waits_for_a_rank
+                    ? cluster::ask_to_join(*network, std::move(options), after(seconds(30)), log)
+                    : cluster::join(*network, std::move(options), after(seconds(30)), log);
   if (!member) {
     std::cerr << member.error().message << std::endl;
     return 1;

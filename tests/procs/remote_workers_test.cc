@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <set>
@@ -40,6 +41,10 @@ class RemoteWatcher : public LaunchObserver {
   }
   void on_restart(Rank rank, int /*pid*/) override { restarted.push_back(to_int(rank)); }
   void on_drain(Rank rank, Departure /*how*/) override { drained.insert(to_int(rank)); }
+  void on_standby_moved(Rank rank, const std::string& host) override {
+    moved.emplace_back(to_int(rank), host);
+    ::kill(::getpid(), SIGTERM);
+  }
   void on_rest(const std::string& host, Duration left_alone) override {
     rests.emplace_back(host, left_alone);
     if (then) then();
@@ -47,6 +52,7 @@ class RemoteWatcher : public LaunchObserver {
   std::function<void()> then;  // after a generation or a rest
   std::set<int> members, drained;
   std::vector<int> restarted;
+  std::vector<std::pair<int, std::string>> moved;
   std::vector<std::pair<std::string, Duration>> rests;
   std::map<int, std::vector<std::string>> lines;
   std::vector<std::string> losses;
@@ -201,6 +207,30 @@ TEST_F(ScaledRemoteWorkersTest, LeaveAHostAloneThatDoesNotAnswerAndTryItAgain) {
   EXPECT_EQ(watcher_.rests, (Rests{{"b", milliseconds(500)}, {"b", milliseconds(1000)}}));
   using Started = std::vector<std::pair<int, std::string>>;
   EXPECT_EQ(started_, (Started{{1, "b"}, {2, "b"}, {3, "c"}, {1, "b"}}));
+}
+
+// Its own host is wanted back, so that one is passed over; and it is no restart.
+TEST_F(RemoteWorkersTest, AStandbyThatGoesAsItIsToldToIsStartedOnASpareHost) {
+  const Path mark =
+      Path(::testing::TempDir()) / ("muster_standby_goes_" + std::to_string(::getpid()));
+  ASSERT_EQ(::setenv("PROCS_WORKER_MARK", mark.c_str(), 1), 0);
+  spec_.keeps_ranks = true;
+  spec_.standbys = 1;
+  spec_.min_workers = 2;
+  spec_.max_restarts = 1;
+  spec_.remote.spares = {"b", "c"};
+  watcher_.then = [&] { EXPECT_TRUE(write_atomically(system_files(), mark, "go")); };
+  std::vector<std::string> hosts;
+  run_by([&](const RemoteStart& start) {
+    EXPECT_EQ(start.worker, 2);
+    hosts.push_back(start.host);
+    return worker(start.host == "b" ? "go_as_standby" : "wait");
+  });
+  EXPECT_TRUE(system_files().remove_all(mark));
+  EXPECT_EQ(watcher_.drained, std::set<int>{2});
+  EXPECT_EQ(watcher_.moved, (std::vector<std::pair<int, std::string>>{{2, "c"}}));
+  EXPECT_EQ(hosts, (std::vector<std::string>{"b", "c"}));
+  EXPECT_EQ(watcher_.restarted, std::vector<int>{});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "muster/app/join/orders.h"
@@ -169,6 +170,15 @@ Placement place_workers(const std::vector<job::HostSlots>& hosts, std::int64_t w
     }
   }
   return placement;
+}
+
+std::vector<std::string> spare_hosts(const std::vector<job::HostSlots>& hosts, std::int64_t workers,
+                                     std::string_view this_host) {
+  std::vector<std::string> spares =
+      job::first_slots(hosts, std::numeric_limits<std::int64_t>::max());
+  spares.erase(spares.begin(), spares.begin() + std::min(workers, std::ssize(spares)));
+  std::erase_if(spares, [&](const std::string& host) { return is_this_host(host, this_host); });
+  return spares;
 }
 
 Placement first_of(const Placement& places, std::int64_t workers) {

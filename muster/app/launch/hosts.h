@@ -36,6 +36,10 @@ struct Placement {
 Placement place_workers(const std::vector<job::HostSlots>& hosts, std::int64_t workers,
                         std::string_view this_host);
 
+// Other hosts with places beyond those of so many workers, one for each such place.
+std::vector<std::string> spare_hosts(const std::vector<job::HostSlots>& hosts, std::int64_t workers,
+                                     std::string_view this_host);
+
 // Of those places the first.
 Placement first_of(const Placement& places, std::int64_t workers);
 

@@ -107,6 +107,17 @@ TEST(PlaceWorkers, PutsThisHostsFirstAndFillsTheOthersInOrder) {
   EXPECT_EQ(first_of(room, 5), room);
 }
 
+TEST(SpareHosts, AreThoseOfPlacesThatTheJobDoesNotFill) {
+  const auto spare = [](const std::string& hosts, std::int64_t count) {
+    return spare_hosts(*job::parse_hosts(hosts), count, "node6.here");
+  };
+  using Hosts = std::vector<std::string>;
+  EXPECT_EQ(spare("b:2,c,d:2", 2), (Hosts{"c", "d", "d"}));
+  EXPECT_EQ(spare("b:2,c,node6,d", 3), Hosts{"d"}) << "this one goes with the launcher";
+  EXPECT_EQ(spare("b:2,c", 3), Hosts{});
+  EXPECT_EQ(spare_hosts({}, 3, "node6"), Hosts{});
+}
+
 // Starts nothing.
 class Noted final : public Processes {
  public:

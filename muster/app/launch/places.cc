@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launchers/ssh/ssh.h"
@@ -38,25 +40,32 @@ Result<Places> places_by_ssh(const job::JobSpec& job, const LaunchOptions& optio
                              const Logger& log) {
   const bool scales = job.autoscaling.starts_workers();
   const std::int64_t most = scales ? job.workers.max_workers : job.workers.processes();
-  const Placement room =
-      place_workers(job.workers.hosts, most, cluster::describe_this_process(0).host);
+  const std::string this_host = cluster::describe_this_process(0).host;
+  const Placement room = place_workers(job.workers.hosts, most, this_host);
   const Placement first = first_of(room, job.workers.processes());
   Places places;
   places.note = note_of(first, room, options.started_by);
   if (room.elsewhere.empty()) return places;
+  std::vector<std::string> spares;
+  if (job.strategy.keeps_ranks() && job.workers.standbys > 0)
+    spares = spare_hosts(job.workers.hosts, most, this_host);
+  std::vector<std::string> later = room.elsewhere;
+  later.insert(later.end(), spares.begin(), spares.end());
   const std::shared_ptr<const cluster::RemoteShell> shell = cluster::create_ssh();
   MUSTER_ASSIGN(
       const LookedAt looked,
-      look_at_hosts(*shell, {.needed = first.elsewhere, .later = room.elsewhere}, options.carried,
+      look_at_hosts(*shell, {.needed = first.elsewhere, .later = std::move(later)}, options.carried,
                     job.workers.listen.empty(), system_processes(), log));
   if (!looked.absent.empty()) log->warn("{}", looked.absent);
   places.has_worker_here = room.here > 0;
   places.address = looked.address;
   places.interrupted = looked.interrupted;
-  places.remote = [shell, hosts = room.elsewhere, carried = options.carried](
-                      auto environment, RemotePlan plan) mutable {
+  places.remote = [shell, hosts = room.elsewhere, spares = std::move(spares),
+                   carried = options.carried](auto environment, RemotePlan plan) mutable {
     carried.environment = std::move(environment);
-    return remote_workers(shell, hosts, carried, plan, system_processes());
+    auto remote = remote_workers(shell, hosts, carried, plan, system_processes());
+    remote.spares = spares;
+    return remote;
   };
   return places;
 }

@@ -240,6 +240,13 @@ void RunObserver::on_restart(Rank rank, int pid) {
                                     to_int(rank), pid > 0 ? fmt::format(" (pid {})", pid) : ""));
 }
 
+void RunObserver::on_standby_moved(Rank rank, const std::string& host) {
+  tell(Severity::kNote,
+       fmt::format("worker {}, a standby, has gone as it was told to: another one is "
+                   "started in its place on {}",
+                   to_int(rank), host));
+}
+
 void RunObserver::on_distrust(Rank rank, const std::string& host) {
   tell(Severity::kWarning,
        fmt::format("worker {} is not started anew, nor is another one on {}: it is the second "

@@ -40,6 +40,7 @@ class RunObserver final : public cluster::LaunchObserver {
   void on_waiting(std::int32_t others, std::int32_t own) override;
   void on_loss(const cluster::JobFailure& loss, const cluster::Remainder& left) override;
   void on_restart(Rank rank, int pid) override;
+  void on_standby_moved(Rank rank, const std::string& host) override;
   void on_distrust(Rank rank, const std::string& host) override;
   void on_listening(const net::Address& address) override;
   void on_scale(std::int32_t from, const cluster::ScaleWish& to) override;
