@@ -64,8 +64,9 @@ std::string_view word_or_quotation(std::string_view line) {
   return word;
 }
 
-template <class FirstWord>
-void wrap_line(std::string_view line, std::size_t width, FirstWord&& first_word,
+using FirstWord = std::string_view (*)(std::string_view line);
+
+void wrap_line(std::string_view line, std::size_t width, FirstWord first_word,
                std::vector<std::string>& lines) {
   lines.emplace_back();
   for (std::size_t taken = 0;;) {

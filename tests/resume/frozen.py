@@ -15,10 +15,10 @@ def freeze(muster, folder):
     runs.kill(workers[1], signal.SIGSTOP)
     code, output = runs.finish(process)
     assert code == 1, f"exit code {code}:\n{output}"
-    for fragment in ("rank 1", "silent", "--resume", "its process is stopped (SIGSTOP); it was at step "):
+    for fragment in ("worker 1", "silent", "--resume", "its process is stopped (SIGSTOP); it was at step "):
         assert fragment in output, f"no {fragment!r} in:\n{output}"
     waited = re.search(r"workers? [02, ]+ ha(s|ve) waited \S+ s in \S.*; worker 1 does not answer", output)
-    assert waited, f"nobody says where the others wait for rank 1:\n{output}"
+    assert waited, f"nobody says where the others wait for worker 1:\n{output}"
     runs.wait_for(lambda: not any(runs.alive(pid) for pid in workers.values()), "the end of every worker")
     runs.no_memory_stays(folder)
     return runs.place_of(output, 1, run)
