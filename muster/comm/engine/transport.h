@@ -1,6 +1,7 @@
 #pragma once
 // Point-to-point messages among the ranks of one group: all that schedules need of a network.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -51,5 +52,16 @@ class Transport {
 // ranks.
 std::unique_ptr<Engine> create_schedule_engine(Group group, std::unique_ptr<Transport> transport,
                                                const CostTable& costs);
+
+// Ranks that have just met over a transport, for an engine of another kind over it.
+struct Footing {
+  Group group;
+  std::unique_ptr<Transport> transport;
+  const CostTable& costs;
+  const Exchange& exchange;
+  const std::function<bool()>& cancelled;  // may be empty
+  Deadline deadline;
+};
+using EngineOver = std::function<Result<std::unique_ptr<Engine>>(Footing footing)>;
 
 }  // namespace muster::comm

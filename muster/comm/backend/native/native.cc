@@ -180,7 +180,13 @@ Result<std::unique_ptr<Engine>> create_tcp_engine(const NativeOptions& options, 
   if (!options.costs && !(book.table && covers(*book.table, made->topology()))) {
     MUSTER_ASSIGN(book.table, measure(options, *made, met.said, book, met.deadline));
   }
-  return create_schedule_engine(options.group, std::move(made), *book.table);
+  if (!options.over) return create_schedule_engine(options.group, std::move(made), *book.table);
+  return options.over({.group = options.group,
+                       .transport = std::move(made),
+                       .costs = *book.table,
+                       .exchange = options.exchange,
+                       .cancelled = options.cancelled,
+                       .deadline = met.deadline});
 }
 
 Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options, const Met& met) {
@@ -201,7 +207,8 @@ Result<std::shared_ptr<Communicator>> create_native(const NativeOptions& options
   const auto deadline = Deadline::after(*options.clock, options.connect_timeout);
   std::vector<Introduction> said;
   for (const std::string& text : texts) said.push_back(introduction_from(text));
-  MUSTER_ASSIGN(const auto transport, agree(said, options.group, options.transport));
+  MUSTER_ASSIGN(auto transport, agree(said, options.group, options.transport));
+  if (options.over) transport = NativeTransport::kTcp;
   MUSTER_TRY(check_given(said, options.group));
   const bool mixes = options.transport == NativeTransport::kAuto && !host.empty();
   const std::ptrdiff_t neighbours =

@@ -18,6 +18,7 @@
 #include "muster/comm/cost.h"
 #include "muster/comm/engine/engine.h"
 #include "muster/comm/engine/measure_costs.h"
+#include "muster/comm/engine/transport.h"
 
 namespace muster::cluster {
 class KvStore;
@@ -52,6 +53,8 @@ struct NativeOptions {
   // what `book` knows from earlier ones; it is filled, and outlives the call.
   std::optional<CostTable> costs = {};
   CostBook* book = nullptr;
+  // Instead of the schedules, over TCP also inside a host (backend/nccl). Empty: schedules.
+  EngineOver over = {};
   Logger log = create_null_logger();
   Clock* clock = &system_clock();
 };
