@@ -8,6 +8,8 @@ install(PROGRAMS script/fetch-wheels DESTINATION ${CMAKE_INSTALL_DATADIR}/muster
 install(FILES script/libtorch.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/muster COMPONENT package EXCLUDE_FROM_ALL)
 install(FILES muster/comm/backend/mpi/module/muster_mpi.c muster/comm/backend/mpi/module/muster_mpi.h
         DESTINATION ${CMAKE_INSTALL_DATADIR}/muster/mpi COMPONENT package EXCLUDE_FROM_ALL)
+install(FILES muster/comm/backend/nccl/module/muster_nccl.c muster/comm/backend/nccl/module/muster_nccl.h
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/muster/nccl COMPONENT package EXCLUDE_FROM_ALL)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/muster RENAME copyright COMPONENT package EXCLUDE_FROM_ALL)
 install(FILES jobs/fashion.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/muster/examples COMPONENT package EXCLUDE_FROM_ALL)
 

@@ -57,7 +57,7 @@ THIRD_PARTY = {
     r"(gtest|gmock|rapidcheck|benchmark)[/.]": (),
 }
 # Of the language, or the system: tools/check_symbols.py says who may include the latter.
-OF_THE_SYSTEM = re.compile(r"[a-z_0-9]+|stdint\.h|" + SYSTEM_HEADER)
+OF_THE_SYSTEM = re.compile(r"[a-z_0-9]+|std(int|def)\.h|" + SYSTEM_HEADER)
 
 
 def leaf_of(path):

@@ -43,7 +43,8 @@ def holds_what_runs_alone(root, build):
     assert {"usr/bin/muster", "usr/bin/muster-worker", "usr/share/muster/libtorch.txt",
             "usr/share/bash-completion/completions/muster", "usr/share/zsh/vendor-completions/_muster"} <= files, files
     assert any(name.startswith("usr/share/man/man1/muster.1") for name in files), files
-    assert {name for name in files if name.endswith((".a", ".h", ".c"))} == {f"usr/share/muster/mpi/muster_mpi.{end}" for end in "ch"}, files
+    assert {name for name in files if name.endswith((".a", ".h", ".c"))} == {
+        f"usr/share/muster/{name}/muster_{name}.{end}" for name in ("mpi", "nccl") for end in "ch"}, files
     told = run("readelf", "-d", root / "usr/bin/muster-worker")
     assert "[$ORIGIN/../lib/muster/libtorch/torch/lib]" in told and str(build) not in told, told
 

@@ -1,53 +1,16 @@
 // The engines under test. A new one enters with two lines.
 
-#include <fmt/format.h>
-
 #include <cstdlib>
-#include <thread>
 
-#include "muster/cluster/store.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/mpi/mpi_network.h"
-#include "muster/comm/backend/native/native.h"
-#include "muster/net/credentials.h"
-#include "muster/net/network.h"
+#include "muster/comm/backend/nccl/nccl.h"
+#include "tests/ranks/fake_nccl.h"
+#include "tests/ranks/native_ranks.h"
 #include "tests/ranks/ranks.h"
 
 namespace muster::comm {
 namespace {
-
-// Ranks as threads of this process that meet over a store, as processes would.
-// `hosts`: that they are dealt to in turn.
-Ranks create_native_ranks(std::int32_t size, NativeTransport transport, net::Network* network,
-                          std::int32_t hosts = 1) {
-  const auto store = cluster::create_memory_store();
-  Ranks ranks(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (std::int32_t rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      NativeOptions options;
-      options.group = {Rank{rank}, size, Generation{1}};
-      options.exchange = exchange_through(*store, options.group, "world");
-      options.network = network;
-      options.transport = transport;
-      options.host = fmt::format("host{}", rank % hosts);
-      options.heap_bytes = std::size_t{256} << 20;
-      auto made = create_native(options);
-      ASSERT_TRUE(made) << made.error().message;
-      ranks[static_cast<std::size_t>(rank)] = *made;
-    });
-  for (std::thread& thread : threads) thread.join();
-  return ranks;
-}
-
-net::Network& test_network() {
-  // First, so that OpenSSL's end at exit comes after that of the loop's thread, which it serves.
-  static const auto credentials = net::create_credentials(system_clock().wall());
-  static const auto loop = net::create_loop("ranks", create_null_logger());
-  static const auto network =
-      net::create_network(*loop, *credentials, net::NetworkOptions{}, create_null_logger());
-  return **network;
-}
 
 // One process that MPI's launcher has not started is a world of one rank, to which every connection
 // leads: the messages go through MPI all the same. Its end is told to MPI, or it leaves files
@@ -73,6 +36,19 @@ net::Network& mpi_of_this_process() {
   return *mpi.network;
 }
 
+Ranks create_nccl_ranks(std::int32_t size, const MusterNccl& nccl) {
+  return create_native_ranks(size, {.network = &test_network(),
+                                    .over = nccl_over_transport({.nccl = &nccl, .host = "host"})});
+}
+
+// Where MUSTER_TEST_NCCL names muster's module and there is a GPU; else nothing.
+const MusterNccl* nccl_of_this_machine() {
+  const char* const module = std::getenv("MUSTER_TEST_NCCL");
+  if (module == nullptr) return nullptr;
+  const auto loaded = load_nccl(module);
+  return loaded && describe(**loaded) ? *loaded : nullptr;
+}
+
 }  // namespace
 
 const EngineUnderTest kLoopback{"Loopback",
@@ -89,20 +65,20 @@ INSTANTIATE_TEST_SUITE_P(LoopbackHosts, Conformance, ::testing::Values(kLoopback
 
 const EngineUnderTest kSharedMemory{"SharedMemory", [](std::int32_t size) {
                                       return create_native_ranks(
-                                          size, NativeTransport::kSharedMemory, nullptr);
+                                          size, {.transport = NativeTransport::kSharedMemory});
                                     }};
 INSTANTIATE_TEST_SUITE_P(SharedMemory, Conformance, ::testing::Values(kSharedMemory));
 
 const EngineUnderTest kTcp{"Tcp", [](std::int32_t size) {
-                             return create_native_ranks(size, NativeTransport::kTcp,
-                                                        &test_network());
+                             return create_native_ranks(size, {.transport = NativeTransport::kTcp,
+                                                               .network = &test_network()});
                            }};
 INSTANTIATE_TEST_SUITE_P(Tcp, Conformance, ::testing::Values(kTcp));
 
 // Where MUSTER_TEST_MPI names the module of an MPI, of which a process can have one.
 const EngineUnderTest kMpi{"Mpi", [](std::int32_t size) {
-                             return create_native_ranks(size, NativeTransport::kTcp,
-                                                        &mpi_of_this_process());
+                             return create_native_ranks(size, {.transport = NativeTransport::kTcp,
+                                                               .network = &mpi_of_this_process()});
                            }};
 INSTANTIATE_TEST_SUITE_P(Mpi, Conformance,
                          ::testing::ValuesIn(std::getenv("MUSTER_TEST_MPI") != nullptr
@@ -110,9 +86,27 @@ INSTANTIATE_TEST_SUITE_P(Mpi, Conformance,
                                                  : std::vector<EngineUnderTest>{}));
 
 const EngineUnderTest kMixed{"Mixed", [](std::int32_t size) {
-                               return create_native_ranks(size, NativeTransport::kAuto,
-                                                          &test_network(), 2);
+                               return create_native_ranks(size,
+                                                          {.network = &test_network(), .hosts = 2});
                              }};
 INSTANTIATE_TEST_SUITE_P(Mixed, Conformance, ::testing::Values(kMixed));
+
+// All but NCCL itself, in whose place memory is copied.
+const EngineUnderTest kNccl{"Nccl",
+                            [](std::int32_t size) { return create_nccl_ranks(size, fake_nccl()); }};
+INSTANTIATE_TEST_SUITE_P(Nccl, Conformance, ::testing::Values(kNccl));
+
+// No two ranks can have one GPU: with one alone a rank of its own, and no ranks where a test asks
+// for more. tests/ranks/CMakeLists.txt says which tests can do with that.
+const EngineUnderTest kNcclDevice{"NcclDevice", [](std::int32_t size) {
+                                    const MusterNccl& nccl = *nccl_of_this_machine();
+                                    int devices = 0;
+                                    nccl.devices(&devices);
+                                    return size > devices ? Ranks() : create_nccl_ranks(size, nccl);
+                                  }};
+INSTANTIATE_TEST_SUITE_P(NcclDevice, Conformance,
+                         ::testing::ValuesIn(nccl_of_this_machine() != nullptr
+                                                 ? std::vector{kNcclDevice}
+                                                 : std::vector<EngineUnderTest>{}));
 
 }  // namespace muster::comm
