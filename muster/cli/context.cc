@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "muster/app/engines/mpi.h"
+#include "muster/app/engines/nccl.h"
 #include "muster/base/text_width.h"
 #include "muster/cli/json_line.h"
 #include "muster/cli/machine.h"
@@ -131,6 +132,12 @@ Result<Path> worker_program(const Context& context) {
 Result<Path> mpi_module(const Context& context) {
   return app::mpi_module([&](const std::string& name) { return context.variable(name); },
                          context.program.parent_path());
+}
+
+Result<Path> nccl_module(const Context& context) {
+  return app::nccl_module(
+      context.files, [&](const std::string& name) { return context.variable(name); },
+      context.program.parent_path());
 }
 
 std::map<std::string, std::string> variables_of(char** environment) {

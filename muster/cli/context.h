@@ -73,6 +73,7 @@ Result<Path> worker_program(const Context& context);
 
 // muster's module for the MPI that has started this process: app/engines/mpi.h.
 Result<Path> mpi_module(const Context& context);
+Result<Path> nccl_module(const Context& context);  // for NCCL: app/engines/nccl.h
 
 // The process's variables.
 std::map<std::string, std::string> variables_of(char** environment);

@@ -7,6 +7,7 @@
 
 #include "muster/app/engines/fabric.h"
 #include "muster/app/engines/mpi.h"
+#include "muster/app/engines/nccl.h"
 #include "muster/app/version/version.h"
 #include "muster/base/units.h"
 #include "muster/cli/fetch_libtorch.h"
@@ -89,6 +90,14 @@ Check check_instructions(Context& context) {
           "kernels are several times faster with avx2"};
 }
 
+// Loaded to be asked, which takes a second where there are GPUs.
+std::string nccl_text(const Context& context) {
+  const auto module = nccl_module(context);
+  if (!module) return "no module";
+  const auto found = app::describe_nccl(*module);
+  return found ? *found : fmt::format("a module that does not work ({})", found.error().message);
+}
+
 Check check_engines(Context& context) {
   std::vector<std::string> good;
   for (const auto& [name, outcome] : context.machine.try_engines()) {
@@ -101,8 +110,9 @@ Check check_engines(Context& context) {
   const auto mpis = app::mpi_modules(context.files, context.program.parent_path());
   return {"engines",
           CheckState::kOk,
-          fmt::format("{}: two ranks of each summed; over MPI: {}", fmt::join(good, ", "),
-                      mpis.empty() ? "no module" : fmt::format("{}", fmt::join(mpis, ", "))),
+          fmt::format("{}: two ranks of each summed; over MPI: {}; NCCL: {}", fmt::join(good, ", "),
+                      mpis.empty() ? "no module" : fmt::format("{}", fmt::join(mpis, ", ")),
+                      nccl_text(context)),
           {}};
 }
 

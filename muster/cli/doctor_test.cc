@@ -76,6 +76,16 @@ TEST_F(Doctor, CallsBadWhatTrainingCannotDoWithout) {
   EXPECT_EQ(check("engines").value, "shared memory: rank 1 did not answer");
 }
 
+TEST_F(Doctor, SaysWhatTheModuleForNcclFinds) {
+  const auto told = [&] { return check("engines").value; };
+  EXPECT_TRUE(told().ends_with("; NCCL: no module")) << told();
+  context_.environment["MUSTER_NCCL"] = "/proc/self/maps";  // no library
+  EXPECT_NE(told().find("; NCCL: a module that does not work (/proc/self/maps: "),
+            std::string::npos)
+      << told();
+  EXPECT_EQ(check("engines").state, CheckState::kOk) << "the other engines work";
+}
+
 TEST_F(Doctor, ShowsTheFabricThatIsUpAndWarnsOfOneThatIsNot) {
   testing::MemoryFiles files;
   Context context{files, system_clock(), machine_, out_, err_, {}, "/nowhere/muster"};

@@ -111,10 +111,11 @@ Result<ReadJob> read_job(const TrainArguments& arguments, const cluster::Started
   return ReadJob{std::move(request), std::move(checked)};
 }
 
-// Said before anything is started; what else is amiss with an MPI its workers find out.
+// Said before anything is started; what else is amiss with an MPI, or NCCL, its workers find out.
 Status check_engine(const job::JobSpec& job, const Context& context) {
-  if (job.communication.engine != job::EngineKind::kMpi) return ok();
-  const auto module = mpi_module(context);
+  const job::EngineKind engine = job.communication.engine;
+  if (engine != job::EngineKind::kMpi && engine != job::EngineKind::kNccl) return ok();
+  const auto module = engine == job::EngineKind::kMpi ? mpi_module(context) : nccl_module(context);
   return module ? ok() : Status(module.error());
 }
 

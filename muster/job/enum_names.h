@@ -112,6 +112,7 @@ struct EnumNames<EngineKind> {
   static constexpr EnumName<EngineKind> kAll[] = {{EngineKind::kNative, "native"},
                                                   {EngineKind::kLoopback, "loopback"},
                                                   {EngineKind::kMpi, "mpi"},
+                                                  {EngineKind::kNccl, "nccl"},
                                                   {EngineKind::kAuto, "auto"}};
 };
 template <>

@@ -252,7 +252,8 @@ std::vector<Field> communication_fields() {
            {.doc = "native: processes, over shared memory and TCP; loopback: one process; mpi: "
                    "over the MPI that has started the workers (`mpirun -n 8 muster train JOB`), "
                    "and so over whatever it reaches them by, as InfiniBand; they stay the same "
-                   "ones from beginning to end; auto: mpi where an MPI has started workers on "
+                   "ones from beginning to end; nccl: a GPU for each worker, whose sums in fast "
+                   "mode NCCL takes; auto: mpi where an MPI has started workers on "
                    "several hosts, a fast fabric is there and the job allows it, else native."}),
       bind("communication.transport", in(&CommunicationSpec::transport),
            {.doc = "auto: shared memory where all workers are on one host; else TCP, with shared "

@@ -315,6 +315,11 @@ void check_communication(Draft& draft) {
                                draft.shown("workers.count")),
                    "use communication.engine: native");
   }
+  if (communication.engine == EngineKind::kNccl && communication.transport == TransportKind::kShm)
+    draft.refuse("communication.engine", "communication.transport",
+                 "has messages and ordered sums go over TCP, and what is large inside a host "
+                 "through memory",
+                 "leave it out, or use communication.engine: native");
   if (communication.first_bucket_size.count <= communication.bucket_size.count) return;
   if (!draft.given("communication.first_bucket_size")) {
     communication.first_bucket_size = communication.bucket_size;

@@ -46,7 +46,7 @@ enum class OptimizerType : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class ScheduleType : std::uint8_t { kConstant, kLinear, kCosine, kOneCycle };
 enum class BatchScaling : std::uint8_t { kNone, kLinear, kSqrt };
 enum class MetricKind : std::uint8_t { kLoss, kAccuracy, kOwn };
-enum class EngineKind : std::uint8_t { kNative, kLoopback, kMpi, kAuto };
+enum class EngineKind : std::uint8_t { kNative, kLoopback, kMpi, kNccl, kAuto };
 enum class TransportKind : std::uint8_t { kAuto, kShm, kTcp };
 enum class Algorithm : std::uint8_t {
   kAuto,

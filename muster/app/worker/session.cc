@@ -8,6 +8,7 @@
 
 #include "muster/app/debug/worker_dump.h"
 #include "muster/app/engines/mpi.h"
+#include "muster/app/engines/nccl.h"
 #include "muster/app/probe/notice.h"
 #include "muster/app/version/version.h"
 #include "muster/app/worker/control_sink.h"
@@ -99,6 +100,9 @@ Result<bool> Session::join() {
   MUSTER_ASSIGN(host_, net::local_host_towards(environment_.coordinator));
   if (job.communication.engine == job::EngineKind::kMpi) {
     MUSTER_ASSIGN(mpi_, begin_mpi(credentials.job(), log_));
+  }
+  if (job.communication.engine == job::EngineKind::kNccl) {
+    MUSTER_ASSIGN(nccl_, load_nccl());
   }
   cluster::MemberOptions member{.coordinator = environment_.coordinator,
                                 .info = cluster::describe_this_process(environment_.worker),
@@ -292,6 +296,9 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
     return comm::create_loopback(group.size, group.generation).front();
   }
   const bool by_mpi = mpi_ != nullptr;
+  const auto by_nccl = nccl_ == nullptr
+                           ? comm::EngineOver()
+                           : comm::nccl_over_transport({.nccl = nccl_, .host = host_, .log = log_});
   const auto store = member_->store(group.generation);
   const auto has_ended = [this, generation = group.generation] {
     return member_->generation() != generation;
@@ -307,6 +314,7 @@ Result<std::shared_ptr<comm::Communicator>> Session::create_engine(const comm::G
                               .cancelled = has_ended,
                               .listen_host = host_,
                               .book = &costs_,
+                              .over = by_nccl,
                               .log = log_});
 }
 

@@ -17,6 +17,7 @@
 #include "muster/cluster/member.h"
 #include "muster/cluster/whereabouts.h"
 #include "muster/comm/backend/mpi/mpi_network.h"
+#include "muster/comm/backend/nccl/nccl.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/engine/measure_costs.h"
 #include "muster/comm/wrap/wrappers.h"
@@ -128,6 +129,7 @@ class Session final : public train::Generations {
   bool quarantined_ = false;
   std::unique_ptr<net::Network> network_;  // to the coordinator and among workers
   std::unique_ptr<comm::MpiNetwork> mpi_;  // among workers where the job asks for MPI
+  MusterNccl* nccl_ = nullptr;             // for their sums where it asks for NCCL
   comm::CostBook costs_;                   // what links cost, from one generation to the next
   std::string host_;                       // this one's address, as other workers reach it
   std::unique_ptr<cluster::Member> member_;
