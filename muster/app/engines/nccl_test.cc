@@ -18,15 +18,15 @@ std::optional<std::string> nothing(const std::string&) { return std::nullopt; }
 
 TEST(Nccl, ModuleIsTheOneBesideTheProgramsOrTheOneThatIsNamed) {
   MemoryFiles files;
-  for (const Path folder : {"/opt/muster/lib/muster", "/home/ada"}) {
+  for (const Path folder : {"/opt/muster/lib/muster", "/srv/own"}) {
     ASSERT_TRUE(files.create_folders(folder));
     ASSERT_TRUE(write_atomically(files, folder / "nccl.so", ""));
   }
   EXPECT_EQ(nccl_module(files, nothing, kPrograms).value(), Path("/opt/muster/lib/muster/nccl.so"));
   const auto named = [](const std::string& name) {
-    return name == "MUSTER_NCCL" ? std::optional<std::string>("/home/ada/nccl.so") : std::nullopt;
+    return name == "MUSTER_NCCL" ? std::optional<std::string>("/srv/own/nccl.so") : std::nullopt;
   };
-  EXPECT_EQ(nccl_module(files, named, kPrograms).value(), Path("/home/ada/nccl.so"));
+  EXPECT_EQ(nccl_module(files, named, kPrograms).value(), Path("/srv/own/nccl.so"));
 }
 
 TEST(Nccl, WithoutModuleSaysWhatToDo) {

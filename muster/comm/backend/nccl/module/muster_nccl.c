@@ -21,7 +21,7 @@ struct MusterNcclGroup {
   int is_marked;      /* `after` is */
   int is_finishing;
   int is_finished; /* nothing is left that could be aborted */
-  void* word;         /* of the device: what a barrier sums */
+  void* word;      /* of the device: what a barrier sums */
 };
 
 static _Thread_local char text[512];
@@ -225,8 +225,8 @@ static ncclResult_t exchange(MusterNcclGroup* group, const MusterNcclCall* call)
   ncclResult_t code = ncclSuccess;
   for (int rank = 0; rank < group->size && is_well(code); ++rank) {
     const size_t at = (size_t)rank * block;
-    code = ncclSend((const char*)call->input + at, block, ncclUint8, rank, group->comm,
-                    group->stream);
+    code =
+        ncclSend((const char*)call->input + at, block, ncclUint8, rank, group->comm, group->stream);
     if (is_well(code))
       code = ncclRecv((char*)call->output + at, block, ncclUint8, rank, group->comm, group->stream);
   }
@@ -302,9 +302,9 @@ static void free_memory(int device, enum MusterNcclMemory kind, void* memory) {
     cudaFreeHost(memory);
 }
 
-static MusterNccl table = {MUSTER_NCCL_VERSION, library, devices, make_id,  join,
-                           split,               begin,   poll,    abort_group, finish,
-                           release,             copy,    allocate, free_memory};
+static MusterNccl table = {
+    MUSTER_NCCL_VERSION, library, devices, make_id, join,     split,      begin, poll,
+    abort_group,         finish,  release, copy,    allocate, free_memory};
 
 MusterNccl* muster_nccl(void);
 MusterNccl* muster_nccl(void) { return &table; }
