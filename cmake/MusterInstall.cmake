@@ -9,7 +9,7 @@ set(MUSTER_PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
 # What users include; everything else in the install tree is there because these include it.
 set(MUSTER_PUBLIC_HEADERS
     muster/comm/communicator.h muster/comm/backend/loopback/loopback.h
-    muster/comm/backend/native/native.h
+    muster/comm/backend/native/native.h muster/comm/backend/nccl/nccl.h
     muster/data/batch_stream.h muster/data/sampler.h muster/data/formats/idx/idx.h
     muster/data/formats/text/text.h
     muster/checkpoint/checkpointer.h muster/checkpoint/safetensors.h muster/checkpoint/verify.h
