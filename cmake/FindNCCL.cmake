@@ -12,8 +12,8 @@ find_path(NCCL_CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${nccl_hints} PATH_SUFF
 # Of the compiler's wheel, where pip brings them.
 find_path(NCCL_CRT_INCLUDE_DIR crt/host_defines.h HINTS ${nccl_hints} PATH_SUFFIXES include)
 # Wheels have the libraries without the names that a linker looks for.
-find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${nccl_hints} PATH_SUFFIXES lib lib64)
-find_library(NCCL_CUDA_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12 HINTS ${nccl_hints}
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS ${nccl_hints} PATH_SUFFIXES lib lib64)
+find_library(NCCL_CUDA_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12 NAMES_PER_DIR HINTS ${nccl_hints}
              PATH_SUFFIXES lib lib64)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_INCLUDE_DIR NCCL_CUDA_INCLUDE_DIR

@@ -95,7 +95,8 @@ std::string nccl_text(const Context& context) {
   const auto module = nccl_module(context);
   if (!module) return "no module";
   const auto found = app::describe_nccl(*module);
-  return found ? *found : fmt::format("a module that does not work ({})", found.error().message);
+  return found ? *found
+               : fmt::format("a module that cannot be used here ({})", found.error().message);
 }
 
 Check check_engines(Context& context) {

@@ -80,7 +80,7 @@ TEST_F(Doctor, SaysWhatTheModuleForNcclFinds) {
   const auto told = [&] { return check("engines").value; };
   EXPECT_TRUE(told().ends_with("; NCCL: no module")) << told();
   context_.environment["MUSTER_NCCL"] = "/proc/self/maps";  // no library
-  EXPECT_NE(told().find("; NCCL: a module that does not work (/proc/self/maps: "),
+  EXPECT_NE(told().find("; NCCL: a module that cannot be used here (/proc/self/maps: "),
             std::string::npos)
       << told();
   EXPECT_EQ(check("engines").state, CheckState::kOk) << "the other engines work";
