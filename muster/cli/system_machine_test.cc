@@ -52,8 +52,7 @@ TEST(SystemMachine, NothingIsLeftOfAProgramThatDoesNotAnswer) {
 // holds when it starts a program.
 constexpr const char* kWaits =
     "echo first; while :; do while read -r name signals; do case $name$signals in "
-    "ShdPnd:*2?"
-    "?) echo rest; exit $1;; esac; done < /proc/$$/status; done";
+    "ShdPnd:*2[0-9a-f][0-9a-f]) echo rest; exit $1;; esac; done < /proc/$$/status; done";
 
 TEST(SystemMachine, AProgramThatWaitsGoesOnIfItIsToAndIsKilledIfNot) {
   const auto output_if = [](std::optional<bool> more, const char* code) {
