@@ -16,12 +16,12 @@
 namespace muster::comm {
 namespace {
 
-// Longer than a meeting of balanced ranks takes, shorter than what a core could do instead.
-constexpr Duration kSpin = std::chrono::microseconds(20);
-// Then the core is left to whoever else wants it until so much is spent in all: longer than it
-// takes to wake a core that has nothing to do, which in a virtual machine is most of what sleeping
-// costs. Who sleeps comes to the next meeting that much later; if the others slept by then, all
-// would sleep at every meeting.
+// How long who waits looks before it sleeps: longer than it takes to wake a core that has nothing
+// to do, which in a virtual machine is most of what sleeping costs. Who sleeps comes to the next
+// meeting that much later; if the others slept by then, all would sleep at every meeting.
+constexpr Duration kSpin = std::chrono::microseconds(100);
+// The same of ranks that share cores, who leave them to each other meanwhile. With a core of one's
+// own that would be dear: whoever else wants it keeps it for milliseconds.
 constexpr Duration kYield = std::chrono::microseconds(200);
 // Nobody wakes for the dead: who sleeps looks after them this often.
 constexpr Duration kNap = std::chrono::milliseconds(20);
@@ -170,20 +170,18 @@ Status SharedGroup::meet_crowded(Deadline deadline) {
       gate.outside, [&] { return opened() || missing().empty(); }, deadline);
 }
 
-// Ranks that share cores leave theirs to each other at once.
 template <class Over>
 bool SharedGroup::spin(const Over& over) const {
-  const auto look = [&](int times) {
-    for (int i = 0; i < times; ++i)
+  const auto look = [&] {
+    for (int i = 0; i < (crowded_ ? 1 : kLooksAtOnce); ++i)
       if (over()) return true;
     return false;
   };
-  if (look(crowded_ ? 1 : kLooksAtOnce)) return true;
-  const TimePoint begin = clock_.now();
-  for (Duration spent{}; spent < kYield; spent = clock_.now() - begin) {
-    const bool yields = crowded_ || spent >= kSpin;
-    if (yields) std::this_thread::yield();
-    if (look(yields ? 1 : kLooksAtOnce)) return true;
+  if (look()) return true;
+  const TimePoint end = clock_.now() + (crowded_ ? kYield : kSpin);
+  while (clock_.now() < end) {
+    if (crowded_) std::this_thread::yield();
+    if (look()) return true;
   }
   return false;
 }
