@@ -286,8 +286,9 @@ TEST_F(MlflowTest, WhatTheServerLacksAtTheEndIsKeptAndSaidHowItIsSent) {
     EXPECT_THAT(warnings().back(), AllOf(HasSubstr("4 numbers and how it ended"),
                                          HasSubstr("/run/mlflow-unsent.jsonl keeps it"),
                                          HasSubstr("`muster runs mlflow /run` sends it")));
-    const auto left = mlflow::read_unsent(files_, run_.unsent);
+    auto left = mlflow::read_unsent(files_, run_.unsent);
     ASSERT_TRUE(left) << left.error().message;
+    left->run.record = run_.record;
     there_ = std::make_shared<FakeTracking>();
     const auto sent = mlflow::deliver(*left, *there_->connect(), files_,
                                       [](Severity, const std::string& text) { FAIL() << text; });
@@ -296,7 +297,7 @@ TEST_F(MlflowTest, WhatTheServerLacksAtTheEndIsKeptAndSaidHowItIsSent) {
                 ElementsAre("train/loss 1 0.5 @1001", "train/loss 2 0.5 @1002",
                             "train/loss 3 0.5 @1003", "train/loss 4 0.5 @1004"));
     EXPECT_EQ(there_->run().status, "FINISHED");
-    ASSERT_TRUE(files_.remove_all(run_.unsent));
+    for (const Path& file : {run_.unsent, run_.record}) ASSERT_TRUE(files_.remove_all(file));
   }
 }
 
