@@ -18,6 +18,8 @@ namespace muster::app {
 namespace {
 
 constexpr Duration kGoodbye = std::chrono::seconds(2);
+// Whoever hosts the world gives up at the same time as its members, and knows who did not come.
+constexpr Duration kToldWhoIsMissing = std::chrono::seconds(5);
 constexpr Duration kEndOfMpi = std::chrono::seconds(10);    // until all ranks have come to it
 constexpr Duration kLongestEnd = std::chrono::minutes(10);  // of the others, after the host's own
 constexpr Duration kLook = std::chrono::seconds(1);  // for what the store already has, or has not
@@ -88,7 +90,8 @@ Result<std::shared_ptr<MemberTies>> MemberTies::create(MeetingPlace place, Logge
       .version = build_version()};
   MUSTER_ASSIGN(ties->member_,
                 cluster::join(*ties->network_, member,
-                              Deadline::after(system_clock(), there.patience), ties->log_));
+                              Deadline::after(system_clock(), there.patience + kToldWhoIsMissing),
+                              ties->log_));
   ties->membership_ = ties->member_->membership();
   ties->store_ = ties->member_->store(ties->membership_.generation);
   return ties;
