@@ -7,6 +7,7 @@
 #include <set>
 
 #include "muster/base/units.h"
+#include "muster/job/mesh_axes.h"
 #include "muster/observe/run_folder.h"
 #include "muster/plan/timeline.h"
 
@@ -31,6 +32,31 @@ bool is_given(const job::Job& job, const std::string& field) {
          found->second.kind != job::Origin::Kind::kDerived;
 }
 
+// Those that a choice of the planner may set.
+std::vector<std::string> fields_of(const job::StrategySpec& strategy) {
+  std::vector<std::string> fields = {"strategy.type"};
+  const auto add = [&](std::initializer_list<std::string_view> more) {
+    fields.insert(fields.end(), more.begin(), more.end());
+  };
+  const bool is_mesh = strategy.type == job::StrategyType::kHybrid;
+  for (const job::MeshAxis& axis : job::kMeshAxes)
+    if (is_mesh && strategy.mesh.*axis.extent > 1) add({axis.field});
+  if (strategy.mesh.pipeline > 1) {
+    if (!is_mesh) add({"strategy.stages"});
+    add({"strategy.schedule", "strategy.chunks_per_stage", "strategy.blocks"});
+  }
+  if (strategy.core() == job::StrategyType::kSharded) add({"strategy.zero_stage"});
+  if (strategy.mesh.tensor > 1) {
+    if (!is_mesh) add({"strategy.tensor"});
+    add({"strategy.sequence_parallel"});
+  }
+  if (strategy.mesh.context > 1) {
+    if (!is_mesh) add({"strategy.context"});
+    add({"strategy.attention"});
+  }
+  return fields;
+}
+
 // What the run was begun with.
 Result<WayChanges> stored_choice(const job::Job& job, const Path& root, Context& context) {
   MUSTER_ASSIGN(const auto folder, observe::RunFolder::open(context.files, root));
@@ -38,16 +64,7 @@ Result<WayChanges> stored_choice(const job::Job& job, const Path& root, Context&
                 job::load_job(context.files, folder.resolved_job(), {.fields = context.fields}));
   const auto values = nlohmann::json::parse(job::to_json(before));
   WayChanges changes{{}, {"strategy."}};
-  std::vector<std::string> fields = {"strategy.type"};
-  if (before.spec.strategy.type == job::StrategyType::kPipeline)
-    fields.insert(fields.end(), {"strategy.stages", "strategy.schedule",
-                                 "strategy.chunks_per_stage", "strategy.blocks"});
-  if (before.spec.strategy.type == job::StrategyType::kSharded)
-    fields.emplace_back("strategy.zero_stage");
-  if (before.spec.strategy.type == job::StrategyType::kTensor)
-    fields.insert(fields.end(), {"strategy.tensor", "strategy.sequence_parallel"});
-  if (before.spec.strategy.type == job::StrategyType::kContext)
-    fields.insert(fields.end(), {"strategy.context", "strategy.attention"});
+  std::vector<std::string> fields = fields_of(before.spec.strategy);
   if (!is_given(job, "training.recompute")) fields.emplace_back("training.recompute");
   for (const std::string& field : fields) {
     const auto& value = values.at(field).at("value");

@@ -8,6 +8,7 @@
 
 #include "muster/base/glob.h"
 #include "muster/base/round_up.h"
+#include "muster/cli/job_spreads.h"
 #include "muster/job/enum_names.h"
 #include "muster/job/placement.h"
 #include "muster/job/read_value.h"
@@ -16,92 +17,8 @@
 namespace muster::cli {
 namespace {
 
-using Values = std::vector<std::pair<std::string, std::string>>;  // fields and what they become
-
-struct Spread {
-  std::string name;
-  Values values;
-  bool together = false;  // workers compute parts of each slice, which are then added up
-};
-
 job::FlagValue flag(const std::string& field, const std::string& value) {
   return {.flag = "the planner's", .field = field, .value = value};
-}
-
-// By hand; names of blocks are known to the job of one of muster's models, and then it has numbers.
-void add_cut(const job::StrategySpec& strategy, Values& values) {
-  if (!strategy.blocks.empty())
-    values.emplace_back("strategy.blocks", fmt::format("[{}]", fmt::join(strategy.blocks, ", ")));
-  else if (!strategy.placement.empty())
-    values.emplace_back("strategy.placement", job::print_value(strategy.placement).text);
-}
-
-// Of a replica; all numbers of stages that divide the workers.
-void add_pipelines(const job::JobSpec& job, std::vector<Spread>& spreads) {
-  const auto& strategy = job.strategy;
-  const bool written = strategy.type == job::StrategyType::kPipeline;
-  for (std::int64_t stages = 2; stages <= job.workers.count; ++stages) {
-    if (job.workers.count % stages != 0) continue;
-    for (const auto schedule : {job::PipelineSchedule::k1F1B, job::PipelineSchedule::kInterleaved,
-                                job::PipelineSchedule::kZbH1, job::PipelineSchedule::kZbV,
-                                job::PipelineSchedule::kGPipe}) {
-      const std::string word(job::to_string(schedule));
-      Values values = {{"strategy.type", "pipeline"},
-                       {"strategy.stages", std::to_string(stages)},
-                       {"strategy.schedule", word}};
-      if (written && strategy.stages == stages && strategy.schedule == schedule) {
-        values.emplace_back("strategy.chunks_per_stage", std::to_string(strategy.chunks_per_stage));
-        add_cut(strategy, values);
-      }
-      spreads.push_back({fmt::format("{}, {} stages", word, stages), std::move(values)});
-    }
-  }
-}
-
-// ZeRO's stages: each shares more out, and sends more.
-void add_shards(std::vector<Spread>& spreads) {
-  spreads.push_back({"sharded", {{"strategy.type", "sharded"}}});
-  for (const std::string stage : {"2", "3"})
-    spreads.push_back({fmt::format("sharded, stage {}", stage),
-                       {{"strategy.type", "sharded"}, {"strategy.zero_stage", stage}}});
-}
-
-// All numbers of parts that divide the workers.
-void add_tensors(const job::JobSpec& job, std::vector<Spread>& spreads) {
-  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks) {
-    if (job.workers.count % ranks != 0) continue;
-    const Values values = {{"strategy.type", "tensor"}, {"strategy.tensor", std::to_string(ranks)}};
-    spreads.push_back({fmt::format("tensor, {} parts", ranks), values, true});
-    if (job.model.type == job::ModelType::kMlp) continue;
-    spreads.push_back({fmt::format("tensor, {} parts, sequences", ranks), values, true});
-    spreads.back().values.emplace_back("strategy.sequence_parallel", "true");
-  }
-}
-
-// Sequences shared by all numbers of workers that divide those of the job.
-void add_contexts(const job::JobSpec& job, std::vector<Spread>& spreads) {
-  if (job.data.type != job::DataType::kText) return;
-  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks) {
-    if (job.workers.count % ranks != 0) continue;
-    for (const auto attention : {job::ContextAttention::kUlysses, job::ContextAttention::kRing}) {
-      const std::string word(job::to_string(attention));
-      spreads.push_back({fmt::format("{}, {} parts", word, ranks),
-                         {{"strategy.type", "context"},
-                          {"strategy.context", std::to_string(ranks)},
-                          {"strategy.attention", word}},
-                         true});
-    }
-  }
-}
-
-std::vector<Spread> spreads_of(const job::JobSpec& job) {
-  std::vector<Spread> spreads = {{"data", {{"strategy.type", "data"}}}};
-  if (job.workers.count == 1) return spreads;
-  add_shards(spreads);
-  add_pipelines(job, spreads);
-  add_tensors(job, spreads);
-  add_contexts(job, spreads);
-  return spreads;
 }
 
 // All blocks but the first and the last, whose backward comes last and first: as one pattern where
@@ -136,17 +53,18 @@ std::int64_t slice_samples(const job::JobSpec& job) {
 }
 
 // Cut tensors and shared sequences are measured with the job's passes only.
-std::vector<std::int64_t> sizes_for(const Spread& spread, const job::JobSpec& job) {
+std::vector<std::int64_t> sizes_for(const JobSpread& spread, const job::JobSpec& job) {
   if (spread.together) return {job.training.micro_batch_size};
   return micro_batches_of(job);
 }
 
-JobWay way(const job::JobSpec& job, const Spread& spread, std::int64_t micro_batch,
+JobWay way(const job::JobSpec& job, const JobSpread& spread, std::int64_t micro_batch,
            const std::string& recompute) {
   JobWay way{.spread = spread.name,
              .micro_batch = micro_batch,
              .recompute = recompute,
              .rounds_alike = !spread.together,
+             .product = spread.product,
              .changes = {{}, {"strategy."}}};
   for (const auto& [field, value] : spread.values) way.changes.flags.push_back(flag(field, value));
   if (micro_batch != job.training.micro_batch_size) {
@@ -162,6 +80,21 @@ JobWay way(const job::JobSpec& job, const Spread& spread, std::int64_t micro_bat
 DType dtype_of(job::Precision precision) {
   if (precision == job::Precision::kBF16) return DType::kBF16;
   return precision == job::Precision::kFP16 ? DType::kF16 : DType::kF32;
+}
+
+// Whether there surely is no step after the first of these.
+bool begins_at_end(const job::Interval& every, const job::JobSpec& job) {
+  if (every.unit() != job::Interval::Unit::kSteps || !job.training.max_steps)
+    return every == job::Interval::end() || every == job::Interval::never();
+  return every.amount() >= static_cast<double>(*job.training.max_steps);
+}
+
+plan::Saves saves_of(const job::JobSpec& job) {
+  const bool keeps_best = job.evaluation.keep_best && !begins_at_end(job.evaluation.every, job);
+  if (keeps_best || !begins_at_end(job.checkpoint.every, job)) return plan::Saves::kBeside;
+  const auto& steps = job.training.max_steps;
+  const bool is_due = steps && job.checkpoint.every == job::Interval::of_steps(*steps);
+  return job.checkpoint.at_end || is_due ? plan::Saves::kAtEnd : plan::Saves::kNever;
 }
 
 plan::Spread spread_of(job::StrategyType type) {
@@ -192,7 +125,7 @@ std::vector<std::int64_t> micro_batches_of(const job::JobSpec& job) {
 
 std::vector<JobWay> ways_of(const job::JobSpec& job, const std::vector<std::string>& blocks) {
   std::vector<JobWay> ways;
-  for (const Spread& spread : spreads_of(job))
+  for (const JobSpread& spread : spreads_of(job))
     for (const std::int64_t micro_batch : sizes_for(spread, job))
       for (const std::string& recompute : recomputes_of(job, blocks))
         ways.push_back(way(job, spread, micro_batch, recompute));
@@ -213,7 +146,7 @@ Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>
                 .samples = job.training.global_batch_size,
                 .ordered = job.training.mode == job::TrainingMode::kOrdered,
                 .elastic = job.keeps_sums(),
-                .saves = job.checkpoint.every != job::Interval::never(),
+                .saves = saves_of(job),
                 .offloads = job.optimizer.offload == job::OffloadKind::kDisk};
   for (const std::string& block : blocks)
     way.recomputed.push_back(matches_any(job.training.recompute, block));
@@ -222,6 +155,7 @@ Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>
       .bytes = static_cast<std::int64_t>(job.communication.bucket_size.count),
       .dtype = dtype_of(job.training.reduce_precision)};
   way.zero_stage = static_cast<std::int32_t>(job.strategy.zero_stage);
+  way.shards = static_cast<std::int32_t>(job.strategy.mesh.shard);
   way.tensor = static_cast<std::int32_t>(job.strategy.tensor);
   way.sequence_parallel = job.strategy.sequence_parallel;
   way.context = static_cast<std::int32_t>(job.strategy.context);

@@ -1,6 +1,6 @@
 #pragma once
 // The ways in which a job could be trained: what each would change of it, and whether the job
-// allows that. Another strategy is another line in job_ways.cc.
+// allows that. Another strategy is another line in job_spreads.cc.
 
 #include <string>
 #include <vector>
@@ -23,6 +23,7 @@ struct JobWay {
   std::int64_t micro_batch = 1;
   std::string recompute;     // value of training.recompute: "[layer*]"; empty: the job's
   bool rounds_alike = true;  // sums are made in the order of the job as it is written
+  bool product = false;      // of strategies: not worth a word where the job does not allow it
   WayChanges changes;
 };
 

@@ -75,14 +75,16 @@ void rank_all(const PlanRequest& request, const std::string& text, JobPlan& plan
   std::vector<std::string> blocks;
   blocks.reserve(plan.profile.blocks.size());
   for (const plan::BlockProfile& block : plan.profile.blocks) blocks.push_back(block.name);
-  plan.ways = ways_of(plan.job, blocks);
-  for (const JobWay& way : plan.ways) {
+  for (JobWay& way : ways_of(plan.job, blocks)) {
+    Result<plan::Way> found = resolve(request, text, way, blocks, plan.hardware.cores);
+    if (!found && way.product) continue;
     const bool same_passes = way.micro_batch == plan.job.training.micro_batch_size;
     plan.candidates.push_back({.name = way.spread,
-                               .way = resolve(request, text, way, blocks, plan.hardware.cores),
+                               .way = std::move(found),
                                .same_bits = same_passes && way.rounds_alike,
                                .plain = way.spread == "data",
                                .last_resort = same_passes && !way.rounds_alike});
+    plan.ways.push_back(std::move(way));
   }
   plan.ranking = plan::rank_ways(plan.profile, plan.candidates, plan.hardware);
 }

@@ -168,10 +168,14 @@ std::string reasons(const std::vector<const RankedWay*>& rows, const JobPlan& pl
   return text;
 }
 
-// Meshes of several axes and dealt experts are not among the ways.
-bool prices_own(const job::JobSpec& job) {
-  return job.strategy.type != job::StrategyType::kHybrid &&
-         job.strategy.core() != job::StrategyType::kExpert;
+// Dealt experts are not among the ways, nor meshes with both cut tensors and shared sequences.
+bool prices_own(const JobPlan& plan) {
+  if (plan.job.strategy.core() == job::StrategyType::kExpert) return false;
+  if (plan.job.strategy.type != job::StrategyType::kHybrid) return true;
+  const plan::Way own = way_of(plan.job, {}, plan.hardware.cores);
+  return std::ranges::any_of(plan.candidates, [&](const plan::Candidate& candidate) {
+    return candidate.way && candidate.way->is_on_same_mesh(own);
+  });
 }
 
 Json memory_json(const plan::MemoryUse& memory) {
@@ -305,7 +309,7 @@ std::string plan_text(const JobPlan& plan, bool all) {
     return plan.ways[way->candidate].micro_batch != plan.job.training.micro_batch_size;
   });
   if (other_bits) text += "* another micro-batch than the job's: other bits\n";
-  if (!prices_own(plan.job))
+  if (!prices_own(plan))
     text += fmt::format("the job's own mesh {} is not priced\n", mesh_text(plan.job.strategy.mesh));
   const RankedWay* best = plan.best();
   if (!best) return text + "\n" + nearest_text(plan) + "\n";
@@ -314,7 +318,7 @@ std::string plan_text(const JobPlan& plan, bool all) {
 
 std::string plan_json(const JobPlan& plan) {
   Json json = {{"job", plan.job.name},
-               {"own_mesh_priced", prices_own(plan.job)},
+               {"own_mesh_priced", prices_own(plan)},
                {"workers", plan.job.workers.count},
                {"parameters", plan.profile.parameters()},
                {"trained_parameters", plan.profile.trained_parameters()},

@@ -9,9 +9,11 @@
 
 namespace muster::plan {
 
-// Bytes; 0 where the job saves nothing. `here`: of the state's tensors, those that the first worker
-// holds whole anyway.
-std::uint64_t checkpoint_bytes(const ModelProfile& whole, const Way& way, std::uint64_t here);
+// Bytes that a save adds to the most that there was before it; 0 where the job saves nothing.
+// `here`: of the state's tensors, those that the first worker holds whole anyway. `given_back`: of
+// what the passes had at their peak, what is free by then.
+std::uint64_t checkpoint_bytes(const ModelProfile& whole, const Way& way, std::uint64_t here,
+                               std::uint64_t given_back);
 
 // `here` of a worker that runs its slices through all blocks. `cut`: with cut tensors, the elements
 // of trained parameters that are not cut.

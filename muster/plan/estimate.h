@@ -18,11 +18,12 @@ struct MemoryUse {  // bytes, of one worker
   std::uint64_t weights = 0;
   std::uint64_t gradients = 0;  // the buckets in which they are summed
   std::uint64_t optimizer = 0;
-  std::uint64_t activations = 0;  // at their peak, with gradients that backward has in hand
-  std::uint64_t buffers = 0;      // sums kept for a retry, messages on their way, others' buckets
-  std::uint64_t checkpoint = 0;   // copies that are written from, on the worker that saves
-  std::uint64_t process = 0;      // libtorch, the program and its data
-  std::uint64_t disk = 0;         // of the optimizer's state; not in the total
+  std::uint64_t activations =
+      0;                      // at their peak, with gradients in hand and what heaps keep of them
+  std::uint64_t buffers = 0;  // sums kept for a retry, messages on their way, others' buckets
+  std::uint64_t checkpoint = 0;  // copies that are written from, on the worker that saves
+  std::uint64_t process = 0;     // libtorch, the program and its data
+  std::uint64_t disk = 0;        // of the optimizer's state; not in the total
 
   std::uint64_t total() const noexcept {
     return weights + gradients + optimizer + activations + buffers + checkpoint + process;

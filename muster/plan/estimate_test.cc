@@ -4,32 +4,24 @@
 
 #include <nlohmann/json.hpp>
 
-#include "muster/plan/testing/profiles.h"
+#include "muster/plan/testing/ways.h"
 
 namespace muster::plan {
 namespace {
 
 using std::chrono::milliseconds;
 using testing::blocks_alike;
+using testing::context;
 using testing::free_hardware;
+using testing::in_parts;
+using testing::in_shards;
+using testing::in_shared_sequences;
+using testing::in_stage;
+using testing::pipeline;
+using testing::price;
+using testing::sharded;
+using testing::tensor;
 using testing::way;
-
-Way pipeline(std::int32_t workers, std::int32_t stages) {
-  Way way = testing::way(workers);
-  way.spread = Spread::kPipeline;
-  way.stages = stages;
-  return way;
-}
-
-Way sharded(std::int32_t workers) {
-  Way way = testing::way(workers);
-  way.spread = Spread::kSharded;
-  return way;
-}
-
-Estimate price(const Way& way, const ModelProfile& profile = blocks_alike(4)) {
-  return estimate(profile, way, free_hardware()).value();
-}
 
 TEST(Profile, ComesBackFromItsJson) {
   ModelProfile profile = blocks_alike(3);
@@ -176,21 +168,6 @@ TEST(Estimated, MemoryByKind) {
   EXPECT_EQ(price(elastic).memory.buffers, price(elastic).bytes_on_wire);
 }
 
-// Of each lane's backward, and of the pass whose operations are counted, where that takes what the
-// heap keeps.
-TEST(Estimated, BackwardHasGradientsInHand) {
-  const std::uint64_t kept = 4 * testing::kActivationBytes;
-  ModelProfile profile = blocks_alike(4);
-  Way lanes = way(1);
-  lanes.lanes = 2;
-  for (const std::uint64_t gradient : {std::uint64_t{5'000}, std::uint64_t{64} << 20}) {
-    for (BlockPass& block : profile.passes.front().blocks) block.backward_bytes = gradient;
-    const std::uint64_t counting = gradient == 5'000 ? gradient : 0;
-    EXPECT_EQ(price(lanes, profile).memory.activations, 2 * (kept + gradient) + counting);
-    EXPECT_EQ(price(pipeline(4, 4), profile).memory.activations, kept + gradient);
-  }
-}
-
 TEST(Estimated, WorkersOfOneHostSeeEachOthersBuckets) {
   Hardware host = free_hardware();
   host.wire = comm::Wire::kMemory;
@@ -205,32 +182,12 @@ TEST(Estimated, WorkersOfOneHostSeeEachOthersBuckets) {
   EXPECT_EQ(price(way(4)).memory.buffers, 0u);
 }
 
-// Four blocks of 1024 floats, each in a bucket of its own, a quarter of it each of four workers'.
-ModelProfile in_shards(std::int32_t workers) {
-  ModelProfile profile = blocks_alike(4);
-  const std::int64_t own = testing::kElements / workers;
-  const ShardedBuckets buckets{.sizes = std::vector(4, testing::kElements),
-                               .own = std::vector(4, own)};
-  profile.shards = {{.workers = workers,
-                     .gradients = buckets,
-                     .by_block = buckets,
-                     .weights = buckets,
-                     .needed = {{0}, {1}, {2}, {3}}}};
-  return profile;
-}
-
-Way in_stage(std::int32_t stage, std::int32_t workers) {
-  Way way = sharded(workers);
-  way.zero_stage = stage;
-  return way;
-}
-
 // checkpoint/async_saver.h, parallel/gather_state.h
 TEST(Estimated, WhoSavesHasACopyAndWhatTheOthersHad) {
   const std::uint64_t weights = 4 * testing::kElements * kFloat, optimizer = 2 * weights;
   const std::uint64_t all = weights + optimizer;
   const auto copies = [](Way way, const ModelProfile& profile) {
-    way.saves = true;
+    way.saves = Saves::kBeside;
     return price(way, profile).memory.checkpoint;
   };
   const ModelProfile profile = blocks_alike(4);
@@ -281,31 +238,6 @@ TEST(Estimated, WeightsThatComeTooSlowlyAreWaitedFor) {
   EXPECT_EQ(price(in_stage(3, 2), in_shards(2)).time.total(), price(way(2)).time.total());
 }
 
-// Half of each block on each of two ranks, with a sum of 4000 bytes forward and one back.
-ModelProfile in_parts() {
-  ModelProfile profile = blocks_alike(4);
-  CutProfile cut{.ranks = 2, .blocks = profile.blocks, .whole = 8, .pass = profile.passes.front()};
-  for (std::size_t b = 0; b < 4; ++b) {
-    cut.blocks[b].trained = {testing::kElements / 2};
-    cut.blocks[b].optimizer_bytes /= 2;
-    BlockPass& pass = cut.pass.blocks[b];
-    pass.forward /= 2, pass.backward /= 2, pass.activation_bytes /= 2;
-    pass.forward_messages = pass.backward_messages = {{RankMessage::Kind::kSum, 4000}};
-  }
-  cut.pass.loss_messages = {{RankMessage::Kind::kGather, 64}};
-  profile.cuts.push_back(cut);
-  cut.sequence = true;
-  profile.cuts.push_back(cut);
-  return profile;
-}
-
-Way tensor(std::int32_t workers) {
-  Way way = testing::way(workers);
-  way.spread = Spread::kTensor;
-  way.tensor = 2;
-  return way;
-}
-
 TEST(Estimated, CutTensorsTakeTheirPartAndMeet) {
   const ModelProfile profile = in_parts();
   const Estimate found = price(tensor(2), profile);
@@ -329,32 +261,6 @@ TEST(Estimated, CutTensorsTakeTheirPartAndMeet) {
   Way uneven = tensor(2);
   uneven.samples = 24;  // slices of three
   EXPECT_EQ(price(uneven, profile).bytes_on_wire, found.bytes_on_wire - sums / 4);
-}
-
-// Half of every sequence on each of two ranks, which exchange heads or pass keys on.
-ModelProfile in_shared_sequences() {
-  ModelProfile profile = blocks_alike(4);
-  CutProfile cut{.ranks = 2, .attention = Attention::kUlysses, .blocks = profile.blocks};
-  cut.pass = profile.passes.front();
-  for (BlockPass& pass : cut.pass.blocks) {
-    pass.forward /= 2, pass.backward /= 2, pass.activation_bytes /= 2;
-    pass.forward_messages = pass.backward_messages = {{RankMessage::Kind::kExchange, 4000}};
-  }
-  profile.cuts.push_back(cut);
-  cut.attention = Attention::kRing;
-  for (BlockPass& pass : cut.pass.blocks)
-    pass.forward_messages = pass.backward_messages = {{RankMessage::Kind::kPassOn, 3000},
-                                                      {RankMessage::Kind::kPassOn, 3000}};
-  profile.cuts.push_back(cut);
-  return profile;
-}
-
-Way context(std::int32_t workers, Attention attention) {
-  Way way = testing::way(workers);
-  way.spread = Spread::kContext;
-  way.context = 2;
-  way.attention = attention;
-  return way;
 }
 
 TEST(Estimated, SharedSequencesTakeTheirPositionsAndReduceOverAll) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "muster/base/round_up.h"
 #include "muster/plan/traffic.h"
 
 namespace muster::plan {
@@ -89,31 +90,57 @@ std::uint64_t seen_of(std::uint64_t row, const Rows& rows, std::int32_t ranks, b
   return row * static_cast<std::uint64_t>(read) / static_cast<std::uint64_t>(ranks);
 }
 
+// Who gets what of a bucket that was scattered: copies of a shard have a piece of it each and get
+// the others'; then everybody gets the updated shards (parallel/exchanged_shards.cc).
+class Gathers {
+ public:
+  Gathers(std::int32_t copies, std::int32_t shards, const Hardware& hardware)
+      : link_(hardware.link),
+        shards_(shards),
+        among_copies_(nullptr, copies, hardware.wire),
+        among_shards_(nullptr, shards, hardware.wire),
+        copies_(copies) {}
+
+  void add(std::int64_t count, ExchangeCost& cost) const {
+    if (copies_ > 1) add(among_copies_.all_gather(ceil_div(count, shards_)), cost);
+    if (shards_ > 1) add(among_shards_.all_gather(count), cost);
+  }
+
+ private:
+  void add(const Traffic& traffic, ExchangeCost& cost) const {
+    cost.sent += static_cast<std::uint64_t>(traffic.sent) * sizeof(float);
+    cost.gather += time_of(traffic, sizeof(float), link_);
+  }
+
+  const layout::LinkCost link_;
+  const std::int32_t shards_;
+  const Collectives among_copies_, among_shards_;
+  const std::int32_t copies_;
+};
+
 }  // namespace
 
 comm::SumTree sum_tree_of(const Way& way) {
+  const std::int32_t shards = way.shard_count(), copies = way.copies() * way.context;
   const comm::LeafOwners replicas = comm::even_owners(way.slices, way.replicas());
-  if (way.spread != Spread::kContext) return comm::SumTree(replicas, way.replicas());
   comm::LeafOwners leaves;
-  for (std::int32_t place = 0; place < way.context; ++place)
-    for (const Rank replica : replicas)
-      leaves.push_back(Rank{to_int(replica) * way.context + place});
-  return comm::SumTree(leaves, way.workers);
-}
-
-ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
-                           const Hardware& hardware) {
-  return exchange_cost(way, counts, comm::SumTree(way.slices, ranks), hardware);
+  for (std::int32_t sharer = 0; sharer < way.context; ++sharer)
+    for (const Rank replica : replicas) {
+      const std::int32_t shard = to_int(replica) % shards, copy = to_int(replica) / shards;
+      leaves.push_back(Rank{shard * copies + copy * way.context + sharer});
+    }
+  return comm::SumTree(leaves, shards * copies);
 }
 
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,
                            const comm::SumTree& tree, const Hardware& hardware) {
-  const std::int32_t ranks = tree.size();
-  const bool sharded = way.spread == Spread::kSharded;
+  const std::int32_t ranks = tree.size(), shards = way.shard_count();
+  const bool sharded = way.spread == Spread::kSharded || shards > 1;
   layout::BucketSizes sizes = way.buckets;
   sizes.first_slot_alone = sharded;
   const layout::BucketLayout layout = layout::plan_buckets(counts, sizes);
   const Collectives collectives(way.ordered ? &tree : nullptr, ranks, hardware.wire);
+  const Gathers gather(ranks / shards, shards, hardware);
   const Rows rows = rows_of(way, tree);
   ExchangeCost cost;
   for (std::size_t b = 0; b < layout.sizes.size(); ++b) {
@@ -135,13 +162,21 @@ ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,
     cost.sent += static_cast<std::uint64_t>(reduced.sent) * element;
     cost.last = time_of(reduced, element, hardware.link);
     cost.reduce += cost.last;
-    if (!gathers) continue;
-    const Traffic gathered = collectives.all_gather(count);
-    cost.sent += static_cast<std::uint64_t>(gathered.sent) * sizeof(float);
-    cost.gather += time_of(gathered, sizeof(float), hardware.link);
+    if (gathers) gather.add(count, cost);
   }
   cost.held += cost.kept;
   return cost;
+}
+
+void add_copied_sum(const CopiedSum& sum, const Hardware& hardware, ExchangeCost& cost) {
+  const Collectives collectives(sum.tree, sum.copies, hardware.wire);
+  const std::size_t element = size_of(sum.dtype);
+  const std::int64_t rows = sum.tree ? sum.tree->rows(Rank{0}) : 1;
+  const Traffic traffic = collectives.all_reduce(sum.count, element);
+  cost.bytes += static_cast<std::uint64_t>(sum.count * rows) * element;
+  cost.sent += static_cast<std::uint64_t>(traffic.sent) * element;
+  cost.last += time_of(traffic, element, hardware.link);
+  cost.reduce += time_of(traffic, element, hardware.link);
 }
 
 }  // namespace muster::plan

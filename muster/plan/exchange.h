@@ -22,14 +22,22 @@ struct ExchangeCost {
 };
 
 // Who sums the gradients of which leaf, among all that have a part of a sum: a leaf is a slice, and
-// where workers share sequences what each of them finds of it (parallel/context).
+// where workers share sequences what each of them finds of it (parallel/context). Copies of a shard
+// are neighbours (parallel/peers.h).
 comm::SumTree sum_tree_of(const Way& way);
 
-// `counts`: floats of each slot, as parallel/slice_gradients.h has them. `ranks`: among whom.
-ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts, std::int32_t ranks,
-                           const Hardware& hardware);
-// The same where slices are dealt otherwise than in even runs.
+// `counts`: floats of each slot, as parallel/slice_gradients.h has them. `tree`: among whom.
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,
                            const comm::SumTree& tree, const Hardware& hardware);
+
+// The first rank's part in adding up, among `copies` of a shard, what they have of it in so many
+// rows (parallel/shard_exchange.h). Adds to `cost`.
+struct CopiedSum {
+  std::int64_t count = 0;  // elements
+  DType dtype = DType::kF32;
+  const comm::SumTree* tree = nullptr;  // null: any order
+  std::int32_t copies = 1;
+};
+void add_copied_sum(const CopiedSum& sum, const Hardware& hardware, ExchangeCost& cost);
 
 }  // namespace muster::plan

@@ -4,7 +4,9 @@
 // Pure.
 
 #include <cstdint>
+#include <vector>
 
+#include "muster/layout/partition.h"
 #include "muster/plan/model_profile.h"
 #include "muster/plan/way.h"
 
@@ -14,9 +16,22 @@ struct MessageCost {        // of the first rank, in a step
   std::uint64_t bytes = 0;  // handed to the communicator
   std::uint64_t sent = 0;
   std::uint64_t largest = 0;  // of one message
-  Duration time{};            // nobody computes meanwhile
+  Duration passes{};          // nobody computes meanwhile
+  Duration after{};           // the last pass
 };
 
-MessageCost message_cost(const CutProfile& cut, const Way& way, const Hardware& hardware);
+// Of one that has these blocks. `whole`: elements of their trained parameters that are not cut.
+MessageCost message_cost(const CutProfile& cut, const std::vector<layout::BlockRange>& blocks,
+                         std::int64_t whole, const Way& way, const Hardware& hardware);
+
+struct BlockWaits {  // of a block in one pass, for messages
+  Duration forward{};
+  Duration backward{};
+};
+std::vector<BlockWaits> waits_of(const CutProfile& cut, const Way& way, const Hardware& hardware);
+
+// Elements of the trained parameters of these blocks that every rank has whole.
+std::int64_t whole_elements(const ModelProfile& whole, const CutProfile& cut,
+                            const std::vector<layout::BlockRange>& blocks);
 
 }  // namespace muster::plan

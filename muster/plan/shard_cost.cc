@@ -18,25 +18,37 @@ std::uint64_t as_bytes(std::int64_t floats) { return static_cast<std::uint64_t>(
 
 // What is summed by itself: slices, or in fast mode a lane's together.
 struct Units {
-  comm::LeafOwners owners;
+  comm::LeafOwners workers;  // whose they are
+  comm::LeafOwners owners;   // the same in the first replica, by shard; others' are nobody's
   std::vector<std::int64_t> passes;
   std::int32_t width = 1;  // of a rank at a time
+  std::int32_t own_replica() const {
+    return static_cast<std::int32_t>(std::ssize(owners) - std::ranges::count(owners, kNoRank));
+  }
 };
 
 std::int64_t passes_for(const Way& way, std::int64_t samples) {
   return std::max<std::int64_t>(1, ceil_div(samples, way.micro_batch));
 }
 
-Units units_of(const Way& way) {
+comm::LeafOwners workers_of_units(const Way& way) {
   std::vector<std::int32_t> counts;
   const std::int32_t lanes = std::min(way.lanes, way.slices);
   for (std::int32_t rank = 0; rank < way.workers; ++rank) {
     const auto slices = static_cast<std::int32_t>(even_share(way.slices, way.workers, rank).size());
     counts.push_back(way.ordered ? slices : std::min(slices, lanes));
   }
-  Units units{.owners = way.ordered ? comm::owners_in_turns(counts) : comm::owners_by_count(counts),
+  return way.ordered ? comm::owners_in_turns(counts) : comm::owners_by_count(counts);
+}
+
+// The workers of a replica are neighbours.
+Units units_of(const Way& way) {
+  Units units{.workers = workers_of_units(way),
+              .owners = {},
               .passes = {},
-              .width = lanes};
+              .width = std::min(way.lanes, way.slices)};
+  for (const Rank worker : units.workers)
+    units.owners.push_back(to_int(worker) < way.shard_count() ? worker : kNoRank);
   const auto all = static_cast<std::int64_t>(units.owners.size());
   const std::int64_t samples = way.samples > 0 ? way.samples : way.slices * way.slice_samples;
   for (std::int64_t unit = 0; unit < all; ++unit)
@@ -44,6 +56,44 @@ Units units_of(const Way& way) {
                                                ? way.samples_of(static_cast<std::int32_t>(unit))
                                                : even_share(samples, all, unit).size()));
   return units;
+}
+
+// Of the first slot everybody has the whole.
+ExchangeCost notes_cost(const ModelProfile& profile, const Units& units, const Way& way,
+                        const Hardware& hardware) {
+  std::int64_t notes = profile.notes;
+  for (const BlockProfile& block : profile.blocks) notes += block.statistics;
+  Way first = way;
+  first.spread = Spread::kData;
+  first.shards = 1;
+  comm::LeafOwners owners;
+  for (const Rank worker : units.workers) {
+    const std::int32_t shard = to_int(worker) % way.shard_count();
+    owners.push_back(Rank{shard * way.copies() + to_int(worker) / way.shard_count()});
+  }
+  return exchange_cost(first, std::span(&notes, 1), comm::SumTree(owners, way.workers), hardware);
+}
+
+// Which replica has found what of a sum.
+comm::SumTree replica_tree(const Units& units, const Way& way) {
+  comm::LeafOwners replicas;
+  for (const Rank worker : units.workers)
+    replicas.push_back(Rank{to_int(worker) / way.shard_count()});
+  return comm::SumTree(replicas, way.copies());
+}
+
+// What each replica found for the first worker's shard, among those that have it.
+void add_copies(const ShardedBuckets& buckets, const Units& units, const Way& way,
+                const Hardware& hardware, ExchangeCost& cost) {
+  if (way.copies() == 1) return;
+  const comm::SumTree tree = replica_tree(units, way);
+  for (const std::int64_t own : buckets.own)
+    if (own > 0)
+      add_copied_sum({.count = own,
+                      .dtype = way.buckets.dtype,
+                      .tree = way.ordered ? &tree : nullptr,
+                      .copies = way.copies()},
+                     hardware, cost);
 }
 
 // The first worker's units, to the owners of what is not its own.
@@ -59,7 +109,7 @@ void add_gradients(const ShardedBuckets& buckets, const Units& units, const Way&
     bytes += static_cast<std::uint64_t>(units.passes[unit]) * others * element;
     passes += units.passes[unit];
   }
-  const std::int64_t peers = way.workers - 1;
+  const std::int64_t peers = way.shard_count() - 1;
   cost.bytes += bytes;
   cost.sent += bytes;
   cost.reduce += passes * std::ssize(buckets.sizes) * peers * hardware.link.latency +
@@ -69,22 +119,23 @@ void add_gradients(const ShardedBuckets& buckets, const Units& units, const Way&
 }
 
 void add_held(const ShardedBuckets& buckets, const Units& units, const Way& way, ShardCost& cost) {
-  const auto all = static_cast<std::int32_t>(units.owners.size());
-  const std::int32_t sums = layout::sums_held(all, way.workers * units.width);
+  std::int32_t sums = layout::sums_held(units.own_replica(), way.shard_count() * units.width);
+  // Slices are dealt to all replicas in turn, so that its own are no neighbours.
+  if (way.ordered) sums = std::max(sums, replica_tree(units, way).rows(Rank{0}));
   cost.gradients.held += as_bytes(buckets.own_elements() * sums);
   const auto longest = static_cast<std::uint64_t>(buckets.longest());
   const auto width = static_cast<std::uint64_t>(units.width);
   const std::size_t narrow = way.buckets.dtype == DType::kF32 ? 0 : size_of(way.buckets.dtype);
   cost.window = longest * (kFloat + narrow) * kAhead * width;
   const std::int64_t arriving = buckets.own.empty() ? 0 : *std::ranges::max_element(buckets.own);
-  cost.window += as_bytes(arriving * (way.workers - 1));
+  cost.window += as_bytes(arriving * (way.shard_count() - 1));
   if (way.zero_stage < 3) cost.window += kRows * longest * kFloat;
 }
 
 // Everybody's updated shards, all buckets after the update.
 void add_sharing(const ShardedBuckets& buckets, const Way& way, const Hardware& hardware,
                  ExchangeCost& cost) {
-  const std::int64_t peers = way.workers - 1;
+  const std::int64_t peers = way.shard_count() - 1;
   const std::uint64_t bytes = as_bytes(buckets.own_elements() * peers);
   cost.bytes += bytes;
   cost.sent += bytes;
@@ -99,7 +150,7 @@ void add_weights(const ShardProfile& shards, const Units& units, const Way& way,
   const auto uses =
       layout::uses_of_step(layout::own_by_turn(turns, units.owners, kFirst), shards.needed.size());
   const auto traffic = layout::traffic_of(uses, shards.needed, shards.weights.sizes);
-  const std::int64_t peers = way.workers - 1;
+  const std::int64_t peers = way.shard_count() - 1;
   cost.weights = as_bytes(shards.weights.own_elements() + traffic.most);
   const auto time = [&](std::size_t bucket) {
     return peers * hardware.link.latency +
@@ -119,20 +170,16 @@ void add_weights(const ShardProfile& shards, const Units& units, const Way& way,
 
 ShardCost shard_cost(const ModelProfile& profile, const Way& way, const Hardware& hardware) {
   const bool cuts_weights = way.zero_stage > 2;
-  const ShardProfile& shards = *profile.shards_among(way.workers);
+  const ShardProfile& shards = *profile.shards_among(way.shard_count());
   const ShardedBuckets& buckets = cuts_weights ? shards.by_block : shards.gradients;
-  std::int64_t notes = profile.notes;
-  for (const BlockProfile& block : profile.blocks) notes += block.statistics;
-  Way first = way;  // of the first slot everybody has the whole
-  first.spread = Spread::kData;
   const Units units = units_of(way);
-  const comm::SumTree tree(units.owners, way.workers);
-  ShardCost cost{.gradients = exchange_cost(first, std::span(&notes, 1), tree, hardware)};
+  ShardCost cost{.gradients = notes_cost(profile, units, way, hardware)};
   add_held(buckets, units, way, cost);
-  if (way.workers > 1) add_gradients(buckets, units, way, hardware, cost.gradients);
+  if (way.shard_count() > 1) add_gradients(buckets, units, way, hardware, cost.gradients);
+  add_copies(buckets, units, way, hardware, cost.gradients);
   if (cuts_weights)
     add_weights(shards, units, way, hardware, cost);
-  else if (way.workers > 1)
+  else if (way.shard_count() > 1)
     add_sharing(buckets, way, hardware, cost.gradients);
   return cost;
 }

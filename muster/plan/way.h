@@ -25,6 +25,15 @@ enum class Spread : std::uint8_t {
   kContext,   // each worker of a replica has some positions of every sequence
 };
 
+// When a copy of the state is there to be written from.
+enum class Saves : std::uint8_t {
+  kNever,
+  kAtEnd,   // when no step follows
+  kBeside,  // in between: from then on beside all steps (checkpoint/snapshot.h)
+};
+
+// The axes of a mesh multiply: workers are replicas, each of stages, each of workers that compute
+// its slices together. `spread` is what a mesh has first of pipeline, tensor, context and sharded.
 struct Way {
   Spread spread = Spread::kData;
   std::int32_t workers = 1;
@@ -34,17 +43,20 @@ struct Way {
   std::int64_t micro_batch = 1;    // samples of a pass, at most
   std::int64_t samples = 0;        // of a step; 0: all slices are of the largest size
   bool ordered = true;
-  bool elastic = false;               // workers keep their sums of a step until it is committed
-  bool saves = false;                 // checkpoints, beside the training
+  bool elastic = false;  // workers keep their sums of a step until it is committed
+  Saves saves = Saves::kNever;
   bool offloads = false;              // the optimizer's state lies on a disk
   std::vector<bool> recomputed = {};  // by block; empty: none
   layout::BucketSizes buckets{256 << 10, 1 << 20};
   std::int32_t zero_stage = 1;  // sharded: 2: of the gradients too; 3: and of the weights
+  // Workers that share out the optimizer's state of what they hold alike; 0: sharded all, else
+  // none.
+  std::int32_t shards = 0;
   // tensor:
-  std::int32_t tensor = 1;         // workers of a replica
+  std::int32_t tensor = 1;         // workers that hold each tensor between them
   bool sequence_parallel = false;  // activations between cut layers by position
   // context:
-  std::int32_t context = 1;  // workers of a replica
+  std::int32_t context = 1;  // workers that share each sequence
   Attention attention = Attention::kRing;
   // pipeline:
   std::int32_t stages = 1;
@@ -52,13 +64,17 @@ struct Way {
   std::int32_t chunks_per_stage = 1;
   std::vector<std::int32_t> block_counts = {};  // of each chunk, by hand; empty: by cost
 
-  std::int32_t together() const noexcept {  // workers that compute each slice
-    if (spread == Spread::kContext) return context;
-    return spread == Spread::kTensor ? tensor : 1;
+  std::int32_t together() const noexcept { return tensor * context; }  // that compute each slice
+  std::int32_t workers_of_replica() const noexcept { return stages * together(); }
+  std::int32_t replicas() const noexcept { return workers / workers_of_replica(); }
+  std::int32_t shard_count() const noexcept {
+    if (shards > 0) return shards;
+    return spread == Spread::kSharded ? workers : 1;
   }
-  std::int32_t replicas() const noexcept {
-    if (together() > 1) return workers / together();
-    return spread == Spread::kPipeline ? workers / stages : workers;
+  std::int32_t copies() const noexcept { return replicas() / shard_count(); }  // of a shard
+  bool is_on_same_mesh(const Way& other) const noexcept {
+    return workers == other.workers && stages == other.stages && tensor == other.tensor &&
+           context == other.context && shard_count() == other.shard_count();
   }
   std::int64_t samples_of(std::int32_t slice) const noexcept {
     return samples > 0 ? even_share(samples, slices, slice).size() : slice_samples;

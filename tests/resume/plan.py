@@ -46,7 +46,7 @@ def fitted(*flags):
     alone, two = (plan(job, "--memory", "64GiB", "--workers", workers, *flags) for workers in (1, 2))
     found = nearest(job, (needs(alone, without=["training.micro_batch_size"]) + needs(alone)) // 2, *flags)
     assert found["workers"] == 1 and not found["same_bits"] and "training.micro_batch_size" in found["set"], found
-    # Of parts of tensors a worker that is alone has measured nothing.
+    # Of parts of tensors a worker that is alone has measured nothing; two have no products of strategies.
     fewer = needs(two, without=["strategy.tensor", "strategy.context"])
     assert nearest(job, (needs(alone) + fewer) // 2, *flags)["workers"] == 2
 
@@ -72,21 +72,25 @@ def check_link(job):
 
 
 def check_memory(folder):
-    """What a worker has resident at its peak, of a model large enough that libtorch is not most of it."""
+    """What a worker has resident at its peak, of models large enough that libtorch is not most of it."""
     job = runs.write_job(folder, "mlp", steps=3, runs="large")
-    sets = runs.settings("model.hidden_sizes=[4000,4000]")
-    for workers in (1, 3):
+    for width, workers, lanes in ((4000, 1, 1), (4000, 1, 2), (4000, 3, 1), (6000, 1, 1)):
+        sets = runs.settings(f"model.hidden_sizes=[{width},{width}]", f"training.lanes={lanes}")
         told = plan(job, "--workers", workers, "--memory", "64GiB", *sets)
-        assert told["counted"] is None and told["parameters"] > 16e6, told
+        assert told["counted"] is None and told["parameters"] > width**2, told
         [way] = [way for way in told["ranking"] if way["way"] == "data" and
                  not {"training.recompute", "training.micro_batch_size"} & set(way["set"])]
         runs.train(arguments.muster, job, "--workers", str(workers), *sets, *settings_of(way))
         run = runs.latest(folder, "large")
         found = runs.records(run, "run_ended")[-1]["results"]["mem/peak_rss_gib"] * 2**30
-        ratio = way["memory"]["total"] / found
-        print(f"{workers} workers: {found / 2**20:.0f} MiB, {ratio:.3f} of them planned: {way['memory']}", flush=True)
-        # What the heap keeps of freed memory moves from run to run by two of the largest tensors, 128 MiB of these.
-        assert 0.75 < ratio < 1.1, (way["memory"], found)
+        planned = way["memory"]["total"]
+        print(f"{width} wide, {workers} workers, {lanes} lanes: {found / 2**20:.0f} MiB, {planned / found:.3f} of them "
+              f"planned: {way['memory']}", flush=True)
+        # A lane's heap may keep one more of the largest gradients or not, and half of it is planned; what is mapped by
+        # itself is given back.
+        gradient = 4 * width**2
+        either_way = lanes * gradient / 2 if gradient < 64 << 20 else 0
+        assert abs(planned - found) < either_way + 0.1 * found, (way["memory"], found)
 
 
 def check_too_large(folder):
@@ -128,25 +132,43 @@ def check(job, folder, way, workers, parameters):
     print(f"{workers} workers, {way['way']}: {way['bytes_on_wire']} bytes", flush=True)
 
 
+MESHES = ("replicate 2 × shard 2", "replicate 2 × shard 2, stage 2", "replicate 2 × shard 2, stage 3",
+          "pipeline 2 × shard 2, 1f1b", "pipeline 2 × shard 2, zb_h1", "pipeline 2 × tensor 2, 1f1b",
+          "pipeline 2 × tensor 2, 1f1b, sequences", "shard 2 × tensor 2", "shard 2 × tensor 2, sequences",
+          "pipeline 2 × context 2, 1f1b, ring", "shard 2 × context 2, ulysses")
+
+
+def words_of(name):
+    return set(name.replace(",", "").split())
+
+
+def check_left_out(name):
+    """Images have no sequences, convolutions no parts, and products that cannot be are not told."""
+    if {"ulysses", "ring", "sequences"} & words_of(name):
+        assert arguments.model != "gpt", name
+    else:
+        assert "tensor" in words_of(name) and arguments.model == "resnet", name
+
+
 with runs.workplace() as folder:
     runs.write_data(folder)
     job = runs.write_job(folder, arguments.model, steps=3)
     for workers, wanted in ((3, ("data", "sharded", "sharded, stage 2", "sharded, stage 3", "1f1b, 3 stages")),
                             (4, ("interleaved, 2 stages", "sharded, stage 3", "tensor, 2 parts",
-                                 "tensor, 2 parts, sequences", "ulysses, 2 parts", "ring, 2 parts"))):
+                                 "tensor, 2 parts, sequences", "ulysses, 2 parts", "ring, 2 parts", *MESHES))):
         told = plan(job, "--workers", str(workers), "--memory", "64GiB", "--set", "stragglers.rebalance=false")
         ways = {way["way"]: way for way in reversed(told["ranking"])
                 if "training.recompute" not in way["set"] and "training.micro_batch_size" not in way["set"]}
         assert told["own_mesh_priced"] and told["ranking"][told["best"]]["possible"], told
         for name in wanted:
-            if arguments.model != "gpt" and name.startswith(("ulysses", "ring")):
-                assert name not in ways, ways  # images have no sequences
+            if name not in ways:
+                check_left_out(name)
                 continue
             way = ways[name]
             if not way["possible"]:
                 assert "blocks, too few" in way["reason"] or "cannot cut a model" in way["reason"], way
                 continue
-            assert way["same_bits"] == (not name.startswith(("tensor", "ulysses", "ring"))), way
+            assert way["same_bits"] == (not {"tensor", "ulysses", "ring"} & words_of(name)), way
             check(job, folder, way, workers, told["parameters"])
 
     if arguments.model == "gpt":
@@ -172,7 +194,7 @@ with runs.workplace() as folder:
         profile = folder / "profile.json"
         # A save takes more on one of several workers than they spare.
         sets = runs.settings("model.n_embd=256", "training.global_batch_size=512", "training.lanes=1",
-                             "checkpoint.every=never")
+                             "checkpoint.every=never", "checkpoint.at_end=false", "evaluation.keep_best=false")
         fitted("--profile", profile, *sets)
         # Of another model, and of passes that were not measured.
         for wrong, why in (("model.n_embd=128", "it was measured with model.n_embd: 256, the job has 128"),

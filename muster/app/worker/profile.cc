@@ -75,12 +75,16 @@ Result<Duration> measure_update(const job::JobSpec& job, const models::Model& wh
   return all;
 }
 
-// Among the job's workers, and among those that it could have instead.
+// Among the job's workers, among those of one of several replicas, and among those that it could
+// have instead.
 std::vector<plan::ShardProfile> shards_nearby(const models::Model& model, const job::JobSpec& job) {
   const auto workers = static_cast<std::int32_t>(job.workers.count);
   std::vector<std::int32_t> counts =
       plan::nearby_workers(workers, static_cast<std::int32_t>(job.training.virtual_workers));
   counts.insert(counts.begin(), workers);
+  for (std::int32_t shards = workers / 2; shards > 1; --shards)
+    if (workers % shards == 0 && std::ranges::find(counts, shards) == counts.end())
+      counts.push_back(shards);
   std::vector<plan::ShardProfile> shards;
   job::JobSpec other = job;
   for (const std::int32_t count : counts) {

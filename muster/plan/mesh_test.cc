@@ -1,0 +1,88 @@
+// Products of strategies: what their estimates have of each.
+#include <gtest/gtest.h>
+
+#include "muster/plan/estimate.h"
+#include "muster/plan/testing/ways.h"
+
+namespace muster::plan {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::blocks_alike;
+using testing::context;
+using testing::free_hardware;
+using testing::in_parts;
+using testing::in_shards;
+using testing::in_shared_sequences;
+using testing::in_stage;
+using testing::pipeline;
+using testing::price;
+using testing::tensor;
+using testing::way;
+
+// The optimizer's state is shared out among those that hold the same; the sums are those of
+// replicas.
+TEST(EstimatedMesh, ShardsMultiplyWithWhatElseIsCut) {
+  const auto shared = [](Way way) {
+    way.shards = 2;
+    return way;
+  };
+  const auto check = [&](const Way& plain, const ModelProfile& profile) {
+    const Estimate before = price(plain, profile), found = price(shared(plain), profile);
+    EXPECT_EQ(found.memory.optimizer, before.memory.optimizer / 2);
+    EXPECT_EQ(found.memory.weights, before.memory.weights);
+    EXPECT_EQ(found.memory.activations, before.memory.activations);
+    EXPECT_EQ(found.bytes_on_wire, before.bytes_on_wire);
+    EXPECT_EQ(found.time.computing, before.time.computing);
+  };
+  check(way(4), blocks_alike(4));
+  check(pipeline(4, 2), blocks_alike(4));
+  check(tensor(4), in_parts());
+  check(context(4, Attention::kRing), in_shared_sequences());
+  Way odd = pipeline(6, 2);
+  odd.shards = 2;
+  const auto refused = estimate(blocks_alike(4), odd, free_hardware());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("3 replicas are no whole number of 2 shards"),
+            std::string::npos);
+}
+
+// With V slices, R replicas of S shards: within a replica the traffic of its own slices, and the
+// rows of a shard among its copies.
+TEST(EstimatedMesh, ReplicasOfShardsOfGradients) {
+  const std::uint64_t whole = 4 * testing::kElements * kFloat;
+  const std::uint64_t notes = 2 * 16 * kFloat;  // of two slices that are no neighbours
+  Way way = in_stage(2, 4);
+  way.shards = 2;
+  const Estimate found = price(way, in_shards(2));
+  const std::uint64_t own = whole / 2, slices = 2, rows = 2;
+  EXPECT_EQ(found.memory.optimizer, price(in_stage(2, 2), in_shards(2)).memory.optimizer);
+  EXPECT_EQ(found.bytes_on_wire, slices * own + rows * own + own + notes);
+}
+
+// Each stage's ranks hold half of its tensors, and meet in every pass of its blocks.
+TEST(EstimatedMesh, StagesOfCutTensors) {
+  const ModelProfile profile = in_parts();
+  Way both = pipeline(4, 2);
+  both.tensor = 2;
+  const Estimate found = price(both, profile), stages = price(pipeline(2, 2), profile);
+  EXPECT_EQ(found.memory.weights, stages.memory.weights / 2);
+  EXPECT_EQ(found.memory.optimizer, stages.memory.optimizer / 2);
+  EXPECT_EQ(found.memory.activations, stages.memory.activations / 2);
+  EXPECT_EQ(found.time.total(), stages.time.total() / 2);
+  const std::uint64_t sums =
+      8 * 2 * 2 * 4000;  // 8 slices, two blocks, both ways; the loss elsewhere
+  EXPECT_EQ(found.bytes_on_wire, sums + 2 * testing::kElements / 2 * kFloat + 16 * kFloat);
+  Hardware slow = free_hardware();
+  slow.link = {milliseconds(1), 1e9};
+  EXPECT_GT(estimate(profile, both, slow).value().time.total(),
+            estimate(profile, pipeline(2, 2), slow).value().time.total() / 2);
+  both.context = 2;
+  both.workers = 8;
+  const auto refused = estimate(profile, both, free_hardware());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("not measured together"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::plan

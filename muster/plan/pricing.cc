@@ -1,0 +1,47 @@
+#include "muster/plan/pricing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "muster/base/scratch_memory.h"
+
+namespace muster::plan {
+
+Error not_priced(std::string why) {
+  return fail(ErrorCode::kInvalid, "[plan/estimate] " + std::move(why));
+}
+
+Duration scaled(Duration time, double by) {
+  return Duration(std::llround(static_cast<double>(time.count()) * by));
+}
+
+double stretch(double threads, const Hardware& hardware) {
+  return std::max(1.0, threads / hardware.cores);
+}
+
+Duration update_of(const ModelProfile& profile, std::int64_t trained, std::int32_t lanes) {
+  const std::int64_t all = profile.trained_parameters();
+  if (all == 0) return {};
+  return scaled(profile.update, static_cast<double>(trained) / static_cast<double>(all) /
+                                    static_cast<double>(lanes));
+}
+
+void offload(const Way& way, std::int32_t lanes, MemoryUse& memory) {
+  if (!way.offloads) return;
+  memory.disk = memory.optimizer;
+  memory.optimizer =
+      std::min(memory.disk, 2 * kScratchWindowBytes * static_cast<std::uint64_t>(lanes));
+}
+
+Duration exposed(const ExchangeCost& exchange, Duration last_backward) {
+  return std::max(exchange.last, exchange.reduce - last_backward);
+}
+
+// Counting comes between two steps: of what goes back to the kernel there is the one or the other.
+PassMemory pass_memory(std::uint64_t kept, BriefMemory in_hand, BriefMemory counting) {
+  const std::uint64_t given_back = std::max(in_hand.goes_back, counting.goes_back);
+  return {.activations = kept + in_hand.stays + counting.stays + given_back,
+          .given_back = given_back};
+}
+
+}  // namespace muster::plan
