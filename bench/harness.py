@@ -19,8 +19,11 @@ DISTURBED = 0.05
 TRIES = int(os.environ.get("BENCH_TRIES", "10"))
 
 
-def options(description, repetitions=5):
+def options(description, repetitions=5, add=None):
+    """`add(parser)` gives a script options of its own."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    if add:
+        add(parser)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".deps/pytorch/bin/python")
     parser.add_argument("--repetitions", type=int, default=repetitions)
@@ -51,7 +54,7 @@ def torchrun_command(python, words, workers=2):
 
 
 class Run:
-    """One `muster train`: `began` and the rows' `time` are seconds since the epoch."""
+    """One `muster train`: `began` and the rows' `time` are seconds since the epoch; `results` are its last figures."""
 
     def __init__(self, build, job, workers, sets=(), core=None):
         with tempfile.TemporaryDirectory() as folder:
@@ -63,6 +66,7 @@ class Run:
             records = [json.loads(line) for line in metrics.read_text().splitlines()]
             self.rows = [r for r in records if r["type"] == "metrics" and "train/loss" in r]
             self.written = [r for r in records if r["type"] == "checkpoint"]
+            [self.results] = [r["results"] for r in records if r["type"] == "run_ended"]
             if self.written:
                 run([build / "bin/muster", "checkpoint", "verify", self.folder])
 
