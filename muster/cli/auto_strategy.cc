@@ -54,6 +54,7 @@ std::vector<std::string> fields_of(const job::StrategySpec& strategy) {
     if (!is_mesh) add({"strategy.context"});
     add({"strategy.attention"});
   }
+  if (strategy.mesh.expert > 1 && !is_mesh) add({"strategy.expert"});
   return fields;
 }
 

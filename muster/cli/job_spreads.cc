@@ -73,7 +73,8 @@ void add_tensors(const job::JobSpec& job, Spreads& spreads) {
     JobSpread spread{
         .name = fmt::format("tensor, {} parts", ranks),
         .values = {{"strategy.type", "tensor"}, {"strategy.tensor", std::to_string(ranks)}},
-        .together = true};
+        .together = true,
+        .meets = true};
     spreads.push_back(spread);
     if (job.model.type == job::ModelType::kMlp) continue;
     spread.name += ", sequences";
@@ -93,9 +94,21 @@ void add_contexts(const job::JobSpec& job, Spreads& spreads) {
                          .values = {{"strategy.type", "context"},
                                     {"strategy.context", std::to_string(ranks)},
                                     {"strategy.attention", word}},
-                         .together = true});
+                         .together = true,
+                         .meets = true});
     }
   }
+}
+
+// Experts on all numbers of workers that divide those of the job.
+void add_experts(const job::JobSpec& job, Spreads& spreads) {
+  if (job.model.type != job::ModelType::kMoe) return;
+  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks)
+    if (job.workers.count % ranks == 0)
+      spreads.push_back(
+          {.name = fmt::format("expert, {} parts", ranks),
+           .values = {{"strategy.type", "expert"}, {"strategy.expert", std::to_string(ranks)}},
+           .meets = true});
 }
 
 // "pipeline 2 × shard 2"
@@ -104,6 +117,7 @@ JobSpread on_mesh(const job::MeshSpec& mesh) {
   JobSpread spread{.name = {},
                    .values = {{"strategy.type", "hybrid"}},
                    .together = mesh.tensor * mesh.context > 1,
+                   .meets = mesh.tensor * mesh.context * mesh.expert > 1,
                    .product = true};
   for (const job::MeshAxis& axis : job::kMeshAxes) {
     if (mesh.*axis.extent == 1) continue;
@@ -160,7 +174,7 @@ void add_mesh(const job::JobSpec& job, const job::MeshSpec& mesh, Spreads& sprea
     found = with_each(found, "strategy.sequence_parallel", {{}, {"sequences", "true"}});
   if (mesh.context > 1)
     found = with_each(found, "strategy.attention", {{"ulysses", "ulysses"}, {"ring", "ring"}});
-  if (mesh.pipeline * mesh.tensor * mesh.context == 1)
+  if (mesh.pipeline * mesh.tensor * mesh.context * mesh.expert == 1)
     found = with_each(found, "strategy.zero_stage", {{}, {"stage 2", "2"}, {"stage 3", "3"}});
   std::ranges::move(found, std::back_inserter(spreads));
 }
@@ -168,14 +182,17 @@ void add_mesh(const job::JobSpec& job, const job::MeshSpec& mesh, Spreads& sprea
 // Whether it has more axes than one and its replicas, which the types above are; shards of several
 // replicas are more than a type.
 bool is_product(const job::MeshSpec& mesh) {
-  const int cuts = (mesh.pipeline > 1) + (mesh.tensor * mesh.context > 1);
+  const int cuts = (mesh.pipeline > 1) + (mesh.tensor * mesh.context * mesh.expert > 1);
   return mesh.shard > 1 ? cuts > 0 || mesh.replicate > 1 : cuts > 1;
 }
 
-// Cut tensors and shared sequences are not measured together.
+// Cut tensors, shared sequences and dealt experts are not measured together.
 void add_meshes(const job::JobSpec& job, Spreads& spreads) {
+  using Extent = std::int64_t job::MeshSpec::*;
+  std::vector<Extent> meeting = {&job::MeshSpec::tensor};
+  if (job.data.type == job::DataType::kText) meeting.push_back(&job::MeshSpec::context);
+  if (job.model.type == job::ModelType::kMoe) meeting.push_back(&job::MeshSpec::expert);
   const std::int64_t workers = job.workers.count;
-  const bool has_sequences = job.data.type == job::DataType::kText;
   const auto each_divisor = [](std::int64_t of, const auto& body) {
     for (std::int64_t divisor = 1; divisor <= of; ++divisor)
       if (of % divisor == 0) body(divisor);
@@ -183,12 +200,14 @@ void add_meshes(const job::JobSpec& job, Spreads& spreads) {
   each_divisor(workers, [&](std::int64_t pipeline) {
     each_divisor(workers / pipeline, [&](std::int64_t shard) {
       each_divisor(workers / pipeline / shard, [&](std::int64_t parts) {
-        job::MeshSpec mesh{
-            .replicate = workers / pipeline / shard / parts, .pipeline = pipeline, .shard = shard};
-        mesh.tensor = parts;
-        if (is_product(mesh)) add_mesh(job, mesh, spreads);
-        std::swap(mesh.tensor, mesh.context);
-        if (parts > 1 && has_sequences && is_product(mesh)) add_mesh(job, mesh, spreads);
+        for (const Extent extent : meeting) {
+          job::MeshSpec mesh{.replicate = workers / pipeline / shard / parts,
+                             .pipeline = pipeline,
+                             .shard = shard};
+          mesh.*extent = parts;
+          if (is_product(mesh)) add_mesh(job, mesh, spreads);
+          if (parts == 1) break;
+        }
       });
     });
   });
@@ -203,6 +222,7 @@ std::vector<JobSpread> spreads_of(const job::JobSpec& job) {
   add_pipelines(job, spreads);
   add_tensors(job, spreads);
   add_contexts(job, spreads);
+  add_experts(job, spreads);
   add_meshes(job, spreads);
   return spreads;
 }

@@ -14,6 +14,7 @@ struct JobSpread {
   std::string name;                                           // "1f1b, 2 stages"
   std::vector<std::pair<std::string, std::string>> values{};  // fields and what they become
   bool together = false;  // workers compute parts of each slice, which are then added up
+  bool meets = false;     // workers meet in every pass: priced with the job's passes only
   bool product = false;   // of strategies
 };
 

@@ -52,9 +52,8 @@ std::int64_t slice_samples(const job::JobSpec& job) {
   return ceil_div(training.global_batch_size, training.virtual_workers);
 }
 
-// Cut tensors and shared sequences are measured with the job's passes only.
 std::vector<std::int64_t> sizes_for(const JobSpread& spread, const job::JobSpec& job) {
-  if (spread.together) return {job.training.micro_batch_size};
+  if (spread.meets) return {job.training.micro_batch_size};
   return micro_batches_of(job);
 }
 
@@ -101,6 +100,7 @@ plan::Spread spread_of(job::StrategyType type) {
   if (type == job::StrategyType::kSharded) return plan::Spread::kSharded;
   if (type == job::StrategyType::kTensor) return plan::Spread::kTensor;
   if (type == job::StrategyType::kContext) return plan::Spread::kContext;
+  if (type == job::StrategyType::kExpert) return plan::Spread::kExpert;
   return type == job::StrategyType::kPipeline ? plan::Spread::kPipeline : plan::Spread::kData;
 }
 
@@ -162,6 +162,7 @@ Result<plan::Way> way_of(const job::JobSpec& job, const std::vector<std::string>
   way.attention = job.strategy.attention == job::ContextAttention::kRing
                       ? plan::Attention::kRing
                       : plan::Attention::kUlysses;
+  way.expert = static_cast<std::int32_t>(job.strategy.expert);
   way.stages = static_cast<std::int32_t>(job.strategy.stages);
   way.schedule = layout::pipeline_kind_from_string(job::to_string(job.strategy.schedule)).value();
   way.chunks_per_stage = static_cast<std::int32_t>(job.strategy.chunks_per_stage);

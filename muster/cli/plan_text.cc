@@ -168,9 +168,8 @@ std::string reasons(const std::vector<const RankedWay*>& rows, const JobPlan& pl
   return text;
 }
 
-// Dealt experts are not among the ways, nor meshes with both cut tensors and shared sequences.
+// Meshes with both cut tensors and shared sequences are not among the ways.
 bool prices_own(const JobPlan& plan) {
-  if (plan.job.strategy.core() == job::StrategyType::kExpert) return false;
   if (plan.job.strategy.type != job::StrategyType::kHybrid) return true;
   const plan::Way own = way_of(plan.job, {}, plan.hardware.cores);
   return std::ranges::any_of(plan.candidates, [&](const plan::Candidate& candidate) {

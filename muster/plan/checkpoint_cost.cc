@@ -22,7 +22,7 @@ std::uint64_t state_held_whole(const ModelProfile& whole, const Way& way, std::i
   for (const BlockProfile& block : whole.blocks) optimizer += block.optimizer_bytes;
   if (way.spread == Spread::kSharded && way.zero_stage > 2) return 0;
   const bool has_optimizer = way.shard_count() == 1;
-  if (way.tensor == 1) return has_optimizer ? all : all - optimizer;
+  if (way.tensor * way.expert == 1) return has_optimizer ? all : all - optimizer;
   const auto trained = static_cast<double>(std::max<std::int64_t>(1, whole.trained_parameters()));
   const double share = has_optimizer ? static_cast<double>(cut) / trained : 0;
   return static_cast<std::uint64_t>(cut) * kFloat +

@@ -16,7 +16,7 @@ std::uint64_t checkpoint_bytes(const ModelProfile& whole, const Way& way, std::u
                                std::uint64_t given_back);
 
 // `here` of a worker that runs its slices through all blocks. `cut`: with cut tensors, the elements
-// of trained parameters that are not cut.
+// of trained parameters that are not cut; with dealt experts, of those that it holds.
 std::uint64_t state_held_whole(const ModelProfile& whole, const Way& way, std::int64_t cut);
 
 }  // namespace muster::plan

@@ -19,31 +19,36 @@ Status check_mesh(const Way& way) {
   if (way.replicas() > way.slices)
     return not_priced(fmt::format("{} workers need a slice of the batch each, and there are {}",
                                   way.replicas(), way.slices));
-  if (way.replicas() % way.shard_count() != 0)
-    return not_priced(fmt::format("{} replicas are no whole number of {} shards", way.replicas(),
-                                  way.shard_count()));
+  if (way.replicas() % (way.shard_count() * way.expert) != 0)
+    return not_priced(fmt::format("{} replicas are no whole number of {} {}", way.replicas(),
+                                  way.shard_count() * way.expert,
+                                  way.expert == 1 ? "shards" : "shards and holders of experts"));
   if (way.zero_stage > 1 && way.together() > 1)
     return not_priced("what stages 2 and 3 of ZeRO send of cut models was not looked at");
   return ok();
 }
 
 bool is_cut_so(const CutProfile& known, const Way& way) {
-  if (known.ranks != way.together()) return false;
+  if (known.ranks != way.that_meet() || known.experts != (way.expert > 1)) return false;
   if (way.context > 1) return known.attention == way.attention;
   return !known.attention && known.sequence == way.sequence_parallel;
 }
 
-// Null: ranks do not compute slices together.
+const char* what_is_cut(const Way& way) {
+  if (way.expert > 1) return "experts";
+  return way.context > 1 ? "sequences" : "tensors";
+}
+
+// Null: ranks do not meet in their passes.
 Result<const CutProfile*> cut_for(const ModelProfile& profile, const Way& way) {
-  if (way.together() == 1) return nullptr;
-  if (way.tensor > 1 && way.context > 1)
+  if (way.that_meet() == 1) return nullptr;
+  if ((way.tensor > 1) + (way.context > 1) + (way.expert > 1) > 1)
     return not_priced("cut tensors and shared sequences were not measured together");
   const auto cut = std::ranges::find_if(
       profile.cuts, [&](const CutProfile& known) { return is_cut_so(known, way); });
   if (cut != profile.cuts.end() && cut->pass.samples == way.micro_batch) return &*cut;
   return not_priced(fmt::format("passes of {} samples were not measured with {} in {} parts",
-                                way.micro_batch, way.context > 1 ? "sequences" : "tensors",
-                                way.together()));
+                                way.micro_batch, what_is_cut(way), way.that_meet()));
 }
 
 // The first rank's part of the model.

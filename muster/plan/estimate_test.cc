@@ -42,6 +42,9 @@ TEST(Profile, ComesBackFromItsJson) {
   cut.pass.blocks[1].forward_messages = {{RankMessage::Kind::kSumOwn, 16}};
   profile.cuts = {cut, cut};
   profile.cuts.back().attention = Attention::kRing;
+  cut.experts = true;
+  cut.blocks[1].experts = {3, 4};
+  profile.cuts.push_back(cut);
   profile.passes.front().blocks[1].backward_bytes = 7;
   profile.not_measured = "nothing was run";
   const ModelProfile back = profile_from_json(to_json(profile).dump()).value();
@@ -56,7 +59,9 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_FALSE(back.cuts.front().attention);
   EXPECT_EQ(back.passes.front().blocks[1].backward_bytes, 7u);
   EXPECT_EQ(back.not_measured, "nothing was run");
-  EXPECT_EQ(back.cuts.back().attention, Attention::kRing);
+  EXPECT_EQ(back.cuts[1].attention, Attention::kRing);
+  EXPECT_TRUE(back.cuts[2].experts);
+  EXPECT_EQ(back.cuts[2].blocks[1].held_elements(), testing::kElements + 7);
 }
 
 TEST(Profile, OfNoModelIsRefused) {

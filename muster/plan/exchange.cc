@@ -118,6 +118,15 @@ class Gathers {
   const std::int32_t copies_;
 };
 
+// Who has a share of the slices, as a mesh counts (layout/mesh.h): experts fastest, then shards.
+struct Holder {
+  Holder(Rank rank, const Way& way)
+      : replica(to_int(rank) / way.expert / way.shard_count()),
+        shard(to_int(rank) / way.expert % way.shard_count()),
+        expert(to_int(rank) % way.expert) {}
+  std::int32_t replica, shard, expert;
+};
+
 }  // namespace
 
 comm::SumTree sum_tree_of(const Way& way) {
@@ -126,10 +135,21 @@ comm::SumTree sum_tree_of(const Way& way) {
   comm::LeafOwners leaves;
   for (std::int32_t sharer = 0; sharer < way.context; ++sharer)
     for (const Rank replica : replicas) {
-      const std::int32_t shard = to_int(replica) % shards, copy = to_int(replica) / shards;
-      leaves.push_back(Rank{shard * copies + copy * way.context + sharer});
+      const Holder holder(replica, way);
+      const std::int32_t copy = holder.replica * way.expert + holder.expert;
+      leaves.push_back(Rank{holder.shard * copies + copy * way.context + sharer});
     }
   return comm::SumTree(leaves, shards * copies);
+}
+
+comm::SumTree expert_tree_of(const Way& way) {
+  const std::int32_t copies = way.copies() / way.expert;
+  comm::LeafOwners leaves;
+  for (const Rank replica : comm::even_owners(way.slices, way.replicas())) {
+    const Holder holder(replica, way);
+    leaves.push_back(Rank{holder.shard * copies + holder.replica});
+  }
+  return comm::SumTree(leaves, way.shard_count() * copies);
 }
 
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,

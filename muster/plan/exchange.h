@@ -25,6 +25,9 @@ struct ExchangeCost {
 // where workers share sequences what each of them finds of it (parallel/context). Copies of a shard
 // are neighbours (parallel/peers.h).
 comm::SumTree sum_tree_of(const Way& way);
+// The same of an expert's, among those that hold it: each sums the slices of all workers of its
+// replica (parallel/expert/held_experts.h).
+comm::SumTree expert_tree_of(const Way& way);
 
 // `counts`: floats of each slot, as parallel/slice_gradients.h has them. `tree`: among whom.
 ExchangeCost exchange_cost(const Way& way, std::span<const std::int64_t> counts,

@@ -10,6 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::blocks_alike;
 using testing::context;
+using testing::expert;
 using testing::free_hardware;
 using testing::in_parts;
 using testing::in_shards;
@@ -19,6 +20,7 @@ using testing::pipeline;
 using testing::price;
 using testing::tensor;
 using testing::way;
+using testing::with_experts;
 
 // The optimizer's state is shared out among those that hold the same; the sums are those of
 // replicas.
@@ -39,6 +41,7 @@ TEST(EstimatedMesh, ShardsMultiplyWithWhatElseIsCut) {
   check(pipeline(4, 2), blocks_alike(4));
   check(tensor(4), in_parts());
   check(context(4, Attention::kRing), in_shared_sequences());
+  check(expert(4), with_experts());
   Way odd = pipeline(6, 2);
   odd.shards = 2;
   const auto refused = estimate(blocks_alike(4), odd, free_hardware());
@@ -47,17 +50,40 @@ TEST(EstimatedMesh, ShardsMultiplyWithWhatElseIsCut) {
             std::string::npos);
 }
 
-// With V slices, R replicas of S shards: within a replica the traffic of its own slices, and the
-// rows of a shard among its copies.
+// What is no expert's is summed over all workers, an expert's over those that hold it, each of all
+// slices of its replica.
+TEST(EstimatedMesh, DealtExpertsAreHeldByPart) {
+  const ModelProfile profile = with_experts();
+  const Estimate whole = price(way(2), profile), found = price(expert(2), profile);
+  EXPECT_EQ(found.time.total(), whole.time.total());
+  EXPECT_EQ(found.memory.weights, whole.memory.weights * 3 / 4);
+  EXPECT_EQ(found.memory.optimizer, whole.memory.optimizer * 3 / 4);
+  EXPECT_EQ(found.memory.activations, whole.memory.activations);
+  const std::uint64_t gradients = 3 * testing::kElements * kFloat + (16 + 1) * kFloat;
+  const std::uint64_t rows = 4 * 2 * 4 * 3000;  // of 4 slices there and back in 4 blocks
+  EXPECT_EQ(found.bytes_on_wire, gradients + rows);
+  EXPECT_LT(price(expert(4), profile).sent, price(way(4), profile).sent + rows / 2);
+  Way saves = expert(2);
+  saves.saves = Saves::kBeside;
+  const std::uint64_t others = profile.state_bytes() / 4;
+  EXPECT_EQ(price(saves, profile).memory.checkpoint, profile.state_bytes() + others);
+  const auto refused = estimate(blocks_alike(4), expert(2), free_hardware());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("not measured with experts in 2 parts"),
+            std::string::npos);
+}
+
+// With V slices, R replicas of S shards: within a replica the traffic of its own slices, then their
+// sum among the copies of a shard, and the updated shard to the others.
 TEST(EstimatedMesh, ReplicasOfShardsOfGradients) {
   const std::uint64_t whole = 4 * testing::kElements * kFloat;
   const std::uint64_t notes = 2 * 16 * kFloat;  // of two slices that are no neighbours
   Way way = in_stage(2, 4);
   way.shards = 2;
   const Estimate found = price(way, in_shards(2));
-  const std::uint64_t own = whole / 2, slices = 2, rows = 2;
+  const std::uint64_t own = whole / 2, slices = 2;
   EXPECT_EQ(found.memory.optimizer, price(in_stage(2, 2), in_shards(2)).memory.optimizer);
-  EXPECT_EQ(found.bytes_on_wire, slices * own + rows * own + own + notes);
+  EXPECT_EQ(found.bytes_on_wire, slices * own + own + own + notes);
 }
 
 // Each stage's ranks hold half of its tensors, and meet in every pass of its blocks.
@@ -70,8 +96,7 @@ TEST(EstimatedMesh, StagesOfCutTensors) {
   EXPECT_EQ(found.memory.optimizer, stages.memory.optimizer / 2);
   EXPECT_EQ(found.memory.activations, stages.memory.activations / 2);
   EXPECT_EQ(found.time.total(), stages.time.total() / 2);
-  const std::uint64_t sums =
-      8 * 2 * 2 * 4000;  // 8 slices, two blocks, both ways; the loss elsewhere
+  const std::uint64_t sums = 8 * 2 * 2 * 4000;  // of 8 slices in two blocks; the loss is elsewhere
   EXPECT_EQ(found.bytes_on_wire, sums + 2 * testing::kElements / 2 * kFloat + 16 * kFloat);
   Hardware slow = free_hardware();
   slow.link = {milliseconds(1), 1e9};

@@ -17,7 +17,8 @@ Json json_of(const BlockProfile& block) {
                {"frozen", block.frozen},
                {"statistics", block.statistics},
                {"optimizer_bytes", block.optimizer_bytes},
-               {"tied", Json::array()}};
+               {"tied", Json::array()},
+               {"experts", block.experts}};
   for (const TiedParameter& tied : block.tied)
     json["tied"].push_back({{"owner", tied.owner},
                             {"name", tied.name},
@@ -52,6 +53,7 @@ Json json_of(const CutProfile& cut) {
   Json json = {{"ranks", cut.ranks},
                {"sequence", cut.sequence},
                {"attention", cut.attention ? Json(static_cast<int>(*cut.attention)) : Json()},
+               {"experts", cut.experts},
                {"blocks", Json::array()},
                {"whole", cut.whole},
                {"pass", json_of(cut.pass)}};
@@ -76,7 +78,8 @@ BlockProfile block_of(const Json& json) {
                      .trained = json.at("trained"),
                      .frozen = json.at("frozen"),
                      .statistics = json.at("statistics"),
-                     .optimizer_bytes = json.at("optimizer_bytes")};
+                     .optimizer_bytes = json.at("optimizer_bytes"),
+                     .experts = json.at("experts")};
   for (const Json& tied : json.at("tied"))
     block.tied.push_back(
         {tied.at("owner"), tied.at("name"), tied.at("elements"), tied.at("trained")});
@@ -106,6 +109,7 @@ PassProfile pass_of(const Json& json) {
 CutProfile cut_of(const Json& json) {
   CutProfile cut{.ranks = json.at("ranks"),
                  .sequence = json.at("sequence"),
+                 .experts = json.at("experts"),
                  .blocks = {},
                  .whole = json.at("whole"),
                  .pass = pass_of(json.at("pass"))};
@@ -167,6 +171,10 @@ std::int64_t BlockProfile::trained_elements() const noexcept {
   return std::accumulate(trained.begin(), trained.end(), std::int64_t{0});
 }
 
+std::int64_t BlockProfile::held_elements() const noexcept {
+  return std::accumulate(experts.begin(), experts.end(), trained_elements());
+}
+
 std::int64_t ShardedBuckets::longest() const noexcept {
   return sizes.empty() ? 0 : *std::ranges::max_element(sizes);
 }
@@ -179,7 +187,7 @@ std::int64_t ShardedBuckets::own_elements() const noexcept {
 
 std::int64_t ModelProfile::trained_parameters() const noexcept {
   std::int64_t elements = 0;
-  for (const BlockProfile& block : blocks) elements += block.trained_elements();
+  for (const BlockProfile& block : blocks) elements += block.held_elements();
   return elements;
 }
 std::int64_t ModelProfile::parameters() const noexcept {

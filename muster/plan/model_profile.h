@@ -30,12 +30,15 @@ struct BlockProfile {
   std::int64_t statistics = 0;        // elements
   std::uint64_t optimizer_bytes = 0;
   std::vector<TiedParameter> tied = {};
+  std::vector<std::int64_t> experts = {};  // as `trained`, of experts that were dealt out
 
   std::int64_t trained_elements() const noexcept;
+  std::int64_t held_elements() const noexcept;  // with those of experts
 };
 
 // What the ranks of a replica tell each other in the middle of a pass, where tensors are cut over
-// them (models/tensor_group.h) or sequences shared (models/context_group.h).
+// them (models/tensor_group.h), sequences shared (models/context_group.h) or experts dealt out
+// (models/expert_group.h).
 struct RankMessage {
   enum class Kind : std::uint8_t {
     kSum,
@@ -66,11 +69,13 @@ struct PassProfile {
 // How attention meets the positions of others, where sequences are shared.
 enum class Attention : std::uint8_t { kUlysses, kRing };
 
-// The first rank's part of a model whose tensors are cut over ranks, or whose sequences they share.
+// The first rank's part of a model whose tensors are cut over ranks, whose sequences they share, or
+// whose experts they hold between them.
 struct CutProfile {
   std::int32_t ranks = 2;
   bool sequence = false;                    // activations between cut layers as well
   std::optional<Attention> attention = {};  // of shared sequences; none: tensors are cut
+  bool experts = false;                     // or these are dealt out, and all else is whole
   std::vector<BlockProfile> blocks = {};    // what of them is here
   std::int64_t whole = 0;                   // elements of trained parameters that are not cut
   PassProfile pass = {};

@@ -6,8 +6,10 @@ namespace muster::plan {
 namespace {
 
 std::uint64_t largest_gradient(const BlockProfile& block) {
-  if (block.trained.empty()) return 0;
-  return static_cast<std::uint64_t>(*std::ranges::max_element(block.trained)) * kFloat;
+  std::int64_t most = 0;
+  for (const auto* parameters : {&block.trained, &block.experts})
+    for (const std::int64_t elements : *parameters) most = std::max(most, elements);
+  return static_cast<std::uint64_t>(most) * kFloat;
 }
 
 }  // namespace
@@ -33,7 +35,7 @@ std::vector<std::int64_t> Part::slot_counts() const {
 std::uint64_t Part::weights() const {
   std::int64_t elements = 0;
   each([&](const BlockProfile& block, std::size_t) {
-    elements += block.trained_elements() + block.frozen + block.statistics;
+    elements += block.held_elements() + block.frozen + block.statistics;
   });
   each_borrowed([&](const TiedParameter& tied) { elements += tied.elements; });
   return static_cast<std::uint64_t>(elements) * kFloat;
@@ -53,8 +55,18 @@ std::uint64_t Part::statistics() const {
 
 std::int64_t Part::trained() const {
   std::int64_t elements = 0;
-  each([&](const BlockProfile& block, std::size_t) { elements += block.trained_elements(); });
+  each([&](const BlockProfile& block, std::size_t) { elements += block.held_elements(); });
   return elements;
+}
+
+std::vector<std::int64_t> Part::expert_slot_counts() const {
+  std::vector<std::int64_t> counts;
+  each([&](const BlockProfile& block, std::size_t) {
+    counts.insert(counts.end(), block.experts.begin(), block.experts.end());
+  });
+  counts.push_back(1);  // nothing, but never of 16 bits
+  std::ranges::reverse(counts);
+  return counts;
 }
 
 layout::ChunkCost Part::cost() const {
@@ -108,7 +120,7 @@ BriefMemory Part::counting() const {
   each([&](const BlockProfile& block, std::size_t b) {
     const std::uint64_t largest = largest_gradient(block), all = pass_.blocks[b].backward_bytes;
     const std::uint64_t others =
-        static_cast<std::uint64_t>(block.trained_elements()) * kFloat - largest;
+        static_cast<std::uint64_t>(block.held_elements()) * kFloat - largest;
     const bool is_mapped = largest >= kMappedBytes;
     most.stays = std::max(most.stays, is_mapped ? others : others + all);
     if (is_mapped) most.goes_back = std::max(most.goes_back, all);

@@ -42,6 +42,9 @@ class Part {
   std::uint64_t statistics() const;  // bytes
   std::int64_t trained() const;      // elements
 
+  // As slot_counts(), of experts (parallel/expert/held_experts.h).
+  std::vector<std::int64_t> expert_slot_counts() const;
+
   // Of one pass:
   layout::ChunkCost cost() const;
   std::uint64_t kept() const;         // from forward to backward

@@ -58,7 +58,7 @@ class Pipelined {
         waits_(model.cut ? waits_of(*model.cut, way, hardware) : std::vector<BlockWaits>()) {
     add_stages();
     for (const layout::BlockRange& blocks : staged_.partition) {
-      Part chunk = part();
+      Part chunk = no_blocks();
       chunk.add(blocks);
       costs_.chunks.push_back(chunk.cost());
       // Where the backward is split, all of it is kept until the weights' part is done.
@@ -82,12 +82,14 @@ class Pipelined {
   }
 
  private:
-  Part part() const { return {model_.here, model_.pass, way_, waits_.empty() ? nullptr : &waits_}; }
+  Part no_blocks() const {
+    return {model_.here, model_.pass, way_, waits_.empty() ? nullptr : &waits_};
+  }
 
   void add_stages() {
     const comm::SumTree tree = sum_tree_of(way_);
     for (std::int32_t stage = 0; stage < way_.stages; ++stage) {
-      stages_.push_back(part());
+      stages_.push_back(no_blocks());
       for (const auto chunk : staged_.schedule.chunks_of(layout::Stage{stage}))
         stages_.back().add(staged_.partition[static_cast<std::size_t>(chunk)]);
       exchanges_.push_back(exchange_cost(way_, stages_.back().slot_counts(), tree, hardware_));

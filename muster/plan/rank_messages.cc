@@ -9,10 +9,11 @@ namespace muster::plan {
 namespace {
 
 using Kind = RankMessage::Kind;
-// As parallel/tensor/tensor_ranks.cc and parallel/context/context_ranks.cc ask for it.
+// As parallel/tensor/tensor_ranks.cc, parallel/context/context_ranks.cc and
+// parallel/expert/expert_ranks.cc ask for it.
 Traffic traffic_for(const RankMessage& message, const Way& way, comm::Wire wire) {
   const auto count = static_cast<std::int64_t>(message.bytes / kFloat);
-  const std::int32_t ranks = way.together();
+  const std::int32_t ranks = way.that_meet();
   const comm::SumTree tree(ranks, ranks);
   const Rank first{0};
   switch (message.kind) {

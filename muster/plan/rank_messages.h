@@ -1,7 +1,7 @@
 #pragma once
-// What ranks that hold a model's tensors between them, or share its sequences, tell each other in a
-// step, as the layers were found to do it (ModelProfile::cuts), in the schedules that it runs with.
-// Pure.
+// What ranks that hold a model's tensors or experts between them, or share its sequences, tell each
+// other in a step, as the layers were found to do it (ModelProfile::cuts), in the schedules that it
+// runs with. Pure.
 
 #include <cstdint>
 #include <vector>

@@ -61,25 +61,33 @@ class Replicated {
     const PassMemory passes = pass_memory(
         (part_.kept() + part_.recomputing()) * lanes,
         {.stays = hand.stays * lanes, .goes_back = hand.goes_back * lanes}, whole.counting());
-    const std::int64_t cut = model_.cut ? model_.cut->whole : 0;
     memory.activations = passes.activations;
     memory.checkpoint = checkpoint_bytes(
-        model_.whole, way_, state_held_whole(model_.whole, way_, cut), passes.given_back);
+        model_.whole, way_, state_held_whole(model_.whole, way_, whole_here()), passes.given_back);
+  }
+  std::int64_t whole_here() const {  // elements of tensors of which it has no part only
+    if (way_.expert > 1) return part_.trained();
+    return model_.cut ? model_.cut->whole : 0;
   }
 
   static void count(const ExchangeCost& exchange, Estimate& result) {
-    result.memory.gradients = exchange.held - exchange.kept;
-    result.memory.buffers = exchange.kept + exchange.seen;
-    result.bytes_on_wire = exchange.bytes;
-    result.sent = exchange.sent;
+    result.memory.gradients += exchange.held - exchange.kept;
+    result.memory.buffers += exchange.kept + exchange.seen;
+    result.bytes_on_wire += exchange.bytes;
+    result.sent += exchange.sent;
   }
 
   void add_exchange(Estimate& result) const {
-    const comm::SumTree tree = sum_tree_of(way_);
-    const ExchangeCost exchange = exchange_cost(way_, part_.slot_counts(), tree, hardware_);
+    add_exchange(part_.slot_counts(), sum_tree_of(way_), result);
+    const std::vector<std::int64_t> experts = part_.expert_slot_counts();
+    if (experts.size() > 1) add_exchange(experts, expert_tree_of(way_), result);
+  }
+  void add_exchange(const std::vector<std::int64_t>& counts, const comm::SumTree& tree,
+                    Estimate& result) const {
+    const ExchangeCost exchange = exchange_cost(way_, counts, tree, hardware_);
     count(exchange, result);
     if (tree.size() > 1)
-      result.time.communication = exposed(exchange, scaled(backward(), slower_)) + exchange.gather;
+      result.time.communication += exposed(exchange, scaled(backward(), slower_)) + exchange.gather;
   }
 
   // Every pass hides what it has to tell behind the next ones, and a block the next one's weights.

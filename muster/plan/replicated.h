@@ -1,6 +1,6 @@
 #pragma once
 // The price of ways in which every worker runs its slices through all blocks: data, sharded, and
-// with its part of cut tensors or of shared sequences. Pure.
+// with its part of cut tensors, of shared sequences or of the experts. Pure.
 
 #include "muster/plan/estimate.h"
 #include "muster/plan/pricing.h"

@@ -31,6 +31,7 @@ std::int64_t passes_for(const Way& way, std::int64_t samples) {
   return std::max<std::int64_t>(1, ceil_div(samples, way.micro_batch));
 }
 
+// Replica by replica, in each of which they are dealt in turns (train/assignment.h).
 comm::LeafOwners workers_of_units(const Way& way) {
   std::vector<std::int32_t> counts;
   const std::int32_t lanes = std::min(way.lanes, way.slices);
@@ -38,7 +39,14 @@ comm::LeafOwners workers_of_units(const Way& way) {
     const auto slices = static_cast<std::int32_t>(even_share(way.slices, way.workers, rank).size());
     counts.push_back(way.ordered ? slices : std::min(slices, lanes));
   }
-  return way.ordered ? comm::owners_in_turns(counts) : comm::owners_by_count(counts);
+  if (!way.ordered) return comm::owners_by_count(counts);
+  comm::LeafOwners owners;
+  for (std::int32_t first = 0; first < way.workers; first += way.shard_count()) {
+    const auto begin = counts.begin() + first;
+    for (const Rank shard : comm::owners_in_turns({begin, begin + way.shard_count()}))
+      owners.push_back(Rank{first + to_int(shard)});
+  }
+  return owners;
 }
 
 // The workers of a replica are neighbours.
@@ -120,7 +128,6 @@ void add_gradients(const ShardedBuckets& buckets, const Units& units, const Way&
 
 void add_held(const ShardedBuckets& buckets, const Units& units, const Way& way, ShardCost& cost) {
   std::int32_t sums = layout::sums_held(units.own_replica(), way.shard_count() * units.width);
-  // Slices are dealt to all replicas in turn, so that its own are no neighbours.
   if (way.ordered) sums = std::max(sums, replica_tree(units, way).rows(Rank{0}));
   cost.gradients.held += as_bytes(buckets.own_elements() * sums);
   const auto longest = static_cast<std::uint64_t>(buckets.longest());

@@ -23,6 +23,7 @@ enum class Spread : std::uint8_t {
   kPipeline,  // each worker holds some of the blocks
   kTensor,    // each worker of a replica holds a part of each tensor
   kContext,   // each worker of a replica has some positions of every sequence
+  kExpert,    // each worker of a replica holds some of the experts
 };
 
 // When a copy of the state is there to be written from.
@@ -33,7 +34,8 @@ enum class Saves : std::uint8_t {
 };
 
 // The axes of a mesh multiply: workers are replicas, each of stages, each of workers that compute
-// its slices together. `spread` is what a mesh has first of pipeline, tensor, context and sharded.
+// its slices together. `spread` is what a mesh has first of pipeline, tensor, context, expert and
+// sharded.
 struct Way {
   Spread spread = Spread::kData;
   std::int32_t workers = 1;
@@ -49,8 +51,7 @@ struct Way {
   std::vector<bool> recomputed = {};  // by block; empty: none
   layout::BucketSizes buckets{256 << 10, 1 << 20};
   std::int32_t zero_stage = 1;  // sharded: 2: of the gradients too; 3: and of the weights
-  // Workers that share out the optimizer's state of what they hold alike; 0: sharded all, else
-  // none.
+  // Workers that share out the optimizer's state of what they hold alike; 0: all where sharded.
   std::int32_t shards = 0;
   // tensor:
   std::int32_t tensor = 1;         // workers that hold each tensor between them
@@ -58,6 +59,7 @@ struct Way {
   // context:
   std::int32_t context = 1;  // workers that share each sequence
   Attention attention = Attention::kRing;
+  std::int32_t expert = 1;  // workers that hold the experts between them, each with its own slices
   // pipeline:
   std::int32_t stages = 1;
   layout::PipelineKind schedule = layout::PipelineKind::k1F1B;
@@ -65,16 +67,19 @@ struct Way {
   std::vector<std::int32_t> block_counts = {};  // of each chunk, by hand; empty: by cost
 
   std::int32_t together() const noexcept { return tensor * context; }  // that compute each slice
+  std::int32_t that_meet() const noexcept { return together() * expert; }  // in every pass
   std::int32_t workers_of_replica() const noexcept { return stages * together(); }
   std::int32_t replicas() const noexcept { return workers / workers_of_replica(); }
   std::int32_t shard_count() const noexcept {
     if (shards > 0) return shards;
     return spread == Spread::kSharded ? workers : 1;
   }
-  std::int32_t copies() const noexcept { return replicas() / shard_count(); }  // of a shard
+  // Of a shard of what is no expert's.
+  std::int32_t copies() const noexcept { return replicas() / shard_count(); }
   bool is_on_same_mesh(const Way& other) const noexcept {
     return workers == other.workers && stages == other.stages && tensor == other.tensor &&
-           context == other.context && shard_count() == other.shard_count();
+           context == other.context && expert == other.expert &&
+           shard_count() == other.shard_count();
   }
   std::int64_t samples_of(std::int32_t slice) const noexcept {
     return samples > 0 ? even_share(samples, slices, slice).size() : slice_samples;

@@ -93,6 +93,21 @@ def check_memory(folder):
         assert abs(planned - found) < either_way + 0.1 * found, (way["memory"], found)
 
 
+def check_experts(job):
+    """Of a mixture each of two workers holds half of the experts, with the same bits; four share out their state."""
+    sets = runs.settings("model.type=moe", "model.body=gpt", "model.num_experts=4")
+    ways = {}
+    for workers in (2, 4):
+        told = plan(job, "--workers", workers, "--memory", "64GiB", *sets)
+        ways |= {(workers, way["way"]): way for way in told["ranking"] if "training.recompute" not in way["set"]}
+    whole, dealt = ways[2, "data"], ways[2, "expert, 2 parts"]
+    assert dealt["possible"] and dealt["same_bits"] and dealt["sent_bytes"] > 0, dealt
+    assert dealt["memory"]["weights"] < whole["memory"]["weights"], (dealt, whole)
+    shared = ways[4, "shard 2 × expert 2"]
+    assert shared["possible"] and shared["memory"]["optimizer"] < dealt["memory"]["optimizer"], shared
+    assert not {(4, "pipeline 2 × expert 2, 1f1b"), (4, "expert 2 × tensor 2")} & set(ways), set(ways)
+
+
 def check_too_large(folder):
     """Parameters, the table and the nearest of what does not fit; nothing of the model is allocated."""
     job = runs.write_job(folder, "mlp", runs="none")
@@ -173,6 +188,7 @@ with runs.workplace() as folder:
 
     if arguments.model == "gpt":
         check_link(job)
+        check_experts(job)
     else:
         check_memory(folder)
         check_too_large(folder)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/models/context_group.h"
+#include "muster/models/expert_group.h"
 #include "muster/models/tensor_group.h"
 #include "muster/plan/model_profile.h"
 
@@ -89,6 +90,39 @@ class CountedContext final : public models::ContextGroup, public RankNotes {
 
   const std::int32_t ranks_;
   const models::ContextAttention attention_;
+};
+
+// That hold the experts between them. The others route their rows as this one does its own; their
+// rows are zeros.
+class CountedExperts final : public models::ExpertGroup, public RankNotes {
+ public:
+  explicit CountedExperts(std::int32_t ranks) : ranks_(ranks) {}
+
+  models::TensorShare share() const noexcept override { return {0, ranks_}; }
+
+  torch::Tensor exchange_counts(const torch::Tensor& counts) const override {
+    note(plan::RankMessage::Kind::kExchange,
+         counts.nbytes() - counts.nbytes() / static_cast<std::uint64_t>(ranks_));
+    const std::vector<torch::Tensor> all(static_cast<std::size_t>(ranks_), counts.select(0, 0));
+    return torch::stack(all);
+  }
+  std::vector<torch::Tensor> exchange(const std::vector<torch::Tensor>& leaving,
+                                      const std::vector<std::int64_t>& arriving,
+                                      std::string_view) const override {
+    std::vector<torch::Tensor> arrived = {leaving.front().detach()};
+    std::uint64_t bytes = 0;
+    for (std::size_t rank = 1; rank < leaving.size(); ++rank) {
+      bytes += leaving[rank].nbytes();
+      arrived.push_back(
+          torch::zeros({arriving[rank], leaving[rank].size(1)}, leaving[rank].options()));
+    }
+    note(plan::RankMessage::Kind::kExchange, bytes);
+    return arrived;
+  }
+  void found(const torch::Tensor&, std::int32_t, const torch::Tensor&) const override {}
+
+ private:
+  const std::int32_t ranks_;
 };
 
 }  // namespace muster::app

@@ -20,9 +20,12 @@ constexpr Rank kFirst{0};
 
 std::int64_t elements(const models::BlockParameter& parameter) { return parameter.tensor.numel(); }
 
+bool has(const std::vector<models::Parameter>& parameters, const std::string& name) {
+  return std::ranges::find(parameters, name, &models::Parameter::name) != parameters.end();
+}
+
 bool trains(const models::Model& model, const std::string& name) {
-  return std::ranges::find(model.parameters(), name, &models::Parameter::name) !=
-         model.parameters().end();
+  return has(model.parameters(), name);
 }
 
 // As shards are cut; of a model with more cells than anybody waits for in coarser ones, which moves
@@ -64,7 +67,7 @@ std::int64_t whole_elements(const models::Model& part) {
 std::uint64_t optimizer_share(const plan::BlockProfile& part, const plan::BlockProfile& whole) {
   if (whole.trained_elements() == 0) return 0;
   const double share =
-      static_cast<double>(part.trained_elements()) / static_cast<double>(whole.trained_elements());
+      static_cast<double>(part.held_elements()) / static_cast<double>(whole.trained_elements());
   return static_cast<std::uint64_t>(static_cast<double>(whole.optimizer_bytes) * share);
 }
 
@@ -80,7 +83,7 @@ struct Measured {
 std::uint64_t bytes_to_initialize(const std::vector<plan::BlockProfile>& part,
                                   const std::vector<plan::BlockProfile>& whole) {
   std::int64_t elements = 0, largest = 0;
-  for (const plan::BlockProfile& block : part) elements += block.trained_elements() + block.frozen;
+  for (const plan::BlockProfile& block : part) elements += block.held_elements() + block.frozen;
   for (const plan::BlockProfile& block : whole)
     for (const std::int64_t count : block.trained) largest = std::max(largest, count);
   return static_cast<std::uint64_t>(elements + 2 * largest) * plan::kFloat;
@@ -125,13 +128,23 @@ Result<MaybeCut> measure_shared(std::int32_t size, plan::Attention attention,
   return measure_part({.ranks = size, .attention = attention}, *part, *ranks, measured);
 }
 
+Result<MaybeCut> measure_dealt(std::int32_t size, const Measured& measured) {
+  MUSTER_ASSIGN(const auto part, measured.build());
+  const auto ranks = std::make_shared<const CountedExperts>(size);
+  if (!part->share_experts(ranks)) return MaybeCut();
+  return measure_part({.ranks = size, .experts = true}, *part, *ranks, measured);
+}
+
 }  // namespace
 
 plan::BlockProfile look_at(const models::Model& model, std::size_t index) {
   const models::NamedBlock& named = model.blocks()[index];
   plan::BlockProfile block{.name = named.name, .trained = {}};
   for (const models::BlockParameter& own : named.block->parameters()) {
-    if (trains(model, named.name + "." + own.name))
+    const std::string name = named.name + "." + own.name;
+    if (has(model.expert_parameters(), name))
+      block.experts.push_back(elements(own));
+    else if (trains(model, name))
       block.trained.push_back(elements(own));
     else
       block.frozen += elements(own);
@@ -153,7 +166,7 @@ plan::PassProfile counted_pass(const std::vector<plan::BlockProfile>& blocks,
   plan::PassProfile pass{.samples = samples, .blocks = {}};
   for (const plan::BlockProfile& block : blocks) {
     const auto largest = std::ranges::max_element(block.trained);
-    const Duration forward(1 + block.trained_elements() + block.frozen);
+    const Duration forward(1 + block.held_elements() + block.frozen);
     plan::BlockPass& counted = pass.blocks.emplace_back();
     counted.forward = forward;
     counted.backward = 2 * forward;
@@ -197,6 +210,8 @@ Result<std::vector<plan::CutProfile>> cuts_of(const plan::ModelProfile& profile,
       MUSTER_ASSIGN(auto found, measure_shared(ranks, attention, measured));
       if (found) cuts.push_back(std::move(*found));
     }
+    MUSTER_ASSIGN(auto dealt, measure_dealt(ranks, measured));
+    if (dealt) cuts.push_back(std::move(*dealt));
   }
   return cuts;
 }

@@ -25,10 +25,10 @@ plan::PassProfile counted_pass(const std::vector<plan::BlockProfile>& blocks, st
 // ZeRO among the job's workers.
 plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job);
 
-// Tensors in as many parts as divide the job's workers, with and without cut sequences, and
-// sequences shared by as many: those ways in which such a model can be cut. `profile`: of the whole
-// model. `build`: makes it. Where `batch` is null their passes are counted; else those parts are
-// left out whose weights take more than `room` bytes.
+// Tensors in as many parts as divide the job's workers, with and without cut sequences, sequences
+// shared by as many, and experts dealt to as many: those ways in which such a model can be cut.
+// `profile`: of the whole model. `build`: makes it. Where `batch` is null their passes are counted;
+// else those parts are left out whose weights take more than `room` bytes.
 using BuildModel = std::function<Result<std::unique_ptr<models::Model>>()>;
 struct CutPasses {
   const data::StepBatch* batch = nullptr;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "muster/job/load.h"
@@ -80,6 +81,23 @@ TEST(ProfileTraining, FindsTheGradientsThatBackwardHasInHand) {
     EXPECT_GT(pass.blocks[b].activation_bytes, 0u) << b;
     EXPECT_GT(pass.blocks[b].backward_bytes, 0u) << b;
   }
+}
+
+// Each of two workers has half of the experts and all that is none's.
+TEST(ProfileTraining, FindsWhatDealtExpertsLeave) {
+  const auto measured = profiled({}, {"model.type=moe", "model.num_experts=4"});
+  ASSERT_TRUE(measured) << measured.error().message;
+  const auto dealt = std::ranges::find(measured->cuts, true, &plan::CutProfile::experts);
+  ASSERT_NE(dealt, measured->cuts.end());
+  EXPECT_EQ(dealt->ranks, 2);
+  std::int64_t whole = 0, held = 0;
+  for (const plan::BlockProfile& block : dealt->blocks) {
+    whole += block.trained_elements();
+    held += block.held_elements();
+  }
+  EXPECT_EQ(2 * (held - whole) + whole, measured->trained_parameters());
+  const auto meets = [](const plan::BlockPass& pass) { return !pass.forward_messages.empty(); };
+  EXPECT_TRUE(std::ranges::any_of(dealt->pass.blocks, meets));
 }
 
 TEST(ProfileTraining, RunsNothingForWhichThereIsNoRoom) {

@@ -94,4 +94,29 @@ inline Way context(std::int32_t workers, Attention attention) {
   return way;
 }
 
+// Two of four parameters of each block are experts', of which each of two ranks holds one; 3000
+// bytes of rows go to the other one's, forward and back.
+inline ModelProfile with_experts() {
+  ModelProfile profile = blocks_alike(4);
+  for (BlockProfile& block : profile.blocks) block.trained = std::vector(4, kElements / 4);
+  CutProfile cut{.ranks = 2, .experts = true, .blocks = profile.blocks, .whole = 2 * kElements};
+  cut.pass = profile.passes.front();
+  for (std::size_t b = 0; b < 4; ++b) {
+    cut.blocks[b].trained = std::vector(2, kElements / 4);
+    cut.blocks[b].experts = {kElements / 4};
+    cut.blocks[b].optimizer_bytes = cut.blocks[b].optimizer_bytes * 3 / 4;
+    cut.pass.blocks[b].forward_messages =
+        cut.pass.blocks[b].backward_messages = {{RankMessage::Kind::kExchange, 3000}};
+  }
+  profile.cuts.push_back(cut);
+  return profile;
+}
+
+inline Way expert(std::int32_t workers) {
+  Way way = plan::testing::way(workers);
+  way.spread = Spread::kExpert;
+  way.expert = 2;
+  return way;
+}
+
 }  // namespace muster::plan::testing
