@@ -171,10 +171,10 @@ std::string reasons(const std::vector<const RankedWay*>& rows, const JobPlan& pl
 // Meshes with both cut tensors and shared sequences are not among the ways.
 bool prices_own(const JobPlan& plan) {
   if (plan.job.strategy.type != job::StrategyType::kHybrid) return true;
-  const plan::Way own = way_of(plan.job, {}, plan.hardware.cores);
-  return std::ranges::any_of(plan.candidates, [&](const plan::Candidate& candidate) {
-    return candidate.way && candidate.way->is_on_same_mesh(own);
-  });
+  const auto own = way_of(plan.job, {}, plan.hardware.cores);
+  return own && std::ranges::any_of(plan.candidates, [&](const plan::Candidate& candidate) {
+           return candidate.way && candidate.way->is_on_same_mesh(*own);
+         });
 }
 
 Json memory_json(const plan::MemoryUse& memory) {
