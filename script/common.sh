@@ -27,7 +27,7 @@ need_writable() {
     if [ -w "$folder" ] && [ -x "$folder" ]; then continue; fi
     fail 3 "$folder cannot be written by $(id -un); it belongs to $(stat -c %U "$folder")" \
       "either take it over:           sudo chown -R $(id -un) '$PWD'" \
-      "or go on in a copy of yours:   cp -r '$PWD' ~/muster && ~/muster/script/quickstart"
+      "or go on in a copy of yours:   cp -r '$PWD' ~/muster && ~/muster/script/${0##*/}"
   done
 }
 # quietly LOG COMMAND…: runs it with its output in LOG; shows the end of LOG when it fails.

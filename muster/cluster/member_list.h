@@ -39,7 +39,7 @@ struct MemberInfo {
   friend bool operator==(const MemberInfo&, const MemberInfo&) = default;
 };
 
-// By rank. An immutable value whose copies share one list; thread-safe. Stands for a const vector.
+// By rank. An immutable value whose copies share one list; thread-safe.
 class MemberList {
  public:
   MemberList() = default;
@@ -47,7 +47,6 @@ class MemberList {
   MemberList(std::initializer_list<MemberInfo> list) : MemberList(std::vector<MemberInfo>(list)) {}
 
   const std::vector<MemberInfo>& list() const noexcept;
-  explicit(false) operator const std::vector<MemberInfo>&() const noexcept { return list(); }
   bool empty() const noexcept { return list().empty(); }
   std::size_t size() const noexcept { return list().size(); }
   auto begin() const noexcept { return list().begin(); }

@@ -39,8 +39,9 @@ class Communicator {
 
   // What the whole group calls its ranks, in their order. Of one that has not split off: 0, 1, ….
   virtual std::vector<Rank> members() const {
-    std::vector<Rank> ranks;
-    for (std::int32_t rank = 0; rank < group().size; ++rank) ranks.push_back(Rank{rank});
+    std::vector<Rank> ranks(static_cast<std::size_t>(group().size), Rank{0});
+    for (std::int32_t rank = 0; rank < group().size; ++rank)
+      ranks[static_cast<std::size_t>(rank)] = Rank{rank};
     return ranks;
   }
 

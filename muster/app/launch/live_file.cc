@@ -37,7 +37,7 @@ LiveFile::~LiveFile() {
   static_cast<void>(files_.remove_all(path_));
 }
 
-void LiveFile::set_members(const std::vector<cluster::MemberInfo>& members) {
+void LiveFile::set_members(const cluster::MemberList& members) {
   const std::lock_guard lock(mutex_);
   auto before = std::exchange(entries_, {});
   for (const cluster::MemberInfo& member : members) {

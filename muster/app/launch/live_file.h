@@ -12,6 +12,7 @@
 #include "muster/app/debug/live_report.h"
 #include "muster/base/clock.h"
 #include "muster/base/files.h"
+#include "muster/cluster/member_list.h"
 
 namespace muster::app {
 
@@ -21,7 +22,7 @@ class LiveFile {
   LiveFile(Files& files, Path path, Clock& clock);
   ~LiveFile();  // and the file goes: nobody does anything any more
 
-  void set_members(const std::vector<cluster::MemberInfo>& members);
+  void set_members(const cluster::MemberList& members);
   void note(std::int32_t worker, const cluster::Progress& progress);  // a heartbeat
 
  private:
