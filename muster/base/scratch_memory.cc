@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "muster/base/round_up.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 #include "muster/base/units.h"
@@ -26,8 +27,6 @@ constexpr std::size_t kCacheLine = 64;             // as libtorch's allocator
 constexpr std::size_t kPages = 64 << 10;           // a multiple of every page size
 constexpr std::size_t kLeastExtent = 8 << 20;      // so that small pieces share one
 constexpr mode_t kOwnerAlone = S_IRUSR | S_IWUSR;  // it may hold what a model has learnt
-
-std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 Error scratch_error(std::string_view call, std::string_view subject, int number) {
   return system_error(fmt::format("scratch/{}", call), subject, number);
@@ -64,7 +63,7 @@ class SystemScratchMemory final : public ScratchMemory {
 
   Result<std::span<std::byte>> take(std::size_t bytes) override {
     const std::lock_guard lock(mutex_);
-    const std::size_t size = rounded_up(std::max<std::size_t>(bytes, 1), kCacheLine);
+    const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), kCacheLine);
     if (!newest_ || newest_->bytes.size() - newest_->taken < size) MUSTER_TRY(grow(size));
     const auto piece = newest_->bytes.subspan(newest_->taken, bytes);
     newest_->taken += size;
@@ -94,7 +93,7 @@ class SystemScratchMemory final : public ScratchMemory {
 
   // Room is made at once: a disk that is full later would end the process.
   Status grow(std::size_t bytes) {
-    const std::size_t size = rounded_up(std::max(bytes, kLeastExtent), kPages);
+    const std::size_t size = round_up(std::max(bytes, kLeastExtent), kPages);
     int error = 0;
     do {
       error = ::posix_fallocate(fd_.get(), static_cast<off_t>(end_), static_cast<off_t>(size));
@@ -123,7 +122,7 @@ class SystemScratchMemory final : public ScratchMemory {
     const auto begin = static_cast<std::size_t>(bytes.data() - extent.bytes.data());
     if (begin + bytes.size() > extent.bytes.size()) return {};
     const std::size_t first = begin / kPages * kPages;
-    const std::size_t last = rounded_up(begin + bytes.size(), kPages);
+    const std::size_t last = round_up(begin + bytes.size(), kPages);
     return {extent.bytes.subspan(first, last - first), extent.offset + first};
   }
 

@@ -55,7 +55,7 @@ std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
 }
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
-  std::string name = make_option_name(option, is_positional);
+  std::string name = plain_names(make_option_name(option, is_positional));
   std::string more = make_option_opts(option);
   if (kHelpIndent + display_width(name + more) > width_) name = breakable(std::move(name));
   return help_entry(name + more, make_option_desc(option), width_) + "\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 
 #include "muster/base/text_width.h"
 
@@ -40,6 +41,13 @@ std::size_t help_width(int columns) noexcept {
 }
 
 std::size_t help_column(std::size_t width) noexcept { return std::min<std::size_t>(30, width / 2); }
+
+std::string plain_names(std::string names) {
+  constexpr std::string_view kOff = "{false}";
+  for (auto at = names.find(kOff); at != names.npos; at = names.find(kOff, at))
+    names.erase(at, kOff.size());
+  return names;
+}
 
 std::string help_entry(const std::string& name, const std::string& description, std::size_t width) {
   std::string text = std::string(kHelpIndent, ' ') + wrapped_behind(name, width, kHelpIndent);

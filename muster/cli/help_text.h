@@ -14,6 +14,9 @@ std::size_t help_width(int columns) noexcept;
 // Where descriptions begin.
 std::size_t help_column(std::size_t width) noexcept;
 
+// Names of an option, without what CLI11 adds to those that turn a flag off: "--no-wait{false}".
+std::string plain_names(std::string names);
+
 // A name, and beside it what it is, or below where the name is long. No newline at the end.
 std::string help_entry(const std::string& name, const std::string& description, std::size_t width);
 

@@ -9,6 +9,7 @@
 
 #include "muster/app/version/version.h"
 #include "muster/cli/application.h"
+#include "muster/cli/help_text.h"
 
 namespace muster::cli {
 namespace {
@@ -41,7 +42,7 @@ std::string as_it_is(const std::string& text) { return ".nf\n" + roff(text) + "\
 std::string option_entry(const CLI::Option& option) {
   std::string type = option.get_type_name();
   if (option.get_items_expected_max() == 0) type.clear();
-  std::string names = option.get_name(!option.nonpositional(), true);
+  std::string names = plain_names(option.get_name(!option.nonpositional(), true));
   std::ranges::replace(names, ',', ' ');
   return fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(names),
                      type.empty() ? "" : fmt::format(" \\fI{}\\fR", roff(type)),

@@ -44,9 +44,9 @@ Status send(const SendToMlflowArguments& arguments, Context& context) {
 }  // namespace
 
 void add_send_to_mlflow_command(CLI::App& runs, Context& context) {
-  CLI::App& command =
-      add_command(runs, "mlflow", "Send what MLflow lacks of a run that ended while it was away",
-                  {"muster runs mlflow runs/fashion/latest"});
+  CLI::App& command = add_command(
+      runs, "mlflow", "Send what MLflow lacks of a run that ended while it was away",
+      {"muster runs mlflow runs/fashion/latest", "muster runs mlflow runs/fashion/latest --json"});
   const auto arguments = std::make_shared<SendToMlflowArguments>();
   add_run_arguments(command, arguments->run);
   command.add_flag("--json", arguments->json, "Answer in JSON");

@@ -242,6 +242,7 @@ void LocalJob::consider() {
   if (verdict_->certain) return conclude();
   if (state_ == State::kSettling) return;
   state_ = State::kSettling;
+  ending_since_.reset();
   settle_timer_ = loop_.call_at(loop_.clock().now() + kSettle, [this] { conclude(); });
 }
 

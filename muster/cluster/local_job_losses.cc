@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/base/exit_code.h"
 #include "muster/base/units.h"
@@ -35,10 +36,7 @@ bool LocalJob::awaits_an_end() {
     const WorkerProcess& worker = *entry.second;
     return !worker.written_off && !worker.evidence.left && worker.is_ending(files_);
   });
-  if (!is_near) {
-    ending_since_.reset();
-    return false;
-  }
+  if (!is_near) return false;
   if (!ending_since_) ending_since_ = now;
   if (now - *ending_since_ >= kLongestEnd) return false;
   settle_timer_ = loop_.call_at(now + kLookAgain, [this] { conclude(); });
@@ -287,9 +285,14 @@ void LocalJob::move_standby(const WorkerProcess& gone) {
   });
   if (spare == spares_.end()) return;
   const std::string host = *spare;
+  std::string& home = homes_[to_int(rank)];
+  const std::string before = std::exchange(home, host);
+  if (!start(to_int(rank))) {
+    home = before;
+    return;
+  }
   spares_.erase(spare);
-  homes_[to_int(rank)] = host;
-  if (start(to_int(rank))) observer_.on_standby_moved(rank, host);
+  observer_.on_standby_moved(rank, host);
 }
 
 // One that joins those who train, or those who have yet to begin.

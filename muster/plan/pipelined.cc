@@ -152,7 +152,7 @@ class Pipelined {
         .buffers = exchanges_[stage].kept + exchanges_[stage].seen + largest_message(stage),
         .checkpoint = stage == 0 ? saved_by(part, passes.given_back) : 0,
         .process = model_.whole.process_bytes};
-    offload(way_, 1, memory);
+    offload(way_, part, 1, memory);
     return memory;
   }
   // The first worker's, of all blocks.

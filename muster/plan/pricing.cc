@@ -26,11 +26,17 @@ Duration update_of(const ModelProfile& profile, std::int64_t trained, std::int32
                                     static_cast<double>(lanes));
 }
 
-void offload(const Way& way, std::int32_t lanes, MemoryUse& memory) {
+void offload(const Way& way, const Part& part, std::int32_t lanes, MemoryUse& memory) {
   if (!way.offloads) return;
+  const std::vector<std::int64_t> slots = part.slot_counts();
+  const std::int64_t largest =
+      slots.size() > 1 ? *std::max_element(slots.begin() + 1, slots.end()) : 0;
+  const double share =
+      static_cast<double>(largest) / static_cast<double>(std::max<std::int64_t>(1, part.trained()));
+  const auto one = static_cast<std::uint64_t>(share * static_cast<double>(part.optimizer()));
   memory.disk = memory.optimizer;
-  memory.optimizer =
-      std::min(memory.disk, 2 * kScratchWindowBytes * static_cast<std::uint64_t>(lanes));
+  memory.optimizer = std::min(memory.disk, 2 * std::max<std::uint64_t>(kScratchWindowBytes, one) *
+                                               static_cast<std::uint64_t>(lanes));
 }
 
 Duration exposed(const ExchangeCost& exchange, Duration last_backward) {

@@ -32,9 +32,9 @@ double stretch(double threads, const Hardware& hardware);
 // Of so many of the model's elements, on so many lanes.
 Duration update_of(const ModelProfile& profile, std::int64_t trained, std::int32_t lanes);
 
-// Moves the optimizer's state to the disk where it lies there: two windows of it a lane are in
-// memory while it is updated.
-void offload(const Way& way, std::int32_t lanes, MemoryUse& memory);
+// Moves the optimizer's state to the disk where it lies there: two windows of it a lane, each one
+// parameter's at least, are in memory while it is updated.
+void offload(const Way& way, const Part& part, std::int32_t lanes, MemoryUse& memory);
 
 // What of the reduction is left when backward has ended: buckets are reduced as the last pass fills
 // them, but for the last bucket.

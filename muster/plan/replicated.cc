@@ -35,7 +35,7 @@ class Replicated {
     result.memory = {.weights = part_.weights(),
                      .optimizer = ceil_div(part_.optimizer(), shares),
                      .process = model_.whole.process_bytes};
-    offload(way_, lanes_, result.memory);
+    offload(way_, part_, lanes_, result.memory);
     add_passes(result.memory);
     if (way_.spread == Spread::kSharded && way_.zero_stage > 1)
       add_shards(shard_cost(model_.whole, way_, hardware_), result);

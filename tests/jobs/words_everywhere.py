@@ -24,7 +24,7 @@ class Command:
         groups = dict(zip(parts[1::2], parts[2::2]))
         self.below = re.findall(r"^  ([a-z]\w*)\b", groups.pop("Subcommands", ""), re.MULTILINE)
         self.arguments = re.findall(r"^  ([A-Z]\w*)", groups.pop("Positionals", ""), re.MULTILINE)
-        entries = re.findall(r"^ {2,8}(-[\w,\- ]*?)(?: [A-Z\[]| {2}|$| [a-z|]+\|)", "".join(groups.values()), re.MULTILINE)
+        entries = re.findall(r"^ {2,8}(-[\w,\- ]*?)(?:=| [A-Z\[.]| {2}|$| [a-z|]+\|)", "".join(groups.values()), re.MULTILINE)
         self.options = {name.strip() for names in entries for name in names.split(",") if name.strip()}
 
     @property

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "muster/comm/engine/engine.h"
-#include "muster/comm/engine/read_number.h"
 
 namespace muster::comm {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "muster/base/hash.h"
+#include "muster/base/number.h"
 #include "muster/base/shared_library.h"
 #include "muster/comm/backend/nccl/nccl_engine.h"
-#include "muster/comm/engine/read_number.h"
 
 namespace muster::comm {
 namespace {
@@ -43,7 +43,9 @@ std::string next_line(std::string_view& text) {
 std::optional<Welcome> welcome_from(std::string_view text) {
   Welcome told;
   told.host = next_line(text);
-  if (!read_number(next_line(text), told.devices)) return std::nullopt;
+  const auto devices = number_from<decltype(told.devices)>(next_line(text));
+  if (!devices) return std::nullopt;
+  told.devices = *devices;
   told.id = next_line(text);
   told.why = next_line(text);
   return told;

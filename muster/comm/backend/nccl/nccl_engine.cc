@@ -5,9 +5,9 @@
 #include <condition_variable>
 #include <cstring>
 
+#include "muster/base/number.h"
 #include "muster/comm/backend/nccl/host_copies.h"
 #include "muster/comm/engine/errors.h"
-#include "muster/comm/engine/read_number.h"
 #include "muster/comm/reduce.h"
 
 namespace muster::comm {
@@ -163,14 +163,14 @@ Result<std::unique_ptr<Engine>> NcclEngine::split(Group part, std::int32_t color
                                                   const Exchange& exchange, Deadline deadline) {
   MUSTER_ASSIGN(auto transport, transport_.split(part, color, exchange, deadline));
   MUSTER_ASSIGN(const auto ranks, exchange(std::to_string(to_int(group_.rank)), deadline));
-  std::int32_t first = 0;
-  if (!read_number(ranks.front(), first) || first < 0 || first >= group_.size)
+  const auto first = number_from<std::int32_t>(ranks.front());
+  if (!first || *first < 0 || *first >= group_.size)
     return muster::fail(ErrorCode::kCorrupt,
                         fmt::format("[comm/nccl] a rank says that it is rank `{}`", ranks.front()));
   std::unique_ptr<NcclGroup> nccl;
   {
     const std::lock_guard use(use_);
-    MUSTER_ASSIGN(nccl, nccl_->split(first, to_int(part.rank)));
+    MUSTER_ASSIGN(nccl, nccl_->split(*first, to_int(part.rank)));
     const Status joined =
         await(*nccl, {.transport = *transport, .group = part, .deadline = deadline, .ends = [this] {
                         auto why = transport_.inbox().failure();

@@ -54,11 +54,13 @@ Status NcclGroup::copy(void* to, const void* from, std::size_t bytes) const {
   return nccl_status(nccl_.copy(device_, to, from, bytes), "copy a tensor");
 }
 
-// Grows by doubling: memory of a device that goes back makes all that runs there wait.
+// Grows by doubling, and gives nothing back as long as there is a group: cudaFree waits for all
+// that runs on the device, other groups' collectives included, whose ranks may be waiting for this
+// one.
 Result<std::byte*> NcclGroup::scratch(Scratch which, std::size_t bytes) {
   NcclMemory& memory = scratch_[which];
   if (memory.bytes().empty() || memory.bytes().size() < bytes) {
-    memory = NcclMemory();
+    if (!memory.bytes().empty()) outgrown_.push_back(std::exchange(memory, NcclMemory()));
     MUSTER_ASSIGN(memory,
                   NcclMemory::allocate(nccl_, device_, MUSTER_NCCL_DEVICE, std::bit_ceil(bytes)));
   }

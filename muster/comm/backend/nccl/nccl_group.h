@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "muster/base/result.h"
 #include "muster/comm/backend/nccl/module/muster_nccl.h"
@@ -72,6 +73,7 @@ class NcclGroup {
   const int device_;
   bool aborted_ = false;
   NcclMemory scratch_[2];
+  std::vector<NcclMemory> outgrown_;  // freed with the group
 };
 
 }  // namespace muster::comm
