@@ -111,7 +111,7 @@ BriefMemory Part::in_hand() const {
     most.stays = std::max(most.stays, all);
     piece = std::max(piece, std::min(largest, all));
   });
-  most.stays += piece / 2;
+  most.stays += piece;
   return most;
 }
 

@@ -49,7 +49,7 @@ class Part {
   layout::ChunkCost cost() const;
   std::uint64_t kept() const;         // from forward to backward
   std::uint64_t recomputing() const;  // besides, while backward runs
-  // Besides, what backward has in hand. Of what stays half of the largest gradient more: once freed
+  // Besides, what backward has in hand. Of what stays one of the largest gradients more: once freed
   // it may be split by something that lives longer, and then the next one does not fit there.
   BriefMemory in_hand() const;
 

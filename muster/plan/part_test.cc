@@ -25,16 +25,16 @@ ModelProfile with_gradients(std::uint64_t bytes) {
 constexpr std::uint64_t kSmall = 5'000, kLarge = kMappedBytes;
 
 // Of each lane's backward, and of the pass whose operations are counted, where a heap keeps it;
-// half of a gradient is what a heap may have to grow by again.
+// one gradient more is what a heap may have to grow by again.
 TEST(EstimatedMemory, BackwardHasGradientsInHand) {
   const std::uint64_t kept = 4 * testing::kActivationBytes;
   Way lanes = way(1);
   lanes.lanes = 2;
   EXPECT_EQ(price(lanes, with_gradients(kSmall)).memory.activations,
-            2 * (kept + kSmall + kSmall / 2) + kSmall);
+            2 * (kept + 2 * kSmall) + kSmall);
   EXPECT_EQ(price(lanes, with_gradients(kLarge)).memory.activations, 2 * (kept + kLarge));
   EXPECT_EQ(price(pipeline(4, 4), with_gradients(kSmall)).memory.activations,
-            kept + kSmall + kSmall / 2 + kSmall);
+            kept + 2 * kSmall + kSmall);
   EXPECT_EQ(price(pipeline(4, 4), with_gradients(kLarge)).memory.activations, kept + kLarge);
 }
 
