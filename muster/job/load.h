@@ -81,8 +81,9 @@ Result<Job> load_job(Files& files, const Path& path, const LoadOptions& options)
 Result<std::string> read_job_text(Files& files, const Path& path);
 
 // Every field with its value as YAML that load_job() reads back to the same JobSpec
-// (resolved.yaml); with_origins adds where each came from as a comment.
-std::string to_yaml(const Job& job, bool with_origins);
+// (resolved.yaml); with_origins adds where each came from as a comment, which stands above its
+// field where both are wider than `width` columns (0: they may be).
+std::string to_yaml(const Job& job, bool with_origins, std::size_t width = 0);
 // Every field of the job with its value, as to_yaml() shows it.
 std::vector<std::pair<std::string, std::string>> values_of(const Job& job);
 std::string to_json(const Job& job);  // {"field": {"value": …, "origin": "…"}}

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <sstream>
+
 #include "muster/base/testing/sanitized.h"
+#include "muster/base/text_width.h"
 #include "muster/job/fields.h"
 
 namespace muster::job {
@@ -125,6 +128,27 @@ TEST(Load, ResolvedJobIsReadBackTheSame) {
       expect_equal(loaded(to_yaml(job, with_origins)).spec, job.spec);
     }
   }
+}
+
+TEST(Load, WhereFieldsAreFromFitsATerminal) {
+  LoadOptions options{.environment = {{"MUSTER_COMMUNICATION_TIMEOUT", "3 min"}}};
+  const auto job = loaded(kText, options);
+  std::size_t above = 0;
+  for (const std::size_t width : {80u, 40u}) {
+    const auto yaml = to_yaml(job, true, width);
+    expect_equal(loaded(yaml).spec, job.spec);
+    std::istringstream lines(yaml);
+    for (std::string line; std::getline(lines, line);) {
+      const auto mark = line.find("# ");
+      const bool alone = mark != std::string::npos && mark == line.find_first_not_of(' ');
+      above += alone;
+      const bool several = alone ? line.find(' ', mark + 2) != std::string::npos
+                                 : line.find("  # ") != std::string::npos;
+      EXPECT_TRUE(!several || display_width(line) <= width) << line;
+    }
+  }
+  EXPECT_GT(above, 0u);
+  EXPECT_EQ(to_yaml(job, true, 1000), to_yaml(job, true));
 }
 
 TEST(Load, ResolvedJobIsAStandardYamlFile) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/text_width.h"
 #include "muster/job/fields.h"
 #include "muster/job/load.h"
 
@@ -19,11 +20,32 @@ bool applies(const Field& field, const Job& job) {
   });
 }
 
-std::string line_of(const Job& job, const Field& field, std::size_t indent, bool with_origin) {
+struct YamlStyle {
+  bool with_origins = false;
+  std::size_t width = 0;  // columns; 0: as many as need be
+};
+
+std::string commented(const std::string& text, const std::string& comment, std::size_t indent,
+                      std::size_t width) {
+  const std::size_t behind = std::string_view("  # ").size() + display_width(comment);
+  if (width == 0 || display_width(text) + behind <= width) {
+    const std::size_t column =
+        width == 0 ? kCommentColumn : std::min(kCommentColumn, width - behind);
+    return fmt::format("{:<{}}  # {}\n", text, column, comment);
+  }
+  const std::size_t before = indent + std::string_view("# ").size();
+  std::string lines;
+  for (const std::string& line : wrapped(comment, width > before ? width - before : 1))
+    lines += fmt::format("{:{}}# {}\n", "", indent, line);
+  return lines + text + "\n";
+}
+
+std::string line_of(const Job& job, const Field& field, std::size_t indent,
+                    const YamlStyle& style) {
   const auto text =
       fmt::format("{:{}}{}: {}", "", indent, field.key(), to_yaml(field.print(job.spec)));
-  if (!with_origin) return text + "\n";
-  return fmt::format("{:<{}}  # {}\n", text, kCommentColumn, describe(job.origins.at(field.name)));
+  if (!style.with_origins) return text + "\n";
+  return commented(text, describe(job.origins.at(field.name)), indent, style.width);
 }
 
 // A section may hold nothing but sections.
@@ -35,13 +57,14 @@ bool has_sections(const Job& job, const Section& section) {
   });
 }
 
-void print_section(const Job& job, const Section& section, bool with_origins, std::string& text) {
+void print_section(const Job& job, const Section& section, const YamlStyle& style,
+                   std::string& text) {
   std::string lines;
   const auto depth =
       section.name.empty() ? 0 : 1 + std::count(section.name.begin(), section.name.end(), '.');
   const auto indent = static_cast<std::size_t>(2 * depth);
   for (const auto* field : job.fields->of(section.name)) {
-    if (applies(*field, job)) lines += line_of(job, *field, indent, with_origins);
+    if (applies(*field, job)) lines += line_of(job, *field, indent, style);
   }
   if (lines.empty() && !has_sections(job, section)) return;
   if (!section.name.empty()) {
@@ -53,10 +76,10 @@ void print_section(const Job& job, const Section& section, bool with_origins, st
 
 }  // namespace
 
-std::string to_yaml(const Job& job, bool with_origins) {
+std::string to_yaml(const Job& job, bool with_origins, std::size_t width) {
   std::string text;
   for (const auto& section : job.fields->sections())
-    print_section(job, section, with_origins, text);
+    print_section(job, section, {with_origins, width}, text);
   return text;
 }
 
