@@ -196,7 +196,7 @@ void verify_text(const checkpoint::Found& found, const checkpoint::VerifyReport&
   context.out << fmt::format("{}: {}, {} checked\n", one.folder.native(), verdict(found, one),
                              format_bytes(one.bytes));
   for (const auto& [file, chunk, what] : one.damage) {
-    context.out << fmt::format("  {}: {}\n", file, what);
+    context.out << context.fitted_to_out(fmt::format("  {}: {}", file, what)) << "\n";
   }
 }
 

@@ -63,6 +63,10 @@ std::size_t Context::width_of_err() const {
   return err_is_terminal ? static_cast<std::size_t>(std::max(err_width, 1)) : 0;
 }
 
+std::string Context::fitted_to_out(std::string_view text) const {
+  return fitted(text, width_of_out());
+}
+
 std::string Context::fitted_to_err(std::string_view text) const {
   std::string lines;
   for (;;) {

@@ -28,9 +28,9 @@ ExitCode debug(const DebugArguments& arguments, Context& context) {
     context.out << app::to_json(*found) << "\n";
     return ExitCode::kDone;
   }
-  context.out << fmt::format("{} at {}, {}\n", folder->root().native(), found->time,
-                             found->occasion)
-              << app::to_text(*found, arguments.stacks);
+  context.out << context.fitted_to_out(fmt::format("{} at {}, {}\n{}", folder->root().native(),
+                                                   found->time, found->occasion,
+                                                   app::to_text(*found, arguments.stacks)));
   return ExitCode::kDone;
 }
 

@@ -47,7 +47,7 @@ std::string_view colour_of(CheckState state) {
 }
 
 // In lines that fit a terminal; elsewhere each in one, for whoever searches them.
-std::string fitted(const std::string& text, const Context& context) {
+std::string in_its_column(const std::string& text, const Context& context) {
   if (!context.out_is_terminal) return text;
   return wrapped_behind(text, static_cast<std::size_t>(std::max(context.out_width, 1)),
                         kFoundColumn);
@@ -60,9 +60,9 @@ void tell(const std::vector<Check>& checks, Context& context) {
     context.out << fmt::format(
         "{}  {:<16}  {}\n",
         colour ? fmt::format("{}{}\x1b[0m", colour_of(check.state), mark) : mark, check.name,
-        fitted(check.value, context));
+        in_its_column(check.value, context));
     if (!check.fix.empty())
-      context.out << fmt::format("{:{}}{}\n", "", kFoundColumn, fitted(check.fix, context));
+      context.out << fmt::format("{:{}}{}\n", "", kFoundColumn, in_its_column(check.fix, context));
   }
 }
 

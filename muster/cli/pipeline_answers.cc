@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/plan/timeline.h"
 
@@ -66,14 +67,18 @@ Json answer_json(layout::PipelineKind kind, const Result<PipelineAnswer>& answer
 
 }  // namespace
 
-std::string comparison_text(const PipelineAnswers& answers) {
+std::string comparison_text(const PipelineAnswers& answers, std::size_t width) {
   std::string text =
       fmt::format("{:<11} {:>6}  {:>9} {:>7}  {:>10} {:>7}  {:>5}  {:>9}\n", "schedule", "chunks",
                   "step", "bubble", "no barrier", "bubble", "holds", "memory");
   for (const auto& [kind, answer] : answers.by_kind) {
-    text += answer
-                ? row(answer->simulation)
-                : fmt::format("{:<11} {:>6}  {}\n", to_string(kind), "-", answer.error().message);
+    if (answer) {
+      text += row(answer->simulation);
+      continue;
+    }
+    const std::string begin = fmt::format("{:<11} {:>6}  ", to_string(kind), "-");
+    const std::string& why = answer.error().message;
+    text += begin + (width > 0 ? wrapped_behind(why, width, begin.size()) : why) + "\n";
   }
   return text;
 }

@@ -144,12 +144,13 @@ Status write_svg(const PipelineArguments& arguments,
 
 void show(const PipelineArguments& arguments, const PipelineAnswers& answers,
           const std::vector<const plan::PipelineAnswer*>& drawn, Context& context) {
-  context.out << comparison_text(answers);
+  context.out << comparison_text(answers, context.width_of_out());
   const plan::TextStyle style{arguments.width > 0 ? arguments.width : context.out_width,
                               context.colour(context.out_is_terminal)};
   for (const auto* answer : drawn) {
-    context.out << fmt::format("\n{}\n{}{}", plan::title_of(answer->simulation),
-                               partition_text(*answer),
+    context.out << fmt::format("\n{}\n{}{}",
+                               context.fitted_to_out(plan::title_of(answer->simulation)),
+                               context.fitted_to_out(partition_text(*answer)),
                                plan::timeline_text(answer->simulation, style));
   }
   if (!arguments.svg.empty()) context.out << fmt::format("\nwritten: {}\n", arguments.svg);
@@ -252,10 +253,10 @@ Status write_svg(const PlanArguments& arguments, const JobPlan& plan, Context& c
 }
 
 void show(const PlanArguments& arguments, const JobPlan& plan, Context& context) {
-  context.out << plan_text(plan, arguments.all);
+  context.out << plan_text(plan, arguments.all, context.width_of_out());
   if (const plan::PipelineSimulation* pipeline = pipeline_of(plan)) {
     const plan::TextStyle style{context.out_width, context.colour(context.out_is_terminal)};
-    context.out << fmt::format("\n{}\n{}", plan::title_of(*pipeline),
+    context.out << fmt::format("\n{}\n{}", context.fitted_to_out(plan::title_of(*pipeline)),
                                plan::timeline_text(*pipeline, style));
   }
   if (!arguments.svg.empty()) context.out << fmt::format("\nwritten: {}\n", arguments.svg);

@@ -56,13 +56,13 @@ struct JobPlan {
 // run.
 Result<JobPlan> plan_job(const PlanRequest& request, const job::Job& job, Context& context);
 
-// A table, the best way first. `all`: every combination, else the best of each spread that leaves
-// the bits as they are.
-std::string plan_text(const JobPlan& plan, bool all);
+// A table, the best way first, for a terminal of `width` columns; 0: none. `all`: every
+// combination, else the best of each spread that leaves the bits as they are.
+std::string plan_text(const JobPlan& plan, bool all, std::size_t width = 0);
 // How to train in that way: "--set strategy.type=sharded".
 std::string sets_text(const JobPlan& plan, const plan::RankedWay& way);
 // Where nothing fits: that, and what would, or what needs least.
-std::string nearest_text(const JobPlan& plan);
+std::string nearest_text(const JobPlan& plan, std::size_t width = 0);
 std::string plan_json(const JobPlan& plan);
 
 }  // namespace muster::cli

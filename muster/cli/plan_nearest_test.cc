@@ -205,5 +205,39 @@ TEST(PlanText, TableOfMemoryFitsATerminal) {
   EXPECT_EQ(seen, 3 + plan.ranking.size()) << "with what a star means";
 }
 
+std::size_t widest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t widest = 0;
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, display_width(line));
+  return widest;
+}
+
+TEST(PlanText, FitsATerminal) {
+  JobPlan plan = planned(8);
+  for (JobWay& way : plan.ways) {
+    way.spread += ", replicate 2, stages 2 (interleaved), shard 2";
+    way.recompute = "some";
+    for (const std::string axis : {"replicate", "shard", "stages"})
+      way.changes.flags.push_back({"test", "strategy.mesh_of_the_axis_" + axis, "a b"});
+  }
+  for (plan::RankedWay& way : plan.ranking)
+    way.reason = "1.15× the time of the best: 13.05 ms more waiting for other stages, and so on";
+  const std::string text = plan_text(plan, true, 80);
+  EXPECT_GT(widest_line(plan_text(plan, true)), 90u);
+  EXPECT_LE(widest_line(text), 80u) << text;
+  EXPECT_THAT(text, HasSubstr("\ntrain so:\n  --set strategy.type="));
+  EXPECT_THAT(text, HasSubstr("\" \\\n  --set \"strategy.mesh_of_the_axis_"));
+  EXPECT_EQ(plan_text(plan, true, 1000), plan_text(plan, true));
+}
+
+TEST(NearestWay, FitsATerminal) {
+  JobPlan plan = planned(2, 1);
+  plan.nearest = nearest_within(1);
+  const std::string text = nearest_text(plan, 60);
+  EXPECT_GT(widest_line(nearest_text(plan)), 90u);
+  EXPECT_LE(widest_line(text), 60u) << text;
+  EXPECT_THAT(text, HasSubstr("):\n  --"));
+}
+
 }  // namespace
 }  // namespace muster::cli

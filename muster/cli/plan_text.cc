@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/cli/plan_job.h"
 #include "muster/job/enum_names.h"
@@ -68,7 +69,8 @@ Cells memory_of(std::size_t number, const plan::MemoryUse& memory, bool offloads
   return cells;
 }
 
-std::string memory_text(const std::vector<const RankedWay*>& rows, const JobPlan& plan) {
+std::string memory_text(const std::vector<const RankedWay*>& rows, const JobPlan& plan,
+                        std::size_t width) {
   std::vector<Cells> memory = {
       {"", "weights", "gradients", "optimizer", "activations", "buffers", "checkpoint"}};
   const bool offloads = plan.job.optimizer.offload == job::OffloadKind::kDisk;
@@ -77,7 +79,7 @@ std::string memory_text(const std::vector<const RankedWay*>& rows, const JobPlan
     if (rows[i]->estimate) memory.push_back(memory_of(i + 1, rows[i]->estimate->memory, offloads));
   return fmt::format("memory of a worker, besides libtorch's {}:\n",
                      format_bytes(plan.profile.process_bytes)) +
-         observe::aligned(memory, 1);
+         observe::aligned(memory, 1, width);
 }
 
 // By stage, "stage 0: embedding, head; stage 1: layer0 … layer3".
@@ -144,8 +146,59 @@ std::string head(const JobPlan& plan) {
       counted_text(plan.profile));
 }
 
+// What the words for a way set.
+std::vector<std::pair<std::string, std::string>> settings_of(const JobPlan& plan,
+                                                             const RankedWay& way) {
+  const JobWay& job = plan.ways[way.candidate];
+  std::vector<std::pair<std::string, std::string>> settings;
+  settings.reserve(job.changes.flags.size() + 1);
+  for (const job::FlagValue& flag : job.changes.flags)
+    settings.emplace_back(flag.field, flag.value);
+  // Beside another micro-batch the job's own number of them would contradict it.
+  const auto& found = plan.candidates[way.candidate].way;
+  const bool other_passes = job.micro_batch != plan.job.training.micro_batch_size;
+  if (plan.says_accumulation && other_passes && found)
+    settings.emplace_back("training.gradient_accumulation_steps", std::to_string(found->passes()));
+  return settings;
+}
+
+std::vector<std::string> sets_of(const JobPlan& plan, const RankedWay& way) {
+  std::vector<std::string> sets;
+  for (const auto& [field, value] : settings_of(plan, way)) {
+    const bool plain = value.find_first_of("[]' ") == std::string::npos;
+    const std::string set = field + "=" + value;
+    const char quote = set.find('"') == std::string::npos ? '"' : '\'';
+    sets.push_back("--set " + (plain ? set : fmt::format("{0}{1}{0}", quote, set)));
+  }
+  return sets;
+}
+
+// A terminal too narrow for both gets the options below the text, in lines that a shell takes for
+// one; none of them is broken.
+std::string with_options(const std::string& text, const std::vector<std::string>& options,
+                         std::size_t width) {
+  constexpr std::string_view kGoesOn = " \\";
+  constexpr std::string_view kNextLine = "\n  ";
+  const std::string line = fmt::format("{} {}", text, fmt::join(options, " "));
+  if (width == 0 || display_width(line) <= width) return line;
+  std::string lines = fitted(text, width);
+  std::size_t taken = width;
+  for (const std::string& option : options) {
+    const std::size_t columns = 1 + display_width(option);
+    const bool first = &option == &options.front();
+    if (taken + columns + kGoesOn.size() > width) {
+      lines.append(first ? "" : kGoesOn).append(kNextLine).append(option);
+      taken = 1 + columns;
+    } else {
+      lines.append(" ").append(option);
+      taken += columns;
+    }
+  }
+  return lines;
+}
+
 // Where other bits would be faster than the best.
-std::string hint(const JobPlan& plan, const RankedWay& best) {
+std::string hint(const JobPlan& plan, const RankedWay& best, std::size_t width) {
   if (plan.profile.counted()) return {};
   const RankedWay* faster = nullptr;
   for (const RankedWay& way : plan.ranking) {
@@ -156,8 +209,9 @@ std::string hint(const JobPlan& plan, const RankedWay& best) {
       faster ? to_seconds(best.estimate->time.total()) / to_seconds(faster->estimate->time.total())
              : 1;
   if (ratio < 1 + plan::kNearly) return {};
-  return fmt::format("with other bits, {:.2f} times as fast: {}\n", ratio,
-                     sets_text(plan, *faster));
+  return with_options(fmt::format("with other bits, {:.2f} times as fast:", ratio),
+                      sets_of(plan, *faster), width) +
+         "\n";
 }
 
 std::string reasons(const std::vector<const RankedWay*>& rows, const JobPlan& plan) {
@@ -187,22 +241,6 @@ Json memory_json(const plan::MemoryUse& memory) {
           {"process", memory.process},
           {"total", memory.total()},
           {"disk", memory.disk}};
-}
-
-// What the words for a way set.
-std::vector<std::pair<std::string, std::string>> settings_of(const JobPlan& plan,
-                                                             const RankedWay& way) {
-  const JobWay& job = plan.ways[way.candidate];
-  std::vector<std::pair<std::string, std::string>> settings;
-  settings.reserve(job.changes.flags.size() + 1);
-  for (const job::FlagValue& flag : job.changes.flags)
-    settings.emplace_back(flag.field, flag.value);
-  // Beside another micro-batch the job's own number of them would contradict it.
-  const auto& found = plan.candidates[way.candidate].way;
-  const bool other_passes = job.micro_batch != plan.job.training.micro_batch_size;
-  if (plan.says_accumulation && other_passes && found)
-    settings.emplace_back("training.gradient_accumulation_steps", std::to_string(found->passes()));
-  return settings;
 }
 
 Json way_json(const JobPlan& plan, const RankedWay& way) {
@@ -243,10 +281,12 @@ Json hardware_json(const JobPlan& plan) {
 }
 
 // How to train in the nearest way, from the job as it is.
-std::string options_text(const JobPlan& plan, const NearestWay& nearest) {
+std::vector<std::string> nearest_options(const JobPlan& plan, const NearestWay& nearest) {
+  std::vector<std::string> options = sets_of(*nearest.plan, nearest.way());
   const std::int64_t workers = nearest.plan->job.workers.count;
-  return (workers == plan.job.workers.count ? "" : fmt::format("--workers {} ", workers)) +
-         sets_text(*nearest.plan, nearest.way());
+  if (workers != plan.job.workers.count)
+    options.insert(options.begin(), fmt::format("--workers {}", workers));
+  return options;
 }
 
 // Sums in fast mode depend on workers and lanes as well.
@@ -262,57 +302,65 @@ Json nearest_json(const JobPlan& plan) {
   json["same_bits"] = leaves_bits(nearest);
   json["workers"] = nearest.plan->job.workers.count;
   json["memory_limit_bytes"] = nearest.plan->hardware.memory;
-  json["options"] = options_text(plan, nearest);
+  json["options"] = fmt::format("{}", fmt::join(nearest_options(plan, nearest), " "));
   return json;
 }
 
 }  // namespace
 
 std::string sets_text(const JobPlan& plan, const RankedWay& way) {
-  std::string text;
-  for (const auto& [field, value] : settings_of(plan, way)) {
-    const bool plain = value.find_first_of("[]' ") == std::string::npos;
-    const std::string set = field + "=" + value;
-    const char quote = set.find('"') == std::string::npos ? '"' : '\'';
-    text += fmt::format("{}--set {}", text.empty() ? "" : " ",
-                        plain ? set : fmt::format("{0}{1}{0}", quote, set));
-  }
-  return text;
+  return fmt::format("{}", fmt::join(sets_of(plan, way), " "));
 }
 
-std::string nearest_text(const JobPlan& plan) {
-  std::string text = "none of them fits in memory";
-  if (!plan.nearest) return text;
+std::string nearest_text(const JobPlan& plan, std::size_t width) {
+  const std::string none = "none of them fits in memory";
+  if (!plan.nearest) return none;
   const NearestWay& nearest = *plan.nearest;
   const std::string need = (nearest.plan->profile.counted() ? "at least " : "") +
                            format_bytes(nearest.way().estimate->memory.total());
   const std::string limit = format_bytes(nearest.plan->hardware.memory);
-  const std::string options = options_text(plan, nearest);
-  if (!nearest.way().fits)
-    return fmt::format(
-        "{}, nor does any near them: on other workers, with fewer lanes or smaller micro-batches\n"
-        "what needs least ({} a worker, which may take {}): {}",
-        text, need, limit, options);
-  return fmt::format("{}\nthe nearest that does ({} a worker, which may take {}{}): {}", text, need,
-                     limit, leaves_bits(nearest) ? "" : "; other bits", options);
+  const auto options = nearest_options(plan, nearest);
+  if (nearest.way().fits)
+    return none + "\n" +
+           with_options(fmt::format("the nearest that does ({} a worker, which may take {}{}):",
+                                    need, limit, leaves_bits(nearest) ? "" : "; other bits"),
+                        options, width);
+  constexpr std::string_view kNear =
+      ", nor does any near them: on other workers, with fewer lanes or smaller micro-batches";
+  return fitted(none + std::string(kNear), width) + "\n" +
+         with_options(
+             fmt::format("what needs least ({} a worker, which may take {}):", need, limit),
+             options, width);
 }
 
-std::string plan_text(const JobPlan& plan, bool all) {
-  const auto rows = shown(plan, all);
-  std::vector<Cells> times = {{"way", "recompute", "step", "samples/s", "memory", "sent/step"}};
-  if (all) times.front().insert(times.front().begin() + 2, "micro-batch");
-  for (const RankedWay* way : rows) times.push_back(times_of(plan, *way, all));
-  std::string text = head(plan) + observe::aligned(times, 2) + "\n" + reasons(rows, plan) + "\n" +
-                     memory_text(rows, plan) + placement_text(rows, plan);
+namespace {
+
+// Below the tables: what they leave unsaid.
+std::string notes(const std::vector<const RankedWay*>& rows, const JobPlan& plan) {
+  std::string text = placement_text(rows, plan);
   const bool other_bits = std::ranges::any_of(rows, [&](const RankedWay* way) {
     return plan.ways[way->candidate].micro_batch != plan.job.training.micro_batch_size;
   });
   if (other_bits) text += "* another micro-batch than the job's: other bits\n";
   if (!prices_own(plan))
     text += fmt::format("the job's own mesh {} is not priced\n", mesh_text(plan.job.strategy.mesh));
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const JobPlan& plan, bool all, std::size_t width) {
+  const auto rows = shown(plan, all);
+  std::vector<Cells> times = {{"way", "recompute", "step", "samples/s", "memory", "sent/step"}};
+  if (all) times.front().insert(times.front().begin() + 2, "micro-batch");
+  for (const RankedWay* way : rows) times.push_back(times_of(plan, *way, all));
+  const std::string text = fitted(head(plan), width) + observe::aligned(times, 2, width) + "\n" +
+                           fitted(reasons(rows, plan), width) + "\n" +
+                           memory_text(rows, plan, width) + fitted(notes(rows, plan), width) + "\n";
   const RankedWay* best = plan.best();
-  if (!best) return text + "\n" + nearest_text(plan) + "\n";
-  return text + fmt::format("\ntrain so: {}\n{}", sets_text(plan, *best), hint(plan, *best));
+  if (!best) return text + nearest_text(plan, width) + "\n";
+  return text + with_options("train so:", sets_of(plan, *best), width) + "\n" +
+         hint(plan, *best, width);
 }
 
 std::string plan_json(const JobPlan& plan) {

@@ -16,6 +16,7 @@
 #include "muster/app/launch/next_steps.h"
 #include "muster/app/version/version.h"
 #include "muster/base/shell_words.h"
+#include "muster/base/text_width.h"
 #include "muster/cli/application.h"
 #include "muster/cli/ask_worker.h"
 #include "muster/cli/chosen_job.h"
@@ -244,11 +245,26 @@ nlohmann::ordered_json as_json(const std::string& description) {
   return object;
 }
 
+// Values that are too long for a terminal go on below themselves.
+std::string fitted_values(const std::string& description, std::size_t width) {
+  std::istringstream lines(description);
+  std::string text;
+  for (std::string line; std::getline(lines, line); text += "\n") {
+    const auto value = line.find_first_not_of(' ', std::min(line.find(' '), line.size()));
+    if (width == 0 || value == line.npos || display_width(line) <= width)
+      text += line;
+    else
+      text += line.substr(0, value) + wrapped_behind(line.substr(value), width, value);
+  }
+  return text;
+}
+
 // The worker knows models.
 ExitCode describe(const job::Job& job, const Path& worker, Context& context) {
   const auto answer = ask_worker(worker, "--describe", job, {}, kDescribeLimit, context);
   if (!answer) return report(context, answer.error());
-  context.out << (context.log == LogFormat::kJson ? json_line(as_json(*answer)) : *answer);
+  context.out << (context.log == LogFormat::kJson ? json_line(as_json(*answer))
+                                                  : fitted_values(*answer, context.width_of_out()));
   return ExitCode::kDone;
 }
 

@@ -69,11 +69,11 @@ void tell_json(const job::CheckedJob& checked, Context& context) {
 
 void tell(const job::CheckedJob& checked, bool print_config, Context& context) {
   if (!checked.job) {
-    context.err << render(checked.errors) << "\n";
+    context.err << context.fitted_to_err(render(checked.errors)) << "\n";
   } else if (print_config) {
-    context.out << to_yaml(*checked.job, true);
+    context.out << to_yaml(*checked.job, true, context.width_of_out());
   } else {
-    context.out << summary(*checked.job) << "\n";
+    context.out << context.fitted_to_out(summary(*checked.job)) << "\n";
   }
 }
 
