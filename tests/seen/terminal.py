@@ -1,7 +1,8 @@
 """What people look at, on a terminal of 80 columns with and without NO_COLOR, and in a pipe, of one worker and of three. No
-line is wider than the terminal, but for those with a path, which is there to be copied, and those of log files, which are
-as workers have written them. Nothing is coloured where that is not wanted, and a pipe gets no escape sequences at all."""
+line is wider than the terminal, but for those with a path, which is there to be copied, words that are wider themselves, and those of
+log files and of what is to be a file, which are as they were written. Nothing is coloured where that is not wanted, and a pipe gets no escape sequences at all."""
 import pathlib
+import re
 import subprocess
 import sys
 import unicodedata
@@ -28,27 +29,31 @@ class Looked:
     def __init__(self, muster, folder):
         self.muster, self.folder = muster, folder
 
-    def fits(self, words, shown):
+    def fits(self, words, shown, paths=True):
+        """`paths`: a line that has one may be wider."""
         for line in ptys.lines(shown):
-            has_path = str(self.folder) in line or self.muster in line
-            assert has_path or width(line) <= COLUMNS, f"{words}: {width(line)} columns: {line!r}"
+            may_be_wider = " " not in line.strip() or (paths and (str(self.folder) in line or self.muster in line))
+            assert may_be_wider or width(line) <= COLUMNS, f"{words}: {width(line)} columns: {line!r}"
 
-    def looks(self, *words, code=0, coloured=False, of_files=False, writes=None):
-        """`writes`: a file, anew each time."""
+    def looks(self, *words, code=0, coloured=False, of_files=False, writes=None, paths=True, wide=False):
+        """`coloured`: None where that depends on what is shown; `writes`: a file, anew each time; `wide`: in a pipe it is wider than
+        the terminal."""
         for variables in ({}, {"NO_COLOR": "1"}):
             if writes:
                 writes.unlink(missing_ok=True)
             shown = ptys.Shown(self.muster, *words, columns=COLUMNS, cwd=self.folder, **variables).ends(code)
             if not of_files:
-                self.fits(words, shown)
+                self.fits(words, shown, paths)
             wanted = coloured and not variables
-            assert bool(ptys.COLOUR.search(shown)) == wanted, f"{words} {variables}: {shown!r}"
+            any_will_do = coloured is None and not variables
+            assert any_will_do or bool(ptys.COLOUR.search(shown)) == bool(wanted), f"{words} {variables}: {shown!r}"
         if writes:
             writes.unlink()
         piped = subprocess.run([self.muster, *map(str, words)], cwd=self.folder, env=ptys.PLAIN, capture_output=True, text=True,
                                timeout=runs.DEADLINE)
         assert code is None or piped.returncode == code, piped
         assert piped.stdout and not {"\x1b", "\r"} & set(piped.stdout + piped.stderr), f"{words}: {piped}"
+        assert not wide or max(map(width, piped.stdout.splitlines())) > COLUMNS, f"{words} shows nothing of the terminal: {piped}"
 
 
 def complaints(looked):
@@ -63,19 +68,43 @@ def complaints(looked):
             (("train", job, "--dry-run", "--set", "communication.engine=auto"), {}, 0, "communication.engine auto: native;")):
         shown = ptys.lines(ptys.Shown(looked.muster, *words, columns=40, cwd=looked.folder, **variables).ends(code))
         at = next((i for i, line in enumerate(shown) if line.startswith(beginning)), None)
-        assert at is not None and shown[at + 1].startswith("  "), f"{words}: `{beginning}` is not broken: {shown}"
+        assert at is not None and re.match(r"  (?! *\d+ \|)", shown[at + 1]), f"{words}: `{beginning}` is not broken: {shown}"
         assert all(width(line) <= 40 for line in shown[at:at + 2] if str(wrong) not in line), f"{words}: {shown}"
 
 
 def without_a_run(looked):
     looked.looks("help")
     looked.looks("help", "job")
-    looked.looks("train", "--help")
+    for command in (("train",), ("plan",), ("bench", "comm"), ("submit", "slurm"), ("checkpoint", "verify")):
+        looked.looks(*command, "--help")
     looked.looks("doctor", code=None, coloured=True)  # what it finds amiss here is not this test's
     table = looked.folder / "bars.csv"
     runs.write_table(table)
     for data in (looked.folder, looked.folder / "text.txt", table):
         looked.looks("init", data, writes=looked.folder / "job.yaml")
+
+
+def before_it_trains(looked, workers):
+    job = runs.write_job(looked.folder, "mlp", steps=STEPS)
+    looked.looks("validate", job, paths=False, wide=True)
+    looked.looks("validate", job, "--print-config", "--set", "communication.timeout=2 min", paths=False)
+    looked.looks("train", job, "--workers", workers, "--dry-run", wide=True)
+    looked.looks("submit", "slurm", job, "--nodes", workers, "--dry-run", of_files=True)
+    looked.looks("submit", "k8s", job, "--nodes", workers, "--image", "registry/muster:1", "--dry-run", of_files=True)
+
+
+def planned(looked):
+    """Each measures once, and reads that again."""
+    folder = looked.folder / "plans"
+    folder.mkdir()
+    job = runs.write_job(looked.folder, "gpt", steps=STEPS, into=folder)
+    for workers in (4, 8):
+        words = ("plan", job, "--workers", workers, "--memory", "64GiB", "--latency", "20us", "--bandwidth", "4GB",
+                 "--profile", folder / f"{workers}.json")
+        looked.looks(*words, coloured=None, wide=True)
+        looked.looks(*words, "--all", coloured=None, wide=True)
+    looked.looks("plan", job, "--workers", 2, "--memory", "1MiB", code=3, wide=True)  # nothing fits
+    looked.looks("plan", "pipeline", "--stages", 4, "--micro-batches", 6, "--schedule", "1f1b,zb_v", coloured=None)
 
 
 def trained(looked, workers):
@@ -87,14 +116,19 @@ def trained(looked, workers):
     looked.looks("status", run)
     looked.looks("top", run)
     looked.looks("logs", run, of_files=True)
+    looked.looks("checkpoint", "list", run)
+    looked.looks("checkpoint", "verify", run)
+    looked.looks("report", run)
+    looked.looks("resume", run, "--dry-run", wide=True)
     names = [each.name.rsplit("-", 1)[1] for each in sorted(run.parent.glob("2*"))[:2]]
     looked.looks("runs", "compare", *names, *where)
     looked.looks("compare", job, "--workers", workers, "--strategies", "data",
                  "--variant", f"{LONG}: optimizer.learning_rate=0.01", coloured=True)
+    looked.looks("resume", run, coloured=True)  # which is complete, and only measured again
 
 
 def while_it_trains(looked, workers):
-    """top draws itself again and again, and ends with the run."""
+    """top draws itself again and again, and ends with the run, which `muster stop` ends."""
     training = runs.endless(looked.muster, looked.folder, "live", "--workers", str(workers))
     run = runs.wait_for_step(training, looked.folder, 30, "live")
     runs.wait_for(lambda: (run / "live.json").exists(), "what workers do now")
@@ -103,7 +137,8 @@ def while_it_trains(looked, workers):
     for top in tops:
         assert top.read_until(lambda text: text.count("\x1b[J") >= 5, "fifth drawing"), top.text
     looked.looks("status", run)
-    training.terminate()
+    looked.looks("debug", run)
+    looked.fits(("stop",), ptys.Shown(looked.muster, "stop", run, columns=COLUMNS).ends())
     code, output = runs.finish(training)
     assert code == 143, output
     for top in tops:
@@ -117,12 +152,15 @@ def by_one(muster, folder):
     looked = Looked(muster, folder)
     complaints(looked)
     without_a_run(looked)
+    before_it_trains(looked, 1)
+    planned(looked)
     trained(looked, 1)
     while_it_trains(looked, 1)
 
 
 def by_three(muster, folder):
     looked = Looked(muster, folder)
+    before_it_trains(looked, 3)
     trained(looked, 3)
     while_it_trains(looked, 3)
 
