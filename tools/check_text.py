@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What holds for every committed text: no path of somebody's machine, no stray white space, and
-files of C++ short enough to read.
+"""What holds for every committed text: no path of somebody's machine, no stray white space, files of
+C++ short enough to read, and a changelog that says each thing in one place.
 
 usage: tools/check_text.py [ROOT]
 """
@@ -14,6 +14,7 @@ SUFFIXES = {"", ".h", ".cc", ".cmake", ".py", ".sh", ".txt", ".md", ".yaml", ".y
             ".html", ".test"}
 MACHINE_PATH = re.compile(r"/(work|root|home/\w+|tmp/(bash|clone)\w*)/")
 LONGEST = 500  # lines of a C++ file
+CHANGELOG = "CHANGELOG.md"
 
 
 def text_files(root):
@@ -42,10 +43,36 @@ def file_problems(root, path):
             yield f"{path}:{number}: white space at the end of the line"
 
 
+def heading_problems(lines):
+    """Merges put two lists of one version one behind the other: each heading may stand once below the one above it."""
+    above, seen = [], {}
+    for number, line in lines:
+        marks, _, title = line.partition(" ")
+        depth = len(marks)
+        if depth > len(above) + 1:
+            yield number, f"'{line}' stands below no heading of the level above it"
+        above = [*above[:depth - 1], title]
+        first = seen.setdefault(tuple(above), number)
+        if first != number:
+            yield number, f"'{line}' is in line {first} already: fold the two into one"
+
+
+def changelog_problems(root):
+    file = root / CHANGELOG
+    lines = list(enumerate(file.read_text().splitlines(), 1)) if file.exists() else []
+    found = list(heading_problems([(number, line) for number, line in lines if line.startswith("#")]))
+    entries = {}
+    for number, line in lines:
+        if line.startswith("- ") and entries.setdefault(line, number) != number:
+            found.append((number, f"the same is in line {entries[line]}"))
+    return [f"{CHANGELOG}:{number}: {problem}" for number, problem in found]
+
+
 def main():
     root = root_of(arguments(__doc__))
     files = list(text_files(root))
-    finish("text", [p for path in files for p in file_problems(root, path)], len(files))
+    problems = [p for path in files for p in file_problems(root, path)]
+    finish("text", problems + changelog_problems(root), len(files))
 
 
 if __name__ == "__main__":

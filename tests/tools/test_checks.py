@@ -258,6 +258,15 @@ class Text(PlantedTree):
         self.plant("muster/base/x.cc", "int x;\n" * 501)
         self.assert_found("check_text.py", "muster/base/x.cc:501:")
 
+    def test_changelog(self):
+        one = "## [2]\n### Added\n#### Data\n- a\n### Fixed\n#### Data\n- b\n"
+        self.plant("CHANGELOG.md", "# Changelog\n" + one + one.replace("2", "1").replace("- ", "- older "))
+        self.assert_good("check_text.py")
+        self.plant("CHANGELOG.md", "# Changelog\n" + one + "### Added\n- c\n- a\n")
+        self.assert_found("check_text.py", "CHANGELOG.md:9: '### Added' is in line 3 already", "CHANGELOG.md:11: the same")
+        self.plant("CHANGELOG.md", "# Changelog\n## [2]\n#### Data\n- a\n")
+        self.assert_found("check_text.py", "CHANGELOG.md:3: '#### Data' stands below no heading")
+
 
 class Dependencies(unittest.TestCase):
     """script/dependencies without root says what to install, and changes nothing."""
