@@ -18,6 +18,18 @@ def run_as_somebody(command):
                           env=os.environ | {"MUSTER_SCRIPT_STARTED": "0"}, **other)
 
 
+def fill(place, programs):
+    """A project with nothing but the scripts; these programs, by path and text, stand for what they call."""
+    shutil.copytree(ROOT / "script", Path(place, "script"))
+    for folder in ("build", "data", "runs", ".deps"):
+        Path(place, folder).mkdir()
+    for name, text in {"script/dependencies": "exit 0", "script/build": "exit 0", "script/data": "exit 0", **programs}.items():
+        program = Path(place, name)
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/bash\n{text}\n")
+        program.chmod(0o755)
+
+
 class Quickstart(unittest.TestCase):
     def test_in_a_folder_of_somebody_else(self):
         with tempfile.TemporaryDirectory() as place:
@@ -38,13 +50,7 @@ class Workers(unittest.TestCase):
     def words(self, *given, **variables):
         """What muster is called with, and what the script says at the end."""
         with tempfile.TemporaryDirectory() as place:
-            shutil.copytree(ROOT / "script", Path(place, "script"))
-            for folder in ("build/release/bin", "data", "runs", ".deps"):
-                Path(place, folder).mkdir(parents=True)
-            for name, text in (("script/dependencies", "exit 0"), ("script/build", "exit 0"), ("script/data", "exit 0"),
-                               ("build/release/bin/muster", 'printf "GIVEN"; printf " <%s>" "$@"; echo')):
-                Path(place, name).write_text(f"#!/bin/bash\n{text}\n")
-                Path(place, name).chmod(0o755)
+            fill(place, {"build/release/bin/muster": 'printf "GIVEN"; printf " <%s>" "$@"; echo'})
             environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
             done = subprocess.run([Path(place, "script/quickstart"), *given], capture_output=True, text=True,
                                   check=False, env=environment | variables)
@@ -82,6 +88,22 @@ class Test(unittest.TestCase):
             done = subprocess.run([ROOT / "script/test", *given], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             self.assertIn("usage: script/test", done.stderr)
+
+    def test_ends_on_what_was_left_out_and_why(self):
+        """Of a test that was skipped, and of one that passed without a part."""
+        log = ["1/3 Testing: base.one", "1/3 Test: base.one", "Output:", "it says left out: nothing", "<end of output>", "Test Passed.",
+               "2/3 Testing: ranks.links", "2/3 Test: ranks.links", "Output:", "left out: no namespaces here", "<end of output>",
+               "3/3 Testing: seen.trace", "3/3 Test: seen.trace", "Output:", "ok  by_one", "left out: no other clock: none at all",
+               "ok  by_three", "<end of output>", "Test Passed."]
+        with tempfile.TemporaryDirectory() as place:
+            fill(place, {"bin/ctest": 'mkdir -p build/core/Testing/Temporary\n'
+                                      'cp log build/core/Testing/Temporary/LastTest.log\necho CTest'})
+            Path(place, "log").write_text("\n".join(log) + "\n")
+            done = subprocess.run([Path(place, "script/test"), "--fast"], capture_output=True, text=True, check=False,
+                                  env=os.environ | {"PATH": f"{place}/bin:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.splitlines()[-3:], ["CTest", "left out of build/core: ranks.links: no namespaces here",
+                                                         "left out of build/core: seen.trace: no other clock: none at all"])
 
 
 class Dependencies(unittest.TestCase):
