@@ -1,11 +1,16 @@
 """Each kind of check notices what it is for: pages with a mistake in them fail, and say where."""
 import pathlib
+import re
 import sys
 
 import page as runner  # first, for it says where the others are
 import runs
 
-# Page, what stands there, what is put in its place, and what has to be said of it.
+# What the table of measurements has, whatever was measured last.
+FIGURE = re.compile(r"(?<=\| )\d[\d,.]*(?= \|)")
+FIGURES = r"(?<=\| )\d[\d,.]* \| \d[\d,.]*(?= \|)"
+
+# Page, what stands there (a text, or a pattern whose first match counts), what is put in its place, and what has to be said of it.
 MISTAKES = (
     ("docs/building.md", "# Building", "# Building\n\n```\nmake\n```", "docs/building.md:4: nothing knows how to run"),
     ("docs/building.md", "# Building", "# Building\n\n    make", "docs/building.md:3: nothing knows how to run"),
@@ -28,7 +33,8 @@ MISTAKES = (
     ("docs/data.md", "data::random_crop(2)", "data::random_crops(2)", "random_crops"),
     ("docs/inside.md", "worker 1: 3, 4-5", "worker 1: 3-4, 5", "it should be"),
     ("docs/inside.md", "`Trainer::settle`", "`Trainer::settles`", "there is no Trainer::settles"),
-    ("README.md", "| 406 |", "| 405 |", "bench/RESULTS.md has no 405"),
+    ("README.md", FIGURE, "987,654", "and has 987,654"),
+    ("README.md", re.compile(rf"({FIGURES})(.*\n.*\| )({FIGURES})"), r"\3\2\1", "bench/RESULTS.md has no row that begins with"),
     ("docs/app.md", '{{"width"', '{{"breadth"', "this is not (any more) what examples/tides/main.cc has"),
     ("docs/loop.md", "+  muster::DataParallel ddp(*model, world);", "+  muster::DataParallel ddp(model, world);",
      "is not examples/plain/parallel.cc"),
@@ -38,10 +44,11 @@ MISTAKES = (
 def noticed(tools, name, before, after):
     """What the page's test says, where the page is changed so."""
     text = (pathlib.Path(tools.root) / name).read_text()
-    assert before in text, f"{name} has no `{before}` (any more): choose another mistake"
+    changed = before.sub(after, text, count=1) if isinstance(before, re.Pattern) else text.replace(before, after, 1)
+    assert changed != text, f"{name} has no `{before}` (any more): choose another mistake"
     with runs.workplace():
         try:
-            runner.play(runner.Page(name, text.replace(before, after, 1), tools), runner.plan_of(name))
+            runner.play(runner.Page(name, changed, tools), runner.plan_of(name))
         except AssertionError as problem:
             return str(problem)
     return None
