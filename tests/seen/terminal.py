@@ -1,6 +1,7 @@
 """What people look at, on a terminal of 80 columns with and without NO_COLOR, and in a pipe, of one worker and of three. No
 line is wider than the terminal, but for those with a path, which is there to be copied, words that are wider themselves, and those of
-log files and of what is to be a file, which are as they were written. Nothing is coloured where that is not wanted, and a pipe gets no escape sequences at all."""
+log files and of what is to be a file, which are as they were written. Nothing is coloured where that is not wanted, and a pipe
+gets no escape sequences at all."""
 import pathlib
 import re
 import subprocess
