@@ -14,7 +14,8 @@ namespace {
 // look like a field's, and none is meant for one.
 std::map<std::string, std::string> without_own(std::map<std::string, std::string> variables) {
   for (const auto& [name, value] : cluster::to_variables({})) variables.erase(name);
-  for (const char* name : {cluster::kLaunchVariable, cluster::kJoinTimeoutVariable})
+  for (const char* name :
+       {cluster::kLaunchVariable, cluster::kJoinTimeoutVariable, cluster::kLocalAddressVariable})
     variables.erase(name);
   return variables;
 }

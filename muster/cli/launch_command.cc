@@ -10,6 +10,7 @@
 
 #include "muster/base/process.h"
 #include "muster/cli/application.h"
+#include "muster/cli/launch_output.h"
 #include "muster/cli/launch_place.h"
 #include "muster/cli/run_ranks.h"
 #include "muster/cluster/launcher.h"
@@ -21,6 +22,7 @@ namespace {
 
 struct Launch {
   LaunchPlace place;
+  LaunchOutput output;
   std::vector<std::string> command;
   std::int32_t attempt = 0;  // from 0 on
 };
@@ -30,6 +32,7 @@ std::map<std::string, std::string> variables_of_all(const Launch& launch, const 
   std::map<std::string, std::string> variables{
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(launch.attempt)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(launch.place.max_restarts)}};
+  if (!launch.output.role.empty()) variables["ROLE_NAME"] = launch.output.role;
   if (context.environment.contains("OMP_NUM_THREADS")) return variables;
   // Otherwise each process of libtorch computes on all cores.
   const auto cores = static_cast<std::int32_t>(cluster::available_cores().size());
@@ -37,10 +40,20 @@ std::map<std::string, std::string> variables_of_all(const Launch& launch, const 
   return variables;
 }
 
+RankView view_of(const LaunchOutput& output) {
+  RankView view{.name = "rank", .shows = [output](std::int32_t local, bool is_error) {
+                  return output.shows(local, is_error);
+                }};
+  if (!output.role.empty()) view.name = output.role;
+  return view;
+}
+
 Result<RanksEnd> run_here(const Launch& launch, Context& context) {
   return run_ranks({.command = launch.command,
                     .ranks = launch.place.per_node,
-                    .environment = variables_of_all(launch, context)},
+                    .environment = variables_of_all(launch, context),
+                    .view = view_of(launch.output),
+                    .log_folder = launch.output.log_folder},
                    context);
 }
 
@@ -61,6 +74,7 @@ ProcessSpec process_of(const Launch& launch, std::int32_t local, const Context& 
   set("MASTER_ADDR", place.meeting.host);
   set("MASTER_PORT", std::to_string(place.meeting.port));
   set(cluster::kLaunchVariable, place.id.empty() ? "launch" : place.id);
+  if (!place.local_host.empty()) set(cluster::kLocalAddressVariable, place.local_host);
   return process;
 }
 
@@ -71,6 +85,7 @@ Status failure_of(const cluster::ProcessGroupEnd& end, std::int32_t first_rank) 
                                  first_rank + static_cast<std::int32_t>(*end.failed), failed.pid,
                                  describe(failed.end));
   for (const std::string& line : failed.last_lines) told += "\n  " + line;
+  if (!failed.log.empty()) told += "\n  its log: " + failed.log;
   return fail(ErrorCode::kPeerLost, std::move(told));
 }
 
@@ -82,11 +97,14 @@ Result<RanksEnd> run_part(const Launch& launch, Context& context) {
   spec.grace_of_signal = kGraceOfSignal;
   for (std::int32_t local = 0; local < launch.place.per_node; ++local)
     spec.processes.push_back(process_of(launch, local, context));
-  RankLines lines(context, launch.place.first_rank());
+  const std::int32_t first = launch.place.first_rank();
+  if (!launch.output.log_folder.empty())
+    spec.logs = {.files = &context.files, .folder = launch.output.log_folder, .first = first};
+  RankLines lines(context, first, view_of(launch.output));
   MUSTER_ASSIGN(const auto end,
                 cluster::run_process_group(spec, system_processes(), lines, context.logger()));
-  return RanksEnd{failure_of(end, launch.place.first_rank()),
-                  end.failed ? std::nullopt : end.signal, end.signal.has_value()};
+  return RanksEnd{failure_of(end, first), end.failed ? std::nullopt : end.signal,
+                  end.signal.has_value()};
 }
 
 // Who failed on the way to the end that it has asked for is told; what counts is the wish.
@@ -100,7 +118,13 @@ ExitCode run_command(const LaunchFlags& flags, const std::vector<std::string>& c
   const auto place = launch_place(flags, context.environment,
                                   static_cast<std::int32_t>(cluster::available_cores().size()));
   if (!place) return report(context, place.error());
-  for (Launch launch{*place, command};; ++launch.attempt) {
+  const auto output = launch_output(flags, context.environment);
+  if (!output) return report(context, output.error());
+  for (const std::string& name : flags.without_effect)
+    warn(context, fmt::format("[launch] {} has no effect: it tells torchrun's agent how to start "
+                              "and watch processes of Python",
+                              name));
+  for (Launch launch{*place, *output, command};; ++launch.attempt) {
     const auto end = place->nodes == 1 ? run_here(launch, context) : run_part(launch, context);
     if (!end) return report(context, end.error());
     if (end->signal) return end_by_signal(*end, context);
@@ -132,14 +156,36 @@ void add_flags(CLI::App& command, LaunchFlags& flags) {
       "The first one, as all reach it; port 29500 unless given");
   add("--master-addr,--master_addr", flags.master_host, "HOST", "The same in two flags");
   add("--master-port,--master_port", flags.master_port, "PORT", "The port beside --master-addr");
+  add("--local-addr,--local_addr", flags.local_host, "HOST",
+      "This one's address, as the others reach it; found out unless given");
   add("--rdzv-id,--rdzv_id", flags.id, "TEXT", "Sets it apart from others that meet there");
 }
 
+void add_output_flags(CLI::App& command, LaunchFlags& flags) {
+  const auto add = [&command](const char* names, std::string& into, const char* type,
+                              const char* help) {
+    command.add_option(names, into, help)->type_name(type)->group("What processes write");
+  };
+  add("--log-dir,--log_dir", flags.log_folder, "DIR", "Also write it to DIR/rank-N.log");
+  add("-r,--redirects", flags.redirects, "STREAMS",
+      "Only write it there: 1 output, 2 errors, 3 both; 0:1,1:3 of some processes");
+  add("-t,--tee", flags.tee, "STREAMS", "Show it all the same");
+  add("--role", flags.role, "NAME", "Show it as NAME1 and so on, instead of rank1");
+}
+
 // What torchrun needs to be told and this does not.
-void accept_flags_of_torchrun(CLI::App& command) {
+void accept_flags_of_torchrun(CLI::App& command, LaunchFlags& flags) {
   for (const char* names : {"--rdzv-backend,--rdzv_backend", "--rdzv-conf,--rdzv_conf"})
     command.add_option_function<std::string>(names, [](const std::string&) {})->group("");
   command.add_flag("--standalone,--no-python,--no_python")->group("");
+  const auto ignore = [&command, &flags](const std::string& names) {
+    const auto note = [&flags, name = names.substr(0, names.find(','))](const std::string&) {
+      flags.without_effect.push_back(name);
+    };
+    command.add_option_function<std::string>(names, note)->group("");
+  };
+  ignore("--monitor-interval,--monitor_interval");
+  ignore("--start-method,--start_method");
 }
 
 }  // namespace
@@ -151,7 +197,8 @@ void add_launch_command(CLI::App& app, Context& context) {
        "muster launch --nnodes 2 --node-rank 1 --rdzv-endpoint head:29500 -n 4 ./train"});
   const auto flags = std::make_shared<LaunchFlags>();
   add_flags(command, *flags);
-  accept_flags_of_torchrun(command);
+  add_output_flags(command, *flags);
+  accept_flags_of_torchrun(command, *flags);
   add_log_option(command, context);
   starts_a_program(command);
   command.callback([flags, &command, &context] {

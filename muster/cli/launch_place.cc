@@ -12,73 +12,44 @@ namespace {
 constexpr std::int32_t kMostRanks = 65536;
 constexpr std::uint16_t kUsualPort = 29500;  // torch's own
 
-// What was said, and where.
-struct Told {
-  std::string text;
-  std::string where;
-};
-
-class Flags {
- public:
-  explicit Flags(const std::map<std::string, std::string>& environment)
-      : environment_(environment) {}
-
-  // The flag, or torchrun's variable for it.
-  std::optional<Told> read(const std::string& value, const char* flag, const char* variable) const {
-    if (!value.empty()) return Told{value, flag};
-    const auto found = environment_.find(variable);
-    if (found == environment_.end() || found->second.empty()) return std::nullopt;
-    return Told{found->second, variable};
-  }
-
- private:
-  const std::map<std::string, std::string>& environment_;
-};
-
-Error wrong(const Told& told, const std::string& expected) {
-  return fail(ErrorCode::kInvalid,
-              fmt::format("[launch] {} is `{}`; expected {}", told.where, told.text, expected));
-}
-
-Result<std::int32_t> number(const std::optional<Told>& told, std::int32_t usual, std::int32_t least,
-                            std::int32_t most) {
+Result<std::int32_t> number(const std::optional<LaunchWord>& told, std::int32_t usual,
+                            std::int32_t least, std::int32_t most) {
   if (!told) return usual;
   const auto value = number_from<std::int32_t>(told->text);
   if (value && *value >= least && *value <= most) return *value;
-  return wrong(*told, fmt::format("a number from {} to {}", least, most));
+  return not_as_expected(*told, fmt::format("a number from {} to {}", least, most));
 }
 
-Result<std::int32_t> number_of_nodes(const std::optional<Told>& told) {
+Result<std::int32_t> number_of_nodes(const std::optional<LaunchWord>& told) {
   // "2:2", as people write who have come from an elastic job.
   const auto colon = told ? told->text.find(':') : std::string::npos;
   if (colon == std::string::npos) return number(told, 1, 1, kMostRanks);
   const std::string least = told->text.substr(0, colon);
   if (least == told->text.substr(colon + 1))
-    return number(Told{least, told->where}, 1, 1, kMostRanks);
-  return wrong(*told,
-               "one number: a program of one's own has as many hosts as it begins with (jobs of "
-               "muster train may grow and shrink)");
+    return number(LaunchWord{least, told->where}, 1, 1, kMostRanks);
+  return not_as_expected(
+      *told,
+      "one number: a program of one's own has as many hosts as it begins with (jobs of "
+      "muster train may grow and shrink)");
 }
 
-Result<std::int32_t> processes_per_node(const std::optional<Told>& told, std::int32_t cores) {
+Result<std::int32_t> processes_per_node(const std::optional<LaunchWord>& told, std::int32_t cores) {
   if (told && (told->text == "auto" || told->text == "cpu")) return cores;
   return number(told, 1, 1, kMostRanks);
 }
 
-Result<net::Address> meeting_of(const LaunchFlags& given, const Flags& flags) {
+Result<net::Address> meeting_of(const LaunchFlags& given, const LaunchWords& flags) {
   net::Address meeting{"", kUsualPort};
-  if (const auto endpoint = flags.read(given.endpoint, "--rdzv-endpoint", "PET_RDZV_ENDPOINT")) {
+  if (const auto endpoint = flags.read(given.endpoint, "--rdzv-endpoint")) {
     const bool has_port = endpoint->text.rfind(':') != std::string::npos;
     const auto parsed = net::parse_address(
         has_port ? endpoint->text : fmt::format("{}:{}", endpoint->text, kUsualPort));
-    if (!parsed) return wrong(*endpoint, "HOST or HOST:PORT of the first node");
+    if (!parsed) return not_as_expected(*endpoint, "HOST or HOST:PORT of the first node");
     meeting = *parsed;
   }
-  if (const auto host = flags.read(given.master_host, "--master-addr", "PET_MASTER_ADDR"))
-    meeting.host = host->text;
+  if (const auto host = flags.read(given.master_host, "--master-addr")) meeting.host = host->text;
   MUSTER_ASSIGN(const auto port,
-                number(flags.read(given.master_port, "--master-port", "PET_MASTER_PORT"),
-                       meeting.port, 1, 65535));
+                number(flags.read(given.master_port, "--master-port"), meeting.port, 1, 65535));
   meeting.port = static_cast<std::uint16_t>(port);
   return meeting;
 }
@@ -88,22 +59,20 @@ Result<net::Address> meeting_of(const LaunchFlags& given, const Flags& flags) {
 Result<LaunchPlace> launch_place(const LaunchFlags& given,
                                  const std::map<std::string, std::string>& environment,
                                  std::int32_t cores) {
-  const Flags flags(environment);
+  const LaunchWords flags(environment);
   LaunchPlace place;
   MUSTER_ASSIGN(place.per_node,
-                processes_per_node(
-                    flags.read(given.per_node, "--nproc-per-node", "PET_NPROC_PER_NODE"), cores));
-  MUSTER_ASSIGN(place.nodes, number_of_nodes(flags.read(given.nodes, "--nnodes", "PET_NNODES")));
+                processes_per_node(flags.read(given.per_node, "--nproc-per-node"), cores));
+  MUSTER_ASSIGN(place.nodes, number_of_nodes(flags.read(given.nodes, "--nnodes")));
   MUSTER_ASSIGN(place.max_restarts,
-                number(flags.read(given.max_restarts, "--max-restarts", "PET_MAX_RESTARTS"), 0, 0,
-                       1'000'000));
-  if (const auto id = flags.read(given.id, "--rdzv-id", "PET_RDZV_ID")) place.id = id->text;
+                number(flags.read(given.max_restarts, "--max-restarts"), 0, 0, 1'000'000));
+  if (const auto id = flags.read(given.id, "--rdzv-id")) place.id = id->text;
   if (place.nodes == 1) return place;
   if (std::int64_t{place.nodes} * place.per_node > kMostRanks)
     return fail(ErrorCode::kInvalid,
                 fmt::format("[launch] {} nodes of {} processes each are more than {}", place.nodes,
                             place.per_node, kMostRanks));
-  const auto rank = flags.read(given.node_rank, "--node-rank", "PET_NODE_RANK");
+  const auto rank = flags.read(given.node_rank, "--node-rank");
   if (!rank)
     return fail(ErrorCode::kInvalid,
                 fmt::format("[launch] --node-rank is missing: which of the {} nodes is this, from "
@@ -111,6 +80,8 @@ Result<LaunchPlace> launch_place(const LaunchFlags& given,
                             place.nodes));
   MUSTER_ASSIGN(place.node_rank, number(rank, 0, 0, place.nodes - 1));
   MUSTER_ASSIGN(place.meeting, meeting_of(given, flags));
+  if (const auto local = flags.read(given.local_host, "--local-addr"))
+    place.local_host = local->text;
   if (place.meeting.host.empty())
     return fail(ErrorCode::kInvalid,
                 "[launch] --rdzv-endpoint HOST:PORT (or --master-addr) is missing: an address of "

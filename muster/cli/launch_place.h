@@ -1,34 +1,23 @@
 #pragma once
-// Where `muster launch` starts its processes: on this host alone, or as one of several hosts, with
-// torchrun's flags and, where these are not given, its variables (PET_*).
+// Where `muster launch` starts its processes: on this host alone, or as one of several hosts.
 
 #include <cstdint>
 #include <map>
 #include <string>
 
 #include "muster/base/result.h"
+#include "muster/cli/launch_flags.h"
 #include "muster/net/network.h"
 
 namespace muster::cli {
-
-// As on the command line; empty: not given.
-struct LaunchFlags {
-  std::string per_node = {};
-  std::string nodes = {};
-  std::string node_rank = {};
-  std::string endpoint = {};  // HOST[:PORT] of the first node
-  std::string master_host = {};
-  std::string master_port = {};
-  std::string id = {};
-  std::string max_restarts = {};
-};
 
 struct LaunchPlace {
   std::int32_t per_node = 1;
   std::int32_t nodes = 1;
   std::int32_t node_rank = 0;
-  net::Address meeting;  // of several hosts: where rank 0 can be met
-  std::string id;        // sets the start apart from others that meet there
+  net::Address meeting;    // of several hosts: where rank 0 can be met
+  std::string local_host;  // and where others reach this one; empty: found out
+  std::string id;          // sets the start apart from others that meet there
   std::int32_t max_restarts = 0;
 
   std::int32_t ranks() const noexcept { return per_node * nodes; }

@@ -41,6 +41,10 @@ TEST(LaunchPlace, OneOfSeveralHosts) {
   EXPECT_EQ(
       placed({.nodes = "2", .node_rank = "0", .master_host = "h", .master_port = "7"}).meeting,
       (net::Address{"h", 7}));
+  EXPECT_EQ(place.local_host, "");
+  EXPECT_EQ(placed({.nodes = "2", .node_rank = "1", .endpoint = "h", .local_host = "10.0.0.6"})
+                .local_host,
+            "10.0.0.6");
 }
 
 TEST(LaunchPlace, TorchrunsVariablesStandForFlags) {

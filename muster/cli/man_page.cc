@@ -93,6 +93,9 @@ what processes of a job prove themselves with
 .B MUSTER_JOIN_TIMEOUT
 how long ranks of muster::join() wait for each other, as 60s
 .TP
+.B MUSTER_LOCAL_ADDR
+an address of this host at which others reach its workers, where the one that is found is another
+.TP
 .B MUSTER_MPI
 a module of one's own for another MPI than those that muster knows
 .TP

@@ -25,16 +25,18 @@ Status all_ended_well(const cluster::JobEnd& end) {
 }  // namespace
 
 void RankLines::on_line(Rank rank, bool is_error, std::string_view line) {
-  show(to_int(rank), is_error, line);
+  show(to_int(rank), is_error, line);  // of one host, whose numbers they are
 }
 
 void RankLines::on_line(std::size_t process, bool is_error, std::string_view line) {
-  show(first_ + static_cast<std::int32_t>(process), is_error, line);
+  show(static_cast<std::int32_t>(process), is_error, line);
 }
 
-void RankLines::show(std::int32_t rank, bool is_error, std::string_view line) {
+void RankLines::show(std::int32_t local, bool is_error, std::string_view line) {
+  if (view_.shows && !view_.shows(local, is_error)) return;
+  const std::int32_t rank = first_ + local;
   std::ostream& to = is_error ? context_.err : context_.out;
-  if (rank != 0) to << fmt::format("[rank{}] ", rank);
+  if (rank != 0) to << fmt::format("[{}{}] ", view_.name, rank);
   to << line << "\n" << std::flush;
 }
 
@@ -44,8 +46,9 @@ Result<RanksEnd> run_ranks(const Ranks& ranks, Context& context) {
   cluster::LaunchSpec spec;
   spec.command = ranks.command;
   spec.environment = ranks.environment;
+  spec.log_folder = ranks.log_folder;
   spec.workers = spec.max_workers = spec.min_workers = ranks.ranks;
-  RankLines lines(context, 0);
+  RankLines lines(context, 0, ranks.view);
   MUSTER_ASSIGN(auto end, launcher->run(spec, lines));
   if (!end.failure)
     return RanksEnd{end.signal ? ok() : all_ended_well(end), end.signal, end.stop_asked};

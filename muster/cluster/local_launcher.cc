@@ -72,18 +72,6 @@ RemoteStart remote_start(const LaunchSpec& spec, std::int32_t worker) {
           .local_workers = static_cast<std::int32_t>(std::ranges::count(hosts, *at))};
 }
 
-struct WorkerLog {
-  std::unique_ptr<WritableFile> file;  // null: none is kept
-  Path path;
-};
-Result<WorkerLog> open_log(Files& files, const Path& folder, std::int32_t worker) {
-  WorkerLog log;
-  if (folder.empty()) return log;
-  log.path = folder / fmt::format("rank-{}.log", worker);
-  MUSTER_ASSIGN(log.file, files.open(log.path, Files::Open::kAppend));
-  return log;
-}
-
 CoordinatorOptions coordinator_options(const LaunchSpec& spec) {
   CoordinatorOptions options;
   options.policy.start_workers = spec.workers;
@@ -196,20 +184,20 @@ Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn(const LaunchSpec& sp
   process.environment.insert(spec.environment.begin(), spec.environment.end());
   if (joins && !spec.join_flag.empty()) process.command.push_back(spec.join_flag);
   if (spec.pin && cores.size() >= static_cast<std::size_t>(own)) process.cores = share;
-  MUSTER_ASSIGN(auto log, open_log(files_, spec.log_folder, worker));
+  MUSTER_ASSIGN(auto log, open_worker_log(files_, spec.log_folder, worker));
   MUSTER_ASSIGN(auto started, processes_.spawn(process));
-  auto process_seen = std::make_unique<WorkerProcess>(Rank{worker}, std::move(started),
-                                                      std::move(log.file), log.path.string(), log_);
+  auto process_seen =
+      std::make_unique<WorkerProcess>(Rank{worker}, std::move(started), std::move(log), log_);
   process_seen->read_from(std::move(whereabouts));
   return process_seen;
 }
 
 Result<std::unique_ptr<WorkerProcess>> LocalLauncher::spawn_remote(const LaunchSpec& spec,
                                                                    const RemoteStart& start) {
-  MUSTER_ASSIGN(auto log, open_log(files_, spec.log_folder, start.worker));
+  MUSTER_ASSIGN(auto log, open_worker_log(files_, spec.log_folder, start.worker));
   MUSTER_ASSIGN(auto started, spec.remote.start(start));
-  auto process_seen = std::make_unique<WorkerProcess>(Rank{start.worker}, std::move(started),
-                                                      std::move(log.file), log.path.string(), log_);
+  auto process_seen =
+      std::make_unique<WorkerProcess>(Rank{start.worker}, std::move(started), std::move(log), log_);
   process_seen->stands_for(start.host);
   return process_seen;
 }

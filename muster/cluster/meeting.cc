@@ -6,6 +6,7 @@
 
 #include "muster/base/units.h"
 #include "muster/cluster/variables.h"
+#include "muster/net/reach.h"
 
 namespace muster::cluster {
 namespace {
@@ -23,6 +24,13 @@ net::Address meeting_listen_address(const StartedBy& by) {
   const std::string& host = by.meeting.host;
   if (is_loopback(host)) return {host, 0};
   return {host.find(':') == std::string::npos ? "0.0.0.0" : "::", 0};
+}
+
+Result<std::string> address_for_others(const VariableLookup& variable,
+                                       const net::Address& coordinator) {
+  auto told = variable(kLocalAddressVariable);
+  if (told && !told->empty()) return *std::move(told);
+  return net::local_host_towards(coordinator);
 }
 
 Result<MeetingCredentials> meeting_credentials(WallTime now) {

@@ -18,6 +18,11 @@ inline constexpr const char* kMeetingKey = "coordinator";  // in the store, of t
 net::Address meeting_listen_address(const StartedBy& by);
 bool is_loopback(const std::string& host);
 
+// Where others reach this process: what MUSTER_LOCAL_ADDR says, or this host's address on the way
+// to their coordinator. May ask the name service. kUnavailable: no way leads there.
+Result<std::string> address_for_others(const VariableLookup& variable,
+                                       const net::Address& coordinator);
+
 // Those that all have (MUSTER_CREDENTIALS), or new ones, which go through the store.
 struct MeetingCredentials {
   net::Credentials credentials;

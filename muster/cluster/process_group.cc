@@ -20,11 +20,13 @@ class GroupRun {
       : loop_(loop), spec_(spec), observer_(observer) {}
 
   Status start(Processes& processes, const Logger& log) {
+    if (spec_.logs) MUSTER_TRY(spec_.logs->files->create_folders(spec_.logs->folder));
     for (const ProcessSpec& each : spec_.processes) {
+      const auto number = static_cast<std::int32_t>(members_.size());
+      MUSTER_ASSIGN(WorkerLog lines, open_log(number));
       MUSTER_ASSIGN(auto process, processes.spawn(each));
-      const Rank number{static_cast<std::int32_t>(members_.size())};
       members_.push_back(
-          std::make_unique<WorkerProcess>(number, std::move(process), nullptr, "", log));
+          std::make_unique<WorkerProcess>(Rank{number}, std::move(process), std::move(lines), log));
     }
     return ok();
   }
@@ -59,11 +61,17 @@ class GroupRun {
   ProcessGroupEnd result() const {
     ProcessGroupEnd end{.members = {}, .failed = failed_, .signal = signal_};
     for (const auto& member : members_)
-      end.members.push_back({member->pid(), *member->evidence.end, member->last_lines()});
+      end.members.push_back(
+          {member->pid(), *member->evidence.end, member->last_lines(), member->log_path()});
     return end;
   }
 
  private:
+  Result<WorkerLog> open_log(std::int32_t number) const {
+    if (!spec_.logs) return WorkerLog{};
+    return open_worker_log(*spec_.logs->files, spec_.logs->folder, spec_.logs->first + number);
+  }
+
   void look_at_leash() {
     if (net::read_available(*spec_.leash)) return;
     const auto keep = std::exchange(leash_, nullptr);

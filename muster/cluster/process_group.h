@@ -3,12 +3,14 @@
 // are ended. What ties them to each other is their own affair.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/files.h"
 #include "muster/base/log.h"
 #include "muster/base/process.h"
 #include "muster/base/result.h"
@@ -25,6 +27,13 @@ struct ProcessGroupSpec {
   std::optional<Duration> at_most = {};  // all that still run then are killed
   // A descriptor whose end says that nobody wants them any more: all are killed. The caller's.
   std::optional<int> leash = {};
+  // Their lines go to FOLDER/rank-N.log as well, the first process's to that of number `first`.
+  struct Logs {
+    Files* files = nullptr;  // the caller's
+    Path folder = {};
+    std::int32_t first = 0;
+  };
+  std::optional<Logs> logs = {};
 };
 
 // Called on one thread; must not block for long.
@@ -43,6 +52,7 @@ struct ProcessGroupEnd {
     int pid = 0;
     ProcessEnd end;
     std::vector<std::string> last_lines;  // of its output, at most 20
+    std::string log = {};                 // path; empty: none
   };
   std::vector<Member> members;  // in the order of the specification
   // The first that did, unless a signal came before it; none: all ended with status 0.

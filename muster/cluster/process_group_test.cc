@@ -45,6 +45,19 @@ ProcessGroupEnd run_all(ProcessGroupSpec spec, Listener& listener) {
   return end ? *std::move(end) : ProcessGroupEnd{};
 }
 
+TEST(ProcessGroup, LinesGoToLogsAsWell) {
+  const muster::testing::TempFolder folder;
+  Listener listener;
+  const auto end = run_all({.processes = {shell("echo one"), shell("echo two >&2; exit 3")},
+                            .logs = {{&system_files(), folder / "logs", 4}}},
+                           listener);
+  EXPECT_THAT(listener.lines[1], ElementsAre("! two"));
+  ASSERT_EQ(end.members.size(), 2U);
+  EXPECT_EQ(end.members[1].log, folder / "logs/rank-5.log");
+  EXPECT_EQ(system_files().read(folder / "logs/rank-4.log").value_or(""), "one\n");
+  EXPECT_EQ(system_files().read(end.members[1].log).value_or(""), "two\n");
+}
+
 TEST(ProcessGroup, EndsWhenAllHave) {
   Listener listener;
   const auto end =

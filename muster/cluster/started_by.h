@@ -30,6 +30,10 @@ inline constexpr const char* kLaunchVariable = "MUSTER_LAUNCH";
 // Set by people: how long the processes of a start wait for each other ("5 min").
 inline constexpr const char* kJoinTimeoutVariable = "MUSTER_JOIN_TIMEOUT";
 
+// Set by people, or by muster launch (--local-addr): the address of its host at which others reach
+// a process.
+inline constexpr const char* kLocalAddressVariable = "MUSTER_LOCAL_ADDR";
+
 // In this order, the first that holds: muster launch on several hosts, torchrun (or its RANK,
 // WORLD_SIZE, MASTER_ADDR and MASTER_PORT set by hand), Kubeflow's PET_*, Open MPI, MPICH and Intel
 // MPI (hydra), Slurm, any other that speaks PMI or PMIx, an indexed Job of Kubernetes. An mpirun

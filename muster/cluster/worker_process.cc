@@ -1,14 +1,24 @@
 #include "muster/cluster/worker_process.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
 
 namespace muster::cluster {
 
-WorkerProcess::WorkerProcess(Rank rank, std::unique_ptr<Process> process,
-                             std::unique_ptr<WritableFile> log, std::string log_path, Logger logger)
+Result<WorkerLog> open_worker_log(Files& files, const Path& folder, std::int32_t worker) {
+  WorkerLog log;
+  if (folder.empty()) return log;
+  log.path = folder / fmt::format("rank-{}.log", worker);
+  MUSTER_ASSIGN(log.file, files.open(log.path, Files::Open::kAppend));
+  return log;
+}
+
+WorkerProcess::WorkerProcess(Rank rank, std::unique_ptr<Process> process, WorkerLog log,
+                             Logger logger)
     : process_(std::move(process)),
-      log_(std::move(log)),
-      log_path_(std::move(log_path)),
+      log_(std::move(log.file)),
+      log_path_(log.path.string()),
       logger_(std::move(logger)),
       output_{process_->output_fd(),
               LineCollector([this](std::string_view line) { on_line(false, line); }), nullptr},

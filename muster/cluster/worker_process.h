@@ -18,6 +18,14 @@
 
 namespace muster::cluster {
 
+// Where a worker's lines go: rank-N.log in a folder that is there, behind what it has already.
+struct WorkerLog {
+  std::unique_ptr<WritableFile> file;  // null: none is kept
+  Path path;
+};
+// An empty folder: none.
+Result<WorkerLog> open_worker_log(Files& files, const Path& folder, std::int32_t worker);
+
 // On the loop's thread.
 class WorkerProcess {
  public:
@@ -27,9 +35,7 @@ class WorkerProcess {
     std::function<void()> on_output_end;
   };
 
-  // `log` may be null: no log file.
-  WorkerProcess(Rank rank, std::unique_ptr<Process> process, std::unique_ptr<WritableFile> log,
-                std::string log_path, Logger logger);
+  WorkerProcess(Rank rank, std::unique_ptr<Process> process, WorkerLog log, Logger logger);
   WorkerProcess(const WorkerInfo& elsewhere, Logger logger);
 
   void watch(net::SystemLoop& loop, Events events);

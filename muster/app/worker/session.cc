@@ -16,9 +16,9 @@
 #include "muster/base/host_fault.h"
 #include "muster/base/process.h"
 #include "muster/base/stacks.h"
+#include "muster/cluster/meeting.h"
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/comm/backend/native/native.h"
-#include "muster/net/reach.h"
 
 namespace muster::app {
 namespace {
@@ -97,7 +97,8 @@ Result<bool> Session::join() {
   MUSTER_ASSIGN(const net::Credentials credentials,
                 net::credentials_from_text(environment_.credentials));
   MUSTER_ASSIGN(network_, net::create_network(*loop_, credentials, {}, log_));
-  MUSTER_ASSIGN(host_, net::local_host_towards(environment_.coordinator));
+  MUSTER_ASSIGN(host_,
+                cluster::address_for_others(cluster::system_variable, environment_.coordinator));
   if (job.communication.engine == job::EngineKind::kMpi) {
     MUSTER_ASSIGN(mpi_, begin_mpi(credentials.job(), log_));
   }

@@ -9,10 +9,10 @@
 #include "muster/app/engines/mpi.h"
 #include "muster/app/version/version.h"
 #include "muster/cluster/environment.h"
+#include "muster/cluster/meeting.h"
 #include "muster/cluster/member.h"
 #include "muster/comm/backend/native/native.h"
 #include "muster/net/network.h"
-#include "muster/net/reach.h"
 
 namespace muster::app {
 namespace {
@@ -82,7 +82,8 @@ Result<std::shared_ptr<MemberTies>> MemberTies::create(MeetingPlace place, Logge
   if (there.over_mpi) {
     MUSTER_ASSIGN(ties->mpi_, begin_mpi(credentials.job(), ties->log_));
   }
-  MUSTER_ASSIGN(ties->host_, net::local_host_towards(there.coordinator));
+  MUSTER_ASSIGN(ties->host_,
+                cluster::address_for_others(cluster::system_variable, there.coordinator));
   const cluster::MemberOptions member{
       .coordinator = there.coordinator,
       .info = cluster::describe_this_process(there.rank, system_files()),
