@@ -30,6 +30,8 @@ struct CoordinatorOptions {
   std::int32_t own = 1;  // numbers below are those of workers that the launcher starts
   Enlisted enlistment;   // what a host that offers a worker is told, but for the number
   std::string version;   // Enlist::version of those that may offer one
+  // Where workers that another launcher has started learn of this one; without a port: none does.
+  net::Address meeting;
   // See Suspicions. Longer than members may take to connect: until then nobody knows whether a
   // generation works.
   Duration calm = std::chrono::seconds(30);
@@ -124,6 +126,7 @@ class CoordinatorState {
   std::optional<std::int32_t> free_number() const;
   bool distrusts(const std::string& host, const std::string& boot_id) const;
   void refuse(PeerId peer, std::string why);
+  std::string why_twice(const Worker* known) const;
   void suspect(const Worker& worker, const Suspect& message, TimePoint now);
   void settle_suspicions(TimePoint now);
   bool only_waits_for_data(const Worker& worker, TimePoint now) const;

@@ -5,6 +5,7 @@
 #include "muster/base/phases.h"
 #include "muster/base/units.h"
 #include "muster/cluster/coordinator.h"
+#include "muster/cluster/port_owner.h"
 
 namespace muster::cluster {
 namespace {
@@ -217,6 +218,14 @@ Failure CoordinatorState::by_worker(Failure failure) const {
   return failure;
 }
 
+// `known`: the one that has joined; null: the same peer has, as another.
+std::string CoordinatorState::why_twice(const Worker* known) const {
+  if (known == nullptr || !known->candidate.connected || options_.meeting.port == 0)
+    return "a worker of this number has joined already";
+  const WorkerInfo& info = known->candidate.info;
+  return seat_is_taken(options_.meeting, info.worker, info.host, info.pid);
+}
+
 void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   const auto* known = find_worker(message.info.worker);
   const bool twice = workers_.contains(peer) || (known != nullptr && known->candidate.connected);
@@ -224,7 +233,7 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
       message.info.worker < 0 || message.info.worker >= options_.policy.max_workers;
   if (twice || misnumbered) {
     return refuse(peer, fmt::format("[cluster/join] {} is refused: {}", where(message.info),
-                                    twice ? "a worker of this number has joined already"
+                                    twice ? why_twice(known)
                                           : fmt::format("workers are numbered 0 to {}",
                                                         options_.policy.max_workers - 1)));
   }

@@ -16,6 +16,8 @@ constexpr const char* kKnown = "-";  // for credentials: everybody has them alre
 
 }  // namespace
 
+std::string meeting_key(const StartedBy& by) { return by.attempt + "/coordinator"; }
+
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
@@ -69,11 +71,13 @@ Result<Duration> meeting_patience() {
 
 std::string to_line(const StoreErrand& errand) {
   const StartedBy& by = errand.by;
+  const MeetingProcess& self = errand.self;
   return nlohmann::json{{"launcher", by.launcher}, {"rank", by.rank},
                         {"ranks", by.ranks},       {"host", by.meeting.host},
                         {"port", by.meeting.port}, {"is_served", by.is_served},
-                        {"attempt", by.attempt},   {"patience", errand.patience.count()},
-                        {"text", errand.text}}
+                        {"attempt", by.attempt},   {"own_host", self.host},
+                        {"pid", self.pid},         {"program", self.program},
+                        {"text", errand.text},     {"patience", errand.patience.count()}}
              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
          "\n";
 }
@@ -88,6 +92,9 @@ Result<StoreErrand> read_errand(std::string_view line) {
                                           json.at("port").get<std::uint16_t>()},
                               .is_served = json.at("is_served").get<bool>(),
                               .attempt = json.at("attempt").get<std::string>()},
+                       .self = {.host = json.at("own_host").get<std::string>(),
+                                .pid = json.at("pid").get<std::int32_t>(),
+                                .program = json.at("program").get<std::string>()},
                        .patience = Duration(json.at("patience").get<std::int64_t>()),
                        .text = json.at("text").get<std::string>()};
   } catch (const std::exception& why) {

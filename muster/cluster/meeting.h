@@ -6,13 +6,15 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
+#include "muster/cluster/port_owner.h"
 #include "muster/cluster/started_by.h"
 #include "muster/net/credentials.h"
 #include "muster/net/network.h"
 
 namespace muster::cluster {
 
-inline constexpr const char* kMeetingKey = "coordinator";  // in the store, of the text below
+// In the store, of the text below; each start that may meet there has its own.
+std::string meeting_key(const StartedBy& by);
 
 // Where the first rank listens, so that the others reach it by the name they have for it.
 net::Address meeting_listen_address(const StartedBy& by);
@@ -47,6 +49,7 @@ Result<Duration> meeting_patience();
 // rank 0 tells `text` and keeps the store, the others find it. One line.
 struct StoreErrand {
   StartedBy by;
+  MeetingProcess self;
   Duration patience{};
   std::string text;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "muster/app/version/version.h"
+#include "muster/base/random.h"
 #include "muster/base/system_error.h"
 #include "muster/base/unique_fd.h"
 #include "muster/cluster/environment.h"
@@ -36,6 +37,16 @@ cluster::Attend this_process(std::int32_t number, const cluster::GivenJob& job) 
           .cores = cluster::available_cores(),
           .version = build_version(),
           .job = job};
+}
+
+// What it runs is its job; one that cannot be read tells nothing.
+cluster::MeetingProcess meeting_process(const cluster::Attend& self) {
+  std::string fields;
+  for (const auto& [field, value] : self.job.values)
+    fields += fmt::format("{}: {}\n", field, value);
+  return {.host = self.host,
+          .pid = self.pid,
+          .program = fields.empty() ? "" : fmt::format("job {:x}", stable_hash(fields))};
 }
 
 // The program that asks torch's store, or keeps it, and what it has said.
@@ -147,12 +158,13 @@ class GatheringHere final : public Gathering {
     MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
     MUSTER_ASSIGN(agents_,
                   cluster::create_agents(own.credentials, cluster::meeting_listen_address(by_),
-                                         by_.ranks - 1, self_, log));
+                                         by_.meeting, by_.ranks - 1, self_, log));
     const net::Address place{by_.meeting.host, agents_->address().port};
     MUSTER_ASSIGN(keeper_,
                   StoreKeeper::start(
                       worker_program,
                       {.by = by_,
+                       .self = meeting_process(self_),
                        .patience = deadline_.left(system_clock()),
                        .text = cluster::meeting_text(place, own)},
                       [this](const Error& why) { agents_->give_up(why); }, processes, log));
@@ -209,20 +221,22 @@ Result<ExitCode> attend_gathering(const cluster::StartedBy& by, const cluster::G
                                   const Logger& log) {
   MUSTER_ASSIGN(const Duration patience, cluster::meeting_patience());
   const Deadline deadline = Deadline::after(system_clock(), patience);
+  const cluster::Attend self = this_process(by.rank, job);
   Result<ExitCode> code = fail(ErrorCode::kTimeout, "rank 0 did not come");
   // A store that the launcher keeps may still tell of a place before this one, where nobody is.
   while (code.error().code == ErrorCode::kTimeout || code.error().code == ErrorCode::kUnavailable) {
     const Duration left = deadline.left(system_clock());
     if (left <= Duration(0)) break;
-    auto told = Errand(worker_program, {.by = by, .patience = left, .text = {}})
+    auto told = Errand(worker_program,
+                       {.by = by, .self = meeting_process(self), .patience = left, .text = {}})
                     .run({}, left + kStart, processes, log);
     if (!told) return as_started(by, told.error());
     if (told->interrupted) return static_cast<ExitCode>(128 + *told->interrupted);
     MUSTER_ASSIGN(const auto meeting, cluster::read_meeting(told->answer));
     MUSTER_ASSIGN(const auto credentials, net::credentials_from_text(meeting.credentials));
-    code = cluster::attend(
-        {.self = this_process(by.rank, job), .launcher = meeting.place, .command = command},
-        credentials, Deadline::after(system_clock(), std::min(left, kAskAgain)), processes, log);
+    code =
+        cluster::attend({.self = self, .launcher = meeting.place, .command = command}, credentials,
+                        Deadline::after(system_clock(), std::min(left, kAskAgain)), processes, log);
     if (code) break;
   }
   if (!code) return as_started(by, code.error());

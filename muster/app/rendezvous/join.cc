@@ -5,6 +5,7 @@
 
 #include "muster/app/rendezvous/torch_store.h"
 #include "muster/app/world/member_ties.h"
+#include "muster/base/random.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/meeting.h"
 #include "muster/cluster/started_by.h"
@@ -13,6 +14,17 @@
 
 namespace muster::app {
 namespace {
+
+constexpr Duration kLook = std::chrono::seconds(1);  // for what the store already has, or has not
+
+cluster::MeetingProcess this_process(std::int32_t rank) {
+  const cluster::WorkerInfo here = cluster::describe_this_process(rank);
+  const auto command = system_files().read("/proc/self/cmdline");
+  // Not the words themselves, which whoever reaches the store could read.
+  return {.host = here.host,
+          .pid = here.pid,
+          .program = command ? fmt::format("command {:x}", stable_hash(*command)) : ""};
+}
 
 // As Debian's own name of a host.
 void warn_of_loopback(const net::Address& meeting, const Logger& log) {
@@ -24,6 +36,18 @@ void warn_of_loopback(const net::Address& meeting, const Logger& log) {
         meeting.host, *here);
 }
 
+// Rank 0's, once all are there: they may be the other job's.
+void warn_of_contender(const cluster::StartedBy& by, cluster::KvStore& store, const Logger& log) {
+  const std::string contender =
+      cluster::contender_at_port(store, by, Deadline::after(system_clock(), kLook));
+  if (contender.empty()) return;
+  log->warn(
+      "[world] another job was given {} (MASTER_ADDR, MASTER_PORT) too: {}, which was turned away. "
+      "Nothing tells its other ranks from this one's: give each job a MASTER_PORT of its own, or a "
+      "TORCHELASTIC_RUN_ID",
+      net::to_string(by.meeting), contender);
+}
+
 // Rank 0: makes the place, and tells of it.
 Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& store,
                                 Deadline deadline, const Logger& log) {
@@ -32,6 +56,7 @@ Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& 
   MUSTER_ASSIGN(auto host, create_host(own.credentials,
                                        {.listen = cluster::meeting_listen_address(by),
                                         .ranks = by.ranks,
+                                        .meeting = by.meeting,
                                         .join_timeout = deadline.left(system_clock())},
                                        log));
   MeetingPlace place{.coordinator = {by.meeting.host, host->address().port},
@@ -39,7 +64,7 @@ Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& 
                      .rank = by.rank,
                      .first_is_host = true,
                      .host = std::move(host)};
-  MUSTER_TRY(store.set(cluster::kMeetingKey,
+  MUSTER_TRY(store.set(cluster::meeting_key(by),
                        cluster::to_bytes(cluster::meeting_text(place.coordinator, own)), deadline));
   return place;
 }
@@ -47,7 +72,7 @@ Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& 
 // The others.
 Result<MeetingPlace> find_place(const cluster::StartedBy& by, cluster::KvStore& store,
                                 Deadline deadline) {
-  const auto told = store.get(cluster::kMeetingKey, deadline);
+  const auto told = store.get(cluster::meeting_key(by), deadline);
   if (!told) return with_context(told.error(), "rank 0 did not come");
   MUSTER_ASSIGN(auto meeting, cluster::read_meeting(cluster::to_string(*told)));
   return MeetingPlace{.coordinator = std::move(meeting.place),
@@ -62,13 +87,15 @@ Result<World> meet_as_started(const cluster::StartedBy& by, const JoinOptions& o
   MUSTER_ASSIGN(const Duration wait, cluster::meeting_patience());
   const Deadline deadline = Deadline::after(system_clock(), wait);
   // Until all have met: others read it.
-  MUSTER_ASSIGN(const auto store, open_torch_store(by, deadline));
+  MUSTER_ASSIGN(const auto store, open_torch_store(by, this_process(by.rank), deadline));
   MUSTER_ASSIGN(auto place, by.rank == 0 ? open_place(by, *store, deadline, log)
                                          : find_place(by, *store, deadline));
   place.patience = wait;
   place.transport = options.transport;
   place.over_mpi = options.over_mpi;
-  return meet(std::move(place), log);
+  auto world = meet(std::move(place), log);
+  if (world && by.rank == 0) warn_of_contender(by, *store, log);
+  return world;
 }
 
 // Those of muster's own launcher, of another one, or a world of one; with who it was.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -14,6 +15,8 @@ namespace muster::app {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr Duration kAskOwner = std::chrono::seconds(3);  // of the port, who it is
 
 milliseconds left_until(Deadline deadline) {
   return std::max(milliseconds(1),
@@ -101,9 +104,36 @@ class TorchStore final : public cluster::KvStore {
   c10::intrusive_ptr<c10d::Store> store_;
 };
 
+Result<std::unique_ptr<cluster::KvStore>> connect_store(const std::string& host,
+                                                        const c10d::TCPStoreOptions& options,
+                                                        Deadline deadline) {
+  MUSTER_ASSIGN(auto store, connect(host, options, deadline));
+  return std::make_unique<TorchStore>(
+      c10::make_intrusive<c10d::PrefixStore>("muster", std::move(store)));
+}
+
+// Where rank 0 cannot keep the store: nothing but a job of muster's says so.
+std::optional<Error> find_owner(const cluster::StartedBy& by, const cluster::MeetingProcess& self,
+                                c10d::TCPStoreOptions options, Deadline deadline) {
+  const Deadline soon =
+      Deadline::after(system_clock(), std::min(deadline.left(system_clock()), kAskOwner));
+  options.isServer = false;
+  options.timeout = left_until(soon);
+  auto store = connect_store(by.meeting.host, options, soon);
+  return store ? cluster::contest_port(**store, by, self, soon) : std::nullopt;
+}
+
+// Under a launcher's own store only that launcher's ranks come, with what sets each start apart.
+Status agree_on_owner(cluster::KvStore& store, const cluster::StartedBy& by,
+                      const cluster::MeetingProcess& self, Deadline deadline) {
+  if (by.rank == 0) return cluster::own_port(store, by, self, deadline);
+  return by.is_served ? ok() : cluster::check_port_owner(store, by, self, deadline);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<cluster::KvStore>> open_torch_store(const cluster::StartedBy& by,
+                                                           const cluster::MeetingProcess& self,
                                                            Deadline deadline) {
   c10d::TCPStoreOptions options;
   options.port = by.meeting.port;
@@ -118,10 +148,13 @@ Result<std::unique_ptr<cluster::KvStore>> open_torch_store(const cluster::Starte
                         fmt::format("[app/rendezvous] {} should keep torch's store at {}",
                                     by.is_served ? by.launcher : "rank 0", where));
   options.timeout = left_until(deadline);
-  auto store = connect(by.meeting.host, options, deadline);
-  if (store)
-    return std::make_unique<TorchStore>(
-        c10::make_intrusive<c10d::PrefixStore>("muster/" + by.attempt, *std::move(store)));
+  auto store = connect_store(by.meeting.host, options, deadline);
+  if (store) {
+    MUSTER_TRY(agree_on_owner(**store, by, self, deadline));
+    return store;
+  }
+  if (options.isServer)
+    if (auto owner = find_owner(by, self, options, deadline)) return *std::move(owner);
   return fail(
       store.error().code,
       fmt::format("[app/rendezvous] torch's store at {}: {}; {}", where, store.error().message,

@@ -50,6 +50,7 @@ class HostOfAll final : public Host {
         options.own = options_.ranks;
     options.policy.keeps_ranks = true;
     options.join_timeout = options_.join_timeout;
+    options.meeting = options_.meeting;
     MUSTER_ASSIGN(coordinator_,
                   cluster::create_coordinator(*network_, options_.listen, options, events(), log_));
     return ok();

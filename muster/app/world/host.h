@@ -16,6 +16,7 @@ namespace muster::app {
 struct HostOptions {
   net::Address listen;  // port 0: any
   std::int32_t ranks = 1;
+  net::Address meeting;  // where they have learned of this host
   Duration join_timeout = std::chrono::seconds(60);
 };
 

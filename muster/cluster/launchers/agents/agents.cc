@@ -13,6 +13,7 @@
 #include "muster/cluster/control_channel.h"
 #include "muster/cluster/launchers/agents/same_job.h"
 #include "muster/cluster/launchers/agents/stand_in.h"
+#include "muster/cluster/port_owner.h"
 
 namespace muster::cluster {
 namespace {
@@ -24,8 +25,9 @@ constexpr Duration kEndsSoon = std::chrono::seconds(2);
 
 class AgentsHere final : public Agents {
  public:
-  AgentsHere(std::int32_t count, Attend self, Logger log)
-      : count_(count),
+  AgentsHere(net::Address meeting, std::int32_t count, Attend self, Logger log)
+      : meeting_(std::move(meeting)),
+        count_(count),
         self_(std::move(self)),
         log_(std::move(log)),
         loop_(net::create_loop("muster-agents", log_)) {}
@@ -158,23 +160,28 @@ class AgentsHere final : public Agents {
       present_[agent.number] = visitor;
       return tell_over(*visitors_.at(visitor));
     }
+    // Whoever has no place here does no harm by what it is or was given.
+    if (known_.contains(agent.number))
+      return refuse(visitor, fail(ErrorCode::kInvalid, "[cluster/agents] " + why_no_place(agent)));
     if (const std::string what = what_differs(self_, agent); !what.empty()) {
       const Error why = fail(ErrorCode::kInvalid, "[cluster/agents] " + what);
       gone_.insert(agent.number);
       note_failure(why);
       return refuse(visitor, why);
     }
-    if (const auto known = known_.find(agent.number); known != known_.end())
-      return refuse(visitor,
-                    fail(ErrorCode::kInvalid,
-                         fmt::format("[cluster/agents] {}: {}",
-                                     present_.contains(agent.number)
-                                         ? "two processes say that they are the same rank"
-                                         : "the job has lost this rank, and goes on without it",
-                                     who(known->second))));
     known_[agent.number] = agent;
     present_[agent.number] = visitor;
     changed_.notify_all();
+  }
+
+  // Of a rank that has come already.
+  std::string why_no_place(const Attend& agent) const {
+    const Attend& known = known_.at(agent.number);
+    if (!present_.contains(agent.number))
+      return "the job has lost this rank, and goes on without it: " + who(known);
+    return fmt::format(
+        "two processes say that they are the same rank, the second on {} (pid {}); {}", agent.host,
+        agent.pid, seat_is_taken(meeting_, known.number, known.host, known.pid));
   }
 
   void refuse(std::uint64_t visitor, Error why) {
@@ -260,6 +267,7 @@ class AgentsHere final : public Agents {
     return fmt::format("{}", fmt::join(numbers, ", "));
   }
 
+  const net::Address meeting_;
   const std::int32_t count_;
   const Attend self_;
   const Logger log_;
@@ -282,9 +290,10 @@ class AgentsHere final : public Agents {
 }  // namespace
 
 Result<std::unique_ptr<Agents>> create_agents(const net::Credentials& credentials,
-                                              const net::Address& listen, std::int32_t count,
+                                              const net::Address& listen,
+                                              const net::Address& meeting, std::int32_t count,
                                               Attend self, Logger log) {
-  auto agents = std::make_unique<AgentsHere>(count, std::move(self), std::move(log));
+  auto agents = std::make_unique<AgentsHere>(meeting, count, std::move(self), std::move(log));
   MUSTER_TRY(agents->open(credentials, listen));
   return agents;
 }

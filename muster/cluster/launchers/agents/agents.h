@@ -45,9 +45,10 @@ class Agents {
 };
 
 // For `count` agents, 1 … count, that have the version and the job of `self`, rank 0; of a job that
-// this one cannot read nothing is asked.
+// this one cannot read nothing is asked. `meeting`: where they learn of this one.
 Result<std::unique_ptr<Agents>> create_agents(const net::Credentials& credentials,
-                                              const net::Address& listen, std::int32_t count,
+                                              const net::Address& listen,
+                                              const net::Address& meeting, std::int32_t count,
                                               Attend self, Logger log);
 
 // An agent's side.

@@ -20,7 +20,8 @@ Deadline soon() { return within(std::chrono::seconds(20)); }
 class AgentsTest : public ::testing::Test {
  protected:
   void open(std::int32_t count) {
-    agents_ = *create_agents(credentials_, {"127.0.0.1", 0}, count, first_, create_null_logger());
+    agents_ = *create_agents(credentials_, {"127.0.0.1", 0}, {"head", 29500}, count, first_,
+                             create_null_logger());
   }
   AgentSpec spec(std::int32_t number, std::vector<std::string> command) const {
     return {.self = {.number = number,
@@ -190,6 +191,22 @@ TEST_F(AgentsTest, ASecondOneOfTheSameNumberIsRefused) {
   ASSERT_FALSE(twin);
   EXPECT_THAT(twin.error().message, HasSubstr("two processes say that they are the same rank"));
   EXPECT_EQ(end_of(*start(1)).exit_status, 3) << "and the first goes on";
+}
+
+// As one of another job that was given the same port: whose job it has is not this one's affair.
+TEST_F(AgentsTest, ATwinOfAnotherVersionIsRefusedAndHarmsNobody) {
+  open(2);
+  come(1, "true");
+  const Deadline deadline = soon();
+  while (!agents_->is_there(1) && !deadline.passed(system_clock()))
+    pause(system_clock(), std::chrono::milliseconds(1));
+  AgentSpec other = spec(1, {"true"});
+  other.self.version = "muster 0.1.0 (commit 6205a21)";
+  const auto twin = attend(other, credentials_, soon(), system_processes(), create_null_logger());
+  ASSERT_FALSE(twin);
+  EXPECT_THAT(twin.error().message, HasSubstr("port 29500 of head already serves another job"));
+  come(2, "true");
+  EXPECT_TRUE(agents_->wait_for_all(soon()));
 }
 
 TEST_F(AgentsTest, AllLearnHowTheJobEndedAndWhoComesLaterToo) {
