@@ -10,13 +10,14 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 
 import launchers
 import slurm
-from launchers import CLEAN, run
+from launchers import CLEAN, ranks_of_two, run
 
 parser = argparse.ArgumentParser()
-for name in ("--muster", "--programs", "--loop", "--python"):
+for name in ("--muster", "--programs", "--loop", "--other-loop", "--python"):
     parser.add_argument(name, required=True)
 arguments = parser.parse_args()
 PARALLEL = str(pathlib.Path(arguments.programs) / "parallel")
@@ -60,6 +61,7 @@ class Ranks:
     def __init__(self, size, ranks, *words, port=None, more=lambda rank: {}):
         common = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
                           "MASTER_PORT": str(port or slurm.free_ports(1)[0]), "MUSTER_JOIN_TIMEOUT": "20s"}
+        self.port = int(common["MASTER_PORT"])
         self.processes = [subprocess.Popen([*map(str, words)], env=common | {"RANK": str(rank)} | more(rank), text=True,
                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in ranks]
 
@@ -138,11 +140,6 @@ def under_mpi():
     for size in (1, 3):
         trains("Open MPI", size, "mpirun.openmpi", "-n", size)
         trains("MPICH", size, "mpirun.mpich", "-n", size)
-
-
-def ranks_of_two(rank):
-    """A shell that starts both, each told its own by this variable."""
-    return "sh", "-c", f'{rank}=1 "$0" & {rank}=0 "$0"; wait'
 
 
 def under_any_pmi():
@@ -227,6 +224,66 @@ def what_else_is_at_the_port_is_told():
     assert "what answers there, if not this job's rank 0?" in ends[1][2], ends
 
 
+def another_job_at_the_port_is_told():
+    """The first goes on unharmed, and is warned of those that nothing but their command tells from its own."""
+    patient = lambda rank: {"MUSTER_JOIN_TIMEOUT": "120s"}
+    first = Ranks(2, (0,), PARALLEL, more=patient)
+    launchers.wait_for_port(first.port)
+    owner = (f"port {first.port} of 127.0.0.1 already serves another job: 2 ranks started by RANK and WORLD_SIZE, "
+             f"rank 0 is pid {first.processes[0].pid} on {HOST}; ")
+    night = lambda rank: {"TORCHELASTIC_RUN_ID": "night"}
+    with tempfile.TemporaryDirectory() as folder:
+        other = arguments.loop, folder
+        for size, rank, words, more, difference in (
+                (3, 1, (PARALLEL,), {}, "this one has 3 ranks"),
+                (2, 1, (PARALLEL,), night, "this one has the id `night`"),
+                (2, 0, (PARALLEL,), night, "this one has the id `night`"),
+                (2, 0, other, {}, "this one has a rank 0 of its own"),
+                (2, 1, other, {}, "was turned away there")):
+            [(code, _, told)] = Ranks(size, (rank,), *words, port=first.port, more=more or (lambda rank: {})).ends()
+            assert code != 0 and owner + "this one" in told and difference in told, told
+            assert "give each job a MASTER_PORT of its own" in told, told
+        assert not list(pathlib.Path(folder).iterdir()), "somebody trained"
+    last = Ranks(2, (1,), PARALLEL, port=first.port, more=patient)
+    ends = first.ends() + last.ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", 2)
+    assert ends[0][2].count(f"another job was given 127.0.0.1:{first.port}") == 1, ends[0][2]
+
+
+def a_rank_that_is_there_already_is_told():
+    """Of two jobs that are alike in all else: whoever comes second."""
+    patient = lambda rank: {"MUSTER_JOIN_TIMEOUT": "120s"}
+    first = Ranks(3, (0, 1, 1), PARALLEL, more=patient)
+    twins = first.processes[1:]
+    end = time.monotonic() + 100
+    while all(process.poll() is None for process in twins):
+        assert time.monotonic() < end, "both are let in"
+        time.sleep(0.02)
+    last = Ranks(3, (2,), PARALLEL, port=first.port, more=patient)
+    ends = first.ends() + last.ends()
+    assert sorted(code == 0 for code, _, _ in ends) == [False, True, True, True], ends
+    [(code, _, told)] = [each for each in ends if each[0] != 0]
+    assert f"port {first.port} of 127.0.0.1 already serves another job, or this rank was started twice: rank 1 there" in told, told
+    has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", 3)
+
+
+def another_commit_is_told():
+    for other in (0, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            script = f"[ $RANK = {other} ] && exec {arguments.other_loop} {folder}; exec {arguments.loop} {folder}"
+            ends = Ranks(2, range(2), "sh", "-c", script).ends()
+            assert not list(pathlib.Path(folder).iterdir()), "somebody trained"
+        for code, _, told in ends:
+            assert code != 0 and "all workers need the same muster" in told, told
+            assert f"worker {other} on {HOST} (pid " in told and "(commit 0000000)" in told, told
+
+
+def under_kubernetes():
+    for launcher, (rank, variables) in launchers.kubernetes(slurm.free_ports(1)[0]).items():
+        trains(launcher, 2, *ranks_of_two(rank), environment=CLEAN | variables)
+
+
 def credentials_of_ones_own_are_for_all():
     own = run(arguments.muster, "credentials").stdout.strip()
     ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MUSTER_CREDENTIALS": own}).ends()
@@ -245,6 +302,7 @@ for scenario in (launched_on_several_hosts, a_death_on_one_host_ends_all, all_ar
                  a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_any_pmi,
                  pmix_has_to_be_told_how_many, under_slurm, by_hand, a_name_that_is_loopback_is_told, deaths_are_told,
                  fewer_batches_are_told, who_does_not_come_is_told, what_else_is_at_the_port_is_told,
+                 another_job_at_the_port_is_told, a_rank_that_is_there_already_is_told, another_commit_is_told, under_kubernetes,
                  credentials_of_ones_own_are_for_all):
     scenario()
     print(f"ok  {scenario.__name__}", flush=True)

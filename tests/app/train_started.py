@@ -4,6 +4,7 @@ are outlived; a signal to all saves; what is wrong ends all ranks with the same 
 import argparse
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import runs
 
 parser = argparse.ArgumentParser()
-for name in ("--muster", "--python"):
+for name in ("--muster", "--other-muster", "--python"):
     parser.add_argument(name, required=True)
 arguments = parser.parse_args()
 MUSTER = str(pathlib.Path(arguments.muster).resolve())
@@ -32,9 +33,11 @@ LONG = runs.settings(f"training.max_steps={MANY}", "evaluation.every=500 steps")
 class Ranks:
     """Started by hand, as by whoever sets torchrun's variables."""
 
-    def __init__(self, size, ranks, *words, patience="30s", command="train", folder=None, more=lambda rank: ()):
-        self.port = slurm.free_ports(1)[0]
-        self.command = [MUSTER, command, *map(str, words)]
+    def __init__(self, size, ranks, *words, patience="30s", command="train", folder=None, port=None,
+                 more=lambda rank: (), program=lambda rank: MUSTER):
+        self.port = port or slurm.free_ports(1)[0]
+        self.command = [command, *map(str, words)]
+        self.program = program
         self.more = more  # words of one rank
         self.environment = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
                                     "MUSTER_JOIN_TIMEOUT": patience, "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
@@ -43,13 +46,12 @@ class Ranks:
             self.start(rank, folder)
 
     def start(self, rank, folder=None):
-        self.processes.append(subprocess.Popen([*self.command, *map(str, self.more(rank))], env=self.environment | {"RANK": str(rank)}, cwd=folder, text=True,
+        self.processes.append(subprocess.Popen([self.program(rank), *self.command, *map(str, self.more(rank))], env=self.environment | {"RANK": str(rank)}, cwd=folder, text=True,
                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         runs.STARTED.append(self.processes[-1])
 
     def store_answers(self):
-        with socket.socket() as each:
-            return each.connect_ex(("127.0.0.1", self.port)) == 0
+        return launchers.answers(self.port)
 
     def read_until(self, words):
         """What rank 0 writes until then."""
@@ -244,6 +246,42 @@ def one_job_is_for_all(place):
         assert runs.latest(place.folder) == before, "no run was begun"
 
 
+def another_job_at_the_port_is_told(place):
+    first = Ranks(3, (0, 1), place.job, patience="120s")
+    launchers.wait_for_port(first.port)
+    owner = f"port {first.port} of 127.0.0.1 already serves another job: 3 ranks started by RANK and WORLD_SIZE, rank 0 is pid {first.processes[0].pid} on {HOST}; "
+    other = "--set", "training.max_steps=7"
+    for size, rank, words, difference in ((2, 1, (), "this one has 2 ranks"), (3, 0, other, "this one has a rank 0 of its own"),
+                                          (3, 2, other, "was turned away there")):
+        [process] = Ranks(size, (rank,), place.job, *words, port=first.port).processes
+        told = process.communicate(timeout=runs.DEADLINE)[1]
+        assert process.returncode == 3 and owner + "this one" in told and difference in told, (process.returncode, told)
+    first.start(2)
+    ends = first.ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    has_weights(place.folder, place.wanted)
+
+
+def another_commit_is_told(place):
+    folder = place.folder / "another commit"
+    folder.mkdir()
+    other = shutil.copy(arguments.other_muster, folder / "muster")
+    (folder / "muster-worker").symlink_to(pathlib.Path(MUSTER).parent / "muster-worker")
+    for odd in (0, 1):
+        before = runs.latest(place.folder)
+        ends = Ranks(2, range(2), place.job, program=lambda rank, odd=odd: other if rank == odd else MUSTER).ends()
+        assert all(code == 2 for code, _, _ in ends), ends
+        for _, _, told in ends:
+            assert "all ranks need the same muster" in told and "(commit 0000000)" in told, ends
+            assert all(f"rank {rank} on {HOST} (pid " in told for rank in (0, 1)), ends
+        assert runs.latest(place.folder) == before, "no run was begun"
+
+
+def under_kubernetes(place):
+    for launcher, (rank, variables) in launchers.kubernetes(slurm.free_ports(1)[0]).items():
+        place.trains(launcher, "2 workers here", *launchers.ranks_of_two(rank), environment=CLEAN | variables)
+
+
 def who_does_not_come_is_told(place):
     ends = Ranks(4, (0, 2), place.job, patience="6s").ends()
     assert [code for code, _, _ in ends] == [1, 1], ends
@@ -283,7 +321,8 @@ with runs.workplace() as workplace:
     everything = Workplace(workplace)
     for scenario in (under_torchrun, under_mpi, a_terminal_of_mpiruns_is_nobodys, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
-                     a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, one_job_is_for_all, who_does_not_come_is_told,
+                     a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, one_job_is_for_all,
+                     another_job_at_the_port_is_told, another_commit_is_told, under_kubernetes, who_does_not_come_is_told,
                      a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
         begun = time.monotonic()
         scenario(everything)
