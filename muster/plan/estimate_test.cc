@@ -83,19 +83,25 @@ TEST(Estimated, TimeIsThatOfTheWorkerWithMostSlices) {
   EXPECT_EQ(price(lanes).time.total(), 2 * milliseconds(12));
 }
 
-// Beside two windows of it for each lane.
+// Beside two windows of it for each lane, each one parameter's at least.
 TEST(Estimated, OffloadedStateIsOnDisk) {
-  ModelProfile profile = blocks_alike(4);
-  for (BlockProfile& block : profile.blocks) block.optimizer_bytes = 64 << 20;
-  for (const Way& in_memory : {way(2), sharded(2), pipeline(2, 2)}) {
-    Way on_disk = in_memory;
-    on_disk.offloads = true;
-    const MemoryUse before = estimate(profile, in_memory, free_hardware()).value().memory;
-    const MemoryUse after = estimate(profile, on_disk, free_hardware()).value().memory;
-    EXPECT_EQ(before.disk, 0U);
-    EXPECT_EQ(after.disk, before.optimizer);
-    EXPECT_EQ(after.optimizer, 32U << 20);
-    EXPECT_EQ(after.total(), before.total() - before.optimizer + (32U << 20));
+  for (const std::int64_t parameters : {1, 8}) {  // of a block
+    ModelProfile profile = blocks_alike(4);
+    for (BlockProfile& block : profile.blocks) {
+      block.trained.assign(static_cast<std::size_t>(parameters), testing::kElements / parameters);
+      block.optimizer_bytes = 64 << 20;
+    }
+    const std::uint64_t windows = parameters == 1 ? 128 << 20 : 32 << 20;
+    for (const Way& in_memory : {way(2), sharded(2), pipeline(2, 2)}) {
+      Way on_disk = in_memory;
+      on_disk.offloads = true;
+      const MemoryUse before = estimate(profile, in_memory, free_hardware()).value().memory;
+      const MemoryUse after = estimate(profile, on_disk, free_hardware()).value().memory;
+      EXPECT_EQ(before.disk, 0U);
+      EXPECT_EQ(after.disk, before.optimizer);
+      EXPECT_EQ(after.optimizer, windows);
+      EXPECT_EQ(after.total(), before.total() - before.optimizer + windows);
+    }
   }
 }
 
