@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string_view>
 
+#include "muster/base/text_width.h"
 #include "muster/cli/application.h"
 #include "muster/cli/compare_runs.h"
 #include "muster/cli/find_run.h"
@@ -54,13 +57,30 @@ std::vector<std::string> cells(const RunInfo& run) {
           started ? observe::grouped(started->workers) : std::string(observe::kNothing)};
 }
 
-std::string table(const std::vector<RunInfo>& runs) {
-  std::vector<std::vector<std::string>> lines = {
-      {"job", "id", "began", "state", "steps", "loss", "best", "time", "workers"}};
+using Lines = std::vector<std::vector<std::string>>;
+
+// Names of jobs give up what the other columns need; an id is enough to say which run is meant.
+void cut_names(Lines& lines, std::size_t columns) {
+  constexpr std::size_t kLeastName = 8;
+  std::size_t longest = 0;
+  for (const auto& line : lines) longest = std::max(longest, display_width(line.front()));
+  const std::size_t room = std::max(kLeastName, longest - std::min(longest, columns));
+  for (auto& line : lines)
+    if (display_width(line.front()) > room)
+      line.front() = std::string(cut_to_width(line.front(), room - 1)) + "…";
+}
+
+// `width`: of the terminal; 0: there is none.
+std::string table(const std::vector<RunInfo>& runs, std::size_t width) {
+  Lines lines = {{"job", "id", "began", "state", "steps", "loss", "best", "time", "workers"}};
   lines.reserve(runs.size() + 1);
   for (const RunInfo& run : runs) lines.push_back(cells(run));
   constexpr std::size_t kWords = 4;
-  return observe::aligned(lines, kWords);
+  const std::string whole = observe::aligned(lines, kWords);
+  const std::size_t wide = display_width(std::string_view(whole).substr(0, whole.find('\n')));
+  if (width == 0 || wide <= width) return whole;
+  cut_names(lines, wide - width);
+  return observe::aligned(lines, kWords, width);
 }
 
 ExitCode list(const RunsArguments& arguments, Context& context) {
@@ -85,7 +105,7 @@ ExitCode list(const RunsArguments& arguments, Context& context) {
     context.out << fmt::format("no such run in {}; --run-folder says where they are\n",
                                folder.native());
   } else {
-    context.out << table(runs);
+    context.out << table(runs, context.width_of_out());
   }
   return ExitCode::kDone;
 }
