@@ -21,8 +21,23 @@ bool same_mesh(const job::MeshSpec& a, const job::MeshSpec& b) {
       job::kMeshAxes, [&](const job::MeshAxis& axis) { return a.*axis.extent == b.*axis.extent; });
 }
 
-// By hand; names of blocks are known to the job of one of muster's models, and then it has numbers.
-void add_cut(const job::StrategySpec& strategy, JobSpread& spread) {
+void each_divisor(std::int64_t of, const auto& body) {
+  for (std::int64_t divisor = 1; divisor <= of; ++divisor)
+    if (of % divisor == 0) body(divisor);
+}
+
+// In how many parts the workers of a job may be cut.
+void each_cut(const job::JobSpec& job, const auto& body) {
+  each_divisor(job.workers.count, [&](std::int64_t parts) {
+    if (parts > 1) body(parts);
+  });
+}
+
+// What the job says of its pipeline, where this is the one. Names of blocks are known to the job of
+// one of muster's models, and then it has numbers.
+void add_written_chunks(const job::StrategySpec& strategy, JobSpread& spread) {
+  spread.values.emplace_back("strategy.chunks_per_stage",
+                             std::to_string(strategy.chunks_per_stage));
   if (!strategy.blocks.empty())
     spread.values.emplace_back("strategy.blocks",
                                fmt::format("[{}]", fmt::join(strategy.blocks, ", ")));
@@ -30,19 +45,11 @@ void add_cut(const job::StrategySpec& strategy, JobSpread& spread) {
     spread.values.emplace_back("strategy.placement", job::print_value(strategy.placement).text);
 }
 
-// What the job says of its pipeline, where this is the one.
-void add_written_chunks(const job::StrategySpec& strategy, JobSpread& spread) {
-  spread.values.emplace_back("strategy.chunks_per_stage",
-                             std::to_string(strategy.chunks_per_stage));
-  add_cut(strategy, spread);
-}
-
 // Of a replica; all numbers of stages that divide the workers.
 void add_pipelines(const job::JobSpec& job, Spreads& spreads) {
   const auto& strategy = job.strategy;
   const bool written = strategy.type == job::StrategyType::kPipeline;
-  for (std::int64_t stages = 2; stages <= job.workers.count; ++stages) {
-    if (job.workers.count % stages != 0) continue;
+  each_cut(job, [&](std::int64_t stages) {
     for (const auto schedule :
          {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved, PipelineSchedule::kZbH1,
           PipelineSchedule::kZbV, PipelineSchedule::kGPipe}) {
@@ -55,7 +62,7 @@ void add_pipelines(const job::JobSpec& job, Spreads& spreads) {
         add_written_chunks(strategy, spread);
       spreads.push_back(std::move(spread));
     }
-  }
+  });
 }
 
 // ZeRO's stages: each shares more out, and sends more.
@@ -68,26 +75,24 @@ void add_shards(Spreads& spreads) {
 
 // All numbers of parts that divide the workers.
 void add_tensors(const job::JobSpec& job, Spreads& spreads) {
-  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks) {
-    if (job.workers.count % ranks != 0) continue;
+  each_cut(job, [&](std::int64_t ranks) {
     JobSpread spread{
         .name = fmt::format("tensor, {} parts", ranks),
         .values = {{"strategy.type", "tensor"}, {"strategy.tensor", std::to_string(ranks)}},
         .together = true,
         .meets = true};
     spreads.push_back(spread);
-    if (job.model.type == job::ModelType::kMlp) continue;
+    if (job.model.type == job::ModelType::kMlp) return;
     spread.name += ", sequences";
     spread.values.emplace_back("strategy.sequence_parallel", "true");
     spreads.push_back(std::move(spread));
-  }
+  });
 }
 
 // Sequences shared by all numbers of workers that divide those of the job.
 void add_contexts(const job::JobSpec& job, Spreads& spreads) {
   if (job.data.type != job::DataType::kText) return;
-  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks) {
-    if (job.workers.count % ranks != 0) continue;
+  each_cut(job, [&](std::int64_t ranks) {
     for (const auto attention : {job::ContextAttention::kUlysses, job::ContextAttention::kRing}) {
       const std::string word(job::to_string(attention));
       spreads.push_back({.name = fmt::format("{}, {} parts", word, ranks),
@@ -97,18 +102,18 @@ void add_contexts(const job::JobSpec& job, Spreads& spreads) {
                          .together = true,
                          .meets = true});
     }
-  }
+  });
 }
 
 // Experts on all numbers of workers that divide those of the job.
 void add_experts(const job::JobSpec& job, Spreads& spreads) {
   if (job.model.type != job::ModelType::kMoe) return;
-  for (std::int64_t ranks = 2; ranks <= job.workers.count; ++ranks)
-    if (job.workers.count % ranks == 0)
-      spreads.push_back(
-          {.name = fmt::format("expert, {} parts", ranks),
-           .values = {{"strategy.type", "expert"}, {"strategy.expert", std::to_string(ranks)}},
-           .meets = true});
+  each_cut(job, [&](std::int64_t ranks) {
+    spreads.push_back(
+        {.name = fmt::format("expert, {} parts", ranks),
+         .values = {{"strategy.type", "expert"}, {"strategy.expert", std::to_string(ranks)}},
+         .meets = true});
+  });
 }
 
 // "pipeline 2 × shard 2"
@@ -193,10 +198,6 @@ void add_meshes(const job::JobSpec& job, Spreads& spreads) {
   if (job.data.type == job::DataType::kText) meeting.push_back(&job::MeshSpec::context);
   if (job.model.type == job::ModelType::kMoe) meeting.push_back(&job::MeshSpec::expert);
   const std::int64_t workers = job.workers.count;
-  const auto each_divisor = [](std::int64_t of, const auto& body) {
-    for (std::int64_t divisor = 1; divisor <= of; ++divisor)
-      if (of % divisor == 0) body(divisor);
-  };
   each_divisor(workers, [&](std::int64_t pipeline) {
     each_divisor(workers / pipeline, [&](std::int64_t shard) {
       each_divisor(workers / pipeline / shard, [&](std::int64_t parts) {

@@ -11,7 +11,6 @@
 #include "muster/cli/job_spreads.h"
 #include "muster/job/enum_names.h"
 #include "muster/job/placement.h"
-#include "muster/job/read_value.h"
 #include "muster/layout/pipeline/schedule.h"
 
 namespace muster::cli {

@@ -142,8 +142,9 @@ class Pipelined {
   MemoryUse memory_of(const PipelineSimulation& run, std::size_t stage) const {
     const Part& part = stages_[stage];
     const auto shares = static_cast<std::uint64_t>(way_.shard_count());
-    const PassMemory passes = pass_memory(run.stages[stage].peak_bytes + part.recomputing(),
-                                          part.in_hand(), stage == 0 ? counting() : BriefMemory{});
+    const PassMemory passes =
+        pass_memory(run.stages[stage].peak_bytes + part.recomputing(), part.in_hand(),
+                    stage == 0 ? counting_whole(model_, way_) : BriefMemory{});
     MemoryUse memory{
         .weights = part.weights(),
         .gradients = exchanges_[stage].held - exchanges_[stage].kept,
@@ -154,12 +155,6 @@ class Pipelined {
         .process = model_.whole.process_bytes};
     offload(way_, part, 1, memory);
     return memory;
-  }
-  // The first worker's, of all blocks.
-  BriefMemory counting() const {
-    Part whole(model_.whole, *model_.whole.pass_of(way_.micro_batch), way_);
-    whole.add({0, static_cast<std::int32_t>(model_.whole.blocks.size())});
-    return whole.counting();
   }
   std::uint64_t saved_by(const Part& part, std::uint64_t given_back) const {
     std::uint64_t here = way_.shard_count() == 1 ? part.optimizer() : 0;

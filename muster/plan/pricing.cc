@@ -43,6 +43,16 @@ Duration exposed(const ExchangeCost& exchange, Duration last_backward) {
   return std::max(exchange.last, exchange.reduce - last_backward);
 }
 
+layout::BlockRange all_blocks(const ModelProfile& profile) {
+  return {0, static_cast<std::int32_t>(profile.blocks.size())};
+}
+
+BriefMemory counting_whole(const RankModel& model, const Way& way) {
+  Part whole(model.whole, *model.whole.pass_of(way.micro_batch), way);
+  whole.add(all_blocks(model.whole));
+  return whole.counting();
+}
+
 // Counting comes between two steps: of what goes back to the kernel there is the one or the other.
 PassMemory pass_memory(std::uint64_t kept, BriefMemory in_hand, BriefMemory counting) {
   const std::uint64_t given_back = std::max(in_hand.goes_back, counting.goes_back);

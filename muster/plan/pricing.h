@@ -40,6 +40,11 @@ void offload(const Way& way, const Part& part, std::int32_t lanes, MemoryUse& me
 // them, but for the last bucket.
 Duration exposed(const ExchangeCost& exchange, Duration last_backward);
 
+layout::BlockRange all_blocks(const ModelProfile& profile);
+
+// Of the first worker's pass of all blocks, by which it counts operations: Part::counting().
+BriefMemory counting_whole(const RankModel& model, const Way& way);
+
 // Memory of passes that kept so much at their peak, on so many lanes. What of it is no more there
 // when a save begins, unless it is one of those that stay beside all steps: `given_back`.
 struct PassMemory {

@@ -11,10 +11,6 @@
 namespace muster::plan {
 namespace {
 
-layout::BlockRange all_blocks(const ModelProfile& profile) {
-  return {0, static_cast<std::int32_t>(profile.blocks.size())};
-}
-
 class Replicated {
  public:
   Replicated(const RankModel& model, const Way& way, const Hardware& hardware)
@@ -56,11 +52,10 @@ class Replicated {
   void add_passes(MemoryUse& memory) const {
     const auto lanes = static_cast<std::uint64_t>(lanes_);
     const BriefMemory hand = part_.in_hand();
-    Part whole(model_.whole, *model_.whole.pass_of(way_.micro_batch), way_);
-    whole.add(all_blocks(model_.whole));
-    const PassMemory passes = pass_memory(
-        (part_.kept() + part_.recomputing()) * lanes,
-        {.stays = hand.stays * lanes, .goes_back = hand.goes_back * lanes}, whole.counting());
+    const PassMemory passes =
+        pass_memory((part_.kept() + part_.recomputing()) * lanes,
+                    {.stays = hand.stays * lanes, .goes_back = hand.goes_back * lanes},
+                    counting_whole(model_, way_));
     memory.activations = passes.activations;
     memory.checkpoint = checkpoint_bytes(
         model_.whole, way_, state_held_whole(model_.whole, way_, whole_here()), passes.given_back);
