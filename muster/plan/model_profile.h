@@ -104,7 +104,7 @@ struct ModelProfile {
   std::vector<PassProfile> passes;  // at least one; each of another number of samples
   std::int64_t notes = 0;           // floats that go with a unit's gradients, besides statistics
   Duration update{};                // of all parameters, on one core
-  std::uint64_t process_bytes = 0;  // resident before there is a model: libtorch, the data
+  std::uint64_t process_bytes = 0;  // resident without a tensor: libtorch, what it has run, data
   std::vector<ShardProfile> shards = {};  // each among another number of workers
   std::vector<CutProfile> cuts = {};      // those that were looked at
   // Why nothing was run: passes have no activations then, and times that only weigh blocks by their

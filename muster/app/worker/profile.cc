@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -184,6 +186,7 @@ std::uint64_t most_at_once(const plan::ModelProfile& profile, const plan::PassPr
 }
 
 struct Measuring {
+  Files& files;
   const BuildModel& build;
   const data::StepBatch& batch;
   const job::JobSpec& job;  // without recomputation
@@ -211,11 +214,24 @@ Result<std::vector<plan::PassProfile>> passes_of(const plan::ModelProfile& profi
   return passes;
 }
 
-// `profile`, as it was counted, with what running its blocks finds.
-Result<plan::ModelProfile> measure_model(plan::ModelProfile profile, const Measuring& with) {
+// What stays when all tensors are gone: the kernels that the blocks have run, compiled ones among
+// them, and what libraries keep for the next pass.
+std::uint64_t memory_without_tensors(Files& files) {
+  ::malloc_trim(0);
+  return observe::resident_memory(files, ::getpid());
+}
+
+Status measure_whole(plan::ModelProfile& profile, const Measuring& with) {
   MUSTER_ASSIGN(const auto model, with.build());
   MUSTER_ASSIGN(profile.passes, passes_of(profile, *model, with));
   MUSTER_ASSIGN(profile.update, measure_update(with.job, *model));
+  return ok();
+}
+
+// `profile`, as it was counted, with what running its blocks finds.
+Result<plan::ModelProfile> measure_model(plan::ModelProfile profile, const Measuring& with) {
+  MUSTER_TRY(measure_whole(profile, with));
+  profile.process_bytes = std::max(profile.process_bytes, memory_without_tensors(with.files));
   MUSTER_ASSIGN(profile.cuts, cuts_of(profile, with.build, {&with.batch, with.room}, with.job));
   profile.not_measured.clear();
   return profile;
@@ -250,7 +266,7 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
   profile.process_bytes = process;
   if (options.goes_on && !options.goes_on(line_of(profile))) return profile;
   const std::uint64_t room = options.memory - std::min(options.memory, process);
-  return measure_or_say_why(std::move(profile), {build, batch, wanted, room});
+  return measure_or_say_why(std::move(profile), {files, build, batch, wanted, room});
 }
 
 }  // namespace
