@@ -127,6 +127,10 @@ std::optional<Result<SavedCheckpoint>> AsyncSaver::State::collect() {
   return std::exchange(outcome, std::nullopt);
 }
 
+std::thread AsyncSaver::usual_thread(std::function<void()> work) {
+  return std::thread(std::move(work));
+}
+
 AsyncSaver::AsyncSaver(std::shared_ptr<Checkpointer> checkpointer, Clock& clock,
                        MakeThread make_thread)
     : state_(std::make_shared<State>(std::move(checkpointer), clock, std::move(make_thread))) {}

@@ -20,13 +20,11 @@ class AsyncSaver {
  public:
   // A thread that does this. Throws where there is none to be had, as std::thread does.
   using MakeThread = std::function<std::thread(std::function<void()>)>;
+  static std::thread usual_thread(std::function<void()> work);
 
   // `clock` and the checkpointer's files and clock outlive every save.
-  AsyncSaver(
-      std::shared_ptr<Checkpointer> checkpointer, Clock& clock,
-      MakeThread make_thread = [](std::function<void()> work) {
-        return std::thread(std::move(work));
-      });
+  AsyncSaver(std::shared_ptr<Checkpointer> checkpointer, Clock& clock,
+             MakeThread make_thread = usual_thread);
   ~AsyncSaver();  // lets a save under way end; call finish() first to learn how
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;

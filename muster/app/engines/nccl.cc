@@ -9,8 +9,7 @@ namespace muster::app {
 Result<Path> nccl_module(Files& files, const cluster::VariableLookup& variable,
                          const Path& folder) {
   const std::string named = variable(kNcclVariable).value_or("");
-  const Path module =
-      named.empty() ? folder.parent_path() / "lib" / "muster" / "nccl.so" : Path(named);
+  Path module = named.empty() ? folder.parent_path() / "lib" / "muster" / "nccl.so" : Path(named);
   if (files.exists(module)) return module;
   return fail(ErrorCode::kUnavailable,
               fmt::format("[app/nccl] communication.engine is nccl, and muster has no module for "

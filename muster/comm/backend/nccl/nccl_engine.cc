@@ -152,7 +152,7 @@ Result<Buffer> NcclEngine::allocate(std::size_t bytes) {
   };
   auto block = std::make_shared<Block>();
   MUSTER_ASSIGN(block->memory,
-                NcclMemory::allocate(nccl_->table(), nccl_->device(), MUSTER_NCCL_PINNED, bytes));
+                NcclMemory::allocate(nccl_->table(), nccl_->device(), kMusterNcclPinned, bytes));
   block->span = block->memory.bytes();
   if (bytes > 0) std::memset(block->span.data(), 0, bytes);
   return Buffer(block, &block->span);

@@ -62,7 +62,7 @@ Result<std::byte*> NcclGroup::scratch(Scratch which, std::size_t bytes) {
   if (memory.bytes().empty() || memory.bytes().size() < bytes) {
     if (!memory.bytes().empty()) outgrown_.push_back(std::exchange(memory, NcclMemory()));
     MUSTER_ASSIGN(memory,
-                  NcclMemory::allocate(nccl_, device_, MUSTER_NCCL_DEVICE, std::bit_ceil(bytes)));
+                  NcclMemory::allocate(nccl_, device_, kMusterNcclDevice, std::bit_ceil(bytes)));
   }
   return memory.bytes().data();
 }

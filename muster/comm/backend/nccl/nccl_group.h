@@ -38,7 +38,7 @@ class NcclMemory {
  private:
   const MusterNccl* nccl_ = nullptr;
   int device_ = 0;
-  MusterNcclMemory kind_ = MUSTER_NCCL_DEVICE;
+  MusterNcclMemory kind_ = kMusterNcclDevice;
   std::span<std::byte> bytes_;
 };
 

@@ -289,14 +289,14 @@ static const char* copy(int device, void* to, const void* from, size_t bytes) {
 static const char* allocate(int device, enum MusterNcclMemory kind, size_t bytes, void** memory) {
   cudaError_t code = cudaSetDevice(device);
   if (code != cudaSuccess) return told_by_cuda(code);
-  code = kind == MUSTER_NCCL_DEVICE ? cudaMalloc(memory, bytes)
+  code = kind == kMusterNcclDevice ? cudaMalloc(memory, bytes)
                                     : cudaHostAlloc(memory, bytes, cudaHostAllocPortable);
   return told_by_cuda(code);
 }
 
 static void free_memory(int device, enum MusterNcclMemory kind, void* memory) {
   if (cudaSetDevice(device) != cudaSuccess) return;
-  if (kind == MUSTER_NCCL_DEVICE)
+  if (kind == kMusterNcclDevice)
     cudaFree(memory);
   else
     cudaFreeHost(memory);

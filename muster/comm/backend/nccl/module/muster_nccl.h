@@ -30,7 +30,7 @@ typedef struct MusterNcclCall {
   void* output;
 } MusterNcclCall;
 
-enum MusterNcclMemory { MUSTER_NCCL_DEVICE, MUSTER_NCCL_PINNED };
+enum MusterNcclMemory { kMusterNcclDevice, kMusterNcclPinned };
 
 typedef struct MusterNccl {
   int version;                  /* MUSTER_NCCL_VERSION */
