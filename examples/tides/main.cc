@@ -2,6 +2,7 @@
 
 #include <muster/app.h>
 
+#include "datum.h"
 #include "jitter.h"
 #include "level_file.h"
 #include "tide_net.h"
@@ -41,6 +42,9 @@ int main(int argc, char** argv) {
                 {{"hours", std::int64_t{48}, "Seen before each forecast.", 1},
                  {"lead", std::int64_t{6}, "From the last hour seen to the one forecast.", 1}}},
                tides::open_levels);
+  app.add_transform("datum",
+                    {"Levels above a datum.", {{"metres", 0.0, "Where that is, in metres."}}},
+                    tides::make_datum);
   app.add_augmentation("jitter",
                        {"Noise of a gauge.", {{"metres", 0.02, "Its standard deviation.", 0}}},
                        tides::make_jitter);

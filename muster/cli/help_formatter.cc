@@ -38,7 +38,9 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
 }
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
-  return wrapped_behind(CLI::Formatter::make_usage(app, std::move(name)), width_, kIndentOfMore);
+  std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+  if (app->get_prefix_command()) usage.insert(usage.find_last_not_of('\n') + 1, " COMMAND…");
+  return wrapped_behind(usage, width_, kIndentOfMore);
 }
 
 // CLI11 names what an option excludes last, in the order of addresses, which is another each time.

@@ -92,7 +92,8 @@ ExitCode list(const RunsArguments& arguments, Context& context) {
                                 fmt::format("[runs] no folder {}; --run-folder says where runs are",
                                             folder.native())));
   std::vector<RunInfo> runs;
-  for (const auto& run : observe::find_runs(context.files, folder)) {
+  const auto found = observe::find_runs(context.files, folder);
+  for (const auto& run : found) {
     RunInfo info = look_at(context.files, run);
     if (passes(arguments.filter, info, context)) runs.push_back(std::move(info));
     if (arguments.limit > 0 && runs.size() == arguments.limit) break;
@@ -102,8 +103,11 @@ ExitCode list(const RunsArguments& arguments, Context& context) {
     for (const RunInfo& run : runs) all.push_back(to_json(run));
     context.out << json_line({{"runs", std::move(all)}});
   } else if (runs.empty()) {
-    context.out << fmt::format("no such run in {}; --run-folder says where they are\n",
-                               folder.native());
+    context.out << (found.empty() ? fmt::format("no runs in {} yet: `muster train JOB` makes one; "
+                                                "--run-folder says where others are\n",
+                                                folder.native())
+                                  : fmt::format("no such run among the {} in {}\n", found.size(),
+                                                folder.native()));
   } else {
     context.out << table(runs, context.width_of_out());
   }

@@ -103,7 +103,7 @@ TEST_F(RunsCommandTest, FiltersByJobStateAndValues) {
   EXPECT_EQ(muster({"runs", "--state", "lost"}), ExitCode::kUsage);
   EXPECT_THAT(err_.str(), HasSubstr("expected running, finished, stopped or failed, found `lost`"));
   EXPECT_EQ(muster({"runs", "--job", "large"}), ExitCode::kDone);
-  EXPECT_THAT(out_.str(), HasSubstr("no such run in "));
+  EXPECT_THAT(out_.str(), HasSubstr("no such run among the 2 in "));
 }
 
 TEST_F(RunsCommandTest, AValueIsReadAsTheJobFileHasIt) {
@@ -119,7 +119,7 @@ TEST_F(RunsCommandTest, AValueIsReadAsTheJobFileHasIt) {
     EXPECT_THAT(out_.str(), HasSubstr("3f09a1")) << where;
   }
   EXPECT_EQ(muster({"runs", "--where", "data.validation_split=21%"}), ExitCode::kDone);
-  EXPECT_THAT(out_.str(), HasSubstr("no such run in "));
+  EXPECT_THAT(out_.str(), HasSubstr("no such run among the 2 in "));
   EXPECT_EQ(muster({"runs", "--where", "training.max_steps=many"}), ExitCode::kUsage);
   EXPECT_THAT(err_.str(),
               HasSubstr("--where training.max_steps: expected a whole number, at least 1"));

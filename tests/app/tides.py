@@ -93,6 +93,18 @@ def shards(folder):
     assert runs.weights(runs.latest(folder, run.name), STEPS) == runs.weights(runs.latest(folder, "runs-1"), STEPS)
 
 
+def evaluates_what_is_no_augmentation(folder):
+    """On weights that hardly move: a transform changes what is evaluated, an augmentation does not."""
+    def miss(name, *sets):
+        hardly = ("training.max_steps=1", "optimizer.learning_rate=1e-12", "schedule.type=constant")
+        runs.train(TIDES, job_in(folder, name), *runs.settings(*hardly, *sets))
+        return [row["eval/miss_cm"] for row in runs.rows(runs.latest(folder, name)) if "eval/miss_cm" in row][-1]
+
+    plain = miss("plain", "data.transforms=[]")
+    assert abs(miss("noisy", "options.jitter.metres=5") - plain) < 1e-3, plain
+    assert abs(miss("moved", "data.transforms=[datum]", "options.datum.metres=5") - plain) > 1, plain
+
+
 def knows_its_names(folder):
     job = job_in(folder, "names")
     code, output = answer(TIDES, "validate", job)
@@ -121,8 +133,8 @@ def tells_what_its_code_says(folder):
     assert code == 2 and "data.type levels has no training samples" in output, (code, output)
 
 
-SCENARIOS = (learns_the_same_at_any_size, survives_a_death, resumes, exports, stages_need_blocks, shards, knows_its_names,
-             tells_what_its_code_says)
+SCENARIOS = (learns_the_same_at_any_size, survives_a_death, resumes, exports, stages_need_blocks, shards,
+             evaluates_what_is_no_augmentation, knows_its_names, tells_what_its_code_says)
 with runs.workplace() as place:
     for scenario in SCENARIOS:
         if arguments.only in (None, scenario.__name__):

@@ -22,10 +22,10 @@ constexpr std::size_t kMostKinds = 3;         // of files, that are told
 std::string what_is_read() {
   const job::DataSpec data;  // with the names that a job expects by default
   return fmt::format(
-      "muster reads folders of .png and .jpg files, one for each class, folders of IDX files ({}, "
+      "muster reads folders of .png and .jpg files, one subfolder a class, folders of IDX files "
+      "({}, "
       "{}, {}, {}, each plain or .gz), tables (.csv, .tsv, plain or .gz) and text files; data of "
-      "other "
-      "kinds comes through a source of your own (docs/app.md)",
+      "other kinds comes through a source of your own (docs/app.md)",
       data.train_images, data.train_labels, data.validation_images, data.validation_labels);
 }
 
@@ -62,13 +62,19 @@ Result<DataFound> look_at_idx(Files& files, const DataFiles& idx) {
   return DataFound(std::move(found));
 }
 
-// "3 .png, 2 .txt"
-std::string kinds_of(const std::vector<std::string>& names) {
+std::string kind_of(Files& files, const Path& path) {
+  if (files.list(path)) return "folder(s)";
+  const std::string extension = path.extension().string();
+  return extension.empty() ? "without an extension" : extension;
+}
+
+// "3 .png, 2 folder(s)"
+std::string kinds_of(Files& files, const Path& folder, const std::vector<std::string>& names) {
   std::map<std::string, int> count;
-  for (const std::string& name : names) ++count[Path(name).extension().string()];
+  for (const std::string& name : names) ++count[kind_of(files, folder / name)];
   std::vector<std::pair<int, std::string>> kinds;
   kinds.reserve(count.size());
-  for (const auto& [kind, files] : count) kinds.emplace_back(files, kind.empty() ? "others" : kind);
+  for (const auto& [kind, times] : count) kinds.emplace_back(times, kind);
   std::ranges::sort(kinds, std::ranges::greater());
   std::string text;
   for (std::size_t i = 0; i < std::min(kinds.size(), kMostKinds); ++i)
@@ -86,9 +92,9 @@ Result<DataFound> look_at_folder(Files& files, const Path& path,
   for (const Path& part :
        {idx.train_images, idx.train_labels, idx.validation_images, idx.validation_labels}) {
     if (!files.exists(part))
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("[data/look] {} holds {}, and no {}; {}", path.string(),
-                              kinds_of(names), part.filename().string(), what_is_read()));
+      return fail(ErrorCode::kUnsupported, fmt::format("[data/look] {} holds {}, and no {}; {}",
+                                                       path.string(), kinds_of(files, path, names),
+                                                       part.filename().string(), what_is_read()));
   }
   return look_at_idx(files, idx);
 }
