@@ -9,6 +9,7 @@
 #include <span>
 
 #include "muster/base/number.h"
+#include "muster/base/trimmed.h"
 
 namespace muster::job {
 namespace {
@@ -117,14 +118,33 @@ bool ends_in_digit(std::string_view text) {
   return !text.empty() && text.back() >= '0' && text.back() <= '9';
 }
 
-std::string unit_help(const YamlNode& node, std::string_view example) {
-  if (is_scalar(node) && has_leading_zero(node.text)) return std::string(kLeadingZeroHelp);
-  double number = 0;  // and nothing besides: `1s2` has a unit, though none that helps
-  const char* end = node.text.data() + node.text.size();
-  if (!is_scalar(node) || !ends_in_digit(node.text) ||
-      std::from_chars(node.text.data(), end, number).ptr != end)
-    return {};
-  return fmt::format("add the unit: `{} {}`", node.text, example);
+// By their use; what `units.h` takes besides is written otherwise.
+const std::vector<std::string_view> kTimes{"s", "min", "h", "d", "ms", "us", "ns"};
+const std::vector<std::string_view> kSizes{"KiB", "MiB", "GiB", "TiB", "B", "kB", "MB", "GB", "TB"};
+
+std::vector<std::string_view> interval_units(const FieldRules& rules) {
+  std::vector<std::string_view> units;
+  const auto add = [&](Interval::Unit unit, const std::vector<std::string_view>& names) {
+    if (std::ranges::find(rules.units, unit) != rules.units.end())
+      units.insert(units.end(), names.begin(), names.end());
+  };
+  add(Interval::Unit::kSteps, {"steps"});
+  add(Interval::Unit::kEpochs, {"epochs"});
+  add(Interval::Unit::kTime, kTimes);
+  return units;
+}
+
+// `units`: that it may have, the one to take as an example first.
+std::string unit_help(const YamlNode& node, const std::vector<std::string_view>& units) {
+  if (!is_scalar(node)) return {};
+  if (has_leading_zero(node.text)) return std::string(kLeadingZeroHelp);
+  const auto quantity = split_quantity(node.text);
+  if (!quantity) return {};
+  if (quantity->unit.empty()) return fmt::format("add the unit: `{} {}`", node.text, units.front());
+  const std::string near = near_word(quantity->unit, units);
+  if (near.empty() || near == quantity->unit || ends_in_digit(node.text)) return {};
+  const std::string_view number(node.text.data(), quantity->unit.data());
+  return fmt::format("did you mean `{} {}`?", trimmed(number, " "), near);
 }
 
 }  // namespace
@@ -189,7 +209,7 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules, Duration& v
       return {};
     }
   }
-  return expected(node, FieldType::kDuration, rules, unit_help(node, "s"));
+  return expected(node, FieldType::kDuration, rules, unit_help(node, kTimes));
 }
 
 Complaints read_value(const YamlNode& node, const FieldRules& rules, Bytes& value) {
@@ -200,7 +220,7 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules, Bytes& valu
       return {};
     }
   }
-  return expected(node, FieldType::kBytes, rules, unit_help(node, "KiB"));
+  return expected(node, FieldType::kBytes, rules, unit_help(node, kSizes));
 }
 
 Complaints read_value(const YamlNode& node, const FieldRules& rules, Interval& value) {
@@ -221,7 +241,7 @@ Complaints read_value(const YamlNode& node, const FieldRules& rules, Interval& v
       return {};
     }
   }
-  return expected(node, FieldType::kInterval, rules, unit_help(node, "steps"));
+  return expected(node, FieldType::kInterval, rules, unit_help(node, interval_units(rules)));
 }
 
 Complaints read_choice(const YamlNode& node, const std::vector<std::string_view>& names,

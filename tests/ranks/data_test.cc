@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <span>
 #include <utility>
 
@@ -24,8 +23,7 @@ struct Case {
 // with one schedule; under a sanitizer each dtype, reduction and schedule once. The test
 // ranks.conformance.whole, one of the long ones, asks for every combination.
 bool is_told_apart(const Case& c) {
-  static const bool whole = std::getenv("MUSTER_CONFORMANCE_WHOLE") != nullptr;
-  if (whole || c.count <= kSmallCount) return true;
+  if (asks_for_all() || c.count <= kSmallCount) return true;
   const bool sums = c.reduce == Reduce::kSum;
   const bool chosen = c.algorithm == Algorithm::kAuto;
   return kSanitized ? (c.dtype == DType::kF32) + sums + chosen >= 2 : sums || chosen;

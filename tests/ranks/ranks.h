@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -37,6 +38,12 @@ inline constexpr std::span<const std::int32_t> kSizes =
 // that still crosses most.
 inline constexpr std::int64_t kCounts[] = {0, 1, 3, 1000, kSanitized ? 20011 : 65537};
 inline constexpr std::int64_t kSmallCount = kSanitized ? 3 : 1000;
+// Whether combinations that cost minutes are wanted as well, as in the test
+// ranks.conformance.whole.
+inline bool asks_for_all() {
+  static const bool whole = std::getenv("MUSTER_CONFORMANCE_WHOLE") != nullptr;
+  return whole;
+}
 inline constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kAvg, Reduce::kMin, Reduce::kMax,
                                       Reduce::kProduct};
 // What each operation can run with. In one level kHierarchical is what kAuto is.
