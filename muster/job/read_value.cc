@@ -119,7 +119,7 @@ bool ends_in_digit(std::string_view text) {
 }
 
 // By their use; what `units.h` takes besides is written otherwise.
-const std::vector<std::string_view> kTimes{"s", "min", "h", "d", "ms", "us", "ns"};
+const std::vector<std::string_view> kTimes{"s", "sec", "min", "h", "d", "ms", "us", "ns"};
 const std::vector<std::string_view> kSizes{"KiB", "MiB", "GiB", "TiB", "B", "kB", "MB", "GB", "TB"};
 
 std::vector<std::string_view> interval_units(const FieldRules& rules) {

@@ -79,6 +79,10 @@ std::uint64_t peak_memory(Files& files) {
   return bytes_of(read_or_empty(files, "/proc/self/status"), "VmHWM");
 }
 
+std::uint64_t resident_memory(Files& files) {
+  return bytes_of(read_or_empty(files, "/proc/self/status"), "VmRSS");
+}
+
 std::uint64_t resident_memory(Files& files, int pid) {
   return bytes_of(read_or_empty(files, fmt::format("/proc/{}/status", pid)), "VmRSS");
 }

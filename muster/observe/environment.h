@@ -26,7 +26,8 @@ Environment read_environment(Files& files);
 
 // The most memory this process has had at once, in bytes; 0 where /proc does not say.
 std::uint64_t peak_memory(Files& files);
-// What a process of this host has in memory now, in bytes; 0 likewise.
+// What this process, or another one of this host, has in memory now, in bytes; 0 likewise.
+std::uint64_t resident_memory(Files& files);
 std::uint64_t resident_memory(Files& files, int pid);
 
 std::string to_json(const Environment& environment);

@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -187,6 +185,7 @@ std::uint64_t most_at_once(const plan::ModelProfile& profile, const plan::PassPr
 
 struct Measuring {
   Files& files;
+  const ProfileOptions& options;
   const BuildModel& build;
   const data::StepBatch& batch;
   const job::JobSpec& job;  // without recomputation
@@ -216,9 +215,9 @@ Result<std::vector<plan::PassProfile>> passes_of(const plan::ModelProfile& profi
 
 // What stays when all tensors are gone: the kernels that the blocks have run, compiled ones among
 // them, and what libraries keep for the next pass.
-std::uint64_t memory_without_tensors(Files& files) {
-  ::malloc_trim(0);
-  return observe::resident_memory(files, ::getpid());
+std::uint64_t memory_without_tensors(const Measuring& with) {
+  with.options.give_back();
+  return observe::resident_memory(with.files);
 }
 
 Status measure_whole(plan::ModelProfile& profile, const Measuring& with) {
@@ -231,7 +230,7 @@ Status measure_whole(plan::ModelProfile& profile, const Measuring& with) {
 // `profile`, as it was counted, with what running its blocks finds.
 Result<plan::ModelProfile> measure_model(plan::ModelProfile profile, const Measuring& with) {
   MUSTER_TRY(measure_whole(profile, with));
-  profile.process_bytes = std::max(profile.process_bytes, memory_without_tensors(with.files));
+  profile.process_bytes = std::max(profile.process_bytes, memory_without_tensors(with));
   MUSTER_ASSIGN(profile.cuts, cuts_of(profile, with.build, {&with.batch, with.room}, with.job));
   profile.not_measured.clear();
   return profile;
@@ -266,7 +265,7 @@ Result<plan::ModelProfile> profile_of(Files& files, const job::JobSpec& job,
   profile.process_bytes = process;
   if (options.goes_on && !options.goes_on(line_of(profile))) return profile;
   const std::uint64_t room = options.memory - std::min(options.memory, process);
-  return measure_or_say_why(std::move(profile), {files, build, batch, wanted, room});
+  return measure_or_say_why(std::move(profile), {files, options, build, batch, wanted, room});
 }
 
 }  // namespace

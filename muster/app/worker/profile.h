@@ -21,6 +21,8 @@ struct ProfileOptions {
   std::function<bool(const std::string& counted)> goes_on = {};
   // Bytes that this process may take. Where running a block takes more, the rest is counted.
   std::uint64_t memory = std::numeric_limits<std::uint64_t>::max();
+  // Gives back to the system what the process has freed: what is left is counted as libtorch's own.
+  std::function<void()> give_back = [] {};
 };
 
 // plan::ModelProfile as JSON, a line. Opens the data, whose first samples the blocks are given.

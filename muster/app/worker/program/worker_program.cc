@@ -125,6 +125,7 @@ ExitCode answer(Call call) {
         call.described,
         [&](const job::JobSpec& job) { return describe_training(system_files(), job, own); }, own);
   if (call.waits) call.profile.goes_on = tell_and_wait;
+  call.profile.give_back = [] { malloc_trim(0); };
   if (!call.profiled.empty())
     return tell(
         call.profiled,
