@@ -75,11 +75,11 @@ class Training(Follower):
     def workers(self):
         return children(self.process.pid, "muster-worker")
 
-    def kill(self, rank):
-        """When it was killed."""
+    def kill(self, rank, how=signal.SIGKILL):
+        """When it got the signal."""
         pid = self.workers()[rank]
         killed = time.time()
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, how)
         return killed
 
     def ended(self, code):
