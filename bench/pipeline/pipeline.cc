@@ -2,7 +2,11 @@
 // (60 ms forward, 60 backward for the input, 60 for the weights, of a stage's blocks together), so
 // that more stages than cores can be measured. Strategy, schedule and messages are the real ones.
 // Prints as JSON the median milliseconds of a step, what the simulated schedule takes with these
-// costs, the share of a stage's time that is bubble in both, and a hash of the weights.
+// costs, the share of a stage's time that is bubble in both, a hash of the weights, and how long
+// the blocks of a stage sleep.
+//
+// pipeline SCHEDULE STAGES CHUNKS MICRO_BATCHES simulate COST…: only what is simulated, with the
+// microseconds of each chunk's forward, backward for the input and backward for the weights.
 #include "muster/parallel/pipeline/pipeline.h"
 
 #include <ATen/Parallel.h>
@@ -11,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -161,18 +166,71 @@ Measured train_all(const Run& run) {
   return measured.front();
 }
 
-double simulated(const Run& run) {
+double in_milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+struct Simulated {
+  double step = 0;  // milliseconds
+  double busy = 0;  // of these, the mean of the stages
+
+  double bubble_of(double took) const { return 1 - busy / took; }
+};
+
+Simulated simulate(const Run& run, const layout::PipelineCosts& costs) {
+  const auto schedule = checked(layout::make_schedule(run.schedule));
+  const auto times = checked(layout::play(schedule, costs));
+  Duration pass{};
+  for (const layout::ChunkCost& chunk : costs.chunks)
+    pass += chunk.forward + chunk.backward_input + chunk.backward_weight;
+  return {.step = in_milliseconds(layout::makespan(times)),
+          .busy = in_milliseconds(pass * run.schedule.micro_batches) / run.schedule.stages};
+}
+
+layout::PipelineCosts sleeping_costs(const Run& run) {
   const layout::ChunkCost model{.forward = kForward * run.schedule.stages,
                                 .backward_input = kBackwardInput * run.schedule.stages,
                                 .backward_weight = kBackwardWeight * run.schedule.stages};
-  const auto schedule = checked(layout::make_schedule(run.schedule));
-  const auto times = checked(layout::play(schedule, layout::equal_costs(model, run.chunks())));
-  return std::chrono::duration<double, std::milli>(layout::makespan(times)).count();
+  return layout::equal_costs(model, run.chunks());
+}
+
+layout::PipelineCosts costs_of(const Run& run, std::span<const std::string> words) {
+  constexpr std::size_t kEach = 3;
+  if (words.size() != kEach * static_cast<std::size_t>(run.chunks()))
+    throw std::runtime_error(fmt::format("expected three costs for each of the {} chunks, found {}",
+                                         run.chunks(), words.size()));
+  const auto cost = [&](std::size_t at) {
+    return std::chrono::microseconds(std::stoll(words[at]));
+  };
+  layout::PipelineCosts costs;
+  for (std::size_t at = 0; at < words.size(); at += kEach)
+    costs.chunks.push_back(
+        {.forward = cost(at), .backward_input = cost(at + 1), .backward_weight = cost(at + 2)});
+  return costs;
+}
+
+void tell_simulated(const Simulated& ideal) {
+  fmt::print("{{\"simulated_ms\": {:.2f}, \"simulated_bubble\": {:.4f}}}\n", ideal.step,
+             ideal.bubble_of(ideal.step));
+}
+
+void tell_measured(const Run& run) {
+  const Measured measured = train_all(run);
+  const Simulated ideal = simulate(run, sleeping_costs(run));
+  const double step = measured.steps[measured.steps.size() / 2];
+  fmt::print(
+      "{{\"step_ms\": {:.2f}, \"simulated_ms\": {:.2f}, \"bubble\": {:.4f}, "
+      "\"simulated_bubble\": {:.4f}, \"weights\": \"{}\", \"sleeps_ms\": [{}, {}, {}]}}\n",
+      step, ideal.step, ideal.bubble_of(step), ideal.bubble_of(ideal.step), measured.hash,
+      kForward.count(), kBackwardInput.count(), kBackwardWeight.count());
 }
 
 int main_of(const std::vector<std::string>& words) {
-  if (words.size() != 6) {
-    fmt::print(stderr, "usage: pipeline SCHEDULE STAGES CHUNKS MICRO_BATCHES STEPS\n");
+  const bool simulates = words.size() > 6 && words[5] == "simulate";
+  if (words.size() != 6 && !simulates) {
+    fmt::print(stderr,
+               "usage: pipeline SCHEDULE STAGES CHUNKS MICRO_BATCHES STEPS\n"
+               "       pipeline SCHEDULE STAGES CHUNKS MICRO_BATCHES simulate COST...\n");
     return 2;
   }
   Run run;
@@ -180,17 +238,12 @@ int main_of(const std::vector<std::string>& words) {
   run.schedule.stages = std::stoi(words[2]);
   run.schedule.chunks_per_stage = std::stoi(words[3]);
   run.schedule.micro_batches = std::stoi(words[4]);
+  if (simulates) {
+    tell_simulated(simulate(run, costs_of(run, std::span(words).subspan(6))));
+    return 0;
+  }
   run.steps = std::stoi(words[5]);
-  const Measured measured = train_all(run);
-  const double busy =
-      std::chrono::duration<double, std::milli>(kForward + kBackwardInput + kBackwardWeight)
-          .count() *
-      run.schedule.micro_batches;
-  const double step = measured.steps[measured.steps.size() / 2], ideal = simulated(run);
-  fmt::print(
-      "{{\"step_ms\": {:.2f}, \"simulated_ms\": {:.2f}, \"bubble\": {:.4f}, "
-      "\"simulated_bubble\": {:.4f}, \"weights\": \"{}\"}}\n",
-      step, ideal, 1 - busy / step, 1 - busy / ideal, measured.hash);
+  tell_measured(run);
   return 0;
 }
 
