@@ -4,26 +4,29 @@
 
 namespace muster::train {
 
-void ReplicaGuard::before_update() {
-  if (checksum_ && state_checksum(strategy_) != *checksum_) guilty_ = true;
+bool ReplicaGuard::has_changed() const {
+  return guarded_ && guarded_checksum(strategy_) != *guarded_;
 }
 
+void ReplicaGuard::before_update() { guilty_ |= has_changed(); }
+
 void ReplicaGuard::after_update(Step step) {
-  checksum_ = state_checksum(strategy_);
-  checksums_[step] = *checksum_;
+  guarded_ = guarded_checksum(strategy_);
+  checksums_[step] = *guarded_;
   if (!disputed_ || diverged_ != kNever) return;
   const auto before = first_attempt_.find(step);
-  if (before != first_attempt_.end() && before->second != *checksum_) diverged_ = to_int(step);
+  const bool other_weights = before != first_attempt_.end() && before->second != *guarded_;
+  const bool other_state = step == *disputed_ && state_checksum(strategy_) != disputed_state_;
+  if (other_weights || other_state) diverged_ = to_int(step);
 }
 
 void ReplicaGuard::forget_update() {
-  checksum_.reset();
+  guarded_.reset();
   guilty_ = false;
 }
 
 ReplicaReport ReplicaGuard::report() const {
-  ReplicaReport report{.sum = checksum_ ? *checksum_ : state_checksum(strategy_),
-                       .guilty = guilty_};
+  ReplicaReport report{.sum = state_checksum(strategy_), .guilty = guilty_ || has_changed()};
   if (verified_.exists()) report.verified = verified();
   return report;
 }
@@ -44,6 +47,7 @@ const Progress& ReplicaGuard::go_back() {
 
 void ReplicaGuard::dispute(Step step) {
   disputed_ = step;
+  disputed_state_ = state_checksum(strategy_);
   first_attempt_ = checksums_;
   diverged_ = kNever;
 }

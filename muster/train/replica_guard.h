@@ -19,8 +19,8 @@ class ReplicaGuard {
   // `strategy` outlives it.
   explicit ReplicaGuard(parallel::Strategy& strategy) : strategy_(strategy) {}
 
-  // Weights and optimizer state are only read from one update to the next: a change between the two
-  // is a fault of this worker's memory.
+  // What is guarded is only read from one update to the next: a change between the two is a fault
+  // of this worker's memory.
   void before_update();
   void after_update(Step step);
   void forget_update();  // the state is about to change otherwise, or did
@@ -44,14 +44,17 @@ class ReplicaGuard {
   static constexpr std::int64_t kNever = INT64_MAX;
 
  private:
+  bool has_changed() const;
+
   parallel::Strategy& strategy_;
   StateCopy verified_;
-  std::optional<StateChecksum> checksum_;  // since the last update
-  bool guilty_ = false;                    // it did not hold
+  std::optional<std::uint64_t> guarded_;  // since the last update
+  bool guilty_ = false;                   // it did not hold
   int times_gone_back_ = 0;
-  std::map<Step, StateChecksum> checksums_;  // since all were the same
+  std::map<Step, std::uint64_t> checksums_;  // since all were the same
   std::optional<Step> disputed_;
-  std::map<Step, StateChecksum> first_attempt_;
+  StateChecksum disputed_state_;  // before this worker went back
+  std::map<Step, std::uint64_t> first_attempt_;
   std::int64_t diverged_ = kNever;
 };
 

@@ -5,7 +5,10 @@
 #include <bit>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "muster/base/checksum.h"
 #include "muster/train/state_pieces.h"
@@ -43,6 +46,15 @@ std::optional<std::vector<Rank>> outside_majority(const std::vector<ReplicaRepor
 StateChecksum state_checksum(parallel::Strategy& strategy) {
   return {.shared = checksum_of_all(strategy.replicated_state()),
           .own = checksum_of_all(own_state(strategy))};
+}
+
+std::uint64_t guarded_checksum(parallel::Strategy& strategy) {
+  std::vector<parallel::StateSlice> guarded = strategy.model_state();
+  std::set<std::string> shared;
+  for (const parallel::StateSlice& slice : strategy.replicated_state()) shared.insert(slice.name);
+  for (parallel::StateSlice& slice : strategy.optimizer_state())
+    if (!shared.contains(slice.name)) guarded.push_back(std::move(slice));
+  return checksum_of_all(guarded);
 }
 
 Result<std::vector<ReplicaReport>> exchange_reports(comm::Communicator& communicator,

@@ -20,6 +20,10 @@ struct StateChecksum {
   friend bool operator==(const StateChecksum&, const StateChecksum&) = default;
 };
 StateChecksum state_checksum(parallel::Strategy& strategy);
+// Of that in which a wrong bit has to show before the next update does more with it: all but an
+// optimizer's state that others have as well, which shows in the weights then, here a step before
+// it shows in anybody else's.
+std::uint64_t guarded_checksum(parallel::Strategy& strategy);
 
 struct ReplicaReport {
   StateChecksum sum = {};
