@@ -16,12 +16,13 @@ STACKS = {"muster/base/stacks.cc": "asks each thread by a signal where it stands
 
 SEGMENTS = {"muster/comm/backend/native/shared_memory.cc": "is the native engine's seam to the system",
             "muster/base/shared_page.cc": "shares memory with another process"}
+PEERS = {"muster/comm/backend/native/peer_memory.cc": "reads tensors where they lie in other processes"}
 SCRATCH = {"muster/base/scratch_memory.cc": "keeps memory on a disk"}
 PROGRAMS = {"muster/cli/program": "is main()", "muster/app/worker/program": "is main()"}
 
 # Who may include the system's own headers: without them its functions are not declared, however they are called.
 SYSTEM_HEADERS = {
-    **CHILD, **STACKS, **SEGMENTS, **SCRATCH, **PROGRAMS,
+    **CHILD, **STACKS, **SEGMENTS, **PEERS, **SCRATCH, **PROGRAMS,
     "muster/base/files.cc": "is the system's Files",
     "muster/base/shared_library.cc": "is the system's loader",
     "muster/base/text_width.cc": "asks for a locale of its own how wide letters are",
@@ -88,6 +89,7 @@ BANNED = (
      "muster::Files", {"muster/base/files.cc": "is the system's Files", **SEGMENTS, **SCRATCH, **CHILD, **PROGRAMS}),
     ("shared memory", r"\b(shm_open|shm_unlink|memfd_create)\b|(?<![\w>.:])(::)?mmap\s*\(",
      "the native engine's segment, or SharedPage", {"muster/base/files.cc": "maps files for reading", **SEGMENTS, **SCRATCH}),
+    ("another process's memory", r"\bprocess_vm_(readv|writev)\b|(?<![\w>.])(::)?ptrace\s*\(", "PeerMemory", PEERS),
     ("processes", r"(?<![\w>.])(::)?(v?fork\s*\(\s*\)|(execve?|execvpe?|posix_spawnp?|waitpid|waitid|popen)\s*\()"
                   r"|(?<![\w>.:])(std::)?system\s*\(|(?<![\w>.])::(kill|killpg|raise)\s*\(",
      "muster::Processes", CHILD),

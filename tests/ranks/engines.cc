@@ -69,6 +69,14 @@ const EngineUnderTest kSharedMemory{"SharedMemory", [](std::int32_t size) {
                                     }};
 INSTANTIATE_TEST_SUITE_P(SharedMemory, Conformance, ::testing::Values(kSharedMemory));
 
+// Where no rank may read another's process.
+const EngineUnderTest kSharedMemorySlots{
+    "SharedMemorySlots", [](std::int32_t size) {
+      return create_native_ranks(
+          size, {.transport = NativeTransport::kSharedMemory, .reads_from = kNoReads});
+    }};
+INSTANTIATE_TEST_SUITE_P(SharedMemorySlots, Conformance, ::testing::Values(kSharedMemorySlots));
+
 const EngineUnderTest kTcp{"Tcp", [](std::int32_t size) {
                              return create_native_ranks(size, {.transport = NativeTransport::kTcp,
                                                                .network = &test_network()});

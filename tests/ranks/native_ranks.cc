@@ -23,6 +23,7 @@ Ranks create_native_ranks(std::int32_t size, const NativeRanks& wanted) {
       options.host = fmt::format("host{}", rank % wanted.hosts);
       options.heap_bytes = std::size_t{256} << 20;
       options.over = wanted.over;
+      options.reads_from = wanted.reads_from;
       auto made = create_native(options);
       ASSERT_TRUE(made) << made.error().message;
       ranks[static_cast<std::size_t>(rank)] = *made;

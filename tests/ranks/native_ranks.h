@@ -10,8 +10,9 @@ namespace muster::comm {
 struct NativeRanks {
   NativeTransport transport = NativeTransport::kAuto;
   net::Network* network = nullptr;
-  std::int32_t hosts = 1;  // that they are dealt to in turn
-  EngineOver over = {};    // as in NativeOptions
+  std::int32_t hosts = 1;               // that they are dealt to in turn
+  EngineOver over = {};                 // as in NativeOptions
+  std::size_t reads_from = kReadsFrom;  // likewise
 };
 
 // They meet over a store, as processes would. What does not come about is a failure of the test.

@@ -191,8 +191,11 @@ Result<std::unique_ptr<Engine>> create_tcp_engine(const NativeOptions& options, 
 
 Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options, const Met& met) {
   if (met.transport == NativeTransport::kTcp) return create_tcp_engine(options, met);
-  MUSTER_ASSIGN(auto group, SharedGroup::create(options.group, options.heap_bytes, *options.clock,
-                                                options.exchange, met.deadline));
+  MUSTER_ASSIGN(auto group,
+                SharedGroup::create(options.group, options.heap_bytes, *options.clock,
+                                    options.exchange, met.deadline, options.reads_from));
+  options.log->debug("[comm/native] generation {}: {}", to_int(options.group.generation),
+                     group->describe_reads());
   return create_shared_engine(std::move(group));
 }
 

@@ -14,6 +14,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/log.h"
+#include "muster/comm/backend/native/peer_memory.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/cost.h"
 #include "muster/comm/engine/engine.h"
@@ -47,7 +48,11 @@ struct NativeOptions {
   Duration connect_timeout = std::chrono::seconds(30);
   std::optional<Duration> arrival_timeout = {};  // of the others, before that; none: the same
   std::function<bool()> cancelled;  // asked while it waits for peers: a newer generation has begun
-  std::size_t heap_bytes = kHeapBytes;    // for allocate()
+  std::size_t heap_bytes = kHeapBytes;  // for allocate()
+  // Shared memory: from how many bytes that one rank takes of another tensors that are not from
+  // allocate() are read out of its process, where the system lets all ranks do so, instead of
+  // copied through slots. The most that a rank says counts; kNoReads: never.
+  std::size_t reads_from = kReadsFrom;
   std::string listen_host = "127.0.0.1";  // TCP: the address peers can reach me at
   // TCP: by which schedules are chosen; all alike. None: measured when the group meets, but for
   // what `book` knows from earlier ones; it is filled, and outlives the call.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "muster/base/round_up.h"
@@ -20,6 +21,8 @@ constexpr std::int64_t kAloneBytes = 4 * 1024;
 constexpr std::int64_t kAloneBytesCrowded = 64 * 1024;
 // What one rank reduces at a time: the tiles of a few ranks fit the first-level cache.
 constexpr std::int64_t kTileBytes = 8 * 1024;
+// What is read out of another process between two looks at whether somebody has given up.
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from && bytes > 0) std::memcpy(to, from, bytes);
@@ -45,10 +48,7 @@ Status SharedCollectives::run(const Call& call) {
   if (layout.count == 0 || std::holds_alternative<Barrier>(call.op)) return ok();
   reduction_.set(layout, group_->group());
   windows_.clear(group_->group().size, layout.width);
-  if (alone) {
-    run_alone(layout);
-    return ok();
-  }
+  if (alone) return run_alone(call, layout);
   if (all_exposed(layout)) return run_in_place(call, layout);
   return run_chunks(call, layout);
 }
@@ -70,13 +70,30 @@ Status SharedCollectives::publish(const Call& call, const SharedLayout& layout, 
   Signature& signature = group_->mine().calls[call.sequence % 2];
   signature = signature_of(call.op, call.options);
   Flag& flag = group_->next_flag();
-  flag.offset = layout.exposes ? group_->offset_of(layout.exposed) : 0;
   flag.check = signature.check;
   if (alone)
     copy_in(layout, fits_flag(layout) ? flag.payload.data() : slot(group_->group().rank, chunks_),
             {0, layout.count}, {0, layout.count});
+  else
+    expose(layout, flag);
   MUSTER_TRY(group_->meet(call.deadline));
   return check_signatures(call, signature.check);
+}
+
+// Where the others find my tensor.
+void SharedCollectives::expose(const SharedLayout& layout, Flag& flag) const {
+  flag.exposure = Exposure::kSlots;
+  flag.at = 0;
+  if (!layout.exposes) return;
+  if (const auto offset = group_->offset_of(layout.exposed)) {
+    flag.exposure = Exposure::kMemory;
+    flag.at = *offset;
+    return;
+  }
+  const bool large = layout.moved > 0 && layout.bytes(layout.moved) >= group_->reads_from();
+  if (!large || !group_->process(group_->group().rank).can_read(layout.exposed)) return;
+  flag.exposure = Exposure::kProcess;
+  flag.at = std::bit_cast<std::uintptr_t>(layout.exposed.data());
 }
 
 Status SharedCollectives::check_signatures(const Call& call, std::uint64_t mine) const {
@@ -95,32 +112,29 @@ bool SharedCollectives::all_exposed(const SharedLayout& layout) const {
   for (std::int32_t rank = 0; rank < group_->group().size; ++rank) {
     const auto* broadcast = std::get_if<Broadcast>(&layout.op);
     if (broadcast != nullptr && to_int(broadcast->root) != rank) continue;
-    if (group_->flag(Rank{rank}).offset == kPrivate) return false;
+    if (group_->flag(Rank{rank}).exposure == Exposure::kSlots) return false;
   }
   return true;
 }
 
 // publish() has copied in and met.
-void SharedCollectives::run_alone(const SharedLayout& layout) {
+Status SharedCollectives::run_alone(const Call& call, const SharedLayout& layout) {
   const Elements all{0, layout.count};
   if (fits_flag(layout))
     show(layout, all, [&](Rank rank) { return group_->flag(rank).payload.data(); });
   else
     show(layout, all, [&, chunk = chunks_++](Rank rank) { return slot(rank, chunk); });
-  process(layout, all);
+  return process(call, layout, all);
 }
 
 Status SharedCollectives::run_in_place(const Call& call, const SharedLayout& layout) {
-  const Group& group = group_->group();
-  for (std::int32_t rank = 0; rank < group.size; ++rank)
-    windows_.set(Rank{rank}, group_->memory(Rank{rank}) + group_->flag(Rank{rank}).offset,
-                 layout.count, 0);
+  show_in_place(layout);
   SharedAccess access(*group_);
   MUSTER_TRY(access.open());
   if (std::holds_alternative<AllReduce>(call.op))
     reduce_slice(layout, {0, layout.count});
   else
-    process(layout, {0, layout.count});
+    MUSTER_TRY(process(call, layout, {0, layout.count}));
   MUSTER_TRY(access.close());
   return group_->meet(call.deadline);  // nobody reads my tensor any more
 }
@@ -136,7 +150,7 @@ Status SharedCollectives::run_chunks(const Call& call, const SharedLayout& layou
     copy_in(layout, slot(group_->group().rank, chunks_), chunk, chunk);
     MUSTER_TRY(group_->meet(call.deadline));
     show(layout, chunk, [&](Rank rank) { return slot(rank, chunks_); });
-    process(layout, chunk);
+    MUSTER_TRY(process(call, layout, chunk));
   }
   return ok();
 }
@@ -189,48 +203,91 @@ void SharedCollectives::show(const SharedLayout& layout, Elements part, const St
   if (layout.exposes) windows_.set(group_->group().rank, layout.exposed.data(), layout.count, 0);
 }
 
-void SharedCollectives::take(const SharedLayout& layout, std::int32_t rank, std::int64_t row,
-                             std::int64_t out_row, Elements part) const {
-  copy_bytes(layout.out(out_row * layout.count + part.begin),
-             windows_.at(static_cast<std::size_t>(rank), row, part.begin),
-             layout.bytes(part.count()));
+// All rows are where their ranks have exposed them; mine where it is.
+void SharedCollectives::show_in_place(const SharedLayout& layout) {
+  const Group& group = group_->group();
+  for (std::int32_t rank = 0; rank < group.size; ++rank) {
+    const Flag& flag = group_->flag(Rank{rank});
+    if (flag.exposure == Exposure::kProcess)
+      windows_.set_apart(Rank{rank}, std::bit_cast<std::byte*>(flag.at), layout.count);
+    else
+      windows_.set(Rank{rank}, group_->memory(Rank{rank}) + flag.at, layout.count, 0);
+  }
+  if (layout.exposes) windows_.set(group.rank, layout.exposed.data(), layout.count, 0);
+}
+
+Status SharedCollectives::take(const Call& call, const SharedLayout& layout, Way way,
+                               Elements part) const {
+  const auto rank = static_cast<std::size_t>(way.rank);
+  std::byte* to = layout.out(way.out_row * layout.count + part.begin);
+  const std::byte* from = windows_.at(rank, way.row, part.begin);
+  const std::size_t bytes = layout.bytes(part.count());
+  if (!windows_.is_mapped(rank)) return read(Rank{way.rank}, from, {to, bytes}, call.deadline);
+  copy_bytes(to, from, bytes);
+  return ok();
+}
+
+Status SharedCollectives::read(Rank rank, const std::byte* from, std::span<std::byte> to,
+                               Deadline deadline) const {
+  for (std::size_t at = 0; at < to.size(); at += kReadBytes) {
+    if (auto stopped = group_->given_up()) return *stopped;
+    const auto piece = to.subspan(at, std::min(kReadBytes, to.size() - at));
+    if (const Status got = group_->process(rank).read(from + at, piece); !got)
+      return group_->why_unread(rank, got.error(), deadline);
+  }
+  return ok();
+}
+
+// From whom I take next: all begin with somebody else, so that no one's pages are wanted by all at
+// once.
+std::int32_t SharedCollectives::in_turn(std::int32_t place) const noexcept {
+  const Group& group = group_->group();
+  return (to_int(group.rank) + place) % group.size;
 }
 
 // What I get of `part`.
-void SharedCollectives::process(const SharedLayout& layout, Elements part) {
+Status SharedCollectives::process(const Call& call, const SharedLayout& layout, Elements part) {
   const Group& group = group_->group();
   if (const auto* broadcast = std::get_if<Broadcast>(&layout.op)) {
-    if (!layout.exposes) take(layout, to_int(broadcast->root), 0, 0, part);
-  } else if (layout.shards != nullptr) {
-    process_shards(layout, part);
-  } else if (std::holds_alternative<AllGather>(layout.op)) {
-    for (std::int32_t rank = 0; rank < group.size; ++rank) take(layout, rank, 0, rank, part);
-  } else if (std::holds_alternative<AllToAll>(layout.op)) {
-    for (std::int32_t rank = 0; rank < group.size; ++rank)
-      take(layout, rank, to_int(group.rank), rank, part);
-  } else {
-    places_ = {Place{layout.out(part.begin - layout.first), part.begin}};
-    reduce_part(layout, part, places_);
+    if (layout.exposes) return ok();
+    return take(call, layout, {to_int(broadcast->root), 0, 0}, part);
   }
+  if (layout.shards != nullptr) return process_shards(call, layout, part);
+  const bool gathers = std::holds_alternative<AllGather>(layout.op);
+  if (gathers || std::holds_alternative<AllToAll>(layout.op)) {
+    for (std::int32_t place = 0; place < group.size; ++place) {
+      const std::int32_t rank = in_turn(place);
+      MUSTER_TRY(take(call, layout, {rank, gathers ? 0 : to_int(group.rank), rank}, part));
+    }
+    return ok();
+  }
+  places_ = {Place{layout.out(part.begin - layout.first), part.begin}};
+  reduce_part(layout, part, places_);
+  return ok();
 }
 
 // Of `part`, my own shard is summed; or the others' shards are copied from where they lie.
-void SharedCollectives::process_shards(const SharedLayout& layout, Elements part) {
+Status SharedCollectives::process_shards(const Call& call, const SharedLayout& layout,
+                                         Elements part) {
   const auto common = [&](std::int32_t rank) {
     const std::int64_t begin = layout.shards->begin_of(Rank{rank});
     const std::int64_t end = begin + layout.shards->count_of(Rank{rank});
     return Elements{std::max(part.begin, begin), std::min(part.end, end)};
   };
-  const std::int32_t me = to_int(group_->group().rank);
+  const Group& group = group_->group();
   if (std::holds_alternative<ReduceScatter>(layout.op)) {
-    const Elements mine = common(me);
-    if (mine.count() <= 0) return;
+    const Elements mine = common(to_int(group.rank));
+    if (mine.count() <= 0) return ok();
     places_ = {Place{layout.out(mine.begin - layout.first), mine.begin}};
-    return reduce_part(layout, mine, places_);
+    reduce_part(layout, mine, places_);
+    return ok();
   }
-  for (std::int32_t rank = 0; rank < group_->group().size; ++rank)
-    if (const Elements theirs = common(rank); rank != me && theirs.count() > 0)
-      take(layout, rank, 0, 0, theirs);
+  for (std::int32_t place = 1; place < group.size; ++place) {
+    const std::int32_t rank = in_turn(place);
+    if (const Elements theirs = common(rank); theirs.count() > 0)
+      MUSTER_TRY(take(call, layout, {rank, 0, 0}, theirs));
+  }
+  return ok();
 }
 
 // Cut at cache lines, so that no two ranks write the same one.

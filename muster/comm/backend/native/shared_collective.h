@@ -7,20 +7,23 @@
 // Large, in memory from allocate(): publish, meet, reduce my slice of all ranks' buffers straight
 // into all of them, meet: two units of memory traffic, no copy in or out.
 // Large elsewhere: the same through slots, chunk by chunk: copy in, meet, and in all-reduce copy
-// out after a second meeting; there only what others reduce, my slice staying where it is.
+// out after a second meeting; there only what others reduce, my slice staying where it is. What is
+// only moved, in large parts, is read out of the others' processes instead where all ranks may:
+// publish the address, meet, read, meet.
 //
 // After a failure: run() returns at once, and others may still be at the caller's tensor if it is
 // in memory from allocate(): they read it, and in an all-reduce each writes its slice there. Nobody
 // begins to any more. SharedGroup::await_rest waits for those who have begun, and the engine calls
 // it (drain) before the operation ends, so that the caller may change or free its tensors at once.
-// Tensors elsewhere are touched by their own rank alone. What a failed all-reduce leaves in its
-// tensor is undefined; inputs of other operations are as they were.
+// Tensors elsewhere are written by their own rank alone, and read by others in the same way. What a
+// failed all-reduce leaves in its tensor is undefined; inputs of other operations are as they were.
 // One exception: a rank that stands still in the middle of its part (a process that was stopped)
 // for longer than drain() waits may read and write there once it goes on. Its own operation ends in
 // an error then.
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "muster/comm/backend/native/shared_group.h"
@@ -38,10 +41,11 @@ class SharedCollectives {  // one thread at a time
  private:
   std::int64_t alone_bytes() const noexcept;
   Status publish(const Call& call, const SharedLayout& layout, bool alone);
+  void expose(const SharedLayout& layout, Flag& flag) const;
   Status check_signatures(const Call& call, std::uint64_t mine) const;
   bool all_exposed(const SharedLayout& layout) const;
 
-  void run_alone(const SharedLayout& layout);
+  Status run_alone(const Call& call, const SharedLayout& layout);
   Status run_in_place(const Call& call, const SharedLayout& layout);
   Status run_chunks(const Call& call, const SharedLayout& layout);
   Status share_slices(const Call& call, const SharedLayout& layout, Elements chunk);
@@ -52,10 +56,18 @@ class SharedCollectives {  // one thread at a time
   void bring_shard(const SharedLayout& layout) const;
   template <class Start>
   void show(const SharedLayout& layout, Elements part, const Start& start);
-  void process(const SharedLayout& layout, Elements part);
-  void process_shards(const SharedLayout& layout, Elements part);
-  void take(const SharedLayout& layout, std::int32_t rank, std::int64_t row, std::int64_t out_row,
-            Elements part) const;
+  void show_in_place(const SharedLayout& layout);
+  Status process(const Call& call, const SharedLayout& layout, Elements part);
+  Status process_shards(const Call& call, const SharedLayout& layout, Elements part);
+  std::int32_t in_turn(std::int32_t place) const noexcept;
+  // From a row of a rank to one of the output.
+  struct Way {
+    std::int32_t rank;
+    std::int64_t row;
+    std::int64_t out_row;
+  };
+  Status take(const Call& call, const SharedLayout& layout, Way way, Elements part) const;
+  Status read(Rank rank, const std::byte* from, std::span<std::byte> to, Deadline deadline) const;
   Elements slice_of_mine(Elements part, std::size_t width) const;
 
   // Reduces `part` of all ranks' rows tile by tile. Element i of the result goes to place[i -

@@ -54,7 +54,7 @@ class SharedEngine final : public Engine {
   Result<std::unique_ptr<Engine>> split(Group part, std::int32_t, const Exchange& exchange,
                                         Deadline deadline) override {
     MUSTER_ASSIGN(auto group, SharedGroup::create(part, group_->heap_bytes(), group_->clock(),
-                                                  exchange, deadline));
+                                                  exchange, deadline, group_->wished_reads_from()));
     return create_shared_engine(std::move(group));
   }
 

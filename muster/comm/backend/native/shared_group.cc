@@ -11,6 +11,7 @@
 
 #include "muster/base/random.h"
 #include "muster/base/round_up.h"
+#include "muster/base/units.h"
 #include "muster/comm/engine/errors.h"
 
 namespace muster::comm {
@@ -23,6 +24,8 @@ constexpr Duration kSpin = std::chrono::microseconds(100);
 // The same of ranks that share cores, who leave them to each other meanwhile. With a core of one's
 // own that would be dear: whoever else wants it keeps it for milliseconds.
 constexpr Duration kYield = std::chrono::microseconds(200);
+// How long a process may take to end after its memory has gone, which comes first.
+constexpr Duration kEnding = std::chrono::seconds(5);
 // Nobody wakes for the dead: who sleeps looks after them this often.
 constexpr Duration kNap = std::chrono::milliseconds(20);
 constexpr int kLooksAtOnce = 64;  // before the first look at the clock, and between two
@@ -48,14 +51,16 @@ void rouse(Sleepers& sleepers) noexcept {
 
 Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_t heap_bytes,
                                                          Clock& clock, const Exchange& exchange,
-                                                         Deadline deadline) {
-  std::shared_ptr<SharedGroup> made(new SharedGroup(group, heap_bytes, clock));
+                                                         Deadline deadline,
+                                                         std::size_t reads_from) {
+  std::shared_ptr<SharedGroup> made(new SharedGroup(group, heap_bytes, clock, reads_from));
   auto own = SharedMemory::create(kHeapBegin + heap_bytes);
   MemoryAddress me;
   if (own) {
     auto* control = new ((*own)->bytes().data()) Control;  // pages of a new memfd are zero
     control->token = system_entropy().next();
     control->cores = usable_cores();
+    control->address = std::bit_cast<std::uintptr_t>(control);
     me = {own_pid(), (*own)->descriptor(), control->token};
   }
   MUSTER_ASSIGN(const auto introductions, exchange(to_text(me), deadline));
@@ -69,7 +74,10 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::create(Group group, std::size_
   // all is well all come as well: an exchange may be one of more ranks, in other parts of a group
   // that is split, who know nothing of these outcomes.
   MUSTER_ASSIGN([[maybe_unused]] const auto alive, exchange("", deadline));
-  if (std::ranges::all_of(outcomes, &std::string::empty)) return made;
+  if (std::ranges::all_of(outcomes, &std::string::empty)) {
+    made->agree_on_reads();
+    return made;
+  }
   // Where several cannot, each tells of itself: it is nobody else's fault.
   if (!opened) return cannot_share(group.rank, opened.error().message);
   const auto who = std::ranges::find_if_not(outcomes, &std::string::empty);
@@ -91,7 +99,46 @@ Status SharedGroup::open_peers(const std::vector<std::string>& introductions) {
                                       peer.pid, rank));
   }
   crowded_ = group_.size > cores_of_all();
+  try_reads();
   return ok();
+}
+
+// Whether the processes may be read is told in my memory before the second exchange. That the same
+// word is found there as in the memory that all map shows that it is the right process.
+void SharedGroup::try_reads() {
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+    const Control& peer = control(Rank{static_cast<std::int32_t>(rank)});
+    address_spaces_.emplace_back(processes_[rank]->pid(),
+                                 std::bit_cast<const std::byte*>(peer.address), peer.token);
+  }
+  mine().reads_from = wished_reads_from_;
+  if (wished_reads_from_ == kNoReads) return;
+  for (const PeerMemory& peer : address_spaces_) {
+    const Status reached = peer.reach();
+    if (reached) continue;
+    why_no_reads_ = reached.error().message;
+    mine().reads_from = kNoReads;
+    return;
+  }
+}
+
+void SharedGroup::agree_on_reads() noexcept {
+  reads_from_ = 0;
+  for (std::int32_t rank = 0; rank < group_.size; ++rank)
+    reads_from_ = std::max<std::size_t>(reads_from_, control(Rank{rank}).reads_from);
+}
+
+std::string SharedGroup::describe_reads() const {
+  if (reads_from_ != kNoReads)
+    return fmt::format(
+        "parts of {} and more of tensors that are not from allocate() are read out "
+        "of each other's processes",
+        format_bytes(reads_from_));
+  std::string why = why_no_reads_;
+  for (std::int32_t rank = 0; rank < group_.size && why.empty(); ++rank)
+    if (control(Rank{rank}).reads_from == kNoReads)
+      why = fmt::format("rank {} may or will not read other processes", rank);
+  return fmt::format("tensors that are not from allocate() go through slots: {}", why);
 }
 
 int SharedGroup::cores_of_all() const noexcept {
@@ -103,9 +150,10 @@ int SharedGroup::cores_of_all() const noexcept {
   return count;
 }
 
-SharedGroup::SharedGroup(Group group, std::size_t heap_bytes, Clock& clock)
+SharedGroup::SharedGroup(Group group, std::size_t heap_bytes, Clock& clock, std::size_t reads_from)
     : group_(group),
       heap_bytes_(heap_bytes),
+      wished_reads_from_(reads_from),
       clock_(clock),
       heap_(kHeapBegin, kHeapBegin + heap_bytes) {}
 
@@ -123,12 +171,17 @@ Control& SharedGroup::control(Rank rank) const noexcept {
   return *std::launder(reinterpret_cast<Control*>(memory(rank)));
 }
 
-std::int64_t SharedGroup::offset_of(std::span<const std::byte> bytes) const noexcept {
+const PeerMemory& SharedGroup::process(Rank rank) const noexcept {
+  return address_spaces_[static_cast<std::size_t>(to_int(rank))];
+}
+
+std::optional<std::uint64_t> SharedGroup::offset_of(
+    std::span<const std::byte> bytes) const noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory(group_.rank));
   const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
   if (at < begin + kHeapBegin || at + bytes.size() > begin + kHeapBegin + heap_bytes_)
-    return kPrivate;
-  return static_cast<std::int64_t>(at - begin);
+    return std::nullopt;
+  return at - begin;
 }
 
 bool SharedGroup::come(Rank rank) const noexcept {
@@ -266,6 +319,26 @@ std::optional<Error> SharedGroup::gone(Rank rank) const {
                                     to_int(rank), process.pid(), to_int(group_.generation)),
                         rank);
   return std::nullopt;
+}
+
+// Waits for the end of a process that has no memory any more, as the others do who miss it at the
+// next meeting.
+Error SharedGroup::why_unread(Rank rank, const Error& why, Deadline deadline) const {
+  const Deadline until(std::min(deadline.at(), clock_.now() + kEnding));
+  for (;;) {
+    const std::uint32_t seen = mine().sleepers.wakes.load();
+    if (auto stopped = given_up()) return *stopped;
+    if (auto lost = gone(rank)) return *lost;
+    if (until.passed(clock_)) break;
+    wait_on(mine().sleepers.wakes, seen, std::min(kNap, until.left(clock_)));
+  }
+  return muster::fail(
+      ErrorCode::kUnavailable,
+      fmt::format("[comm/native] rank {}'s tensor cannot be read in generation {} ({}): it must "
+                  "stay where it is until the operation ends; where that is so, set "
+                  "communication.transport to tcp",
+                  to_int(rank), to_int(group_.generation), why.message),
+      rank);
 }
 
 void SharedGroup::fail(const Error& why, bool tell) noexcept {

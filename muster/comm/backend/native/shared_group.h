@@ -7,10 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/comm/backend/native/address_space.h"
+#include "muster/comm/backend/native/peer_memory.h"
 #include "muster/comm/backend/native/shared_memory.h"
 #include "muster/comm/communicator.h"
 #include "muster/comm/engine/engine.h"
@@ -18,15 +20,21 @@
 
 namespace muster::comm {
 
-inline constexpr std::int64_t kPrivate = -1;
+// Where the others find the tensor of a collective that a rank exposes.
+enum class Exposure : std::uint32_t {
+  kSlots,    // chunk by chunk in its slots
+  kMemory,   // Flag::at: an offset in the rank's memory
+  kProcess,  // Flag::at: an address in its process (PeerMemory)
+};
 
 // What a rank shows at a meeting: one line of the cache. Two, used in turn, since nobody can be two
 // meetings ahead.
 struct alignas(64) Flag {
   std::atomic<std::uint32_t> meeting;  // the last this rank has come to with this flag
-  std::int64_t offset = kPrivate;      // of the tensor in the rank's memory
-  std::uint64_t check = 0;             // of what it calls: Signature::check
-  std::array<std::byte, 40> payload;   // tensors that are no larger
+  Exposure exposure = Exposure::kSlots;
+  std::uint64_t at = 0;
+  std::uint64_t check = 0;            // of what it calls: Signature::check
+  std::array<std::byte, 40> payload;  // tensors that are no larger
 };
 static_assert(sizeof(Flag) == 64);
 
@@ -54,10 +62,12 @@ inline constexpr std::size_t kSlotBytes = std::size_t{512} << 10;
 
 // The head of each rank's memory.
 struct Control {
-  std::uint64_t token;  // chosen at creation; who finds another one has opened the wrong memory
-  CoreSet cores;        // that the rank may run on
-  std::array<Flag, 2> flags;                        // by the parity of the meeting
-  alignas(64) Sleepers sleepers;                    // until this rank has come
+  std::uint64_t token;    // chosen at creation; who finds another one has opened the wrong memory
+  CoreSet cores;          // that the rank may run on
+  std::uint64_t address;  // of this head in the rank's process
+  std::uint64_t reads_from;       // what the rank would have (SharedGroup::reads_from)
+  std::array<Flag, 2> flags;      // by the parity of the meeting
+  alignas(64) Sleepers sleepers;  // until this rank has come
   alignas(64) std::atomic<std::uint32_t> doorbell;  // rung when something changed for this rank
   alignas(64) std::atomic<std::uint32_t> left;      // this rank's communicator is gone
   std::atomic<std::uint32_t> failed;                // the three below are valid
@@ -77,20 +87,32 @@ struct Control {
 
 class SharedGroup {
  public:
-  // Collective; three exchanges, whatever comes of it, so that all ranks end alike.
+  // Collective; three exchanges, whatever comes of it, so that all ranks end alike. `reads_from`:
+  // this rank's wish.
   static Result<std::shared_ptr<SharedGroup>> create(Group group, std::size_t heap_bytes,
                                                      Clock& clock, const Exchange& exchange,
-                                                     Deadline deadline);
+                                                     Deadline deadline,
+                                                     std::size_t reads_from = kReadsFrom);
   ~SharedGroup();
 
   const Group& group() const noexcept { return group_; }
   Clock& clock() const noexcept { return clock_; }
   std::size_t heap_bytes() const noexcept { return heap_bytes_; }
+  std::size_t wished_reads_from() const noexcept { return wished_reads_from_; }
   Control& control(Rank rank) const noexcept;
   Control& mine() const noexcept { return control(group_.rank); }
   std::byte* memory(Rank rank) const noexcept;
-  // Where `bytes` lie in my memory; kPrivate when elsewhere.
-  std::int64_t offset_of(std::span<const std::byte> bytes) const noexcept;
+  // Where `bytes` lie in my memory; nothing when elsewhere.
+  std::optional<std::uint64_t> offset_of(std::span<const std::byte> bytes) const noexcept;
+
+  // From how many bytes that one rank takes of another tensors that lie elsewhere are read where
+  // they do; alike on all ranks: the most that one of them wishes for, and kNoReads where the
+  // system does not let each of them read every other.
+  std::size_t reads_from() const noexcept { return reads_from_; }
+  std::string describe_reads() const;  // for the log: whether, or why not
+  const PeerMemory& process(Rank rank) const noexcept;
+  // What it means that process(rank) could not be read: what stops this rank, or that one's end.
+  Error why_unread(Rank rank, const Error& why, Deadline deadline) const;
 
   // Comes to the next meeting and waits until all have. What a rank wrote before is visible after,
   // in next_flag() as flag() of that rank.
@@ -119,8 +141,10 @@ class SharedGroup {
   static Result<Buffer> allocate(const std::shared_ptr<SharedGroup>& group, std::size_t bytes);
 
  private:
-  SharedGroup(Group group, std::size_t heap_bytes, Clock& clock);
+  SharedGroup(Group group, std::size_t heap_bytes, Clock& clock, std::size_t reads_from);
   Status open_peers(const std::vector<std::string>& introductions);
+  void try_reads();
+  void agree_on_reads() noexcept;
   int cores_of_all() const noexcept;
   Status meet_apart(Deadline deadline);
   Status meet_crowded(Deadline deadline);
@@ -134,9 +158,13 @@ class SharedGroup {
 
   const Group group_;
   const std::size_t heap_bytes_;
+  const std::size_t wished_reads_from_;
   Clock& clock_;
   std::vector<std::unique_ptr<SharedMemory>> memories_;   // by rank
   std::vector<std::unique_ptr<ProcessWatch>> processes_;  // by rank
+  std::vector<PeerMemory> address_spaces_;                // by rank
+  std::size_t reads_from_ = kNoReads;
+  std::string why_no_reads_;  // where it is this rank that cannot
   bool crowded_ = false;
   std::uint32_t phase_ = 0;  // of whoever runs a collective
   mutable std::mutex mutex_;

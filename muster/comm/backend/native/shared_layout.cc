@@ -27,16 +27,19 @@ SharedLayout SharedLayout::of(const Op& op, const Group& group) {
     layout.exposed = layout.shards != nullptr ? o3->output.bytes : o3->input.bytes;
     layout.output = o3->output.bytes;
     layout.set_rows(layout.shards != nullptr ? o3->output : o3->input);
+    layout.moved = layout.shards != nullptr ? layout.count / group.size : layout.count;
   } else if (const auto* o4 = std::get_if<Broadcast>(&op)) {
     layout.exposed = layout.output = o4->buffer.bytes;
     layout.exposes = o4->root == group.rank;
     layout.set_rows(o4->buffer);
+    layout.moved = layout.count;
   } else if (const auto* o5 = std::get_if<AllToAll>(&op)) {
     layout.exposed = o5->input.bytes;
     layout.output = o5->output.bytes;
     layout.set_rows(o5->input);
     layout.rows = layout.most_rows = group.size;
     layout.count /= group.size;
+    layout.moved = layout.count;
   }
   return layout;
 }

@@ -35,6 +35,8 @@ struct SharedLayout {
   const SumTree* tree = nullptr;
   const Shards* shards = nullptr;
   std::int64_t first = 0;  // ReduceScatter: the element with which my output begins
+  // Elements that each rank takes of another, about as many of all; 0 where they are summed.
+  std::int64_t moved = 0;
 
   static SharedLayout of(const Op& op, const Group& group);
   void set_rows(const TensorView& tensor);
@@ -58,8 +60,13 @@ class SharedWindows {
   }
   // Its rows are `stride` elements apart; the first one begins at `start` with element `begin`.
   void set(Rank rank, std::byte* start, std::int64_t stride, std::int64_t begin) {
-    windows_[static_cast<std::size_t>(to_int(rank))] = {start, stride, begin};
+    windows_[static_cast<std::size_t>(to_int(rank))] = {start, stride, begin, true};
   }
+  // The same where `start` is an address of that rank's process.
+  void set_apart(Rank rank, std::byte* start, std::int64_t stride) {
+    windows_[static_cast<std::size_t>(to_int(rank))] = {start, stride, 0, false};
+  }
+  bool is_mapped(std::size_t rank) const noexcept { return windows_[rank].mapped; }
   std::byte* at(std::size_t rank, std::int64_t row, std::int64_t element) const noexcept {
     const Window& window = windows_[rank];
     return window.start +
@@ -72,6 +79,7 @@ class SharedWindows {
     std::byte* start = nullptr;
     std::int64_t stride = 0;
     std::int64_t begin = 0;
+    bool mapped = true;  // here; else what at() gives is for PeerMemory
   };
   std::vector<Window> windows_;  // by rank; kept, so that nothing is allocated again
   std::size_t width_ = 1;
