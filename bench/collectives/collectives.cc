@@ -3,8 +3,9 @@
 // longest: the root of a broadcast may be done long before the others.
 // Usage: muster_bench_collectives WAY RANKS OPERATION BYTES:REPETITIONS…
 // WAY: memory, all on one host, in buffers that the engine handed out; foreign, the same in buffers
-// of the caller's own; tcp, TLS between all; mixed, TLS, with memory inside each of two hosts that
-// the first and the second half of the ranks say they are on.
+// of the caller's own; slots and reads, as foreign, but never and always read where they lie; tcp,
+// TLS between all; mixed, TLS, with memory inside each of two hosts that the first and the second
+// half of the ranks say they are on.
 // Ranks are pinned to a core each where there are as many.
 
 #include <fmt/format.h>
@@ -132,7 +133,11 @@ struct Plan {
   int which;
   std::vector<Size> sizes;
 
-  bool in_memory() const { return way == "memory" || way == "foreign"; }
+  bool in_memory() const { return way == "memory" || is_foreign(); }
+  bool is_foreign() const { return way == "foreign" || way == "slots" || way == "reads"; }
+  std::size_t reads_from() const {
+    return way == "slots" ? kNoReads : way == "reads" ? 0 : kReadsFrom;
+  }
 };
 
 int run(Group group, const Exchange& exchange, const Plan& plan,
@@ -150,13 +155,14 @@ int run(Group group, const Exchange& exchange, const Plan& plan,
                       : plan.way == "tcp" ? NativeTransport::kTcp
                                           : NativeTransport::kAuto;
   if (plan.in_memory()) options.host.clear();
+  options.reads_from = plan.reads_from();
   auto world = create_native(options);
   if (!world) {
     fmt::print(stderr, "{}\n", world.error().message);
     return 1;
   }
   for (const Size& size : plan.sizes)
-    if (!measure(**world, plan.which, size, plan.way == "foreign")) return 2;
+    if (!measure(**world, plan.which, size, plan.is_foreign())) return 2;
   const Status parted = (*world)->submit(Barrier{}, {}).wait();
   std::fflush(stdout);
   world->reset();

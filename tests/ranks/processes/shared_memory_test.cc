@@ -4,18 +4,23 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "muster/comm/backend/native/native.h"
 #include "tests/ranks/processes/rank_processes.h"
+#include "tests/ranks/processes/rounds.h"
 
 namespace muster::comm {
 namespace {
 
-Result<std::shared_ptr<Communicator>> join(Group group, const Exchange& exchange) {
+Result<std::shared_ptr<Communicator>> join(Group group, const Exchange& exchange,
+                                           std::size_t reads_from = kReadsFrom) {
   NativeOptions options;
   options.group = group;
   options.exchange = exchange;
   options.heap_bytes = std::size_t{256} << 20;
+  options.reads_from = reads_from;
   return create_native(options);
 }
 
@@ -51,6 +56,36 @@ TEST(Processes, AllReduceInSharedAndPrivateMemory) {
     for (std::int32_t rank = 0; rank < size; ++rank)
       EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank;
   }
+}
+
+// What is moved comes from where it lies in another process, or through slots; from the memory of
+// both kinds at once as well.
+TEST(Processes, MovesTensorsOfBothKindsOfMemory) {
+  constexpr std::size_t kCount = 1 << 18;
+  for (const std::int32_t size : {2, 3, 5})
+    for (const std::size_t reads_from : {std::size_t{1}, kNoReads}) {
+      RankProcesses ranks(size, [&](Group group, const Exchange& exchange) {
+        auto world = join(group, exchange, reads_from);
+        if (!world) return 10;
+        auto buffer = (*world)->allocate(kCount * sizeof(float));
+        if (!buffer) return 11;
+        std::vector<float> own(kCount);
+        const std::span<float> handed_out(reinterpret_cast<float*>((*buffer)->data()), kCount);
+        const bool odd = to_int(group.rank) % 2 == 1;
+        for (const Operation operation :
+             {Operation::kAllGather, Operation::kBroadcast, Operation::kAllToAll})
+          for (const std::span<float> memory : {std::span(own), odd ? handed_out : own}) {
+            Round round(operation, group, Rank{0}, memory);
+            round.fill();
+            for (Op& op : round.ops())
+              if (!(*world)->submit(std::move(op), {}).wait()) return 12;
+            if (!round.is_right()) return 13;
+          }
+        return 0;
+      });
+      for (std::int32_t rank = 0; rank < size; ++rank)
+        EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank << " of " << size;
+    }
 }
 
 // So that nothing can stay behind of ranks that are killed.

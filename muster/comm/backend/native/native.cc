@@ -194,8 +194,9 @@ Result<std::unique_ptr<Engine>> create_engine(const NativeOptions& options, cons
   MUSTER_ASSIGN(auto group,
                 SharedGroup::create(options.group, options.heap_bytes, *options.clock,
                                     options.exchange, met.deadline, options.reads_from));
-  options.log->debug("[comm/native] generation {}: {}", to_int(options.group.generation),
-                     group->describe_reads());
+  if (options.group.size > 1)
+    options.log->info("in generation {} {}", to_int(options.group.generation),
+                      group->describe_reads());
   return create_shared_engine(std::move(group));
 }
 

@@ -135,15 +135,19 @@ class WatchedClock final : public Clock {
 
 // Both ranks of a group, in this process; rank 0 has the clock.
 struct BothRanks {
-  explicit BothRanks(Clock& clock) {
+  struct ReadsFrom {
+    std::size_t first = kReadsFrom;
+    std::size_t second = kReadsFrom;
+  };
+  explicit BothRanks(Clock& clock, ReadsFrom reads = {}) {
     const auto store = cluster::create_memory_store();
-    const auto meet = [&](Rank rank, Clock& own) {
+    const auto meet = [&](Rank rank, Clock& own, std::size_t reads_from) {
       const Group group{rank, 2, Generation{3}};
       return SharedGroup::create(group, std::size_t{1} << 20, own,
-                                 exchange_through(*store, group, "meeting"), within());
+                                 exchange_through(*store, group, "meeting"), within(), reads_from);
     };
-    std::thread other([&] { second = meet(Rank{1}, system_clock()).value(); });
-    first = meet(Rank{0}, clock).value();
+    std::thread other([&] { second = meet(Rank{1}, system_clock(), reads.second).value(); });
+    first = meet(Rank{0}, clock, reads.first).value();
     other.join();
   }
   static Deadline within() { return Deadline::after(system_clock(), std::chrono::seconds(20)); }
@@ -243,6 +247,90 @@ TEST(SharedGroup, WhoComesLateWritesIntoNoTensorOfWhoHasGivenUp) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kTimeout) << second.error().message;
   EXPECT_TRUE(std::ranges::all_of(my_numbers, [](float number) { return number == 1.0F; }));
+}
+
+constexpr std::size_t kPart = 2 * kReadsFrom / sizeof(float);  // more than each takes alone
+
+Status gather(const std::shared_ptr<SharedGroup>& group, std::span<float> all, std::span<float> own,
+              Deadline deadline) {
+  const Op op = AllGather{view_of(all), view_of(own)};
+  return SharedCollectives(group).run({op, {}, 1, deadline});
+}
+
+// Whether anything has gone through the slots of a rank, where pages are zero until then.
+bool used_slots(const std::shared_ptr<SharedGroup>& group) {
+  const auto& slots = group->mine().slots;
+  return std::ranges::any_of(slots, [](std::byte byte) { return byte != std::byte{0}; });
+}
+
+void expect_gathered(const BothRanks& ranks, std::size_t part, bool through_slots) {
+  const auto play = [part](const std::shared_ptr<SharedGroup>& group, float number) {
+    std::vector<float> own(part, number);
+    std::vector<float> all(2 * part);
+    const Status done = gather(group, all, own, BothRanks::within());
+    EXPECT_TRUE(done) << done.error().message;
+    std::vector<float> expected(part, 1.0F);
+    expected.resize(2 * part, 2.0F);
+    EXPECT_EQ(all, expected);
+  };
+  std::thread other([&] { play(ranks.second, 2.0F); });
+  play(ranks.first, 1.0F);
+  other.join();
+  EXPECT_EQ(used_slots(ranks.first), through_slots);
+  EXPECT_EQ(used_slots(ranks.second), through_slots);
+}
+
+TEST(SharedCollectives, LargePartsOfForeignTensorsAreReadWhereTheyLie) {
+  constexpr std::size_t kBytes = kPart * sizeof(float);
+  expect_gathered(BothRanks(system_clock()), kPart, false);
+  expect_gathered(BothRanks(system_clock(), {.second = kBytes}), kPart, false);
+  expect_gathered(BothRanks(system_clock(), {.second = kBytes + 1}), kPart, true);
+}
+
+TEST(SharedCollectives, ForeignTensorsGoThroughSlotsWhereOneRankWillNotRead) {
+  const BothRanks ranks(system_clock(), {.second = kNoReads});
+  EXPECT_EQ(ranks.first->reads_from(), kNoReads);
+  EXPECT_EQ(ranks.second->reads_from(), kNoReads);
+  EXPECT_NE(ranks.first->describe_reads().find("rank 1"), std::string::npos)
+      << ranks.first->describe_reads();
+  expect_gathered(ranks, kPart, true);
+}
+
+TEST(SharedGroup, ReadsFromTheMostThatARankWishesFor) {
+  const BothRanks ranks(system_clock(), {.first = 1, .second = 1000});
+  EXPECT_EQ(ranks.first->reads_from(), 1000U);
+  EXPECT_EQ(ranks.second->reads_from(), 1000U);
+}
+
+// Rank 0 finds nobody and gives up: its tensor is its own again when rank 1 comes.
+TEST(SharedCollectives, WhoComesLateReadsNoTensorOfWhoHasGivenUp) {
+  const BothRanks ranks(system_clock());
+  std::vector<float> own(kPart, 1.0F);
+  std::vector<float> all(2 * kPart);
+  const Status first = gather(ranks.first, all, own, Deadline(TimePoint{}));
+  ASSERT_FALSE(first);
+  ASSERT_EQ(first.error().code, ErrorCode::kTimeout);
+  ranks.first->fail({ErrorCode::kTimeout, "rank 1 did not come", Rank{1}}, true);
+  const Status second = gather(ranks.second, all, own, BothRanks::within());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kTimeout) << second.error().message;
+  EXPECT_EQ(all, std::vector<float>(2 * kPart));
+}
+
+// A process that ends has no memory any more before the system says that it has ended.
+TEST(SharedGroup, WhoseMemoryIsGoneIsSoonKnownToHaveEnded) {
+  const BothRanks ranks(system_clock());
+  const Error why = fail(ErrorCode::kNotFound, "No such process");
+  std::thread other([&] { ranks.second->fail(enough(), false); });
+  const Error lost = ranks.first->why_unread(Rank{1}, why, BothRanks::within());
+  other.join();
+  EXPECT_EQ(lost.code, ErrorCode::kPeerLost) << lost.message;
+  EXPECT_EQ(lost.peer, Rank{1});
+  const BothRanks alive(system_clock());
+  const Error unread = alive.first->why_unread(Rank{1}, why, Deadline(TimePoint{}));
+  EXPECT_EQ(unread.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(unread.peer, Rank{1});
+  EXPECT_NE(unread.message.find("No such process"), std::string::npos) << unread.message;
 }
 
 // Until it goes, this process can open nothing.
