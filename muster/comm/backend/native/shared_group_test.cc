@@ -133,12 +133,13 @@ class WatchedClock final : public Clock {
   mutable bool telling_ = false;
 };
 
+struct ReadsFrom {  // by rank
+  std::size_t first = kReadsFrom;
+  std::size_t second = kReadsFrom;
+};
+
 // Both ranks of a group, in this process; rank 0 has the clock.
 struct BothRanks {
-  struct ReadsFrom {
-    std::size_t first = kReadsFrom;
-    std::size_t second = kReadsFrom;
-  };
   explicit BothRanks(Clock& clock, ReadsFrom reads = {}) {
     const auto store = cluster::create_memory_store();
     const auto meet = [&](Rank rank, Clock& own, std::size_t reads_from) {
