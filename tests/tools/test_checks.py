@@ -135,6 +135,7 @@ class Symbols(PlantedTree):
             "sockets": "int s = ::socket(AF_INET, SOCK_STREAM, 0);",
             "files": "std::ofstream out(path);",
             "shared memory": "int s = shm_open(name, 0, 0);",
+            "another process's memory": "auto read = ::process_vm_readv(pid, to, 1, from, 1, 0);",
             "processes": "auto child = fork();",
             "environment": "auto home = std::getenv(name);",
             "terminal": "if (::isatty(1)) show();",
