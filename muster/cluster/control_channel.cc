@@ -30,7 +30,9 @@ class ControlReceiver : public net::Receiver {
 
  private:
   Status take_members() {
-    MUSTER_ASSIGN(members_, lists_ ? lists_->read(payload_) : decode_member_list(payload_));
+    MUSTER_ASSIGN(known_,
+                  lists_ ? lists_->read(payload_, known_) : decode_member_list(payload_, known_));
+    members_ = known_;
     return ok();
   }
 
@@ -51,12 +53,15 @@ class ControlReceiver : public net::Receiver {
 
   ControlEvents events_;
   const std::shared_ptr<MemberLists> lists_;
+  MemberList known_;    // what was read last; what is new next is new to these
   MemberList members_;  // of the Welcome that comes next
   std::vector<std::byte> payload_;
 };
 
-void send_members(net::Connection& connection, const MemberList& members, Rank sender) {
-  const auto bytes = members.encoded();
+void send_members(net::Connection& connection, const MemberList& members, Rank sender,
+                  MemberList* told) {
+  const auto bytes = told != nullptr ? members.encoded_after(*told) : members.encoded();
+  if (told != nullptr) *told = members;
   net::FrameHeader header;
   header.kind = kMembersFrame;
   header.sender = sender;
@@ -65,10 +70,11 @@ void send_members(net::Connection& connection, const MemberList& members, Rank s
 
 }  // namespace
 
-void send_message(net::Connection& connection, const Message& message, Rank sender) {
+void send_message(net::Connection& connection, const Message& message, Rank sender,
+                  MemberList* told) {
   const auto* whole = std::get_if<Welcome>(&message);
   if (whole != nullptr && !whole->members.empty()) {
-    send_members(connection, whole->members, sender);
+    send_members(connection, whole->members, sender, told);
     return send_message(connection, Welcome{whole->generation, whole->rank, {}, whole->planned},
                         sender);
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Control messages over one Connection: each message one frame of kind kControlFrame. The members
-// of a Welcome are a frame of their own before it, whose bytes all to whom they are told share.
+// of a Welcome are a frame of their own before it, whose bytes all to whom they are told share: all
+// of them, or what is new in them since the last Welcome on this connection.
 
 #include <functional>
 #include <memory>
@@ -13,7 +14,10 @@ namespace muster::cluster {
 
 inline constexpr net::FrameKind kMembersFrame = 2;
 
-void send_message(net::Connection& connection, const Message& message, Rank sender = kNoRank);
+// `told`: the members of the last Welcome on this connection, and of this one when it returns.
+// None: all are told again.
+void send_message(net::Connection& connection, const Message& message, Rank sender = kNoRank,
+                  MemberList* told = nullptr);
 
 // Calls back on the loop's thread. The callbacks must not own the connection. After a payload that
 // is no message, on_bad_message is expected to close it.

@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace muster::cluster {
 namespace {
@@ -96,6 +98,28 @@ TEST_F(ControlChannelTest, AListServesOneWelcome) {
   receive({connection_.frames[1]});
   EXPECT_FALSE(message_) << "a welcome without its list";
   EXPECT_TRUE(bad_);
+}
+
+// Each time the members of before are known on both sides.
+TEST_F(ControlChannelTest, WhoWasToldOfOneGenerationIsToldWhatIsNewInTheNext) {
+  MemberList told;
+  std::vector<MemberInfo> members;
+  std::vector<std::size_t> sizes;
+  for (std::int32_t worker = 0; worker < 50; ++worker) {
+    const std::string host = "host" + std::to_string(worker * worker);
+    members.push_back({Rank{worker}, {worker, host, "boot of " + host, 1 + worker, host + ":1"}});
+    if (worker < 40) continue;
+    connection_.frames.clear();
+    const Welcome next{Generation{static_cast<std::uint64_t>(worker)}, Rank{1}, members, true};
+    send_message(connection_, next, kNoRank, &told);
+    sizes.push_back(connection_.frames[0].payload.size());
+    receive(connection_.frames);
+    ASSERT_FALSE(bad_) << bad_->message;
+    EXPECT_EQ(std::get<Welcome>(*message_).members.list(), members);
+    EXPECT_EQ(told.list(), members);
+  }
+  EXPECT_GT(sizes.front(), 1000U) << "all of them";
+  for (std::size_t i = 1; i < sizes.size(); ++i) EXPECT_LT(sizes[i], 250U);
 }
 
 TEST_F(ControlChannelTest, ADamagedListIsABadMessage) {

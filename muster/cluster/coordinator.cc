@@ -23,7 +23,7 @@ class Shell : public std::enable_shared_from_this<Shell> {
 
   void accept(const std::shared_ptr<net::Connection>& connection) {
     const PeerId peer = ++last_peer_;
-    connections_[peer] = connection;
+    lines_[peer].connection = connection;
     connection->start(create_control_receiver({
         [weak = weak_from_this(), peer](const Message& message) {
           if (const auto self = weak.lock()) self->on_message(peer, message);
@@ -62,15 +62,20 @@ class Shell : public std::enable_shared_from_this<Shell> {
   }
 
   void end() {
-    for (const auto& [peer, connection] : connections_)
-      connection->close(
+    for (const auto& [peer, line] : lines_)
+      line.connection->close(
           fail(ErrorCode::kCancelled, "[cluster/coordinator] the coordinator has ended"));
-    connections_.clear();
+    lines_.clear();
     timer_ = nullptr;
     events_ = {};
   }
 
  private:
+  struct Line {
+    std::shared_ptr<net::Connection> connection;
+    MemberList told;  // of the last generation that the peer was told of
+  };
+
   void on_message(PeerId peer, const Message& message) {
     if (const auto* join = std::get_if<Join>(&message)) compare_clock(join->info.host, join->wall);
     if (const auto* offer = std::get_if<Enlist>(&message)) compare_clock(offer->host, offer->wall);
@@ -84,21 +89,22 @@ class Shell : public std::enable_shared_from_this<Shell> {
   }
 
   void on_closed(PeerId peer, const Error& why) {
-    connections_.erase(peer);
+    lines_.erase(peer);
     perform(state_.on_closed(peer, why, clock_.now()));
   }
 
   void close(PeerId peer, const Error& why) {
     log_->warn("{}", why.message);
-    if (const auto found = connections_.find(peer); found != connections_.end())
-      found->second->close(why);
+    if (const auto found = lines_.find(peer); found != lines_.end())
+      found->second.connection->close(why);
   }
 
   void perform(const std::vector<Action>& actions) {
     for (const auto& action : actions) {
       if (const auto* send = std::get_if<SendAction>(&action)) {
-        const auto found = connections_.find(send->to);
-        if (found != connections_.end()) send_message(*found->second, send->message);
+        const auto found = lines_.find(send->to);
+        if (found != lines_.end())
+          send_message(*found->second.connection, send->message, kNoRank, &found->second.told);
       } else if (const auto* closing = std::get_if<CloseAction>(&action)) {
         refuse(*closing);
       } else {
@@ -111,10 +117,10 @@ class Shell : public std::enable_shared_from_this<Shell> {
   void refuse(const CloseAction& closing) {
     // Of one that the others go on without, the launcher tells.
     if (closing.why.code != ErrorCode::kStale) log_->warn("{}", closing.why.message);
-    const auto found = connections_.find(closing.peer);
-    if (found == connections_.end()) return;
-    send_message(*found->second, Failure{closing.why, {}});
-    found->second->finish(Deadline::after(clock_, std::chrono::seconds(1)));
+    const auto found = lines_.find(closing.peer);
+    if (found == lines_.end()) return;
+    send_message(*found->second.connection, Failure{closing.why, {}});
+    found->second.connection->finish(Deadline::after(clock_, std::chrono::seconds(1)));
   }
 
   net::Loop& loop_;
@@ -124,7 +130,7 @@ class Shell : public std::enable_shared_from_this<Shell> {
   Logger log_;
   HostClocks clocks_;
   PeerId last_peer_ = 0;
-  std::map<PeerId, std::shared_ptr<net::Connection>> connections_;
+  std::map<PeerId, Line> lines_;
   net::Registration timer_;
   TimePoint scheduled_ = TimePoint::max();
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <unordered_set>
 
 #include "muster/cluster/coordinator.h"
 
@@ -75,14 +76,12 @@ void CoordinatorState::note_unreached(Worker& worker, const Unreached& message) 
 
 // The numbers after the launcher's own are for those who come from elsewhere.
 std::optional<std::int32_t> CoordinatorState::free_number() const {
-  for (std::int32_t number = options_.own; number < options_.policy.max_workers; ++number) {
-    const auto is_here = [number](const auto& entry) {
-      return entry.second.candidate.info.worker == number && entry.second.candidate.connected;
-    };
-    const auto is_promised = [number](const auto& entry) { return entry.second == number; };
-    if (std::ranges::none_of(workers_, is_here) && std::ranges::none_of(enlisted_, is_promised))
-      return number;
-  }
+  std::unordered_set<std::int32_t> taken;
+  for (const auto& [peer, worker] : workers_)
+    if (worker.candidate.connected) taken.insert(worker.candidate.info.worker);
+  for (const auto& [peer, number] : enlisted_) taken.insert(number);
+  for (std::int32_t number = options_.own; number < options_.policy.max_workers; ++number)
+    if (!taken.contains(number)) return number;
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "muster/base/phases.h"
 #include "muster/base/units.h"
@@ -26,6 +27,21 @@ constexpr std::size_t kRemembered = 8;
 Rank rank_of(const std::vector<std::int32_t>& members, std::int32_t worker) {
   const auto found = std::find(members.begin(), members.end(), worker);
   return found == members.end() ? kNoRank : Rank(found - members.begin());
+}
+
+// For questions about each of n workers, which must not take n² steps.
+using RankByWorker = std::unordered_map<std::int32_t, Rank>;
+
+RankByWorker ranks_by_worker(const std::vector<std::int32_t>& members) {
+  RankByWorker ranks;
+  for (const auto worker : members)
+    ranks.emplace(worker, Rank{static_cast<std::int32_t>(ranks.size())});
+  return ranks;
+}
+
+Rank rank_in(const RankByWorker& ranks, std::int32_t worker) {
+  const auto found = ranks.find(worker);
+  return found == ranks.end() ? kNoRank : found->second;
 }
 
 std::string where(const WorkerInfo& info) {
@@ -173,10 +189,11 @@ void CoordinatorState::turn_away(PeerId peer) {
 // The training is over; whoever is still on the way into it is not needed.
 void CoordinatorState::end() {
   if (std::exchange(ending_, true)) return;
+  const RankByWorker members = ranks_by_worker(current_);
+  const RankByWorker newcomers = ranks_by_worker(newcomers_);
   for (const auto& [peer, worker] : workers_) {
     const std::int32_t number = worker.candidate.info.worker;
-    const bool arrives = rank_of(current_, number) == kNoRank ||
-                         std::count(newcomers_.begin(), newcomers_.end(), number) > 0;
+    const bool arrives = !members.contains(number) || newcomers.contains(number);
     if (arrives && worker.candidate.connected && !worker.candidate.leaving) turn_away(peer);
   }
 }
@@ -400,15 +417,16 @@ void CoordinatorState::decide(TimePoint now) {
 
 void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool planned,
                                TimePoint now) {
-  const std::vector<std::int32_t> before = current_;
+  const RankByWorker before = ranks_by_worker(current_);
+  const RankByWorker after = ranks_by_worker(members);
+  const RankByWorker replaced = ranks_by_worker(replaced_);
   newcomers_.clear();
   for (auto& [peer, worker] : workers_)  // the others go on from there without it
-    worker.candidate.info.has_state &= rank_of(members, worker.candidate.info.worker) != kNoRank;
+    worker.candidate.info.has_state &= after.contains(worker.candidate.info.worker);
   if (!before.empty()) {
-    std::copy_if(
-        members.begin(), members.end(), std::back_inserter(newcomers_), [&](std::int32_t worker) {
-          return rank_of(before, worker) == kNoRank || rank_of(replaced_, worker) != kNoRank;
-        });
+    std::ranges::copy_if(members, std::back_inserter(newcomers_), [&](std::int32_t worker) {
+      return !before.contains(worker) || replaced.contains(worker);
+    });
   }
   replaced_.clear();
   again_ = false;
@@ -427,13 +445,13 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
     if (events.on_generation) events.on_generation(welcome);
   });
   for (auto& [peer, worker] : workers_) {
-    welcome.rank = rank_of(members, worker.candidate.info.worker);
+    welcome.rank = rank_in(after, worker.candidate.info.worker);
     if (welcome.rank != kNoRank) {
       actions_.emplace_back(SendAction{peer, welcome});
       if (stop_) actions_.emplace_back(SendAction{peer, *stop_});
     }
     const bool dismissed = worker.candidate.draining && welcome.rank == kNoRank &&
-                           rank_of(before, worker.candidate.info.worker) != kNoRank;
+                           before.contains(worker.candidate.info.worker);
     if (dismissed) actions_.emplace_back(SendAction{peer, Dismiss{generation_}});
   }
 }

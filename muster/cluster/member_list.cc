@@ -3,56 +3,73 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <unordered_map>
 #include <utility>
+
+#include "muster/cluster/member_columns.h"
 
 namespace muster::cluster {
 namespace {
 
 using MembersJson = nlohmann::json;
 
-constexpr std::uint32_t kMembersVersion = 1;
+constexpr std::uint32_t kMembersVersion = 2;
 constexpr const char* kMembersKind = "members";
+constexpr const char* kChangesKind = "member_changes";
 
-// In columns, and each host once: names of fields and hosts would be nine tenths of the bytes.
-MembersJson to_columns(const std::vector<MemberInfo>& members) {
-  MembersJson columns = {{"hosts", MembersJson::array()},    {"host", MembersJson::array()},
-                         {"worker", MembersJson::array()},   {"pid", MembersJson::array()},
-                         {"door", MembersJson::array()},     {"can_lead", MembersJson::array()},
-                         {"has_state", MembersJson::array()}};
-  std::map<std::pair<std::string, std::string>, std::size_t> hosts;
-  for (const auto& [rank, info] : members) {
-    const auto [host, is_new] = hosts.try_emplace({info.host, info.boot_id}, hosts.size());
-    if (is_new) columns["hosts"].push_back(MembersJson::array({info.host, info.boot_id}));
-    columns["host"].push_back(host->second);
-    columns["worker"].push_back(info.worker);
-    columns["pid"].push_back(info.pid);
-    columns["door"].push_back(info.door);
-    columns["can_lead"].push_back(info.can_lead);
-    columns["has_state"].push_back(info.has_state);
-  }
-  return columns;
+// [first, count]: so many of the list before, or, where first is this, the next so many new ones.
+using Piece = std::array<std::int64_t, 2>;
+constexpr std::int64_t kNew = -1;
+
+bool continues(const Piece& piece, std::int64_t first) {
+  return first == kNew ? piece[0] == kNew : piece[0] != kNew && piece[0] + piece[1] == first;
 }
 
-// Throws what nlohmann throws where a column is missing, too short, or holds something else.
-std::vector<MemberInfo> from_columns(const MembersJson& columns) {
-  const MembersJson& hosts = columns.at("hosts");
-  const MembersJson& host = columns.at("host");
-  std::vector<MemberInfo> members(host.size());
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const MembersJson& place = hosts.at(host.at(i).get<std::size_t>());
-    members[i].rank = Rank{static_cast<std::int32_t>(i)};
-    WorkerInfo& info = members[i].info;
-    place.at(0).get_to(info.host);
-    place.at(1).get_to(info.boot_id);
-    columns.at("worker").at(i).get_to(info.worker);
-    columns.at("pid").at(i).get_to(info.pid);
-    columns.at("door").at(i).get_to(info.door);
-    columns.at("can_lead").at(i).get_to(info.can_lead);
-    columns.at("has_state").at(i).get_to(info.has_state);
+MembersJson to_changes(const std::vector<MemberInfo>& before,
+                       const std::vector<MemberInfo>& after) {
+  std::unordered_map<std::int32_t, std::size_t> places;
+  for (std::size_t i = 0; i < before.size(); ++i) places.emplace(before[i].info.worker, i);
+  std::vector<Piece> pieces;
+  std::vector<MemberInfo> fresh;
+  for (const MemberInfo& member : after) {
+    const auto found = places.find(member.info.worker);
+    const bool is_kept = found != places.end() && before[found->second].info == member.info;
+    const std::int64_t first = is_kept ? static_cast<std::int64_t>(found->second) : kNew;
+    if (!is_kept) fresh.push_back(member);
+    if (!pieces.empty() && continues(pieces.back(), first))
+      ++pieces.back()[1];
+    else
+      pieces.push_back({first, 1});
   }
-  return members;
+  return {{"before", before.size()}, {"pieces", pieces}, {"new", to_columns(fresh)}};
+}
+
+// Throws where these are no changes, or those of another list.
+std::vector<MemberInfo> from_changes(const MembersJson& changes,
+                                     const std::vector<MemberInfo>& before) {
+  if (changes.at("before").get<std::size_t>() != before.size())
+    throw std::out_of_range("they are of another list");
+  const std::vector<MemberInfo> fresh = from_columns(changes.at("new"));
+  const std::size_t most = before.size() + fresh.size();
+  std::vector<MemberInfo> after;
+  std::size_t used = 0;
+  for (const auto& [first, count] : changes.at("pieces").get<std::vector<Piece>>()) {
+    const bool is_new = first == kNew;
+    const auto& from = is_new ? fresh : before;
+    const std::size_t begin = is_new ? used : static_cast<std::size_t>(first);
+    const auto size = static_cast<std::size_t>(count);
+    if (begin > from.size() || size > from.size() - begin || size > most - after.size())
+      throw std::out_of_range("a piece");
+    const auto source = from.begin() + static_cast<std::ptrdiff_t>(begin);
+    after.insert(after.end(), source, source + static_cast<std::ptrdiff_t>(size));
+    if (is_new) used += size;
+  }
+  if (used != fresh.size()) throw std::out_of_range("too many new ones");
+  for (std::size_t i = 0; i < after.size(); ++i) after[i].rank = Rank{static_cast<int>(i)};
+  return after;
 }
 
 }  // namespace
@@ -63,6 +80,10 @@ struct MemberList::Shared {
   const std::vector<MemberInfo> list;
   mutable std::once_flag once;
   mutable net::Bytes encoded;  // once
+
+  mutable std::mutex mutex;
+  mutable std::weak_ptr<const Shared> before;         // guarded by mutex, as below
+  mutable std::shared_ptr<const net::Bytes> changes;  // since `before`; none: all takes fewer bytes
 };
 
 MemberList::MemberList(std::vector<MemberInfo> list) {
@@ -82,11 +103,27 @@ std::shared_ptr<const net::Bytes> MemberList::encoded() const {
   return {shared, &shared->encoded};
 }
 
-Result<MemberList> decode_member_list(std::span<const std::byte> bytes) {
-  MembersJson columns;
-  MUSTER_ASSIGN(const auto kind, net::decode_message(kMembersVersion, bytes, columns));
+std::shared_ptr<const net::Bytes> MemberList::encoded_after(const MemberList& before) const {
+  auto all = encoded();
+  if (!shared_ || !before.shared_) return all;
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->before.lock() != before.shared_) {
+    auto changes = net::encode_message(kMembersVersion, kChangesKind,
+                                       to_changes(before.list(), shared_->list));
+    shared_->changes = changes.size() < all->size()
+                           ? std::make_shared<const net::Bytes>(std::move(changes))
+                           : nullptr;
+    shared_->before = before.shared_;
+  }
+  return shared_->changes ? shared_->changes : all;
+}
+
+Result<MemberList> decode_member_list(std::span<const std::byte> bytes, const MemberList& before) {
+  MembersJson body;
+  MUSTER_ASSIGN(const auto kind, net::decode_message(kMembersVersion, bytes, body));
   try {
-    if (kind == kMembersKind) return MemberList(from_columns(columns));
+    if (kind == kMembersKind) return MemberList(from_columns(body));
+    if (kind == kChangesKind) return MemberList(from_changes(body, before.list()));
   } catch (const std::exception& error) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("[cluster/members] a bad list of members: {}", error.what()));
@@ -97,11 +134,12 @@ Result<MemberList> decode_member_list(std::span<const std::byte> bytes) {
                           kind));
 }
 
-Result<MemberList> MemberLists::read(std::span<const std::byte> bytes) {
+Result<MemberList> MemberLists::read(std::span<const std::byte> bytes, const MemberList& before) {
   const std::lock_guard lock(mutex_);
-  if (std::ranges::equal(bytes, last_)) return members_;
-  MUSTER_ASSIGN(members_, decode_member_list(bytes));
+  if (std::ranges::equal(bytes, last_) && before == before_) return members_;
+  MUSTER_ASSIGN(members_, decode_member_list(bytes, before));
   last_.assign(bytes.begin(), bytes.end());
+  before_ = before;
   return members_;
 }
 

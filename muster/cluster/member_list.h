@@ -1,8 +1,8 @@
 #pragma once
 // Who a generation consists of, as all its members are told. The list is the same for each of n, so
-// it is kept, encoded and, in a process with several members, read once and not n times; to tell
-// all of all remains n² bytes, about ten for each worker of a host, and its door's where it has
-// one.
+// it is kept, encoded and, in a process with several members, read once and not n times. Whoever
+// has been told of one generation is told of the next what is new in it. To tell all of all of the
+// first remains n² bytes, two or three for each worker of a host, and three for its door's port.
 
 #include <cstdint>
 #include <initializer_list>
@@ -52,28 +52,36 @@ class MemberList {
   auto begin() const noexcept { return list().begin(); }
   auto end() const noexcept { return list().end(); }
   const MemberInfo& operator[](std::size_t rank) const { return list()[rank]; }
-  friend bool operator==(const MemberList& a, const MemberList& b) { return a.list() == b.list(); }
+  friend bool operator==(const MemberList& a, const MemberList& b) {
+    return a.shared_ == b.shared_ || a.list() == b.list();
+  }
 
   // As it travels: made once for all copies, and valid as long as the result is kept.
   std::shared_ptr<const net::Bytes> encoded() const;
+  // Likewise, to who has read `before`: what is new, unless all takes fewer bytes. Made once for
+  // all that have read the same copies.
+  std::shared_ptr<const net::Bytes> encoded_after(const MemberList& before) const;
 
  private:
   struct Shared;
   std::shared_ptr<const Shared> shared_;  // none: empty
 };
 
-// kCorrupt, kUnsupported: these bytes are no such list.
-Result<MemberList> decode_member_list(std::span<const std::byte> bytes);
+// `before`: the list that came before from the same sender. kCorrupt, kUnsupported: these bytes are
+// no list, or none that follows that one.
+Result<MemberList> decode_member_list(std::span<const std::byte> bytes,
+                                      const MemberList& before = {});
 
 // What several members of one process share: a list that one of them was told is not read again for
 // the others. Thread-safe.
 class MemberLists {
  public:
-  Result<MemberList> read(std::span<const std::byte> bytes);
+  Result<MemberList> read(std::span<const std::byte> bytes, const MemberList& before = {});
 
  private:
   std::mutex mutex_;
-  net::Bytes last_;
+  net::Bytes last_;    // guarded by mutex_, as all below
+  MemberList before_;  // of last_
   MemberList members_;
 };
 
