@@ -44,12 +44,15 @@ class Threshold : public std::enable_shared_from_this<Threshold> {
       if (const auto self = weak.lock())
         self->finish(id, fail(ErrorCode::kTimeout, "it does not answer at its door"));
     });
-    network_.connect(there, deadline, [weak = weak_from_this(), id](auto connection) {
-      const auto self = weak.lock();
-      if (!self) return;
-      if (!connection) return self->finish(id, connection.error());
-      self->connected(id, std::move(*connection));
-    });
+    network_.connect(
+        there, deadline,
+        [weak = weak_from_this(), id](auto connection) {
+          const auto self = weak.lock();
+          if (!self) return;
+          if (!connection) return self->finish(id, connection.error());
+          self->connected(id, std::move(*connection));
+        },
+        net::Network::Retry::kIfBroken);
   }
 
   void close() {
@@ -87,11 +90,13 @@ class Threshold : public std::enable_shared_from_this<Threshold> {
   void reach_back(std::uint64_t id, const std::string& door) {
     const auto address = net::parse_address(door);
     if (!address) return answer(id, address.error().message);
-    network_.connect(*address, Deadline::after(network_.loop().clock(), kBack),
-                     [weak = weak_from_this(), id](const auto& connection) {
-                       if (const auto self = weak.lock())
-                         self->answer(id, connection ? "" : connection.error().message);
-                     });
+    network_.connect(
+        *address, Deadline::after(network_.loop().clock(), kBack),
+        [weak = weak_from_this(), id](const auto& connection) {
+          if (const auto self = weak.lock())
+            self->answer(id, connection ? "" : connection.error().message);
+        },
+        net::Network::Retry::kIfBroken);
   }
 
   // Whoever knocked closes.

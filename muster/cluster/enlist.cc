@@ -39,7 +39,8 @@ Result<std::unique_ptr<Place>> enlist(net::Network& network, const net::Address&
                                       Enlist offer, Deadline deadline) {
   const Clock& clock = network.loop().clock();
   const TimePoint begun = clock.now();
-  auto connected = net::connect_and_wait(network, coordinator, deadline);
+  auto connected =
+      net::connect_and_wait(network, coordinator, deadline, net::Network::Retry::kIfBroken);
   if (!connected) return with_context(connected.error(), "[cluster/join]");
   const std::shared_ptr<net::Connection> connection = std::move(*connected);
   Awaited<Result<Enlisted>> answer;

@@ -262,7 +262,7 @@ void Attempt::try_next() {
 
 void Attempt::try_later(const std::string& reason) {
   last_reason_ = reason;
-  if (retry_ == Network::Retry::kNo)
+  if (retry_ != Network::Retry::kUntilDeadline)
     return finish(fail(ErrorCode::kUnavailable,
                        fmt::format("[net/connect] nobody answers at {}: {}; is the process there "
                                    "still running, and the port open?",
@@ -288,7 +288,7 @@ void Attempt::connected() {
 }
 
 // Whom a connection broke to in the middle of it may be there again soon, as a launcher that is
-// started anew, or one whose host had no time for a handshake.
+// started anew, or one whose host had no time for a handshake and has let go of it.
 void Attempt::authenticated(Result<std::shared_ptr<Connection>> result) {
   const bool broke = !result && result.error().code == ErrorCode::kPeerLost;
   if (!broke || retry_ == Network::Retry::kNo) return finish(std::move(result));

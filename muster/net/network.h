@@ -104,9 +104,14 @@ class Network {  // thread-safe
 
   // `done` runs exactly once, on the loop's thread, with an authenticated connection or: kTimeout,
   // kUnavailable (nobody answers there, name unknown), kPeerLost (it broke before both had shown
-  // their certificates), kInvalid (not a member of this job). A TCP connection that is refused or
-  // breaks is tried again until the deadline when `retry` says so, less and less often.
-  enum class Retry : std::uint8_t { kNo, kUntilDeadline };
+  // their certificates), kInvalid (not a member of this job). A TCP connection that is refused, or
+  // breaks before the other side has let this one in, is tried again until the deadline when
+  // `retry` says so, less and less often.
+  enum class Retry : std::uint8_t {
+    kNo,
+    kIfBroken,       // not where nobody listens: who did is gone
+    kUntilDeadline,  // somebody may come to listen
+  };
   virtual void connect(Address address, Deadline deadline, Connected done,
                        Retry retry = Retry::kNo) = 0;
 

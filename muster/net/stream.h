@@ -32,7 +32,8 @@ struct IoResult {
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  virtual IoResult handshake() = 0;  // until kDone
+  // Until kDone: by then the other side is done as well, or is a listener that has let this one in.
+  virtual IoResult handshake() = 0;
   virtual IoResult read(std::span<std::byte> into) = 0;
   virtual IoResult write(std::span<const std::byte> from) = 0;  // may stay in a buffer until flush
   virtual IoResult flush() = 0;

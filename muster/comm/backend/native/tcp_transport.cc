@@ -317,7 +317,8 @@ Status Meeting::let_in(const std::vector<std::string>& told) {
   return ok();
 }
 
-// Begins to, with all at once.
+// Begins to, with all at once. All listen by now: who does not is gone, and who lets go of a
+// handshake has too much to do.
 Status Meeting::connect(const std::vector<std::string>& addresses, Deadline deadline) {
   for (Rank rank{0}; rank < group_.rank; rank = Rank{to_int(rank) + 1}) {
     const std::string_view text =
@@ -328,7 +329,8 @@ Status Meeting::connect(const std::vector<std::string>& addresses, Deadline dead
         *address, deadline,
         [shared = shared_, rank](Result<std::shared_ptr<net::Connection>> made) {
           shared->answered({rank, std::move(made)});
-        });
+        },
+        net::Network::Retry::kIfBroken);
   }
   return ok();
 }
