@@ -201,6 +201,7 @@ void CoordinatorState::end() {
 // A member goes with the next generation, or, where nobody else has the state, once others have got
 // it; whoever is not let in yet has nobody to wait for.
 void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, TimePoint now) {
+  if (worker.candidate.lost) return;  // it is none of them any more
   if (std::exchange(worker.candidate.draining, true)) return;
   const std::int32_t who = worker.candidate.info.worker;
   const bool member = rank_of(current_, who) != kNoRank && rank_of(replaced_, who) == kNoRank;
@@ -320,7 +321,7 @@ void CoordinatorState::settle_suspicions(TimePoint now) {
   if (now < suspicions_.due()) return;
   again_ = true;
   const auto victim = suspicions_.rule(current_);
-  if (!victim) return;
+  if (!victim || is_gone(*victim)) return;  // that explains it, and its number may be another's
   Worker& worker = *find_worker(*victim);
   if (only_waits_for_data(worker, now)) return;
   worker.candidate.cut_off = true;
