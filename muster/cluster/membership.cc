@@ -112,20 +112,24 @@ std::vector<std::int32_t> same_ranks(TimePoint now, const std::map<std::int32_t,
   std::vector<std::int32_t> members;
   for (const auto worker : view.current) {
     const auto known = alive.find(worker);
-    if (known != alive.end() && known->second) {
+    const bool is_here = known != alive.end() && known->second;
+    const bool is_first = worker == view.current.front();
+    if (is_here && (!is_first || can_lead(view, worker))) {
       members.push_back(worker);
       if (!view.is_replaced(worker)) ++survivors;
       continue;
     }
-    const bool is_first = worker == view.current.front();
     const auto standby = std::ranges::find_if(
         standbys, [&](std::int32_t other) { return !is_first || can_lead(view, other); });
     // Of one that is to go the part of the state would go with it: all stop with a checkpoint.
     const bool is_filled = policy.standbys > 0 && standby != standbys.end() &&
                            !is_on_its_way(now, worker, view, policy);
-    if (!is_filled) continue;
-    members.push_back(*standby);
-    standbys.erase(standby);
+    if (is_filled) {
+      members.push_back(*standby);
+      standbys.erase(standby);
+    } else if (is_here) {
+      members.push_back(worker);
+    }
   }
   return members;
 }
@@ -185,6 +189,18 @@ bool put_leader_first(std::vector<std::int32_t>& members, const Roster& view) {
   if (leader == members.end()) return false;
   std::rotate(members.begin(), leader, leader + 1);
   return true;
+}
+
+// Has one that may lead be first; of those who keep their ranks nobody is put in another's place.
+// Why that cannot be; empty: it is so.
+std::string why_not_led(std::vector<std::int32_t>& members, const Roster& view,
+                        const MembershipPolicy& policy) {
+  const bool stay = policy.keeps_ranks && !view.current.empty();
+  if (stay && !can_lead(view, members.front()))
+    return fmt::format("worker {}, the first rank, does not see the run's folder", members.front());
+  if (!stay && !put_leader_first(members, view))
+    return fmt::format("none of {} workers sees the run's folder", members.size());
+  return {};
 }
 
 std::int32_t least_of(const Roster& view, const MembershipPolicy& policy) {
@@ -270,9 +286,8 @@ MembershipDecision decide_membership(TimePoint now, const MembershipView& known,
     return {std::nullopt, fmt::format("none of {} workers has the state that the training begins "
                                       "with",
                                       members.size())};
-  if (!put_leader_first(members, view))
-    return {std::nullopt,
-            fmt::format("none of {} workers sees the run's folder{}", members.size(), because)};
+  if (const auto why = why_not_led(members, view, policy); !why.empty())
+    return {std::nullopt, why + because};
   if (members == view.current && !view.has_replaced())
     return {members, fmt::format("all {} members are well", members.size()), false, kept};
   const bool settles = still_settling(now, members.size(), view, policy);

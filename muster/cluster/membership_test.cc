@@ -336,6 +336,22 @@ TEST(Membership, AStandbyThatDoesNotSeeTheRunFolderIsNotTheFirstRank) {
   EXPECT_FALSE(decide_membership(kNow, view, with_standbys(2)).members);
 }
 
+// As one that is started anew on another host.
+TEST(Membership, NobodyIsPutInTheFirstRankOfOneThatDoesNotSeeTheRunFolder) {
+  auto view = view_of({Kind::kWell, Kind::kWell}, {0, 1});
+  view.replaced = {0};
+  view.candidates[0].info.can_lead = false;
+  const auto decision = decide_membership(kNow, view, with_standbys(0));
+  EXPECT_FALSE(decision.members) << "each has a part of the state, by its rank";
+  EXPECT_NE(decision.reason.find("worker 0, the first rank, does not see the run's folder"),
+            std::string::npos)
+      << decision.reason;
+  view = view_of({Kind::kWell, Kind::kWell, Kind::kWell}, {0, 1});
+  view.replaced = {0};
+  view.candidates[0].info.can_lead = false;
+  EXPECT_EQ(decide_membership(kNow, view, with_standbys(1)).members, (Workers{2, 1}));
+}
+
 // Its part of the state would go with it.
 TEST(Membership, NoStandbyTakesTheRankOfOneThatIsToldToGo) {
   auto view = view_of({Kind::kWell, Kind::kWell, Kind::kWell}, {0, 1});
