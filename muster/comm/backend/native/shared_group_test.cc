@@ -90,8 +90,8 @@ TEST(SharedGroup, WhoFailsInTheLastExchangeAloneIsNotWaitedFor) {
     return SharedGroup::create(group, std::size_t{1} << 20, system_clock(), exchange, deadline);
   };
   std::thread other([&] {
-    constexpr Group kThere{Rank{1}, 2, Generation{3}};
-    const Exchange whole = exchange_through(*store, kThere, "meeting");
+    constexpr Group kRemote{Rank{1}, 2, Generation{3}};
+    const Exchange whole = exchange_through(*store, kRemote, "meeting");
     int round = 0;
     const Exchange broken = [&](const std::string& mine,
                                 Deadline until) -> Result<std::vector<std::string>> {
@@ -99,7 +99,7 @@ TEST(SharedGroup, WhoFailsInTheLastExchangeAloneIsNotWaitedFor) {
       if (++round < 3) return heard;
       return fail(ErrorCode::kStale, "generation 3 has ended");
     };
-    EXPECT_FALSE(create(kThere, broken));
+    EXPECT_FALSE(create(kRemote, broken));
   });
   const auto made = create(kTwo, exchange_through(*store, kTwo, "meeting"));
   other.join();
