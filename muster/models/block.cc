@@ -31,8 +31,9 @@ torch::Tensor Block::borrow(const NamedBlock& owner, const std::string& paramete
   return found->tensor;
 }
 
-torch::Tensor Block::add_statistic(std::string name, std::int64_t channels, double value) {
-  statistics_.push_back({std::move(name), torch::full({channels}, value, floats())});
+torch::Tensor Block::add_statistic(std::string name, std::int64_t channels, double value,
+                                   Split split) {
+  statistics_.push_back({std::move(name), torch::full({channels}, value, floats()), split});
   return statistics_.back().tensor;
 }
 

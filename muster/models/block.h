@@ -70,6 +70,7 @@ struct BlockParameter {
 struct BlockStatistic {
   std::string name;  // inside the block, for example "norm1.running_mean"
   torch::Tensor tensor;
+  Split split = Split::kNone;
 };
 
 struct NamedBlock;
@@ -118,8 +119,10 @@ class Block {
   // name.
   torch::Tensor borrow(const NamedBlock& owner, const std::string& parameter);
   // A running statistic (not trained, merged over slices), f32 [channels] filled with `value`. In
-  // training, forward pushes one of these for each (PassContext::statistics).
-  torch::Tensor add_statistic(std::string name, std::int64_t channels, double value);
+  // training, forward pushes one of these for each (PassContext::statistics). With Split::kColumn
+  // it is of channels that are cut, and each rank has that of its own.
+  torch::Tensor add_statistic(std::string name, std::int64_t channels, double value,
+                              Split split = Split::kNone);
   // Says that a layer is adaptable. What it may have beside its matrix, from now on or later.
   std::shared_ptr<Adapter> add_layer(std::string name);
 

@@ -1,8 +1,8 @@
 #include "muster/models/layers.h"
 
 #include <cmath>
-#include <numeric>
 
+#include "muster/base/norm_groups.h"
 #include "muster/models/dropout.h"
 #include "muster/models/norm_relu.h"
 #include "muster/models/positions.h"
@@ -12,11 +12,20 @@
 namespace muster::models {
 namespace {
 
-constexpr std::int64_t kMostGroups = 8;
 constexpr double kNormEpsilon = 1e-5;  // PyTorch's default for both norms
 
-torch::Tensor add_scale(Block& owner, const std::string& name, std::int64_t width) {
-  return owner.add_parameter({.name = name + ".weight", .init = {InitKind::kOnes}, .decays = false},
+// Where a tensor of channels, or of a width, is cut.
+struct Cuts {
+  Split split = Split::kNone;
+  std::int64_t units = 0;
+};
+
+torch::Tensor add_scale(Block& owner, const std::string& name, std::int64_t width, Cuts cuts = {}) {
+  return owner.add_parameter({.name = name + ".weight",
+                              .init = {InitKind::kOnes},
+                              .split = cuts.split,
+                              .split_units = cuts.units,
+                              .decays = false},
                              {width});
 }
 
@@ -25,6 +34,15 @@ torch::Tensor add_bias(Block& owner, BlockParameter bias, std::int64_t width) {
   bias.init = {InitKind::kZeros};
   bias.decays = false;
   return owner.add_parameter(std::move(bias), {width});
+}
+torch::Tensor add_bias(Block& owner, const std::string& name, std::int64_t width, Cuts cuts = {}) {
+  return add_bias(owner, {.name = name + ".bias", .split = cuts.split, .split_units = cuts.units},
+                  width);
+}
+
+// All of them, or this rank's.
+Cuts cuts_of(NormKind kind, std::int64_t channels, Split split) {
+  return {split, split == Split::kNone ? 0 : channel_units(kind, channels)};
 }
 
 // A new tensor is given up for it.
@@ -69,9 +87,11 @@ torch::Tensor Linear::operator()(const torch::Tensor& input, const PassContext& 
 }
 
 Convolution::Convolution(Block& owner, const std::string& name, const ConvolutionOptions& options)
-    : weight_(owner.add_parameter(
-          {.name = name + ".weight", .init = {InitKind::kKaiming, std::sqrt(2.0)}},
-          {options.out, options.in, options.kernel, options.kernel})),
+    : weight_(owner.add_parameter({.name = name + ".weight",
+                                   .init = {InitKind::kKaiming, std::sqrt(2.0)},
+                                   .split = options.split,
+                                   .split_units = options.split_units},
+                                  {options.out, options.in, options.kernel, options.kernel})),
       stride_(options.stride),
       padding_(options.kernel / 2) {}
 
@@ -90,11 +110,11 @@ torch::Tensor Convolution::operator()(const torch::Tensor& input) const {
   return torch::conv2d(input, weight_, {}, stride_, padding_);
 }
 
-BatchNorm::BatchNorm(Block& owner, const std::string& name, std::int64_t channels)
-    : weight_(add_scale(owner, name, channels)),
-      bias_(add_bias(owner, {.name = name + ".bias"}, channels)),
-      running_mean_(owner.add_statistic(name + ".running_mean", channels, 0)),
-      running_variance_(owner.add_statistic(name + ".running_var", channels, 1)) {}
+BatchNorm::BatchNorm(Block& owner, const std::string& name, std::int64_t channels, Split split)
+    : weight_(add_scale(owner, name, channels, {split})),
+      bias_(add_bias(owner, name, channels, {split})),
+      running_mean_(owner.add_statistic(name + ".running_mean", channels, 0, split)),
+      running_variance_(owner.add_statistic(name + ".running_var", channels, 1, split)) {}
 
 void BatchNorm::report(torch::Tensor mean, torch::Tensor variance, PassContext& context) {
   if (context.statistics == nullptr) return;
@@ -130,19 +150,25 @@ torch::Tensor BatchNorm::relu(const torch::Tensor& input, const torch::Tensor& s
   return output;
 }
 
-GroupNorm::GroupNorm(Block& owner, const std::string& name, std::int64_t channels)
-    : weight_(add_scale(owner, name, channels)),
-      bias_(add_bias(owner, {.name = name + ".bias"}, channels)),
-      groups_(std::gcd(channels, kMostGroups)) {}
+GroupNorm::GroupNorm(Block& owner, const std::string& name, std::int64_t channels, Split split)
+    : weight_(add_scale(owner, name, channels, cuts_of(NormKind::kGroup, channels, split))),
+      bias_(add_bias(owner, name, channels, cuts_of(NormKind::kGroup, channels, split))),
+      channels_of_group_(channels / norm_groups(channels)) {}
 
 torch::Tensor GroupNorm::operator()(const torch::Tensor& input) const {
-  return torch::group_norm(widened(input), groups_, weight_, bias_, kNormEpsilon);
+  const std::int64_t groups = weight_.size(0) / channels_of_group_;
+  return torch::group_norm(widened(input), groups, weight_, bias_, kNormEpsilon);
 }
 
-ImageNorm::ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind) {
-  if (kind == NormKind::kBatch) batch_.emplace(owner, name, channels);
-  if (kind == NormKind::kGroup) group_.emplace(owner, name, channels);
-  if (kind == NormKind::kNone) bias_ = add_bias(owner, {.name = name + ".bias"}, channels);
+std::int64_t channel_units(NormKind kind, std::int64_t channels) noexcept {
+  return kind == NormKind::kGroup ? norm_groups(channels) : 0;
+}
+
+ImageNorm::ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind,
+                     Split split) {
+  if (kind == NormKind::kBatch) batch_.emplace(owner, name, channels, split);
+  if (kind == NormKind::kGroup) group_.emplace(owner, name, channels, split);
+  if (kind == NormKind::kNone) bias_ = add_bias(owner, name, channels, {split});
 }
 
 torch::Tensor ImageNorm::operator()(const torch::Tensor& input, PassContext& context) const {
@@ -158,8 +184,7 @@ torch::Tensor ImageNorm::relu(const torch::Tensor& input, const torch::Tensor& s
 }
 
 LayerNorm::LayerNorm(Block& owner, const std::string& name, std::int64_t width)
-    : weight_(add_scale(owner, name, width)),
-      bias_(add_bias(owner, {.name = name + ".bias"}, width)) {}
+    : weight_(add_scale(owner, name, width)), bias_(add_bias(owner, name, width)) {}
 
 torch::Tensor LayerNorm::operator()(const torch::Tensor& input) const {
   return torch::layer_norm(widened(input), {weight_.size(0)}, weight_, bias_, kNormEpsilon);

@@ -40,12 +40,17 @@ class Linear {
   std::shared_ptr<const Adapter> adapter_;
 };
 
-// Square kernel, no bias (a norm follows), padding that keeps the extent at stride 1.
+// Square kernel, no bias (a norm follows), padding that keeps the extent at stride 1. Where the
+// model is cut over ranks: with Split::kColumn the input is whole, has gone through
+// copy_to_ranks(), and the output is of this rank's channels; with kRow the input is of this rank's
+// channels, and of the output sum_over_ranks() is still to be made.
 struct ConvolutionOptions {
   std::int64_t in = 0;
   std::int64_t out = 0;
   std::int64_t kernel = 3;
   std::int64_t stride = 1;
+  Split split = Split::kNone;
+  std::int64_t split_units = 0;
 };
 
 class Convolution {
@@ -61,10 +66,12 @@ class Convolution {
 
 // Ioffe and Szegedy 2015 over [n, channels, height, width]. Training: normalises by the slice's own
 // statistics and reports them (PassContext::statistics); evaluation: by the running ones.
-// Statistics and sums are f32 also where the images are of 16 bits, which stay so.
+// Statistics and sums are f32 also where the images are of 16 bits, which stay so. Of each channel
+// by itself: with Split::kColumn, as all norms of images, it is one of the channels that are here.
 class BatchNorm {
  public:
-  BatchNorm(Block& owner, const std::string& name, std::int64_t channels);
+  BatchNorm(Block& owner, const std::string& name, std::int64_t channels,
+            Split split = Split::kNone);
   torch::Tensor operator()(const torch::Tensor& input, PassContext& context) const;
   // relu(norm(input) + skip); `skip` undefined: nothing is added.
   torch::Tensor relu(const torch::Tensor& input, const torch::Tensor& skip,
@@ -80,24 +87,30 @@ class BatchNorm {
 };
 
 // Wu and He 2018 over [n, channels, height, width]: statistics of one sample, so the same in
-// training and evaluation and at any slice size. Eight groups, or fewer where that does not divide.
+// training and evaluation and at any slice size. In norm_groups() groups, of which ranks have whole
+// ones.
 class GroupNorm {
  public:
-  GroupNorm(Block& owner, const std::string& name, std::int64_t channels);
+  GroupNorm(Block& owner, const std::string& name, std::int64_t channels,
+            Split split = Split::kNone);
   torch::Tensor operator()(const torch::Tensor& input) const;
 
  private:
   torch::Tensor weight_;
   torch::Tensor bias_;
-  std::int64_t groups_;
+  std::int64_t channels_of_group_;
 };
 
 // What follows a convolution, by kind. kNone is the bias that the convolution then needs.
 enum class NormKind : std::uint8_t { kBatch, kGroup, kNone };
 
+// TensorPartition::units of channels that are normalised so.
+std::int64_t channel_units(NormKind kind, std::int64_t channels) noexcept;
+
 class ImageNorm {
  public:
-  ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind);
+  ImageNorm(Block& owner, const std::string& name, std::int64_t channels, NormKind kind,
+            Split split = Split::kNone);
   torch::Tensor operator()(const torch::Tensor& input, PassContext& context) const;
   torch::Tensor relu(const torch::Tensor& input, const torch::Tensor& skip,
                      PassContext& context) const;  // as BatchNorm's

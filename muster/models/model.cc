@@ -25,6 +25,13 @@ torch::Tensor part_of(const torch::Tensor& whole, const TensorCut& cut) {
   return runs.size() == 1 ? runs.front().contiguous() : torch::cat(runs, cut.axis);
 }
 
+// Of a parameter or a statistic.
+void keep_part(auto& held, TensorShare share) {
+  held.cut = cut_of(held.partition, held.tensor.sizes(), share);
+  if (!held.cut.is_part()) return;
+  held.tensor.set_data(part_of(held.tensor.detach(), held.cut).clone());
+}
+
 // A part has the values that the whole would have there.
 void initialize_parameter(const Parameter& parameter, std::uint64_t seed) {
   if (!parameter.cut.is_part())
@@ -110,8 +117,10 @@ void Model::publish(const NamedBlock& named) {
     const auto has = [&](const Parameter& known) { return known.tensor.is_same(other.tensor); };
     if (std::ranges::none_of(parameters_, has)) publish(other.owner, other);
   }
-  for (const auto& own : named.block->statistics())
-    statistics_.push_back({named.name + "." + own.name, own.tensor});
+  for (const auto& own : named.block->statistics()) {
+    const std::string name = named.name + "." + own.name;
+    statistics_.push_back({name, own.tensor, {.tensor = name, .split = own.split}});
+  }
 }
 
 void Model::publish(const std::string& block, const BlockParameter& parameter) {
@@ -216,18 +225,9 @@ Status Model::check_split(const TensorGroup& group) const {
                                                parameter.name, units, share.size));
     }
   }
-  if (!statistics_.empty())
-    return cannot_split(family_, "it has running statistics, which are not cut over ranks");
   if (any && group.cuts_sequence() && head_of_vocabulary() == nullptr)
     return cannot_split(family_, "it has no sequence that could be cut");
   return any ? ok() : cannot_split(family_, "none of its tensors can be cut");
-}
-
-void Model::keep_part(Parameter& parameter, TensorShare share) {
-  const auto sizes = parameter.tensor.sizes();
-  parameter.cut = cut_of(parameter.partition, sizes, share);
-  if (!parameter.cut.is_part()) return;
-  parameter.tensor.set_data(part_of(parameter.tensor.detach(), parameter.cut).clone());
 }
 
 Status Model::split(std::shared_ptr<const TensorGroup> group) {
@@ -243,6 +243,7 @@ void Model::keep_parts(std::shared_ptr<const TensorGroup> group) {
   if (!group_) return;
   for (auto* parameters : {&parameters_, &frozen_})
     for (Parameter& parameter : *parameters) keep_part(parameter, group_->share());
+  for (Statistic& statistic : statistics_) keep_part(statistic, group_->share());
 }
 
 Status Model::share_sequences(std::shared_ptr<const ContextGroup> group) {
@@ -356,8 +357,10 @@ void Model::share_storage_of(const Model& other) {
   };
   share(parameters_, other.parameters_);
   share(frozen_, other.frozen_);
-  for (std::size_t i = 0; i < statistics_.size(); ++i)
+  for (std::size_t i = 0; i < statistics_.size(); ++i) {
     statistics_[i].tensor.set_data(other.statistics_[i].tensor);
+    statistics_[i].cut = other.statistics_[i].cut;
+  }
 }
 
 void Model::freeze(const std::function<bool(const Parameter&)>& chosen) {

@@ -41,6 +41,8 @@ struct Parameter {
 struct Statistic {
   std::string name;      // "<block>.<…>", for example "stem.norm.running_mean"
   torch::Tensor tensor;  // f32 [channels], shared by all replicas, read in evaluation only
+  TensorPartition partition = {};
+  TensorCut cut = {};  // what of it is here; see Model::split
 };
 
 struct LossSum {
@@ -106,11 +108,11 @@ class Model {
   std::unique_ptr<Model> part(const std::vector<std::size_t>& blocks) const;
 
   // Tensor parallelism: keeps of each tensor that its partition spec cuts this rank's part, with
-  // the values that it has, and computes from here on together with the other ranks of the group,
-  // in every pass. What is not cut is alike on all of them, as are its gradients (but see
-  // TensorGroup::cuts_sequence and TensorPartition::has_addends). After freeze() and recompute(),
-  // once, before it is replicated, or parts of it are made. kUnsupported says why such a model
-  // cannot be cut; it is as it was then.
+  // the values that it has, of running statistics as well, and computes from here on together with
+  // the other ranks of the group, in every pass. What is not cut is alike on all of them, as are
+  // its gradients (but see TensorGroup::cuts_sequence and TensorPartition::has_addends). After
+  // freeze() and recompute(), once, before it is replicated, or parts of it are made. kUnsupported
+  // says why such a model cannot be cut; it is as it was then.
   Status split(std::shared_ptr<const TensorGroup> group);
 
   // Context parallelism: from here on forward takes whole sequences and computes this rank's
@@ -174,7 +176,6 @@ class Model {
   bool is_spread() const noexcept { return group_ || sequences_ || experts_; }
   const Parameter* head_of_vocabulary() const;  // the output layer that is one; null: none
   void keep_parts(std::shared_ptr<const TensorGroup> group);  // null: all
-  void keep_part(Parameter& parameter, TensorShare share);
   Status check_experts(std::int64_t experts, std::int32_t ranks) const;
   void keep_experts(Share here);
   torch::Tensor own_targets(const torch::Tensor& target) const;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "muster/models/layers.h"
+#include "muster/models/tensor_ops.h"
 
 namespace muster::models {
 namespace {
@@ -57,25 +58,49 @@ class Shortcut {
   std::optional<ImageNorm> norm_;
 };
 
-// What is registered first also speaks first of its statistics: the shortcut comes before the norm
-// that adds it.
+ConvolutionOptions first_of(const BasicOptions& options) {
+  return {.in = options.in,
+          .out = options.out,
+          .stride = options.stride,
+          .split = Split::kColumn,
+          .split_units = channel_units(options.norm, options.out)};
+}
+
+ConvolutionOptions second_of(const BasicOptions& options) {
+  return {.in = options.out,
+          .out = options.out,
+          .split = Split::kRow,
+          .split_units = channel_units(options.norm, options.out)};
+}
+
+// The first convolution is cut along its outputs, the second along its inputs, so that ranks meet
+// once a block; between them each has its channels. What is registered first also speaks first of
+// its statistics: the shortcut comes before the norm that adds it.
 class Basic final : public Block {
  public:
   explicit Basic(const BasicOptions& options)
-      : convolution1_(*this, "conv1",
-                      {.in = options.in, .out = options.out, .stride = options.stride}),
-        norm1_(*this, "norm1", options.out, options.norm),
+      : convolution1_(*this, "conv1", first_of(options)),
+        norm1_(*this, "norm1", options.out, options.norm, Split::kColumn),
         shortcut_(*this, options),
-        convolution2_(*this, "conv2", {.in = options.out, .out = options.out}),
+        convolution2_(*this, "conv2", second_of(options)),
         norm2_(*this, "norm2", options.out, options.norm) {}
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
-    const auto output = norm1_.relu(convolution1_(input), {}, context);
+    const auto shared = copy_to_ranks(input, context.group);
+    const auto output = norm1_.relu(convolution1_(shared), {}, context);
     const auto skip = shortcut_(input, context);
-    return norm2_.relu(convolution2_(output), skip, context);
+    return norm2_.relu(sum(convolution2_(output), input, context), skip, context);
   }
 
  private:
+  // In the memory format of the block's input, which is alike on all ranks: that of a part follows
+  // from its number of channels as well, and what comes after would round differently.
+  static torch::Tensor sum(const torch::Tensor& partial, const torch::Tensor& input,
+                           const PassContext& context) {
+    if (context.group == nullptr) return partial;
+    return sum_over_ranks(partial, context.group).contiguous(input.suggest_memory_format());
+  }
+
   Convolution convolution1_;
   ImageNorm norm1_;
   Shortcut shortcut_;

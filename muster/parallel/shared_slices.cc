@@ -187,19 +187,20 @@ std::vector<StateSlice> SharedSlices::model_state() {
   for (const auto* parameters : {&model().parameters(), &model().frozen()})
     for (const models::Parameter& parameter : *parameters)
       add_slices(state, parameter.name, mirror().of(parameter.tensor), parameter.cut);
+  std::ranges::move(statistics(), std::back_inserter(state));
   return state;
 }
 
 std::vector<StateSlice> SharedSlices::statistics() {
   std::vector<StateSlice> state;
   for (const models::Statistic& statistic : model().statistics())
-    state.push_back(whole_slice(statistic.name, statistic.tensor));
+    add_slices(state, statistic.name, mirror().of(statistic.tensor), statistic.cut);
   return state;
 }
 
 std::vector<StateSlice> SharedSlices::replicated_state() {
-  if (update_->weights() != nullptr) return statistics();
   if (!holds_all_tensors()) return {};
+  if (update_->weights() != nullptr) return statistics();
   return holds_all() ? SliceStrategy::replicated_state() : model_state();
 }
 

@@ -179,6 +179,8 @@ std::vector<StateSlice> Together::own_part(std::vector<StateSlice> state,
   for (const auto* parameters : {&model.parameters(), &model.frozen()})
     for (const models::Parameter& parameter : *parameters)
       if (!parameter.cut.is_part()) whole.insert(parameter.name);
+  for (const models::Statistic& statistic : model.statistics())
+    if (!statistic.cut.is_part()) whole.insert(statistic.name);
   std::erase_if(state,
                 [&](const StateSlice& slice) { return whole.contains(owner_in(slice.name)); });
   return state;

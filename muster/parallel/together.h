@@ -2,10 +2,11 @@
 // The ranks that compute each slice together, as one of them sees it. Along the mesh's axis
 // `tensor` they hold a part of each tensor that the model's partition spec cuts (Megatron-LM:
 // Shoeybi et al. 2019): attention between heads, the MLP first along its outputs and then along its
-// inputs, embedding and output layer along the vocabulary (models/tensor_ops.h). Along `context`
-// they have some positions of every sequence, and attention meets the others (DeepSpeed-Ulysses:
-// Jacobs et al. 2023; ring attention: Liu et al. 2023; models/context_attention.h). Random numbers
-// are those of the whole model and of whole sequences.
+// inputs, two convolutions of a block in the same way, embedding and output layer along the
+// vocabulary (models/tensor_ops.h). Along `context` they have some positions of every sequence, and
+// attention meets the others (DeepSpeed-Ulysses: Jacobs et al. 2023; ring attention: Liu et al.
+// 2023; models/context_attention.h). Random numbers are those of the whole model and of whole
+// sequences.
 //
 // Of each slice a rank finds the gradients of its positions, so the fixed tree has a leaf for each
 // sharer of a slice: one rank's slices next to each other, then the next one's. One thread.

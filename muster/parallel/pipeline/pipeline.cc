@@ -450,7 +450,7 @@ std::vector<StateSlice> Pipeline::model_state() {
     if (!parameter.borrowed)
       add_slices(state, parameter.name, mirror_.of(parameter.tensor), parameter.cut);
   for (const models::Statistic& statistic : model().statistics())
-    add_slices(state, statistic.name, mirror_.of(statistic.tensor), {});
+    add_slices(state, statistic.name, mirror_.of(statistic.tensor), statistic.cut);
   return state;
 }
 

@@ -41,9 +41,13 @@ std::string name_of(const testing::TestParamInfo<std::tuple<CutCase, int>>& info
 }
 void PrintTo(const CutCase& one, std::ostream* out) { *out << one.name; }
 
-bool reads_text(const models::ModelSpec& spec) { return models::family_of(spec) != "mlp"; }
+bool reads_text(const models::ModelSpec& spec) {
+  const auto family = models::family_of(spec);
+  return family != "mlp" && family != "resnet";
+}
 
 at::Tensor inputs_of(const models::ModelSpec& spec) {
+  if (models::family_of(spec) == "resnet") return models::wavy({kSamples, 2, 6, 6});
   if (!reads_text(spec)) return models::wavy({kSamples, 6});
   return (torch::arange(kSamples * kPositions) * 5 % 11)
       .view({kSamples, kPositions})
@@ -202,6 +206,19 @@ models::MlpSpec mlp(std::vector<std::int64_t> hidden) {
   return {.inputs = 6, .hidden = std::move(hidden), .classes = 5, .dropout = 0.2};
 }
 
+using models::NormKind;
+
+// Of two stages: the second has a stride and a convolution in its shortcut.
+models::ResNetSpec resnet(NormKind norm, std::vector<std::int64_t> channels,
+                          bool channels_last = true) {
+  return {.input_channels = 2,
+          .channels = std::move(channels),
+          .classes = 5,
+          .norm = norm,
+          .dropout = 0.2,
+          .channels_last = channels_last};
+}
+
 const models::AdapterSpec kAdapters{.rank = 2, .dropout = 0.3};
 
 // Shares of unequal size where the number of ranks does not divide them.
@@ -217,6 +234,15 @@ INSTANTIATE_TEST_SUITE_P(
                         CutCase{"llama_adapters", llama(4), 0, {}, false, kAdapters},
                         CutCase{"llama_adapters_sequence", llama(4), 0, {}, true, kAdapters},
                         CutCase{"mlp_adapters", mlp({7, 8}), 0, {}, false, kAdapters},
+                        CutCase{"resnet", resnet(NormKind::kBatch, {5, 7})},
+                        CutCase{"resnet_contiguous", resnet(NormKind::kBatch, {4, 8}, false), 0.1},
+                        CutCase{"resnet_group", resnet(NormKind::kGroup, {4, 12}), 0.1},
+                        CutCase{"resnet_no_norm", resnet(NormKind::kNone, {5, 6})},
+                        CutCase{"resnet_frozen",
+                                resnet(NormKind::kBatch, {4, 5}),
+                                0,
+                                {"stem.conv.weight", "stem.norm.weight", "stem.norm.bias",
+                                 "stage0_block0.conv1.weight"}},
                         CutCase{"mlp", mlp({7})}, CutCase{"mlp_two", mlp({7, 8}), 0.1},
                         CutCase{"mlp_three", mlp({5, 8, 9})}),
         testing::Values(1, 2, 3, 4)),
@@ -261,9 +287,10 @@ TEST(CutTensors, SaysWhatCannotBeCut) {
     const auto outcome = (*models::create_model(spec))->split(ranks);
     return outcome ? std::string("can be") : outcome.error().message;
   };
-  EXPECT_EQ(why(models::ResNetSpec{}, 1), "can be");
-  EXPECT_NE(why(models::ResNetSpec{}, 2).find("running statistics"), std::string::npos);
-  EXPECT_NE(why(models::ResNetSpec{.norm = models::NormKind::kGroup}, 2).find("none of its"),
+  EXPECT_EQ(why(models::ResNetSpec{}, 16), "can be");
+  EXPECT_NE(why(models::ResNetSpec{}, 17).find("conv1.weight can be cut into 16 parts at most"),
+            std::string::npos);
+  EXPECT_NE(why(resnet(NormKind::kGroup, {12}), 5).find("conv1.weight can be cut into 4 parts"),
             std::string::npos);
   EXPECT_NE(why(mlp({}), 2).find("none of its tensors can be cut"), std::string::npos);
   EXPECT_NE(why(mlp({2}), 3).find("layer0.linear.weight can be cut into 2 parts"),
@@ -271,6 +298,39 @@ TEST(CutTensors, SaysWhatCannotBeCut) {
   EXPECT_NE(why(llama(2), 4).find("can be cut into 2 parts at most, not into 4"),
             std::string::npos);
   EXPECT_NE(why(models::MoeSpec{}, 2).find("experts"), std::string::npos);
+}
+
+// What a rank keeps and reports of running statistics is of its channels; it computes with those.
+TEST(CutTensors, HaveTheStatisticsOfTheirChannels) {
+  const CutCase one{"resnet", resnet(NormKind::kBatch, {5, 7})};
+  const auto report = [&](Model& model) {
+    std::vector<at::Tensor> statistics;
+    models::PassContext context{.random = RandomStream(1, "pass"), .statistics = &statistics};
+    model.forward(inputs_of(one.model), context);
+    return statistics;
+  };
+  const auto evaluate = [&](Model& model) {
+    models::PassContext context{.training = false, .random = RandomStream(1, "none")};
+    return model.forward(inputs_of(one.model), context).detach();
+  };
+  const auto whole = make(one);
+  const std::vector<at::Tensor> expected = report(*whole);
+  whole->apply_statistics(expected);
+  const at::Tensor outputs = evaluate(*whole);
+  on_tensor_ranks(3, [&](const std::shared_ptr<TensorRanks>& ranks) {
+    const auto model = make(one);
+    ASSERT_TRUE(model->split(ranks));
+    const std::vector<at::Tensor> found = report(*model);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const models::Statistic& statistic = model->statistics()[i];
+      EXPECT_EQ(statistic.cut.is_part(), statistic.name.find(".norm1.") != std::string::npos);
+      expect_close(found[i], part_of(expected[i], statistic.cut), kRounding, statistic.name);
+    }
+    model->apply_statistics(found);
+    expect_close(evaluate(*model->replicate()), outputs, kRounding, "outputs");
+    EXPECT_EQ(model->replicate()->statistics()[2].cut.runs, model->statistics()[2].cut.runs);
+  });
 }
 
 // A part starts with the numbers that the whole would have there.

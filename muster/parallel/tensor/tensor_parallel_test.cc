@@ -109,6 +109,8 @@ constexpr optim::SgdSpec kSgd{.weight_decay = 1e-3};
 constexpr optim::LarsSpec kScaledSgd{.weight_decay = 1e-3, .trust_coefficient = 0.5};
 constexpr optim::LambSpec kScaledAdam{.epsilon = 1e-3, .weight_decay = 0.1};
 
+using models::NormKind;
+
 const models::GptSpec kTwoLayers = gpt(2, true);
 const models::GptSpec kUntied = gpt(2, false);
 
@@ -125,6 +127,36 @@ INSTANTIATE_TEST_SUITE_P(
         TensorCase{{"llama_2", grouped_llama(), 1, 0, kSteady}, 2},
         TensorCase{{"llama_3x2", grouped_llama(), 2, 0, kSgd}, 3},
         TensorCase{{"llama_2x2", grouped_llama(), 2, 1, kSteady}, 2},
+        TensorCase{
+            {"resnet_2", resnet_with(NormKind::kBatch), 1, 0, kSgd}, 2, false, kSwitchedRelus},
+        TensorCase{
+            {"resnet_3x2", resnet_with(NormKind::kBatch), 2, 2, kSgd}, 3, false, kSwitchedRelus},
+        TensorCase{{"resnet_group_4", resnet_with(NormKind::kGroup, {12, 16}), 1, 0, kSgd},
+                   4,
+                   false,
+                   kSwitchedRelus},
+        TensorCase{{"resnet_group_3", resnet_with(NormKind::kGroup, {12, 16}), 1, 0, kSgd},
+                   3,
+                   false,
+                   kSwitchedRelus},
+        TensorCase{
+            {"resnet_no_norm", resnet_with(NormKind::kNone), 2, 0, kSgd}, 2, false, kSwitchedRelus},
+        TensorCase{{.name = "resnet_lars_average_recomputed",
+                    .model = resnet_with(NormKind::kBatch),
+                    .replicas = 2,
+                    .optimizer = kScaledSgd,
+                    .average = 0.9,
+                    .recompute = {"stage*"}},
+                   2,
+                   false,
+                   kSwitchedRelus},
+        TensorCase{{.name = "resnet_bf16",
+                    .model = resnet_with(NormKind::kBatch),
+                    .optimizer = kSgd,
+                    .compute = kBF16},
+                   3,
+                   false,
+                   0.2},
         TensorCase{{"mlp_lars", mlp(), 2, 0, kScaledSgd}, 3},
         TensorCase{{"gpt_lamb", kTwoLayers, 1, 0, kScaledAdam}, 2},
         TensorCase{{.name = "llama_lamb_sequence",
@@ -224,6 +256,9 @@ INSTANTIATE_TEST_SUITE_P(
     Models, TensorParallelShards,
     testing::Values(
         TensorCase{.recipe = {"mlp", mlp(), 1, 0, kSgd}, .ranks = 4, .shards = 2},
+        TensorCase{.recipe = {"resnet", resnet_with(NormKind::kBatch), 1, 0, kSgd},
+                   .ranks = 3,
+                   .shards = 2},
         TensorCase{.recipe = {"gpt", kTwoLayers, 2, 0, kSteady}, .ranks = 3, .shards = 2},
         TensorCase{.recipe = {"mlp_lars", mlp(), 2, 0, kScaledSgd}, .ranks = 2, .shards = 3},
         TensorCase{.recipe = {"gpt_lamb", kUntied, 1, 0, kScaledAdam}, .ranks = 3, .shards = 2},

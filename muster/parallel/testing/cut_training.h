@@ -51,6 +51,14 @@ struct Recipe {
 
 inline models::MlpSpec mlp() { return {.inputs = 64, .hidden = {32, 24, 17}, .dropout = 0.1}; }
 
+// With a shortcut that is a convolution, and one that is not.
+inline models::ResNetSpec resnet_with(models::NormKind norm,
+                                      std::vector<std::int64_t> channels = {10, 14}) {
+  return {.channels = std::move(channels), .norm = norm, .dropout = 0.1};
+}
+// How far one may be, for the largest value of a tensor: rounding switches a ReLU here and there.
+inline constexpr double kSwitchedRelus = 3e-3;
+
 // Its heads can be shared out among 2, 3 and 4 ranks.
 inline models::GptSpec gpt(std::int64_t layers, bool tied) {
   return {.vocabulary = 64,
