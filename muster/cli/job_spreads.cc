@@ -73,6 +73,10 @@ void add_shards(Spreads& spreads) {
                        {{"strategy.type", "sharded"}, {"strategy.zero_stage", stage}}});
 }
 
+bool has_sequences(const job::JobSpec& job) {
+  return job.model.type != job::ModelType::kMlp && job.model.type != job::ModelType::kResnet;
+}
+
 // All numbers of parts that divide the workers.
 void add_tensors(const job::JobSpec& job, Spreads& spreads) {
   each_cut(job, [&](std::int64_t ranks) {
@@ -82,7 +86,7 @@ void add_tensors(const job::JobSpec& job, Spreads& spreads) {
         .together = true,
         .meets = true};
     spreads.push_back(spread);
-    if (job.model.type == job::ModelType::kMlp) return;
+    if (!has_sequences(job)) return;
     spread.name += ", sequences";
     spread.values.emplace_back("strategy.sequence_parallel", "true");
     spreads.push_back(std::move(spread));
@@ -175,7 +179,7 @@ Spreads with_schedules(const Spreads& spreads, const job::MeshSpec& mesh,
 void add_mesh(const job::JobSpec& job, const job::MeshSpec& mesh, Spreads& spreads) {
   Spreads found = {on_mesh(mesh)};
   if (mesh.pipeline > 1) found = with_schedules(found, mesh, job.strategy);
-  if (mesh.tensor > 1 && job.model.type != job::ModelType::kMlp)
+  if (mesh.tensor > 1 && has_sequences(job))
     found = with_each(found, "strategy.sequence_parallel", {{}, {"sequences", "true"}});
   if (mesh.context > 1)
     found = with_each(found, "strategy.attention", {{"ulysses", "ulysses"}, {"ring", "ring"}});

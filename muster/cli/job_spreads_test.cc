@@ -66,10 +66,12 @@ TEST(JobSpreads, NameTheirAxes) {
 }
 
 TEST(JobSpreads, FollowFromModelAndData) {
-  const auto of_images = names_of(job_of(job::ModelType::kMlp, 4));
-  EXPECT_THAT(of_images, Contains("shard 2 × tensor 2"));
-  EXPECT_THAT(of_images, Not(Contains(HasSubstr("sequences"))));
-  EXPECT_THAT(of_images, Not(Contains(HasSubstr("context"))));
+  for (const auto model : {job::ModelType::kMlp, job::ModelType::kResnet}) {
+    const auto of_images = names_of(job_of(model, 4));
+    EXPECT_THAT(of_images, IsSupersetOf({"tensor, 4 parts", "shard 2 × tensor 2"}));
+    EXPECT_THAT(of_images, Not(Contains(HasSubstr("sequences"))));
+    EXPECT_THAT(of_images, Not(Contains(HasSubstr("context"))));
+  }
   EXPECT_THAT(names_of(job_of(job::ModelType::kMoe, 4)),
               IsSupersetOf({"expert, 2 parts", "expert, 4 parts", "shard 2 × expert 2"}));
 }

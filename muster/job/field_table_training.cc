@@ -219,9 +219,9 @@ std::vector<Field> sharing_fields() {
   const auto in = [](auto member) { return at(&JobSpec::strategy, member); };
   return {
       bind("strategy.tensor", in(&StrategySpec::tensor),
-           {.doc = "Workers that hold the model together, each a part of its attention heads, MLPs "
-                   "and vocabulary; the others are further replicas. A divisor of workers.count, "
-                   "model.n_head and model.n_kv_head.",
+           {.doc = "Workers that hold the model together, each a part of its attention heads, "
+                   "MLPs, vocabulary and convolutions; the others are further replicas. A divisor "
+                   "of workers.count, model.n_head and model.n_kv_head.",
             .min = 1,
             .max = 65536,
             .default_text = "workers.count",

@@ -2,9 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "muster/base/norm_groups.h"
 #include "muster/job/draft.h"
 
 namespace muster::job {
@@ -18,7 +22,7 @@ void refuse_model(Draft& draft, std::string_view why) {
   draft.complain({"strategy.type", "model.type"},
                  fmt::format("strategy.type {} cannot cut a model of type {}: {}",
                              draft.shown("strategy.type"), model_word(draft.spec), why),
-                 fmt::format("{}; gpt, llama and mlp can be cut", kOthers));
+                 fmt::format("{}; gpt, llama, mlp and resnet can be cut", kOthers));
 }
 
 // Largest number of parts, of the divisors of workers.count, into which `units` can be dealt.
@@ -75,10 +79,35 @@ void check_mlp(Draft& draft) {
     check_extent(draft, "model.hidden_sizes", widths[i]);
 }
 
+// Group norm is one of whole groups, and as many to each worker, as with heads.
+void check_groups(Draft& draft, const std::vector<std::int64_t>& channels) {
+  const std::int64_t size = draft.spec.strategy.tensor;
+  const auto deals_unevenly = [&](std::int64_t width) { return norm_groups(width) % size != 0; };
+  const auto width = std::ranges::find_if(channels, deals_unevenly);
+  if (width == channels.end()) return;
+  std::int64_t groups = 0;
+  for (const std::int64_t of_stage : channels) groups = std::gcd(groups, norm_groups(of_stage));
+  const std::string_view parts = parts_field(draft);
+  draft.complain({"model.channels", parts, "model.norm", "model.type", "strategy.type"},
+                 fmt::format("model.norm group has {} groups in {} of model.channels, no multiple "
+                             "of {} {}: each worker has as many whole groups",
+                             norm_groups(*width), *width, parts, draft.shown(parts)),
+                 advice(draft, groups, true) + "; model.norm: batch is cut anywhere");
+}
+
+// Of a block the first convolution is cut along its outputs, the second along its inputs; between
+// them lie the channels of its stage.
+void check_resnet(Draft& draft) {
+  const ResnetSpec& resnet = draft.spec.model.resnet;
+  if (resnet.channels.empty()) return;  // has been told
+  if (resnet.norm == NormKind::kGroup) return check_groups(draft, resnet.channels);
+  check_extent(draft, "model.channels", std::ranges::min(resnet.channels));
+}
+
 void check_model(Draft& draft) {
   switch (draft.spec.model.type) {
     case ModelType::kResnet:
-      return refuse_model(draft, "its convolutions are not cut over workers");
+      return check_resnet(draft);
     case ModelType::kMoe:
       return refuse_model(draft, "its experts are not cut over workers");
     case ModelType::kOwn:
@@ -95,9 +124,11 @@ void check_sequence(Draft& draft) {
   const JobSpec& job = draft.spec;
   const std::string_view parts = parts_field(draft);
   if (!job.strategy.sequence_parallel) return;
-  if (job.model.type == ModelType::kMlp)
+  if (job.model.type == ModelType::kMlp || job.model.type == ModelType::kResnet)
     draft.complain({"strategy.sequence_parallel", "model.type", "strategy.type"},
-                   "strategy.sequence_parallel: a model of type mlp has no sequences", "remove it");
+                   fmt::format("strategy.sequence_parallel: a model of type {} has no sequences",
+                               model_word(job)),
+                   "remove it");
   else if (job.data.context_length % job.strategy.tensor != 0)
     draft.complain({"data.context_length", parts, "strategy.type", "data.type"},
                    fmt::format("strategy.sequence_parallel: data.context_length {} is no multiple "
