@@ -29,9 +29,11 @@ SAMPLE = runs.settings("generate.prompt=and", "generate.length=20", "generate.te
 OFFLOADED = runs.settings("optimizer.offload=disk")
 THERE_AND_BACK = "{head: 0, '*[0-9]*': 1, '*': 0}"  # zb_v, whose first and last chunk are on one stage
 STEPS = 100
-APART = 2e-3  # for the largest number of a tensor, after 10 steps
 
 arguments = runs.arguments("--model")
+READS = arguments.model == "gpt"
+# For the largest number of a tensor, after 10 steps; in a resnet rounding switches a ReLU here and there.
+APART = 2e-3 if READS else 5e-2
 
 
 def tensors(run, step):
@@ -94,20 +96,18 @@ with runs.workplace() as folder:
         assert found == expected, f"{before}, then {after}: {found} instead of {expected}"
         print(f"{before}, then {after}: same", flush=True)
 
-    if arguments.model != "gpt":
-        raise SystemExit  # the others' tensors are not cut, and they have no sequences
-
-    # Sequences that two workers share: the same bits after a death.
-    train(job, 2, *RING)
-    expected = runs.weights(runs.latest(folder), STEPS)
-    run = runs.killed_after(arguments.muster, job, folder, STEPS // 2, 2, *RING)
-    train(job, 2, *RING, "--resume")
-    assert runs.weights(run, STEPS) == expected, "a death changed shared sequences"
+    # Tensors that are cut and sequences that two workers share: the same bits after a death.
+    for flags in (RING,) if READS else (TENSOR,):
+        train(job, 2, *flags)
+        expected = runs.weights(runs.latest(folder), STEPS)
+        run = runs.killed_after(arguments.muster, job, folder, STEPS // 2, 2, *flags)
+        train(job, 2, *flags, "--resume")
+        assert runs.weights(run, STEPS) == expected, f"a death changed {flags}"
 
     # From a checkpoint of any strategy on 10 steps with cut tensors or shared sequences, and the other way round.
     def steps(number):
         return runs.settings(f"training.max_steps={number}", "schedule.type=constant", "schedule.warmup=0 steps",
-                             "optimizer.epsilon=1e-3")
+                             *(("optimizer.epsilon=1e-3",) if READS else ()))
 
     def go_on(base, workers, *flags):
         """The folder of the run that was copied to and trained on."""
@@ -118,14 +118,13 @@ with runs.workplace() as folder:
         return run
 
     bases = {}
-    for name, workers, flags in (("data", 1, ()), ("tensor", 2, TENSOR), ("ring", 2, RING)):
-        output = train(job, workers, *flags, *SAMPLE, *steps(10))
-        assert "a sample of what the model writes" in output, output
+    for name, workers, flags in (("data", 1, ()), ("tensor", 2, TENSOR), *((("ring", 2, RING),) if READS else ())):
+        output = train(job, workers, *flags, *(SAMPLE if READS else ()), *steps(10))
+        assert not READS or "a sample of what the model writes" in output, output
         bases[name] = folder / f"base-{name}"
         shutil.copytree(runs.latest(folder), bases[name])
-    for name in ("tensor", "ring"):
         expect_close(bases[name], 10, tensors(bases["data"], 10))
-    together = {"data": (TENSOR, ULYSSES, RING), "tensor": (TENSOR,), "ring": (RING,)}
+    together = {"data": (TENSOR, ULYSSES, RING) if READS else (TENSOR,), "tensor": (TENSOR,), "ring": (RING,)}
     shards = mesh(shard=2, tensor=2)
     for base, path in bases.items():
         plain = tensors(go_on(path, 1), 20)
@@ -139,7 +138,8 @@ with runs.workplace() as folder:
             cut = tensors(go_on(path, 2, *TENSOR), 20)
             for axes in (shards, shards + STAGE2, shards + STAGE3, mesh(pipeline=2, tensor=2)):
                 assert tensors(go_on(path, 4, *axes), 20) == cut, f"{base}, then {axes}: other bits"
-            expect_close(go_on(path, 4, *mesh(tensor=2, context=2)), 20, plain)
+            if READS:
+                expect_close(go_on(path, 4, *mesh(tensor=2, context=2)), 20, plain)
         if RING in together[base]:
             shared = tensors(go_on(path, 2, *RING), 20)
             for stage in (STAGE2, STAGE3):
@@ -148,8 +148,11 @@ with runs.workplace() as folder:
         print(f"from {base} on: as one worker", flush=True)
 
     # Rates that follow from norms of whole tensors, and adapters, of which each worker has a part.
-    for name, flags in (("lamb", runs.settings("optimizer.type=lamb", "ema.decay=0.9")),
-                        ("lora", runs.settings("lora.rank=4", "lora.dropout=0.1"))):
+    features = {"lamb": ("optimizer.type=lamb", "ema.decay=0.9"), "lora": ("lora.rank=4", "lora.dropout=0.1")}
+    if not READS:
+        features = {"lars": ("optimizer.type=lars", "optimizer.learning_rate=1", "ema.decay=0.9")}
+    for name, fields in features.items():
+        flags = runs.settings(*fields)
         train(job, 1, *flags, *steps(10))
         plain = tensors(runs.latest(folder), 10)
         train(job, 2, *TENSOR, *flags, *steps(10))
