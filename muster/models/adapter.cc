@@ -39,7 +39,8 @@ void Adapter::attach(Block& owner, const std::string& layer, const BlockParamete
                                 .split_units = cut ? weight.split_units : 0,
                                 .stacked = cut ? weight.stacked : 1,
                                 .expert = weight.expert,
-                                .has_addends = !cut && weight.split != Split::kNone},
+                                .has_addends = !cut && weight.split != Split::kNone,
+                                .products_only = true},
                                shape);
   };
   down_ = add(kAdapterDown, {InitKind::kUniform, 1 / std::sqrt(static_cast<double>(in))},

@@ -23,9 +23,10 @@ torch::Tensor Block::add_parameter(BlockParameter parameter, torch::IntArrayRef 
 }
 
 torch::Tensor Block::borrow(const NamedBlock& owner, const std::string& parameter) {
-  const auto& theirs = owner.block->parameters();
+  auto& theirs = owner.block->parameters_;
   const auto found = std::ranges::find(theirs, parameter, &BlockParameter::name);
   MUSTER_CHECK(found != theirs.end(), owner.name + " has no parameter " + parameter);
+  found->products_only = false;  // this block may use it otherwise
   borrowed_.push_back(*found);
   borrowed_.back().owner = owner.name;
   return found->tensor;

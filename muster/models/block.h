@@ -63,8 +63,11 @@ struct BlockParameter {
   std::int64_t stacked = 1;      // TensorPartition::stacked
   std::int64_t expert = -1;      // TensorPartition::expert
   bool has_addends = false;      // TensorPartition::has_addends
-  bool decays = true;            // weight decay applies (not to norms and biases)
-  std::string owner = {};        // the block it is borrowed from; empty: this one
+  // Only layers' products use it, which round it first in passes of 16 bits (precision.h): such
+  // passes come to the same bits where it is rounded already. Not of what another block borrows.
+  bool products_only = false;
+  bool decays = true;      // weight decay applies (not to norms and biases)
+  std::string owner = {};  // the block it is borrowed from; empty: this one
 };
 
 struct BlockStatistic {

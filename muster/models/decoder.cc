@@ -132,11 +132,12 @@ class Head final : public Block {
   // A tied one has the weights of the embedding.
   Head(const DecoderOptions& options, const NamedBlock& embedding)
       : norm_(*this, "norm", options),
-        weight_(
-            options.tied_head
-                ? borrow(embedding, "token.weight")
-                : add_parameter({.name = "weight", .init = kWeights, .split = Split::kVocabulary},
-                                {options.vocabulary, options.width})) {}
+        weight_(options.tied_head ? borrow(embedding, "token.weight")
+                                  : add_parameter({.name = "weight",
+                                                   .init = kWeights,
+                                                   .split = Split::kVocabulary,
+                                                   .products_only = true},
+                                                  {options.vocabulary, options.width})) {}
 
   torch::Tensor forward(torch::Tensor input, PassContext& context) override {
     return torch::linear(enter_cut(norm_(input), context.group), weight_);

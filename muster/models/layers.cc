@@ -59,7 +59,8 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
                                    .split = options.split,
                                    .split_units = options.split_units,
                                    .stacked = options.stacked,
-                                   .expert = options.expert},
+                                   .expert = options.expert,
+                                   .products_only = true},
                                   {options.out, options.in})),
       row_(options.split == Split::kRow),
       adapter_(owner.add_layer(name)) {
@@ -71,7 +72,8 @@ Linear::Linear(Block& owner, const std::string& name, const LinearOptions& optio
                     .split = column ? Split::kColumn : Split::kNone,
                     .split_units = column ? options.split_units : 0,
                     .stacked = column ? options.stacked : 1,
-                    .expert = options.expert},
+                    .expert = options.expert,
+                    .products_only = true},
                    options.out);
 }
 
@@ -90,7 +92,8 @@ Convolution::Convolution(Block& owner, const std::string& name, const Convolutio
     : weight_(owner.add_parameter({.name = name + ".weight",
                                    .init = {InitKind::kKaiming, std::sqrt(2.0)},
                                    .split = options.split,
-                                   .split_units = options.split_units},
+                                   .split_units = options.split_units,
+                                   .products_only = true},
                                   {options.out, options.in, options.kernel, options.kernel})),
       stride_(options.stride),
       padding_(options.kernel / 2) {}

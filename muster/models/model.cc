@@ -132,7 +132,9 @@ void Model::publish(const std::string& block, const BlockParameter& parameter) {
                           parameter.expert, parameter.has_addends},
                          parameter.init,
                          parameter.decays,
-                         !parameter.owner.empty()});
+                         !parameter.owner.empty(),
+                         {},
+                         parameter.products_only});
 }
 
 torch::Tensor Model::forward(torch::Tensor inputs, PassContext& context) {

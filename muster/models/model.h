@@ -34,8 +34,9 @@ struct Parameter {
   TensorPartition partition;
   Init init;
   bool decays = true;
-  bool borrowed = false;  // another part of the model owns and updates it; see Model::part
-  TensorCut cut = {};     // what of it is here; see Model::split
+  bool borrowed = false;       // another part of the model owns and updates it; see Model::part
+  TensorCut cut = {};          // what of it is here; see Model::split
+  bool products_only = false;  // BlockParameter::products_only
 };
 
 struct Statistic {

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "muster/models/create.h"
 #include "muster/models/testing/one_pass.h"
@@ -75,6 +78,24 @@ TEST_P(MixedPrecision, AnEvaluationLeavesNothingBehind) {
             0);
 }
 
+// So whoever brings weights to a pass may round them before.
+TEST_P(MixedPrecision, SeesRoundedWhatProductsAloneUse) {
+  const auto& [spec, precision, frozen] = GetParam();
+  const auto model = make(GetParam()), rounded = make(GetParam());
+  std::size_t count = 0;
+  for (const Parameter& parameter : rounded->parameters()) {
+    if (!parameter.products_only) continue;
+    const at::NoGradGuard no_grad;
+    parameter.tensor.copy_(parameter.tensor.to(narrow(precision)));
+    ++count;
+  }
+  EXPECT_GT(count, 0u);
+  const Pass expected = run(*model, spec, precision), found = run(*rounded, spec, precision);
+  EXPECT_TRUE(found.logits.equal(expected.logits));
+  for (std::size_t i = 0; i < expected.gradients.size(); ++i)
+    EXPECT_TRUE(found.gradients[i].equal(expected.gradients[i])) << model->parameters()[i].name;
+}
+
 const ModelSpec kGroups = ResNetSpec{.channels = {8, 16}, .norm = NormKind::kGroup};
 const ModelSpec kPlain = ResNetSpec{.channels = {8, 16}, .norm = NormKind::kNone};
 
@@ -85,6 +106,30 @@ INSTANTIATE_TEST_SUITE_P(
                     PassCase{kGroups, Precision::kBF16}, PassCase{kPlain, Precision::kBF16},
                     PassCase{kGpt, Precision::kBF16}, PassCase{kGpt, Precision::kF16},
                     PassCase{kLlama, Precision::kBF16}));
+
+std::vector<std::string> names_used_otherwise(const Model& model) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : model.parameters())
+    if (!parameter.products_only) names.push_back(parameter.name);
+  return names;
+}
+
+// The weights of an output layer are such, but not those that it shares with the embedding, where
+// they are looked up.
+TEST(ProductsOnly, LeavesOutNormsEmbeddingsAndRouters) {
+  EXPECT_TRUE(names_used_otherwise(*make(kMlp)).empty());
+  GptSpec gpt{.context = 8, .width = 32, .layers = 1, .heads = 2};
+  const std::vector<std::string> others = {"embedding.token.weight", "embedding.position.weight",
+                                           "layer0.norm1.weight",    "layer0.norm1.bias",
+                                           "layer0.norm2.weight",    "layer0.norm2.bias",
+                                           "head.norm.weight",       "head.norm.bias"};
+  EXPECT_EQ(names_used_otherwise(*make(ModelSpec(gpt))), others);
+  gpt.tied_head = false;
+  EXPECT_EQ(names_used_otherwise(*make(ModelSpec(gpt))), others);
+  const auto moe = names_used_otherwise(*make(ModelSpec(MoeSpec{.body = gpt, .experts = 2})));
+  EXPECT_EQ(std::ranges::count(moe, "layer0.router.weight"), 1);
+  EXPECT_EQ(moe.size(), others.size() + 1);
+}
 
 TEST(Autocast, IsThatOfItsThreadAndEndsWithItsScope) {
   const auto product = [] {
