@@ -1,6 +1,8 @@
 #pragma once
 // The layers that the shipped blocks are made of: plain values that register their parameters with
-// the block they belong to and apply one libtorch operation. Thread rule: that of the block.
+// the block they belong to and apply one libtorch operation. The matrices and biases of linear
+// layers, and the kernels of convolutions, are for that alone (BlockParameter::products_only): a
+// block that sums up their squares, say, may see rounded ones. Thread rule: that of the block.
 
 #include <torch/types.h>
 

@@ -26,10 +26,11 @@ HeldWeights::HeldWeights(const models::Model& model, const BucketLayout& layout,
       frozen_(frozen_shards(model, plan, shard, sizes)) {}
 
 Result<std::unique_ptr<WeightGathers>> HeldWeights::gathers(comm::Communicator& ranks,
+                                                            const models::Compute& passes,
                                                             const comm::OpOptions& op) const {
   std::vector<WeightBucket> buckets;
-  trained_.append_to(buckets);
-  frozen_.append_to(buckets);
+  for (const WeightShards* shards : {&trained_, &frozen_})
+    shards->append_to(buckets, products_in(passes.precision));
   auto needed = buckets_needed(model_, buckets);
   return WeightGathers::create(ranks, std::move(buckets), std::move(needed), op);
 }

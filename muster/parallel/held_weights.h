@@ -29,9 +29,10 @@ class HeldWeights {
   HeldWeights(const models::Model& model, const BucketLayout& layout, const ShardPlan& plan,
               Rank shard, BucketSizes sizes);
 
-  // From here on the model's parameters have no memory but that of the gathers. `ranks`: one of
-  // each shard, in order. Collective.
+  // From here on the model's parameters have no memory but that of the gathers, which are for
+  // passes that compute so. `ranks`: one of each shard, in order. Collective.
   Result<std::unique_ptr<WeightGathers>> gathers(comm::Communicator& ranks,
+                                                 const models::Compute& passes,
                                                  const comm::OpOptions& op) const;
 
   const std::vector<at::Tensor>& rows() const noexcept { return trained_.rows(); }  // as there

@@ -101,7 +101,7 @@ Status Sharded::share_gradients(const comm::LeafOwners& owners) {
   auto here = shard_owners(peers_, optimizer_->plan(), peers_.owners(owners), options().ordered);
   std::unique_ptr<WeightGathers> gathers;
   if (weights_) {
-    MUSTER_ASSIGN(gathers, weights_->gathers(*here.ranks, options().op));
+    MUSTER_ASSIGN(gathers, weights_->gathers(*here.ranks, options().compute, options().op));
   }
   return slices().share_gradients(std::move(here), std::move(gathers));
 }

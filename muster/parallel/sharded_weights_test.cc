@@ -80,6 +80,55 @@ TEST(ShardedWeights, FrozenOnesAreCutAsWell) {
   EXPECT_LE(shards, whole * 11 / 10);  // padding of many small tensors
 }
 
+// Trained ones and frozen ones, averages, embeddings with and without a head of their own.
+TEST(ShardedWeights, HaveTheBitsOfPlainTrainingWhereTheyTravelIn16) {
+  for (const auto precision : {models::Precision::kBF16, models::Precision::kF16})
+    for (const Recipe& recipe :
+         {Recipe{kGpt, optim::AdamWSpec{}}, Recipe{kLlama, optim::AdamWSpec{}, {"layer0*"}},
+          Recipe{kResNet, optim::SgdSpec{}}, Recipe{kMlp, optim::SgdSpec{}, {}, 0.9, {}, true}}) {
+      SliceOptions options = options_of(2);
+      options.compute.precision = precision;
+      const Outcome expected = train_plain(recipe, options);
+      const std::string where = testing::PrintToString(recipe);
+      expect_same(train_sharded(recipe, 3, in_stage(3, options)), expected, where);
+      expect_same(train_sharded(recipe, 4, in_stage(3, options), {}, 2), expected, where);
+    }
+}
+
+// In passes of this precision: what all ranks send in a step.
+std::uint64_t sent_in(models::Precision precision, const Recipe& recipe, std::int32_t size) {
+  SliceOptions options = in_stage(3, options_of(1));
+  options.compute.precision = precision;
+  const auto communicators = comm::create_loopback(size);
+  std::vector<std::uint64_t> sent(communicators.size());
+  std::vector<std::jthread> ranks;
+  for (std::size_t r = 0; r < sent.size(); ++r)
+    ranks.emplace_back([&, r] {
+      const auto strategy = sharded_of(recipe, options);
+      const comm::LeafOwners owners = owners_for(*strategy, size);
+      EXPECT_TRUE(strategy->enter(communicators[r], owners));
+      const auto mine = slices_of(owners, Rank{static_cast<std::int32_t>(r)});
+      sent[r] = one_step(*strategy, mine, 1).bytes_reduced;
+    });
+  ranks.clear();
+  return std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
+}
+
+// Of two blocks the last one comes once a turn, the first one once more: it stays from one turn to
+// the next.
+TEST(ShardedWeights, TakeHalfTheBytesInPassesOf16Bits) {
+  const Recipe recipe{models::MlpSpec{.inputs = kImage * kImage, .hidden = {320}},
+                      optim::SgdSpec{}};
+  for (const std::int32_t size : {2, 3}) {
+    const std::int64_t turns = (kSlices + size - 1) / size;
+    const std::uint64_t weights =  // as padded in buckets
+        bytes_of({(turns + 1) * (64 * 320 + 320), turns * (320 * 10 + 16)});
+    const auto others = static_cast<std::uint64_t>(size - 1);
+    const std::uint64_t full = sent_in(models::Precision::kF32, recipe, size);
+    EXPECT_EQ(full - sent_in(models::Precision::kBF16, recipe, size), others * weights / 2) << size;
+  }
+}
+
 // As when slices are shared out by speed: the same ranks, other slices.
 TEST(ShardedWeights, GoOnWhereSlicesAreDealtAnew) {
   const Recipe recipe{kGpt, optim::AdamWSpec{}};

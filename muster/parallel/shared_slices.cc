@@ -99,7 +99,8 @@ Status SharedSlices::share_gradients(Peers peers, const comm::LeafOwners& leaves
   auto here = shard_owners(peers, update_->optimizer().plan(), leaves, options().ordered);
   std::unique_ptr<WeightGathers> gathers;
   if (update_->weights() != nullptr) {
-    MUSTER_ASSIGN(gathers, update_->weights()->gathers(*here.ranks, options().op));
+    MUSTER_ASSIGN(gathers,
+                  update_->weights()->gathers(*here.ranks, options().compute, options().op));
   }
   MUSTER_TRY(slices().share_gradients(std::move(here), std::move(gathers)));
   update_->enter(std::move(peers), slices().shard_exchange(), options().op);

@@ -52,6 +52,17 @@ void check(const WeightBucket& bucket, c10::Device device) {
   }
 }
 
+// Of this rank's shard and everybody's, to the floats of the whole.
+comm::AllGather gather_to(std::span<float> whole, const WeightBucket& bucket, Rank rank) {
+  if (!bucket.packed)
+    return {.output = view_of(whole),
+            .input = view_of(std::span(*bucket.own)),
+            .shards = bucket.shards};
+  return {.output = bucket.packed->words_in(whole),
+          .input = bucket.packed->pack(*bucket.own, rank, whole),
+          .shards = bucket.packed->shards()};
+}
+
 c10::Device device_of(const std::vector<WeightBucket>& buckets) {
   for (const WeightBucket& bucket : buckets)
     for (const WeightBucket::Place& place : bucket.places) return place.parameter.device();
@@ -59,6 +70,12 @@ c10::Device device_of(const std::vector<WeightBucket>& buckets) {
 }
 
 }  // namespace
+
+std::uint64_t WeightBucket::sent_bytes(Rank rank) const {
+  const auto count =
+      static_cast<std::uint64_t>((packed ? packed->shards() : shards)->count_of(rank));
+  return count * (packed ? sizeof(std::uint16_t) : sizeof(float));
+}
 
 // What arrives is handled on the communicator's thread. It holds this state, which therefore must
 // not hold the communicator.
@@ -200,16 +217,17 @@ class WeightGathers::State : public std::enable_shared_from_this<State> {
     most_bytes_ = std::max(most_bytes_, bytes_);
     const auto communicator = communicator_.lock();
     if (!communicator) return;
-    const auto others = static_cast<std::uint64_t>(communicator->group().size - 1);
-    sent_ += cut.own->size() * sizeof(float) * others;
+    const comm::Group& group = communicator->group();
+    sent_ += cut.sent_bytes(group.rank) * static_cast<std::uint64_t>(group.size - 1);
     comm::OpOptions options = op_;
     options.label = fmt::format("weights/{}", bucket);
-    const auto work = communicator->submit(comm::AllGather{.output = view_of(floats->all()),
-                                                           .input = view_of(std::span(*cut.own)),
-                                                           .shards = cut.shards},
-                                           options);
+    const auto work = communicator->submit(gather_to(floats->all(), cut, group.rank), options);
     later.emplace_back([self = shared_from_this(), work, floats, bucket] {
-      work.on_done([self, floats, bucket](const Status& status) { self->arrived(bucket, status); });
+      work.on_done([self, floats, bucket](const Status& status) {
+        const auto& packed = self->buckets_[bucket].packed;
+        if (status && packed) packed->unpack(floats->all());
+        self->arrived(bucket, status);
+      });
     });
   }
 

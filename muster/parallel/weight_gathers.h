@@ -19,9 +19,11 @@
 #include <memory>
 #include <vector>
 
+#include "muster/base/ids.h"
 #include "muster/base/result.h"
 #include "muster/comm/communicator.h"
 #include "muster/layout/weight_uses.h"
+#include "muster/parallel/packed_weights.h"
 
 namespace muster::parallel {
 
@@ -36,6 +38,10 @@ struct WeightBucket {
   std::shared_ptr<const comm::Shards> shards;  // of the bucket's floats
   std::shared_ptr<std::vector<float>> own;     // this rank's shard
   std::vector<Place> places;
+  std::shared_ptr<const PackedWeights> packed = nullptr;  // as it travels; none: as it is
+
+  // What a rank sends of it to each other one.
+  std::uint64_t sent_bytes(Rank rank) const;
 };
 
 class WeightGathers {

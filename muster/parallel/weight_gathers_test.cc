@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -16,9 +17,10 @@ namespace {
 using layout::uses_of_evaluation;
 using layout::uses_of_step;
 
-// Block b is one parameter of 16 floats, all b + 1, half of it on each of two ranks.
+// Block b is one parameter of 16 floats, all b + 1 and `more`, half of it on each of two ranks.
 struct Town {
-  explicit Town(std::size_t blocks) {
+  explicit Town(std::size_t blocks, std::shared_ptr<const PackedWeights> packed = nullptr,
+                float more = 0) {
     const auto communicators = comm::create_loopback(2);
     std::vector<std::jthread> ranks;
     for (std::size_t r = 0; r < 2; ++r)
@@ -29,8 +31,9 @@ struct Town {
           parameters[r].push_back(torch::empty({16}));
           buckets.push_back(
               {.shards = std::make_shared<comm::Shards>(comm::Shards{{0, 8, 16}}),
-               .own = std::make_shared<std::vector<float>>(8, static_cast<float>(b + 1)),
-               .places = {{parameters[r].back(), 0}}});
+               .own = std::make_shared<std::vector<float>>(8, static_cast<float>(b + 1) + more),
+               .places = {{parameters[r].back(), 0}},
+               .packed = packed});
           needed.push_back({b});
         }
         gathers[r] = WeightGathers::create(*communicators[r], std::move(buckets), std::move(needed),
@@ -95,6 +98,27 @@ TEST(WeightGathers, AreThereForTheirUseAndTheNext) {
     EXPECT_EQ(gathers->sent_bytes(), (4 + 3) * 8 * sizeof(float));  // the last block once
   }
   for (std::size_t block = 0; block < 4; ++block) EXPECT_FALSE(town.has(0, block));
+}
+
+// A rank's own floats are rounded as everybody's are.
+TEST(WeightGathers, TravelIn16BitsWhereProductsRoundThem) {
+  const float small = 1.0F / 1024;
+  const comm::Shards halves{{0, 8, 16}};
+  const std::vector<PackedWeights::Run> runs = {{12, true}, {16, false}};
+  Town town(1, std::make_shared<const PackedWeights>(DType::kBF16, halves, runs), small);
+  const std::vector<std::int32_t> one = {1};
+  for (const auto& gathers : town.gathers) ASSERT_TRUE(gathers->begin(uses_of_step(one, 1)));
+  std::vector<float> expected(16, 1.0F);
+  std::fill(expected.begin() + 12, expected.end(), 1.0F + small);
+  for (const std::size_t rank : {0, 1}) {
+    ASSERT_TRUE(town.gathers[rank]->enter(0));
+    EXPECT_TRUE(town.parameters[rank][0].equal(torch::tensor(expected)));
+    for (const std::size_t use : {0, 1}) town.gathers[rank]->leave(use);
+    EXPECT_TRUE(town.gathers[rank]->finish());
+    EXPECT_EQ(town.gathers[rank]->most_bytes(), 16 * sizeof(float));
+  }
+  EXPECT_EQ(town.gathers[0]->sent_bytes(), 8 * sizeof(std::uint16_t));
+  EXPECT_EQ(town.gathers[1]->sent_bytes(), 4 * sizeof(std::uint16_t) + 4 * sizeof(float));
 }
 
 // As long as one user is in a block, no other gets further than the next.

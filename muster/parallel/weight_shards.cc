@@ -70,6 +70,24 @@ std::uint64_t bytes_of(const std::vector<const models::Block*>& blocks) {
   return bytes;
 }
 
+using Runs = std::vector<PackedWeights::Run>;
+
+// What pads a slot goes with it.
+void add_to(Runs& runs, std::int64_t offset, bool narrow) {
+  if (!runs.empty() && runs.back().narrow == narrow) return;
+  if (!runs.empty()) runs.back().end = offset;
+  runs.push_back({.narrow = narrow});
+}
+
+// None where there is nothing to round.
+std::shared_ptr<const PackedWeights> packing_of(DType products, const comm::Shards& shards,
+                                                Runs runs) {
+  if (products == DType::kF32 || std::ranges::none_of(runs, &PackedWeights::Run::narrow))
+    return nullptr;
+  runs.back().end = shards.count();
+  return std::make_shared<const PackedWeights>(products, shards, std::move(runs));
+}
+
 }  // namespace
 
 BucketLayout plan_block_buckets(const models::Model& model,
@@ -160,24 +178,42 @@ std::uint64_t WeightShards::bytes() const noexcept {
       [](std::uint64_t sum, const auto& own) { return sum + own->size() * sizeof(float); });
 }
 
-void WeightShards::append_to(std::vector<WeightBucket>& buckets) const {
-  std::vector<WeightBucket> planned = planned_buckets(parameters_, layout_, shards_);
+void WeightShards::append_to(std::vector<WeightBucket>& buckets, DType products) const {
+  std::vector<WeightBucket> planned = planned_buckets(parameters_, layout_, shards_, products);
   for (std::size_t bucket = 0; bucket < planned.size(); ++bucket)
     planned[bucket].own = own_[bucket + 1];
   std::ranges::move(planned, std::back_inserter(buckets));
 }
 
 std::vector<WeightBucket> planned_buckets(const std::vector<models::Parameter>& parameters,
-                                          const BucketLayout& layout, const BucketShards& shards) {
+                                          const BucketLayout& layout, const BucketShards& shards,
+                                          DType products) {
   std::vector<WeightBucket> buckets;
   for (std::size_t bucket = 1; bucket < layout.sizes.size(); ++bucket)
     buckets.push_back({.shards = shards[bucket], .own = {}, .places = {}});
+  std::vector<Runs> runs(buckets.size());
   for (std::size_t slot = 1; slot < layout.slots.size(); ++slot) {
     const BucketSlot& place = layout.slots[slot];
-    buckets[static_cast<std::size_t>(place.bucket) - 1].places.push_back(
-        {parameters[parameters.size() - slot].tensor, place.offset});
+    const models::Parameter& parameter = parameters[parameters.size() - slot];
+    const auto bucket = static_cast<std::size_t>(place.bucket) - 1;
+    buckets[bucket].places.push_back({parameter.tensor, place.offset});
+    add_to(runs[bucket], place.offset, parameter.products_only);
   }
+  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket)
+    buckets[bucket].packed = packing_of(products, *buckets[bucket].shards, std::move(runs[bucket]));
   return buckets;
+}
+
+DType products_in(models::Precision precision) {
+  switch (precision) {
+    case models::Precision::kBF16:
+      return DType::kBF16;
+    case models::Precision::kF16:
+      return DType::kF16;
+    case models::Precision::kF32:
+      break;
+  }
+  return DType::kF32;
 }
 
 std::vector<std::vector<std::size_t>> buckets_needed(const models::Model& model,

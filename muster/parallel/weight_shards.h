@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "muster/base/dtype.h"
 #include "muster/base/ids.h"
 #include "muster/base/tensor_slice.h"
 #include "muster/models/model.h"
@@ -50,8 +51,8 @@ class WeightShards {
   void loaded();
   std::uint64_t bytes() const noexcept;
 
-  // Its buckets, behind those that are there.
-  void append_to(std::vector<WeightBucket>& buckets) const;
+  // Its buckets, behind those that are there; `products`: as planned_buckets() has it.
+  void append_to(std::vector<WeightBucket>& buckets, DType products) const;
 
  private:
   std::size_t parameter_of(std::int32_t slot) const {
@@ -69,9 +70,13 @@ class WeightShards {
   std::vector<at::Tensor> rows_;    // the same, or copies
 };
 
-// The buckets, but the first slot's, without anybody's shard of them.
+// The buckets, but the first slot's, without anybody's shard of them. What passes use for products
+// only travels in the type of these, `products`.
 std::vector<WeightBucket> planned_buckets(const std::vector<models::Parameter>& parameters,
-                                          const BucketLayout& layout, const BucketShards& shards);
+                                          const BucketLayout& layout, const BucketShards& shards,
+                                          DType products);
+// In which such passes compute them.
+DType products_in(models::Precision precision);
 
 // For each block, which of the buckets it uses.
 std::vector<std::vector<std::size_t>> buckets_needed(const models::Model& model,

@@ -31,6 +31,7 @@ TEST(Profile, ComesBackFromItsJson) {
                      .gradients = {{10}, {4}},
                      .by_block = {{8, 2}, {4, 1}},
                      .weights = {{8, 2}, {4, 1}},
+                     .weight_bytes = {8, 4},
                      .needed = {{0}, {0, 1}, {1}}},
                     {.workers = 4}};
   CutProfile cut{.ranks = 2,
@@ -53,6 +54,7 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(back.trained_parameters(), 3 * testing::kElements);
   EXPECT_EQ(back.parameters(), 3 * testing::kElements + 5) << "what is tied is another block's";
   EXPECT_EQ(back.shards_among(2)->needed, profile.shards.front().needed);
+  EXPECT_EQ(back.shards_among(2)->weight_bytes, profile.shards.front().weight_bytes);
   EXPECT_EQ(back.shards_among(4)->workers, 4);
   EXPECT_EQ(back.shards_among(3), nullptr);
   EXPECT_EQ(back.cuts.front().pass.blocks[1].forward_messages.front().bytes, 16u);
@@ -69,6 +71,10 @@ TEST(Profile, OfNoModelIsRefused) {
     EXPECT_FALSE(profile_from_json(text)) << text;
   ModelProfile profile = blocks_alike(2);
   profile.blocks[0].tied.push_back({.owner = 1, .name = "b1.weight", .elements = 1});
+  EXPECT_FALSE(profile_from_json(to_json(profile).dump()));
+  profile = testing::in_shards(2);
+  EXPECT_TRUE(profile_from_json(to_json(profile).dump()));
+  profile.shards.front().weight_bytes.pop_back();
   EXPECT_FALSE(profile_from_json(to_json(profile).dump()));
 }
 
@@ -238,6 +244,17 @@ TEST(Estimated, ShardsOfGradientsAndWeights) {
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("shards among 2 workers were not looked at"),
             std::string::npos);
+}
+
+// parallel/packed_weights.h
+TEST(Estimated, WeightsThatTravelIn16BitsAreHeldInF32) {
+  ModelProfile narrow = in_shards(4);
+  for (std::uint64_t& bytes : narrow.shards.front().weight_bytes) bytes /= 2;
+  const Estimate full = price(in_stage(3, 4), in_shards(4)), half = price(in_stage(3, 4), narrow);
+  const std::uint64_t gathers = 2 * (1 + 2 + 2) + 2 + 1;  // in two turns, as above
+  EXPECT_EQ(full.bytes_on_wire - half.bytes_on_wire,
+            gathers * 3 * testing::kElements / 4 * kFloat / 2);
+  EXPECT_EQ(half.memory.weights, full.memory.weights);
 }
 
 TEST(Estimated, WeightsThatComeTooSlowlyAreWaitedFor) {

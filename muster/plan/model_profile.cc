@@ -70,6 +70,7 @@ Json json_of(const ShardProfile& shards) {
           {"gradients", json_of(shards.gradients)},
           {"by_block", json_of(shards.by_block)},
           {"weights", json_of(shards.weights)},
+          {"weight_bytes", shards.weight_bytes},
           {"needed", shards.needed}};
 }
 
@@ -126,6 +127,7 @@ ShardProfile shards_of(const Json& json) {
           .gradients = buckets_of(json.at("gradients")),
           .by_block = buckets_of(json.at("by_block")),
           .weights = buckets_of(json.at("weights")),
+          .weight_bytes = json.at("weight_bytes"),
           .needed = json.at("needed")};
 }
 
@@ -137,6 +139,8 @@ Error not_one(std::string_view why) {
 Status check_shards(const ShardProfile& shards) {
   for (const ShardedBuckets* buckets : {&shards.gradients, &shards.by_block, &shards.weights})
     if (buckets->sizes.size() != buckets->own.size()) return not_one("a bucket has no own part");
+  if (shards.weight_bytes.size() != shards.weights.sizes.size())
+    return not_one("a bucket of weights has no bytes");
   for (const std::vector<std::size_t>& needed : shards.needed)
     for (const std::size_t bucket : needed)
       if (bucket >= shards.weights.sizes.size()) return not_one("a block needs no known bucket");

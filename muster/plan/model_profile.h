@@ -93,9 +93,12 @@ struct ShardedBuckets {
 // What ZeRO cuts, among so many workers.
 struct ShardProfile {
   std::int32_t workers = 1;
-  ShardedBuckets gradients = {};                      // stage 2, without the first slot's
-  ShardedBuckets by_block = {};                       // stage 3, likewise: of one block each
-  ShardedBuckets weights = {};                        // by_block, and those of frozen parameters
+  ShardedBuckets gradients = {};  // stage 2, without the first slot's
+  ShardedBuckets by_block = {};   // stage 3, likewise: of one block each
+  ShardedBuckets weights = {};    // by_block, and those of frozen parameters
+  // What the first rank sends of each of `weights` to each other one; in passes of 16 bits less
+  // than it keeps (parallel/packed_weights.h).
+  std::vector<std::uint64_t> weight_bytes = {};
   std::vector<std::vector<std::size_t>> needed = {};  // by block, which of `weights` it uses
 };
 

@@ -159,13 +159,14 @@ void add_weights(const ShardProfile& shards, const Units& units, const Way& way,
   const auto traffic = layout::traffic_of(uses, shards.needed, shards.weights.sizes);
   const std::int64_t peers = way.shard_count() - 1;
   cost.weights = as_bytes(shards.weights.own_elements() + traffic.most);
+  const auto sent = [&](std::size_t bucket) {
+    return shards.weight_bytes[bucket] * static_cast<std::uint64_t>(peers);
+  };
   const auto time = [&](std::size_t bucket) {
-    return peers * hardware.link.latency +
-           hardware.link.transfer(as_bytes(shards.weights.own[bucket] * peers));
+    return peers * hardware.link.latency + hardware.link.transfer(sent(bucket));
   };
   for (std::size_t bucket = 0; bucket < traffic.gathers.size(); ++bucket) {
-    const std::uint64_t bytes =
-        as_bytes(traffic.gathers[bucket] * shards.weights.own[bucket] * peers);
+    const std::uint64_t bytes = static_cast<std::uint64_t>(traffic.gathers[bucket]) * sent(bucket);
     cost.gradients.bytes += bytes;
     cost.gradients.sent += bytes;
     cost.fetch += traffic.gathers[bucket] * time(bucket);

@@ -136,8 +136,8 @@ def settings_of(way):
     return runs.settings(*(f"{field}={value}" for field, value in sets.items()), "stragglers.rebalance=false")
 
 
-def check(job, folder, way, workers, parameters):
-    runs.train(arguments.muster, job, "--workers", str(workers), *settings_of(way))
+def check(job, folder, way, workers, parameters, *sets):
+    runs.train(arguments.muster, job, "--workers", str(workers), *sets, *settings_of(way))
     run = runs.latest(folder)
     found = {row["perf/bytes_on_wire"] for row in runs.rows(run) if "perf/bytes_on_wire" in row}
     assert found == {way["bytes_on_wire"]}, (way, found)
@@ -180,6 +180,13 @@ with runs.workplace() as folder:
                 continue
             assert way["same_bits"] == (not {"tensor", "ulysses", "ring"} & words_of(name)), way
             check(job, folder, way, workers, told["parameters"])
+
+    # Weights that only products use travel in 16 bits where passes compute in these.
+    sets = runs.settings("training.precision=bf16")
+    told = plan(job, "--workers", "3", "--memory", "64GiB", "--set", "stragglers.rebalance=false", *sets)
+    [way] = [way for way in told["ranking"] if way["way"] == "sharded, stage 3" and
+             not {"training.recompute", "training.micro_batch_size"} & set(way["set"])]
+    check(job, folder, way, 3, told["parameters"], *sets)
 
     if arguments.model == "gpt":
         check_link(job)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/app/worker/block_costs.h"
+#include "muster/app/worker/build_model.h"
 #include "muster/app/worker/build_strategy.h"
 #include "muster/parallel/lane_model.h"
 #include "muster/parallel/weight_shards.h"
@@ -39,12 +40,13 @@ std::vector<optim::Cells> cells_to_cut(const std::vector<models::Parameter>& par
   return cells;
 }
 
-// In buckets laid out so, cut among the job's workers.
+// In buckets laid out so, cut among the job's workers; of weights as its passes get them.
 std::vector<WeightBucket> cut(const std::vector<models::Parameter>& parameters,
                               const BucketLayout& layout, const job::JobSpec& job) {
   const auto plan = parallel::plan_shards(layout, cells_to_cut(parameters),
                                           static_cast<std::int32_t>(job.workers.count));
-  return parallel::planned_buckets(parameters, layout, plan.shards);
+  return parallel::planned_buckets(parameters, layout, plan.shards,
+                                   parallel::products_in(compute_of(job.training).precision));
 }
 
 plan::ShardedBuckets numbers_of(const std::vector<WeightBucket>& buckets) {
@@ -191,6 +193,8 @@ plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job
       cut(model.frozen(), parallel::plan_block_buckets(model, model.frozen(), 0, sizes), job),
       std::back_inserter(buckets));
   shards.weights = numbers_of(buckets);
+  for (const WeightBucket& bucket : buckets)
+    shards.weight_bytes.push_back(bucket.sent_bytes(kFirst));
   shards.needed = parallel::buckets_needed(model, buckets);
   return shards;
 }

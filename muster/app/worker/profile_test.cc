@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <optional>
 
 #include "muster/job/load.h"
@@ -57,6 +59,23 @@ TEST(ProfileTraining, CountsWhatItMeasures) {
     EXPECT_EQ(counted->cuts[i].whole, measured->cuts[i].whole) << i;
     EXPECT_EQ(counted->cuts[i].blocks.back().trained, measured->cuts[i].blocks.back().trained);
   }
+}
+
+// All but embeddings and norms, by words of 16 bits.
+TEST(ProfileTraining, CountsWeightsOfProductsAsTheyTravel) {
+  const auto full = profiled(only_counting());
+  const auto narrow = profiled(only_counting(), {"training.precision=bf16"});
+  ASSERT_TRUE(full) << full.error().message;
+  ASSERT_TRUE(narrow) << narrow.error().message;
+  const auto bytes = [](const plan::ModelProfile& profile) {
+    const auto& each = profile.shards_among(2)->weight_bytes;
+    return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
+  };
+  const plan::ShardedBuckets& weights = full->shards_among(2)->weights;
+  EXPECT_EQ(weights.own, narrow->shards_among(2)->weights.own);
+  EXPECT_EQ(bytes(*full), static_cast<std::uint64_t>(weights.own_elements()) * plan::kFloat);
+  EXPECT_LT(bytes(*narrow), bytes(*full));
+  EXPECT_GT(bytes(*narrow), bytes(*full) / 2);
 }
 
 TEST(ProfileTraining, TellsWhatItCountsBeforeItMeasures) {

@@ -33,6 +33,7 @@ inline ModelProfile in_shards(std::int32_t workers) {
                      .gradients = buckets,
                      .by_block = buckets,
                      .weights = buckets,
+                     .weight_bytes = std::vector(4, static_cast<std::uint64_t>(own) * kFloat),
                      .needed = {{0}, {1}, {2}, {3}}}};
   return profile;
 }
