@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pathlib
+import platform
 import resource
 import statistics
 import subprocess
@@ -116,8 +117,8 @@ def p5(values):
     return sorted(values)[math.ceil(0.05 * len(values)) - 1]
 
 
-def describe_rates(values):
-    return f"{statistics.median(values):,.0f} ({p5(values):,.0f})"
+def describe_rates(values, digits=0):
+    return f"{statistics.median(values):,.{digits}f} ({p5(values):,.{digits}f})"
 
 
 def describe_times(values, unit=1e3, digits=0):
@@ -139,6 +140,16 @@ def check_alike(losses, others, tolerance, what):
         ends.append(tail)
     if abs(ends[0] - ends[1]) > tolerance * max(ends):
         raise SystemExit(f"{what}: losses end at {ends[0]:.3f} and {ends[1]:.3f}")
+
+
+def circumstances(build):
+    """What figures need beside them: the machine, the day, the commit that was built."""
+    models = [line.partition(":")[2].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+              if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    version = run([build / "bin/muster", "--version"]).splitlines()[0]
+    return (f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB · "
+            f"{time.strftime('%Y-%m-%d')} · {version}")
 
 
 def say(text):

@@ -12,7 +12,7 @@ import time
 
 import harness
 
-SECONDS = 4.0  # a turn
+SECONDS = 4.0  # a turn, where a comparison names no other
 SETTLE = 0.3  # seconds of a turn until caches are warm; the step that was stopped ends meanwhile, or does not count
 START_S = 120  # until a side has done its first steps
 STEPS = 100_000  # more than any comparison takes
@@ -53,6 +53,10 @@ class Side:
         self.check_runs()
         fields = (pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.family)
         return sum(int(words[11]) + int(words[12]) for words in fields) / os.sysconf("SC_CLK_TCK")
+
+    def peak_memory(self):
+        """Bytes that the largest of its processes ever had resident, but for the one that has started them."""
+        return max(peak_of(pid) for pid in self.family[:-1])
 
     def close(self):
         self.family = self.family or family_of(self.process.pid)
@@ -104,8 +108,8 @@ class SideBySide:
 
 
 class Torchrun(Side):
-    def __init__(self, folder, python, script, arguments):
-        super().__init__(harness.torchrun_command(python, [harness.PEERS / script, *arguments]), folder,
+    def __init__(self, folder, python, script, arguments, workers=2):
+        super().__init__(harness.torchrun_command(python, [harness.PEERS / script, *arguments], workers), folder,
                          {**os.environ, "OMP_NUM_THREADS": "1"})
 
     def rows(self):
@@ -125,12 +129,17 @@ def family_of(root):
     return found[::-1]
 
 
-def turn(side):
+def peak_of(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return 1024 * next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
+
+
+def turn(side, seconds):
     """When what counts of it began and ended, and the share of the cores that others took."""
     before = harness.machine_cpu_seconds() - side.cpu_seconds()
     began = time.time()
     side.signal(signal.SIGCONT)
-    time.sleep(SECONDS)
+    time.sleep(seconds)
     side.signal(signal.SIGSTOP)
     ended = time.time()
     others = harness.machine_cpu_seconds() - side.cpu_seconds() - before
@@ -145,12 +154,12 @@ def steps_within(rows, began, ended):
     return inside[-1]["samples_seen"] - inside[0]["samples_seen"], inside[-1]["time"] - inside[0]["time"]
 
 
-def undisturbed_rounds(sides, rounds):
+def undisturbed_rounds(sides, rounds, seconds):
     """When each side's turn began and ended, in as many rounds as nothing disturbed."""
     windows = []
     for attempt in range(rounds + 10 * harness.TRIES):
         order = list(sides) if attempt % 2 else list(sides)[::-1]  # each goes first as often
-        played = {name: turn(sides[name]) for name in order}
+        played = {name: turn(sides[name], seconds) for name in order}
         most = max(others for _, _, others in played.values())
         if most <= harness.DISTURBED:
             windows.append({name: (began, ended) for name, (began, ended, _) in played.items()})
@@ -161,7 +170,7 @@ def undisturbed_rounds(sides, rounds):
     raise SystemExit(f"{len(windows)} of {rounds} rounds were undisturbed: too few")
 
 
-def play(starters, rounds, warm_up, check=lambda sides, rows: None):
+def play(starters, rounds, warm_up, check=lambda sides, rows: None, seconds=SECONDS):
     """Starts the sides, from functions of a folder. By name: (samples, seconds) of each round, and all losses.
 
     `check` sees sides and rows by name, while the sides are still there and stand still.
@@ -174,7 +183,7 @@ def play(starters, rounds, warm_up, check=lambda sides, rows: None):
             sides[name] = stack.enter_context(contextlib.closing(start(folder)))
             sides[name].wait_for(warm_up)
             sides[name].signal(signal.SIGSTOP)
-        windows = undisturbed_rounds(sides, rounds)
+        windows = undisturbed_rounds(sides, rounds, seconds)
         rows = {name: side.rows() for name, side in sides.items()}
         check(sides, rows)
     turns = {name: [steps_within(rows[name], *window[name]) for window in windows] for name in rows}
