@@ -9,7 +9,7 @@ within TOLERANCE, or the comparison fails. FSDP2 takes a rank's samples in one p
 fast mode takes them in one pass as well.
 
 Memory is the most that the largest rank ever had resident, its libraries included; "beyond the libraries" is without
-what is resident after a pass of a trivial model. What a rank sends is the first worker's `perf/bytes_on_wire`.
+what is resident after a pass of a trivial model, in FSDP2 after a step of one. What a rank sends is the first worker's `perf/bytes_on_wire`.
 
 Usage: bench/sharded.py [--build build/release] [--repetitions 8] [--workers 2 4] [--layers 6] [--width 384]
 """
@@ -30,7 +30,7 @@ SLICES = 8
 SECONDS = 8.0  # a turn: a step takes half a second
 WARM_UP = 10  # steps that are not timed
 CHECKED = 10  # steps whose losses must agree
-TOLERANCE = 1e-3  # of a loss, relative; a learning rate 1 % higher is further off
+TOLERANCE = 5e-4  # of a loss, relative; a learning rate 1 % higher is three times further off
 LEARNT = 0.05  # between the ends of all losses, relative
 WITHIN = 0.02
 OF_DATA = 0.95

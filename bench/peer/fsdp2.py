@@ -79,9 +79,15 @@ def create_model(layers, heads, width, context, cut=lambda layer: layer):
     return cut(Gpt(layers, heads, width, context, cut))
 
 
-def resident_before_model():
-    """Bytes, of libraries that have computed something."""
-    linear(8, 8)(torch.ones(1, 8)).sum().backward()
+def create_optimizer(model):
+    return torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0, fused=True)
+
+
+def resident_before_model(mesh):
+    """Bytes, after a step of a trivial model, for which more libraries are loaded."""
+    trivial = fully_shard(linear(8, 8), mesh=mesh)
+    trivial(torch.ones(1, 8)).sum().backward()
+    create_optimizer(trivial).step()
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     [kibibytes] = (line.split()[1] for line in lines if line.startswith("VmRSS:"))
     return int(kibibytes) * 1024
@@ -104,9 +110,9 @@ def train(sizes, steps, global_batch, text):
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     mesh = init_device_mesh("cpu", (ranks,))
-    before = resident_before_model()
+    before = resident_before_model(mesh)
     model = create_model(*sizes, cut=lambda module: fully_shard(module, mesh=mesh))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0, fused=True)
+    optimizer = create_optimizer(model)
     data = batches(text, sizes[-1], global_batch, global_batch // ranks, rank)
     for step in range(steps):
         tokens, targets = next(data)
