@@ -186,14 +186,16 @@ void CoordinatorState::turn_away(PeerId peer) {
   actions_.emplace_back(SendAction{peer, Dismiss{Generation{to_int(generation_) + 1}}});
 }
 
-// The training is over; whoever is still on the way into it is not needed.
+// The training is over; whoever is still on the way into it is not needed. So is a member of some
+// generations that still lacks the state: who has it goes now.
 void CoordinatorState::end() {
   if (std::exchange(ending_, true)) return;
   const RankByWorker members = ranks_by_worker(current_);
   const RankByWorker newcomers = ranks_by_worker(newcomers_);
   for (const auto& [peer, worker] : workers_) {
     const std::int32_t number = worker.candidate.info.worker;
-    const bool arrives = !members.contains(number) || newcomers.contains(number);
+    const bool arrives =
+        !members.contains(number) || newcomers.contains(number) || !worker.candidate.whole;
     if (arrives && worker.candidate.connected && !worker.candidate.leaving) turn_away(peer);
   }
 }
@@ -422,8 +424,11 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   const RankByWorker after = ranks_by_worker(members);
   const RankByWorker replaced = ranks_by_worker(replaced_);
   newcomers_.clear();
-  for (auto& [peer, worker] : workers_)  // the others go on from there without it
-    worker.candidate.info.has_state &= after.contains(worker.candidate.info.worker);
+  for (auto& [peer, worker] : workers_) {
+    Candidate& candidate = worker.candidate;
+    if (!after.contains(candidate.info.worker))  // the others go on from there without it
+      candidate.info.has_state = candidate.whole = false;
+  }
   if (!before.empty()) {
     std::ranges::copy_if(members, std::back_inserter(newcomers_), [&](std::int32_t worker) {
       return !before.contains(worker) || replaced.contains(worker);

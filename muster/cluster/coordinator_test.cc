@@ -308,6 +308,16 @@ TEST_F(ElasticCoordinatorTest, ADeathMakesAPlannedChangeAnUnplannedOne) {
   EXPECT_EQ(last_welcome(1).members.size(), 1U);
 }
 
+// Nobody is left who would hand the state over to it.
+TEST_F(ElasticCoordinatorTest, AtTheEndAMemberWithoutTheStateIsSentAwayAfterAnotherChangeAsWell) {
+  close(2);
+  join(4, 1);
+  close(3);
+  ASSERT_EQ(last_welcome(4).members.size(), 2U);
+  say(1, Leave{});
+  EXPECT_TRUE(std::holds_alternative<Dismiss>(sent_[4].back()));
+}
+
 TEST_F(ElasticCoordinatorTest, AfterTheEndNobodyIsLetIn) {
   close(2);
   join(4, 1);
