@@ -7,6 +7,7 @@ import time
 import early_signals
 import elsewhere
 import jobs
+import measured
 import place
 import runs
 import shapes
@@ -243,7 +244,25 @@ SCENES = (others_go_on, too_few_wait, nobody_has_the_state, dies_as_it_starts, n
           wrong_bits, wrong_gradients, who_holds_the_job_up, a_stage_holds_the_pipeline_up)
 
 
+# What a death and a newcomer cost: the page's figures, and the rows of bench/RESULTS.md that have them.
+COSTS = (
+    (r"a death adds (\d+) ms \(fashion\)", "ms to the next committed step beyond the step itself, fashion ("),
+    (r"and (\d+) ms \(gpt\)", "ms to the next committed step beyond the step itself, fashion, gpt ("),
+    (r"in the median of (\d+) kills each", "ms to the next committed step beyond the step itself, fashion ("),
+    (r"torchrun needs (\d+) s", "ms to the next committed step, whole", "ms"),
+    (r"and loses (\d+) steps", "steps lost"),
+    (r"holds two others up for (\d+) and \d+ ms", "fashion (4 joins)"),
+    (r"holds two others up for \d+ and (\d+) ms", "gpt (4 joins)"),
+)
+
+
+def costs_are_measured(page):
+    costs = page.text.split("\n## What it costs\n", 1)[1].split("\n## ", 1)[0]
+    measured.text_is_measured(page, costs, COSTS)
+
+
 def play(page):
+    costs_are_measured(page)
     for scene in SCENES:
         began = time.monotonic()
         scene(page)

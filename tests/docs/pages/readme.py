@@ -1,9 +1,9 @@
 """README.md: what is typed first."""
-import pathlib
 import re
 
 import elsewhere
 import jobs
+import measured
 import place
 import runs
 from training import Training
@@ -44,37 +44,17 @@ def a_worker_is_killed(page, typed):
     return step
 
 
-FIGURE = r"\d+(?:[,.]\d+)*"
-
-
-def measured_rows(results):
-    """What each row of the tables begins with, without the letter of its machine, and the figures that its cells begin with.
-    `the same, X` is the row above it but for what that is compared with."""
-    rows, above = [], ""
-    for line in results.splitlines():
-        if not line.startswith("| "):
-            continue
-        label, *cells = line.strip("|").split(" | ")
-        label = re.sub(r"^ *(?:[A-Z] )?", "", label)
-        if label.startswith("the same, "):
-            label = above + label.removeprefix("the same")
-        else:
-            above = re.split(r", against | \(", label)[0]
-        rows.append((label, {found[0] for cell in cells if (found := re.match(FIGURE, cell.strip()))}))
-    return rows
-
-
 def rows_are_measured(page, table, results):
     """The figures of each row are those of one row there that begins with the same words, and so are those in its brackets."""
-    rows = measured_rows(results)
+    rows = measured.rows_of(results)
     count = 0
     for line in table.splitlines():
         label, *cells = line.strip("| ").split(" | ")
-        if not cells or not all(re.fullmatch(FIGURE, cell) for cell in cells):
+        if not cells or not all(re.fullmatch(measured.FIGURE, cell) for cell in cells):
             continue
         first_words, _, rest = label.partition(" (")
         begin_so = [figures for words, figures in rows if words.startswith(first_words)]
-        besides = re.findall(FIGURE, re.sub("`[^`]*`", "", rest.partition(")")[0]))
+        besides = re.findall(measured.FIGURE, re.sub("`[^`]*`", "", rest.partition(")")[0]))
         for figures in (cells, besides):
             assert any(set(figures) <= each for each in begin_so), \
                 f"{page.name}: bench/RESULTS.md has no row that begins with `{first_words}` and has {' and '.join(figures)}"
@@ -84,7 +64,7 @@ def rows_are_measured(page, table, results):
 
 def figures_are_measured(page):
     """Each row of the table of measurements is in bench/RESULTS.md, and so is each number with a unit."""
-    results = (pathlib.Path(page.tools.root) / "bench/RESULTS.md").read_text()
+    results = measured.results(page)
     rows_are_measured(page, page.text.split("Measured against it", 1)[1].split("\n## ", 1)[0], results)
     figures = re.findall(r"(?<![\w-])(\d[\d,.]*)(?= to \d+ seconds| ?(?:seconds|ms|MB|GB|MiB|GiB|%|×))", page.text)
     for figure in figures:
