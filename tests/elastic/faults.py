@@ -24,6 +24,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import faulty
+import join
 import losses
 import runs
 from losses import HOST
@@ -170,10 +171,13 @@ class Job:
         return code
 
 
-def check_loss(job, worker, pid, told, where, begin):
+GOES_ON = "{} workers are left, going on; its log: .*"
+
+
+def check_loss(job, worker, pid, told, where, begin, became=GOES_ON.format(2), host=HOST):
     """Who was lost, on which host, by what, where (a pattern), and what becomes of the job: in one line."""
     line = job.wait_for(rf"\[WARN\] worker \d+ \(pid \d+ on \S+\) .* (is|are) left", begin)
-    losses.check(line[0].string, worker, pid, told, where, "2 workers are left, going on; its log: .*", job.output())
+    losses.check(line[0].string, worker, pid, told, where, became, job.output(), host)
     return line
 
 
@@ -189,9 +193,6 @@ def place_of_loss(act, where):
         case "bit":
             compared = (step // COMPARED + 1) * COMPARED
             return rf"at step {compared}, comparing replicas(, in barrier \(going back\))?"
-        case "hang" if where.endswith(("waiting for data", "updating")):
-            # It may have been another thread that told so, as of a lane: then the worker goes on until that is needed.
-            return rf"at step ({step}|{step + 1}), (waiting for data|updating|computing and reducing gradients, in .*)"
         case _:
             return re.escape(where)
 
@@ -282,6 +283,44 @@ def play_scene(muster, folder, name):
     for who, act, place in SCENES[name]:
         strike(job, who, act, place)
     return end_scene(job, len(SCENES[name]))
+
+
+ELSEWHERE = "elsewhere"  # the name of the other host
+GUEST = 3  # its worker, behind the launcher's three
+ON_ELSEWHERE = ("unshare", "-Uru", "sh", "-c", f"hostname {ELSEWHERE} && exec \"$@\"", "sh")
+
+
+def strike_beside_guest(job, worker, act, place, *how):
+    """One fault, and that its line says who, where and on which host."""
+    begin = len(job.lines)
+    pid = job.guest.worker() if worker == GUEST else runs.workers_of(job.process)[worker]
+    job.faults.arm(worker, act, PLACES[place])
+    _, where = job.faults.struck(worker)
+    check_loss(job, worker, pid, SURVIVED[act][0], re.escape(where), begin, *how)
+    if worker != GUEST:
+        job.wait_for(rf"worker {worker} got the state", begin)
+    print(f"ok  {act}, {place}, worker {worker} of {'another' if worker == GUEST else 'this'} host", flush=True)
+
+
+def play_other_host(muster, folder):
+    """A worker on a host of another name is said to be there, and one beside the launcher here."""
+    assert HOST != ELSEWHERE
+    job = Job(muster, folder, "other-host", "workers.max_workers=4", "workers.listen=127.0.0.1:0",
+              "communication.transport=tcp")
+    job.begin(folder)
+    as_told = "3 workers are left, going on(?:; its last line: .*)?"
+    for act, place in (("SIGKILL", "forward"), ("segfault", "update")):
+        begin = len(job.lines)
+        job.guest = join.Host(muster, folder, job.run / "join.key", before=ON_ELSEWHERE, env=job.faults.environment())
+        try:
+            job.wait_for(rf"worker {GUEST} got the state", begin)
+            if act == "SIGKILL":
+                strike_beside_guest(job, 1, act, place, GOES_ON.format(3))
+            strike_beside_guest(job, GUEST, act, place, as_told, ELSEWHERE)
+            assert job.guest.wait() != 0, job.guest.output()
+        finally:
+            job.guest.process.kill()
+    return end_scene(job, 3)
 
 
 def end_scene(job, losses):
@@ -418,6 +457,10 @@ def main():
         muster = faulty.install(folder, arguments.muster, arguments.worker)
         scenes = [pool.submit(play_scene, muster, folder, name) for name in SCENES]
         scenes.append(pool.submit(play_changes, muster, folder))
+        if runs.allowed(*ON_ELSEWHERE, "true"):
+            scenes.append(pool.submit(play_other_host, muster, folder))
+        else:
+            runs.leave_out("this system does not allow namespaces for a host's name, so that of another host is not seen")
         slow = pool.submit(play_slow_link, muster, folder)
         others = [slow, pool.submit(play_recurring, muster, folder),
                   *(pool.submit(play_unreadable, muster, folder, rank) for rank in (0, 2)),

@@ -24,10 +24,10 @@ def line_of(texts, worker, pid):
     return mine[0] if mine else None
 
 
-def check(text, worker, pid, told, where, became, output=""):
-    """That `text` says so; `told`, `where` and `became` are patterns. The step that the worker was at; none: it had not
-    begun. `output` is shown where it is otherwise."""
-    expected = rf"(?:\[WARN\] )?worker {worker} \(pid {pid} on {HOST}\) {told} ({ANYWHERE}); {became}(?:; its log: .*)?"
+def check(text, worker, pid, told, where, became, output="", host=HOST):
+    """That `text` says so; `told`, `where`, `became` and `host` are patterns. The step that the worker was at; none: it had
+    not begun. `output` is shown where it is otherwise."""
+    expected = rf"(?:\[WARN\] )?worker {worker} \(pid {pid} on {host}\) {told} ({ANYWHERE}); {became}(?:; its log: .*)?"
     found = re.fullmatch(expected, text)
     assert found, f"{text!r} is not {expected!r}\n{output}"
     assert re.fullmatch(where, found[1]), f"{found[1]!r} is not {where!r}\n{output}"
