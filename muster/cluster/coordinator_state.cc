@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "muster/base/phases.h"
-#include "muster/base/units.h"
 #include "muster/cluster/coordinator.h"
 #include "muster/cluster/port_owner.h"
 
@@ -42,10 +40,6 @@ RankByWorker ranks_by_worker(const std::vector<std::int32_t>& members) {
 Rank rank_in(const RankByWorker& ranks, std::int32_t worker) {
   const auto found = ranks.find(worker);
   return found == ranks.end() ? kNoRank : found->second;
-}
-
-std::string where(const WorkerInfo& info) {
-  return fmt::format("worker {} (host {}, pid {})", info.worker, info.host, info.pid);
 }
 
 // "worker 2", "workers 0, 1 and 3".
@@ -174,7 +168,7 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
     });
   } else {
     refuse(peer, fmt::format("[cluster/coordinator] {} sent \"{}\", which only a coordinator may",
-                             where(worker.candidate.info), name(message)));
+                             describe(worker.candidate.info), name(message)));
   }
 }
 
@@ -252,7 +246,7 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   const bool misnumbered =
       message.info.worker < 0 || message.info.worker >= options_.policy.max_workers;
   if (twice || misnumbered) {
-    return refuse(peer, fmt::format("[cluster/join] {} is refused: {}", where(message.info),
+    return refuse(peer, fmt::format("[cluster/join] {} is refused: {}", describe(message.info),
                                     twice ? why_twice(known)
                                           : fmt::format("workers are numbered 0 to {}",
                                                         options_.policy.max_workers - 1)));
@@ -280,60 +274,6 @@ void CoordinatorState::join(PeerId peer, const Join& message, TimePoint now) {
   decide(now);
 }
 
-// ---- workers that cannot work together
-
-void CoordinatorState::suspect(const Worker& worker, const Suspect& message, TimePoint now) {
-  if (message.generation != generation_) return;
-  const auto rank = static_cast<std::size_t>(to_int(message.why.peer));
-  const auto accused = rank < current_.size() ? std::optional(current_[rank]) : std::nullopt;
-  log_->debug("[cluster/membership] {} suspects {}: {}", where(worker.candidate.info),
-              accused ? fmt::format("worker {}", *accused) : "nobody", message.why.message);
-  if (accused && is_gone(*accused)) return;  // as is known, and its number may be another's by now
-  suspicions_.accuse(worker.candidate.info.worker, accused, now);
-  if (!accused) return;
-  complaints_[*accused] = message.why.message;
-  if (message.why.code != ErrorCode::kTimeout) return;
-  tell([](const CoordinatorEvents& events) {
-    if (events.on_no_answer) events.on_no_answer();
-  });
-}
-
-// The member of the present generation, whoever may have come in its place.
-bool CoordinatorState::is_gone(std::int32_t member) const {
-  return rank_of(replaced_, member) != kNoRank ||
-         std::ranges::any_of(workers_, [member](const auto& entry) {
-           const Candidate& candidate = entry.second.candidate;
-           return candidate.info.worker == member && candidate.lost;
-         });
-}
-
-// A disk or a store that stands still for a while is no reason to do without a worker, whose place
-// another would take with the same data to wait for. What waits for ever ends with its time.
-bool CoordinatorState::only_waits_for_data(const Worker& worker, TimePoint now) const {
-  const Duration waited = now - worker.at_it_since;
-  if (worker.progress.phase != kWaitingForData || waited >= options_.data_patience) return false;
-  log_->warn(
-      "[cluster/membership] {} has waited {:.1f} s for its data, and the others for it; it is "
-      "given {:.0f} s (communication.timeout)",
-      where(worker.candidate.info), to_seconds(waited), to_seconds(options_.data_patience));
-  return true;
-}
-
-void CoordinatorState::settle_suspicions(TimePoint now) {
-  if (now < suspicions_.due()) return;
-  again_ = true;
-  const auto victim = suspicions_.rule(current_);
-  if (!victim || is_gone(*victim)) return;  // that explains it, and its number may be another's
-  Worker& worker = *find_worker(*victim);
-  if (only_waits_for_data(worker, now)) return;
-  worker.candidate.cut_off = true;
-  lose(worker,
-       fail(ErrorCode::kUnavailable,
-            fmt::format("[cluster/membership] {} lives, but others in generation {} cannot work "
-                        "with it, because its link is cut or it hangs: {}",
-                        where(worker.candidate.info), to_int(generation_), complaints_[*victim])));
-}
-
 std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, TimePoint now) {
   wake(now);
   enlisted_.erase(peer);
@@ -345,7 +285,7 @@ std::vector<Action> CoordinatorState::on_closed(PeerId peer, const Error& why, T
   if (!worker.candidate.leaving)
     lose(worker,
          fail(ErrorCode::kPeerLost, fmt::format("[cluster/coordinator] {} broke its connection: {}",
-                                                where(worker.candidate.info), why.message)));
+                                                describe(worker.candidate.info), why.message)));
   decide(now);
   return take_actions();
 }
@@ -357,12 +297,13 @@ std::vector<Action> CoordinatorState::on_clock(TimePoint now) {
     const auto silent = now - candidate.silence.last_heard();
     if (candidate.leaving || !candidate.connected || is_alive(now, candidate, options_.policy))
       continue;
-    lose(worker,
-         fail(ErrorCode::kTimeout,
-              fmt::format("[cluster/heartbeat] {} has been silent for {:.1f} s; it hangs, "
-                          "is stopped, or its host is; raise workers.heartbeat_timeout if its "
-                          "host is only slow",
-                          where(candidate.info), std::chrono::duration<double>(silent).count())));
+    lose(
+        worker,
+        fail(ErrorCode::kTimeout,
+             fmt::format("[cluster/heartbeat] {} has been silent for {:.1f} s; it hangs, "
+                         "is stopped, or its host is; raise workers.heartbeat_timeout if its "
+                         "host is only slow",
+                         describe(candidate.info), std::chrono::duration<double>(silent).count())));
   }
   silence_due_ = first_silence(now);
   settle_suspicions(now);
@@ -470,11 +411,11 @@ void CoordinatorState::exclude(Worker& worker) {
   Candidate& candidate = worker.candidate;
   candidate.leaving = true;
   actions_.emplace_back(CloseAction{
-      worker.peer,
-      fail(ErrorCode::kStale,
-           fmt::format(
-               "[cluster/membership] {} {} and is no longer part of the job", where(candidate.info),
-               candidate.cut_off ? "is out of the others' reach" : "was silent for too long"))});
+      worker.peer, fail(ErrorCode::kStale,
+                        fmt::format("[cluster/membership] {} {} and is no longer part of the job",
+                                    describe(candidate.info),
+                                    candidate.cut_off ? "is out of the others' reach"
+                                                      : "was silent for too long"))});
 }
 
 std::vector<Action> CoordinatorState::broadcast(const Message& message) {

@@ -74,6 +74,10 @@ std::vector<MemberInfo> from_changes(const MembersJson& changes,
 
 }  // namespace
 
+std::string describe(const WorkerInfo& info) {
+  return fmt::format("worker {} (host {}, pid {})", info.worker, info.host, info.pid);
+}
+
 struct MemberList::Shared {
   explicit Shared(std::vector<MemberInfo> members) : list(std::move(members)) {}
 

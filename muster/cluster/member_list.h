@@ -32,6 +32,7 @@ struct WorkerInfo {
   bool has_state = true;
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };
+std::string describe(const WorkerInfo& info);  // "worker 3 (host node7, pid 4711)"
 
 struct MemberInfo {
   Rank rank{0};
