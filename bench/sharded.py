@@ -4,12 +4,13 @@ host: against `strategy.type: data`, against the formulae of docs/strategies.md 
 PyTorch's FSDP2 (`fully_shard`, Gloo).
 
 All sides begin with the same weights, take the same samples in the same order, with one thread a rank, AdamW and f32.
-The ordered ones must have the same losses to the last bit, and the first losses of FSDP2 and of fast mode must be theirs
-within TOLERANCE, or the comparison fails. FSDP2 takes a rank's samples in one pass, an ordered worker slice by slice;
-fast mode takes them in one pass as well.
+The ordered ones must have the same losses to the last bit, and the first losses of FSDP2 and of fast mode must be
+theirs within TOLERANCE, or the comparison fails. FSDP2 takes a rank's samples in one pass, an ordered worker slice by
+slice; fast mode takes them in one pass as well.
 
 Memory is the most that the largest rank ever had resident, its libraries included; "beyond the libraries" is without
-what is resident after a pass of a trivial model, in FSDP2 after a step of one. What a rank sends is the first worker's `perf/bytes_on_wire`.
+what is resident after a pass of a trivial model, in FSDP2 after a step of one. What a rank sends is the first worker's
+`perf/bytes_on_wire`.
 
 Usage: bench/sharded.py [--build build/release] [--repetitions 8] [--workers 2 4] [--layers 6] [--width 384]
 """
