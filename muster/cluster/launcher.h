@@ -132,8 +132,12 @@ struct Remainder {
   // Else everybody has yet to join: `workers` are starting, `wanted` is started in its place.
   bool begun = true;
   std::string_view rule = "workers.min_workers";  // that wants them
+  // They go on at once, in the next generation; that is all that comes of the loss.
+  bool regroups = false;
 };
-// One line for a person: who failed, how and where, what it wrote last, and how it goes on.
+// One line for a person: who failed, how and where, and how it goes on.
+std::string describe_loss_briefly(const JobFailure& loss, const Remainder& left);
+// The same, and what it wrote last.
 std::string describe_loss(const JobFailure& loss, const Remainder& left);
 
 // Where a worker is: what is known of it, and what it said when it was asked.

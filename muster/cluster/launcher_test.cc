@@ -159,6 +159,9 @@ TEST(JobFailure, ThatTheJobOutlivesIsOneLineWithItsLastWords) {
             "worker 2 (pid 4711 on node-b) killed by SIGKILL at step 9, backward, in all_reduce "
             "gradients/3; 3 workers are left, going on; its log: /run/logs/rank-2.log ends with: "
             "rank 2 of 4 in generation 1");
+  EXPECT_EQ(describe_loss_briefly(loss, {3, 0, {2}}),
+            "worker 2 (pid 4711 on node-b) killed by SIGKILL at step 9, backward, in all_reduce "
+            "gradients/3; 3 workers are left, going on");
   loss.last_heard = true;
   loss.host.clear();
   loss.last_lines.clear();

@@ -231,8 +231,12 @@ Remainder LocalJob::remainder_without(const WorkerProcess& culprit) const {
             .begun = false};
   const std::int32_t left = left_without(culprit);
   const std::int32_t wanted = is_done() ? 0 : std::max(0, least().workers - left);
-  return {
-      .workers = left, .wanted = wanted, .missing = missing_without(culprit), .rule = least().rule};
+  const bool was_member = culprit.evidence.joined && !has_wrong_bits(culprit);
+  return {.workers = left,
+          .wanted = wanted,
+          .missing = missing_without(culprit),
+          .rule = least().rule,
+          .regroups = was_member && wanted == 0 && left > 0 && !is_done()};
 }
 
 // Once may be an accident; of a second time the host is the reason, and a new process is no help.

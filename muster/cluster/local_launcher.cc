@@ -293,7 +293,7 @@ std::unique_ptr<Launcher> create_local_launcher(Processes& processes, Files& fil
 }
 
 // As everybody's own messages name a worker: Trainer::tell_of_worker().
-std::string describe_loss(const JobFailure& loss, const Remainder& left) {
+std::string describe_loss_briefly(const JobFailure& loss, const Remainder& left) {
   std::string text = fmt::format("worker {}", to_int(loss.rank));
   if (loss.pid > 0)
     text += fmt::format(" (pid {}{})", loss.pid, loss.host.empty() ? "" : " on " + loss.host);
@@ -314,6 +314,11 @@ std::string describe_loss(const JobFailure& loss, const Remainder& left) {
       text += fmt::format("; missing: worker{} {}", left.missing.size() == 1 ? "" : "s",
                           fmt::join(left.missing, ", "));
   }
+  return text;
+}
+
+std::string describe_loss(const JobFailure& loss, const Remainder& left) {
+  std::string text = describe_loss_briefly(loss, left);
   const std::string said = last_words(loss.last_lines);
   if (!loss.log.empty()) text += "; its log: " + loss.log;
   if (!said.empty()) text += (loss.log.empty() ? "; its last line: " : " ends with: ") + said;

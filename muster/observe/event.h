@@ -2,6 +2,7 @@
 // Events: the turns a run takes.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -64,10 +65,27 @@ struct CheckpointWritten {
 
 enum class Severity : std::uint8_t { kNote, kWarning, kError };
 
+// What a notice tells of a recovery: one that goes as it should is a single line for whoever
+// watches (sinks/console/recoveries.h), and all of its notices in the run's files.
+struct RecoveryPart {
+  enum class Turn : std::uint8_t {
+    kLost,      // a worker, and the others go on without it in the next generation
+    kStarted,   // another one in its place
+    kStands,    // a generation; `workers`: those who are new in it
+    kEntered,   // newcomers have the state
+    kWentBack,  // all did, to an earlier step than the last
+  };
+  Turn turn = Turn::kLost;
+  std::vector<std::int32_t> workers = {};  // by number
+  std::string brief = {};                  // of kLost, kStarted: what the one line has of it
+  friend bool operator==(const RecoveryPart&, const RecoveryPart&) = default;
+};
+
 // A line for people.
 struct Notice {
   Severity severity = Severity::kNote;
-  std::string text;
+  std::string text = {};
+  std::optional<RecoveryPart> recovery = {};
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 

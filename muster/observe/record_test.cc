@@ -55,7 +55,8 @@ std::vector<Record> one_of_each() {
   CheckpointWritten checkpoint{Step{500}, "checkpoints/step-00000500", 1234567,
                                std::chrono::microseconds(250), std::chrono::milliseconds(35)};
   StepCommitted committed{Step{7}, Generation{3}, 2, 128, 256, (1ULL << 60U) + 1};
-  Notice notice{Severity::kWarning, "rank 1: \"läuft\"\nline two"};
+  Notice notice{Severity::kWarning, "rank 1: \"läuft\"\nline two",
+                RecoveryPart{RecoveryPart::Turn::kStarted, {1}, "rank 1: \"läuft\""}};
   RunEnded ended{
       Step{9},
       false,

@@ -181,18 +181,39 @@ CheckpointWritten checkpoint(const Value& value) {
 
 constexpr std::string_view kSeverities[] = {"note", "warning", "error"};
 
+constexpr std::string_view kTurns[] = {"lost", "started", "stands", "entered", "went_back"};
+
+Value value_of(const RecoveryPart& part) {
+  Value value{{"turn", kTurns[static_cast<std::size_t>(part.turn)]}, {"workers", part.workers}};
+  if (!part.brief.empty()) value["brief"] = part.brief;
+  return value;
+}
+
+RecoveryPart recovery_part(const Value& value) {
+  const auto& name = value.at("turn").get_ref<const std::string&>();
+  const auto found = std::ranges::find(kTurns, name);
+  if (found == std::end(kTurns)) throw std::invalid_argument("unknown turn " + name);
+  return {.turn = static_cast<RecoveryPart::Turn>(found - std::begin(kTurns)),
+          .workers = value.at("workers").get<std::vector<std::int32_t>>(),
+          .brief = value.value("brief", "")};
+}
+
 Value value_of(const Notice& notice) {
-  return {{"type", "notice"},
-          {"severity", kSeverities[static_cast<std::size_t>(notice.severity)]},
-          {"text", notice.text}};
+  Value value{{"type", "notice"},
+              {"severity", kSeverities[static_cast<std::size_t>(notice.severity)]},
+              {"text", notice.text}};
+  if (notice.recovery) value["recovery"] = value_of(*notice.recovery);
+  return value;
 }
 
 Notice notice(const Value& value) {
   const auto& name = value.at("severity").get_ref<const std::string&>();
   const auto found = std::ranges::find(kSeverities, name);
   if (found == std::end(kSeverities)) throw std::invalid_argument("unknown severity " + name);
-  return {static_cast<Severity>(found - std::begin(kSeverities)),
-          value.at("text").get<std::string>()};
+  Notice result{static_cast<Severity>(found - std::begin(kSeverities)),
+                value.at("text").get<std::string>()};
+  if (value.contains("recovery")) result.recovery = recovery_part(value.at("recovery"));
+  return result;
 }
 
 Value value_of(const PathSummary& path) {

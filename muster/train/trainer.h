@@ -165,6 +165,7 @@ class Trainer {
   comm::OpOptions patient_op(std::string_view label, Duration patience) const;
   Duration entry_patience() const;
   std::string describe_generation(std::optional<Duration> took) const;  // that it stands
+  void tell_generation(std::string text, std::vector<std::int32_t> newcomers);
   void tell_return();
   void tell_reunion(const Reunion& reunion, Duration took);
   Status open_stream();

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -256,7 +257,9 @@ void Trainer::tell_transfer() {
                       "{} on",
                       one ? "" : "s", fmt::join(newcomers, ", "), format_bytes(transfer_->bytes()),
                       transfer_->givers(), transfer_->givers() == 1 ? "" : "s", meanwhile,
-                      meanwhile == 1 ? "" : "s", from_now_on, to_int(next(progress_.committed)))});
+                      meanwhile == 1 ? "" : "s", from_now_on, to_int(next(progress_.committed))),
+      .recovery = observe::RecoveryPart{.turn = observe::RecoveryPart::Turn::kEntered,
+                                        .workers = {newcomers.begin(), newcomers.end()}}});
 }
 
 // A new first rank does not know which saves of the one before it came to their end, nor which rows
@@ -283,8 +286,18 @@ void Trainer::tell_recovery(const Assignment& before, Duration took) {
       finishing_ ? fmt::format("step {} goes on, {} of {} slices are computed again",
                                to_int(next(progress_.committed)), again, options_.slices)
                  : fmt::format("it goes on after step {}", to_int(progress_.committed));
-  parts_.hub.publish(
-      observe::Notice{.text = fmt::format("{}: {}", describe_generation(took), what)});
+  std::vector<std::int32_t> newcomers;
+  std::ranges::copy_if(entry.workers, std::back_inserter(newcomers), [&](std::int32_t worker) {
+    return std::ranges::find(before.workers, worker) == before.workers.end();
+  });
+  tell_generation(fmt::format("{}: {}", describe_generation(took), what), std::move(newcomers));
+}
+
+void Trainer::tell_generation(std::string text, std::vector<std::int32_t> newcomers) {
+  parts_.hub.publish(observe::Notice{
+      .text = std::move(text),
+      .recovery = observe::RecoveryPart{.turn = observe::RecoveryPart::Turn::kStands,
+                                        .workers = std::move(newcomers)}});
 }
 
 std::string Trainer::describe_generation(std::optional<Duration> took) const {

@@ -129,15 +129,17 @@ void Trainer::tell_return() {
 void Trainer::tell_reunion(const Reunion& reunion, Duration took) {
   std::string text = fmt::format("{}: it goes on after step {}", describe_generation(took),
                                  to_int(progress_.committed));
+  std::vector<std::int32_t> newcomers;
   for (std::size_t rank = 0; rank < reunion.sources.size(); ++rank) {
     const Rank taker{static_cast<std::int32_t>(rank)};
     if (reunion.sources[rank] == taker) continue;
+    newcomers.push_back(worker_at(taker));
     const bool kept = std::ranges::find(reunion.restored, taker) != reunion.restored.end();
     text += fmt::format("; worker {} got its state from {}worker {}{}", worker_at(taker),
                         kept ? "the copy that " : "", worker_at(reunion.sources[rank]),
                         kept ? " has kept" : "");
   }
-  parts_.hub.publish(observe::Notice{.text = std::move(text)});
+  tell_generation(std::move(text), std::move(newcomers));
 }
 
 }  // namespace muster::train

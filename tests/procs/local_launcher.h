@@ -41,6 +41,7 @@ class Watcher : public LaunchObserver {
   }
   void on_loss(const JobFailure& loss, const Remainder& left) override {
     losses.push_back(describe_loss(loss, left));
+    regroups.push_back(left.regroups);
     if (left.workers <= stops_at) ::kill(::getpid(), SIGTERM);
   }
 
@@ -70,6 +71,7 @@ class Watcher : public LaunchObserver {
   std::vector<std::pair<std::string, Stopping>> notices;
   std::function<void()> on_each_notice;
   std::vector<std::string> losses;
+  std::vector<bool> regroups;  // likewise
 };
 
 // "R", "S", "T", "Z", …; empty: no such process.

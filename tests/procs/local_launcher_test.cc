@@ -247,6 +247,7 @@ TEST_F(LocalLauncher, ALossThatTheJobOutlivesIsToldWithItsLastWords) {
                               "are left, going on; its log: " +
                               (spec_.log_folder / "rank-1.log").string() + " ends with: "));
   EXPECT_THAT(told, ::testing::EndsWith("out of cheese"));
+  EXPECT_EQ(watcher_.regroups, std::vector{true});
   EXPECT_EQ(told.find('\n'), std::string::npos);
 }
 
@@ -303,6 +304,7 @@ TEST_F(LocalLauncher, AHostThatComputesWronglyTwiceStartsNobodyAnew) {
   ASSERT_EQ(watcher_.losses.size(), 2U);
   for (const std::string& loss : watcher_.losses)
     EXPECT_THAT(loss, HasSubstr("held other bits than the others"));
+  EXPECT_EQ(watcher_.regroups, (std::vector{false, false})) << "wrong bits are told as such";
   EXPECT_EQ(watcher_.restarts, 1);
   EXPECT_EQ(watcher_.distrusted, std::vector{1});
 }
@@ -318,6 +320,7 @@ TEST_F(LocalLauncher, WhoIsMissingIsNamed) {
   EXPECT_THAT(watcher_.losses[0],
               HasSubstr("1 worker is left, waiting until 1 more has joined (workers.min_workers); "
                         "missing: worker 1; its log: "));
+  EXPECT_EQ(watcher_.regroups, std::vector{false});
 }
 
 TEST_F(LocalLauncher, AReportedErrorIsTheReason) {
@@ -410,6 +413,7 @@ TEST_F(LocalLauncher, APlaceWhereWorkersNeverStartIsDoneWithout) {
   EXPECT_EQ(watcher_.restarts, 3);
   EXPECT_THAT(watcher_.losses.back(),
               HasSubstr("2 other workers are left, which begin without it"));
+  EXPECT_FALSE(watcher_.regroups.back());
   spec_.min_workers = 3;
   const auto failure = run_to_failure("killed_before_join", 1);
   EXPECT_EQ(failure.rank, Rank{1});

@@ -23,6 +23,7 @@
 namespace muster::app {
 
 using observe::Notice;
+using observe::RecoveryPart;
 using observe::Severity;
 
 namespace {
@@ -70,8 +71,13 @@ RunObserver::RunObserver(observe::RunFolder folder, const observe::ConsoleOption
       log_(std::move(log)),
       terminal_(observe::open_terminal(1)),
       began_(system_clock().now()) {
-  auto console_sink = observe::create_console_sink(*terminal_, system_clock(), console);
-  shown_ = hub_.subscribe(observe::create_queued_sink(std::move(console_sink), system_clock()));
+  auto shown = observe::create_queued_sink(
+      observe::create_console_sink(*terminal_, system_clock(), console), system_clock());
+  if (console.format != observe::ConsoleFormat::kJson) {
+    recoveries_ = std::make_shared<observe::Recoveries>(std::move(shown), system_clock());
+    shown = recoveries_;
+  }
+  shown_ = hub_.subscribe(std::move(shown));
   subscribe_files(files);
   live_.emplace(files, folder_.live(), system_clock());
 }
@@ -132,15 +138,20 @@ void RunObserver::on_generation(const cluster::Welcome& generation) {
 
 void RunObserver::on_progress(Rank rank, const cluster::Progress& progress) {
   tell_late();
+  if (recoveries_) recoveries_->tell_late();
   if (live_) live_->note(to_int(rank), progress);
 }
 
 void RunObserver::tell(Severity severity, std::string text) {
-  if (severity != Severity::kNote || !holds_notes_) {
+  tell(Notice{severity, std::move(text)});
+}
+
+void RunObserver::tell(Notice notice) {
+  if (notice.severity != Severity::kNote || !holds_notes_) {
     tell_held();
-    return hub_.publish(Notice{severity, std::move(text)});
+    return hub_.publish(std::move(notice));
   }
-  held_notes_.push_back(std::move(text));
+  held_notes_.push_back(std::move(notice));
   tell_late();
 }
 
@@ -148,8 +159,7 @@ void RunObserver::tell(Severity severity, std::string text) {
 // or something went wrong, nor for longer than people wonder whether anything happens.
 void RunObserver::tell_held() {
   holds_notes_ = false;
-  for (std::string& text : std::exchange(held_notes_, {}))
-    hub_.publish(Notice{Severity::kNote, std::move(text)});
+  for (Notice& notice : std::exchange(held_notes_, {})) hub_.publish(std::move(notice));
 }
 
 void RunObserver::tell_late() {
@@ -217,12 +227,18 @@ bool RunObserver::is_told_already(const observe::Record& record) {
 void RunObserver::tell_return(const observe::WentBack& back) {
   const Step from = std::max(back.from, told_commit_.value_or(Step{0}));
   const std::int64_t again = std::max<std::int64_t>(0, to_int(from) - to_int(back.to));
-  tell(Severity::kNote,
-       fmt::format("{}; {} step{} taken again", back.how, again, again == 1 ? " is" : "s are"));
+  tell({.text =
+            fmt::format("{}; {} step{} taken again", back.how, again, again == 1 ? " is" : "s are"),
+        .recovery = RecoveryPart{.turn = RecoveryPart::Turn::kWentBack}});
 }
 
 void RunObserver::on_loss(const cluster::JobFailure& loss, const cluster::Remainder& left) {
-  tell(Severity::kWarning, cluster::describe_loss(loss, left));
+  Notice notice{Severity::kWarning, cluster::describe_loss(loss, left)};
+  if (left.regroups)
+    notice.recovery = RecoveryPart{.turn = RecoveryPart::Turn::kLost,
+                                   .workers = {to_int(loss.rank)},
+                                   .brief = cluster::describe_loss_briefly(loss, left)};
+  tell(std::move(notice));
 }
 
 void RunObserver::on_waiting(std::int32_t others, std::int32_t own) {
@@ -236,8 +252,11 @@ void RunObserver::on_waiting(std::int32_t others, std::int32_t own) {
 }
 
 void RunObserver::on_restart(Rank rank, int pid) {
-  tell(Severity::kNote, fmt::format("worker {} is started anew{} and joins when it is ready",
-                                    to_int(rank), pid > 0 ? fmt::format(" (pid {})", pid) : ""));
+  const std::string what = fmt::format("worker {} is started anew{}", to_int(rank),
+                                       pid > 0 ? fmt::format(" (pid {})", pid) : "");
+  tell({.text = what + " and joins when it is ready",
+        .recovery = RecoveryPart{
+            .turn = RecoveryPart::Turn::kStarted, .workers = {to_int(rank)}, .brief = what}});
 }
 
 void RunObserver::on_standby_moved(Rank rank, const std::string& host) {
@@ -355,6 +374,7 @@ void RunObserver::on_notice(const std::string& from, cluster::Stopping how) {
 }
 
 Status RunObserver::end_showing() {
+  recoveries_.reset();
   shown_.end();
   if (!terminal_->lost()) return ok();
   return muster::fail(

@@ -16,6 +16,7 @@
 #include "muster/observe/hub.h"
 #include "muster/observe/run_folder.h"
 #include "muster/observe/sinks/console/console.h"
+#include "muster/observe/sinks/console/recoveries.h"
 #include "muster/observe/sinks/mlflow/mlflow.h"
 #include "muster/observe/sinks/prometheus/prometheus.h"
 
@@ -62,6 +63,7 @@ class RunObserver final : public cluster::LaunchObserver {
   // files are complete from here; what a person is told later is only shown.
   void conclude(const cluster::JobEnd& end, const std::string& failure);
   void tell(observe::Severity severity, std::string text);
+  void tell(observe::Notice notice);
   // The same from any thread, and never held back: for what comes once the run has begun.
   std::function<void(observe::Notice)> teller();
   void tell_report();  // where it lies
@@ -99,6 +101,7 @@ class RunObserver final : public cluster::LaunchObserver {
   const Logger log_;
   const std::unique_ptr<observe::Terminal> terminal_;
   observe::Hub hub_;
+  std::shared_ptr<observe::Recoveries> recoveries_;  // null: each notice is shown
   observe::Hub::Subscription shown_;
   std::vector<observe::Hub::Subscription> kept_;  // in files
   std::optional<Path> trace_;                     // where the run is traced
@@ -118,11 +121,11 @@ class RunObserver final : public cluster::LaunchObserver {
   bool told_start_ = false;
   Generation told_back_{0};  // the last one that went back
   std::string libtorch_;
-  bool holds_notes_ = true;              // until the run's first line
-  std::vector<std::string> held_notes_;  // in their order
-  std::vector<std::string> held_up_;     // when the job failed: who waited for whom
-  bool insisted_ = false;                // somebody signalled twice
-  bool noticed_ = false;                 // this host is wanted back
+  bool holds_notes_ = true;                  // until the run's first line
+  std::vector<observe::Notice> held_notes_;  // in their order
+  std::vector<std::string> held_up_;         // when the job failed: who waited for whom
+  bool insisted_ = false;                    // somebody signalled twice
+  bool noticed_ = false;                     // this host is wanted back
   const TimePoint began_;
 };
 
