@@ -145,8 +145,9 @@ def a_worker_that_dies_is_started_anew(place):
     ranks = Ranks(3, range(3), place.job, *LONG)
     ranks.read_until("step 100/")
     os.kill(ranks.worker(2), signal.SIGKILL)
-    told = ranks.read_until("worker 2 got the state")
-    assert "worker 2 is started anew" in told, told
+    told = ranks.read_until("worker 2 is started anew")
+    assert "2 workers are left, going on" in told, told
+    runs.wait_for_newcomer(runs.latest(place.folder), 2)
     ends = ranks.ends()
     assert all(code == 0 for code, _, _ in ends), ends
     has_weights(place.folder, place.long, MANY)

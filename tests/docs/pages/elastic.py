@@ -25,20 +25,26 @@ def stands_again(job, size):
     return lambda: job.wait_for(STANDS.format(size), begin)
 
 
+def entered(job):
+    return [row for row in runs.records(job.run(), "notice") if row.get("recovery", {}).get("turn") == "entered"]
+
+
 def others_go_on(page):
     first = page.take("$ muster train jobs/fashion.yaml --workers 4 &")
-    anew = page.take("worker 2 is started anew (pid 24011)")
-    caught_up = page.take("worker 2 got the state")
+    turns = page.take("worker 2 (pid 23967 on node3) killed by SIGKILL")
     command, kill = place.commands_of(first)
     with Training(page, command.removesuffix(" &")) as job:
         job.wait_for_step(30)
 
         def strike():
-            begin = len(job.lines)
+            again, before = stands_again(job, 3), len(entered(job))
             page.place().run(kill.replace("<pid of worker 2>", str(job.pid(2))))
-            job.wait_for("worker 2 got the state", begin)
+            again()
+            runs.wait_for(lambda: len(entered(job)) > before, "the newcomer")
             job.goes_on()
-        told_in(job, [first, anew, caught_up], strike)
+        told_in(job, [first], strike)
+        notices = "\n".join(row["text"] for row in runs.records(job.run(), "notice"))
+        shapes.compare(turns.place, turns.lines, notices, training.ANY_MOMENT)
         job.stop()
 
 

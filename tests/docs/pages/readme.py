@@ -38,7 +38,7 @@ def a_worker_is_killed(page, typed):
         (reader.folder / "bin/pgrep").chmod(0o755)
         reader.run(typed.take("kill -9 $(pgrep -n muster-worker)"))
         job.wait_for("killed by SIGKILL at step")
-        job.wait_for("worker 3 got the state|workers .* got the state")
+        runs.wait_for_newcomer(job.run(), 3)
         job.stop()
         step = max(row["step"] for row in runs.rows(job.run()))
     return step
