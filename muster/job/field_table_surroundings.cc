@@ -235,11 +235,10 @@ std::vector<Field> replicas_fields() {
             .above = 0,
             .units = {Unit::kSteps, Unit::kEpochs, Unit::kNever}}),
       bind("replicas.compare_gradients", in(&ReplicasSpec::compare_gradients),
-           {.doc =
-                "How often workers compare a checksum of the reduced gradients before they update "
-                "with them, as in `1 steps`: what is wrong is never applied. With strategy.type "
-                "data "
-                "only; elsewhere each worker has other ones.",
+           {.doc = "How often workers that hold the same compare a checksum of the reduced "
+                   "gradients before they update with them, as in `1 steps`: what is wrong is "
+                   "never applied. With strategy.type data and context, with several replicas of "
+                   "pipeline or tensor, and with meshes of these; not with shards or experts.",
             .above = 0,
             .units = {Unit::kSteps, Unit::kEpochs, Unit::kNever}}),
   };

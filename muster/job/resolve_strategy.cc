@@ -124,6 +124,13 @@ std::int64_t holders_of_part(const Draft& draft, std::int64_t workers_of_replica
   return draft.spec.workers.count / workers_of_replica;
 }
 
+// What each worker holds it also gets the whole sum of gradients of.
+bool has_whole_sums(const StrategySpec& strategy) {
+  const StrategyType core = strategy.core();
+  return core != StrategyType::kSharded && core != StrategyType::kExpert &&
+         strategy.mesh.shard <= 1 && strategy.mesh.expert <= 1;
+}
+
 // `differ`: why the workers of one replica have nothing to compare.
 void fix_comparison(Draft& draft, std::string_view differ, std::int64_t workers_of_replica,
                     const std::string& help =
@@ -132,6 +139,9 @@ void fix_comparison(Draft& draft, std::string_view differ, std::int64_t workers_
   if (holders_of_part(draft, workers_of_replica) > 1) return;
   fix(draft, "replicas.compare_every", draft.spec.replicas.compare_every, Interval::never(), differ,
       help);
+  if (!has_whole_sums(draft.spec.strategy)) return;
+  fix(draft, "replicas.compare_gradients", draft.spec.replicas.compare_gradients, Interval::never(),
+      differ, "leave it out, or use several replicas");
 }
 
 // How many workers hold the model together: all, unless somebody says. Of a mesh they are told.
@@ -203,13 +213,14 @@ void check_blocks(Draft& draft) {
       "leave it out: blocks are dealt out by cost");
 }
 
-// Nobody else has a worker's share of the gradients.
 void check_gradients(Draft& draft) {
   if (draft.spec.replicas.compare_gradients == Interval::never()) return;
+  if (has_whole_sums(draft.spec.strategy)) return;
   refuse(draft, "replicas.compare_gradients",
-         "gives each worker another part of the reduced gradients, so that there is nothing to "
-         "compare",
-         "leave it out, or use strategy.type: data");
+         "deals the reduced gradients out to the workers that hold shards or experts, where they "
+         "are not compared, however many replicas there are",
+         "leave it out: what comes of them is compared (replicas.compare_every); or use "
+         "strategy.type: data, context, pipeline or tensor");
 }
 
 // Who computes a slice for another would hold all of its gradients.
@@ -275,7 +286,7 @@ void resolve_core(Draft& draft) {
   check_redundancy(draft);
   if (core == StrategyType::kData) return;
   fix_membership(draft);
-  if (core != StrategyType::kContext || strategy.mesh.shard > 1) check_gradients(draft);
+  check_gradients(draft);
   if (core == StrategyType::kSharded) fix_shards(draft);
   resolve_cuts(draft,
                [&](StrategyType type, std::int64_t extent) { return core == type || extent > 1; });

@@ -46,7 +46,9 @@ struct StepInput {
   // not finite are an error, not an overflow.
   std::optional<double> loss_scale = {};
   // Where wanted, called with a checksum of the summed gradients, which should be the same on every
-  // rank; an error ends the step before anything is changed.
+  // rank that has the same part (part_of); an error ends the step before anything is changed. Not
+  // by strategies that leave each rank its shard of the sums, or whose ranks have experts of their
+  // own.
   std::function<Status(std::uint64_t checksum)> check_sums = {};
   // How long to wait for the others' sums; none: as long as for anything.
   std::optional<Duration> timeout = {};

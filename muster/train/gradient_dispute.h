@@ -1,7 +1,7 @@
 #pragma once
-// Ranks that have different sums of one step's gradients: who is wrong, and what follows. Each rank
-// gives what it has, all get what all gave, and decide alike; nothing was updated with them. One
-// thread.
+// Ranks that have the same part of a model and different sums of one step's gradients: who is
+// wrong, and what follows. Each rank gives what it has, all get what all gave, and decide alike;
+// nothing was updated with them. One thread.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,8 @@ namespace muster::train {
 class GradientDispute {
  public:
   // For the others: what this rank has in `step`, and whether it had something else the last time.
-  ReplicaReport report(Step step, std::uint64_t checksum) const;
+  // `part`: Strategy::part_of.
+  ReplicaReport report(Step step, std::uint64_t checksum, std::int32_t part) const;
 
   enum class Verdict : std::uint8_t {
     kSame,      // and nobody is to blame

@@ -69,16 +69,18 @@ MadeStrategy make_shards(const cut::Recipe& recipe, int zero_stage) {
 }
 
 struct CutWay {
-  cut::Recipe recipe;  // its name is that of the way
+  cut::Recipe recipe;           // its name is that of the way
+  bool has_whole_sums = false;  // of the gradients of what a rank holds
   std::function<MadeStrategy(const cut::Recipe& recipe, const comm::Group& group)> make;
 };
 
 std::vector<CutWay> cut_ways() {
-  std::vector<CutWay> all{{{.name = "pipeline", .model = cut::gpt(3, true)}, make_pipeline},
-                          {{.name = "tensors", .model = cut::gpt(1, false)}, make_tensors},
-                          {{.name = "experts", .model = kDealtMixture}, make_experts}};
+  std::vector<CutWay> all{{{.name = "pipeline", .model = cut::gpt(3, true)}, true, make_pipeline},
+                          {{.name = "tensors", .model = cut::gpt(1, false)}, true, make_tensors},
+                          {{.name = "experts", .model = kDealtMixture}, false, make_experts}};
   for (const int stage : {1, 2, 3})
     all.push_back({{.name = "shards" + std::to_string(stage), .model = cut::mlp()},
+                   false,
                    [stage](const cut::Recipe& recipe, const comm::Group&) {
                      return make_shards(recipe, stage);
                    }});
@@ -114,6 +116,52 @@ void train_and_compare(const CutWay& way, const std::shared_ptr<comm::Communicat
   EXPECT_FALSE(are_equal(wrong));
   EXPECT_NE(wrong.front().sum, wrong[2].sum);
   EXPECT_EQ(wrong[1].sum, wrong[3].sum);
+}
+
+// Takes a step whose sums are compared, and found to differ.
+void end_at_comparison(parallel::ModelStrategy& strategy, const cut::Recipe& recipe,
+                       const std::vector<std::int32_t>& mine, comm::Communicator& communicator) {
+  const StateChecksum before = state_checksum(strategy);
+  ReplicaReport sums{.part = strategy.part_of(communicator.group().rank)};
+  const auto refuse = [&](std::uint64_t checksum) -> Status {
+    sums.sum.own = checksum;
+    return fail(ErrorCode::kCorrupt, "gradients that differ");
+  };
+  EXPECT_FALSE(cut::try_step(strategy, recipe, mine, 1, {}, refuse));
+  EXPECT_EQ(state_checksum(strategy), before) << "nothing is updated with them";
+  const auto reports = exchange_reports(communicator, sums, {.label = "comparing gradients"});
+  ASSERT_TRUE(reports);
+  EXPECT_NE(reports->front().sum.own, 0U);
+  EXPECT_TRUE(are_equal(*reports));
+  EXPECT_NE(reports->front().sum.own, (*reports)[1].sum.own) << "these have different parts";
+}
+
+StateChecksum train_with_comparison(const CutWay& way, bool ends_at_first,
+                                    const std::shared_ptr<comm::Communicator>& communicator) {
+  const MadeStrategy strategy = way.make(way.recipe, communicator->group());
+  EXPECT_TRUE(strategy) << strategy.error().message;
+  if (!strategy) return {};
+  const comm::LeafOwners owners = cut::owners_of(**strategy, kPartRanks);
+  EXPECT_TRUE((*strategy)->enter(communicator, owners));
+  const Rank first = (*strategy)->first_of_replica(communicator->group().rank);
+  const auto mine = parallel::slices_of(owners, first);
+  if (ends_at_first) end_at_comparison(**strategy, way.recipe, mine, *communicator);
+  cut::Outcome outcome;
+  for (int step = 1; step <= kPartSteps; ++step)
+    EXPECT_TRUE(cut::make_step(**strategy, way.recipe, mine, step, {}, outcome));
+  return state_checksum(**strategy);
+}
+
+// Before the update; the step is taken again in the same generation then.
+TEST(Parts, HaveTheSameReducedGradients) {
+  for (const CutWay& way : cut_ways()) {
+    if (!way.has_whole_sums) continue;
+    parallel::on_ranks(kPartRanks, [&](const auto& communicator) {
+      SCOPED_TRACE(way.recipe.name);
+      const StateChecksum undisturbed = train_with_comparison(way, false, communicator);
+      EXPECT_EQ(train_with_comparison(way, true, communicator), undisturbed);
+    });
+  }
 }
 
 TEST(Parts, AreTheSameOnAllWhoHaveThem) {

@@ -312,7 +312,8 @@ bool Trainer::compares_gradients(Step step) const {
 
 Status Trainer::compare_gradients(Step step, std::uint64_t checksum) {
   MUSTER_ASSIGN(const auto reports,
-                exchange(gradients_.report(step, checksum), "comparing gradients"));
+                exchange(gradients_.report(step, checksum, parts_.strategy.part_of(group().rank)),
+                         "comparing gradients"));
   using Verdict = GradientDispute::Verdict;
   const auto ruling = gradients_.judge(step, checksum, reports);
   if (ruling.verdict == Verdict::kSame) return ok();

@@ -81,22 +81,22 @@ def play(muster, folder, expected, workers, victim, *ways, source=None):
     assert json.loads(audit.stdout)["well"], audit.stdout
 
 
-def play_gradient(muster, folder, expected, workers, victim):
-    """A reduced gradient that one of them got wrong: nobody updates with it."""
+def play_gradient(muster, folder, expected, workers, victim, *ways):
+    """A reduced gradient that one of them got wrong: nobody updates with it. `ways`: settings that make two replicas."""
     name = f"gradient-{workers}-{victim}"
     faults = faulty.Faults(folder / f"faults-{name}")
     job = runs.write_job(folder, "mlp", steps=STEPS, runs=name)
     process = runs.start(muster, job, "--workers", str(workers), *runs.settings(
-        "replicas.compare_gradients=1 steps", "training.lanes=1"), env=faults.environment())
+        "replicas.compare_gradients=1 steps", "training.lanes=1", *ways), env=faults.environment())
     run = runs.wait_for_step(process, folder, 60, name)
     pid = runs.workers_of(process)[victim]
-    faults.arm(victim, "sum", r"backward of slice \d+$")
+    faults.arm(victim, "sum", r"backward of slice \d+(, chunk \d+)?$")
     _, where = faults.struck(victim)
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"
     step = faulty.step_of(where)
     again = f"[WARN] the workers' reduced gradients differ in step {step}: it is taken again, to see who is wrong"
-    assert (again in output) == (workers == 2), f"of two the second attempt tells who:\n{output}"
+    assert (again in output) == (workers == 2 or bool(ways)), f"of two the second attempt tells who:\n{output}"
     for told in (rf"\[WARN\] worker {victim} \(pid {pid} on \S+\) got other reduced gradients than the others in "
                  rf"step {step}: its memory or processor is faulty",
                  rf"\[WARN\] worker {victim} \(pid {pid} on \S+\) held other bits than the others at step {step - 1}, "
@@ -125,6 +125,9 @@ def main():
         for workers, victim in ((3, 0), (3, 1), (2, 0), (2, 1)):
             play_gradient(with_faults, folder, expected, workers, victim)
             print(f"ok  gradients of worker {victim} of {workers}", flush=True)
+        for victim in (0, 2):  # they hold the first stage
+            play_gradient(with_faults, folder, expected, 4, victim, "strategy.type=pipeline", "strategy.stages=2")
+            print(f"ok  gradients of worker {victim} of two replicas of a pipeline", flush=True)
 
 
 if __name__ == "__main__":

@@ -175,6 +175,7 @@ Result<StepReport> Pipeline::step(const StepInput& input) {
   if (!ran) return together_.cause_of(ran.error());
   MUSTER_TRY(links_->finish());
   MUSTER_TRY(exchange_->finish());
+  if (input.check_sums) MUSTER_TRY(input.check_sums(exchange_->checksum()));
   MUSTER_TRY(update_->gather_sums());
   MUSTER_TRY(together_.sum_addends(*update_));
   report.times.forward = busy_.forward;

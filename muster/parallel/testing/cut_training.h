@@ -184,18 +184,25 @@ inline EvaluationTotals evaluate(ModelStrategy& strategy, const Batch& batch) {
 }
 
 // Batches of 40, 33 and 7 samples in turn: short ones and empty slices among them.
-inline bool make_step(ModelStrategy& strategy, const Recipe& recipe,
-                      const std::vector<std::int32_t>& mine, int step, Flags flags,
-                      Outcome& outcome) {
+inline Result<StepReport> try_step(ModelStrategy& strategy, const Recipe& recipe,
+                                   const std::vector<std::int32_t>& mine, int step, Flags flags,
+                                   std::function<Status(std::uint64_t)> check_sums = {}) {
   constexpr std::int64_t kInTurn[] = {40, 33, 7};
   const Batch batch(kInTurn[(step - 1) % 3], mine, static_cast<std::uint64_t>(step),
                     content_of(recipe.model), context_of(recipe.model));
-  const auto report = strategy.step({.batch = batch.step,
-                                     .step = Step{step},
-                                     .learning_rate = 0.02,
-                                     .flags = flags,
-                                     .before_update = {},
-                                     .loss_scale = loss_scale_of(recipe, step)});
+  return strategy.step({.batch = batch.step,
+                        .step = Step{step},
+                        .learning_rate = 0.02,
+                        .flags = flags,
+                        .before_update = {},
+                        .loss_scale = loss_scale_of(recipe, step),
+                        .check_sums = std::move(check_sums)});
+}
+
+inline bool make_step(ModelStrategy& strategy, const Recipe& recipe,
+                      const std::vector<std::int32_t>& mine, int step, Flags flags,
+                      Outcome& outcome) {
+  const auto report = try_step(strategy, recipe, mine, step, flags);
   EXPECT_TRUE(report) << (report ? "" : report.error().message);
   if (!report) return false;
   if (report->overflow) outcome.overflows[step] = *report->overflow;
