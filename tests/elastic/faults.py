@@ -183,23 +183,14 @@ class Job:
         return code
 
 
-<<<<<<< HEAD
-GOES_ON = "{} workers are left, going on; its log: .*"
-
-
-def check_loss(job, worker, pid, told, where, begin, became=GOES_ON.format(2), host=HOST):
-    """Who was lost, on which host, by what, where (a pattern), and what becomes of the job: in one line."""
-    line = job.wait_for(rf"\[WARN\] worker \d+ \(pid \d+ on \S+\) .* (is|are) left", begin)
-    losses.check(line[0].string, worker, pid, told, where, became, job.output(), host)
-=======
-def check_loss(job, worker, pid, told, where, begin):
+def check_loss(job, worker, pid, told, where, begin, left=2, host=HOST):
     """Who was lost, on which host, by what, where (a pattern), and what becomes of the job: in one line, which has the
-    last words of its log in the run's files."""
+    last words of its log, or of its output where that is on another host, in the run's files."""
     line = job.wait_for(rf"\[WARN\] worker \d+ \(pid \d+ on \S+\) .* (is|are) left", begin)
-    losses.check(line[0].string, worker, pid, told, where, "2 workers are left, going on(; .*)?", job.output())
+    losses.check(line[0].string, worker, pid, told, where, rf"{left} workers are left, going on(; .*)?", job.output(), host)
     kept = runs.wait_for(lambda: losses.line_of(job.told(), worker, pid), "the loss in metrics.jsonl")
-    losses.check(kept, worker, pid, told, where, "2 workers are left, going on; its log: .*", job.output())
->>>>>>> 7cdea21 (Show and test the one line of a recovery)
+    words = "; its log: .*" if host == HOST else "(; its last line: .*)?"
+    losses.check(kept, worker, pid, told, where, f"{left} workers are left, going on{words}", job.output(), host)
     return line
 
 
@@ -312,15 +303,16 @@ GUEST = 3  # its worker, behind the launcher's three
 ON_ELSEWHERE = ("unshare", "-Uru", "sh", "-c", f"hostname {ELSEWHERE} && exec \"$@\"", "sh")
 
 
-def strike_beside_guest(job, worker, act, place, *how):
+def strike_beside_guest(job, worker, act, place, host=HOST):
     """One fault, and that its line says who, where and on which host."""
     begin = len(job.lines)
     pid = job.guest.worker() if worker == GUEST else runs.workers_of(job.process)[worker]
     job.faults.arm(worker, act, PLACES[place])
     _, where = job.faults.struck(worker)
-    check_loss(job, worker, pid, SURVIVED[act][0], re.escape(where), begin, *how)
+    check_loss(job, worker, pid, SURVIVED[act][0], re.escape(where), begin, 3, host)
     if worker != GUEST:
-        job.wait_for(rf"worker {worker} got the state", begin)
+        stands, _, _ = job.wait_for(r"generation (\d+) of 3 workers stands after", begin)
+        job.wait_told(rf"worker {worker} got the state", stands[1])
     print(f"ok  {act}, {place}, worker {worker} of {'another' if worker == GUEST else 'this'} host", flush=True)
 
 
@@ -330,15 +322,14 @@ def play_other_host(muster, folder):
     job = Job(muster, folder, "other-host", "workers.max_workers=4", "workers.listen=127.0.0.1:0",
               "communication.transport=tcp")
     job.begin(folder)
-    as_told = "3 workers are left, going on(?:; its last line: .*)?"
     for act, place in (("SIGKILL", "forward"), ("segfault", "update")):
         begin = len(job.lines)
         job.guest = join.Host(muster, folder, job.run / "join.key", before=ON_ELSEWHERE, env=job.faults.environment())
         try:
             job.wait_for(rf"worker {GUEST} got the state", begin)
             if act == "SIGKILL":
-                strike_beside_guest(job, 1, act, place, GOES_ON.format(3))
-            strike_beside_guest(job, GUEST, act, place, as_told, ELSEWHERE)
+                strike_beside_guest(job, 1, act, place)
+            strike_beside_guest(job, GUEST, act, place, ELSEWHERE)
             assert job.guest.wait() != 0, job.guest.output()
         finally:
             job.guest.process.kill()
