@@ -232,8 +232,11 @@ TEST(MemberLists, WhatOneWasToldIsNotReadAgain) {
 TEST(MemberLists, ChangesAreReadOnceForAllWhoKnowTheSame) {
   MemberLists lists;
   const MemberList two(members_of(200));
-  const MemberList three(members_of(201));
+  std::vector<MemberInfo> more = members_of(200);
+  more.push_back({Rank{200}, {500, "node90", "boot of node90", 7, "", true, false}});
+  const MemberList three(more);
   const auto bytes = three.encoded_after(two);
+  ASSERT_LT(bytes->size(), three.encoded()->size()) << "changes";
   const auto first = lists.read(*bytes, two).value();
   EXPECT_EQ(first, three);
   EXPECT_EQ(&lists.read(*bytes, MemberList(members_of(200))).value().list(), &first.list());
