@@ -101,6 +101,13 @@ class Place:
     def heal_to(self, other):
         run(*self.inside, "ip", "neighbour", "delete", other.address, "dev", "eth0")
 
+    def cut_inside(self):
+        """Of all that are there no one hears another any more: what they send is lost in silence."""
+        run(*self.inside, "tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "8kbit", "burst", "20b", "limit", "20b")
+
+    def heal_inside(self):
+        run(*self.inside, "tc", "qdisc", "delete", "dev", "lo", "root")
+
     def close(self):
         run("ip", "link", "delete", self.port)
         self.holder.kill()

@@ -153,10 +153,11 @@ def settings(*pairs):
     return [word for pair in pairs for word in ("--set", pair)]
 
 
-def start(muster, job, *flags, **options):
+def start(muster, job, *flags, before=(), **options):
+    """`before`: a command that starts it where it is to be."""
     started = time.time()
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} | options
-    process = subprocess.Popen([muster, "train", str(job), *flags], **options)
+    process = subprocess.Popen([*before, muster, "train", str(job), *flags], **options)
     process.started = started
     STARTED.append(process)
     return process
