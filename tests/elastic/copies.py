@@ -28,8 +28,9 @@ def die_with_a_whole_copy(process, faults):
     # A pass may begin beside an operation, and what is told of it later does not hold the lane.
     faults.arm(HELD, "stall", rf"^at step {step}, .*forward of slice \d+\b")
     faults.arm(KEEPER, "note", rf"^at step {step}, .*{SUMS}")
+    faults.arm(VICTIM, "note", rf"^at step {step}, .*forward of slice \d+\b")  # it may come there last
     faults.release(HELD)
-    for worker in (HELD, KEEPER):
+    for worker in (HELD, KEEPER, VICTIM):
         _, where = faults.struck(worker)
         assert faulty.step_of(where) == step, where
     pid = runs.workers_of(process)[VICTIM]

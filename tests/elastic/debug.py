@@ -16,7 +16,7 @@ import runs
 HOST = re.escape(socket.gethostname())
 FIXED = ["--workers", "3", *runs.settings("workers.min_workers=3", "workers.max_restarts=0",
                                           "workers.heartbeat_timeout=100s")]
-PATIENCE = 15  # seconds: communication.timeout of the job whose worker hangs
+PATIENCE = 40  # seconds: communication.timeout of the job whose worker hangs
 UNITS = {"µs": 1e-6, "ms": 1e-3, "s": 1}
 # The first operation that the culprit, which stands before it, has not called: who, for how long, in what.
 WAITED_IN = r"workers 0, 2 have waited ([\d.]+) (µs|ms|s) in "
@@ -32,6 +32,23 @@ def debug(muster, run, *flags, code=0):
     return asked.stdout + asked.stderr
 
 
+def debug_until(muster, run, *patterns):
+    """What it says once all of this is in it: the others come to where they have to wait when they come to it, and who
+    answers late is left out."""
+    text = ""
+
+    def told():
+        nonlocal text
+        text = debug(muster, run)
+        return all(re.search(pattern, text, re.MULTILINE) for pattern in patterns)
+
+    try:
+        runs.wait_for(told, "all of it")
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {patterns} in:\n{text}") from late
+    return text
+
+
 FORWARD = r"forward of slice \d+$"  # before it has handed over any gradient
 
 
@@ -44,7 +61,6 @@ def hold(muster, folder, job, name, act, *flags, place=FORWARD, worker=1):
     victim = runs.workers_of(process)[worker]
     faults.arm(worker, act, place)
     struck, where = faults.struck(worker)
-    time.sleep(1)
     return process, run, victim, where, struck
 
 
@@ -73,7 +89,7 @@ def hangs(muster, folder, job):
     """A thread hangs while the heart beats, so it can say where."""
     process, run, victim, where, struck = hold(muster, folder, job, "hangs", "hang", "--set",
                                                f"communication.timeout={PATIENCE}s")
-    first = debug(muster, run)
+    first = debug_until(muster, run, f"^{MISSED}$", r"faulty::hang\(\)")
     before = seconds_waited(f"^{MISSED}$", first, struck)
     place = re.escape(where.split(", in ")[0].removeprefix("at "))
     find(rf"^  worker 1 \(rank 1, pid {victim} on {HOST}\): {place}; ", first)
@@ -101,7 +117,7 @@ def hangs_with_shards(muster, folder, job):
     _, operation = where.split(", in ", 1)
     told = WAITED_IN + re.escape(operation) + r", #\d+ of generation 1; worker 1 does not answer"
     asleep = rf"^worker 1 \(pid {victim} on {HOST}\) does not answer: its process is asleep; it was {re.escape(where)}$"
-    text = debug(muster, run)
+    text = debug_until(muster, run, f"^{told}$")
     before = seconds_waited(f"^{told}$", text, struck)
     find(asleep, text)
     for rank in (0, 2):
@@ -122,7 +138,7 @@ def write_text_job(folder):
 
 def stops(muster, folder, job):
     process, run, victim, where, struck = hold(muster, folder, job, "stops", "SIGSTOP")
-    text = debug(muster, run)
+    text = debug_until(muster, run, f"^{SILENT}$")
     seconds_waited(f"^{SILENT}$", text, struck)
     check_stopped(text, victim, where)
     stacks = debug(muster, run, "--stacks")
@@ -136,7 +152,7 @@ def stops(muster, folder, job):
 
 def fails(muster, folder, job):
     process, run, victim, where, struck = hold(muster, folder, job, "fails", "SIGSTOP", "--set",
-                                               "communication.timeout=2s")
+                                               "communication.timeout=10s")
     code, output = runs.finish(process)
     assert code != 0, output
     seconds_waited(SILENT, output, struck)
@@ -178,9 +194,10 @@ def end(process):
 
 def a_stage_stops(muster, folder, _):
     process, run, victim, where, struck = hold_stage(muster, folder, "stage-stops", "SIGSTOP", 1)
-    text = debug(muster, run)
-    seconds_waited(HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), text, struck)
-    seconds_waited(HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2), text, struck)
+    waits = HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2)
+    text = debug_until(muster, run, *waits, r"for worker 1 \(.*\), which does not answer")
+    for told in waits:
+        seconds_waited(told, text, struck)
     find(r"^worker \d has waited .* for worker 1 \(.*\), which does not answer(;|$)", text)
     assert "for worker 0" not in text and "for worker 2" not in text, text
     check_stopped(text, victim, where)
@@ -189,9 +206,10 @@ def a_stage_stops(muster, folder, _):
 
 def a_stage_hangs(muster, folder, _):
     process, run, victim, _, struck = hold_stage(muster, folder, "stage-hangs", "hang-kernel", 1)
-    text = debug(muster, run)
-    seconds_waited(HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), text, struck)
-    seconds_waited(HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2), text, struck)
+    waits = HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0), HAS_WAITED.format(2, 1) + ACTIVATION.format(1, 2)
+    text = debug_until(muster, run, *waits, r"which has been in forward", r"faulty::hang\(\)")
+    for told in waits:
+        seconds_waited(told, text, struck)
     assert "for worker 0" not in text and "for worker 2" not in text, text
     check_hung(text, 1, victim, struck)
     end(process)
@@ -200,9 +218,10 @@ def a_stage_hangs(muster, folder, _):
 def the_last_stage_hangs(muster, folder, _):
     """The first one waits for the middle one, which only waits itself."""
     process, run, victim, _, struck = hold_stage(muster, folder, "last-stage-hangs", "hang-kernel", 2)
-    text = debug(muster, run)
-    seconds_waited("^" + HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0) + ", which waits for worker 2 " +
-                   GRADIENT.format(2, 1) + ", which has been in forward", text, struck)
+    told = "^" + HAS_WAITED.format(0, 1) + GRADIENT.format(1, 0) + ", which waits for worker 2 " + \
+        GRADIENT.format(2, 1) + ", which has been in forward"
+    text = debug_until(muster, run, told, r"faulty::hang\(\)")
+    seconds_waited(told, text, struck)
     check_hung(text, 2, victim, struck)
     end(process)
 

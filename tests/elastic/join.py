@@ -143,10 +143,10 @@ def strangers(muster, folder):
     wrong = Host(muster, folder, other_key, flags=("--join", address))
     assert wrong.wait() != 0, wrong.output()
     started = time.monotonic()
-    nobody = Host(muster, folder, key, flags=("--join", "127.0.0.1:1", "--join-timeout", "1s"))
-    assert nobody.wait() == 3 and "no launcher was found within 1.0 s" in nobody.output(), nobody.output()
+    nobody = Host(muster, folder, key, flags=("--join", "127.0.0.1:1", "--join-timeout", "5s"))
+    assert nobody.wait() == 3 and "no launcher was found within 5.0 s" in nobody.output(), nobody.output()
     assert nobody.output().count("127.0.0.1:1: Connection refused") == 2, nobody.output()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50  # as long as it said, not as workers.join_timeout is without
     assert oct(key.stat().st_mode & 0o777) == "0o600"
     check_end(process, muster, folder, run)
     runs.stop(muster, other, folder, other_run)
@@ -191,7 +191,7 @@ def begin_with_others(muster, folder):
 
 
 def begin_in_vain(muster, folder):
-    process, run, _ = begin_alone(muster, folder, "vain", 3, "workers.join_timeout=3s")
+    process, run, _ = begin_alone(muster, folder, "vain", 3, "workers.join_timeout=20s")
     code, output = runs.finish(process)
     assert code == 1, f"exit code {code}:\n{output}"
     assert "[ERROR] [cluster/launcher] fewer than 3 workers (workers.min_workers) have joined" in output, output

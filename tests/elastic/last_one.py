@@ -52,9 +52,15 @@ def check_line(line, to):
     assert found, f"to {to}: {line}"
 
 
+def kill_at_once(pids):
+    """None goes on, or gets another one's state, while this process is held up between two of them."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            runs.kill(pid, number)
+
+
 def kill_all(process):
-    for pid in runs.workers_of(process).values():
-        runs.kill(pid)
+    kill_at_once(runs.workers_of(process).values())
 
 
 def all_at_once(stage):
@@ -112,8 +118,7 @@ def a_part_that_was_taken_over(stage):
         backs = told_of(run).count("all go back")
         runs.goes_on(process, run, 20)
     workers = runs.workers_of(process)
-    for worker in (1, 2):
-        runs.kill(workers[worker])
+    kill_at_once([workers[1], workers[2]])
     told, _ = stage.check_end(process, run, returns=backs + 1)
     assert "nobody else has what worker" in told[-1], told
 
@@ -162,21 +167,24 @@ def nobody_comes(stage):
 def nobody_joins(stage):
     """Others might have come."""
     process, run = stage.start("joins", 1, "workers.max_restarts=0", "workers.listen=127.0.0.1:0",
-                               "workers.max_workers=2", "workers.join_timeout=3s")
+                               "workers.max_workers=2", "workers.join_timeout=20s")
     kill_all(process)
     code, output = runs.finish(process)
     assert code == 1, f"exit code {code}:\n{output}"
-    assert "no new one has joined within 3.0 s" in output, output
+    assert "no new one has joined within 20.0 s" in output, output
     assert "0 workers are left, waiting until 1 more has joined" in output, output
 
 
 def the_new_one_is_told_to_go(stage):
-    process, run = stage.start("goes", 1, "workers.max_restarts=1")
-    before = runs.workers_of(process)[0]
-    runs.kill(before)
-    runs.wait_for(lambda: runs.workers_of(process).get(0) not in (None, before), "a new one")
-    runs.kill(runs.workers_of(process)[0], signal.SIGTERM)
-    code, output = runs.finish(process)
+    for attempt in range(runs.ATTEMPTS):
+        process, run = stage.start(f"goes-{attempt}", 1, "workers.max_restarts=1")
+        before = runs.workers_of(process)[0]
+        runs.kill(before)
+        anew = runs.wait_for(lambda: (pid := runs.workers_of(process).get(0)) not in (None, before) and pid, "a new one")
+        runs.kill(anew, signal.SIGTERM)
+        code, output = runs.finish(process)
+        if code != 143:  # else it trained already, and stopped as whoever is the last
+            break
     assert code == 1, f"exit code {code}:\n{output}"
     assert "--resume" in output and "finished" not in output.splitlines()[-1], output
 

@@ -9,14 +9,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
 import runs
 
 STEPS = 600
-SILENCE = 1  # seconds: workers.heartbeat_timeout, much less than it is stopped
+SILENCE = 3  # seconds: workers.heartbeat_timeout, much less than it is stopped
 APART = 0.2  # seconds: who wakes first finds that its time for those who still sleep is up
 
 
 def suspend(pids):
     for pid in pids:
         runs.kill(pid, signal.SIGSTOP)
-    time.sleep(4 * SILENCE)
+    time.sleep(3 * SILENCE)
     for pid in pids:
         runs.kill(pid, signal.SIGCONT)
         time.sleep(APART)
@@ -30,7 +30,7 @@ def main():
         job = runs.write_job(folder, "gpt", steps=STEPS)
         process = runs.start(muster, job, "--workers", "2",
                              *runs.settings(f"run_folder={folder / 'suspended'}", "workers.max_restarts=0",
-                                            f"workers.heartbeat_timeout={SILENCE}s", "communication.timeout=2s"))
+                                            f"workers.heartbeat_timeout={SILENCE}s", "communication.timeout=5s"))
         run = runs.wait_for_step(process, folder, 50, "suspended")
         everybody = [process.pid, *runs.workers_of(process).values()]
         # While the launcher alone is stopped the others may well come to the end.
