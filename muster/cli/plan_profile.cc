@@ -62,6 +62,7 @@ Status check_passes(const Path& path, const plan::ModelProfile& profile, const j
   for (const std::int64_t samples : micro_batches_of(job.spec)) {
     if (profile.pass_of(samples)) continue;
     std::vector<std::int64_t> known;
+    known.reserve(profile.passes.size());
     for (const plan::PassProfile& pass : profile.passes) known.push_back(pass.samples);
     return refused(path, fmt::format("it knows passes of {} samples, the job may have passes of {}",
                                      fmt::join(known, ", "), samples));
@@ -88,7 +89,7 @@ Result<plan::ModelProfile> read_profile(Files& files, const Path& path, const jo
     if (value.is_string()) fields[name] = value;
   if (const std::string other = difference(fields, job); !other.empty())
     return refused(path, other);
-  const auto profile = plan::profile_from_json(json["profile"].dump());
+  auto profile = plan::profile_from_json(json["profile"].dump());
   if (!profile) return refused(path, profile.error().message);
   MUSTER_TRY(check_passes(path, *profile, job));
   return profile;

@@ -179,7 +179,7 @@ std::string with_options(const std::string& text, const std::vector<std::string>
                          std::size_t width) {
   constexpr std::string_view kGoesOn = " \\";
   constexpr std::string_view kNextLine = "\n  ";
-  const std::string line = fmt::format("{} {}", text, fmt::join(options, " "));
+  std::string line = fmt::format("{} {}", text, fmt::join(options, " "));
   if (width == 0 || display_width(line) <= width) return line;
   std::string lines = fitted(text, width);
   std::size_t taken = width;
@@ -313,7 +313,7 @@ std::string sets_text(const JobPlan& plan, const RankedWay& way) {
 }
 
 std::string nearest_text(const JobPlan& plan, std::size_t width) {
-  const std::string none = "none of them fits in memory";
+  std::string none = "none of them fits in memory";
   if (!plan.nearest) return none;
   const NearestWay& nearest = *plan.nearest;
   const std::string need = (nearest.plan->profile.counted() ? "at least " : "") +

@@ -77,10 +77,10 @@ Status add_hosts(const HostArguments& arguments, const Context& context,
                  job::LoadOptions& options) {
   job::FlagValue flag{.flag = "--hosts", .field = "workers.hosts", .value = {}, .is_text = true};
   if (!arguments.file.empty()) {
-    MUSTER_ASSIGN(const std::string list, list_in(arguments.file, context));
+    MUSTER_ASSIGN(std::string list, list_in(arguments.file, context));
     flag.flag = "--hostfile";
     flag.value = arguments.file;
-    flag.meaning = [list](const job::JobSpec&) { return list; };
+    flag.meaning = [list = std::move(list)](const job::JobSpec&) { return list; };
   } else if (!arguments.hosts.empty()) {
     flag.value = arguments.hosts;
   } else {

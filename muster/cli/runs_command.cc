@@ -76,7 +76,7 @@ std::string table(const std::vector<RunInfo>& runs, std::size_t width) {
   lines.reserve(runs.size() + 1);
   for (const RunInfo& run : runs) lines.push_back(cells(run));
   constexpr std::size_t kWords = 4;
-  const std::string whole = observe::aligned(lines, kWords);
+  std::string whole = observe::aligned(lines, kWords);
   const std::size_t wide = display_width(std::string_view(whole).substr(0, whole.find('\n')));
   if (width == 0 || wide <= width) return whole;
   cut_names(lines, wide - width);

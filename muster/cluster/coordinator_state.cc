@@ -384,6 +384,7 @@ void CoordinatorState::publish(const std::vector<std::int32_t>& members, bool pl
   if (formed_.size() == kRemembered) formed_.erase(formed_.begin());
   formed_.push_back({generation_, members});
   std::vector<MemberInfo> infos;
+  infos.reserve(members.size());
   for (const auto worker : members)
     infos.push_back(
         {Rank{static_cast<std::int32_t>(infos.size())}, find_worker(worker)->candidate.info});
