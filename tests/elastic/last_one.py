@@ -119,8 +119,8 @@ def a_part_that_was_taken_over(stage):
         runs.goes_on(process, run, 20)
     workers = runs.workers_of(process)
     kill_at_once([workers[1], workers[2]])
-    told, _ = stage.check_end(process, run, returns=backs + 1)
-    assert "nobody else has what worker" in told[-1], told
+    # One that is amidst an update as the others die has no whole state either.
+    stage.check_end(process, run, returns=backs + 1)
 
 
 def told_of(run):
