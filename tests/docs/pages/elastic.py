@@ -6,6 +6,7 @@ import time
 
 import early_signals
 import elsewhere
+import faulty
 import jobs
 import measured
 import place
@@ -77,9 +78,17 @@ def nobody_has_the_state(page):
 
 def dies_as_it_starts(page):
     block = page.take("[WARN] worker 1 (pid 8122 on node3) killed by SIGKILL as it started")
-    with Training(page, f"{FASHION} 3") as job:
-        early_signals.first_pids(job.process, 3)
-        told_in(job, [block], lambda: (job.kill(1), job.wait_for("worker 1 is started anew")))
+    for attempt in range(training.ATTEMPTS):  # whoever is held up here kills one that has started
+        with Training(page, f"{FASHION} 3") as job:
+            early_signals.first_pids(job.process, 3)
+            job.kill(1)
+            job.wait_for("worker 1 is started anew")
+            try:
+                return shapes.compare(block.place, block.lines, job.stop(), training.ANY_MOMENT)
+            except AssertionError:
+                if attempt + 1 == training.ATTEMPTS:
+                    raise
+    return None
 
 
 def nobody_else_has_the_part(page):
@@ -117,8 +126,11 @@ def a_failure_says_where(page):
     faults, variables = training.faulty_muster(page)
     with Training(page, f"{FASHION} 3", variables=variables) as job:
         job.wait_for_step(10)
+        faults.arm(1, "stall", r"forward of slice \d+$")  # the others wait meanwhile
+        step = faulty.step_of(faults.struck(1)[1]) + 2
         for worker in (1, 2):
-            faults.arm(worker, "exit", r"at step 200, .*backward of slice \d+$")
+            faults.arm(worker, "exit", rf"at step {step}, .*backward of slice \d+\b")
+        faults.release(1)
         job.process.wait(timeout=runs.DEADLINE)
         shapes.compare(block.place, block.lines, job.stop(), training.ANY_MOMENT)
 
@@ -143,7 +155,8 @@ def the_slow_one_is_named(page):
         with stragglers.slowed(job.pid(1)):
             job.wait_for(r"^\[WARN\] worker 1 .* computes ")
             job.wait_for("^slices are shared out .* less time")
-        job.wait_for("^worker 1 .* keeps pace again", len(job.lines))
+            begin = len(job.lines)  # before the worker has its time again, and it may be told
+        job.wait_for("^worker 1 .* keeps pace again", begin)
         shapes.compare(block.place, block.lines, job.stop())
 
 
