@@ -22,6 +22,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+// What workers that do start may need for it on a busy machine.
+constexpr Duration kToStart = std::chrono::seconds(10);
+
 TEST_F(LocalLauncher, AJobThatGoesWellEndsWell) {
   const auto end = run("store", 0);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
@@ -342,7 +345,7 @@ TEST_F(LocalLauncher, WhoOnlyLostAPeerIsNotTheCulprit) {
 }
 
 TEST_F(LocalLauncher, AFrozenWorkerIsFoundByItsSilence) {
-  spec_.heartbeat_timeout = std::chrono::milliseconds(1500);
+  spec_.heartbeat_timeout = std::chrono::seconds(5);  // no busy machine is silent for so long
   const auto failure = run_to_failure("freeze", 2);
   EXPECT_EQ(failure.rank, Rank{2});
   EXPECT_EQ(failure.error.code, ErrorCode::kTimeout);
@@ -350,7 +353,7 @@ TEST_F(LocalLauncher, AFrozenWorkerIsFoundByItsSilence) {
 }
 
 TEST_F(LocalLauncher, WhoNeverJoinsIsNamed) {
-  spec_.join_timeout = std::chrono::milliseconds(1500);
+  spec_.join_timeout = kToStart;
   const auto failure = run_to_failure("never_join", 1);
   EXPECT_EQ(failure.rank, Rank{1});
   EXPECT_EQ(failure.error.code, ErrorCode::kTimeout);
@@ -424,7 +427,7 @@ TEST_F(LocalLauncher, WhoDoesNotJoinInTimeIsDoneWithout) {
   spec_.max_restarts = 100;
   watcher_.stops_at = -1;
   spec_.min_workers = 2;
-  spec_.join_timeout = std::chrono::milliseconds(1500);
+  spec_.join_timeout = kToStart;
   watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
   const auto end = run("never_join", 1);
   EXPECT_FALSE(end.failure) << describe(*end.failure);

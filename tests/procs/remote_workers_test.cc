@@ -190,7 +190,7 @@ TEST_F(ScaledRemoteWorkersTest, LeaveAHostAloneThatDoesNotAnswerAndTryItAgain) {
   spec_.max_restarts = 5;
   wanted_ = 4;
   watcher_.then = [this] {
-    if (watcher_.rests.size() == 2 && watcher_.members.size() == 2) stop_the_job();
+    if (watcher_.rests.size() >= 2 && watcher_.members.size() == 2) stop_the_job();
   };
   const auto end = run_by([this](const RemoteStart& start) {
     started_.emplace_back(start.worker, start.host);
@@ -204,8 +204,13 @@ TEST_F(ScaledRemoteWorkersTest, LeaveAHostAloneThatDoesNotAnswerAndTryItAgain) {
   EXPECT_TRUE(watcher_.restarted.empty());
   using std::chrono::milliseconds;
   using Rests = std::vector<std::pair<std::string, Duration>>;
+  // Once more for each rest until the one on c has started, however long that takes.
+  ASSERT_GE(watcher_.rests.size(), 2U);
+  watcher_.rests.resize(2);
   EXPECT_EQ(watcher_.rests, (Rests{{"b", milliseconds(500)}, {"b", milliseconds(1000)}}));
   using Started = std::vector<std::pair<int, std::string>>;
+  ASSERT_GE(started_.size(), 4U);
+  started_.resize(4);
   EXPECT_EQ(started_, (Started{{1, "b"}, {2, "b"}, {3, "c"}, {1, "b"}}));
 }
 
