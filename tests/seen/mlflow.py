@@ -210,7 +210,8 @@ def whole(server, muster, folder, workers):
     """All that there is of a run: parameters, tags, numbers of each step, files, its end; and no secret anywhere."""
     job = runs.write_job(folder, "mlp", steps=60, runs="whole")
     output = runs.train(muster, job, "--workers", str(workers), *tracked(server, "mlflow.experiment=tiny & more",
-                                                               "mlflow.run_name=first", "mlflow.logging_steps=1"),
+                                                               "mlflow.run_name=first", "mlflow.logging_steps=1",
+                                                               "stragglers.compare_every=1h"),
                         env=os.environ | {"MLFLOW_TRACKING_TOKEN": SECRET, "USER": "ada"})
     assert "[WARN" not in output, output
     run = runs.latest(folder, "whole")

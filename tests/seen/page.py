@@ -104,6 +104,7 @@ def while_it_trains(muster, folder, workers):
     with pages(muster, folder) as address:
         link = link_to(run, address)
         page = urllib.parse.urljoin(address, link)
+        runs.wait_for(lambda: get(page).decode().count("<div class=bar>") == workers, "what every worker does now")
         text = get(page).decode()
         assert ">running<" in text and text.count("<svg") >= 3 and text.count("<div class=bar>") == workers, text
         assert not re.search(r"(src|href)=.?https?:", text), "it loads something"

@@ -132,9 +132,9 @@ def scrape(muster, folder):
         assert one["metric"]["name"] == "tiny" and one["metric"]["run"] == run.name, one
         for job, its in (("plain", run), ("guarded", other)):
             for metric in {name for row in runs.rows(its) for name in row if "/" in name}:
-                assert job in scraped(server, exported_name(metric)), (job, metric)
-        for expression in dashboard_queries():
-            assert query(server, expression), f"the dashboard asks for {expression}, and nobody tells it"
+                runs.wait_for(lambda: job in scraped(server, exported_name(metric)), f"{metric} of {job}")
+        for expression in dashboard_queries():  # of a rate there is none before the second scrape
+            runs.wait_for(lambda: query(server, expression), f"what the dashboard asks for, {expression},")
     for training in (plain, guarded):
         training.terminate()
         code, output = runs.finish(training)
