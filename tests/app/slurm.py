@@ -7,19 +7,11 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import time
 
-
-def free_ports(count):
-    """Of those that the system gives to nobody by itself, as it might before they are used."""
-    found = []
-    for port in random.sample(range(61000, 65500), 4500):
-        with socket.socket() as each, contextlib.suppress(OSError):
-            each.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise RuntimeError(f"fewer than {count} free ports")
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+from ports import free_ports
 
 
 def configuration(folder, nodes):

@@ -7,12 +7,12 @@ import re
 import select
 import shlex
 import shutil
-import socket
 import struct
 import subprocess
 import termios
 import time
 
+import ports
 import runs
 
 DEADLINE = 150  # seconds for one command: a bound on a hang
@@ -108,15 +108,9 @@ class Place:
         return path
 
 
-def free_port():
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        return each.getsockname()[1]
-
-
 def on_two_hosts(page, commands):
     """Both of which are this one, under the name `head` that the page gives to the first; what each prints."""
-    head = f"127.0.0.1:{free_port()}"
+    head = f"127.0.0.1:{ports.free_ports(1)[0]}"
     assert all(command.count("head:29500") == 1 for command in commands), commands
     hosts = [page.place().start(f"exec {command.replace('head:29500', head)}") for command in commands]
     outputs = [host.communicate(timeout=runs.DEADLINE)[0] for host in hosts]

@@ -14,6 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import ports
 import runs
 
 
@@ -277,7 +278,7 @@ def before_the_launcher(muster, folder):
         relay(listener, int(key.read_text().split()[0].rsplit(":", 1)[1]))
         wait_for_members(run, 3)
         old = folder / "old.key"
-        old.write_text(f"127.0.0.1:{free_port()} {key.read_text().split()[1]}\n")
+        old.write_text(f"127.0.0.1:{ports.free_ports(1)[0]} {key.read_text().split()[1]}\n")
         waits = Host(muster, folder, old, flags=("--join-timeout", "5 min"))
         runs.wait_for(lambda: "Connection refused" in waits.output(), "that it waits for another launcher")
         check_end(process, muster, folder, run)
@@ -285,12 +286,6 @@ def before_the_launcher(muster, folder):
     other, run, _ = start(muster, folder, "another", f"workers.listen={old.read_text().split()[0]}")
     assert waits.wait() == 2 and "not let in" in waits.output(), waits.output()
     runs.stop(muster, other, folder, run)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import ports
 import prometheus
 import runs
 
@@ -30,7 +31,7 @@ class Server:
 
     def __init__(self, folder):
         self.folder = folder
-        self.port = prometheus.free_port()
+        self.port = ports.free_ports(1)[0]
         self.uri = f"http://127.0.0.1:{self.port}"
         self.process = None
 

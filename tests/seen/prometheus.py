@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "resume"))
+import ports
 import runs
 
 SOURCE = pathlib.Path(__file__).parent.parent.parent
@@ -30,12 +31,6 @@ scrape_configs:
     tls_config: {{ca_file: {certificate}}}
     static_configs: [{{targets: ["{guarded}"]}}]
 """
-
-
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
 
 
 def expose(muster, folder, model, workers, *flags):
@@ -72,7 +67,7 @@ def prometheus(folder, config):
     found = shutil.which("prometheus")
     assert found, "no prometheus here: script/dependencies --for test installs it"
     (folder / "prometheus.yml").write_text(config)
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{ports.free_ports(1)[0]}"
     with open(folder / "prometheus.log", "w") as log:
         server = subprocess.Popen([found, f"--config.file={folder}/prometheus.yml", f"--web.listen-address={address}",
                                    f"--storage.tsdb.path={folder}/tsdb"], stdout=log, stderr=log)
