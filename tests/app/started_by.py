@@ -60,14 +60,14 @@ class Ranks:
 
     def __init__(self, size, ranks, *words, port=None, more=lambda rank: {}):
         common = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
-                          "MASTER_PORT": str(port or slurm.free_ports(1)[0]), "MUSTER_JOIN_TIMEOUT": "20s"}
+                          "MASTER_PORT": str(port or slurm.free_ports(1)[0]), "MUSTER_JOIN_TIMEOUT": "60s"}
         self.port = int(common["MASTER_PORT"])
         self.processes = [subprocess.Popen([*map(str, words)], env=common | {"RANK": str(rank)} | more(rank), text=True,
                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in ranks]
 
     def ends(self):
         """Of each: its exit code, what it wrote, its errors."""
-        found = [process.communicate(timeout=120) for process in self.processes]
+        found = [process.communicate(timeout=240) for process in self.processes]
         return [(process.returncode, *texts) for process, texts in zip(self.processes, found, strict=True)]
 
 
@@ -78,7 +78,7 @@ class Nodes:
         endpoint = f"127.0.0.1:{slurm.free_ports(1)[0]}"
         self.processes = [subprocess.Popen(
             [arguments.muster, "launch", "--nnodes", "3", "--node-rank", str(node), "--nproc_per_node", "2",
-             "--rdzv-endpoint", endpoint, *flags, "--", *map(str, words)], env=CLEAN | {"MUSTER_JOIN_TIMEOUT": "20s"},
+             "--rdzv-endpoint", endpoint, *flags, "--", *map(str, words)], env=CLEAN | {"MUSTER_JOIN_TIMEOUT": "60s"},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for node in nodes]
 
     ends = lambda self: Ranks.ends(self)
@@ -207,7 +207,7 @@ def fewer_batches_are_told():
 
 
 def who_does_not_come_is_told():
-    ends = Ranks(3, (0, 2), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "8s"}).ends()
+    ends = Ranks(3, (0, 2), PARALLEL, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "25s"}).ends()
     for rank, (code, _, told) in zip((0, 2), ends, strict=True):
         assert code != 0 and f"[world] rank {rank} of 3, started by RANK and WORLD_SIZE" in told, told
         assert "worker 1 (of 3) did not join in time" in told, told
@@ -288,9 +288,10 @@ def credentials_of_ones_own_are_for_all():
     own = run(arguments.muster, "credentials").stdout.strip()
     ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MUSTER_CREDENTIALS": own}).ends()
     has_trained("".join(ends[0][1:]), "RANK and WORLD_SIZE", 2)
-    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {} if rank else {"MUSTER_CREDENTIALS": own}).ends()
+    patience = {"MUSTER_JOIN_TIMEOUT": "25s"}  # rank 0 waits that long for one that is not let in
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: patience | ({} if rank else {"MUSTER_CREDENTIALS": own})).ends()
     assert "MUSTER_CREDENTIALS is set for rank 0 and not here; set the same for all" in ends[1][2], ends
-    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MUSTER_CREDENTIALS": own} if rank else {}).ends()
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: patience | ({"MUSTER_CREDENTIALS": own} if rank else {})).ends()
     assert "MUSTER_CREDENTIALS is set here and not for rank 0; set the same for all" in ends[1][2], ends
     other = run(arguments.muster, "credentials").stdout.strip()
     ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {
