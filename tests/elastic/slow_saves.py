@@ -15,6 +15,7 @@ LONGER = 10  # times as many of both, where something is to happen within a save
 SOONER = 0.3  # seconds, which then takes so long for each of its files: longer than to the next save
 WAIT = 2  # seconds: communication.timeout
 FSYNC = WAIT  # seconds; a save needs one for each of its files
+SLOWER = 3 * FSYNC  # where the next save is to come before that is over, on any machine
 
 
 def start(muster, folder, library, name, *flags, longer=1, fsync=FSYNC):
@@ -34,8 +35,8 @@ def finish(process, folder, name):
     return run, output, [row["step"] for row in runs.records(run, "checkpoint")]
 
 
-def train(muster, folder, library, name, *flags):
-    run, output, saved = finish(start(muster, folder, library, name, *flags), folder, name)
+def train(muster, folder, library, name, *flags, fsync=FSYNC):
+    run, output, saved = finish(start(muster, folder, library, name, *flags, fsync=fsync), folder, name)
     assert "generation 2" not in output, f"{name}: a worker was missed\n{output}"
     for row in runs.records(run, "checkpoint"):
         assert row["took_s"] > 2 * WAIT, f"{name}: the disk was not slow: {row}"
@@ -46,7 +47,7 @@ def train(muster, folder, library, name, *flags):
 
 
 def beside_the_training(muster, folder, library):
-    run, output, saved = train(muster, folder, library, "beside")
+    run, output, saved = train(muster, folder, library, "beside", fsync=SLOWER)
     told = f"the checkpoint of step {2 * EVERY} is put off until the one before is on the disk"
     assert output.count("is put off") == output.count(told) == 1, output
     assert saved == [EVERY, STEPS], saved
