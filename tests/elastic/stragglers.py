@@ -47,13 +47,23 @@ def start(muster, folder, job, name, *settings, **options):
     return process, runs.wait_for_step(process, folder, 50, name)
 
 
-def train_slowed(muster, folder, job, name, *settings):
-    process, run = start(muster, folder, job, name, *settings)
+def told(process, run, *expected):
+    """Whether all of it was; others may be late as well, on a machine with other work."""
+    assert process.poll() is None, f"ended before `{expected[-1]}`:\n{process.communicate()[0]}"
+    notices = [row["text"] for row in runs.records(run, "notice")]
+    return all(any(re.search(pattern, text) for text in notices) for pattern in expected)
+
+
+def train_slowed(muster, folder, name, expected, *settings):
+    """Slowed until all that is expected was told, however many steps that takes; with the weights of one worker, left
+    alone. What was printed."""
+    job = runs.write_job(folder, "resnet", steps=10**6)
+    process, run = start(muster, folder, job, name, *settings, *runs.UNTIL_STOPPED)
     with slowed(runs.workers_of(process)[LATE]):
-        runs.wait_for_step(process, folder, STEPS // 3, name)
-    code, output = runs.finish(process)
-    assert code == 0, f"exit code {code}:\n{output}"
-    return run, output
+        runs.goes_on(process, run, 100)
+        for pattern in expected:
+            runs.wait_for(lambda: told(process, run, pattern), pattern)
+    return runs.stop(muster, process, folder, run, model="resnet")
 
 
 def train_faulty(muster, folder, job, name, act, place, *settings):
@@ -82,19 +92,13 @@ def loses_slices_and_gets_them_back(muster, folder):
     job = runs.write_job(folder, "resnet", steps=10**6)
     process, run = start(muster, folder, job, "shared", "logging.logging_steps=50", *runs.UNTIL_STOPPED)
 
-    def told(*expected):
-        """Whether all of it was, in this order; others may be late as well, on a machine with other work."""
-        assert process.poll() is None, f"ended before `{expected[-1]}`:\n{process.communicate()[0]}"
-        notices = (row["text"] for row in runs.records(run, "notice"))
-        return all(any(re.search(pattern, text) for text in notices) for pattern in expected)
-
     pid = runs.workers_of(process)[LATE]
     who = rf"worker {LATE} \(pid {pid} on {HOST}\)"
     late = [who + r" computes [\d.]+ × slower than the others", r"slices are shared out .* by speed"]
     with slowed(pid):
-        runs.wait_for(lambda: told(*late), late[-1])
+        runs.wait_for(lambda: told(process, run, *late), late[-1])
     back = who + " keeps pace again"
-    runs.wait_for(lambda: told(*late, back), back)
+    runs.wait_for(lambda: told(process, run, *late, back), back)
     runs.stop(muster, process, folder, run, model="resnet")
 
 
@@ -104,18 +108,17 @@ def main():
     with runs.workplace() as folder:
         runs.write_data(folder)
         loses_slices_and_gets_them_back(muster, folder)
+        output = train_slowed(muster, folder, "even", ["computes .* slower"], "stragglers.rebalance=false")
+        assert "shared out" not in output, output
+        # Whether anybody was late enough to be helped is up to the machine.
+        train_slowed(muster, folder, "helped", [], "stragglers.rebalance=false", "stragglers.backup=true")
+        # The verdict is a worker's log, the rest the launcher's: they come over two ways, in any order.
+        output = train_slowed(muster, folder, "evicted", ["worker 1 was told to go", "generation 2 of 2 workers"],
+                              "stragglers.evict_factor=2")
+        check_order(output, r"worker 1 \(.*\) stays too slow")
+
         expected = runs.undisturbed(muster, folder, "resnet", STEPS)
         job = runs.write_job(folder, "resnet", steps=STEPS)
-
-        run, output = train_slowed(muster, folder, job, "even", "stragglers.rebalance=false")
-        assert "computes" in output and "shared out" not in output, output
-        assert runs.weights(run, STEPS) == expected, "other weights"
-
-        run, output = train_slowed(muster, folder, job, "helped", "stragglers.rebalance=false",
-                                   "stragglers.backup=true")
-        # Whether anybody was late enough to be helped is up to the machine.
-        assert runs.weights(run, STEPS) == expected, "other weights after others computed slices"
-
         # It stands in the first of its slices until the others have computed the rest.
         with_faults = faulty.install(folder, muster, arguments.worker)
         run, output, who = train_faulty(with_faults, folder, job, "asleep", "doze", r"forward of slice 3\b",
@@ -127,12 +130,6 @@ def main():
         check_order(output, r"\[WARN\] " + who + r" waits [\d.]+ m?s a step for its data, the others [\d.]+ \S+: "
                     "its storage is slow, or it needs more data.loader_threads")
         assert runs.weights(run, STEPS) == expected, "other weights after data that came late"
-
-        run, output = train_slowed(muster, folder, job, "evicted", "stragglers.evict_factor=2")
-        # The verdict is a worker's log, the rest the launcher's: they come over two ways, in any order.
-        check_order(output, r"worker 1 \(.*\) stays too slow")
-        check_order(output, r"worker 1 was told to go", r"generation 2 of 2 workers")
-        assert runs.weights(run, STEPS) == expected, "other weights after an eviction"
 
 
 if __name__ == "__main__":
