@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "muster/cluster/coordinator.h"
-#include "muster/cluster/testing/membership_events.h"
 
 namespace muster::cluster::paths {
 
@@ -23,6 +22,44 @@ using std::chrono::seconds;
 using Workers = std::vector<std::int32_t>;
 
 inline constexpr seconds kCalm{30};  // see Suspicions
+
+enum class Status : std::uint8_t { kHere, kSilent, kDraining, kLeft, kGone };
+enum class Event : std::uint8_t {
+  kBreak,
+  kFallSilent,
+  kWake,
+  kDrain,
+  kResign,
+  kLeave,
+  kComeAgain,
+  kSuspect,
+  kQuarantine,
+  kQuiet
+};
+inline constexpr Event kAll[] = {
+    Event::kBreak, Event::kFallSilent, Event::kWake,    Event::kDrain,      Event::kResign,
+    Event::kLeave, Event::kComeAgain,  Event::kSuspect, Event::kQuarantine, Event::kQuiet};
+
+struct Job {
+  std::int32_t workers;
+  std::int32_t least;
+  std::int32_t later = 0;  // so many of the workers are not there at the beginning
+  bool keeps_ranks = false;
+  std::int32_t standbys = 0;  // so many of the workers have no rank
+  bool majority = false;      // see MembershipPolicy
+};
+
+struct Worker {
+  Status status = Status::kHere;
+  PeerId peer = 0;         // of its connection
+  bool has_state = false;  // as this process
+  bool anew = false;       // a member that has come again as another process since
+  bool newcomer = false;   // of the present generation
+  bool given_up = false;   // silent, or out of reach; as this process it stays so
+  bool drains = false;     // it wishes to go,
+  bool dismissed = false;  // and may
+  bool cast_out = false;   // told that the others go on without it
+};
 
 // The world around the coordinator, as the workers see it.
 struct World {
@@ -67,20 +104,15 @@ struct World {
     return of(worker).status != Status::kGone && of(worker).status != Status::kLeft;
   }
 
-  bool is_calm() const { return now - began > kCalm; }
-
-  // But for the workers' names. Two bytes a worker, since there are millions of them. How long the
-  // generation has lasted makes itself felt only in the second suspicion from here on: `exact`
-  // tells it in full, else only whether it is calm, which is all that one more event can ask.
-  std::string situation(bool exact) const {
+  // But for the workers' names. Two bytes a worker, since there are millions of them.
+  std::string situation() const {
     const auto add = [](std::string& text, const Worker& w) {
       text += static_cast<char>('0' + static_cast<int>(w.status));
       text += static_cast<char>('!' + (w.anew ? 1 : 0) + (w.has_state ? 2 : 0) +
                                 (w.newcomer ? 4 : 0) + (w.given_up ? 8 : 0) + (w.drains ? 16 : 0) +
                                 (w.dismissed ? 32 : 0) + (w.cast_out ? 64 : 0));
     };
-    std::string whole = is_calm() ? "c" : "b";
-    if (exact) whole = std::to_string(std::min<Duration>(now - began, kCalm + seconds(1)).count());
+    std::string whole = std::to_string(std::min<Duration>(now - began, kCalm + seconds(1)).count());
     whole += over ? 'o' : ' ';
     whole += suspected ? 's' : ' ';
     for (const std::int32_t worker : members) {
@@ -199,36 +231,20 @@ struct World {
       for (const std::int32_t worker : next) of(worker).has_state = true;
   }
 
-  bool is_there_with_state(std::int32_t worker) const {
-    return of(worker).has_state && is_connected(worker);
-  }
-
-  bool lacks_state(std::int32_t worker) const {
-    const Worker& w = of(worker);
-    return is_member(worker) && w.status == Status::kHere && !w.has_state && !w.dismissed &&
-           !is_lost(worker);
-  }
-
   // From those who have it, or from a checkpoint where all of them are gone.
-  bool can_get_state(std::int32_t worker) const {
-    const bool is_there =
-        std::ranges::any_of(members, [&](auto w) { return is_there_with_state(w); });
-    const bool is_gone = std::ranges::none_of(members, [&](auto w) { return of(w).has_state; });
-    return !over && lacks_state(worker) && (is_there || is_gone);
-  }
-
-  // There are members, and none of them has the state (any more).
-  bool is_orphaned() const {
-    const auto holds = [&](std::int32_t worker) {
-      return of(worker).has_state && !is_lost(worker);
-    };
-    return std::ranges::any_of(members, [&](auto w) { return lacks_state(w); }) &&
-           std::ranges::none_of(members, holds);
-  }
-
-  void get_state(std::int32_t worker) {
-    of(worker).has_state = true;
-    say(worker, Whole{});
+  void hand_over_state() {
+    const std::vector<std::int32_t> present = members;
+    const bool there = std::ranges::any_of(
+        present, [&](std::int32_t worker) { return of(worker).has_state && is_connected(worker); });
+    const bool anew =
+        std::ranges::none_of(present, [&](std::int32_t w) { return of(w).has_state; });
+    if (!there && !anew) return;
+    for (const std::int32_t worker : present) {
+      Worker& it = of(worker);
+      const bool gets = it.status == Status::kHere && !is_lost(worker) && !it.dismissed;
+      if (!gets || std::exchange(it.has_state, true)) continue;
+      say(worker, Whole{});
+    }
   }
 
   // It is to go, and of `next` only those who are to go have the state.
@@ -354,13 +370,16 @@ struct World {
                !of(worker).given_up;
       case Event::kQuiet:
         return worker == 0;
-      case Event::kGetState:
-        return can_get_state(worker);
     }
     return false;
   }
 
+  // Whoever is told to go may be so before newcomers have the state; else they have it by then.
   void happen(Event event, std::int32_t worker) {
+    const bool goes =
+        event == Event::kDrain || event == Event::kResign || event == Event::kComeAgain;
+    if (!goes && !over) hand_over_state();
+    if (!is_possible(event, worker)) return;  // by which others may have gone
     Worker& it = of(worker);
     switch (event) {
       case Event::kBreak:
@@ -381,8 +400,7 @@ struct World {
         return resign(worker);
       case Event::kLeave:
         over = over || (is_member(worker) && !it.anew && !it.cast_out);
-        end(worker, Leave{});
-        return check_end();
+        return end(worker, Leave{});
       case Event::kQuarantine:
         return end(worker, Quarantine{fail(ErrorCode::kCorrupt, "wrong bits")});
       case Event::kComeAgain:
@@ -393,8 +411,6 @@ struct World {
         return suspect(worker);
       case Event::kQuiet:
         return pass(kCalm + seconds(1));
-      case Event::kGetState:
-        return get_state(worker);
     }
   }
 
@@ -441,16 +457,6 @@ struct World {
     take(coordinator.on_closed(of(worker).peer, {}, now));
   }
 
-  // Nobody waits for the state when those who have it go.
-  void check_end() const {
-    for (std::int32_t worker = 0; over && worker < job.workers; ++worker) {
-      const Worker& w = of(worker);
-      const bool arrives = !is_member(worker) || w.anew || !w.has_state;
-      ASSERT_TRUE(!arrives || !is_connected(worker) || w.cast_out || w.dismissed)
-          << "worker " << worker << " waits in vain";
-    }
-  }
-
   // Of the one after it. Twice means that somebody is sent away, who may also be the accuser.
   void suspect(std::int32_t worker) {
     const auto at = std::ranges::find(members, worker) - members.begin();
@@ -459,7 +465,7 @@ struct World {
       say(worker, Suspect{last.generation, fail(ErrorCode::kTimeout, "", Rank(accused))});
       return pass(seconds(2));
     }
-    if (is_calm()) suspected = false;
+    if (now - began > kCalm) suspected = false;
     accusers[members[accused]].insert(worker);
     if (suspected) of(most_accused()).given_up = true;
     say(worker, Suspect{last.generation, fail(ErrorCode::kTimeout, "", Rank(accused))});
