@@ -158,8 +158,7 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
   } else if (std::holds_alternative<Whole>(message)) {
     if (!std::exchange(worker.candidate.whole, true)) decide(now);
   } else if (const auto* leave = std::get_if<Leave>(&message)) {
-    if (worker.candidate.lost) return;  // it is none of them any more
-    worker.candidate.leaving = true;
+      worker.candidate.leaving = true;
     // Who was dismissed, or is no member yet, only goes; a member that leaves has finished, and so
     // do the others.
     if (rank_of(current_, number) != kNoRank && rank_of(replaced_, number) == kNoRank) end();

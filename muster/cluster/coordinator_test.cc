@@ -204,8 +204,6 @@ TEST_F(CoordinatorStateTest, WhoWasSilentIsToldThatItIsOutAlsoWhereTooFewAreLeft
   pass(seconds(1));
   EXPECT_EQ(told(), (Told{"generation 1", "silent 1"}));
   EXPECT_EQ(closed_.at(2).code, ErrorCode::kStale);
-  events_.on_drain = [this](std::int32_t worker, Departure) { note("drains", worker); };
-  say(2, Drain{});
   say(2, Leave{});
   say(2, Heartbeat{});
   perform(state_->on_closed(2, {}, now_));
