@@ -158,7 +158,8 @@ void CoordinatorState::on_member_message(PeerId peer, Worker& worker, const Mess
   } else if (std::holds_alternative<Whole>(message)) {
     if (!std::exchange(worker.candidate.whole, true)) decide(now);
   } else if (const auto* leave = std::get_if<Leave>(&message)) {
-      worker.candidate.leaving = true;
+    if (worker.candidate.lost) return;  // it is none of them any more
+    worker.candidate.leaving = true;
     // Who was dismissed, or is no member yet, only goes; a member that leaves has finished, and so
     // do the others.
     if (rank_of(current_, number) != kNoRank && rank_of(replaced_, number) == kNoRank) end();
@@ -196,7 +197,6 @@ void CoordinatorState::end() {
 // A member goes with the next generation, or, where nobody else has the state, once others have got
 // it; whoever is not let in yet has nobody to wait for.
 void CoordinatorState::drain(PeerId peer, Worker& worker, const Drain& message, TimePoint now) {
-  if (worker.candidate.lost) return;  // it is none of them any more
   if (std::exchange(worker.candidate.draining, true)) return;
   const std::int32_t who = worker.candidate.info.worker;
   const bool member = rank_of(current_, who) != kNoRank && rank_of(replaced_, who) == kNoRank;
