@@ -50,7 +50,7 @@ void CoordinatorState::settle_suspicions(TimePoint now) {
   if (now < suspicions_.due()) return;
   again_ = true;
   const auto victim = suspicions_.rule(current_);
-  if (!victim || is_gone(*victim)) return;  // that explains it, and its number may be another's
+  if (!victim) return;
   Worker& worker = *find_worker(*victim);
   if (only_waits_for_data(worker, now)) return;
   worker.candidate.cut_off = true;

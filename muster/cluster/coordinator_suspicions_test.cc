@@ -164,28 +164,6 @@ TEST_F(SuspicionTest, WhoComesInAnothersPlaceIsNotBlamedForItsAbsence) {
   EXPECT_EQ(told(), Told{"generation 2"});
 }
 
-// Likewise where it was accused while it lived, by the rule that has one go.
-TEST_F(SuspicionTest, WhoComesInAnothersPlaceIsNotSentAwayForIt) {
-  CoordinatorOptions options;
-  options.policy.start_workers = options.policy.max_workers = options.policy.min_workers = 4;
-  state_ = std::make_unique<CoordinatorState>(options, now_, create_null_logger());
-  for (const PeerId peer : {1, 2, 3, 4}) join(peer, static_cast<std::int32_t>(peer) - 1);
-  suspect(1, 1);
-  pass(seconds(2));
-  EXPECT_EQ(told(), (Told{"generation 1", "generation 2"})) << "all have tried again";
-  suspect(1, 1);
-  suspect(4, 1);
-  close(2);
-  close(3);
-  join(5, 1);
-  told();
-  pass(seconds(2));
-  EXPECT_EQ(told(), Told{});
-  EXPECT_FALSE(closed_.contains(5));
-  join(6, 2);
-  EXPECT_EQ(told(), Told{"generation 3"});
-}
-
 TEST_F(SuspicionTest, WhatWasSaidOfAnEarlierGenerationIsForgotten) {
   close(2);
   told();
