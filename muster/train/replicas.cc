@@ -5,9 +5,7 @@
 #include <bit>
 #include <iterator>
 #include <map>
-#include <set>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "muster/base/checksum.h"
@@ -50,10 +48,8 @@ StateChecksum state_checksum(parallel::Strategy& strategy) {
 
 std::uint64_t guarded_checksum(parallel::Strategy& strategy) {
   std::vector<parallel::StateSlice> guarded = strategy.model_state();
-  std::set<std::string> shared;
-  for (const parallel::StateSlice& slice : strategy.replicated_state()) shared.insert(slice.name);
-  for (parallel::StateSlice& slice : strategy.optimizer_state())
-    if (!shared.contains(slice.name)) guarded.push_back(std::move(slice));
+  for (parallel::StateSlice& slice : own_of(strategy.optimizer_state(), strategy))
+    guarded.push_back(std::move(slice));
   return checksum_of_all(guarded);
 }
 

@@ -13,12 +13,16 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 }  // namespace
 
-std::vector<parallel::StateSlice> own_state(parallel::Strategy& strategy) {
+std::vector<parallel::StateSlice> own_of(std::vector<parallel::StateSlice> state,
+                                         parallel::Strategy& strategy) {
   std::set<std::string> shared;
   for (const parallel::StateSlice& slice : strategy.replicated_state()) shared.insert(slice.name);
-  std::vector<parallel::StateSlice> own = state_here(strategy);
-  std::erase_if(own, [&](const auto& slice) { return shared.contains(slice.name); });
-  return own;
+  std::erase_if(state, [&](const auto& slice) { return shared.contains(slice.name); });
+  return state;
+}
+
+std::vector<parallel::StateSlice> own_state(parallel::Strategy& strategy) {
+  return own_of(state_here(strategy), strategy);
 }
 
 std::vector<NamedTensor> cut_into_pieces(const std::vector<parallel::StateSlice>& state) {

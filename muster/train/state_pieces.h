@@ -8,7 +8,10 @@
 
 namespace muster::train {
 
-// What this rank has of the state and not all ranks hold alike.
+// Of `state` what not all ranks hold alike.
+std::vector<parallel::StateSlice> own_of(std::vector<parallel::StateSlice> state,
+                                         parallel::Strategy& strategy);
+// The same of all that this rank has.
 std::vector<parallel::StateSlice> own_state(parallel::Strategy& strategy);
 
 // Large enough to be fast, small enough that gradients of the same connection need not wait. Over

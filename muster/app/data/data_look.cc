@@ -23,9 +23,8 @@ std::string what_is_read() {
   const job::DataSpec data;  // with the names that a job expects by default
   return fmt::format(
       "muster reads folders of .png and .jpg files, one subfolder a class, folders of IDX files "
-      "({}, "
-      "{}, {}, {}, each plain or .gz), tables (.csv, .tsv, plain or .gz) and text files; data of "
-      "other kinds comes through a source of your own (docs/app.md)",
+      "({}, {}, {}, {}, each plain or .gz), tables (.csv, .tsv, plain or .gz) and text files; data "
+      "of other kinds comes through a source of your own (docs/app.md)",
       data.train_images, data.train_labels, data.validation_images, data.validation_labels);
 }
 
