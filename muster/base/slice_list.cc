@@ -22,7 +22,7 @@ Result<std::vector<TensorSlice>> decode_slice_list(std::span<const std::byte> by
   constexpr int kDeepest = 4;
   std::vector<TensorSlice> slices;
   try {
-    const json list = parse_cbor<json>(bytes, kDeepest);
+    const json list = parse_cbor<json>(bytes, kDeepest, Fractions::kRefused);
     for (const json& item : list) {
       const auto dtype = dtype_from_string(item.at(1).get<std::string>());
       if (!dtype) return fail(ErrorCode::kCorrupt, "[base/slice_list] an unknown element type");

@@ -95,7 +95,7 @@ TEST(ProcessGroup, ASignalAfterAFailureDoesNotHideIt) {
   Listener listener;
   bool told = false;
   listener.then = [&told](const std::string& line) {
-    if (line == "asked to leave" && !std::exchange(told, true)) ::kill(::getpid(), SIGTERM);
+    if (line == "asked to leave" && !std::exchange(told, true)) std::raise(SIGTERM);
   };
   const auto end = run_all(
       {.processes = {shell("exit 3"), shell("trap 'echo asked to leave; sleep 0.2; exit 0' TERM; "
@@ -122,8 +122,8 @@ TEST(ProcessGroup, ASignalAsksAllToLeaveAndTheNextKills) {
   Listener listener;
   int ready = 0;
   listener.then = [&ready](const std::string& line) {
-    if (line == "ready" && ++ready == 2) ::kill(::getpid(), SIGTERM);
-    if (line == "not yet") ::kill(::getpid(), SIGINT);
+    if (line == "ready" && ++ready == 2) std::raise(SIGTERM);
+    if (line == "not yet") std::raise(SIGINT);
   };
   const std::string patient =
       "trap 'echo gone; exit 0' TERM; echo ready; while :; do sleep 0.01; done";

@@ -27,7 +27,7 @@ Bytes encode_message(std::uint32_t version, std::string_view kind, const Json& b
 
 Result<std::string> decode_message(std::uint32_t version, std::span<const std::byte> bytes,
                                    Json& body) {
-  Json all = parse_cbor<Json>(bytes, kDeepest);
+  Json all = parse_cbor<Json>(bytes, kDeepest, Fractions::kRefused);
   if (!all.is_array() || all.size() != 3 || !all[0].is_number_unsigned() || !all[1].is_string())
     return corrupt();
   const auto theirs = all[0].get<std::uint64_t>();

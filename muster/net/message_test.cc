@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace muster::net {
@@ -17,7 +18,7 @@ Bytes bytes_of(const std::vector<std::uint8_t>& raw) {
 }
 
 TEST(Message, ComesBackAsItWas) {
-  const nlohmann::json sent = {{"step", 3}, {"text", "grüße"}, {"list", {1.5, nullptr, true}}};
+  const nlohmann::json sent = {{"step", 3}, {"text", "grüße"}, {"list", {-1, nullptr, true}}};
   nlohmann::json body;
   const auto kind = decode_message(4, encode_message(4, "report", sent), body);
   ASSERT_TRUE(kind) << kind.error().message;
@@ -38,6 +39,15 @@ TEST(Message, EveryTruncationIsRefused) {
     nlohmann::json body;
     const auto kind = decode_message(1, std::span(whole).first(size), body);
     ASSERT_FALSE(kind) << size;
+    EXPECT_EQ(kind.error().code, ErrorCode::kCorrupt);
+  }
+}
+
+TEST(Message, FractionsAreRefused) {
+  for (const double number : {0.5, -1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    nlohmann::json body;
+    const auto kind = decode_message(1, encode_message(1, "heartbeat", {{"step", number}}), body);
+    ASSERT_FALSE(kind) << number;
     EXPECT_EQ(kind.error().code, ErrorCode::kCorrupt);
   }
 }

@@ -19,7 +19,7 @@ std::vector<std::byte> encode(std::span<const Record> records) {
 }
 
 Result<std::vector<Record>> decode(std::span<const std::byte> bytes) {
-  const Value list = parse_cbor<Value>(bytes, kDeepest);
+  const Value list = parse_cbor<Value>(bytes, kDeepest, Fractions::kTaken);
   if (!list.is_array()) {
     return fail(ErrorCode::kCorrupt, "[observe/decode] the bytes are not a list of records");
   }

@@ -118,6 +118,19 @@ TEST(RecordCodec, RefusesTimesThatNanosecondsCannotHold) {
   }
 }
 
+TEST(RecordCodec, RefusesFractionsOfWhatIsWhole) {
+  for (const auto& record : one_of_each()) {
+    observe::Value value = to_value(record);
+    for (auto& [name, item] : value.items()) {
+      if (!item.is_number_integer()) continue;
+      const auto before = std::exchange(item, 1e300);
+      EXPECT_FALSE(from_value(value)) << value;
+      item = before;
+    }
+    EXPECT_TRUE(from_value(value)) << value;
+  }
+}
+
 TEST(RecordCodec, RefusesNestingThatWouldExhaustTheStack) {
   const std::vector<std::byte> nested(10'000'000, std::byte{0x81});
   EXPECT_FALSE(decode(nested));

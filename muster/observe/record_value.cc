@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <stdexcept>
 
@@ -25,7 +26,19 @@ double number(const Value& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
-Step step_of(const Value& value) { return Step{value.at("step").get<std::int64_t>()}; }
+// The library casts any number to the type asked for, also where a double does not fit.
+template <std::integral T>
+T whole(const Value& value) {
+  if (!value.is_number_integer()) throw std::invalid_argument("no whole number: " + value.dump());
+  return value.get<T>();
+}
+
+template <std::integral T>
+void read_whole(const Value& value, std::string_view name, T& into) {
+  into = whole<T>(value.at(name));
+}
+
+Step step_of(const Value& value) { return Step{whole<std::int64_t>(value.at("step"))}; }
 
 Value values_of(const std::vector<Metric>& metrics) {
   Value value = Value::object();
@@ -57,16 +70,18 @@ RunStarted run_started(const Value& value) {
   value.at("headline").get_to(started.headline);
   value.at("libtorch").get_to(started.libtorch);
   value.at("run_folder").get_to(started.run_folder);
-  value.at("workers").get_to(started.workers);
-  value.at("slices").get_to(started.slices);
-  value.at("parameters").get_to(started.parameters);
-  started.first_step = Step{value.at("first_step").get<std::int64_t>()};
-  value.at("samples_seen").get_to(started.samples_seen);
-  value.at("total_steps").get_to(started.total_steps);
-  value.at("total_samples").get_to(started.total_samples);
-  value.at("epochs").get_to(started.epochs);
-  started.epoch_size = value.value("epoch_size", std::int64_t{0});  // not in the oldest files
-  started.batch = value.value("batch", std::int64_t{0});
+  read_whole(value, "workers", started.workers);
+  read_whole(value, "slices", started.slices);
+  read_whole(value, "parameters", started.parameters);
+  started.first_step = Step{whole<std::int64_t>(value.at("first_step"))};
+  read_whole(value, "samples_seen", started.samples_seen);
+  read_whole(value, "total_steps", started.total_steps);
+  read_whole(value, "total_samples", started.total_samples);
+  read_whole(value, "epochs", started.epochs);
+  if (value.contains("epoch_size")) {  // not in the oldest files
+    read_whole(value, "epoch_size", started.epoch_size);
+    read_whole(value, "batch", started.batch);
+  }
   return started;
 }
 
@@ -87,7 +102,7 @@ Metrics metrics(const Value& value) {
   Metrics row;
   row.step = step_of(value);
   row.epoch = number(value.at("epoch"));
-  value.at("samples_seen").get_to(row.samples_seen);
+  read_whole(value, "samples_seen", row.samples_seen);
   row.time = WallTime(from_seconds(value.at("time").get<double>()));
   for (const auto& [name, item] : value.items()) {
     if (std::ranges::find(kMetricsKeys, name) != std::end(kMetricsKeys)) continue;
@@ -108,22 +123,22 @@ Value value_of(const Span& span) {
 
 Span span(const Value& value) {
   const Value& at = value.at("span");
-  const auto track = at.at(0).get<int>();
+  const auto track = whole<int>(at.at(0));
   if (track < 0 || track > static_cast<int>(Track::kCommunication))
     throw std::out_of_range("track");
   return {
       .track = static_cast<Track>(track),
-      .lane = at.at(1).get<std::int32_t>(),
+      .lane = whole<std::int32_t>(at.at(1)),
       .name = at.at(2).get<std::string>(),
       .detail = at.at(3).get<std::string>(),
-      .worker = at.at(4).get<std::int32_t>(),
-      .rank = Rank{at.at(5).get<std::int32_t>()},
-      .step = Step{at.at(6).get<std::int64_t>()},
-      .generation = Generation{at.at(7).get<std::uint64_t>()},
-      .number = at.at(8).is_null() ? std::nullopt : std::optional(at.at(8).get<std::uint64_t>()),
-      .bytes = at.at(9).get<std::uint64_t>(),
-      .begin = TimePoint(Duration(at.at(10).get<std::int64_t>())),
-      .duration = Duration(at.at(11).get<std::int64_t>())};
+      .worker = whole<std::int32_t>(at.at(4)),
+      .rank = Rank{whole<std::int32_t>(at.at(5))},
+      .step = Step{whole<std::int64_t>(at.at(6))},
+      .generation = Generation{whole<std::uint64_t>(at.at(7))},
+      .number = at.at(8).is_null() ? std::nullopt : std::optional(whole<std::uint64_t>(at.at(8))),
+      .bytes = whole<std::uint64_t>(at.at(9)),
+      .begin = TimePoint(Duration(whole<std::int64_t>(at.at(10)))),
+      .duration = Duration(whole<std::int64_t>(at.at(11)))};
 }
 
 Value value_of(const StepCommitted& committed) {
@@ -139,11 +154,11 @@ Value value_of(const StepCommitted& committed) {
 StepCommitted step_committed(const Value& value) {
   StepCommitted committed;
   committed.step = step_of(value);
-  committed.generation = Generation{value.at("generation").get<std::uint64_t>()};
-  value.at("epoch").get_to(committed.epoch);
-  value.at("begin").get_to(committed.begin);
-  value.at("end").get_to(committed.end);
-  value.at("roll").get_to(committed.roll);
+  committed.generation = Generation{whole<std::uint64_t>(value.at("generation"))};
+  read_whole(value, "epoch", committed.epoch);
+  read_whole(value, "begin", committed.begin);
+  read_whole(value, "end", committed.end);
+  read_whole(value, "roll", committed.roll);
   return committed;
 }
 
@@ -156,8 +171,8 @@ Value value_of(const WentBack& back) {
 }
 
 WentBack went_back(const Value& value) {
-  return {step_of(value), Generation{value.at("generation").get<std::uint64_t>()},
-          Step{value.at("from").get<std::int64_t>()}, value.at("how").get<std::string>()};
+  return {step_of(value), Generation{whole<std::uint64_t>(value.at("generation"))},
+          Step{whole<std::int64_t>(value.at("from"))}, value.at("how").get<std::string>()};
 }
 
 Value value_of(const CheckpointWritten& checkpoint) {
@@ -173,7 +188,7 @@ CheckpointWritten checkpoint(const Value& value) {
   CheckpointWritten result;
   result.step = step_of(value);
   value.at("path").get_to(result.path);
-  value.at("bytes").get_to(result.bytes);
+  read_whole(value, "bytes", result.bytes);
   result.stall = from_seconds(value.at("stall_s").get<double>());
   result.took = from_seconds(value.at("took_s").get<double>());
   return result;
@@ -193,9 +208,12 @@ RecoveryPart recovery_part(const Value& value) {
   const auto& name = value.at("turn").get_ref<const std::string&>();
   const auto found = std::ranges::find(kTurns, name);
   if (found == std::end(kTurns)) throw std::invalid_argument("unknown turn " + name);
-  return {.turn = static_cast<RecoveryPart::Turn>(found - std::begin(kTurns)),
-          .workers = value.at("workers").get<std::vector<std::int32_t>>(),
-          .brief = value.value("brief", "")};
+  RecoveryPart part{.turn = static_cast<RecoveryPart::Turn>(found - std::begin(kTurns)),
+                    .workers = {},
+                    .brief = value.value("brief", "")};
+  for (const Value& worker : value.at("workers"))
+    part.workers.push_back(whole<std::int32_t>(worker));
+  return part;
 }
 
 Value value_of(const Notice& notice) {
@@ -227,9 +245,10 @@ Value value_of(const PathSummary& path) {
 }
 
 PathSummary path_summary(const Value& value) {
-  PathSummary path{.steps = value.at("steps").get<std::int64_t>(), .shares = {}};
+  PathSummary path{.steps = whole<std::int64_t>(value.at("steps")), .shares = {}};
   for (const Value& share : value.at("shares"))
-    path.shares.push_back({share.at("what").get<std::string>(), share.value("worker", -1),
+    path.shares.push_back({share.at("what").get<std::string>(),
+                           share.contains("worker") ? whole<int>(share.at("worker")) : -1,
                            from_seconds(share.at("time_s").get<double>())});
   return path;
 }

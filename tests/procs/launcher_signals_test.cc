@@ -7,7 +7,7 @@ namespace {
 TEST_F(LocalLauncher, ASignalAsksForACheckpointAndAnEnd) {
   for (const int number : {SIGTERM, SIGINT, SIGUSR1}) {
     watcher_.stops.clear();
-    watcher_.then = [number](Watcher&) { ::kill(::getpid(), number); };
+    watcher_.then = [number](Watcher&) { std::raise(number); };
     const auto end = run("wait", 0);
     EXPECT_FALSE(end.failure) << describe(*end.failure);
     EXPECT_EQ(end.signal, number);
@@ -18,7 +18,7 @@ TEST_F(LocalLauncher, ASignalAsksForACheckpointAndAnEnd) {
 }
 
 TEST_F(LocalLauncher, ASignalAfterAFailureIsNotWhatEndedTheJob) {
-  watcher_.on_each_line = [](const std::string&) { ::kill(::getpid(), SIGTERM); };
+  watcher_.on_each_line = [](const std::string&) { std::raise(SIGTERM); };
   EXPECT_EQ(run_to_failure("end_before_others", 1).rank, Rank{1});
   EXPECT_FALSE(watcher_.lines.empty());
   EXPECT_TRUE(watcher_.stops.empty());
@@ -28,10 +28,11 @@ TEST_F(LocalLauncher, ASecondSignalEndsAtOnce) {
   int ready = 0;
   watcher_.on_each_line = [&](const std::string& line) {
     if (line != "ready" || ++ready < 3) return;
-    ::kill(::getpid(), SIGTERM);
-    ::kill(::getpid(), SIGINT);
+    std::raise(SIGTERM);
+    std::raise(SIGINT);
   };
   const auto end = run("stubborn", 0);
+  EXPECT_EQ(ready, 3);
   EXPECT_FALSE(end.failure);
   EXPECT_TRUE(end.signal);
   EXPECT_EQ(end.exit_statuses, (std::vector<int>{-SIGKILL, -SIGKILL, -SIGKILL}));
@@ -40,7 +41,7 @@ TEST_F(LocalLauncher, ASecondSignalEndsAtOnce) {
 
 TEST_F(LocalLauncher, ASignalBeforeAnythingHasBegunDoesNotWaitForIt) {
   spec_.begin_patience = std::chrono::seconds(1);
-  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  watcher_.then = [](Watcher&) { std::raise(SIGTERM); };
   const auto end = run("never_begin", 0);
   EXPECT_FALSE(end.failure);
   EXPECT_EQ(end.signal, SIGTERM);
@@ -88,7 +89,7 @@ TEST_F(LocalLauncher, ASignalAfterANoticeDoesNotInsist) {
   Notices notices;
   spec_.watch_host = notices.watch();
   watcher_.then = [&](Watcher&) { notices.tell("command"); };
-  watcher_.on_each_notice = [] { ::kill(::getpid(), SIGTERM); };
+  watcher_.on_each_notice = [] { std::raise(SIGTERM); };
   const auto end = run("wait", 0);
   EXPECT_FALSE(end.failure);
   EXPECT_EQ(end.exit_statuses, (std::vector<int>{0, 0, 0})) << "nobody was killed";

@@ -287,7 +287,7 @@ TEST_F(LocalLauncher, AFaultOfOneHostIsALossThatTheJobOutlives) {
   watcher_.stops_at = 0;
   watcher_.then = [](Watcher& w) {
     const bool is_back = w.welcome.generation > Generation{1} && w.welcome.members.size() == 3;
-    if (is_back) ::kill(::getpid(), SIGTERM);
+    if (is_back) std::raise(SIGTERM);
   };
   const auto end = run("lack_memory", 1);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
@@ -366,7 +366,7 @@ TEST_F(LocalLauncher, WhoDiesAsItStartsIsReplacedBeforeTheJobBegins) {
   watcher_.stops_at = -1;
   spec_.environment["PROCS_WORKER_MARK"] = (folder_ / "mark").string();
   std::filesystem::create_directories(folder_);
-  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  watcher_.then = [](Watcher&) { std::raise(SIGTERM); };
   const auto end = run("crash_once_before_join", 1);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
   EXPECT_EQ(watcher_.welcome.generation, Generation{1});
@@ -409,7 +409,7 @@ TEST_F(LocalLauncher, APlaceWhereWorkersNeverStartIsDoneWithout) {
   spec_.max_restarts = 100;
   watcher_.stops_at = -1;
   spec_.min_workers = 2;
-  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  watcher_.then = [](Watcher&) { std::raise(SIGTERM); };
   const auto end = run("killed_before_join", 1);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
   EXPECT_EQ(watcher_.welcome.members.size(), 2U);
@@ -428,7 +428,7 @@ TEST_F(LocalLauncher, WhoDoesNotJoinInTimeIsDoneWithout) {
   watcher_.stops_at = -1;
   spec_.min_workers = 2;
   spec_.join_timeout = kToStart;
-  watcher_.then = [](Watcher&) { ::kill(::getpid(), SIGTERM); };
+  watcher_.then = [](Watcher&) { std::raise(SIGTERM); };
   const auto end = run("never_join", 1);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
   EXPECT_EQ(watcher_.welcome.members.size(), 2U);

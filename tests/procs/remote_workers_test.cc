@@ -32,7 +32,7 @@ class RemoteWatcher : public LaunchObserver {
   }
   void on_distrust(Rank rank, const std::string& host) override {
     distrusted = fmt::format("{} of {}", to_int(rank), host);
-    ::kill(::getpid(), SIGTERM);
+    std::raise(SIGTERM);
   }
   void on_generation(const Welcome& generation) override {
     members.clear();
@@ -43,7 +43,7 @@ class RemoteWatcher : public LaunchObserver {
   void on_drain(Rank rank, Departure /*how*/) override { drained.insert(to_int(rank)); }
   void on_standby_moved(Rank rank, const std::string& host) override {
     moved.emplace_back(to_int(rank), host);
-    ::kill(::getpid(), SIGTERM);
+    std::raise(SIGTERM);
   }
   void on_rest(const std::string& host, Duration left_alone) override {
     rests.emplace_back(host, left_alone);
@@ -149,7 +149,7 @@ class ScaledRemoteWorkersTest : public RemoteWorkersTest {
     spec_.max_workers = 1 + static_cast<std::int32_t>(hosts.size());
     spec_.remote.hosts = std::move(hosts);
   }
-  static void stop_the_job() { ::kill(::getpid(), SIGTERM); }
+  static void stop_the_job() { std::raise(SIGTERM); }
 
   std::int32_t wanted_ = 1;
   std::vector<std::pair<int, std::string>> started_;
