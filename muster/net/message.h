@@ -1,6 +1,7 @@
 #pragma once
 // Control messages as frame payloads: a CBOR array [version, kind, body] (RFC 8949, by
-// nlohmann-json). Decoding takes any bytes: depth and sizes are bounded before anything is built. Numbers are whole.
+// nlohmann-json). Numbers are whole. Decoding takes any bytes: depth and sizes are bounded before
+// anything is built.
 
 #include <cstddef>
 #include <cstdint>

@@ -77,7 +77,7 @@ RunStarted run_started(const Value& value) {
   read_whole(value, "samples_seen", started.samples_seen);
   read_whole(value, "total_steps", started.total_steps);
   read_whole(value, "total_samples", started.total_samples);
-  read_whole(value, "epochs", started.epochs);
+  value.at("epochs").get_to(started.epochs);
   if (value.contains("epoch_size")) {  // not in the oldest files
     read_whole(value, "epoch_size", started.epoch_size);
     read_whole(value, "batch", started.batch);
