@@ -29,6 +29,14 @@ plan::Hardware hardware_for(const PlanRequest& request, const job::JobSpec& job,
   return hardware;
 }
 
+// Of workers of which each has its share of the cores, and a lane for each of these.
+std::int32_t passes_at_once(const job::JobSpec& job, double cores) {
+  const double most = std::max(1.0, cores);
+  if (!job.training.lanes) return static_cast<std::int32_t>(most);
+  const auto lanes = static_cast<double>(*job.training.lanes * job.workers.processes());
+  return static_cast<std::int32_t>(std::clamp(lanes, 1.0, most));
+}
+
 // From one start of a worker. What it counts without running the model `may_fit` is told, which
 // says whether the model is measured: in no more memory than there is, and than a worker may take.
 Result<plan::ModelProfile> ask_for_profile(
@@ -38,7 +46,12 @@ Result<plan::ModelProfile> ask_for_profile(
   const std::uint64_t available = context.machine.memory().available;
   const std::uint64_t most = std::min(request.memory.value_or(available), available);
   const std::vector<std::string> more = {
-      "--wait", "--memory", std::to_string(most), "--micro-batches",
+      "--wait",
+      "--memory",
+      std::to_string(most),
+      "--at-once",
+      std::to_string(passes_at_once(job.spec, context.machine.cores())),
+      "--micro-batches",
       fmt::format("{}", fmt::join(micro_batches_of(job.spec), ","))};
   const GoesOn goes_on = [&](const std::string& line) -> std::optional<bool> {
     auto counted = plan::profile_from_json(line);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "muster/app/worker/build_model.h"
+#include "muster/app/worker/pass_times.h"
 #include "muster/base/check.h"
 #include "muster/models/flop_counter.h"
 #include "muster/models/memory_meter.h"
@@ -16,7 +18,7 @@
 namespace muster::app {
 namespace {
 
-constexpr int kRounds = 5;  // of which the fastest counts
+constexpr int kRounds = 3;  // of which the fastest counts
 
 parallel::Examples first_pass(const data::StepBatch& batch, const job::JobSpec& job) {
   const parallel::Examples slice = parallel::examples_of(batch.slices.front());
@@ -223,7 +225,7 @@ Result<Activations> measure_own_activations(models::Model& part, const data::Ste
 
 Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
                                                     const data::StepBatch& batch,
-                                                    const job::JobSpec& job) {
+                                                    const job::JobSpec& job, const PassRoom& room) {
   const parallel::Examples examples = first_pass(batch, job);
   PassMeter meter(examples, job);
   std::size_t seen = 0;
@@ -231,19 +233,30 @@ Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
     return meter.measure(block, input, ++seen == whole.blocks().size());
   };
   MUSTER_TRY(each_block(whole, examples.inputs, job.seed, look));
-  return meter.take().blocks;
+  std::vector<plan::BlockPass> blocks = meter.take().blocks;
+  if (bytes_to_time(whole, blocks, room.passes) > room.bytes) return blocks;
+  std::vector<std::size_t> all(blocks.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const auto model = whole.part(all);
+  model->initialize(job.seed);
+  MUSTER_TRY(time_passes(*model, examples, job, room.passes, blocks));
+  return blocks;
 }
 
 Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNotes& ranks,
-                                             const data::StepBatch& batch,
-                                             const job::JobSpec& job) {
+                                             const data::StepBatch& batch, const job::JobSpec& job,
+                                             const PassRoom& room) {
   const parallel::Examples examples = first_pass(batch, job);
   PassMeter meter(examples, job, &ranks);
   const auto look = [&](const Placed& block, const at::Tensor& input) {
     return meter.measure(block, input, block.index + 1 == part.blocks().size());
   };
   MUSTER_TRY(each_block_here(part, examples.inputs, look));
-  return meter.take();
+  plan::PassProfile pass = meter.take();
+  if (bytes_to_time(part, pass.blocks, room.passes) <= room.bytes)
+    MUSTER_TRY(time_passes(part, examples, job, room.passes, pass.blocks));
+  (void)ranks.take();  // they have told the same again
+  return pass;
 }
 
 }  // namespace muster::app

@@ -37,14 +37,22 @@ Result<Activations> measure_activations(const models::Model& whole, const data::
 Result<Activations> measure_own_activations(models::Model& part, const data::StepBatch& batch,
                                             const job::JobSpec& job);
 
-// Both by block, forward and backward apart; the loss is part of the last block.
+// So many passes at once, in so many bytes.
+struct PassRoom {
+  std::int32_t passes = 1;
+  std::uint64_t bytes = 0;
+};
+
+// Both by block, forward and backward apart; the loss is part of the last block. Times are those of
+// whole passes (pass_times.h) where there is room for as many.
 Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
                                                     const data::StepBatch& batch,
-                                                    const job::JobSpec& job);
+                                                    const job::JobSpec& job, const PassRoom& room);
 
 // The same of the first rank's part of a model that was spread over `ranks` and initialised, and
 // what it would tell the others.
 Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNotes& ranks,
-                                             const data::StepBatch& batch, const job::JobSpec& job);
+                                             const data::StepBatch& batch, const job::JobSpec& job,
+                                             const PassRoom& room);
 
 }  // namespace muster::app

@@ -1,8 +1,9 @@
 #pragma once
 // Groups of ranks of which only the first is there: it computes as if the others had what it has,
-// and notes what it would have told them. For measurements; one thread.
+// and notes what it would have told them. For measurements; threads may compute at once.
 
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,14 +18,19 @@ namespace muster::app {
 class RankNotes {
  public:
   // Since the last call.
-  std::vector<plan::RankMessage> take() const { return std::exchange(messages_, {}); }
+  std::vector<plan::RankMessage> take() const {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(messages_, {});
+  }
 
  protected:
   void note(plan::RankMessage::Kind kind, std::uint64_t bytes) const {
+    const std::lock_guard lock(mutex_);
     messages_.push_back({kind, bytes});
   }
 
  private:
+  mutable std::mutex mutex_;
   mutable std::vector<plan::RankMessage> messages_;
 };
 

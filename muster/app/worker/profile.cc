@@ -190,6 +190,7 @@ struct Measuring {
   const data::StepBatch& batch;
   const job::JobSpec& job;  // without recomputation
   std::uint64_t room = 0;   // bytes
+  PassRoom at_once() const noexcept { return {options.passes_at_once, room}; }
 };
 
 // Where a larger pass would take more than there is room for, it is what smaller ones grow to.
@@ -207,7 +208,7 @@ Result<std::vector<plan::PassProfile>> passes_of(const plan::ModelProfile& profi
       }
     }
     job.training.micro_batch_size = wanted.samples;
-    MUSTER_ASSIGN(auto blocks, measure_passes(model, with.batch, job));
+    MUSTER_ASSIGN(auto blocks, measure_passes(model, with.batch, job, with.at_once()));
     passes.push_back({.samples = wanted.samples, .blocks = std::move(blocks)});
   }
   return passes;
@@ -231,7 +232,8 @@ Status measure_whole(plan::ModelProfile& profile, const Measuring& with) {
 Result<plan::ModelProfile> measure_model(plan::ModelProfile profile, const Measuring& with) {
   MUSTER_TRY(measure_whole(profile, with));
   profile.process_bytes = std::max(profile.process_bytes, memory_without_tensors(with));
-  MUSTER_ASSIGN(profile.cuts, cuts_of(profile, with.build, {&with.batch, with.room}, with.job));
+  MUSTER_ASSIGN(profile.cuts,
+                cuts_of(profile, with.build, {&with.batch, with.at_once()}, with.job));
   profile.not_measured.clear();
   return profile;
 }

@@ -17,6 +17,8 @@ namespace muster::app {
 
 struct ProfileOptions {
   std::vector<std::int64_t> micro_batches = {};  // samples of passes, besides the job's
+  // That this machine will run, by the job's workers and their lanes: they share its memory.
+  std::int32_t passes_at_once = 1;
   // Told what was counted, before anything of the model is run, or allocated; false: that is all.
   std::function<bool(const std::string& counted)> goes_on = {};
   // Bytes that this process may take. Where running a block takes more, the rest is counted.

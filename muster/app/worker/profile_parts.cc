@@ -105,9 +105,9 @@ MaybeCut measure_part(plan::CutProfile found, models::Model& part, const RankNot
     found.pass = counted_pass(found.blocks, measured.job.training.micro_batch_size);
     return found;
   }
-  if (bytes_to_initialize(found.blocks, measured.profile.blocks) > passes.room) return {};
+  if (bytes_to_initialize(found.blocks, measured.profile.blocks) > passes.room.bytes) return {};
   part.initialize(measured.job.seed);
-  auto pass = measure_cut_passes(part, ranks, *passes.batch, measured.job);
+  auto pass = measure_cut_passes(part, ranks, *passes.batch, measured.job, passes.room);
   if (!pass) return {};  // heads or positions that are no multiple
   found.pass = std::move(*pass);
   return found;

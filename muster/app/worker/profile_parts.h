@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "muster/app/worker/block_costs.h"
 #include "muster/base/result.h"
 #include "muster/data/batch.h"
 #include "muster/job/spec.h"
@@ -28,11 +29,11 @@ plan::ShardProfile shards_of(const models::Model& model, const job::JobSpec& job
 // Tensors in as many parts as divide the job's workers, with and without cut sequences, sequences
 // shared by as many, and experts dealt to as many: those ways in which such a model can be cut.
 // `profile`: of the whole model. `build`: makes it. Where `batch` is null their passes are counted;
-// else those parts are left out whose weights take more than `room` bytes.
+// else those parts are left out whose weights take more than there is room for.
 using BuildModel = std::function<Result<std::unique_ptr<models::Model>>()>;
 struct CutPasses {
   const data::StepBatch* batch = nullptr;
-  std::uint64_t room = 0;
+  PassRoom room = {};
 };
 Result<std::vector<plan::CutProfile>> cuts_of(const plan::ModelProfile& profile,
                                               const BuildModel& build, const CutPasses& passes,

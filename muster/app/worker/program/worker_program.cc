@@ -98,6 +98,11 @@ void name_options(CLI::App& program, Call& call) {
                 "say first what follows from shapes alone, and run nothing before SIGUSR1")
       ->needs(profile);
   program
+      .add_option("--at-once", call.profile.passes_at_once,
+                  "passes to time at once, as the workers of a machine run them")
+      ->check(CLI::PositiveNumber)
+      ->needs(profile);
+  program
       .add_option("--memory", call.profile.memory,
                   "bytes that may be taken; what needs more is counted from shapes")
       ->needs(profile);
@@ -112,7 +117,7 @@ void name_options(CLI::App& program, Call& call) {
       ->excludes(run);
   program.set_version_flag("--version",
                            fmt::format("muster-worker {} (libtorch {})", version(), TORCH_VERSION));
-  program.require_option(1, 4);
+  program.require_option(1, 5);
 }
 
 ExitCode answer(Call call) {

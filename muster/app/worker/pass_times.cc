@@ -1,0 +1,136 @@
+#include "muster/app/worker/pass_times.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "muster/app/worker/build_model.h"
+#include "muster/base/clock.h"
+#include "muster/parallel/gradient_hook.h"
+#include "muster/parallel/lanes.h"
+
+namespace muster::app {
+namespace {
+
+constexpr std::size_t kTimedRounds = 7;  // of which the median counts, after one that does not
+
+using Times = std::vector<std::vector<Duration>>;  // by block and round
+
+Duration median(std::vector<Duration> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::ranges::nth_element(times, middle);
+  return *middle;
+}
+
+class TimedPass {
+ public:
+  TimedPass(models::Model& model, const parallel::Examples& examples, const job::JobSpec& job)
+      : model_(model), examples_(examples), job_(job), forward_(count()), backward_(count()) {
+    for (const models::Parameter& parameter : model_.parameters()) {
+      const at::Tensor sum = at::zeros_like(parameter.tensor.detach());
+      parallel::when_gradient_is_found(
+          parameter.tensor, [sum](const at::Tensor& gradient) { at::Tensor(sum).add_(gradient); });
+    }
+  }
+
+  void run() {
+    inputs_.clear();
+    outputs_.clear();
+    statistics_.clear();
+    run_forward();
+    run_backward();
+  }
+  void forget_times() {
+    for (auto* times : {&forward_, &backward_})
+      for (auto& of_block : *times) of_block.clear();
+  }
+  const Times& forward() const noexcept { return forward_; }
+  const Times& backward() const noexcept { return backward_; }
+
+ private:
+  std::size_t count() const { return model_.blocks().size(); }
+
+  void run_forward() {
+    at::Tensor input = examples_.inputs;
+    for (std::size_t b = 0; b < count(); ++b) {
+      const TimePoint began = system_clock().now();
+      inputs_.push_back(input.detach().set_requires_grad(input.requires_grad()));
+      models::PassContext context{.training = true,
+                                  .random = RandomStream(job_.seed, "costs"),
+                                  .statistics = &statistics_,
+                                  .compute = compute_of(job_.training)};
+      input = model_.forward_block(b, inputs_.back(), context);
+      outputs_.push_back(input);
+      if (b + 1 == count()) outputs_.back() = model_.loss_sum(input, examples_.targets).sum;
+      forward_[b].push_back(system_clock().now() - began);
+    }
+  }
+
+  // From block to block, as far as anything is trained.
+  void run_backward() {
+    at::Tensor gradient = at::ones_like(outputs_.back());
+    for (std::size_t b = count(); b-- > 0;) {
+      const TimePoint began = system_clock().now();
+      const at::Tensor output = std::exchange(outputs_[b], at::Tensor());
+      if (gradient.defined() && output.requires_grad())
+        torch::autograd::backward({output}, {gradient});
+      gradient = inputs_[b].grad();
+      inputs_[b].reset();
+      backward_[b].push_back(system_clock().now() - began);
+    }
+  }
+
+  models::Model& model_;
+  const parallel::Examples& examples_;
+  const job::JobSpec& job_;
+  std::vector<at::Tensor> inputs_, outputs_, statistics_;
+  Times forward_, backward_;
+};
+
+}  // namespace
+
+std::uint64_t bytes_to_time(const models::Model& model, const std::vector<plan::BlockPass>& blocks,
+                            std::int32_t at_once) {
+  std::uint64_t bytes = 0, most = 0;
+  for (const models::Parameter& parameter : model.parameters())
+    bytes += 2 * parameter.tensor.nbytes();  // the gradient and the sum
+  for (const plan::BlockPass& block : blocks) {
+    bytes += block.activation_bytes;
+    most = std::max(most, block.backward_bytes);
+  }
+  return (bytes + most) * static_cast<std::uint64_t>(at_once);
+}
+
+Status time_passes(models::Model& model, const parallel::Examples& examples,
+                   const job::JobSpec& job, std::int32_t at_once,
+                   std::vector<plan::BlockPass>& blocks) {
+  parallel::LanePool lanes(model.expert_parameters().empty() ? at_once : 1);
+  std::vector<std::unique_ptr<models::Model>> copies;
+  std::vector<TimedPass> passes;
+  passes.emplace_back(model, examples, job);
+  while (passes.size() < static_cast<std::size_t>(lanes.size())) {
+    copies.push_back(model.replicate());
+    passes.emplace_back(*copies.back(), examples, job);
+  }
+  MUSTER_TRY(lanes.run([&passes](std::int32_t lane) {
+    TimedPass& pass = passes[static_cast<std::size_t>(lane)];
+    pass.run();
+    pass.forget_times();
+    for (std::size_t round = 0; round < kTimedRounds; ++round) pass.run();
+    return ok();
+  }));
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    std::vector<Duration> forward, backward;
+    for (const TimedPass& pass : passes) {
+      forward.insert(forward.end(), pass.forward()[b].begin(), pass.forward()[b].end());
+      backward.insert(backward.end(), pass.backward()[b].begin(), pass.backward()[b].end());
+    }
+    blocks[b].forward = median(std::move(forward));
+    blocks[b].backward = median(std::move(backward));
+  }
+  return ok();
+}
+
+}  // namespace muster::app
