@@ -43,12 +43,18 @@ def every_collective_in_json(ranks, transport, *words):
     return found["timings"]
 
 
+def fits_a_terminal(table):
+    wide = [line for line in table.splitlines() if len(line) > 80 and not line.startswith("written: ")]
+    assert not wide, wide
+
+
 def a_table_and_a_picture():
     with tempfile.TemporaryDirectory() as folder:
         picture = pathlib.Path(folder) / "comm.svg"
         table = run(MUSTER, "bench", "comm", "-n", 2, "--svg", picture, *SHORT).stdout
         assert "2 ranks on 1 host, shared memory, f32, the engine's memory" in table, table
         assert len(re.findall(r"^all_reduce +\d", table, re.MULTILINE)) == 4 and f"written: {picture}" in table, table
+        fits_a_terminal(table)
         root = xml.etree.ElementTree.parse(picture).getroot()
         assert root.tag.endswith("svg") and len([one for one in root.iter() if one.tag.endswith("path")]) == 2
 
@@ -57,6 +63,7 @@ def started_by_launchers():
     for words, ranks in ((("mpirun.openmpi", "-n", "2"), 2), ((MUSTER, "launch", "-n", "3"), 3)):
         table = run(*words, MUSTER, "bench", "comm", *SHORT).stdout
         assert f"{ranks} ranks on 1 host" in table and table.count("all_reduce ") == 4, table
+        fits_a_terminal(table)
 
 
 def what_is_wrong_is_told():

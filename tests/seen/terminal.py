@@ -90,6 +90,9 @@ def before_it_trains(looked, workers):
     looked.looks("validate", job, paths=False, wide=True)
     looked.looks("validate", job, "--print-config", "--set", "communication.timeout=2 min", paths=False)
     looked.looks("train", job, "--workers", workers, "--dry-run", wide=True)
+    looked.looks("bench", "comm", "-n", workers, "--ops", "all", "--sizes", "4KiB,1MiB", "--time", "2 ms")
+    looked.looks("bench", "comm", "-n", workers, "--ops", "reduce_scatter", "--sizes", "4KiB,1MiB", "--time", "2 ms",
+                 "--transport", "tcp", "--algorithm", "bidirectional_ring")
     looked.looks("submit", "slurm", job, "--nodes", workers, "--dry-run", of_files=True)
     looked.looks("submit", "k8s", job, "--nodes", workers, "--image", "registry/muster:1", "--dry-run", of_files=True)
 

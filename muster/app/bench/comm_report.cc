@@ -8,6 +8,7 @@
 
 #include "muster/app/bench/timed_operation.h"
 #include "muster/base/lowered.h"
+#include "muster/base/text_width.h"
 #include "muster/base/units.h"
 #include "muster/observe/chart.h"
 
@@ -15,6 +16,8 @@ namespace muster::app {
 namespace {
 
 constexpr double kGiga = 1e9;
+constexpr std::size_t kColumns = 80;  // rows come as they are measured, and fit any terminal
+constexpr std::size_t kScheduleColumns = 18;  // what the other columns leave: "bidirectional_ring"
 
 double microseconds(Duration duration) { return to_seconds(duration) * 1e6; }
 
@@ -42,18 +45,28 @@ double reached(const CommTiming& timing) {
   return to_seconds(timing.limit) / to_seconds(timing.median);
 }
 
+// No more than eight characters, below a day.
 std::string short_time(Duration duration) {
   const double value = microseconds(duration);
-  if (value < 1e3) return fmt::format("{:.1f} µs", value);
-  return value < 1e6 ? fmt::format("{:.2f} ms", value / 1e3) : fmt::format("{:.2f} s", value / 1e6);
+  if (value < 999.95) return fmt::format("{:.1f} µs", value);
+  return value < 999'995 ? fmt::format("{:.2f} ms", value / 1e3)
+                         : fmt::format("{:.2f} s", value / 1e6);
+}
+
+// One that has two levels names them in a line of its own.
+std::string schedule_cell(std::string_view schedule) {
+  const auto blank = schedule.find(' ');
+  if (schedule.size() <= kScheduleColumns || blank == std::string_view::npos)
+    return std::string(schedule);
+  return fmt::format("{}\n  {}", schedule.substr(0, blank), schedule.substr(blank + 1));
 }
 
 // Padded by characters: fmt counts a µ as one, as a terminal does.
-std::string cells(std::string_view operation, std::string_view size, std::string_view schedule,
-                  std::string_view median, std::string_view late, std::string_view bus,
-                  std::string_view limit, std::string_view share) {
-  return fmt::format("{:<15}{:>9}  {:<17}{:>9} {:>9} {:>9} {:>9} {:>8}\n", operation, size,
-                     schedule, median, late, bus, limit, share);
+std::string cells(std::string_view operation, std::string_view size, std::string_view median,
+                  std::string_view late, std::string_view bus, std::string_view share,
+                  std::string_view schedule) {
+  return fmt::format("{:<14}{:>10} {:>8} {:>8} {:>8} {:>8}  {}\n", operation, size, median, late,
+                     bus, share, schedule_cell(schedule));
 }
 
 // What was not measured, as there is no such link, is null.
@@ -71,18 +84,19 @@ observe::Series line(std::string name, int colour, bool faint) {
 
 std::string table_head(const CommSetting& setting, const CommBench& bench) {
   const std::string links =
-      setting.links ? fmt::format("links, as measured: {}\n", comm::describe(*setting.links)) : "";
+      setting.links ? fitted(fmt::format("links, as measured: {}", comm::describe(*setting.links)),
+                             kColumns) +
+                          "\n"
+                    : "";
   return about(setting, bench) + "\n" + links + "\n" +
-         cells("operation", "size", "schedule", "p50", "p99", "bus GB/s", "limit", "reached");
+         cells("operation", "size", "p50", "p99", "bus GB/s", "of limit", "schedule");
 }
 
 std::string table_row(const CommTiming& timing, const CommSetting& setting) {
-  const bool alone = setting.ranks == 1;
-  return cells(to_string(timing.operation), format_bytes(timing.bytes), timing.schedule,
-               short_time(timing.median), short_time(timing.late),
-               fmt::format("{:.3g}", bus_bandwidth(timing, setting.ranks) / kGiga),
-               alone ? "-" : short_time(timing.limit),
-               alone ? "-" : fmt::format("{:.0f} %", 100 * reached(timing)));
+  return cells(
+      to_string(timing.operation), format_bytes(timing.bytes), short_time(timing.median),
+      short_time(timing.late), fmt::format("{:.3g}", bus_bandwidth(timing, setting.ranks) / kGiga),
+      setting.ranks == 1 ? "-" : fmt::format("{:.0f} %", 100 * reached(timing)), timing.schedule);
 }
 
 std::string to_json(const CommReport& report, const CommBench& bench) {

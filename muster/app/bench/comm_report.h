@@ -13,7 +13,8 @@ struct CommReport {
   std::vector<CommTiming> timings;
 };
 
-// Lines as they come: what is measured and the head of the table, then a row each.
+// Lines as they come: what is measured and the head of the table, then a row each. None has more
+// than 80 columns.
 std::string table_head(const CommSetting& setting, const CommBench& bench);
 std::string table_row(const CommTiming& timing, const CommSetting& setting);
 

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "muster/base/text_width.h"
 
 namespace muster::app {
 namespace {
@@ -22,11 +25,35 @@ CommTiming timing(std::uint64_t bytes, std::int64_t nanoseconds) {
 TEST(CommReport, TheTableHasARowForEachTiming) {
   EXPECT_EQ(table_head(kMemory, {}),
             "4 ranks on 1 host, shared memory, f32, the engine's memory\n\n"
-            "operation           size  schedule               p50       p99  bus GB/s     limit  "
-            "reached\n");
+            "operation           size      p50      p99 bus GB/s of limit  schedule\n");
   EXPECT_EQ(table_row(timing(1 << 20, 250'000), kMemory),
-            "all_reduce       1.0 MiB  direct            250.0 µs  500.0 µs      6.29   62.5 µs  "
-            "   25 %\n");
+            "all_reduce       1.0 MiB 250.0 µs 500.0 µs     6.29     25 %  direct\n");
+}
+
+// Of the longest name, numbers that just do not get another unit, and a schedule of two levels.
+TEST(CommReport, NoLineIsWiderThanATerminal) {
+  const comm::CostTable costs{.inside = {123.4e-6, 1e-9},
+                              .between = {98'765.4e-6, 1e-9},
+                              .per_message = 0,
+                              .reduce_per_byte = 1e-10,
+                              .copy_per_byte = 1e-10};
+  const CommSetting setting{.ranks = 1024, .hosts = 512, .links = costs};
+  CommBench bench;
+  bench.dtype = DType::kBF16;
+  std::string shown = table_head(setting, bench);
+  for (const char* schedule :
+       {"bidirectional_ring", "hierarchical (bidirectional_ring inside, halving_doubling between)"})
+    for (const std::int64_t nanoseconds : {999'949, 999'951, 499'997'499, 499'997'501}) {
+      CommTiming one = timing(1023 << 10, nanoseconds);
+      one.operation = Collective::kReduceScatter;
+      one.schedule = schedule;
+      shown += table_row(one, setting);
+    }
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+  EXPECT_NE(shown.find("  hierarchical\n  (bidirectional_ring inside, halving_doubling between)\n"),
+            std::string::npos)
+      << shown;
 }
 
 TEST(CommReport, SaysThatItWasOverMpi) {
@@ -53,7 +80,7 @@ TEST(CommReport, TheLatencyOfALinkIsThatOfAMessage) {
 
 TEST(CommReport, AWorldOfOneHasNoLimit) {
   const std::string row = table_row(timing(1024, 1'000), {.ranks = 1, .hosts = 1, .memory = true});
-  EXPECT_TRUE(row.ends_with("        -        -\n")) << row;
+  EXPECT_TRUE(row.ends_with("        -  direct\n")) << row;
 }
 
 TEST(CommReport, JsonHasNumbersInNamedUnits) {
