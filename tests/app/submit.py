@@ -1,4 +1,5 @@
-"""muster submit slurm in a real Slurm of two nodes: workers of both take part, and the weights are those of a plain training.
+"""muster submit slurm in a real Slurm of three nodes: on one and on several, with one worker and with three, all take part, and
+the weights are those of a plain training.
 Ahead of the end of its time a job saves, goes back to the queue and goes on there; one that is cancelled saves."""
 import argparse
 import contextlib
@@ -18,7 +19,8 @@ import runs
 parser = argparse.ArgumentParser()
 parser.add_argument("--muster", required=True)
 MUSTER = pathlib.Path(parser.parse_args().muster).resolve()
-HOST = socket.gethostname()
+NODES = [socket.gethostname() + number for number in ("", "2", "3")]
+STEPS = 60
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "PREEMPTED"}
 
 
@@ -90,42 +92,48 @@ def slurm_of(*nodes):
                 job.wait_for(job.is_over, "its end")
 
 
-def has_trained_on_both_nodes(job, times=1):
-    """That the launcher told of an arrival each time, and srun's task what the worker said, with its number."""
+def has_trained_on_all(job, nodes, times=1):
+    """That the launcher told of the arrivals each time, and srun's tasks what the workers said, with their numbers."""
     arrived = [row["text"] for row in runs.records(job.run_folder(), "notice") if " joins" in row["text"]]
-    assert len(arrived) == times and all(text.startswith("worker 1 of ") for text in arrived), arrived
-    trained = re.findall(r"^0: .* rank 1 of 2 in generation 1: ", job.output(), re.MULTILINE)
-    assert len(trained) == times, job.output()
+    others = range(1, nodes)
+    assert sorted(int(re.match(r"worker (\d+) of ", text)[1]) for text in arrived) == sorted([*others] * times), arrived
+    trained = re.findall(rf"^\d: .* rank (\d+) of {nodes} in generation 1: ", job.output(), re.MULTILINE)
+    assert sorted(map(int, trained)) == sorted([*others] * times), job.output()
 
 
-def trains_on_two_nodes(cluster, folder):
-    file = runs.write_job(folder, "mlp", steps=60)
-    flags = ("--nodes", 2, "--cpus-per-worker", 1, *runs.settings("workers.min_workers=2"))
-    job = cluster.submit(file, *flags)
-    job.ends("COMPLETED", "0:0")
-    has_trained_on_both_nodes(job)
-    script = cluster.folder / "script"
-    cluster.run("scontrol", "write", "batch_script", job.number, script)
-    assert script.read_text() == cluster.run(MUSTER, "submit", "slurm", file, *flags, "--dry-run")
-    assert runs.weights(job.run_folder(), 60) == runs.undisturbed(MUSTER, folder, "mlp", 60, runs="alone")
+def trains_on_several_nodes(cluster, folder, alone):
+    for nodes in (2, 3):
+        file = runs.write_job(folder, "mlp", steps=STEPS)
+        flags = ("--nodes", nodes, "--cpus-per-worker", 1, *runs.settings(f"workers.min_workers={nodes}"))
+        job = cluster.submit(file, *flags)
+        job.ends("COMPLETED", "0:0")
+        has_trained_on_all(job, nodes)
+        script = cluster.folder / f"script-{nodes}"
+        cluster.run("scontrol", "write", "batch_script", job.number, script)
+        assert script.read_text() == cluster.run(MUSTER, "submit", "slurm", file, *flags, "--dry-run")
+        assert runs.weights(job.run_folder(), STEPS) == alone, nodes
 
 
-def trains_on_one_node(cluster, folder):
-    job = cluster.submit(runs.write_job(folder, "mlp", steps=60), "--workers-per-node", 2, "--cpus-per-worker", 1,
-                         "--time", "10", "--partition", "all", "--sbatch=--comment='two words'")
-    job.ends("COMPLETED", "0:0")
-    assert job.shown("TimeLimit") == "00:10:00" and "Comment=two words" in cluster.run("scontrol", "show", "job", job.number)
-    assert runs.weights(job.run_folder(), 60) == runs.undisturbed(MUSTER, folder, "mlp", 60, runs="alone")
+def trains_on_one_node(cluster, folder, alone):
+    for workers in (1, 2, 3):
+        job = cluster.submit(runs.write_job(folder, "mlp", steps=STEPS), "--workers-per-node", workers, "--cpus-per-worker", 1,
+                             "--time", "10", "--partition", "all", "--sbatch=--comment='two words'")
+        job.ends("COMPLETED", "0:0")
+        shown = cluster.run("scontrol", "show", "job", job.number)
+        assert job.shown("TimeLimit") == "00:10:00" and "Comment=two words" in shown, shown
+        assert re.search(rf"^muster .* · {workers} worker", job.output(), re.MULTILINE), job.output()
+        assert runs.weights(job.run_folder(), STEPS) == alone, workers
 
 
-def goes_on_from_the_queue_and_is_cancelled(cluster, folder):
+def goes_on_from_the_queue_and_is_cancelled(cluster, folder, _):
     file = runs.write_job(folder, "mlp", steps=10**6)
     job = cluster.submit(file, "--nodes", 2, "--cpus-per-worker", 1,
                          *runs.settings("workers.min_workers=2", *runs.UNTIL_STOPPED))
     job.wait_for_step(20)
     run = job.run_folder()
     steps = cluster.run("squeue", "--steps", "--noheader", "--format=%i %N", f"--jobs={job.number}").split("\n")
-    assert f"{job.number}.0 {HOST}2" in steps, f"the other workers are elsewhere: {steps}"
+    of_others = [line.split()[1] for line in steps if line.startswith(f"{job.number}.0 ")]
+    assert len(of_others) == 1 and of_others != [job.shown("BatchHost")], f"the other workers are elsewhere: {steps}"
     cluster.run("scancel", "--batch", "--signal=USR1", job.number)  # as Slurm does ahead of the end of the time
     job.wait_for(lambda: job.shown("Restarts") == "1", "its restart")
 
@@ -141,17 +149,18 @@ def goes_on_from_the_queue_and_is_cancelled(cluster, folder):
     cluster.run("scancel", job.number)
     job.ends("CANCELLED", "143:0")
     assert job.output().count("as asked, checkpoint written") == 2, job.output()
-    has_trained_on_both_nodes(job, times=2)
+    has_trained_on_all(job, 2, times=2)
     step = max(int(path.name[5:13]) for path in run.glob("checkpoints/step-*"))
     assert step >= resumed + 20, (step, resumed)
     alone = runs.undisturbed(MUSTER, folder, "mlp", step, *runs.settings(*runs.UNTIL_STOPPED), runs="alone")
     assert runs.weights(run, step) == alone, f"other weights after step {step}\n{job.output()}"
 
 
-with slurm_of(HOST, HOST + "2") as slurms:
+with slurm_of(*NODES) as slurms:
     place = slurms.folder / "whoever's jobs"  # the script has to quote it
     place.mkdir()
     runs.write_data(place)
-    for scenario in (trains_on_two_nodes, trains_on_one_node, goes_on_from_the_queue_and_is_cancelled):
-        scenario(slurms, place)
+    wanted = runs.undisturbed(MUSTER, place, "mlp", STEPS, runs="alone")
+    for scenario in (trains_on_several_nodes, trains_on_one_node, goes_on_from_the_queue_and_is_cancelled):
+        scenario(slurms, place, wanted)
         print(f"ok  {scenario.__name__}", flush=True)

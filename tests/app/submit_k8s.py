@@ -1,5 +1,5 @@
 """What muster submit k8s has pods run: its scripts, played on this host with folders in the place of volumes. A launcher that
-is evicted saves, the one in its place goes on in the same run, and the worker of another pod joins both."""
+is evicted saves, the one in its place goes on in the same run, and the workers of other pods join both. On one node, two and three."""
 import contextlib
 import os
 import pathlib
@@ -58,20 +58,21 @@ def joined(run):
     return [row["text"] for row in runs.records(run, "notice") if " joins" in row["text"]]
 
 
-def play(muster, folder, pods):
+def play(muster, folder, pods, nodes):
     job = runs.write_job(folder, "mlp", steps=10**6)
-    words = [muster, "submit", "k8s", job, "--image", "muster", "--name", "pods", "--nodes", "2", "--cpus-per-worker", "1",
-             "--dry-run", *runs.settings("workers.min_workers=2", *runs.UNTIL_STOPPED)]
+    words = [muster, "submit", "k8s", job, "--image", "muster", "--name", "pods", "--nodes", str(nodes), "--cpus-per-worker", "1",
+             "--dry-run", *runs.settings(f"workers.min_workers={nodes}", *runs.UNTIL_STOPPED)]
     manifest = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
-    place = folder / "pods"
+    place = folder / f"pods-{nodes}"
     place.mkdir()
     pods.folder = place
     unpack(manifest, place)
     assert (place / "job.yaml").read_text() == job.read_text(), manifest
+    assert (place / "worker.sh").exists() == (nodes > 1), manifest
 
     def run():
         return (place / "runs/pods/latest").resolve()
-    worker, first = pods.start("worker.sh"), pods.start("train.sh")
+    workers, first = [pods.start("worker.sh") for _ in range(nodes - 1)], pods.start("train.sh")
     wait_for_step(first, run, 20)
     before = run()
     assert evict(first) == 128 + signal.SIGTERM, first.output()
@@ -79,9 +80,10 @@ def play(muster, folder, pods):
     second = pods.start("train.sh")
     wait_for_step(second, run, done + 20)
     assert run() == before and "\nresumed after step " in second.output(), second.output()
-    assert len(joined(before)) == 2, joined(before)
+    assert len(joined(before)) == 2 * len(workers), joined(before)
     assert evict(second) == 128 + signal.SIGTERM, second.output()
-    assert evict(worker) == 128 + signal.SIGTERM, worker.output()
+    for worker in workers:
+        assert evict(worker) == 128 + signal.SIGTERM, worker.output()
     step = max(int(path.name[5:13]) for path in before.glob("checkpoints/step-*"))
     alone = runs.undisturbed(str(muster), folder, "mlp", step, *runs.settings(*runs.UNTIL_STOPPED), runs="alone")
     assert runs.weights(before, step) == alone, f"other weights after step {step}"
@@ -90,9 +92,10 @@ def play(muster, folder, pods):
 muster_program = pathlib.Path(runs.arguments().muster).resolve()
 with runs.workplace() as workplace:
     runs.write_data(workplace)
-    of_this = Pods(muster_program, workplace)
-    try:
-        play(muster_program, workplace, of_this)
-    finally:
-        of_this.take_away()
-print("ok  pods")
+    for count in (1, 2, 3):
+        of_this = Pods(muster_program, workplace)
+        try:
+            play(muster_program, workplace, of_this, count)
+        finally:
+            of_this.take_away()
+        print(f"ok  pods of {count}", flush=True)
