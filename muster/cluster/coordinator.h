@@ -165,7 +165,7 @@ class CoordinatorState {
   // Hosts of workers that came with wrong bits: name and boot id.
   std::set<std::pair<std::string, std::string>> distrusted_;
   Suspicions suspicions_;
-  std::map<std::int32_t, std::string> complaints_;  // the last one about each, in this generation
+  std::map<std::int32_t, Error> complaints_;  // the last one about each, in this generation
   std::optional<TimePoint> last_join_;
   std::vector<std::int32_t> current_;
   std::vector<Formed> formed_;           // the last generations, the present one included

@@ -18,7 +18,7 @@ void CoordinatorState::suspect(const Worker& worker, const Suspect& message, Tim
   if (accused && is_gone(*accused)) return;  // as is known, and its number may be another's by now
   suspicions_.accuse(worker.candidate.info.worker, accused, now);
   if (!accused) return;
-  complaints_[*accused] = message.why.message;
+  complaints_[*accused] = message.why;
   if (message.why.code != ErrorCode::kTimeout) return;
   tell([](const CoordinatorEvents& events) {
     if (events.on_no_answer) events.on_no_answer();
@@ -54,12 +54,15 @@ void CoordinatorState::settle_suspicions(TimePoint now) {
   Worker& worker = *find_worker(*victim);
   if (only_waits_for_data(worker, now)) return;
   worker.candidate.cut_off = true;
-  lose(worker,
-       fail(ErrorCode::kUnavailable,
-            fmt::format("[cluster/membership] {} lives, but others in generation {} cannot work "
-                        "with it, because its link is cut or it hangs: {}",
-                        describe(worker.candidate.info), to_int(generation_),
-                        complaints_[*victim])));
+  const Error& complaint = complaints_[*victim];
+  const Error why =
+      fail(ErrorCode::kUnavailable,
+           fmt::format("[cluster/membership] {} lives, but others in generation {} cannot work "
+                       "with it, because its link is cut or it hangs: {}",
+                       describe(worker.candidate.info), to_int(generation_), complaint.message));
+  // Of a link that never was, as behind a firewall, the others have nothing to tell later on.
+  if (complaint.code == ErrorCode::kUnavailable) log_->warn("{}", why.message);
+  lose(worker, why);
 }
 
 }  // namespace muster::cluster

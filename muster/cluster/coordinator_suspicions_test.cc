@@ -1,5 +1,7 @@
 // What the coordinator makes of workers that cannot work together.
 #include <gmock/gmock.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include "muster/base/phases.h"
 #include "muster/base/units.h"
@@ -73,6 +75,26 @@ TEST_F(SuspicionTest, WhatIsSaidOfAnotherOneIsNotQuoted) {
   wait();
   EXPECT_THAT(told_of, HasSubstr("worker 1 (host h, pid 1) lives"));
   EXPECT_THAT(told_of, EndsWith("it hangs: no answer"));
+}
+
+// Behind a firewall they could not even begin, and who is given up has no last words.
+TEST_F(SuspicionTest, ALinkThatNeverWasIsToldBesidesTheLoss) {
+  const auto log = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(10);
+  CoordinatorOptions options;
+  options.policy.start_workers = options.policy.max_workers = 3;
+  state_ = std::make_unique<CoordinatorState>(options, now_,
+                                              std::make_shared<spdlog::logger>("test", log));
+  for (std::int32_t worker = 0; worker < 3; ++worker) join(static_cast<PeerId>(worker + 1), worker);
+  pass(seconds(5));
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_TRUE(log->last_raw().empty()) << "links heal";
+    const Generation generation = state_->generation();
+    say(2, Suspect{generation,
+                   fail(ErrorCode::kUnavailable, "rank 2 cannot reach rank 1; a wall", Rank{2})});
+    wait();
+  }
+  ASSERT_EQ(log->last_raw().size(), 1U);
+  EXPECT_THAT(log->last_formatted().front(), HasSubstr("rank 2 cannot reach rank 1; a wall"));
 }
 
 TEST_F(SuspicionTest, WhereAllWereStoppedTheSameTryAgain) {

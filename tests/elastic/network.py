@@ -41,12 +41,16 @@ def enter():
 
 
 class Firewall:
-    """Of the test's own end of the bridge: what comes from there for a high port is lost in silence, but for answers of ssh's.
-    Rules for routes do it, for which no netfilter is needed; that for the host's own addresses comes first unless it is moved."""
+    """What comes for a high port is lost in silence, but for answers of a port that is open. Rules for routes do it, for which no
+    netfilter is needed; that for the host's own addresses comes first unless it is moved."""
 
-    def __init__(self, port_of_ssh):
-        self.rules = (f"pref 1 iif hub ipproto tcp sport {port_of_ssh} lookup local",
-                      f"pref 2 iif hub ipproto tcp dport {HIGH_PORTS} blackhole", "pref 3 lookup local")
+    def __init__(self, open_port=None, at=None, sender=None):
+        """`at`: the place that it protects; the test's own end of the bridge where there is none. `sender`: the place from which
+        nothing gets through; without one nothing does."""
+        self.inside = at.inside if at else ()
+        coming = f"{f'from {sender.address} ' if sender else ''}iif {'eth0' if at else 'hub'} ipproto tcp"
+        answers = [f"pref 1 {coming} sport {open_port} lookup local"] if open_port else []
+        self.rules = (*answers, f"pref 2 {coming} dport {HIGH_PORTS} blackhole", "pref 3 lookup local")
 
     @staticmethod
     def is_allowed():
@@ -55,13 +59,13 @@ class Firewall:
 
     def __enter__(self):
         for rule in self.rules:
-            run("ip", "rule", "add", *rule.split())
-        run("ip", "rule", "delete", "pref", "0")
+            run(*self.inside, "ip", "rule", "add", *rule.split())
+        run(*self.inside, "ip", "rule", "delete", "pref", "0")
 
     def __exit__(self, *_):
-        run("ip", "rule", "add", "pref", "0", "lookup", "local")
+        run(*self.inside, "ip", "rule", "add", "pref", "0", "lookup", "local")
         for rule in self.rules:
-            run("ip", "rule", "delete", *rule.split())
+            run(*self.inside, "ip", "rule", "delete", *rule.split())
 
 
 class Place:

@@ -33,6 +33,8 @@ class MemberTies final : public Ties {
 
   // The engine stays with the ties: its going is seen by others, and has to follow the good-bye.
   Result<std::shared_ptr<comm::Communicator>> connect();
+  // What ended connect(), with whom it means.
+  Error with_peer(Error why) const;
 
   std::string name_of(Rank rank) const override;
   std::string last_word_of(Rank rank) const override;
@@ -152,6 +154,14 @@ Result<std::shared_ptr<comm::Communicator>> MemberTies::connect() {
   return communicator_;
 }
 
+Error MemberTies::with_peer(Error why) const {
+  if (why.peer == kNoRank || to_int(why.peer) >= membership_.size()) return why;
+  const cluster::WorkerInfo& info =
+      membership_.members[static_cast<std::size_t>(to_int(why.peer))].info;
+  why.message += fmt::format("; rank {} is pid {} on {}", to_int(why.peer), info.pid, info.host);
+  return why;
+}
+
 std::string MemberTies::name_of(Rank rank) const {
   const cluster::WorkerInfo& info =
       membership_.members[static_cast<std::size_t>(to_int(rank))].info;
@@ -170,8 +180,9 @@ std::string MemberTies::last_word_of(Rank rank) const {
 
 Result<World> meet(MeetingPlace place, const Logger& log) {
   MUSTER_ASSIGN(auto ties, MemberTies::create(std::move(place), log));
-  MUSTER_ASSIGN(auto communicator, ties->connect());
-  return World(std::move(communicator), std::move(ties), log);
+  auto communicator = ties->connect();
+  if (!communicator) return ties->with_peer(std::move(communicator).error());
+  return World(*std::move(communicator), std::move(ties), log);
 }
 
 }  // namespace muster::app

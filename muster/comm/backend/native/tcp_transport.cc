@@ -184,6 +184,9 @@ std::vector<Rank> TcpTransport::missing(std::uint64_t sequence) {
 
 // How long a rank that is known to be there may take to connect: then the link is cut.
 constexpr Duration kLink = std::chrono::seconds(10);
+// So much longer waits who is connected to: whoever connects, and cannot, knows more of what it
+// met.
+constexpr Duration kSaid = std::chrono::milliseconds(500);
 
 // What a rank tells the others: "address context", and where it has memory for those of its host
 // "address context host pid descriptor token". The context of rank 0 is the group's.
@@ -226,16 +229,20 @@ class Meeting {
   Status let_in(const std::vector<std::string>& told);
   void map_payloads(const std::vector<std::string>& told);
   void tell_mapped();
-  Status connect(const std::vector<std::string>& addresses, Deadline deadline);
+  Status connect(Deadline deadline);
   Status greet(const TcpShared::Answer& answer);
   Status await_others(Deadline deadline);
   Clock& clock() const { return options_.network->loop().clock(); }
+  std::string_view address_of(Rank rank) const;
+  std::string named(Rank rank) const;
   Error with_rank(Error why, Rank rank) const;
+  Error not_connected(Rank rank) const;
 
   const Group group_;
   const TcpOptions& options_;
   std::shared_ptr<TcpShared> shared_;
   std::unique_ptr<net::Listener> listener_;
+  std::vector<std::string> told_;  // by each rank; see Told
   std::shared_ptr<HostPayloads> own_payloads_;
   // Strangers until their hello; guarded by the mutex, which outlives callbacks with it.
   struct Waiting {
@@ -246,12 +253,38 @@ class Meeting {
   const std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
 };
 
+std::string_view Meeting::address_of(Rank rank) const {
+  const auto index = static_cast<std::size_t>(to_int(rank));
+  return index < told_.size() ? read_told(told_[index]).address : std::string_view();
+}
+
+// "rank 2 (10.0.0.7)": people know hosts, and where a link is cut the address is what matters.
+std::string Meeting::named(Rank rank) const {
+  const std::string_view address = address_of(rank);
+  const auto port = address.rfind(':');
+  if (port == std::string_view::npos) return fmt::format("rank {}", to_int(rank));
+  return fmt::format("rank {} ({})", to_int(rank), address.substr(0, port));
+}
+
 Error Meeting::with_rank(Error why, Rank rank) const {
   why = with_context(std::move(why),
-                     fmt::format("[comm/network] rank {} cannot reach rank {} in generation {}",
-                                 to_int(group_.rank), to_int(rank), to_int(group_.generation)));
+                     fmt::format("[comm/network] {} cannot reach {} in generation {}",
+                                 named(group_.rank), named(rank), to_int(group_.generation)));
   why.peer = rank;
   return why;
+}
+
+// Of one that is to connect to this rank no more is known than that it is there: it has told its
+// address.
+Error Meeting::not_connected(Rank rank) const {
+  if (rank < group_.rank) return with_rank(fail(ErrorCode::kTimeout, "it did not answer"), rank);
+  return fail(ErrorCode::kTimeout,
+              fmt::format("[comm/network] {} cannot reach {} in generation {}: it did not connect "
+                          "to {} in time; a firewall keeps it from there, or it hangs: hosts of a "
+                          "job have to reach each other at any port above 1023",
+                          named(rank), named(group_.rank), to_int(group_.generation),
+                          address_of(group_.rank)),
+              rank);
 }
 
 // Rank 0's exchange decides the context, so early connections wait until it is known.
@@ -319,11 +352,9 @@ Status Meeting::let_in(const std::vector<std::string>& told) {
 
 // Begins to, with all at once. All listen by now: who does not is gone, and who lets go of a
 // handshake has too much to do.
-Status Meeting::connect(const std::vector<std::string>& addresses, Deadline deadline) {
+Status Meeting::connect(Deadline deadline) {
   for (Rank rank{0}; rank < group_.rank; rank = Rank{to_int(rank) + 1}) {
-    const std::string_view text =
-        read_told(addresses[static_cast<std::size_t>(to_int(rank))]).address;
-    auto address = net::parse_address(std::string(text));
+    auto address = net::parse_address(std::string(address_of(rank)));
     if (!address) return with_rank(std::move(address).error(), rank);
     options_.network->connect(
         *address, deadline,
@@ -355,8 +386,7 @@ Status Meeting::await_others(Deadline deadline) {
       lock.lock();
       continue;
     }
-    if (deadline.passed(shared_->clock))
-      return with_rank(fail(ErrorCode::kTimeout, "it did not connect"), *rank);
+    if (deadline.passed(shared_->clock)) return not_connected(*rank);
     if (options_.cancelled && options_.cancelled())
       return with_rank(fail(ErrorCode::kStale, "the generation has ended"), *rank);
     shared_->clock.wait_until(lock, shared_->changed,
@@ -367,11 +397,13 @@ Status Meeting::await_others(Deadline deadline) {
 
 Result<std::unique_ptr<Transport>> Meeting::hold(const Exchange& exchange, Deadline deadline) {
   Status outcome = listen();
-  MUSTER_ASSIGN(const auto addresses, exchange(introduction(), deadline));
-  const Deadline linked(std::min(deadline.at(), clock().now() + kLink));
-  if (outcome) outcome = let_in(addresses);
-  if (outcome) outcome = connect(addresses, linked);
-  if (outcome) outcome = await_others(linked);
+  MUSTER_ASSIGN(told_, exchange(introduction(), deadline));
+  // What went wrong has to be told before the others give up.
+  const Duration left = (deadline.at() - clock().now()) / 2;
+  const Deadline linked = Deadline::after(clock(), std::min(kLink, left));
+  if (outcome) outcome = let_in(told_);
+  if (outcome) outcome = connect(linked);
+  if (outcome) outcome = await_others(Deadline(linked.at() + std::min(kSaid, left / 2)));
   if (outcome) tell_mapped();
   const Result<std::string> mine = outcome ? Result<std::string>("") : outcome.error();
   MUSTER_ASSIGN(const auto outcomes, share(exchange, group_, mine, deadline));

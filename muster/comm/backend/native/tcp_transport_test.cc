@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "muster/cluster/store.h"
@@ -17,14 +21,18 @@
 namespace muster::comm {
 namespace {
 
-Deadline long_after() { return Deadline::after(system_clock(), std::chrono::seconds(30)); }
+constexpr Duration kLong = std::chrono::seconds(30);
+Deadline long_after() { return Deadline::after(system_clock(), kLong); }
+
+// Where a rank is told that another one is, instead of where that listens.
+using Elsewhere = std::function<net::Address(const net::Address&)>;
 
 // Three ranks, each with a network of its own.
 struct ThreeOverTcp {
   static constexpr std::int32_t kSize = 3;
 
-  // `cuts`: so many times rank 0 lets go of rank 1, which has done its part of the handshake.
-  explicit ThreeOverTcp(int cuts = 0) {
+  // `rank_0`: where rank 1 looks for it; empty: where it is.
+  explicit ThreeOverTcp(const Elsewhere& rank_0 = {}, Duration patience = kLong) {
     for (std::int32_t rank = 0; rank < kSize; ++rank) {
       loops.push_back(net::create_loop("three", create_null_logger()));
       networks.push_back(
@@ -32,8 +40,11 @@ struct ThreeOverTcp {
     }
     std::vector<std::thread> threads;
     for (std::int32_t rank = 0; rank < kSize; ++rank)
-      threads.emplace_back([this, rank, cuts] {
-        meet({Rank{rank}, kSize, Generation{1}}, rank == 1 ? cuts : 0);
+      threads.emplace_back([&, rank] {
+        const Group group{Rank{rank}, kSize, Generation{1}};
+        Exchange exchange = exchange_through(*store, group, "three");
+        if (rank == 1 && rank_0) exchange = misled(std::move(exchange), rank_0);
+        meet(group, exchange, patience);
       });
     for (std::thread& thread : threads) thread.join();
   }
@@ -41,28 +52,29 @@ struct ThreeOverTcp {
     for (const auto& loop : loops) loop->stop();
   }
 
-  void meet(Group group, int cuts) {
+  void meet(Group group, const Exchange& exchange, Duration patience) {
     const auto rank = static_cast<std::size_t>(to_int(group.rank));
     TcpOptions options;
     options.network = networks[rank].get();
     options.listen_host = "127.0.0.1";
     options.log = create_null_logger();
-    const Exchange exchange = exchange_through(*store, group, "three");
-    auto made = create_tcp_transport(
-        group, options, cuts > 0 ? over_relay(exchange, cuts) : exchange, long_after());
-    ASSERT_TRUE(made) << made.error().message;
-    transports[rank] = std::move(*made);
+    auto made =
+        create_tcp_transport(group, options, exchange, Deadline::after(system_clock(), patience));
+    if (made)
+      transports[rank] = std::move(*made);
+    else
+      errors[rank] = made.error();
   }
-  // Rank 0 is told to be at the relay's address, in the first exchange.
-  Exchange over_relay(const Exchange& exchange, int cuts) {
-    return [this, exchange, cuts](const std::string& mine,
-                                  Deadline deadline) -> Result<std::vector<std::string>> {
+  // In the first exchange.
+  static Exchange misled(Exchange exchange, const Elsewhere& rank_0) {
+    return [exchange = std::move(exchange), rank_0, is_first = true](
+               const std::string& mine,
+               Deadline deadline) mutable -> Result<std::vector<std::string>> {
       MUSTER_ASSIGN(auto told, exchange(mine, deadline));
-      if (relay) return told;
+      if (!std::exchange(is_first, false)) return told;
       const auto end = std::min(told[0].find(' '), told[0].size());
       MUSTER_ASSIGN(const auto address, net::parse_address(told[0].substr(0, end)));
-      relay = std::make_unique<net::testing::Relay>(address, cuts);
-      told[0].replace(0, end, net::to_string(relay->address()));
+      told[0].replace(0, end, net::to_string(rank_0(address)));
       return told;
     };
   }
@@ -76,10 +88,10 @@ struct ThreeOverTcp {
 
   const net::Credentials credentials = net::create_credentials(system_clock().wall()).value();
   const std::unique_ptr<cluster::KvStore> store = cluster::create_memory_store();
-  std::unique_ptr<net::testing::Relay> relay;
   std::vector<std::unique_ptr<net::SystemLoop>> loops;
   std::vector<std::unique_ptr<net::Network>> networks;
   std::vector<std::unique_ptr<Transport>> transports{kSize};
+  std::vector<Error> errors{kSize};  // of those that have none
 };
 
 // Else the others find its connection closed, and blame it.
@@ -100,15 +112,42 @@ TEST(TcpTransport, WhoFailsAndGoesHasNamedTheCulprit) {
 
 // As a rank does that has more handshakes than it has time for.
 TEST(TcpTransport, WhoIsLetGoOfInAHandshakeComesAgain) {
-  ThreeOverTcp three(2);
-  ASSERT_TRUE(three.transports[0] && three.transports[1] && three.transports[2]);
-  EXPECT_EQ(three.relay->cuts(), 2);
+  // So many times rank 0 lets go of rank 1, which has done its part of the handshake.
+  std::unique_ptr<net::testing::Relay> relay;
+  ThreeOverTcp three([&](const net::Address& there) {
+    relay = std::make_unique<net::testing::Relay>(there, 2);
+    return relay->address();
+  });
+  ASSERT_TRUE(three.transports[0] && three.transports[1] && three.transports[2])
+      << three.errors[1].message;
+  EXPECT_EQ(relay->cuts(), 2);
   const std::byte sent{7};
   const MessageId id{MessageId::kPointToPoint, 0};
   ASSERT_TRUE(three.transports[1]->post(Rank{0}, id, std::span(&sent, 1)));
   std::byte got{};
   ASSERT_TRUE(three.transports[0]->inbox().take(Rank{1}, id, std::span(&got, 1), long_after()));
   EXPECT_EQ(got, sent);
+}
+
+// Linux drops what comes for a listener that has no room, as a firewall does.
+TEST(TcpTransport, WhoDoesNotReachWhomIsToldByAll) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor full(context, {asio::ip::address_v4::loopback(), 0});
+  full.listen(0);
+  asio::ip::tcp::socket only(context);
+  only.connect(full.local_endpoint());
+  const ThreeOverTcp three(
+      [&](const net::Address&) {
+        return net::Address{"127.0.0.1", full.local_endpoint().port()};
+      },
+      std::chrono::seconds(8));
+  for (std::size_t rank = 0; rank < three.errors.size(); ++rank) {
+    const std::string& told = three.errors[rank].message;
+    for (const char* part : {"rank 1 (127.0.0.1) cannot reach rank 0 (127.0.0.1) in generation 1: ",
+                             "; a firewall ", "have to reach each other at any port above 1023"})
+      EXPECT_NE(told.find(part), std::string::npos) << "rank " << rank << ": " << told;
+    EXPECT_EQ(three.errors[rank].peer, rank == 1 ? Rank{0} : Rank{1}) << told;
+  }
 }
 
 }  // namespace
