@@ -47,13 +47,17 @@ def start(muster, folder, name, *settings):
     return process, run, run / "join.key"
 
 
-def members(run):
-    """How many trained in each generation so far, as its first rank wrote down, whichever worker that was."""
+def sizes_of_generations(run):
+    """How many trained in each so far, as its first rank wrote down, whichever worker that was."""
     sizes = {}
     for path in run.glob("logs/rank-*.log"):
         for size, generation in re.findall(r" rank 0 of (\d+) in generation (\d+): pid ", path.read_text()):
             sizes[int(generation)] = int(size)
-    return [size for _, size in sorted(sizes.items())]
+    return sizes
+
+
+def members(run):
+    return [size for _, size in sorted(sizes_of_generations(run).items())]
 
 
 def wait_for_members(run, count):
