@@ -12,6 +12,7 @@ import faulty
 import runs
 
 TIMES = 10
+MOST = "3 min"  # that a worker waits for another where it has learnt nothing: far from what is learnt
 
 
 @contextlib.contextmanager
@@ -33,7 +34,8 @@ def losses(output):
 def main():
     arguments = runs.arguments("--worker")
     with runs.workplace() as folder:
-        process, run, faults = faulty.endless(folder, arguments, "loaded", 300)
+        process, run, faults = faulty.endless(folder, arguments, "loaded", 300,
+                                              *runs.settings(f"communication.timeout={MOST}"))
         told = lambda: [row["text"] for row in runs.records(run, "notice")]
         with load():
             runs.goes_on(process, run, 200)
@@ -47,7 +49,7 @@ def main():
         assert len(found) == 1 and re.search(r"worker 1 \(.*is out of others' reach", found[0]), output
         waited = [re.search(r"rank 1 did not answer within (\S+ \S+) in generation 1 ", path.read_text())
                   for path in run.glob("logs/rank-[02].log")]
-        assert any(waited) and not any(one and one[1] == "30.0 s" for one in waited), "how long is not learnt"
+        assert any(waited) and not any(one and one[1] == MOST for one in waited), "how long is not learnt"
         print("ok  who hangs is found", flush=True)
 
 
