@@ -17,7 +17,7 @@ from join import wait_for_members
 
 SKIPPED = 77  # what CTest takes for it
 TCP = "communication.transport=tcp"  # these hosts are one machine, whose memory they do not share
-PATIENCE = runs.settings(TCP, "workers.heartbeat_timeout=3s", "training.lanes=1")
+SETTINGS = runs.settings(TCP, "training.lanes=1")
 
 
 class Stage:
@@ -29,7 +29,7 @@ class Stage:
     def start(self, name, hosts, *flags, steps=10**6, model="mlp"):
         """From a folder in which the data lie by a path that begins there."""
         job = runs.write_job(self.folder, model, steps=steps, runs=name)
-        return runs.start(self.muster, job, "--hosts", hosts, *runs.settings("data.path=../.."), *PATIENCE, *flags,
+        return runs.start(self.muster, job, "--hosts", hosts, *runs.settings("data.path=../.."), *SETTINGS, *flags,
                           cwd=self.work, env=self.keys.environment)
 
     def endless(self, name, hosts, *flags):
@@ -66,7 +66,7 @@ def named_in_the_job(stage, one, two):
     job = runs.write_job(stage.folder, "mlp", steps=60, runs="named")
     job.write_text(job.read_text() + "workers: {hosts: [localhost, one:2, two]}\n")
     places = {"cwd": stage.work, "env": stage.keys.environment}
-    common = (*runs.settings("data.path=../.."), *PATIENCE)
+    common = (*runs.settings("data.path=../.."), *SETTINGS)
     code, output = runs.finish(runs.start(stage.muster, job, *common, **places))
     assert code == 0 and "1 worker here, 2 on one, 1 on two" in output, output
     run = runs.latest(stage.folder, "named")
@@ -130,7 +130,7 @@ def lost_session(stage, one, two):
 def cut_off(stage, one, two):
     """A host that nobody reaches any more: its workers end, though no word gets there."""
     process, run = stage.endless("cut", "localhost,one,two", *runs.settings(
-        "workers.max_restarts=1", "workers.join_timeout=20s", "communication.timeout=5s"))
+        "workers.max_restarts=1", "workers.join_timeout=2 min", "communication.timeout=5 min"))  # so its silence is noticed first
     two.place.cut_off()
     nobody_is_left((two,))
     runs.goes_on(process, run)
@@ -164,8 +164,8 @@ def at_once(stage, one, two):
 
 def at_the_start(stage, one, two):
     """While hosts are looked at, and while workers start."""
-    process = stage.start("looking", "localhost,one,nobody")
-    runs.wait_for(lambda: children_of(process, "ssh"), "the look at the hosts")
+    process = stage.start("looking", "localhost,one,silent")
+    runs.wait_for(lambda: children_of(process, "sleep"), "the look at the hosts")
     process.send_signal(signal.SIGINT)
     code, output = runs.finish(process)
     assert code == 130 and not (stage.folder / "looking").exists(), output

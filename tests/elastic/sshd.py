@@ -38,7 +38,9 @@ class Keys:
                                "StrictHostKeyChecking no\n")  # which is not to count
         programs = folder / "programs"
         programs.mkdir()
-        (programs / "ssh").write_text(f'#!/bin/sh\nexec {SSH} -F {self.config} "$@"\n')
+        # Of `silent` nothing is ever heard, not even that it is not there.
+        (programs / "ssh").write_text(f'#!/bin/sh\ncase "$*" in *silent*) exec sleep 1000 ;; esac\n'
+                                      f'exec {SSH} -F {self.config} "$@"\n')
         (programs / "ssh").chmod(0o755)
         self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
 
