@@ -154,15 +154,14 @@ def interrupted_early(muster, folder):
     job = runs.write_job(folder, "mlp", steps=1_000_000)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background would have it ignored in children
     for tenths in (0, 1, 2, 3, 4, 6, 8, 10, 13, 16):
-        process = runs.start(muster, job, "--workers", "2")
+        # A job that waited for that would still run at the deadline.
+        process = runs.start(muster, job, "--workers", "2", "--set", "workers.join_timeout=10 min")
         time.sleep(tenths / 10)
         workers = runs.workers_of(process)
         process.send_signal(signal.SIGINT)
-        asked = time.monotonic()
         code, output = runs.finish(process)
         assert code in (130, -signal.SIGINT), f"exit code {code}:\n{output}"
         assert "[ERROR]" not in output and "rank" not in output.replace("a rank without", ""), output
-        assert time.monotonic() - asked < 50, output  # less than workers.join_timeout
         gone(workers)
     runs.train(muster, job, "--workers", "2", "--set", "training.max_steps=20")
 
