@@ -8,8 +8,8 @@ import runs
 def freeze(muster, folder):
     """Where it froze."""
     job = runs.write_job(folder, "gpt", steps=1_000_000)  # whose passes take most of a step
-    process = runs.start(muster, job, "--workers", "3", "--set", "workers.heartbeat_timeout=5s",
-                         "--set", "workers.min_workers=3", "--set", "workers.max_restarts=0")
+    process = runs.start(muster, job, "--workers", "3", "--set", "workers.min_workers=3",
+                         "--set", "workers.max_restarts=0")
     run = runs.wait_for_step(process, folder, 30)
     workers = runs.workers_of(process)
     runs.kill(workers[1], signal.SIGSTOP)
