@@ -3,14 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/testing/soon.h"
+
 namespace muster::cluster {
 namespace {
 
+using muster::testing::soon;
 using ::testing::HasSubstr;
 
 class PortOwnerTest : public ::testing::Test {
  protected:
-  static Deadline soon() { return Deadline::after(system_clock(), std::chrono::seconds(30)); }
   static StartedBy rank(std::int32_t rank, std::int32_t ranks, const std::string& id = "") {
     return {.launcher = "RANK and WORLD_SIZE",
             .rank = rank,

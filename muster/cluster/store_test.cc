@@ -4,10 +4,12 @@
 
 #include <thread>
 
+#include "muster/testing/soon.h"
+
 namespace muster::cluster {
 namespace {
 
-Deadline soon() { return Deadline::after(system_clock(), std::chrono::seconds(30)); }
+using muster::testing::soon;
 
 TEST(MemoryStore, AGetWaitsForTheKeyOrTheDeadline) {
   const auto store = create_memory_store();

@@ -63,7 +63,7 @@ class ControlLink : public ::testing::Test {
 
 TEST_F(ControlLink, EndsWhereTheHostThereIsGoneThoughDataIsUnderWay) {
   drop_all_that_comes(there_->native_handle());
-  EXPECT_FALSE(beat(200)) << "its kernel would go on for a quarter of an hour";
+  EXPECT_FALSE(beat(2400)) << "its kernel would go on for a quarter of an hour";
   const auto why = here_->wait_closed();
   ASSERT_TRUE(why);
   EXPECT_EQ(why->code, ErrorCode::kPeerLost);

@@ -11,11 +11,12 @@
 #include <thread>
 
 #include "muster/cluster/coordinator.h"
+#include "muster/testing/soon.h"
 
 namespace muster::cluster {
 namespace {
 
-Deadline soon() { return Deadline::after(system_clock(), std::chrono::seconds(30)); }
+using muster::testing::soon;
 
 struct Host {
   explicit Host(const net::Credentials& credentials, Clock& clock = system_clock())

@@ -11,15 +11,17 @@
 
 #include "muster/comm/engine/errors.h"
 #include "muster/comm/engine/inbox.h"
+#include "muster/testing/soon.h"
 
 namespace muster::comm {
 namespace {
 
+using muster::testing::soon;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr Group kThree{Rank{1}, 3, Generation{4}};
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kPatience = std::chrono::seconds(30);  // of calls that end before
 
 // An engine that does what a test says.
 struct Acting {
@@ -94,7 +96,7 @@ TEST(EngineCommunicator, WhatAnEngineThrowsEndsTheGroupAsAnErrorWhereSomebodyWai
 TEST(EngineCommunicator, WhatAnEngineThrowsEndsTheGroupAsAnErrorWhereNobodyWaits) {
   const auto world = communicator_of({.run = break_an_invariant});
   const Work work = world->submit(Barrier{}, for_loss());
-  ASSERT_TRUE(work.wait_until(system_clock(), system_clock().now() + kPatience));
+  ASSERT_TRUE(work.wait_until(system_clock(), soon().at()));
   expect_broken(work.wait(), "barrier");
 }
 
@@ -123,7 +125,7 @@ TEST(EngineCommunicator, AMessageBehindAnotherKeepsItsOwnDeadline) {
   const auto world = communicator_of({});
   const Work first = world->submit(recv_from_0(), for_loss(std::chrono::hours(1)));
   const Work second = world->submit(recv_from_0(), for_loss(std::chrono::milliseconds(10)));
-  ASSERT_TRUE(second.wait_until(system_clock(), system_clock().now() + kPatience));
+  ASSERT_TRUE(second.wait_until(system_clock(), soon().at()));
   const Status status = second.wait();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
@@ -156,7 +158,7 @@ TEST(EngineCommunicator, WhatNobodyWaitsForBeginsAfterManyThatSomebodyWaitedFor)
     while (!busy.passed(system_clock())) ASSERT_TRUE(world->submit(Barrier{}, {}).wait());
     std::vector<Work> works;
     for (std::size_t i = 0; i < together; ++i) works.push_back(world->submit(Barrier{}, {}));
-    const Deadline until = Deadline::after(system_clock(), kPatience);
+    const Deadline until = soon();
     while (!works.back().done() && !until.passed(system_clock())) std::this_thread::yield();
     EXPECT_TRUE(works.back().done()) << together;
   }

@@ -7,6 +7,7 @@
 
 #include "muster/comm/backend/loopback/loopback.h"
 #include "muster/testing/fake_clock.h"
+#include "muster/testing/soon.h"
 
 namespace muster::comm {
 namespace {
@@ -83,12 +84,13 @@ TEST(TimeLink, WhoHasGoneIsNamed) {
 }
 
 TEST(TimeLink, TwoRanksOfACommunicatorDoItByMessages) {
-  constexpr Duration kEnough = std::chrono::seconds(30);
   const auto ranks = create_loopback(2);
   Status answered = fail(ErrorCode::kInternal, "not run");
-  std::thread other(
-      [&] { answered = answer_messages(*ranks[1], Rank{0}, system_clock(), kEnough); });
-  const auto found = time_messages(*ranks[0], Rank{1}, system_clock(), kEnough, 1e-12);
+  std::thread other([&] {
+    answered = answer_messages(*ranks[1], Rank{0}, system_clock(), muster::testing::kHang);
+  });
+  const auto found =
+      time_messages(*ranks[0], Rank{1}, system_clock(), muster::testing::kHang, 1e-12);
   other.join();
   ASSERT_TRUE(found) << found.error().message;
   ASSERT_TRUE(answered) << answered.error().message;

@@ -6,8 +6,6 @@
 
 namespace muster::net::testing {
 
-Deadline soon() { return Deadline::after(system_clock(), std::chrono::seconds(30)); }
-
 std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed) {
   std::vector<std::byte> bytes(size);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;

@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "muster/net/network.h"
+#include "muster/testing/soon.h"
 
 namespace muster::net::testing {
 
-Deadline soon();  // far enough away that only a hang meets it
+using muster::testing::soon;
 
 // `size` bytes that differ by place and seed.
 std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed);

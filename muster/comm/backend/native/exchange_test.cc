@@ -3,10 +3,12 @@
 
 #include "muster/cluster/store.h"
 #include "muster/comm/backend/native/native.h"
+#include "muster/testing/soon.h"
 
 namespace muster::comm {
 namespace {
 
+using muster::testing::soon;
 using ::testing::HasSubstr;
 
 // Keeps what is set, and gives the same error for whatever it is asked.
@@ -29,7 +31,7 @@ class SilentStore final : public cluster::KvStore {
 Error why_nobody_met(ErrorCode code) {
   SilentStore store(code);
   const Exchange exchange = exchange_through(store, {Rank{1}, 2, Generation{6}}, "world");
-  return exchange("me", Deadline::after(system_clock(), std::chrono::seconds(10))).error();
+  return exchange("me", soon()).error();
 }
 
 TEST(ExchangeThrough, BlamesARankOnlyWhereItWasWaitedFor) {

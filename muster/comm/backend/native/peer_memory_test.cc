@@ -27,7 +27,7 @@ class OtherProcess {
     EXPECT_EQ(::pipe(ready.data()), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
-      ::alarm(60);  // should nobody be left who ends it
+      ::alarm(600);  // should nobody be left who ends it
       token = kThere;
       std::iota(values.begin(), values.end(), 1000);
       if (::write(ready[1], "x", 1) != 1) ::_exit(1);

@@ -15,9 +15,12 @@
 #include "muster/comm/backend/native/native.h"
 #include "muster/comm/backend/native/shared_collective.h"
 #include "muster/comm/backend/native/shared_engine.h"
+#include "muster/testing/soon.h"
 
 namespace muster::comm {
 namespace {
+
+using muster::testing::soon;
 
 constexpr Group kTwo{Rank{0}, 2, Generation{3}};
 
@@ -40,8 +43,7 @@ Exchange with_words_of_rank_1(std::vector<std::string> words) {
 }
 
 Error why_not_shared(const Exchange& exchange) {
-  auto made = SharedGroup::create(kTwo, std::size_t{1} << 20, system_clock(), exchange,
-                                  Deadline::after(system_clock(), std::chrono::seconds(10)));
+  auto made = SharedGroup::create(kTwo, std::size_t{1} << 20, system_clock(), exchange, soon());
   return made ? Error{} : made.error();
 }
 
@@ -73,8 +75,7 @@ TEST(SharedGroup, ExchangesEquallyOftenWhetherOrNotItCanShare) {
       return all;
     };
     static_cast<void>(
-        SharedGroup::create(group, std::size_t{1} << 20, system_clock(), exchange,
-                            Deadline::after(system_clock(), std::chrono::seconds(10))));
+        SharedGroup::create(group, std::size_t{1} << 20, system_clock(), exchange, soon()));
     return count;
   };
   const Departed departed;
@@ -84,7 +85,7 @@ TEST(SharedGroup, ExchangesEquallyOftenWhetherOrNotItCanShare) {
 
 // As where a newer generation begins, of which only rank 1 has heard.
 TEST(SharedGroup, WhoFailsInTheLastExchangeAloneIsNotWaitedFor) {
-  const Deadline deadline = Deadline::after(system_clock(), std::chrono::seconds(20));
+  const Deadline deadline = soon();
   const auto store = cluster::create_memory_store();
   const auto create = [&](Group group, const Exchange& exchange) {
     return SharedGroup::create(group, std::size_t{1} << 20, system_clock(), exchange, deadline);
@@ -145,13 +146,12 @@ struct BothRanks {
     const auto meet = [&](Rank rank, Clock& own, std::size_t reads_from) {
       const Group group{rank, 2, Generation{3}};
       return SharedGroup::create(group, std::size_t{1} << 20, own,
-                                 exchange_through(*store, group, "meeting"), within(), reads_from);
+                                 exchange_through(*store, group, "meeting"), soon(), reads_from);
     };
     std::thread other([&] { second = meet(Rank{1}, system_clock(), reads.second).value(); });
     first = meet(Rank{0}, clock, reads.first).value();
     other.join();
   }
-  static Deadline within() { return Deadline::after(system_clock(), std::chrono::seconds(20)); }
 
   std::shared_ptr<SharedGroup> first, second;
 };
@@ -178,7 +178,7 @@ TEST(SharedGroup, AFailureBetweenLookAndSleepIsNotSleptThrough) {
     ranks.second->fail(enough(), true);
     slept = times_slept();
   };
-  const Status met = ranks.first->meet(BothRanks::within());
+  const Status met = ranks.first->meet(soon());
   const std::int64_t slept_in_all = times_slept();
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code, ErrorCode::kCancelled) << met.error().message;
@@ -244,7 +244,7 @@ TEST(SharedGroup, WhoComesLateWritesIntoNoTensorOfWhoHasGivenUp) {
   ASSERT_FALSE(first);
   ASSERT_EQ(first.error().code, ErrorCode::kTimeout);
   ranks.first->fail({ErrorCode::kTimeout, "rank 1 did not come", Rank{1}}, true);
-  const Status second = sum(ranks.second, their_numbers, BothRanks::within());
+  const Status second = sum(ranks.second, their_numbers, soon());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kTimeout) << second.error().message;
   EXPECT_TRUE(std::ranges::all_of(my_numbers, [](float number) { return number == 1.0F; }));
@@ -268,7 +268,7 @@ void expect_gathered(const BothRanks& ranks, std::size_t part, bool through_slot
   const auto play = [part](const std::shared_ptr<SharedGroup>& group, float number) {
     std::vector<float> own(part, number);
     std::vector<float> all(2 * part);
-    const Status done = gather(group, all, own, BothRanks::within());
+    const Status done = gather(group, all, own, soon());
     EXPECT_TRUE(done) << done.error().message;
     std::vector<float> expected(part, 1.0F);
     expected.resize(2 * part, 2.0F);
@@ -312,7 +312,7 @@ TEST(SharedCollectives, WhoComesLateReadsNoTensorOfWhoHasGivenUp) {
   ASSERT_FALSE(first);
   ASSERT_EQ(first.error().code, ErrorCode::kTimeout);
   ranks.first->fail({ErrorCode::kTimeout, "rank 1 did not come", Rank{1}}, true);
-  const Status second = gather(ranks.second, all, own, BothRanks::within());
+  const Status second = gather(ranks.second, all, own, soon());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kTimeout) << second.error().message;
   EXPECT_EQ(all, std::vector<float>(2 * kPart));
@@ -323,7 +323,7 @@ TEST(SharedGroup, WhoseMemoryIsGoneIsSoonKnownToHaveEnded) {
   const BothRanks ranks(system_clock());
   const Error why = fail(ErrorCode::kNotFound, "No such process");
   std::thread other([&] { ranks.second->fail(enough(), false); });
-  const Error lost = ranks.first->why_unread(Rank{1}, why, BothRanks::within());
+  const Error lost = ranks.first->why_unread(Rank{1}, why, soon());
   other.join();
   EXPECT_EQ(lost.code, ErrorCode::kPeerLost) << lost.message;
   EXPECT_EQ(lost.peer, Rank{1});
