@@ -42,9 +42,16 @@ TEST(Loop, TimersFireUnlessDropped) {
   std::promise<void> fired;
   bool dropped_fired = false;
   const auto now = system_clock().now();
-  auto dropped = loop->call_at(now + milliseconds(10), [&] { dropped_fired = true; });
-  dropped = nullptr;
-  const auto kept = loop->call_at(now + milliseconds(30), [&] { fired.set_value(); });
+  Registration kept;
+  // In one task, so that neither fires before both are as they are to be.
+  run_and_wait(
+      *loop,
+      [&] {
+        auto dropped = loop->call_at(now + milliseconds(10), [&] { dropped_fired = true; });
+        dropped = nullptr;
+        kept = loop->call_at(now + milliseconds(30), [&] { fired.set_value(); });
+      },
+      soon());
   ASSERT_EQ(fired.get_future().wait_until(soon().at()), std::future_status::ready);
   EXPECT_GE(system_clock().now(), now + milliseconds(30));
   EXPECT_FALSE(dropped_fired);
@@ -84,7 +91,8 @@ TEST(Loop, PassesSignalsOn) {
   const auto loop = create_loop("test", create_null_logger());
   std::promise<int> arrived;
   const auto watch = loop->on_signals({SIGUSR2}, [&](int number) { arrived.set_value(number); });
-  ::kill(::getpid(), SIGUSR2);
+  // There: what kill() sends waits on the main thread, which ThreadSanitizer may let sleep over it.
+  loop->post([] { std::raise(SIGUSR2); });
   auto number = arrived.get_future();
   ASSERT_EQ(number.wait_until(soon().at()), std::future_status::ready);
   EXPECT_EQ(number.get(), SIGUSR2);
