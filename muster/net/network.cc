@@ -23,9 +23,6 @@ constexpr Duration kLongestRetry = std::chrono::milliseconds(250);  // of who fi
 // Of who was let go in a handshake: so is whoever waits longest where very many come at once.
 constexpr Duration kLongestRetryOfMany = std::chrono::seconds(2);
 
-// So long a stranger may take where others wait for its place; members need milliseconds.
-constexpr Duration kFairTime = std::chrono::milliseconds(500);
-
 Address address_of(const Tcp::endpoint& endpoint) {
   return {endpoint.address().to_string(), endpoint.port()};
 }
@@ -159,7 +156,7 @@ Core::Handshakes::iterator Core::oldest_stranger() {
 void Core::make_room_in_time() {
   const auto oldest = oldest_stranger();
   if (oldest == handshakes_.end()) return;
-  room_timer_ = loop_.call_at(oldest->second.begun + kFairTime, [weak = weak_from_this()] {
+  room_timer_ = loop_.call_at(oldest->second.begun + options_.fair_time, [weak = weak_from_this()] {
     if (const auto core = weak.lock()) core->drop_oldest_stranger();
   });
 }

@@ -127,9 +127,11 @@ struct NetworkOptions {
   bool insecure_plaintext = false;  // no TLS, no authentication: for tests; no job can ask for it
   std::uint64_t max_frame = 64u << 20;                   // bytes of payload
   Duration handshake_timeout = std::chrono::seconds(5);  // from TCP connection to authenticated
-  // At once; others wait to be accepted, and the oldest is dropped for them once it has had half a
-  // second. Well below the usual 1,024 descriptors of a process, of which every stranger takes one.
+  // At once; others wait to be accepted, and the oldest is dropped for them once it has had its
+  // fair time, of which members need milliseconds. Well below the usual 1,024 descriptors of a
+  // process, of which every stranger takes one.
   std::size_t max_handshakes = 256;
+  Duration fair_time = std::chrono::milliseconds(500);
   std::size_t write_buffer = 256 * 1024;  // bytes encrypted per system call
   // A control connection ends where nothing that is sent on it, again and again, is acknowledged
   // for so long: the host there is gone, or the way to it.

@@ -34,6 +34,7 @@ class NetworkBothWays : public ::testing::TestWithParam<bool> {
   NetworkOptions options() const {
     NetworkOptions options;
     options.insecure_plaintext = GetParam();
+    options.handshake_timeout = muster::testing::kHang;
     return options;
   }
 };
@@ -297,7 +298,9 @@ TEST(Network, ANameThatIsTheLoopbackHereIsWarnedOf) {
 }
 
 TEST(Network, ManyConnectAtOnce) {
-  Pair pair{NetworkOptions{}};
+  NetworkOptions options;
+  options.handshake_timeout = muster::testing::kHang;
+  Pair pair{options};
   constexpr int kMany = 100;
   std::mutex mutex;
   std::condition_variable changed;
