@@ -8,14 +8,14 @@
 
 #include "muster/base/pause.h"
 #include "muster/net/loop.h"
+#include "muster/testing/soon.h"
 
 namespace muster::cluster {
 namespace {
 
 using ::testing::HasSubstr;
 
-Deadline within(Duration time) { return Deadline::after(system_clock(), time); }
-Deadline soon() { return within(std::chrono::seconds(20)); }
+using muster::testing::soon;
 
 class AgentsTest : public ::testing::Test {
  protected:
@@ -51,6 +51,12 @@ class AgentsTest : public ::testing::Test {
       EXPECT_THAT(why.message, HasSubstr(what));
     }
   }
+  void wait_for(std::int32_t number) {
+    const Deadline deadline = soon();
+    while (!agents_->is_there(number) && !deadline.passed(system_clock()))
+      pause(system_clock(), std::chrono::milliseconds(1));
+    ASSERT_TRUE(agents_->is_there(number));
+  }
   // All have come to their end.
   void join() {
     for (auto& thread : threads_) thread.join();
@@ -75,8 +81,10 @@ class AgentsTest : public ::testing::Test {
   }
   static std::string first_of(int fd) {
     std::string text;
-    for (const Deadline deadline = soon(); text.empty() && !deadline.passed(system_clock());)
+    for (const Deadline deadline = soon(); text.empty() && !deadline.passed(system_clock());) {
       text = net::read_available(fd).value_or("");
+      pause(system_clock(), std::chrono::milliseconds(1));
+    }
     return text;
   }
   static ProcessEnd end_of(Process& process) {
@@ -146,7 +154,9 @@ TEST_F(AgentsTest, AnySignalKillsAndSoDoesItsProcessHere) {
 TEST_F(AgentsTest, WhoIsNotThereIsNamed) {
   open(3);
   come(2, "true");
-  const auto all = agents_->wait_for_all(within(std::chrono::seconds(1)));
+  wait_for(2);
+  const auto all =
+      agents_->wait_for_all(Deadline::after(system_clock(), std::chrono::milliseconds(100)));
   ASSERT_FALSE(all);
   EXPECT_EQ(all.error().code, ErrorCode::kTimeout);
   EXPECT_THAT(all.error().message, HasSubstr("rank 1, 3 of 4 did not come"));
@@ -197,9 +207,7 @@ TEST_F(AgentsTest, ASecondOneOfTheSameNumberIsRefused) {
 TEST_F(AgentsTest, ATwinOfAnotherVersionIsRefusedAndHarmsNobody) {
   open(2);
   come(1, "true");
-  const Deadline deadline = soon();
-  while (!agents_->is_there(1) && !deadline.passed(system_clock()))
-    pause(system_clock(), std::chrono::milliseconds(1));
+  wait_for(1);
   AgentSpec other = spec(1, {"true"});
   other.self.version = "muster 0.1.0 (commit 6205a21)";
   const auto twin = attend(other, credentials_, soon(), system_processes(), create_null_logger());
@@ -212,9 +220,7 @@ TEST_F(AgentsTest, ATwinOfAnotherVersionIsRefusedAndHarmsNobody) {
 TEST_F(AgentsTest, AllLearnHowTheJobEndedAndWhoComesLaterToo) {
   open(2);
   come(1, "exec sleep 100");
-  const Deadline deadline = soon();
-  while (!agents_->is_there(1) && !deadline.passed(system_clock()))
-    pause(system_clock(), std::chrono::milliseconds(1));
+  wait_for(1);
   std::thread late([this] {
     pause(system_clock(), std::chrono::milliseconds(100));
     come(2, "true");
