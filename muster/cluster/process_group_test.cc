@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 
+#include "muster/testing/soon.h"
 #include "muster/testing/temp_folder.h"
 
 namespace muster::cluster {
@@ -23,13 +24,17 @@ class Listener final : public ProcessGroupObserver {
     lines[process].push_back((is_error ? "! " : "") + std::string(line));
     if (then) then(std::string(line));
   }
-  void on_stop(int /*signal*/, bool again) override { stops.push_back(again); }
+  void on_stop(int /*signal*/, bool again) override {
+    stops.push_back(again);
+    if (on_each_stop) on_each_stop();
+  }
   void on_leash_end() override { ++leash_ends; }
 
   std::map<std::size_t, std::vector<std::string>> lines;
   std::vector<bool> stops;
   int leash_ends = 0;
   std::function<void(const std::string&)> then;
+  std::function<void()> on_each_stop;
 };
 
 ProcessSpec shell(const std::string& script) {
@@ -37,6 +42,11 @@ ProcessSpec shell(const std::string& script) {
           .environment = {{"WORD", "w"}},
           .folder = {},
           .cores = {}};
+}
+
+// Of a script: until the file is there.
+std::string wait_for(const std::string& path) {
+  return fmt::format("until [ -e {} ]; do sleep 0.01; done; ", path);
 }
 
 ProcessGroupEnd run_all(ProcessGroupSpec spec, Listener& listener) {
@@ -73,45 +83,66 @@ TEST(ProcessGroup, EndsWhenAllHave) {
 
 TEST(ProcessGroup, OneFailureEndsTheOthers) {
   Listener listener;
-  const muster::testing::TempFolder folder;
-  const std::string deaf = (folder.path() / "deaf").string();
-  const auto end = run_all(
-      {.processes = {shell("exec sleep 100"),
-                     shell(fmt::format(
-                         "until [ -e {} ]; do sleep 0.01; done; echo last words; exit 3", deaf)),
-                     // It ignores the wish, and is killed.
-                     shell(fmt::format("trap '' TERM; : > {}; while :; do sleep 1; done", deaf))},
-       .last_words = std::chrono::milliseconds(20),
-       .grace = std::chrono::milliseconds(50)},
-      listener);
+  const auto end =
+      run_all({.processes = {shell("exec sleep 1000"), shell("echo last words; exit 3")},
+               .last_words = std::chrono::milliseconds(20),
+               .grace = muster::testing::kHang},
+              listener);
   EXPECT_EQ(end.failed, 1U);
   EXPECT_EQ(end.members[0].end.signal, SIGTERM);
   EXPECT_EQ(end.members[1].end.exit_status, 3);
   EXPECT_THAT(end.members[1].last_lines, ElementsAre("last words"));
-  EXPECT_EQ(end.members[2].end.signal, SIGKILL);
 }
 
+TEST(ProcessGroup, WhoIgnoresTheWishIsKilled) {
+  Listener listener;
+  const muster::testing::TempFolder folder;
+  const std::string deaf = (folder.path() / "deaf").string();
+  const auto end =
+      run_all({.processes = {shell(wait_for(deaf) + "exit 3"),
+                             shell(fmt::format("trap '' TERM; : > {}; exec sleep 1000", deaf))},
+               .last_words = std::chrono::milliseconds(20),
+               .grace = std::chrono::milliseconds(50)},
+              listener);
+  EXPECT_EQ(end.failed, 0U);
+  EXPECT_EQ(end.members[1].end.signal, SIGKILL);
+}
+
+// The other one is still there when the signal comes: it leaves once that has been heard.
 TEST(ProcessGroup, ASignalAfterAFailureDoesNotHideIt) {
+  const muster::testing::TempFolder folder;
+  const std::string ready = (folder.path() / "ready").string();
+  const std::string heard = (folder.path() / "heard").string();
   Listener listener;
   bool told = false;
   listener.then = [&told](const std::string& line) {
     if (line == "asked to leave" && !std::exchange(told, true)) std::raise(SIGTERM);
   };
-  const auto end = run_all(
-      {.processes = {shell("exit 3"), shell("trap 'echo asked to leave; sleep 0.2; exit 0' TERM; "
-                                            "while :; do sleep 0.01; done")},
-       .last_words = std::chrono::milliseconds(20)},
-      listener);
+  listener.on_each_stop = [&] { EXPECT_TRUE(write_atomically(system_files(), heard, "yes")); };
+  const std::string leaves =
+      fmt::format("trap 'echo asked to leave; {}exit 0' TERM; : > {}; while :; do sleep 0.01; done",
+                  wait_for(heard), ready);
+  const auto end = run_all({.processes = {shell(wait_for(ready) + "exit 3"), shell(leaves)},
+                            .last_words = std::chrono::milliseconds(20),
+                            .grace = muster::testing::kHang},
+                           listener);
   EXPECT_EQ(end.failed, 0U);
   EXPECT_EQ(end.signal, SIGTERM);
   EXPECT_THAT(listener.stops, ElementsAre(false));
 }
 
+// The first is not there any more, not even as one that has ended, once the group has seen its end.
 TEST(ProcessGroup, OthersMaySayWhatItHasDoneToThem) {
+  const muster::testing::TempFolder folder;
+  const std::string pid = (folder.path() / "pid").string();
   Listener listener;
   const auto end = run_all(
-      {.processes = {shell("kill -9 $$"), shell("sleep 0.1; echo 'lost the other' >&2; exit 1")},
-       .last_words = std::chrono::seconds(60)},
+      {.processes = {shell(fmt::format("echo $$ > {0}.new; mv {0}.new {0}; kill -9 $$", pid)),
+                     shell(wait_for(pid) +
+                           fmt::format("while kill -0 $(cat {}) 2> /dev/null; do sleep 0.01; done; "
+                                       "echo 'lost the other' >&2; exit 1",
+                                       pid))},
+       .last_words = muster::testing::kHang},
       listener);
   EXPECT_EQ(end.failed, 0U);
   EXPECT_EQ(end.members[0].end.signal, SIGKILL);
@@ -154,8 +185,9 @@ TEST(ProcessGroup, WhereTheLeashEndsAllAreKilled) {
   listener.then = [&ends](const std::string& line) {
     if (line == "ready") ::close(ends[1]);
   };
-  const auto end = run_all(
-      {.processes = {shell("trap '' TERM; echo ready; sleep 1000")}, .leash = ends[0]}, listener);
+  const auto end =
+      run_all({.processes = {shell("trap '' TERM; echo ready; exec sleep 1000")}, .leash = ends[0]},
+              listener);
   EXPECT_EQ(end.members[0].end.signal, SIGKILL);
   EXPECT_EQ(listener.leash_ends, 1);
   EXPECT_FALSE(end.signal);
@@ -170,18 +202,19 @@ TEST(ProcessGroup, WhatStillRunsAfterItsTimeIsKilled) {
   EXPECT_EQ(end.members[1].end.signal, SIGKILL);
 }
 
-// A child of its own keeps the pipe open.
+// A child of its own keeps the pipe open, and is still there.
 TEST(ProcessGroup, GrandchildrenAreNotWaitedFor) {
+  const muster::testing::TempFolder folder;
+  const std::string pid = (folder.path() / "pid").string();
   Listener listener;
-  const std::string mark =
-      ::testing::TempDir() + "muster_process_group_" + std::to_string(::getpid());
-  const std::string orphan = "setsid sh -c ': > " + mark + "; exec sleep 3' & ";
-  const auto end =
-      run_all({.processes = {shell(orphan + "while [ ! -e " + mark +
-                                   " ]; do sleep 0.01; done; rm " + mark + "; echo done")}},
-              listener);
+  const std::string orphan =
+      fmt::format("setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300' & ", pid);
+  const auto end = run_all({.processes = {shell(orphan + wait_for(pid) + "echo done")}}, listener);
   EXPECT_FALSE(end.failed);
   EXPECT_THAT(listener.lines[0], ElementsAre("done"));
+  const auto number = system_files().read(pid);
+  ASSERT_TRUE(number) << number.error().message;
+  EXPECT_TRUE(send_signal(std::stoi(*number), SIGKILL)) << "it was waited for";
 }
 
 }  // namespace
