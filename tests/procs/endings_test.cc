@@ -8,6 +8,7 @@
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/whereabouts.h"
+#include "tests/procs/local_launcher.h"
 
 namespace muster::cluster {
 namespace {
@@ -63,6 +64,7 @@ TEST(Endings, AJobWhoseLastGuestDiesWaitsForOthers) {
   spec.min_workers = spec.max_workers = 2;
   spec.listen = net::Address{"127.0.0.1", 0};
   spec.credentials = folder / "join.key";
+  be_patient(spec);
   DyingHosts watcher(spec.credentials);
   const auto end = run_launcher(spec, watcher);
   std::filesystem::remove_all(folder);
@@ -75,6 +77,7 @@ TEST(Endings, AProcessThatDoesNotEndOnceItsWorkerHasLeftIsKilledAndHasEndedWell)
   LaunchSpec spec;
   spec.command = {MUSTER_PROCS_WORKER, "leave_and_hang"};
   spec.workers = spec.min_workers = 2;
+  be_patient(spec);
   spec.exit_patience = std::chrono::milliseconds(100);
   LaunchObserver nobody;
   const auto end = run_launcher(spec, nobody);

@@ -18,9 +18,12 @@ TEST_F(LocalLauncher, ASignalAsksForACheckpointAndAnEnd) {
 }
 
 TEST_F(LocalLauncher, ASignalAfterAFailureIsNotWhatEndedTheJob) {
-  watcher_.on_each_line = [](const std::string&) { std::raise(SIGTERM); };
+  spec_.grace =
+      muster::testing::kHang;  // for both of the others to hear of it: then they are killed
+  int told = 0;
+  watcher_.on_each_line = [&](const std::string&) { std::raise(++told == 1 ? SIGTERM : SIGINT); };
   EXPECT_EQ(run_to_failure("end_before_others", 1).rank, Rank{1});
-  EXPECT_FALSE(watcher_.lines.empty());
+  EXPECT_EQ(told, 2);
   EXPECT_TRUE(watcher_.stops.empty());
 }
 

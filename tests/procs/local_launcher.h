@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "muster/cluster/launcher.h"
+#include "muster/testing/soon.h"
 
 namespace muster::cluster {
 
@@ -87,6 +88,12 @@ inline bool is_gone(int pid) {
   return state.empty() || state == "Z";
 }
 
+// So that no busy machine decides how a job ends. What a test is about it sets itself.
+inline void be_patient(LaunchSpec& spec) {
+  spec.join_timeout = spec.heartbeat_timeout = muster::testing::kHang;
+  spec.begin_patience = spec.exit_patience = muster::testing::kHang;
+}
+
 // Signals to the launcher are raised on the thread that hears of what happens: what kill() sends
 // waits on the main thread, which ThreadSanitizer may let sleep over it.
 class LocalLauncher : public ::testing::Test {
@@ -97,6 +104,7 @@ class LocalLauncher : public ::testing::Test {
                ::testing::UnitTest::GetInstance()->current_test_info()->name());
     spec_.workers = spec_.min_workers = 3;
     spec_.log_folder = folder_ / "logs";
+    be_patient(spec_);
   }
   ~LocalLauncher() override { std::filesystem::remove_all(folder_); }
 

@@ -11,8 +11,8 @@
 #include <csignal>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
+#include "muster/base/pause.h"
 #include "muster/base/unique_fd.h"
 #include "muster/net/loop.h"
 
@@ -22,8 +22,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What workers that do start may need for it on a busy machine.
-constexpr Duration kToStart = std::chrono::seconds(10);
+// What workers that do start may need for it on a busy machine. Tests of who does not start wait
+// for it, asleep.
+constexpr Duration kToStart = std::chrono::seconds(60);
 
 TEST_F(LocalLauncher, AJobThatGoesWellEndsWell) {
   const auto end = run("store", 0);
@@ -60,10 +61,10 @@ TEST_F(LocalLauncher, OutputArrivesInWholeLinesAndInTheLogs) {
 TEST_F(LocalLauncher, WorkersThatEndWhileItDoesNotRunHaveEndedWell) {
   watcher_.on_each_line = [this](const std::string&) {
     if (watcher_.lines.size() < 3) return;  // not all have been let in
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const Deadline until = muster::testing::soon();
     for (const auto& member : watcher_.welcome.members)
-      while (!is_gone(member.info.pid) && std::chrono::steady_clock::now() < until)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      while (!is_gone(member.info.pid) && !until.passed(system_clock()))
+        pause(system_clock(), std::chrono::milliseconds(5));
   };
   const auto end = run("report_much", 0);
   EXPECT_FALSE(end.failure) << describe(*end.failure);
@@ -175,19 +176,21 @@ class Late final : public Process {
   std::atomic<bool> is_shown_{false};
 };
 
-// The second that is started is a late one.
+// This worker of those that are started first is a late one.
 class OneIsLate final : public Processes {
  public:
+  explicit OneIsLate(int worker) : worker_(worker) {}
   Result<std::unique_ptr<Process>> spawn(const ProcessSpec& spec) override {
     MUSTER_ASSIGN(auto process, system_processes().spawn(spec));
-    if (++started_ != 2) return process;
+    if (started_++ != worker_) return process;
     auto late = std::make_unique<Late>(std::move(process));
-    second = late.get();
+    it = late.get();
     return std::unique_ptr<Process>(std::move(late));
   }
-  std::atomic<Late*> second = nullptr;
+  std::atomic<Late*> it = nullptr;
 
  private:
+  const int worker_;
   int started_ = 0;
 };
 
@@ -195,12 +198,12 @@ class OneIsLate final : public Processes {
 // later: here only when it has asked the system twice what has become of it.
 TEST_F(LocalLauncher, AWorkerWhoseEndIsSeenLateIsNamedWithTheSignalThatKilledIt) {
   Counting files;
-  OneIsLate processes;
+  OneIsLate processes(1);
   int asked = 0;
   files.on_read = [&](const Path& path) {
-    Late* second = processes.second;
-    if (second == nullptr || asked == 2) return;
-    if (path == fmt::format("/proc/{}/stat", second->pid()) && ++asked == 2) second->show();
+    Late* late = processes.it;
+    if (late == nullptr || asked == 2) return;
+    if (path == fmt::format("/proc/{}/stat", late->pid()) && ++asked == 2) late->show();
   };
   watcher_.then = [&](Watcher& w) { ::kill(w.welcome.members[1].info.pid, SIGKILL); };
   spec_.command = {MUSTER_PROCS_WORKER, "wait", "0"};
@@ -336,16 +339,26 @@ TEST_F(LocalLauncher, AReportedErrorIsTheReason) {
   EXPECT_THAT(failure.action, HasSubstr("the others would meet as well"));
 }
 
+// Its end is seen only once both others have told that they lost it, and are gone themselves.
 TEST_F(LocalLauncher, WhoOnlyLostAPeerIsNotTheCulprit) {
   for (int actor = 0; actor < 3; ++actor) {
-    const auto failure = run_to_failure("die_after_warning", actor);
-    EXPECT_EQ(failure.rank, Rank{actor}) << describe(failure);
-    EXPECT_EQ(failure.reason, "killed by SIGKILL");
+    OneIsLate processes(actor);
+    int told = 0;
+    watcher_.on_each_line = [&](const std::string& line) {
+      if (line.starts_with("gave up") && ++told == 2) processes.it.load()->show();
+    };
+    spec_.command = {MUSTER_PROCS_WORKER, "die_and_be_blamed", std::to_string(actor)};
+    const auto end = create_local_launcher(processes, system_files(), create_null_logger())
+                         ->run(spec_, watcher_);
+    ASSERT_TRUE(end && end->failure);
+    EXPECT_EQ(told, 2);
+    EXPECT_EQ(end->failure->rank, Rank{actor}) << describe(*end->failure);
+    EXPECT_EQ(end->failure->reason, "killed by SIGKILL");
   }
 }
 
 TEST_F(LocalLauncher, AFrozenWorkerIsFoundByItsSilence) {
-  spec_.heartbeat_timeout = std::chrono::seconds(5);  // no busy machine is silent for so long
+  spec_.heartbeat_timeout = std::chrono::seconds(10);  // the others are heard later than it anyhow
   const auto failure = run_to_failure("freeze", 2);
   EXPECT_EQ(failure.rank, Rank{2});
   EXPECT_EQ(failure.error.code, ErrorCode::kTimeout);
@@ -451,16 +464,17 @@ TEST_F(LocalLauncher, ItsDeathTakesTheWorkersAlong) {
     const auto more = net::read_available(launcher->output_fd());
     ASSERT_TRUE(more) << "the launcher ended early";
     text += *more;
+    pause(system_clock(), std::chrono::milliseconds(1));
   }
   std::istringstream pids(text);
   std::vector<int> workers{std::istream_iterator<int>(pids), {}};
   ASSERT_EQ(workers.size(), 3u);
   for (const int pid : workers) EXPECT_FALSE(is_gone(pid));
   ::kill(launcher->pid(), SIGKILL);
-  const auto deadline = Deadline::after(system_clock(), std::chrono::seconds(20));
+  const Deadline deadline = muster::testing::soon();
   const auto all_gone = [&] { return std::all_of(workers.begin(), workers.end(), is_gone); };
   while (!all_gone() && !deadline.passed(system_clock()))
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    pause(system_clock(), std::chrono::milliseconds(10));
   EXPECT_TRUE(all_gone());
 }
 

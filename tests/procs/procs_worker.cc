@@ -17,14 +17,18 @@
 #include <string_view>
 #include <thread>
 
+#include "muster/base/process.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/member.h"
 #include "muster/cluster/whereabouts.h"
 #include "muster/net/network.h"
+#include "muster/testing/soon.h"
 
 namespace {
 
 using namespace muster;
+using muster::testing::kHang;
+using muster::testing::soon;
 using std::chrono::seconds;
 
 Deadline after(Duration duration) { return Deadline::after(system_clock(), duration); }
@@ -44,7 +48,7 @@ struct Worker {
 };
 
 [[noreturn]] void give_up(Worker& worker, const Error& why) {
-  worker.member.fail(why, cluster::Concerns::kAll, after(seconds(5)));
+  worker.member.fail(why, cluster::Concerns::kAll, soon());
   std::cerr << "gave up: " << why.message << std::endl;
   std::_Exit(1);
 }
@@ -56,34 +60,32 @@ int wait_for_the_end(Worker& worker) {
   worker.member.on_generation([&](const cluster::Membership& now) {
     if (now.members.empty()) worker.end();
   });
-  if (worker.over.get_future().wait_for(seconds(60)) != std::future_status::ready) return 9;
+  if (worker.over.get_future().wait_for(kHang) != std::future_status::ready) return 9;
   std::cout << "stopped as asked" << std::endl;
-  worker.member.leave(0, after(seconds(5)));
+  worker.member.leave(0, soon());
   return 0;
 }
 
 int leave(Worker& worker) {
-  worker.member.leave(0, after(seconds(5)));
+  worker.member.leave(0, soon());
   return 0;
 }
 
 // As in an exit handler, or on a file system that does not answer.
 int leave_and_hang(Worker& worker) {
-  worker.member.leave(0, after(seconds(5)));
-  std::this_thread::sleep_for(seconds(60));
+  worker.member.leave(0, soon());
+  std::this_thread::sleep_for(kHang);
   return 9;
 }
 
-// The others hear of it before the process is gone, and blame the actor at once.
-int die_after_warning(Worker& worker) {
-  const auto own = worker.member.store(worker.member.membership().generation);
-  auto& store = *own;
-  if (worker.acts) {
-    (void)store.set("dying", cluster::to_bytes("now"), after(seconds(20)));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    std::raise(SIGKILL);
-  }
-  (void)store.get("dying", after(seconds(20)));
+// The others blame the actor, whose process is not there any more but for what the launcher has yet
+// to see of it.
+int die_and_be_blamed(Worker& worker) {
+  if (worker.acts) std::raise(SIGKILL);
+  const auto members = worker.member.membership().members;
+  const int pid = members[static_cast<std::size_t>(to_int(worker.actor))].info.pid;
+  for (const Deadline limit = soon(); !is_ending(pid) && !limit.passed(system_clock());)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   give_up(worker, fail(ErrorCode::kPeerLost, "[comm/all_reduce] lost the peer", worker.actor));
 }
 
@@ -95,17 +97,19 @@ int print(Worker& worker) {
   return leave(worker);
 }
 
-// More than is read at once, and less than a connection holds that nobody reads.
+// More than is read at once, and less than a connection holds that nobody reads. It goes though its
+// launcher does not run.
 int report_much(Worker& worker) {
   std::cout << "begins" << std::endl;
   for (int i = 0; i < 100; ++i)
     worker.member.report(cluster::to_bytes(std::string(20'000, 'a') + std::to_string(i)));
-  return leave(worker);
+  worker.member.leave(0, after(seconds(5)));
+  return 0;
 }
 
 int numeric(Worker& worker) {
   worker.member.fail(fail(ErrorCode::kNumeric, "[train/step] the loss is NaN at step 17"),
-                     cluster::Concerns::kAll, after(seconds(5)));
+                     cluster::Concerns::kAll, soon());
   return 4;
 }
 
@@ -115,16 +119,16 @@ int use_the_store(Worker& worker) {
   const auto size = worker.member.membership().size();
   const auto rank = to_int(worker.member.membership().rank);
   const auto mine = "key/" + std::to_string(rank);
-  if (!store.set(mine, cluster::to_bytes(mine), after(seconds(20)))) return 10;
+  if (!store.set(mine, cluster::to_bytes(mine), soon())) return 10;
   for (int other = 0; other < size; ++other) {
     const auto key = "key/" + std::to_string(other);
-    const auto value = store.get(key, after(seconds(20)));
+    const auto value = store.get(key, soon());
     if (!value || cluster::to_string(*value) != key) return 11;
   }
-  if (!store.add("count", rank + 1, after(seconds(20)))) return 12;
+  if (!store.add("count", rank + 1, soon())) return 12;
   const auto me = cluster::to_bytes(mine);
-  const auto winner = store.compare_exchange("winner", {}, me, after(seconds(20)));
-  const auto seen = store.get("winner", after(seconds(20)));
+  const auto winner = store.compare_exchange("winner", {}, me, soon());
+  const auto seen = store.get("winner", soon());
   if (!winner || !seen || *winner != *seen) return 13;
   const auto nothing = store.get("never", after(std::chrono::milliseconds(50)));
   if (nothing || nothing.error().code != ErrorCode::kTimeout) return 14;
@@ -139,7 +143,7 @@ int exit_in_turn(Worker& worker, bool at_one_step) {
     const auto generation = static_cast<std::int64_t>(to_int(now.generation));
     if (!at_one_step) worker.where.doing(Step{17 + generation}, "update");
     if (to_int(now.rank) == now.size() - 1) std::_Exit(3);
-    if (!worker.member.wait_newer(now.generation, after(seconds(60)))) return 9;
+    if (!worker.member.wait_newer(now.generation, soon())) return 9;
   }
 }
 
@@ -147,7 +151,7 @@ int exit_in_turn(Worker& worker, bool at_one_step) {
 int lack_memory(Worker& worker) {
   if (worker.member.membership().generation > Generation{1}) return wait_for_the_end(worker);
   worker.member.fail(fail(ErrorCode::kUnavailable, "[worker/train] not enough memory"),
-                     cluster::Concerns::kItsHost, after(seconds(5)));
+                     cluster::Concerns::kItsHost, soon());
   return 3;
 }
 
@@ -159,7 +163,7 @@ int go_as_standby(Worker& worker) {
   while (::access(std::getenv("PROCS_WORKER_MARK"), F_OK) != 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   worker.member.drain();
-  if (worker.over.get_future().wait_for(seconds(60)) != std::future_status::ready) return 9;
+  if (worker.over.get_future().wait_for(kHang) != std::future_status::ready) return 9;
   return leave(worker);
 }
 
@@ -167,13 +171,12 @@ int go_as_standby(Worker& worker) {
 int end_before_others(Worker& worker) {
   if (worker.acts) std::_Exit(3);
   worker.member.on_lost([](const Error&) { std::cout << "heard of it" << std::endl; });
-  std::this_thread::sleep_for(seconds(60));
+  std::this_thread::sleep_for(kHang);
   return 9;
 }
 
 int hold_wrong_bits(Worker& worker) {
-  worker.member.quarantine(fail(ErrorCode::kCorrupt, "[train/replicas] other weights"),
-                           after(seconds(5)));
+  worker.member.quarantine(fail(ErrorCode::kCorrupt, "[train/replicas] other weights"), soon());
   return 0;
 }
 
@@ -206,17 +209,17 @@ int run(Worker& worker) {
       {"exit_at_other_steps", [](Worker& w) { return exit_in_turn(w, false); }},
       {"never_begin",  // as with data that do not come
        [](Worker&) {
-         std::this_thread::sleep_for(seconds(60));
+         std::this_thread::sleep_for(kHang);
          return 9;
        }},
       {"stubborn",
        [](Worker& w) {
          std::cout << "ready" << std::endl;
-         std::this_thread::sleep_for(seconds(60));
+         std::this_thread::sleep_for(kHang);
          return static_cast<int>(w.acts);
        }},
   };
-  if (worker.act == "die_after_warning") return die_after_warning(worker);
+  if (worker.act == "die_and_be_blamed") return die_and_be_blamed(worker);
   constexpr std::string_view kOfAll[] = {
       "print",      "leave_and_hang",   "report_much",         "store",
       "stubborn",   "exit_at_one_step", "exit_at_other_steps", "end_before_others",
@@ -236,7 +239,7 @@ int before_joining(const std::string& act) {
   if (act == "crash_before_join") std::raise(SIGABRT);
   if (act == "exit_before_join") std::exit(2);
   if (act == "exit3_before_join") std::exit(3);
-  if (act == "never_join") std::this_thread::sleep_for(seconds(60));
+  if (act == "never_join") std::this_thread::sleep_for(kHang);
   if (act == "killed_before_join") std::raise(SIGKILL);
   if (act == "crash_once_before_join" && is_first_time()) std::raise(SIGABRT);
   return 0;
@@ -267,9 +270,8 @@ int main(int argc, char** argv) {
                                  .info = cluster::describe_this_process(environment->worker),
                                  .where = [&] { return where->read(); }};
   const bool waits_for_a_rank = acts && act == "go_as_standby";
-  auto member = waits_for_a_rank
-                    ? cluster::ask_to_join(*network, std::move(options), after(seconds(30)), log)
-                    : cluster::join(*network, std::move(options), after(seconds(30)), log);
+  auto member = waits_for_a_rank ? cluster::ask_to_join(*network, std::move(options), soon(), log)
+                                 : cluster::join(*network, std::move(options), soon(), log);
   if (!member) {
     std::cerr << member.error().message << std::endl;
     return 1;

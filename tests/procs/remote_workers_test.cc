@@ -15,6 +15,7 @@
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
 #include "muster/cluster/whereabouts.h"
+#include "tests/procs/local_launcher.h"
 
 namespace muster::cluster {
 namespace {
@@ -69,6 +70,7 @@ class RemoteWorkersTest : public ::testing::Test {
     spec_.listen = net::Address{"127.0.0.1", 0};
     spec_.remote.hosts = {"b"};
     spec_.remote.carrier = "ssh";
+    be_patient(spec_);
   }
   // What stands for it is this command; `act`: of the worker there.
   JobEnd run(const std::vector<std::string>& command) {
