@@ -11,11 +11,11 @@
 #include "muster/comm/backend/native/native.h"
 #include "muster/net/credentials.h"
 #include "muster/net/network.h"
+#include "muster/testing/soon.h"
 
 namespace muster::comm {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(10);
 constexpr Generation kBefore{4};
 constexpr Generation kNow{5};
 
@@ -26,7 +26,9 @@ class Door final : public net::Receiver {
   }
   void on_frame(const net::FrameHeader&) override {}
   void on_close(const Error&) override { closed_.set_value(); }
-  bool is_shut() { return closed_.get_future().wait_for(kPatience) == std::future_status::ready; }
+  bool is_shut() {
+    return closed_.get_future().wait_for(muster::testing::kHang) == std::future_status::ready;
+  }
 
  private:
   std::promise<void> closed_;
@@ -40,8 +42,7 @@ class Impostor {
            std::uint32_t other_context) {
     const auto space = first.find(' ');
     const auto address = net::parse_address(first.substr(0, space)).value();
-    connection_ =
-        net::connect_and_wait(network, address, Deadline::after(system_clock(), kPatience)).value();
+    connection_ = net::connect_and_wait(network, address, muster::testing::soon()).value();
     connection_->start(door_);
     header_.generation = generation;
     header_.sender = Rank{1};

@@ -11,11 +11,12 @@
 #include "muster/comm/backend/native/tcp_transport.h"
 #include "muster/net/credentials.h"
 #include "muster/net/network.h"
+#include "muster/testing/soon.h"
 
 namespace muster::comm {
 namespace {
 
-constexpr Duration kBeforeTheyGiveUp = std::chrono::seconds(6);
+constexpr Duration kBeforeTheyGiveUp = std::chrono::seconds(20);  // and have all connected
 
 // Ranks of one group, each with a network of its own.
 class Apart {
@@ -79,6 +80,7 @@ TEST(StuckPeer, HoldsUpNoMessageToAnotherRank) {
     threads.emplace_back([&, number] {
       NativeOptions options = apart.options(number);
       options.costs = default_costs(Wire::kTcp);
+      options.connect_timeout = muster::testing::kHang;
       auto world = create_native(options);
       ASSERT_TRUE(world) << world.error().message;
       ranks[static_cast<std::size_t>(number)] = *world;
@@ -95,13 +97,13 @@ TEST(StuckPeer, HoldsUpNoMessageToAnotherRank) {
                           std::as_writable_bytes(std::span(sums[rank]))};
     works.push_back(ranks[rank]->submit(
         AllReduce{view},
-        {.timeout = std::chrono::seconds(20), .label = "sum", .algorithm = Algorithm::kDirect}));
+        {.timeout = muster::testing::kHang, .label = "sum", .algorithm = Algorithm::kDirect}));
     works.back().on_done([](const Status&) {});  // begins it
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until sockets are full
   std::int32_t sent = 7;
   std::int32_t came = 0;
-  const OpOptions soon{.timeout = std::chrono::seconds(5), .label = "soon"};
+  const OpOptions soon{.timeout = muster::testing::kHang, .label = "soon"};
   auto send = ranks[0]->submit(Send{view_of(std::span(&sent, 1)), Rank{1}}, soon);
   auto recv = ranks[1]->submit(Recv{view_of(std::span(&came, 1)), Rank{0}}, soon);
   const Status left = send.wait();
