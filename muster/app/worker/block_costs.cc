@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "muster/app/worker/build_model.h"
-#include "muster/app/worker/pass_times.h"
 #include "muster/base/check.h"
 #include "muster/models/flop_counter.h"
 #include "muster/models/memory_meter.h"
@@ -234,12 +233,12 @@ Result<std::vector<plan::BlockPass>> measure_passes(const models::Model& whole,
   };
   MUSTER_TRY(each_block(whole, examples.inputs, job.seed, look));
   std::vector<plan::BlockPass> blocks = meter.take().blocks;
-  if (bytes_to_time(whole, blocks, room.passes) > room.bytes) return blocks;
+  if (bytes_to_time(whole, blocks, room.at_once) > room.bytes) return blocks;
   std::vector<std::size_t> all(blocks.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   const auto model = whole.part(all);
   model->initialize(job.seed);
-  MUSTER_TRY(time_passes(*model, examples, job, room.passes, blocks));
+  MUSTER_TRY(time_passes(*model, examples, job, room.at_once, blocks));
   return blocks;
 }
 
@@ -253,8 +252,8 @@ Result<plan::PassProfile> measure_cut_passes(models::Model& part, const RankNote
   };
   MUSTER_TRY(each_block_here(part, examples.inputs, look));
   plan::PassProfile pass = meter.take();
-  if (bytes_to_time(part, pass.blocks, room.passes) <= room.bytes)
-    MUSTER_TRY(time_passes(part, examples, job, room.passes, pass.blocks));
+  if (bytes_to_time(part, pass.blocks, room.at_once) <= room.bytes)
+    MUSTER_TRY(time_passes(part, examples, job, room.at_once, pass.blocks));
   (void)ranks.take();  // they have told the same again
   return pass;
 }

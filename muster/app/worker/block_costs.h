@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "muster/app/worker/counted_ranks.h"
+#include "muster/app/worker/pass_times.h"
 #include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/data/batch.h"
@@ -37,10 +38,9 @@ Result<Activations> measure_activations(const models::Model& whole, const data::
 Result<Activations> measure_own_activations(models::Model& part, const data::StepBatch& batch,
                                             const job::JobSpec& job);
 
-// So many passes at once, in so many bytes.
 struct PassRoom {
-  std::int32_t passes = 1;
-  std::uint64_t bytes = 0;
+  AtOnce at_once = {};
+  std::uint64_t bytes = 0;  // that they may take
 };
 
 // Both by block, forward and backward apart; the loss is part of the last block. Times are those of

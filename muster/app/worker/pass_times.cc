@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "muster/app/worker/build_model.h"
-#include "muster/base/clock.h"
 #include "muster/parallel/gradient_hook.h"
 #include "muster/parallel/lanes.h"
 
@@ -17,12 +16,6 @@ namespace {
 constexpr std::size_t kTimedRounds = 7;  // of which the median counts, after one that does not
 
 using Times = std::vector<std::vector<Duration>>;  // by block and round
-
-Duration median(std::vector<Duration> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return *middle;
-}
 
 class TimedPass {
  public:
@@ -89,31 +82,54 @@ class TimedPass {
   Times forward_, backward_;
 };
 
+// Further ones, for lanes that share weights with a worker before, and for the first lanes of
+// others.
+std::vector<std::unique_ptr<models::Model>> copies_of(const models::Model& model,
+                                                      std::int32_t lanes, std::int32_t workers) {
+  std::vector<std::unique_ptr<models::Model>> copies;
+  for (std::int32_t lane = 1; lane < lanes; ++lane) {
+    const std::int32_t worker = lane % workers;
+    const bool is_first = worker == lane;
+    const models::Model& other =
+        worker == 0 || is_first ? model : *copies[static_cast<std::size_t>(worker - 1)];
+    copies.push_back(other.replicate());
+    if (!is_first) continue;
+    for (const models::Parameter& parameter : copies.back()->parameters())
+      at::Tensor(parameter.tensor).set_data(parameter.tensor.detach().clone());
+  }
+  return copies;
+}
+
 }  // namespace
 
+Duration median_of(std::vector<Duration> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::ranges::nth_element(times, middle);
+  return *middle;
+}
+
 std::uint64_t bytes_to_time(const models::Model& model, const std::vector<plan::BlockPass>& blocks,
-                            std::int32_t at_once) {
-  std::uint64_t bytes = 0, most = 0;
+                            const AtOnce& at_once) {
+  std::uint64_t weights = 0, activations = 0, most = 0;
   for (const models::Parameter& parameter : model.parameters())
-    bytes += 2 * parameter.tensor.nbytes();  // the gradient and the sum
+    weights += parameter.tensor.nbytes();
   for (const plan::BlockPass& block : blocks) {
-    bytes += block.activation_bytes;
+    activations += block.activation_bytes;
     most = std::max(most, block.backward_bytes);
   }
-  return (bytes + most) * static_cast<std::uint64_t>(at_once);
+  const auto passes = static_cast<std::uint64_t>(at_once.passes);
+  const auto copies = static_cast<std::uint64_t>(at_once.workers - 1);
+  return copies * weights + passes * (2 * weights + activations + most);  // gradients and sums
 }
 
 Status time_passes(models::Model& model, const parallel::Examples& examples,
-                   const job::JobSpec& job, std::int32_t at_once,
+                   const job::JobSpec& job, const AtOnce& at_once,
                    std::vector<plan::BlockPass>& blocks) {
-  parallel::LanePool lanes(model.expert_parameters().empty() ? at_once : 1);
-  std::vector<std::unique_ptr<models::Model>> copies;
+  parallel::LanePool lanes(model.expert_parameters().empty() ? at_once.passes : 1);
+  const auto copies = copies_of(model, lanes.size(), at_once.workers);
   std::vector<TimedPass> passes;
   passes.emplace_back(model, examples, job);
-  while (passes.size() < static_cast<std::size_t>(lanes.size())) {
-    copies.push_back(model.replicate());
-    passes.emplace_back(*copies.back(), examples, job);
-  }
+  for (const auto& copy : copies) passes.emplace_back(*copy, examples, job);
   MUSTER_TRY(lanes.run([&passes](std::int32_t lane) {
     TimedPass& pass = passes[static_cast<std::size_t>(lane)];
     pass.run();
@@ -127,8 +143,8 @@ Status time_passes(models::Model& model, const parallel::Examples& examples,
       forward.insert(forward.end(), pass.forward()[b].begin(), pass.forward()[b].end());
       backward.insert(backward.end(), pass.backward()[b].begin(), pass.backward()[b].end());
     }
-    blocks[b].forward = median(std::move(forward));
-    blocks[b].backward = median(std::move(backward));
+    blocks[b].forward = median_of(std::move(forward));
+    blocks[b].backward = median_of(std::move(backward));
   }
   return ok();
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/result.h"
 #include "muster/job/spec.h"
 #include "muster/models/model.h"
@@ -15,16 +16,23 @@
 
 namespace muster::app {
 
-// Bytes that so many passes at once take besides the weights of a model whose blocks were measured
-// one by one.
+// Passes of lanes of several workers; these have weights of their own.
+struct AtOnce {
+  std::int32_t passes = 1;
+  std::int32_t workers = 1;  // at most as many
+};
+
+Duration median_of(std::vector<Duration> times);  // one at least
+
+// Bytes that so many passes at once take besides the model, whose blocks were measured one by one.
 std::uint64_t bytes_to_time(const models::Model& model, const std::vector<plan::BlockPass>& blocks,
-                            std::int32_t at_once);
+                            const AtOnce& at_once);
 
 // Sets `forward` and `backward` of each of the blocks; the loss is part of the last one. `model` is
 // initialised; its gradients are nobody else's until it is gone. Dealt experts have one lane: of
 // their model one pass runs at once.
 Status time_passes(models::Model& model, const parallel::Examples& examples,
-                   const job::JobSpec& job, std::int32_t at_once,
+                   const job::JobSpec& job, const AtOnce& at_once,
                    std::vector<plan::BlockPass>& blocks);
 
 }  // namespace muster::app

@@ -17,6 +17,7 @@
 #include "muster/models/torch_error.h"
 #include "muster/observe/environment.h"
 #include "muster/parallel/extras.h"
+#include "muster/parallel/lanes.h"
 #include "muster/parallel/state_order.h"
 #include "muster/plan/model_profile.h"
 #include "muster/plan/nearby_workers.h"
@@ -24,7 +25,7 @@
 namespace muster::app {
 namespace {
 
-constexpr int kProfileRounds = 3;  // of which the fastest counts
+constexpr int kProfileRounds = 5;  // of which the median counts
 
 std::vector<optim::OptimizedParameter> own_parameters(const models::Model& model) {
   std::vector<optim::OptimizedParameter> own;
@@ -53,26 +54,31 @@ Result<Duration> time_update(const job::JobSpec& job, const models::Model& block
   for (const optim::OptimizedParameter& parameter : parameters)
     gradients.push_back(at::full_like(parameter.tensor.detach(), 1e-3));
   MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, std::move(parameters)));
-  Duration best = Duration::max();
+  std::vector<Duration> times;
   for (int round = 0; round < kProfileRounds; ++round) {
     const TimePoint began = system_clock().now();
     optimizer->begin_step(0);
     optimizer->update({0, gradients.size()}, gradients, 1);
-    best = std::min(best, system_clock().now() - began);
+    times.push_back(system_clock().now() - began);
   }
-  return best;
+  return median_of(std::move(times));
 }
 
-// Of all parameters; one block at a time is there.
-Result<Duration> measure_update(const job::JobSpec& job, const models::Model& whole) {
-  Duration all{};
-  for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
-    const auto block = whole.part({b});
-    block->initialize(job.seed);
-    MUSTER_ASSIGN(const Duration one, time_update(job, *block));
-    all += one;
+// Of the parameters of one block, on each of these lanes.
+Result<Duration> time_updates(const job::JobSpec& job, const models::Model& whole, std::size_t b,
+                              parallel::LanePool& lanes) {
+  std::vector<std::unique_ptr<models::Model>> blocks;
+  for (std::int32_t lane = 0; lane < lanes.size(); ++lane) {
+    blocks.push_back(whole.part({b}));
+    blocks.back()->initialize(job.seed);
   }
-  return all;
+  std::vector<Duration> times(blocks.size());
+  MUSTER_TRY(lanes.run([&](std::int32_t lane) -> Status {
+    const auto at = static_cast<std::size_t>(lane);
+    MUSTER_ASSIGN(times[at], time_update(job, *blocks[at]));
+    return ok();
+  }));
+  return median_of(std::move(times));
 }
 
 // Among the job's workers, among those of one of several replicas, and among those that it could
@@ -190,7 +196,11 @@ struct Measuring {
   const data::StepBatch& batch;
   const job::JobSpec& job;  // without recomputation
   std::uint64_t room = 0;   // bytes
-  PassRoom at_once() const noexcept { return {options.passes_at_once, room}; }
+  PassRoom at_once() const noexcept {
+    const std::int32_t passes = options.passes_at_once;
+    const auto workers = std::min<std::int64_t>(passes, job.workers.processes());
+    return {{passes, std::max(1, static_cast<std::int32_t>(workers))}, room};
+  }
 };
 
 // Where a larger pass would take more than there is room for, it is what smaller ones grow to.
@@ -221,10 +231,24 @@ std::uint64_t memory_without_tensors(const Measuring& with) {
   return observe::resident_memory(with.files);
 }
 
+// Of all parameters; one block at a time is there, as often as there is room for up to all lanes.
+Result<Duration> measure_update(const plan::ModelProfile& profile, const models::Model& whole,
+                                const Measuring& with) {
+  Duration all{};
+  for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
+    const std::uint64_t fit = with.room / std::max<std::uint64_t>(1, bytes_of(profile.blocks[b]));
+    const auto most = static_cast<std::uint64_t>(with.options.passes_at_once);
+    parallel::LanePool lanes(static_cast<std::int32_t>(std::clamp<std::uint64_t>(fit, 1, most)));
+    MUSTER_ASSIGN(const Duration one, time_updates(with.job, whole, b, lanes));
+    all += one;
+  }
+  return all;
+}
+
 Status measure_whole(plan::ModelProfile& profile, const Measuring& with) {
   MUSTER_ASSIGN(const auto model, with.build());
   MUSTER_ASSIGN(profile.passes, passes_of(profile, *model, with));
-  MUSTER_ASSIGN(profile.update, measure_update(with.job, *model));
+  MUSTER_ASSIGN(profile.update, measure_update(profile, *model, with));
   return ok();
 }
 
