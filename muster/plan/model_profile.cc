@@ -221,6 +221,7 @@ Json to_json(const ModelProfile& profile) {
                {"passes", Json::array()},
                {"notes", profile.notes},
                {"update_ns", profile.update.count()},
+               {"checksum_ns", profile.checksum.count()},
                {"process_bytes", profile.process_bytes},
                {"not_measured", profile.not_measured},
                {"shards", Json::array()},
@@ -240,6 +241,7 @@ Result<ModelProfile> profile_from_json(const std::string& text) {
     for (const Json& pass : json.at("passes")) profile.passes.push_back(plan::pass_of(pass));
     profile.notes = json.at("notes");
     profile.update = Duration(json.at("update_ns").get<std::int64_t>());
+    profile.checksum = Duration(json.value("checksum_ns", std::int64_t{0}));  // not in old files
     profile.process_bytes = json.at("process_bytes");
     profile.not_measured = json.at("not_measured");
     for (const Json& shards : json.at("shards")) profile.shards.push_back(shards_of(shards));

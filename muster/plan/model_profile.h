@@ -107,6 +107,7 @@ struct ModelProfile {
   std::vector<PassProfile> passes;  // at least one; each of another number of samples
   std::int64_t notes = 0;           // floats that go with a unit's gradients, besides statistics
   Duration update{};                // of all parameters, on one core
+  Duration checksum{};              // of the same
   std::uint64_t process_bytes = 0;  // resident without a tensor: libtorch, what it has run, data
   std::vector<ShardProfile> shards = {};  // each among another number of workers
   std::vector<CutProfile> cuts = {};      // those that were looked at

@@ -26,7 +26,8 @@ class Replicated {
     Estimate result;
     result.time.computing = scaled((part_.cost().forward + backward()) * passes(), slower_);
     result.time.update =
-        scaled(update_of(model_.here, part_.trained(), lanes_) / way_.shard_count(), slower_);
+        scaled(update_of(model_.here, part_.trained(), lanes_) / way_.shard_count(), slower_) +
+        guard();
     const auto shares = static_cast<std::uint64_t>(way_.shard_count());
     result.memory = {.weights = part_.weights(),
                      .optimizer = ceil_div(part_.optimizer(), shares),
@@ -45,6 +46,17 @@ class Replicated {
   Duration backward() const {
     const layout::ChunkCost cost = part_.cost();
     return cost.backward_input + cost.backward_weight;
+  }
+  // Of two replicas each reads its weights, and what nobody else has of the optimizer's state,
+  // after every update and before the next one (train/replica_guard.h).
+  Duration guard() const {
+    if (!way_.compares_replicas || way_.replicas() != 2) return {};
+    const auto weights = static_cast<double>(part_.trained()) * kFloat;
+    const double own = way_.shard_count() > 1 ? static_cast<double>(part_.optimizer()) / 2 : 0;
+    const auto all = static_cast<double>(model_.whole.trained_parameters()) * kFloat;
+    if (all == 0) return {};
+    return scaled(model_.whole.checksum,
+                  2 * (weights + own) / all * stretch(way_.workers, hardware_));
   }
   std::int64_t passes() const { return std::int64_t{rounds_} * way_.passes(); }
 

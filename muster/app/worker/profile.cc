@@ -11,6 +11,7 @@
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/profile_parts.h"
+#include "muster/base/checksum.h"
 #include "muster/base/units.h"
 #include "muster/models/create.h"
 #include "muster/models/device.h"
@@ -64,21 +65,35 @@ Result<Duration> time_update(const job::JobSpec& job, const models::Model& block
   return median_of(std::move(times));
 }
 
+Duration time_checksum(const models::Model& block) {
+  Checksum sum;
+  const TimePoint began = system_clock().now();
+  for (const models::Parameter& parameter : block.parameters())
+    sum.add({static_cast<const std::byte*>(parameter.tensor.const_data_ptr()),
+             parameter.tensor.nbytes()});
+  return system_clock().now() - began;
+}
+
+struct AfterPasses {
+  Duration update{}, checksum{};
+};
+
 // Of the parameters of one block, on each of these lanes.
-Result<Duration> time_updates(const job::JobSpec& job, const models::Model& whole, std::size_t b,
-                              parallel::LanePool& lanes) {
+Result<AfterPasses> time_updates(const job::JobSpec& job, const models::Model& whole, std::size_t b,
+                                 parallel::LanePool& lanes) {
   std::vector<std::unique_ptr<models::Model>> blocks;
   for (std::int32_t lane = 0; lane < lanes.size(); ++lane) {
     blocks.push_back(whole.part({b}));
     blocks.back()->initialize(job.seed);
   }
-  std::vector<Duration> times(blocks.size());
+  std::vector<Duration> updates(blocks.size()), checksums(blocks.size());
   MUSTER_TRY(lanes.run([&](std::int32_t lane) -> Status {
     const auto at = static_cast<std::size_t>(lane);
-    MUSTER_ASSIGN(times[at], time_update(job, *blocks[at]));
+    MUSTER_ASSIGN(updates[at], time_update(job, *blocks[at]));
+    checksums[at] = time_checksum(*blocks[at]);
     return ok();
   }));
-  return median_of(std::move(times));
+  return AfterPasses{median_of(std::move(updates)), median_of(std::move(checksums))};
 }
 
 // Among the job's workers, among those of one of several replicas, and among those that it could
@@ -232,24 +247,24 @@ std::uint64_t memory_without_tensors(const Measuring& with) {
 }
 
 // Of all parameters; one block at a time is there, as often as there is room for up to all lanes.
-Result<Duration> measure_update(const plan::ModelProfile& profile, const models::Model& whole,
-                                const Measuring& with) {
-  Duration all{};
+Status measure_updates(plan::ModelProfile& profile, const models::Model& whole,
+                       const Measuring& with) {
+  profile.update = profile.checksum = {};
   for (std::size_t b = 0; b < whole.blocks().size(); ++b) {
     const std::uint64_t fit = with.room / std::max<std::uint64_t>(1, bytes_of(profile.blocks[b]));
     const auto most = static_cast<std::uint64_t>(with.options.passes_at_once);
     parallel::LanePool lanes(static_cast<std::int32_t>(std::clamp<std::uint64_t>(fit, 1, most)));
-    MUSTER_ASSIGN(const Duration one, time_updates(with.job, whole, b, lanes));
-    all += one;
+    MUSTER_ASSIGN(const AfterPasses one, time_updates(with.job, whole, b, lanes));
+    profile.update += one.update;
+    profile.checksum += one.checksum;
   }
-  return all;
+  return ok();
 }
 
 Status measure_whole(plan::ModelProfile& profile, const Measuring& with) {
   MUSTER_ASSIGN(const auto model, with.build());
   MUSTER_ASSIGN(profile.passes, passes_of(profile, *model, with));
-  MUSTER_ASSIGN(profile.update, measure_update(profile, *model, with));
-  return ok();
+  return measure_updates(profile, *model, with);
 }
 
 // `profile`, as it was counted, with what running its blocks finds.
