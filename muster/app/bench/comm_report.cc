@@ -49,7 +49,8 @@ double reached(const CommTiming& timing) {
 std::string short_time(Duration duration) {
   const double value = microseconds(duration);
   if (value < 999.95) return fmt::format("{:.1f} µs", value);
-  return value < 999'995 ? fmt::format("{:.2f} ms", value / 1e3)
+  if (value < 99'995) return fmt::format("{:.2f} ms", value / 1e3);
+  return value < 999'950 ? fmt::format("{:.1f} ms", value / 1e3)
                          : fmt::format("{:.2f} s", value / 1e6);
 }
 
@@ -65,7 +66,7 @@ std::string schedule_cell(std::string_view schedule) {
 std::string cells(std::string_view operation, std::string_view size, std::string_view median,
                   std::string_view late, std::string_view bus, std::string_view share,
                   std::string_view schedule) {
-  return fmt::format("{:<14}{:>10} {:>8} {:>8} {:>8} {:>8}  {}\n", operation, size, median, late,
+  return fmt::format("{:<14} {:>10} {:>8} {:>8} {:>8} {:>8} {}\n", operation, size, median, late,
                      bus, share, schedule_cell(schedule));
 }
 

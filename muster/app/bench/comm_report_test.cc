@@ -25,9 +25,9 @@ CommTiming timing(std::uint64_t bytes, std::int64_t nanoseconds) {
 TEST(CommReport, TheTableHasARowForEachTiming) {
   EXPECT_EQ(table_head(kMemory, {}),
             "4 ranks on 1 host, shared memory, f32, the engine's memory\n\n"
-            "operation           size      p50      p99 bus GB/s of limit  schedule\n");
+            "operation            size      p50      p99 bus GB/s of limit schedule\n");
   EXPECT_EQ(table_row(timing(1 << 20, 250'000), kMemory),
-            "all_reduce       1.0 MiB 250.0 µs 500.0 µs     6.29     25 %  direct\n");
+            "all_reduce        1.0 MiB 250.0 µs 500.0 µs     6.29     25 % direct\n");
 }
 
 // Of the longest name, numbers that just do not get another unit, and a schedule of two levels.
@@ -80,7 +80,7 @@ TEST(CommReport, TheLatencyOfALinkIsThatOfAMessage) {
 
 TEST(CommReport, AWorldOfOneHasNoLimit) {
   const std::string row = table_row(timing(1024, 1'000), {.ranks = 1, .hosts = 1, .memory = true});
-  EXPECT_TRUE(row.ends_with("        -  direct\n")) << row;
+  EXPECT_TRUE(row.ends_with("        - direct\n")) << row;
 }
 
 TEST(CommReport, JsonHasNumbersInNamedUnits) {

@@ -11,7 +11,7 @@
 #include "muster/app/worker/build_data.h"
 #include "muster/app/worker/build_model.h"
 #include "muster/app/worker/profile_parts.h"
-#include "muster/base/checksum.h"
+#include "muster/app/worker/update_times.h"
 #include "muster/base/units.h"
 #include "muster/models/create.h"
 #include "muster/models/device.h"
@@ -26,15 +26,6 @@
 namespace muster::app {
 namespace {
 
-constexpr int kProfileRounds = 5;  // of which the median counts
-
-std::vector<optim::OptimizedParameter> own_parameters(const models::Model& model) {
-  std::vector<optim::OptimizedParameter> own;
-  for (const models::Parameter& parameter : model.parameters())
-    if (!parameter.borrowed) own.push_back({parameter.name, parameter.tensor, parameter.decays});
-  return own;
-}
-
 // Of each block what the optimizer remembers.
 Status count_optimizer(const job::JobSpec& job, const models::Model& model,
                        plan::ModelProfile& profile) {
@@ -45,55 +36,6 @@ Status count_optimizer(const job::JobSpec& job, const models::Model& model,
       if (owner.starts_with(block.name + ".")) block.optimizer_bytes += state.tensor.nbytes();
   }
   return ok();
-}
-
-Result<Duration> time_update(const job::JobSpec& job, const models::Model& block) {
-  std::vector<optim::OptimizedParameter> parameters = own_parameters(block);
-  if (parameters.empty()) return Duration{};
-  std::vector<at::Tensor> gradients;
-  gradients.reserve(parameters.size());
-  for (const optim::OptimizedParameter& parameter : parameters)
-    gradients.push_back(at::full_like(parameter.tensor.detach(), 1e-3));
-  MUSTER_ASSIGN(const auto optimizer, build_optimizer(job, std::move(parameters)));
-  std::vector<Duration> times;
-  for (int round = 0; round < kProfileRounds; ++round) {
-    const TimePoint began = system_clock().now();
-    optimizer->begin_step(0);
-    optimizer->update({0, gradients.size()}, gradients, 1);
-    times.push_back(system_clock().now() - began);
-  }
-  return median_of(std::move(times));
-}
-
-Duration time_checksum(const models::Model& block) {
-  Checksum sum;
-  const TimePoint began = system_clock().now();
-  for (const models::Parameter& parameter : block.parameters())
-    sum.add({static_cast<const std::byte*>(parameter.tensor.const_data_ptr()),
-             parameter.tensor.nbytes()});
-  return system_clock().now() - began;
-}
-
-struct AfterPasses {
-  Duration update{}, checksum{};
-};
-
-// Of the parameters of one block, on each of these lanes.
-Result<AfterPasses> time_updates(const job::JobSpec& job, const models::Model& whole, std::size_t b,
-                                 parallel::LanePool& lanes) {
-  std::vector<std::unique_ptr<models::Model>> blocks;
-  for (std::int32_t lane = 0; lane < lanes.size(); ++lane) {
-    blocks.push_back(whole.part({b}));
-    blocks.back()->initialize(job.seed);
-  }
-  std::vector<Duration> updates(blocks.size()), checksums(blocks.size());
-  MUSTER_TRY(lanes.run([&](std::int32_t lane) -> Status {
-    const auto at = static_cast<std::size_t>(lane);
-    MUSTER_ASSIGN(updates[at], time_update(job, *blocks[at]));
-    checksums[at] = time_checksum(*blocks[at]);
-    return ok();
-  }));
-  return AfterPasses{median_of(std::move(updates)), median_of(std::move(checksums))};
 }
 
 // Among the job's workers, among those of one of several replicas, and among those that it could
@@ -254,7 +196,7 @@ Status measure_updates(plan::ModelProfile& profile, const models::Model& whole,
     const std::uint64_t fit = with.room / std::max<std::uint64_t>(1, bytes_of(profile.blocks[b]));
     const auto most = static_cast<std::uint64_t>(with.options.passes_at_once);
     parallel::LanePool lanes(static_cast<std::int32_t>(std::clamp<std::uint64_t>(fit, 1, most)));
-    MUSTER_ASSIGN(const AfterPasses one, time_updates(with.job, whole, b, lanes));
+    MUSTER_ASSIGN(const UpdateTimes one, time_updates(with.job, whole, b, lanes));
     profile.update += one.update;
     profile.checksum += one.checksum;
   }
