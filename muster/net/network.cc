@@ -9,6 +9,7 @@
 #include "muster/base/awaited.h"
 #include "muster/base/backoff.h"
 #include "muster/net/log_often.h"
+#include "muster/net/reach.h"
 #include "muster/net/socket_connection.h"
 #include "muster/net/socket_options.h"
 
@@ -413,11 +414,7 @@ class AsioNetwork : public Network {
     const auto acceptor = std::make_shared<Acceptor>(core_, loop_.context(), std::move(accepted));
     if (!error) error = acceptor->open(*found.begin());
     if (!error) warn_of_loopback(address, found.begin()->endpoint().address());
-    if (error)
-      return fail(ErrorCode::kUnavailable,
-                  fmt::format("[net/listen] cannot listen at {}: {}; choose another address, or "
-                              "port 0 for any free one",
-                              to_string(address), error.message()));
+    if (error) return cannot_listen(address, error.message());
     loop_.post([weak = std::weak_ptr(acceptor)] {
       if (const auto open = weak.lock()) open->accept();
     });

@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import socket
+import socketserver
 import subprocess
 import tempfile
 import threading
@@ -53,6 +54,13 @@ def trains(launcher, size, *words, environment=CLEAN):
 class Silent(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
+
+
+class Hasty(socketserver.BaseRequestHandler):
+    """Answers before it has heard anything."""
+
+    def handle(self):
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 class Ranks:
@@ -216,12 +224,17 @@ def who_does_not_come_is_told():
 
 
 def what_else_is_at_the_port_is_told():
-    with http.server.HTTPServer(("127.0.0.1", 0), Silent) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        ends = Ranks(2, range(2), PARALLEL, port=server.server_port, more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "3s"}).ends()
-        server.shutdown()
-    assert "does another job use that port?" in ends[0][2], ends
-    assert "what answers there, if not this job's rank 0?" in ends[1][2], ends
+    """In one message, without what torch's own client has to say of each of its tries."""
+    for server in (http.server.HTTPServer(("127.0.0.1", 0), Silent), socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hasty)):
+        with server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            ends = Ranks(2, range(2), PARALLEL, port=server.server_address[1],
+                         more=lambda rank: {"MUSTER_JOIN_TIMEOUT": "3s"}).ends()
+            server.shutdown()
+        assert "does another job use that port?" in ends[0][2], ends
+        assert "what answers there, if not this job's rank 0?" in ends[1][2], ends
+        for _, _, told in ends:
+            assert len(told.splitlines()) == 2, told  # what the C++ library says of an exception, and its text
 
 
 def another_job_at_the_port_is_told():

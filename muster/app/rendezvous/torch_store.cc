@@ -7,6 +7,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStoreBackend.hpp>
 
 #include "muster/base/awaited.h"
 #include "muster/net/reach.h"
@@ -34,9 +35,28 @@ Status leads_somewhere(const net::Address& address) {
   return ok();
 }
 
+template <class Value>
+void append(std::string& message, Value value) {
+  message.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// As torch's own client makes itself known and asks whether the server is there. Where it finds
+// another one it says so many times, with its stack.
+net::Exchange known_to_torch() {
+  using c10d::detail::QueryType;
+  constexpr std::uint32_t kSentBack = 0x6d757374;
+  net::Exchange known;
+  append(known.question, QueryType::VALIDATE);
+  append(known.question, c10d::detail::validationMagicNumber);
+  append(known.question, QueryType::PING);
+  append(known.question, kSentBack);
+  append(known.answer, kSentBack);
+  return known;
+}
+
 using Connected = Result<c10::intrusive_ptr<c10d::Store>>;
 
-// Where something else answers, torch waits for it without end: on a thread of its own, then.
+// Where what answers falls silent, torch waits for it without end: on a thread of its own, then.
 Connected connect(const std::string& host, const c10d::TCPStoreOptions& options,
                   Deadline deadline) {
   Awaited<Connected> connected;
@@ -117,10 +137,24 @@ std::optional<Error> find_owner(const cluster::StartedBy& by, const cluster::Mee
                                 c10d::TCPStoreOptions options, Deadline deadline) {
   const Deadline soon =
       Deadline::after(system_clock(), std::min(deadline.left(system_clock()), kAskOwner));
+  if (!net::await_server(by.meeting, known_to_torch(), soon)) return std::nullopt;
   options.isServer = false;
   options.timeout = left_until(soon);
   auto store = connect_store(by.meeting.host, options, soon);
   return store ? cluster::contest_port(**store, by, self, soon) : std::nullopt;
+}
+
+Error another_server(const std::string& where, const Error& why) {
+  return fail(why.code,
+              fmt::format("[app/rendezvous] torch's store at {}: {}; what answers there, if not "
+                          "this job's rank 0?",
+                          where, why.message));
+}
+
+Error no_store(const cluster::StartedBy& by, const std::string& where, const Error& why) {
+  if (why.code == ErrorCode::kTimeout) return another_server(where, why);
+  return with_context(why, fmt::format("[app/rendezvous] {} should keep torch's store at {}",
+                                       by.is_served ? by.launcher : "rank 0", where));
 }
 
 // Under a launcher's own store only that launcher's ranks come, with what sets each start apart.
@@ -140,26 +174,21 @@ Result<std::unique_ptr<cluster::KvStore>> open_torch_store(const cluster::Starte
   options.isServer = by.rank == 0 && !by.is_served;
   options.waitWorkers = false;
   const std::string where = net::to_string(by.meeting) + " (MASTER_ADDR, MASTER_PORT)";
-  // torch's own client would say so many times, with its stack.
-  const Status there =
-      options.isServer ? leads_somewhere(by.meeting) : net::await_listener(by.meeting, deadline);
-  if (!there)
-    return with_context(there.error(),
-                        fmt::format("[app/rendezvous] {} should keep torch's store at {}",
-                                    by.is_served ? by.launcher : "rank 0", where));
+  const Status there = options.isServer ? leads_somewhere(by.meeting)
+                                        : net::await_server(by.meeting, known_to_torch(), deadline);
+  if (!there) return no_store(by, where, there.error());
   options.timeout = left_until(deadline);
   auto store = connect_store(by.meeting.host, options, deadline);
   if (store) {
     MUSTER_TRY(agree_on_owner(**store, by, self, deadline));
     return store;
   }
-  if (options.isServer)
-    if (auto owner = find_owner(by, self, options, deadline)) return *std::move(owner);
-  return fail(
-      store.error().code,
-      fmt::format("[app/rendezvous] torch's store at {}: {}; {}", where, store.error().message,
-                  options.isServer ? "does another job use that port?"
-                                   : "what answers there, if not this job's rank 0?"));
+  if (!options.isServer) return another_server(where, store.error());
+  if (auto owner = find_owner(by, self, options, deadline)) return *std::move(owner);
+  return fail(store.error().code,
+              fmt::format("[app/rendezvous] torch's store at {}: {}; does another job use that "
+                          "port?",
+                          where, store.error().message));
 }
 
 }  // namespace muster::app
