@@ -493,11 +493,24 @@ def stopped_on_a_full_disk(muster, folder):
 
 
 def port_taken(muster, folder):
-    """What a launcher fails for that has made the folder of the run stands there."""
+    """Told before there is a run, as an address that is another host's is."""
     job = runs.write_job(folder, "mlp")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        code, output = runs.finish(runs.start(muster, job, "--set", f"workers.listen={address}"))
+        for listen, why in ((address, "in use"), ("192.0.2.7:0", "assign")):
+            for words in ((), ("--dry-run",)):
+                code, output = runs.finish(runs.start(muster, job, "--set", f"workers.listen={listen}", *words))
+                expect(code, 3, output, f"workers.listen: [net/listen] cannot listen at {listen}", why)
+    assert not (folder / "runs").exists(), "a run's folder was made"
+
+
+def port_taken_meanwhile(muster, folder):
+    """What a launcher fails for that has made the folder of the run stands there."""
+    job = runs.write_job(folder, "mlp")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    # The endpoint is opened first.
+    code, output = runs.finish(runs.start(muster, job, *runs.settings(f"workers.listen={address}", f"prometheus.listen={address}")))
     expect(code, 3, output, address, "in use")
     summary = json.loads((runs.latest(folder) / "summary.json").read_text())
     assert summary["state"] == "failed" and summary["reason"] in output, (summary, output)
@@ -704,7 +717,7 @@ CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          stopped_where_an_evaluation_is_due, ruined_weights_are_put_away, the_last_update_counts, address_space_limited,
          file_size_limited, processes_limited, hung_up, other_images_for_evaluation,
-         loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, another_job_resumed, finished_run_resumed,
+         loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, port_taken_meanwhile, another_job_resumed, finished_run_resumed,
          launcher_killed, interrupted, all_signalled, worker_told_to_stop, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
          timed_out, interrupted_early, two_begin_at_once, damaged_run]
 

@@ -21,6 +21,7 @@
 #include "muster/base/shell_words.h"
 #include "muster/cluster/environment.h"
 #include "muster/cluster/launcher.h"
+#include "muster/net/reach.h"
 #include "muster/observe/environment.h"
 #include "muster/observe/report.h"
 #include "muster/observe/run_folder.h"
@@ -83,17 +84,23 @@ Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOpt
   return LockedRun{std::move(folder), std::move(lock)};
 }
 
-// What workers that come from elsewhere need.
+// Where workers that come from elsewhere find this launcher; nothing: none do.
+Result<std::optional<net::Address>> listen_address(const job::JobSpec& job, const Places& places) {
+  if (!job.workers.listen.empty()) {
+    MUSTER_ASSIGN(auto said, net::parse_address(job.workers.listen));
+    return std::optional(std::move(said));
+  }
+  if (places.remote) return std::optional(net::Address{places.address, 0});
+  return std::optional<net::Address>();
+}
+
+// What such workers need.
 Status admit_others(const job::Job& whole, const RunFolder& folder, const LaunchOptions& options,
                     const Places& places, cluster::LaunchSpec& spec) {
   const job::JobSpec& job = whole.spec;
-  if (!job.workers.listen.empty()) {
-    MUSTER_ASSIGN(spec.listen, net::parse_address(job.workers.listen));
-    spec.credentials = folder.join_key();
-  } else if (places.remote) {
-    spec.listen = net::Address{places.address, 0};
-  }
+  MUSTER_ASSIGN(spec.listen, listen_address(job, places));
   if (!spec.listen) return ok();
+  if (!job.workers.listen.empty()) spec.credentials = folder.join_key();
   spec.enlistment.run_folder = (options.folder / folder.root()).string();
   spec.enlistment.job = job::to_yaml(whole, true);
   spec.version = build_version();
@@ -113,6 +120,16 @@ std::string about_address(const Places& places, const job::JobSpec& job, const E
       "\n  other hosts see this one as {}; where that is not its own address, as behind a gateway, "
       "say the one by which they reach it: `--set workers.listen=10.0.0.5:0`",
       places.address);
+}
+
+// Before there is a run, as far as can be told then.
+Status check_listen_address(const job::JobSpec& job, const Places& places) {
+  MUSTER_ASSIGN(const auto address, listen_address(job, places));
+  const Status free = address ? net::check_listen(*address) : ok();
+  if (free) return ok();
+  Error why = free.error();
+  why.message += about_address(places, job, why);
+  return job.workers.listen.empty() ? why : with_context(why, "[train] workers.listen");
 }
 
 // Asked on the launcher's loop, and gone with the spec. None where the job asks nobody.
@@ -277,8 +294,8 @@ Status check_run_folder(Files& files, const job::Job& job, const std::optional<P
 }
 
 Status check_hosts(const job::JobSpec& job, const LaunchOptions& options, const Logger& log) {
-  MUSTER_TRY(find_places(job, options, log));
-  return ok();
+  MUSTER_ASSIGN(const Places places, find_places(job, options, log));
+  return places.interrupted ? ok() : check_listen_address(job, places);
 }
 
 Result<NewestRun> newest_run(Files& files, const job::JobSpec& job) {
@@ -293,6 +310,7 @@ Result<ExitCode> launch(const job::Job& job, const LaunchOptions& options, const
   Files& files = system_files();
   MUSTER_ASSIGN(const Places places, find_places(job.spec, options, log));
   if (places.interrupted) return static_cast<ExitCode>(128 + *places.interrupted);
+  MUSTER_TRY(check_listen_address(job.spec, places));
   MUSTER_ASSIGN(const Exposed exposed, expose_metrics(job.spec.prometheus, files));
   MUSTER_ASSIGN(const MlflowAccess access, access_to_mlflow(job.spec.mlflow, options, files, log));
   MUSTER_ASSIGN(const LockedRun run, prepare_run(files, job, options, log));
