@@ -28,6 +28,25 @@ net::Address meeting_listen_address(const StartedBy& by) {
   return {host.find(':') == std::string::npos ? "0.0.0.0" : "::", 0};
 }
 
+std::string doubt_about_meeting(const net::Address& meeting) {
+  if (is_loopback(meeting.host)) return "";  // all are on one host
+  const auto own = net::is_own_host(meeting.host);
+  const auto here = net::local_host_towards(meeting);
+  if (own && !*own)
+    return fmt::format(
+        "[world] {} (MASTER_ADDR) is no address of this host, where rank 0 is: other ranks do not "
+        "reach it there, unless all its ports are passed on to here; set MASTER_ADDR, for all "
+        "ranks, to {}",
+        meeting.host, here ? fmt::format("{} or another of this host", *here) : "one of this host");
+  // As Debian's own name of a host.
+  if (here && is_loopback(*here))
+    return fmt::format(
+        "[world] {} (MASTER_ADDR) is {} on its own host: ranks on other hosts do not reach rank 0 "
+        "there; set it to an address that they reach",
+        meeting.host, *here);
+  return "";
+}
+
 Result<std::string> address_for_others(const VariableLookup& variable,
                                        const net::Address& coordinator) {
   auto told = variable(kLocalAddressVariable);

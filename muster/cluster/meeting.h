@@ -20,6 +20,10 @@ std::string meeting_key(const StartedBy& by);
 net::Address meeting_listen_address(const StartedBy& by);
 bool is_loopback(const std::string& host);
 
+// What rank 0, whose process this is, is to warn of: that other hosts may not find it at `meeting`.
+// Empty: nothing speaks against it. May ask the name service.
+std::string doubt_about_meeting(const net::Address& meeting);
+
 // Where others reach this process: what MUSTER_LOCAL_ADDR says, or this host's address on the way
 // to their coordinator. May ask the name service. kUnavailable: no way leads there.
 Result<std::string> address_for_others(const VariableLookup& variable,

@@ -21,5 +21,21 @@ TEST(Meeting, OthersReachAProcessWhereItIsToldTo) {
   EXPECT_EQ(address().value_or(""), "127.0.0.1");
 }
 
+// 192.0.2.0/24 is for documentation: no host has it.
+TEST(Meeting, AnAddressOfAnotherHostIsDoubted) {
+  const std::string doubt = doubt_about_meeting({"192.0.2.7", 29500});
+  EXPECT_NE(doubt.find("192.0.2.7 (MASTER_ADDR) is no address of this host"), std::string::npos)
+      << doubt;
+  EXPECT_NE(doubt.find("set MASTER_ADDR, for all ranks, to "), std::string::npos) << doubt;
+}
+
+TEST(Meeting, ANameThatIsLoopbackIsDoubtedUnlessItIsMeant) {
+  const std::string doubt = doubt_about_meeting({"0x7f000001", 29500});
+  EXPECT_NE(doubt.find("is 127.0.0.1 on its own host"), std::string::npos) << doubt;
+  for (const char* meant : {"127.0.0.1", "127.0.1.1", "localhost", "::1"})
+    EXPECT_EQ(doubt_about_meeting({meant, 29500}), "") << meant;
+  EXPECT_EQ(doubt_about_meeting({"no.such.host.invalid", 29500}), "") << "others tell of it";
+}
+
 }  // namespace
 }  // namespace muster::cluster

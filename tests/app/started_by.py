@@ -195,6 +195,12 @@ def a_name_that_is_loopback_is_told():
     assert "[WARN]" not in ends[1][2], ends
 
 
+def an_address_of_another_host_is_told():
+    [(code, _, told)] = Ranks(2, (0,), PARALLEL, more=lambda rank: {"MASTER_ADDR": "192.0.2.7", "MUSTER_JOIN_TIMEOUT": "3s"}).ends()
+    assert code != 0 and "[world] 192.0.2.7 (MASTER_ADDR) is no address of this host" in told, told
+    assert "set MASTER_ADDR, for all ranks, to " in told, told
+
+
 def deaths_are_told():
     for victim, words in ((1, ("kill=10",)), (0, ("kill0=10",))):
         with tempfile.TemporaryDirectory() as folder:
@@ -314,7 +320,7 @@ def credentials_of_ones_own_are_for_all():
 
 for scenario in (launched_on_several_hosts, a_death_on_one_host_ends_all, all_are_started_again,
                  a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_any_pmi,
-                 pmix_has_to_be_told_how_many, under_slurm, by_hand, a_name_that_is_loopback_is_told, deaths_are_told,
+                 pmix_has_to_be_told_how_many, under_slurm, by_hand, a_name_that_is_loopback_is_told, an_address_of_another_host_is_told, deaths_are_told,
                  fewer_batches_are_told, who_does_not_come_is_told, what_else_is_at_the_port_is_told,
                  another_job_at_the_port_is_told, a_rank_that_is_there_already_is_told, another_commit_is_told, under_kubernetes,
                  credentials_of_ones_own_are_for_all):

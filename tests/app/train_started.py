@@ -35,13 +35,13 @@ ENDLESS = (*runs.settings("training.max_steps=1000000"), *SETTINGS)
 class Ranks:
     """Started by hand, as by whoever sets torchrun's variables."""
 
-    def __init__(self, size, ranks, *words, patience="60s", command="train", folder=None, port=None,
+    def __init__(self, size, ranks, *words, patience="60s", command="train", folder=None, address="127.0.0.1", port=None,
                  more=lambda rank: (), program=lambda rank: MUSTER):
         self.port = port or slurm.free_ports(1)[0]
         self.command = [command, *map(str, words)]
         self.program = program
         self.more = more  # words of one rank
-        self.environment = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port),
+        self.environment = CLEAN | {"WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": str(self.port),
                                     "MUSTER_JOIN_TIMEOUT": patience, "TEST_WORKPLACE": os.environ["TEST_WORKPLACE"]}
         self.processes = []
         for rank in ranks:
@@ -329,6 +329,12 @@ def who_does_not_come_is_told(place):
     assert sorted(codes) == [0, 0, 0, 2] and codes[0] == 0, codes
 
 
+def an_address_of_another_host_is_told(place):
+    [(code, out, told)] = Ranks(2, (0,), place.job, patience="3s", address="192.0.2.7").ends()
+    assert code != 0 and "192.0.2.7 (MASTER_ADDR) is no address of this host" in out + told, out + told
+    assert "set MASTER_ADDR, for all ranks, to " in out + told, out + told
+
+
 def a_signal_while_others_are_awaited(place):
     ranks = Ranks(3, (0, 1), place.job, patience="300s")
     runs.wait_for(ranks.store_answers, "the store")
@@ -358,7 +364,7 @@ with runs.workplace() as workplace:
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
                      a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, one_job_is_for_all,
                      another_job_at_the_port_is_told, another_commit_is_told, under_kubernetes, who_does_not_come_is_told,
-                     a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
+                     an_address_of_another_host_is_told, a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
         begun = time.monotonic()
         scenario(everything)
         print(f"ok  {scenario.__name__}  {time.monotonic() - begun:.1f} s", flush=True)

@@ -155,6 +155,8 @@ class GatheringHere final : public Gathering {
   Status open(const cluster::GivenJob& job, const Path& worker_program, Processes& processes,
               const Logger& log) {
     self_ = this_process(0, job);
+    const std::string doubt = cluster::doubt_about_meeting(by_.meeting);
+    if (!doubt.empty()) log->warn("{}", doubt);
     MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
     MUSTER_ASSIGN(agents_,
                   cluster::create_agents(own.credentials, cluster::meeting_listen_address(by_),

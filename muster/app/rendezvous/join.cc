@@ -10,7 +10,6 @@
 #include "muster/cluster/meeting.h"
 #include "muster/cluster/started_by.h"
 #include "muster/comm/backend/loopback/loopback.h"
-#include "muster/net/reach.h"
 
 namespace muster::app {
 namespace {
@@ -24,16 +23,6 @@ cluster::MeetingProcess this_process(std::int32_t rank) {
   return {.host = here.host,
           .pid = here.pid,
           .program = command ? fmt::format("command {:x}", stable_hash(*command)) : ""};
-}
-
-// As Debian's own name of a host.
-void warn_of_loopback(const net::Address& meeting, const Logger& log) {
-  const auto here = net::local_host_towards(meeting);
-  if (here && cluster::is_loopback(*here) && !cluster::is_loopback(meeting.host))
-    log->warn(
-        "[world] {} (MASTER_ADDR) is {} on its own host: ranks on other hosts do not reach "
-        "rank 0 there; set it to an address that they reach",
-        meeting.host, *here);
 }
 
 // Rank 0's, once all are there: they may be the other job's.
@@ -51,7 +40,6 @@ void warn_of_contender(const cluster::StartedBy& by, cluster::KvStore& store, co
 // Rank 0: makes the place, and tells of it.
 Result<MeetingPlace> open_place(const cluster::StartedBy& by, cluster::KvStore& store,
                                 Deadline deadline, const Logger& log) {
-  warn_of_loopback(by.meeting, log);
   MUSTER_ASSIGN(const auto own, cluster::meeting_credentials(system_clock().wall()));
   MUSTER_ASSIGN(auto host, create_host(own.credentials,
                                        {.listen = cluster::meeting_listen_address(by),
@@ -86,6 +74,8 @@ Result<World> meet_as_started(const cluster::StartedBy& by, const JoinOptions& o
   if (by.ranks == 1) return World(comm::create_loopback(1).front(), nullptr, log);
   MUSTER_ASSIGN(const Duration wait, cluster::meeting_patience());
   const Deadline deadline = Deadline::after(system_clock(), wait);
+  const std::string doubt = by.rank == 0 ? cluster::doubt_about_meeting(by.meeting) : "";
+  if (!doubt.empty()) log->warn("{}", doubt);
   // Until all have met: others read it.
   MUSTER_ASSIGN(const auto store, open_torch_store(by, this_process(by.rank), deadline));
   MUSTER_ASSIGN(auto place, by.rank == 0 ? open_place(by, *store, deadline, log)
