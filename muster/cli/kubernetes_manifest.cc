@@ -30,6 +30,8 @@ std::string train_script(const KubernetesJob& job) {
   if (job.cpus_per_worker > 0)
     words += fmt::format(" --set training.lanes={}", job.cpus_per_worker);
   std::string text = fmt::format(
+      "# The only launcher, though of an indexed Job: other pods have workers, which join it.\n"
+      "unset JOB_COMPLETION_INDEX\n"
       "set -- muster train /etc/muster/job.yaml{} --workers {} \\\n"
       "  --set name={} --set run_folder=/runs",
       words, job.workers, job.name);

@@ -24,15 +24,15 @@ KubernetesJob with_others(std::int64_t others) {
 }
 
 TEST(KubernetesManifest, ALauncherAndWorkersThatFindItInTheVolume) {
-  EXPECT_THAT(
-      kubernetes_manifest(with_others(6)),
-      AllOf(HasSubstr("---\napiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n"),
-            HasSubstr("targetReplicatedJobs: [launcher]"),
-            HasSubstr("    set -- muster train /etc/muster/job.yaml --workers 2 \\\n      --set "
-                      "name=gpt-3f09a1 --set run_folder=/runs \\\n      --set "
-                      "\"workers.listen=$POD_IP:0\" --set workers.max_workers=8\n"),
-            HasSubstr("muster worker --credentials /runs/gpt-3f09a1/latest/join.key "),
-            HasSubstr("  - name: workers\n"), HasSubstr("        completions: 6\n")));
+  EXPECT_THAT(kubernetes_manifest(with_others(6)),
+              AllOf(HasSubstr("---\napiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n"),
+                    HasSubstr("targetReplicatedJobs: [launcher]"),
+                    HasSubstr("\n    unset JOB_COMPLETION_INDEX\n    set -- muster train "
+                              "/etc/muster/job.yaml --workers 2 \\\n      --set "
+                              "name=gpt-3f09a1 --set run_folder=/runs \\\n      --set "
+                              "\"workers.listen=$POD_IP:0\" --set workers.max_workers=8\n"),
+                    HasSubstr("muster worker --credentials /runs/gpt-3f09a1/latest/join.key "),
+                    HasSubstr("  - name: workers\n"), HasSubstr("        completions: 6\n")));
 }
 
 TEST(KubernetesManifest, AloneTheLauncherListensToNobody) {

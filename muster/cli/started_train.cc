@@ -7,11 +7,8 @@
 namespace muster::cli {
 
 Result<std::optional<cluster::StartedBy>> started_by_launcher(const Context& context) {
-  // Of a pod that nobody has told of others, as the launcher of a JobSet is.
-  const bool is_alone_in_pod = !context.variable("WORLD_SIZE");
   const cluster::VariableLookup variable = [&](const std::string& name) {
-    const bool is_left_out = is_alone_in_pod && name == "JOB_COMPLETION_INDEX";
-    return is_left_out ? std::nullopt : context.variable(name);
+    return context.variable(name);
   };
   if (cluster::read_environment(variable))
     return fail(ErrorCode::kUnsupported,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "muster/cli/application.h"
@@ -38,7 +39,8 @@ class TrainCommandTest : public ::testing::Test {
     err_.str("");
     std::vector<std::string> words = {"train", "--dry-run", (folder_ / "job.yaml").native()};
     words.insert(words.end(), options.begin(), options.end());
-    Context context{system_files(), system_clock(), machine_, out_, err_, {}, folder_ / "muster"};
+    Context context{system_files(), system_clock(), machine_,          out_,
+                    err_,           environment_,   folder_ / "muster"};
     return run(words, context);
   }
   bool trains_on(std::int64_t workers) const {
@@ -47,8 +49,21 @@ class TrainCommandTest : public ::testing::Test {
 
   testing::TempFolder folder_;
   AskedMachine machine_;
+  std::map<std::string, std::string> environment_;
   std::ostringstream out_, err_;
 };
+
+TEST_F(TrainCommandTest, APodOfAnIndexedJobHasToKnowHowManyThereAre) {
+  for (const char* index : {"0", "1"}) {
+    environment_ = {{"JOB_COMPLETION_INDEX", index}};
+    EXPECT_EQ(dry_run({}), ExitCode::kUsage) << "each of N pods would train a job of its own";
+    EXPECT_NE(err_.str().find("JOB_COMPLETION_INDEX is set, but WORLD_SIZE is not"),
+              std::string::npos)
+        << err_.str();
+  }
+  environment_ = {{"JOB_COMPLETION_INDEX", "0"}, {"WORLD_SIZE", "1"}};
+  EXPECT_EQ(dry_run({}), ExitCode::kDone) << err_.str();
+}
 
 TEST_F(TrainCommandTest, AutoIsOneWorkerACoreButNoMoreThanThereIsWorkFor) {
   machine_.cores_ = 4.5;

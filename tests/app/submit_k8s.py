@@ -24,7 +24,8 @@ def unpack(manifest, folder):
 class Pods:
     def __init__(self, muster, folder):
         self.folder, self.started = folder, []
-        self.environment = {**os.environ, "PATH": f"{muster.parent}:{os.environ['PATH']}", "POD_IP": "127.0.0.1"}
+        self.environment = {**os.environ, "PATH": f"{muster.parent}:{os.environ['PATH']}", "POD_IP": "127.0.0.1",
+                            "JOB_COMPLETION_INDEX": "0"}  # Kubernetes sets it in every pod of a JobSet
 
     def start(self, script):
         path = self.folder / f"{len(self.started)}.txt"

@@ -315,6 +315,16 @@ def under_kubernetes(place):
         place.trains(launcher, "2 workers here", *launchers.ranks_of_two(rank), environment=CLEAN | variables)
 
 
+def a_pod_that_is_not_told_of_others_is_refused(place):
+    """Each of N would train a job of its own."""
+    before = runs.latest(place.folder)
+    for index in ("0", "1"):
+        done = launchers.run(MUSTER, "train", place.job, environment=CLEAN | {"JOB_COMPLETION_INDEX": index}, code=2)
+        told = done.stdout + done.stderr
+        assert "an indexed Job of Kubernetes: JOB_COMPLETION_INDEX is set, but WORLD_SIZE is not" in told, told
+    assert runs.latest(place.folder) == before, "a run was begun"
+
+
 def who_does_not_come_is_told(place):
     ends = Ranks(4, (0, 2), place.job, patience="90s").ends()
     assert [code for code, _, _ in ends] == [1, 1], ends
@@ -363,7 +373,7 @@ with runs.workplace() as workplace:
     for scenario in (under_torchrun, under_mpi, a_terminal_of_mpiruns_is_nobodys, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
                      a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, one_job_is_for_all,
-                     another_job_at_the_port_is_told, another_commit_is_told, under_kubernetes, who_does_not_come_is_told,
+                     another_job_at_the_port_is_told, another_commit_is_told, under_kubernetes, a_pod_that_is_not_told_of_others_is_refused, who_does_not_come_is_told,
                      an_address_of_another_host_is_told, a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
         begun = time.monotonic()
         scenario(everything)
