@@ -18,7 +18,7 @@ import slurm
 from launchers import CLEAN, ranks_of_two, run
 
 parser = argparse.ArgumentParser()
-for name in ("--muster", "--programs", "--loop", "--other-loop", "--python"):
+for name in ("--muster", "--programs", "--loop", "--other-loop", "--other-clock", "--python"):
     parser.add_argument(name, required=True)
 arguments = parser.parse_args()
 PARALLEL = str(pathlib.Path(arguments.programs) / "parallel")
@@ -298,6 +298,14 @@ def another_commit_is_told():
             assert f"worker {other} on {HOST} (pid " in told and "(commit 0000000)" in told, told
 
 
+def another_clock_is_told():
+    behind = {"LD_PRELOAD": str(pathlib.Path(arguments.other_clock).resolve()), "MUSTER_CLOCK_AHEAD": "-3600"}
+    ends = Ranks(2, range(2), PARALLEL, more=lambda rank: behind if rank else {}).ends()
+    assert all(code == 0 for code, _, _ in ends), ends
+    told = re.findall(r"\[cluster/clocks\] the clock of (\S+) is 1 h.* behind this host's: ", ends[0][2])
+    assert told == [HOST] and "[WARN]" not in ends[1][2], ends
+
+
 def under_kubernetes():
     for launcher, (rank, variables) in launchers.kubernetes(slurm.free_ports(1)[0]).items():
         trains(launcher, 2, *ranks_of_two(rank), environment=CLEAN | variables)
@@ -322,7 +330,7 @@ for scenario in (launched_on_several_hosts, a_death_on_one_host_ends_all, all_ar
                  a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_any_pmi,
                  pmix_has_to_be_told_how_many, under_slurm, by_hand, a_name_that_is_loopback_is_told, an_address_of_another_host_is_told, deaths_are_told,
                  fewer_batches_are_told, who_does_not_come_is_told, what_else_is_at_the_port_is_told,
-                 another_job_at_the_port_is_told, a_rank_that_is_there_already_is_told, another_commit_is_told, under_kubernetes,
+                 another_job_at_the_port_is_told, a_rank_that_is_there_already_is_told, another_commit_is_told, another_clock_is_told, under_kubernetes,
                  credentials_of_ones_own_are_for_all):
     scenario()
     print(f"ok  {scenario.__name__}", flush=True)
