@@ -4,6 +4,8 @@ import socket
 import subprocess
 import time
 
+import slurm
+
 # The test's own launcher must not be taken for that of the program.
 SIGNS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "MUSTER_", "PMI", "OMPI_", "SLURM_", "PET_", "TORCHELASTIC_",
          "JOB_COMPLETION_INDEX")
@@ -29,9 +31,9 @@ def read_until(process, words):
     return told
 
 
-def ranks_of_two(rank):
-    """A shell that starts a command as both, each told its own by this variable."""
-    return "sh", "-c", f'{rank}=1 "$0" "$@" & {rank}=0 "$0" "$@"; wait'
+def ranks_of(size, rank):
+    """A shell that starts a command as each of so many, told which one by this variable."""
+    return "sh", "-c", " ".join(f'{rank}={number} "$0" "$@" &' for number in range(size)) + " wait"
 
 
 def answers(port):
@@ -46,12 +48,14 @@ def wait_for_port(port):
         time.sleep(0.02)
 
 
-def kubernetes(port):
-    """By launcher: the variable of a rank, and those that both of two have."""
-    return {"Kubeflow (PET_NODE_RANK)": ("PET_NODE_RANK", {
-                "PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": str(port)}),
+def by_variables(size):
+    """Those that are known by what they set, and not to be had here; by name: the variable of a rank, and what all have."""
+    address, port = "127.0.0.1", str(slurm.free_ports(1)[0])
+    return {"PMI": ("PMI_RANK", {"PMI_SIZE": str(size), "PMI_LOCAL_SIZE": str(size)}),
+            "Kubeflow (PET_NODE_RANK)": ("PET_NODE_RANK", {
+                "PET_NNODES": str(size), "PET_NPROC_PER_NODE": "1", "PET_MASTER_ADDR": address, "PET_MASTER_PORT": port}),
             "an indexed Job of Kubernetes": ("JOB_COMPLETION_INDEX", {
-                "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})}
+                "WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": port})}
 
 
 def torchrun(python, *words):

@@ -15,7 +15,7 @@ import time
 
 import launchers
 import slurm
-from launchers import CLEAN, ranks_of_two, run
+from launchers import CLEAN, ranks_of, run
 
 parser = argparse.ArgumentParser()
 for name in ("--muster", "--programs", "--loop", "--other-loop", "--other-clock", "--python"):
@@ -150,8 +150,10 @@ def under_mpi():
         trains("MPICH", size, "mpirun.mpich", "-n", size)
 
 
-def under_any_pmi():
-    trains("PMI", 2, *ranks_of_two("PMI_RANK"), environment=CLEAN | {"PMI_SIZE": "2", "PMI_LOCAL_SIZE": "2"})
+def under_others():
+    for size in (1, 2, 3):
+        for launcher, (rank, variables) in launchers.by_variables(size).items():
+            trains(launcher, size, *ranks_of(size, rank), environment=CLEAN | variables)
 
 
 def pmix_has_to_be_told_how_many():
@@ -159,7 +161,7 @@ def pmix_has_to_be_told_how_many():
     told = run(PARALLEL, environment=environment, code=-signal.SIGABRT).stderr
     assert "started by PMIx: PMIX_RANK is set, but WORLD_SIZE is not; set it to how many ranks there are" in told, told
     more = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(slurm.free_ports(1)[0])}
-    trains("PMIx", 2, *ranks_of_two("PMIX_RANK"), environment=environment | more)
+    trains("PMIx", 2, *ranks_of(2, "PMIX_RANK"), environment=environment | more)
 
 
 def under_slurm():
@@ -306,11 +308,6 @@ def another_clock_is_told():
     assert told == [HOST] and "[WARN]" not in ends[1][2], ends
 
 
-def under_kubernetes():
-    for launcher, (rank, variables) in launchers.kubernetes(slurm.free_ports(1)[0]).items():
-        trains(launcher, 2, *ranks_of_two(rank), environment=CLEAN | variables)
-
-
 def credentials_of_ones_own_are_for_all():
     own = run(arguments.muster, "credentials").stdout.strip()
     ends = Ranks(2, range(2), PARALLEL, more=lambda rank: {"MUSTER_CREDENTIALS": own}).ends()
@@ -327,10 +324,10 @@ def credentials_of_ones_own_are_for_all():
 
 
 for scenario in (launched_on_several_hosts, a_death_on_one_host_ends_all, all_are_started_again,
-                 a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_any_pmi,
+                 a_signal_ends_a_host_and_with_it_all, under_torchrun, torchrun_starts_all_again, under_mpi, under_others,
                  pmix_has_to_be_told_how_many, under_slurm, by_hand, a_name_that_is_loopback_is_told, an_address_of_another_host_is_told, deaths_are_told,
                  fewer_batches_are_told, who_does_not_come_is_told, what_else_is_at_the_port_is_told,
-                 another_job_at_the_port_is_told, a_rank_that_is_there_already_is_told, another_commit_is_told, another_clock_is_told, under_kubernetes,
+                 another_job_at_the_port_is_told, a_rank_that_is_there_already_is_told, another_commit_is_told, another_clock_is_told,
                  credentials_of_ones_own_are_for_all):
     scenario()
     print(f"ok  {scenario.__name__}", flush=True)

@@ -310,9 +310,10 @@ def another_commit_is_told(place):
         assert runs.latest(place.folder) == before, "no run was begun"
 
 
-def under_kubernetes(place):
-    for launcher, (rank, variables) in launchers.kubernetes(slurm.free_ports(1)[0]).items():
-        place.trains(launcher, "2 workers here", *launchers.ranks_of_two(rank), environment=CLEAN | variables)
+def under_others(place):
+    for size, where in ((1, "1 worker here"), (2, "2 workers here"), (3, "3 workers here")):
+        for launcher, (rank, variables) in launchers.by_variables(size).items():
+            place.trains(launcher, where, *launchers.ranks_of(size, rank), environment=CLEAN | variables)
 
 
 def a_pod_that_is_not_told_of_others_is_refused(place):
@@ -373,7 +374,7 @@ with runs.workplace() as workplace:
     for scenario in (under_torchrun, under_mpi, a_terminal_of_mpiruns_is_nobodys, under_slurm, every_strategy, a_worker_that_dies_is_started_anew,
                      a_rank_that_dies_is_outlived, without_rank_0_all_end, a_signal_to_all_saves,
                      a_signal_that_comes_twice_is_one, a_signal_to_one_lets_its_worker_go, mistakes_end_all, one_job_is_for_all,
-                     another_job_at_the_port_is_told, another_commit_is_told, under_kubernetes, a_pod_that_is_not_told_of_others_is_refused, who_does_not_come_is_told,
+                     another_job_at_the_port_is_told, another_commit_is_told, under_others, a_pod_that_is_not_told_of_others_is_refused, who_does_not_come_is_told,
                      an_address_of_another_host_is_told, a_signal_while_others_are_awaited, resume_needs_no_run_folder_elsewhere, a_comparison_is_one_process):
         begun = time.monotonic()
         scenario(everything)
