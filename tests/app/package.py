@@ -1,4 +1,4 @@
-"""The Debian package that cpack makes (docs/building.md): what it asks for, that it trains once libtorch is there, and that
+"""The Debian package that cpack makes (docs/building.md): that it asks for all that it loads, that it trains once libtorch is there, and that
 `muster doctor` says what is missing until then and `muster doctor --fix` has it fetched. What fetches is a stand-in here,
 which takes what script/dependencies has fetched in the same way."""
 import argparse
@@ -14,7 +14,7 @@ parser = argparse.ArgumentParser()
 for name in ("--build", "--cpack", "--libtorch"):
     parser.add_argument(name, required=True)
 arguments = parser.parse_args()
-NEEDED = {"libc6", "libstdc++6", "libssl3", "libfmt9", "libspdlog1.10-fmt9", "libyaml-cpp0.7", "libdeflate0", "python3-venv"}
+FETCHES = {"python3-venv", "ca-certificates"}  # what script/fetch-wheels takes libtorch with
 
 
 def run(*words, code=0, **options):
@@ -30,11 +30,19 @@ def made(folder):
     return package
 
 
+def relations(text):
+    """By name what a field lists: how it stands to which version, empty where any will do."""
+    return dict(re.findall(r"([^\s,(]+)(?:\s*\(([^)]*)\))?", text))
+
+
+def asked_for(package):
+    return relations(run("dpkg-deb", "--field", package, "Depends"))
+
+
 def says_what_it_needs(package):
-    told = run("dpkg-deb", "--field", package, "Depends")
-    names = {word.split()[0] for word in told.split(",")}
-    assert NEEDED <= names, told
-    assert not any("torch" in name for name in names), told
+    names = asked_for(package)
+    assert FETCHES <= names.keys(), names
+    assert not any("torch" in name for name in names), names
     assert run("dpkg-deb", "--field", package, "Package").strip() == "muster"
 
 
@@ -72,6 +80,57 @@ def the_doctor_has_it_fetched(muster, root):
     assert f"fetching {root}/usr/lib/muster/libtorch" in told and re.search(r"ok +libtorch +", told), told
 
 
+def needed_by(program):
+    """The libraries that it names itself; those that these load are up to their own packages."""
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", program))
+
+
+def loaded_by(program):
+    """By name: where it is."""
+    told = run("ldd", program)
+    assert "not found" not in told, told
+    return {pathlib.Path(path).name: path for path in re.findall(r"(/\S+) \(0x", told)}
+
+
+def owner_of(path):
+    """The package, which may know the file by a place that a link of the system's leads from."""
+    real = str(pathlib.Path(path).resolve())
+    for place in (path, real, real.removeprefix("/usr"), f"/usr{path}"):
+        done = subprocess.run(["dpkg-query", "--search", place], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.split(":")[0]
+    raise AssertionError(f"{path} is of no package")
+
+
+def is_asked_for(package, depends):
+    """As it is here, under its own name or one that it provides."""
+    version, provided = run("dpkg-query", "--show", "--showformat", "${Version}\n${Provides}", package).split("\n")
+    versions = relations(provided) | {package: version}
+    return any(not depends[name] or subprocess.run(["dpkg", "--compare-versions", here.removeprefix("= "), *depends[name].split()],
+                                                   check=False).returncode == 0
+               for name, here in versions.items() if name in depends)
+
+
+def lacking(depends, root):
+    """Whose libraries its programs, and those of libtorch that they load, need, which it does not ask for."""
+    found = set()
+    is_program = lambda path: path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF"
+    for program in filter(is_program, root.rglob("*")):
+        loaded = loaded_by(program)
+        own = [path for path in loaded.values() if "/libtorch/" in path]
+        names = {name for each in (program, *own) for name in needed_by(each)}
+        owners = {owner_of(loaded[name]) for name in names if "/libtorch/" not in loaded[name]}
+        found |= {owner for owner in owners if not is_asked_for(owner, depends)}
+    return found
+
+
+def asks_for_all_that_it_loads(package, root):
+    depends = asked_for(package)
+    assert not (found := lacking(depends, root)), f"Depends {depends} lacks {found}"
+    without = {name: relation for name, relation in depends.items() if name != "libyaml-cpp0.7"}
+    assert lacking(without | {"libc6": ">= 99"}, root) == {"libyaml-cpp0.7", "libc6"}
+
+
 def another_libtorch_is_noticed(muster, root):
     pins = root / "usr/share/muster/libtorch.txt"
     pins.write_text(pins.read_text() + "# of a later muster\n")
@@ -95,6 +154,7 @@ with runs.workplace() as workplace:
     installed = place / "usr/bin/muster"
     without_libtorch_the_doctor_knows(installed)
     the_doctor_has_it_fetched(installed, place)
+    asks_for_all_that_it_loads(deb, place)
     it_trains(installed, workplace)
     another_libtorch_is_noticed(installed, place)
 print("ok")
