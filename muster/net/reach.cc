@@ -8,7 +8,7 @@
 #include <asio/ip/udp.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
-#include <system_error>
+#include <cerrno>
 
 #include "muster/base/pause.h"
 
@@ -123,7 +123,7 @@ Result<bool> is_own_host(const std::string& host) {
     error_code why;
     socket.open(entry.endpoint().protocol(), why);
     if (!why) socket.bind(entry.endpoint(), why);
-    return why == std::errc::address_not_available;
+    return why.value() == EADDRNOTAVAIL;
   };
   return !std::ranges::all_of(found, is_elsewhere);
 }
