@@ -21,10 +21,10 @@ TEST(Meeting, OthersReachAProcessWhereItIsToldTo) {
   EXPECT_EQ(address().value_or(""), "127.0.0.1");
 }
 
-// 192.0.2.0/24 is for documentation: no host has it.
+// 198.51.100.0/24 is for documentation: this host has no address of it.
 TEST(Meeting, AnAddressOfAnotherHostIsDoubted) {
-  const std::string doubt = doubt_about_meeting({"192.0.2.7", 29500});
-  EXPECT_NE(doubt.find("192.0.2.7 (MASTER_ADDR) is no address of this host"), std::string::npos)
+  const std::string doubt = doubt_about_meeting({"198.51.100.7", 29500});
+  EXPECT_NE(doubt.find("198.51.100.7 (MASTER_ADDR) is no address of this host"), std::string::npos)
       << doubt;
   EXPECT_NE(doubt.find("set MASTER_ADDR, for all ranks, to "), std::string::npos) << doubt;
 }

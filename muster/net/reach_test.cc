@@ -57,11 +57,12 @@ TEST(Reach, NobodyIsTold) {
       << there.error().message;
 }
 
-// 192.0.2.0/24 is for documentation: no host has it, whether or not a way leads there.
+// 198.51.100.0/24 is for documentation: this host has no address of it, whether or not a way leads
+// there.
 TEST(Reach, AnAddressIsOnesOwnOrNot) {
   for (const char* own : {"127.0.0.1", "localhost", "0.0.0.0"})
     EXPECT_TRUE(is_own_host(own).value_or(false)) << own;
-  EXPECT_FALSE(is_own_host("192.0.2.7").value_or(true));
+  EXPECT_FALSE(is_own_host("198.51.100.7").value_or(true));
   EXPECT_FALSE(is_own_host("no.such.host.invalid"));
 }
 
@@ -74,7 +75,7 @@ TEST(Reach, WhereOneCouldListenIsLeftFree) {
 
 TEST(Reach, WhereOneCannotListenIsToldWithItsReason) {
   BareDoor door;
-  for (const Address& taken : {door.address(), Address{"192.0.2.7", 0}}) {
+  for (const Address& taken : {door.address(), Address{"198.51.100.7", 0}}) {
     const Status free = check_listen(taken);
     ASSERT_FALSE(free) << to_string(taken);
     EXPECT_EQ(free.error().code, ErrorCode::kUnavailable);

@@ -198,9 +198,9 @@ def a_name_that_is_loopback_is_told():
 
 
 def an_address_of_another_host_is_told():
-    [(code, _, told)] = Ranks(2, (0,), PARALLEL, more=lambda rank: {"MASTER_ADDR": "192.0.2.7", "MUSTER_JOIN_TIMEOUT": "3s"}).ends()
-    assert code != 0 and "[world] 192.0.2.7 (MASTER_ADDR) is no address of this host" in told, told
-    assert "set MASTER_ADDR, for all ranks, to " in told, told
+    [(code, _, told)] = Ranks(2, (0,), PARALLEL, more=lambda rank: {"MASTER_ADDR": "198.51.100.7", "MUSTER_JOIN_TIMEOUT": "3s"}).ends()
+    assert code != 0 and "[world] 198.51.100.7 (MASTER_ADDR) is no address of this host" in told, told
+    assert "set MASTER_ADDR, for all ranks, to " in told and "does another job use that port?" not in told, told
 
 
 def deaths_are_told():

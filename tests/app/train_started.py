@@ -341,8 +341,8 @@ def who_does_not_come_is_told(place):
 
 
 def an_address_of_another_host_is_told(place):
-    [(code, out, told)] = Ranks(2, (0,), place.job, patience="3s", address="192.0.2.7").ends()
-    assert code != 0 and "192.0.2.7 (MASTER_ADDR) is no address of this host" in out + told, out + told
+    [(code, out, told)] = Ranks(2, (0,), place.job, patience="3s", address="198.51.100.7").ends()
+    assert code != 0 and "198.51.100.7 (MASTER_ADDR) is no address of this host" in out + told, out + told
     assert "set MASTER_ADDR, for all ranks, to " in out + told, out + told
 
 

@@ -497,7 +497,7 @@ def port_taken(muster, folder):
     job = runs.write_job(folder, "mlp")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        for listen, why in ((address, "in use"), ("192.0.2.7:0", "assign")):
+        for listen, why in ((address, "in use"), ("198.51.100.7:0", "assign")):
             for words in ((), ("--dry-run",)):
                 code, output = runs.finish(runs.start(muster, job, "--set", f"workers.listen={listen}", *words))
                 expect(code, 3, output, f"workers.listen: [net/listen] cannot listen at {listen}", why)

@@ -54,6 +54,12 @@ net::Exchange known_to_torch() {
   return known;
 }
 
+// For rank 0 its own store is here, also where MASTER_ADDR is that of a gateway, or a mistake.
+std::string host_of_store(const net::Address& meeting, bool is_own) {
+  const auto leads_here = net::is_own_host(meeting.host);
+  return is_own && leads_here && !*leads_here ? "127.0.0.1" : meeting.host;
+}
+
 using Connected = Result<c10::intrusive_ptr<c10d::Store>>;
 
 // Where what answers falls silent, torch waits for it without end: on a thread of its own, then.
@@ -178,7 +184,7 @@ Result<std::unique_ptr<cluster::KvStore>> open_torch_store(const cluster::Starte
                                         : net::await_server(by.meeting, known_to_torch(), deadline);
   if (!there) return no_store(by, where, there.error());
   options.timeout = left_until(deadline);
-  auto store = connect_store(by.meeting.host, options, deadline);
+  auto store = connect_store(host_of_store(by.meeting, options.isServer), options, deadline);
   if (store) {
     MUSTER_TRY(agree_on_owner(**store, by, self, deadline));
     return store;
