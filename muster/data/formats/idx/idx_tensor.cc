@@ -17,6 +17,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kMagicBytes = 4;
 constexpr std::size_t kExtentBytes = 4;
+constexpr std::size_t kMostAxes = 8;  // video has five; more are a damaged byte
 
 struct Header {
   DType dtype;
@@ -69,6 +70,11 @@ Result<Header> parse_header(const Path& path, Bytes bytes) {
   }
   const auto rank = std::to_integer<std::size_t>(bytes[3]);
   if (rank == 0) return bad_idx(path, "a rank of 0 at byte 3; samples need a first axis");
+  if (rank > kMostAxes) {
+    return bad_idx(path, fmt::format("a rank of {} ({:#04x}) at byte 3, which counts the axes; at "
+                                     "most {} are read: is the file damaged? Get it again",
+                                     rank, rank, kMostAxes));
+  }
   Header header{*dtype, {}, kMagicBytes + rank * kExtentBytes};
   if (bytes.size() < header.bytes) {
     return bad_idx(path, fmt::format("ends within its header of {} bytes", header.bytes));

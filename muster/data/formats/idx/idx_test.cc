@@ -144,6 +144,21 @@ TEST_F(IdxTest, RefusesBrokenHeaders) {
                  "element type 0x0b");
 }
 
+// Read as a rank, a damaged byte would make extents of the first images.
+TEST_F(IdxTest, NamesADamagedRankAndNotItsExtents) {
+  std::string damaged = header(0x08, {3, 2, 2}) + counting(2000);
+  damaged[3] = '\xfc';
+  const auto source = open(damaged);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(source.error().message, HasSubstr("a rank of 252 (0xfc) at byte 3"));
+  EXPECT_LT(source.error().message.size(), 300u);
+  expect_refused(header(0x08, std::vector<std::uint32_t>(9, 1)) + "x", kLabels, ErrorCode::kCorrupt,
+                 "a rank of 9 (0x09) at byte 3");
+  const auto most = open(header(0x08, {3, 1, 1, 1, 1, 1, 1, 1}) + counting(3));
+  EXPECT_TRUE(most) << most.error().message;
+}
+
 TEST_F(IdxTest, RefusesWrongLengths) {
   expect_refused(kImages.substr(0, kImages.size() - 1), kLabels, ErrorCode::kCorrupt,
                  "12 bytes, but 11 are there: it is truncated");
