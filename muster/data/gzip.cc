@@ -172,10 +172,19 @@ Result<Content> inflate_once(Files& files, const Path& path, Bytes packed, const
   return (inflater.was_one_member() ? of_one : of_many).keep(std::move(inflated));
 }
 
+// A folder where a file of data should be is wrong with the data, not with who calls.
+Result<std::unique_ptr<MappedFile>> map_data(Files& files, const Path& path) {
+  auto file = files.map(path);
+  if (file || file.error().code != ErrorCode::kInvalid) return file;
+  Error error = std::move(file).error();
+  error.code = ErrorCode::kUnavailable;
+  return error;
+}
+
 }  // namespace
 
 Result<Content> read_maybe_gzip(Files& files, const Path& path, const Path& cache) {
-  MUSTER_ASSIGN(std::shared_ptr<const MappedFile> file, files.map(path));
+  MUSTER_ASSIGN(std::shared_ptr<const MappedFile> file, map_data(files, path));
   const Bytes bytes = file->bytes();
   if (!is_gzip(bytes)) return Content{bytes, std::move(file)};
   if (bytes.size() < kSmallestMember) {

@@ -426,6 +426,10 @@ def torn_data(muster, folder):
     path.write_bytes(path.read_bytes()[:-5])
     code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={bad}"))
     expect(code, 3, output, "train-labels-idx1-ubyte")
+    path.unlink()
+    path.mkdir()
+    code, output = runs.finish(runs.start(muster, job, "--set", f"data.path={bad}"))
+    expect(code, 3, output, "data.train_labels", "train-labels-idx1-ubyte is a folder")
 
 
 def way_to_mount():

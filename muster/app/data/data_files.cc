@@ -65,6 +65,10 @@ Status check_idx(Files& files, const job::DataSpec& data) {
                                     std::pair("data.validation_images", &idx.validation_images),
                                     std::pair("data.validation_labels", &idx.validation_labels)}) {
     MUSTER_TRY(expect(files, field, *path, "nor one that ends with .gz"));
+    if (files.list(*path))
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("[job] {}: {} is a folder; an IDX file was expected, plain or gzip",
+                              field, path->string()));
   }
   return ok();
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/base/exit_code.h"
 #include "muster/testing/temp_folder.h"
 
 namespace muster::app {
@@ -44,6 +45,21 @@ TEST_F(DataFilesTest, AFolderIsNoText) {
               AllOf(HasSubstr("data.validation_path: "), HasSubstr("is a folder"),
                     HasSubstr("takes one file")));
   EXPECT_EQ(told(job::DataType::kText, file), "");
+}
+
+TEST_F(DataFilesTest, AFolderInPlaceOfAnIdxFileIsAnEnvironmentThatLacksIt) {
+  write("train-images");
+  std::filesystem::create_directory(folder_ / "train-labels");
+  job::DataSpec data;
+  data.type = job::DataType::kIdx;
+  data.path = folder_.path().string();
+  data.train_images = data.validation_images = "train-images";
+  data.train_labels = data.validation_labels = "train-labels";
+  const Status status = check_data_is_there(system_files(), data);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(exit_code(status.error().code), ExitCode::kEnvironment);
+  EXPECT_THAT(status.error().message,
+              AllOf(HasSubstr("data.train_labels: "), HasSubstr("train-labels is a folder")));
 }
 
 TEST_F(DataFilesTest, WhatIsMissingIsNamedWithItsField) {

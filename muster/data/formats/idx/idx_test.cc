@@ -166,6 +166,15 @@ TEST_F(IdxTest, RefusesWrongLengths) {
   expect_refused(header(0x0E, {~0u, ~0u, ~0u}), kLabels, ErrorCode::kCorrupt, "too many bytes");
 }
 
+TEST_F(IdxTest, AFolderIsMissingDataAndNoMistakeOfTheJob) {
+  std::filesystem::create_directory(folder_ / "labels");
+  const auto source =
+      create_idx_source(system_files(), {write("images", kImages), folder_ / "labels"});
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(source.error().message, HasSubstr("labels: Is a directory"));
+}
+
 TEST_F(IdxTest, RefusesFilesThatDoNotBelongTogether) {
   expect_refused(kImages, header(0x08, {2}) + "\1\2", ErrorCode::kInvalid, "3 images in");
   expect_refused(kLabels, kImages, ErrorCode::kInvalid, "swapped");
