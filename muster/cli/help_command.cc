@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -60,7 +61,20 @@ ExitCode help_job(const HelpArguments& arguments, Context& context) {
 
 using Words = std::vector<std::string>;
 
-ExitCode help_command(CLI::App& app, const Words& words, Context& context) {
+// Besides commands, `help` knows topics of its own; of two as near it is the command.
+Error unknown_topic(const CLI::App& app, const CLI::App& help, const std::string& word) {
+  std::vector<std::string> names, topics;
+  for (const auto* command : commands_of(app)) names.push_back(command->get_name());
+  for (const auto* topic : commands_of(help)) topics.push_back(topic->get_name());
+  std::vector<std::string_view> known(names.begin(), names.end());
+  known.insert(known.end(), topics.begin(), topics.end());
+  const auto near = nearest(word, known);
+  if (std::ranges::find(topics, near) == topics.end()) return unknown_command(app, word);
+  return fail(ErrorCode::kInvalid, fmt::format("unknown command `{}`; did you mean `{} {} {}`?",
+                                               word, app.get_name(), help.get_name(), near));
+}
+
+ExitCode help_command(CLI::App& app, const CLI::App& help, const Words& words, Context& context) {
   if (words.empty()) {
     // app.help() would explain the command that was chosen, this one.
     context.out << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
@@ -71,7 +85,9 @@ ExitCode help_command(CLI::App& app, const Words& words, Context& context) {
   for (const std::string& word : words) {
     const auto found =
         command->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
-    if (found.empty()) return report(context, unknown_command(*command, word));
+    if (found.empty())
+      return report(context, command == &app ? unknown_topic(app, help, word)
+                                             : unknown_command(*command, word));
     path += (path.empty() ? "" : " ") + command->get_name();
     command = found.front();
   }
@@ -99,7 +115,9 @@ void add_help_command(CLI::App& app, Context& context) {
       ->type_name("");
   help.callback([words, &app, &help, &context] {
     if (!help.get_subcommands().empty()) return;
-    context.action = [words, &app, &context] { return help_command(app, *words, context); };
+    context.action = [words, &app, &help, &context] {
+      return help_command(app, help, *words, context);
+    };
   });
   auto& topic =
       add_command(help, "job", "Fields of the job file",

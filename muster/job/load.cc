@@ -358,8 +358,9 @@ std::string way_out(Files& files, const Path& path, const Error& error) {
     return "; check the path, or let `muster init DATA` write a job file for your data";
   const auto names = files.list(path);
   if (!names) return {};
+  // JSON lies everywhere, and most of it is no job.
   const auto job = std::ranges::find_if(*names, [](const std::string& name) {
-    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
+    return name.ends_with(".yaml") || name.ends_with(".yml");
   });
   return job == names->end()
              ? "; name a job file, or let `muster init DATA` write one for your data"
