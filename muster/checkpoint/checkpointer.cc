@@ -106,10 +106,11 @@ Result<SavedCheckpoint> Checkpointer::save(const SaveRequest& request) {
   if (!manifest) {
     // Frees the disk, which may be full; nothing more to be done where that fails too.
     static_cast<void>(unpublish(files_, at));
-    return with_context(manifest.error(),
-                        fmt::format("[checkpoint/save] step {} was not saved, earlier checkpoints "
-                                    "are intact",
-                                    to_int(request.step)));
+    return with_context(
+        manifest.error(),
+        fmt::format("[checkpoint/save] step {} was not saved, {}", to_int(request.step),
+                    whole_steps(all).empty() ? "and there is no earlier checkpoint"
+                                             : "earlier checkpoints are intact"));
   }
   SavedCheckpoint saved{request.step, at, manifest->bytes(), {}, {}, {}};
   if (request.retires_others) {

@@ -235,6 +235,21 @@ TEST_F(CheckpointerTest, SaysWhenThereIsNothingToLoad) {
   EXPECT_EQ(checkpointer().folder_of(Step{1}).error().code, ErrorCode::kNotFound);
 }
 
+TEST_F(CheckpointerTest, AFailedSaveSpeaksOfEarlierOnesWhereThereAreSome) {
+  testing::FaultyFiles full(disk_);
+  Checkpointer saver(full, clock_, checkpoints(), {.job = "sample", .keep_last = 0});
+  const auto failure = [&] {
+    SampleState state(2);
+    full.fail_at(0, testing::Fault::kNoSpace);
+    const auto saved = saver.save(state.request(2));
+    return saved ? "saved" : saved.error().message;
+  };
+  ASSERT_TRUE(disk_.create_folders(checkpoints() / "step-00000001"));  // torn
+  EXPECT_THAT(failure(), HasSubstr("step 2 was not saved, and there is no earlier checkpoint: "));
+  save(1);
+  EXPECT_THAT(failure(), HasSubstr("step 2 was not saved, earlier checkpoints are intact: "));
+}
+
 TEST_F(CheckpointerTest, SavesAStepAgainUnderAnotherName) {
   save(1);
   SampleState second(42);
