@@ -291,8 +291,7 @@ class SystemFiles final : public Files {
       return std::make_unique<Lock>(std::move(fd));
     }
     if (errno != EWOULDBLOCK) return file_error("lock", path);
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("[files/lock] {}: another process holds it", path.native()));
+    return std::unique_ptr<FileLock>();
   }
 
  private:

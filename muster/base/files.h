@@ -69,8 +69,8 @@ class Files {
   virtual Status sync_folder(const Path& folder) = 0;           // makes names in it durable
   virtual Result<std::uint64_t> size(const Path& path) = 0;     // of a file, in bytes
   virtual bool exists(const Path& path) = 0;
-  // Excludes every other lock of the file, which is made if need be; kUnavailable while another is
-  // held. Never waits.
+  // Excludes every other lock of the file, which is made if need be; null while another is held.
+  // Never waits.
   virtual Result<std::unique_ptr<FileLock>> lock(const Path& path) = 0;
 };
 

@@ -227,6 +227,7 @@ Result<ExitCode> compare(const CompareArguments& arguments, Context& context) {
   MUSTER_ASSIGN(const Path folder,
                 observe::create_stamped_folder(context.files, parent, context.clock.wall(),
                                                system_entropy()));
+  MUSTER_TRY(observe::point_latest_at(context.files, folder));
   const Outcome outcome = train_all(variants, jobs, folder, worker, context);
   MUSTER_TRY(conclude(outcome, name, folder, context));
   return outcome.code;

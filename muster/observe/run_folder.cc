@@ -40,26 +40,54 @@ std::vector<Path> folders_that_change(Files& files, const Path& folder) {
   return found;
 }
 
+Status create_durably(Files& files, const Path& folder) {
+  const std::vector<Path> changed = folders_that_change(files, folder);
+  MUSTER_TRY(files.create_folders(folder));
+  // What is forced to the disk below is of no use where a power cut takes the way to it.
+  for (const Path& each : changed) MUSTER_TRY(files.sync_folder(each));
+  return ok();
+}
+
+Status link_latest(Files& files, const Path& folder) {
+  return files.link(folder.filename(), folder.parent_path() / kLatest);
+}
+
+// `made`, and where it failed the folder is removed: half of one helps nobody.
+Status whole_or_gone(Files& files, const Path& folder, Status made) {
+  if (!made) static_cast<void>(files.remove_all(folder));
+  return made;
+}
+
 }  // namespace
 
 Result<Path> create_stamped_folder(Files& files, const Path& parent, WallTime now,
                                    Entropy& entropy) {
-  const std::string leaf = stamped_name(files, parent, now, entropy);
-  const std::vector<Path> changed = folders_that_change(files, parent / leaf);
-  MUSTER_TRY(files.create_folders(parent / leaf));
-  MUSTER_TRY(files.link(leaf, parent / kLatest));
-  // What is forced to the disk below is of no use where a power cut takes the way to it.
-  for (const Path& folder : changed) MUSTER_TRY(files.sync_folder(folder));
-  return parent / leaf;
+  Path folder = parent / stamped_name(files, parent, now, entropy);
+  MUSTER_TRY(whole_or_gone(files, folder, create_durably(files, folder)));
+  return folder;
+}
+
+Status point_latest_at(Files& files, const Path& folder) {
+  MUSTER_TRY(link_latest(files, folder));
+  return files.sync_folder(folder.parent_path());
+}
+
+Status RunFolder::create_folders(Files& files) const {
+  MUSTER_TRY(files.create_folders(logs()));
+  MUSTER_TRY(files.create_folders(checkpoints()));
+  return files.sync_folder(root_);
 }
 
 Result<RunFolder> RunFolder::create(Files& files, const Path& runs, std::string_view name,
-                                    WallTime now, Entropy& entropy) {
+                                    WallTime now, Entropy& entropy,
+                                    const std::function<Status(const RunFolder&)>& fill) {
   MUSTER_ASSIGN(Path root, create_stamped_folder(files, runs / name, now, entropy));
   RunFolder folder(std::move(root));
-  MUSTER_TRY(files.create_folders(folder.logs()));
-  MUSTER_TRY(files.create_folders(folder.checkpoints()));
-  MUSTER_TRY(files.sync_folder(folder.root()));
+  Status made = folder.create_folders(files);
+  if (made) made = fill(folder);
+  if (made) made = link_latest(files, folder.root());
+  MUSTER_TRY(whole_or_gone(files, folder.root(), std::move(made)));
+  MUSTER_TRY(files.sync_folder(folder.root().parent_path()));
   return folder;
 }
 
@@ -97,12 +125,14 @@ Result<RunFolder> RunFolder::open(Files& files, const Path& root) {
 
 Result<std::unique_ptr<FileLock>> RunFolder::lock(Files& files) const {
   auto lock = files.lock(root_ / kLock);
-  if (lock) return lock;
-  return with_context(
-      std::move(lock).error(),
-      fmt::format("[observe/run] the lock of {} cannot be had; where another muster still trains "
-                  "there, wait for it to end, or stop it",
-                  root_.string()));
+  if (!lock)
+    return with_context(std::move(lock).error(),
+                        fmt::format("[observe/run] {} cannot be locked", root_.string()));
+  if (*lock) return lock;
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("[observe/run] {}: another muster still trains there; wait for it to "
+                          "end, or stop it",
+                          root_.string()));
 }
 
 Result<int> RunFolder::launcher(Files& files) const {
@@ -110,7 +140,9 @@ Result<int> RunFolder::launcher(Files& files) const {
     return fail(ErrorCode::kNotFound,
                 fmt::format("[observe/run] nobody trains in {} now", root_.string()));
   };
-  if (!files.exists(root_ / kLock) || files.lock(root_ / kLock)) return gone();
+  if (!files.exists(root_ / kLock)) return gone();
+  // Another user's cannot be locked at all, and may be held.
+  if (const auto lock = files.lock(root_ / kLock); lock && *lock) return gone();
   MUSTER_ASSIGN(const std::string text, files.read(root_ / kLock));
   int pid = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), pid);

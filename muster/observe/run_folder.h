@@ -2,6 +2,7 @@
 // The folder of a run: runs/<name>/<UTC stamp>-<id>/ with everything that belongs to it, and
 // runs/<name>/latest pointing at the newest. An immutable value; the files go through `Files`.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,17 +18,22 @@
 
 namespace muster::observe {
 
-// A new folder in `parent` that is named after the time, and `latest` in `parent` pointing at it;
-// on the disk when this returns, with the folders above that were missing.
+// A new folder in `parent` that is named after the time; on the disk when this returns, with the
+// folders above that were missing, or gone where it fails.
 Result<Path> create_stamped_folder(Files& files, const Path& parent, WallTime now,
                                    Entropy& entropy);
+// Makes `latest` beside `folder` point at it. Where it fails, `latest` is as it was, or `folder`
+// might not outlive a power cut.
+Status point_latest_at(Files& files, const Path& folder);
 
 class RunFolder {
  public:
-  // A new one, with the folders that runs write into, and `latest` pointing at it; they outlive a
-  // power cut.
+  // A new one, with the folders that runs write into and what `fill` puts there. Once that is whole
+  // `latest` points at it, and it outlives a power cut. Where something fails before, `latest` is
+  // as it was and nothing of the run is left.
   static Result<RunFolder> create(Files& files, const Path& runs, std::string_view name,
-                                  WallTime now, Entropy& entropy);
+                                  WallTime now, Entropy& entropy,
+                                  const std::function<Status(const RunFolder&)>& fill);
   // The newest run of `name` that has a checkpoint to go on from; a later one that failed at its
   // start does not stand in the way, and is told in `passed_over`. kNotFound, saying where it
   // looked, where there is none.
@@ -56,7 +62,8 @@ class RunFolder {
   Path mlflow_unsent() const { return root_ / "mlflow-unsent.jsonl"; }  // what has yet to get there
   Path report() const { return root_ / "report.html"; }
 
-  // While held no other launcher trains in this folder. kUnavailable: one does.
+  // While held no other launcher trains in this folder. kUnavailable: one does, or the lock cannot
+  // be made; the message tells which.
   Result<std::unique_ptr<FileLock>> lock(Files& files) const;
   // The process that holds it; kNotFound where none does.
   Result<int> launcher(Files& files) const;
@@ -66,6 +73,8 @@ class RunFolder {
 
  private:
   explicit RunFolder(Path root) : root_(std::move(root)) {}
+  Status create_folders(Files& files) const;
+
   Path root_;
 };
 

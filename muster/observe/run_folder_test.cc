@@ -14,8 +14,10 @@ using muster::testing::Fault;
 using muster::testing::FaultyFiles;
 using muster::testing::MemoryFiles;
 using muster::testing::TempFolder;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 class CountingEntropy final : public Entropy {
  public:
@@ -29,10 +31,12 @@ WallTime at(int hour) {
   return WallTime(std::chrono::seconds(1795219200) + std::chrono::hours(hour));
 }
 
+Status no_job(const RunFolder&) { return ok(); }
+
 class RunFolderTest : public ::testing::Test {
  protected:
   Result<RunFolder> create(int hour) {
-    return RunFolder::create(system_files(), runs_.path(), "fashion", at(hour), entropy_);
+    return RunFolder::create(system_files(), runs_.path(), "fashion", at(hour), entropy_, no_job);
   }
   TempFolder runs_;
   CountingEntropy entropy_;
@@ -84,7 +88,7 @@ TEST_F(RunFolderTest, ARuinedCheckpointIsNoneToGoOnFrom) {
 
 TEST_F(RunFolderTest, OutlivesAPowerCut) {
   MemoryFiles disk;
-  const auto run = RunFolder::create(disk, "/shelf/runs", "fashion", at(13), entropy_);
+  const auto run = RunFolder::create(disk, "/shelf/runs", "fashion", at(13), entropy_, no_job);
   ASSERT_TRUE(run) << run.error().message;
   disk.crash(MemoryFiles::Crash::kLosesUnsynced);
   EXPECT_TRUE(disk.exists(run->checkpoints()));
@@ -99,11 +103,55 @@ TEST_F(RunFolderTest, NoErrorOfTheDiskIsPassedOver) {
     MemoryFiles disk;
     FaultyFiles faulty(disk);
     faulty.fail_at(call, Fault::kIoError);
-    const auto run = RunFolder::create(faulty, "/shelf/runs", "fashion", at(13), entropy_);
+    const auto run = RunFolder::create(faulty, "/shelf/runs", "fashion", at(13), entropy_, no_job);
     hit = !faulty.failed_path().empty();
     EXPECT_EQ(run.has_value(), !hit) << call;
   }
   EXPECT_GT(call, 8u) << "a new run makes more calls than this";
+}
+
+// Else `latest`, which everybody looks at, would be of a run that never was.
+TEST_F(RunFolderTest, AFullDiskLeavesTheRunBeforeOrAWholeOne) {
+  const Path all = "/shelf/runs/fashion";
+  bool hit = true;
+  for (std::uint64_t call = 0; hit; ++call) {
+    MemoryFiles disk;
+    const auto before = RunFolder::create(disk, "/shelf/runs", "fashion", at(12), entropy_, no_job);
+    ASSERT_TRUE(before) << before.error().message;
+    FaultyFiles faulty(disk);
+    faulty.fail_at(call, Fault::kNoSpace);
+    const auto run = RunFolder::create(
+        faulty, "/shelf/runs", "fashion", at(13), entropy_,
+        [&](const RunFolder& made) { return write_atomically(faulty, made.job(), "the job"); });
+    hit = !faulty.failed_path().empty();
+    ASSERT_EQ(run.has_value(), !hit) << call;
+    const Path latest = all / disk.read(all / "latest").value();
+    if (latest == before->root()) {
+      EXPECT_TRUE(hit) << call;
+      EXPECT_EQ(disk.list(all)->size(), 2u) << call << ": half a run was left";
+    } else {
+      EXPECT_EQ(disk.read(latest / "job.yaml").value(), "the job") << call;
+    }
+  }
+}
+
+TEST_F(RunFolderTest, ALockThatCannotBeMadeIsNotTakenForAnothersLock) {
+  const auto run = create(13);
+  ASSERT_TRUE(run);
+  FaultyFiles faulty(system_files());
+  faulty.fail_at(0, Fault::kNoSpace);
+  const auto full = run->lock(faulty);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(full.error().message,
+              AllOf(HasSubstr("No space left"), Not(HasSubstr("another muster"))));
+  const auto held = run->lock(faulty);
+  ASSERT_TRUE(held) << held.error().message;
+  EXPECT_TRUE(run->launcher(faulty));
+  const auto second = run->lock(faulty);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(second.error().message, HasSubstr("another muster still trains there"));
 }
 
 TEST_F(RunFolderTest, RunsOfOneSecondDoNotMeet) {
@@ -124,7 +172,8 @@ TEST_F(RunFolderTest, ALaterRunOfOneSecondComesLater) {
   } falling;
   std::string last;
   for (int times = 0; times < 20; ++times) {
-    const auto run = RunFolder::create(system_files(), runs_.path(), "fashion", at(13), falling);
+    const auto run =
+        RunFolder::create(system_files(), runs_.path(), "fashion", at(13), falling, no_job);
     ASSERT_TRUE(run);
     EXPECT_GT(run->root().filename().string(), last);
     last = run->root().filename().string();

@@ -218,7 +218,7 @@ bool MemoryFiles::exists(const Path& path) {
 Result<std::unique_ptr<FileLock>> MemoryFiles::lock(const Path& path) {
   MUSTER_TRY(open(path, Open::kAppend));
   const std::lock_guard lock(mutex_);
-  if (!locked_.insert(path).second) return memory_error("lock", path, EWOULDBLOCK);
+  if (!locked_.insert(path).second) return std::unique_ptr<FileLock>();
   return std::make_unique<Lock>(*this, path);
 }
 

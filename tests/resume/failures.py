@@ -475,6 +475,28 @@ def full_disk(muster, folder):
 
 
 @mounts
+def started_on_a_full_disk(muster, folder):
+    """No run begins, nothing is left of it, and `latest` is the run before."""
+    job = runs.write_job(folder, "mlp")
+    small = folder / "small"
+    small.mkdir()
+    train = f"{muster} train {job} --set run_folder={small}"
+    done = with_own_mounts(f"""
+        mount -t tmpfs -o size=8m none {small} || exit 71
+        {train} >{folder}/first || exit 72
+        before=$(readlink {small}/tiny/latest)
+        head -c 16m /dev/zero >{small}/filled 2>{folder}/told
+        {train}; code=$?
+        [ "$(readlink {small}/tiny/latest)" = $before ] || exit 73
+        echo runs: $(cd {small}/tiny && echo 2*)
+        exit $code""")
+    output = done.stdout + done.stderr
+    expect(done.returncode, 3, output, "run_folder", "No space left on device")
+    assert len(re.search(r"^runs: (.*)$", done.stdout, re.M)[1].split()) == 1, f"half a run was left: {output}"
+    assert "another muster" not in output, output
+
+
+@mounts
 def stopped_on_a_full_disk(muster, folder):
     """SIGTERM, but its checkpoint finds no room: the code is the failure's, since others retry on that of the signal."""
     job = runs.write_job(folder, "mlp", steps=1_000_000)
@@ -721,7 +743,8 @@ CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          stopped_where_an_evaluation_is_due, ruined_weights_are_put_away, the_last_update_counts, address_space_limited,
          file_size_limited, processes_limited, hung_up, other_images_for_evaluation,
-         loss_runs_away, full_disk, stopped_on_a_full_disk, port_taken, port_taken_meanwhile, another_job_resumed, finished_run_resumed,
+          loss_runs_away, full_disk, started_on_a_full_disk, stopped_on_a_full_disk, port_taken, port_taken_meanwhile,
+          another_job_resumed, finished_run_resumed,
          launcher_killed, interrupted, all_signalled, worker_told_to_stop, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
          timed_out, interrupted_early, two_begin_at_once, damaged_run]
 

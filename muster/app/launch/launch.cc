@@ -49,11 +49,23 @@ Error cannot_keep(const job::JobSpec& job, Error why) {
                       fmt::format("[train] run_folder: no run can be kept in {}", job.run_folder));
 }
 
-Result<RunFolder> new_folder(Files& files, const job::JobSpec& job) {
-  auto folder =
-      RunFolder::create(files, job.run_folder, job.name, system_clock().wall(), system_entropy());
-  if (folder) return folder;
-  return cannot_keep(job, std::move(folder).error());
+Result<std::unique_ptr<FileLock>> take_folder(Files& files, const RunFolder& folder,
+                                              const job::Job& job) {
+  MUSTER_ASSIGN(auto lock, folder.lock(files));
+  MUSTER_TRY(write_atomically(files, folder.job(), job.text));
+  MUSTER_TRY(write_atomically(files, folder.resolved_job(), job::to_yaml(job, true)));
+  return lock;
+}
+
+Result<LockedRun> new_run(Files& files, const job::Job& job) {
+  std::unique_ptr<FileLock> lock;
+  auto folder = RunFolder::create(files, job.spec.run_folder, job.spec.name, system_clock().wall(),
+                                  system_entropy(), [&](const RunFolder& made) -> Status {
+                                    MUSTER_ASSIGN(lock, take_folder(files, made, job));
+                                    return ok();
+                                  });
+  if (folder) return LockedRun{std::move(*folder), std::move(lock)};
+  return cannot_keep(job.spec, std::move(folder).error());
 }
 
 // The last folder on the way to `path` that is there.
@@ -75,12 +87,9 @@ Status check_new_folder(Files& files, const job::JobSpec& job) {
 
 Result<LockedRun> prepare_run(Files& files, const job::Job& job, const LaunchOptions& options,
                               const Logger& log) {
-  MUSTER_ASSIGN(RunFolder folder, options.resume
-                                      ? folder_to_resume(files, job, *options.resume, log)
-                                      : new_folder(files, job.spec));
-  MUSTER_ASSIGN(auto lock, folder.lock(files));
-  MUSTER_TRY(write_atomically(files, folder.job(), job.text));
-  MUSTER_TRY(write_atomically(files, folder.resolved_job(), job::to_yaml(job, true)));
+  if (!options.resume) return new_run(files, job);
+  MUSTER_ASSIGN(RunFolder folder, folder_to_resume(files, job, *options.resume, log));
+  MUSTER_ASSIGN(auto lock, take_folder(files, folder, job));
   return LockedRun{std::move(folder), std::move(lock)};
 }
 
