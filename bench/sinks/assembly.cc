@@ -44,12 +44,13 @@ Status Assembly::add(std::string_view part) {
   Files& files = around_.files;
   if (part == "console") return add_console();
   if (part == "jsonl")
-    return keep(observe::create_jsonl_sink(files, folder_ / "metrics.jsonl", complain));
+    return keep(
+        observe::create_jsonl_sink(files, folder_ / "metrics.jsonl", around_.clock, complain));
   if (part == "ledger")
     return keep(
         observe::create_ledger_sink(files, folder_ / "ledger.jsonl", around_.clock, complain));
   if (part == "tensorboard")
-    return keep(observe::create_tensorboard_sink(files, folder_, around_.clock.wall(), complain));
+    return keep(observe::create_tensorboard_sink(files, folder_, around_.clock, complain));
   if (part == "trace") return add_trace();
   if (part == "live") return add_live();
   if (part == "prometheus") return add_prometheus();

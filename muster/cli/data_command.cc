@@ -35,6 +35,7 @@ Json to_json(const app::LedgerAudit& audit) {
           {"repeated", audit.repeated},
           {"superseded_steps", audit.superseded},
           {"unrecorded_steps", audit.unrecorded},
+          {"unrecorded_ranges", audit.unrecorded_ranges},
           {"generations", audit.generations},
           {"starts", audit.starts},
           {"faults", audit.faults}};
@@ -69,8 +70,11 @@ void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& cont
   }
   if (audit.unrecorded > 0) {
     context.out << fmt::format(
-        "  {} in a checkpoint and not in the ledger: the launcher died before it wrote them\n",
+        "  {} not in the ledger: the launcher died before it wrote of them, or its disk was full\n",
         counted(audit.unrecorded, "step"));
+    for (const auto& [first, last] : audit.unrecorded_ranges)
+      context.out << (first == last ? fmt::format("    step {}\n", first)
+                                    : fmt::format("    steps {} to {}\n", first, last));
   }
   for (const std::string& fault : audit.faults) context.out << "  " << fault << "\n";
 }

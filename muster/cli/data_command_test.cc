@@ -62,7 +62,7 @@ TEST_F(DataAuditTest, OnlyAProofEndsWithZero) {
   commit(4);
   EXPECT_EQ(audit(), ExitCode::kEnvironment) << out_.str();
   EXPECT_THAT(out_.str(), HasSubstr("\"well\":true,\"proven\":false"));
-  EXPECT_THAT(out_.str(), HasSubstr("\"unrecorded_steps\":2"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"unrecorded_steps\":2,\"unrecorded_ranges\":[[2,3]]"));
 }
 
 TEST_F(DataAuditTest, WhatIsWrongComesBeforeWhatIsMissing) {

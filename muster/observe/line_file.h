@@ -1,36 +1,83 @@
 #pragma once
-// A file of lines that are appended whole, for sinks that write one. One thread at a time.
+// A file of lines that are appended whole, for sinks that write one. What cannot be written, as on
+// a full disk, waits in memory and is written once it can be; where there is no room either, it and
+// all that follows until then is lost, and named. One thread at a time.
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 
 #include "muster/base/clock.h"
 #include "muster/base/files.h"
+#include "muster/base/ids.h"
 #include "muster/base/result.h"
 
 namespace muster::observe {
 
 class LineFile {
  public:
-  // At the end of `path`. What a full disk or a lost machine left of a line there is cut off from
-  // what follows. The first failed write is told to `on_error`, in the context of `loss`; after it
-  // nothing is written.
-  static Result<LineFile> open(Files& files, const Path& path, std::string loss,
-                               std::function<void(const Error&)> on_error);
+  // What a line is about, to name what is lost.
+  struct Steps {
+    Step first{0};
+    Step last{0};
+  };
 
-  bool append(std::string_view line);  // with its newline; false: not written
+  static constexpr std::size_t kMostWaiting = 4 << 20;                   // bytes
+  static constexpr Duration kTriesAgainAfter = std::chrono::seconds(1);  // with a line that comes
+
+  // At the end of `path`. What a full disk or a lost machine left of a line there is cut off from
+  // what follows. `on_error` is told, with `place` ("[observe/jsonl]") before it: that a write
+  // failed, once until all that waits has been written; then, if lines were lost, which; and all
+  // that were, as the object goes, which tries once more.
+  static Result<LineFile> open(Files& files, const Path& path, const Clock& clock,
+                               std::string place, std::function<void(const Error&)> on_error);
+  ~LineFile();
+  LineFile(LineFile&&) = default;
+  LineFile& operator=(LineFile&&) = delete;
+
+  // With its newline. False: it is lost.
+  bool append(std::string line, std::optional<Steps> about = std::nullopt);
 
  private:
-  LineFile(std::unique_ptr<WritableFile> file, std::string loss,
-           std::function<void(const Error&)> on_error)
-      : file_(std::move(file)), loss_(std::move(loss)), on_error_(std::move(on_error)) {}
+  struct Waiting {
+    std::string line;
+    std::optional<Steps> about;
+  };
+  struct Lost {
+    std::int64_t lines = 0;
+    std::optional<Steps> about;
+  };
 
-  std::unique_ptr<WritableFile> file_;
-  std::string loss_;
-  std::function<void(const Error&)> on_error_;
-  bool failed_ = false;
+  LineFile(Files& files, Path path, const Clock& clock, std::string place,
+           std::function<void(const Error&)> on_error)
+      : files_(files),
+        path_(std::move(path)),
+        clock_(clock),
+        place_(std::move(place)),
+        on_error_(std::move(on_error)) {}
+
+  void write_waiting();
+  Status write_first();
+  Result<std::size_t> written_of_first();
+  void lose(const std::optional<Steps>& about);
+  void tell_loss();
+
+  Files& files_;
+  const Path path_;
+  const Clock& clock_;
+  const std::string place_;
+  const std::function<void(const Error&)> on_error_;
+  std::unique_ptr<WritableFile> file_;  // null: moved from
+  std::uint64_t size_ = 0;              // of the whole lines in the file
+  std::deque<Waiting> waiting_;         // of the first a part may be in the file
+  std::size_t waiting_bytes_ = 0;
+  bool failing_ = false;  // a write did, and something still waits
+  TimePoint tried_{};
+  Lost lost_;
+  std::int64_t told_ = 0;  // lines, of those lost
 };
 
 // Each start of a run has a file of its own, named by its second: that of the first second from

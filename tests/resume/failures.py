@@ -475,6 +475,41 @@ def full_disk(muster, folder):
 
 
 @mounts
+def full_for_a_moment(muster, folder):
+    """What is measured while the disk is full is written once there is room: nothing is missing in the end."""
+    job = runs.write_job(folder, "mlp", steps=1_000_000)
+    small = folder / "small"
+    small.mkdir()
+    never = " ".join(runs.settings("'checkpoint.every=1000000 steps'", "'evaluation.every=never'"))
+    done = with_own_mounts(f"""
+        mount -t tmpfs -o size=64m none {small} || exit 71
+        {muster} train {job} --workers 2 --set run_folder={small} {never} >{folder}/told 2>&1 & job=$!
+        latest={small}/tiny/latest
+        rows() {{ grep -c train/loss $latest/metrics.jsonl; }}
+        until [ $(rows) -ge 20 ]; do kill -0 $job || exit 72; sleep 0.05; done 2>{folder}/awaited
+        head -c 128m /dev/zero >{small}/filled 2>{folder}/filled
+        until grep -q 'metrics.jsonl cannot be written now' {folder}/told && grep -q 'ledger.jsonl cannot' {folder}/told
+        do kill -0 $job || exit 73; sleep 0.05; done
+        rm {small}/filled
+        enough=$(($(rows) + 40))
+        until [ $(rows) -ge $enough ]; do kill -0 $job || exit 74; sleep 0.05; done
+        kill -TERM $job
+        wait $job; code=$?
+        {muster} data audit --json $latest >{folder}/audit || exit 75
+        cp -L $latest/metrics.jsonl $latest/summary.json {folder}
+        exit $code""")
+    output = done.stdout + done.stderr + (folder / "told").read_text()
+    expect(done.returncode, 143, output, "checkpoint written")
+    assert " lacks " not in output, output
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    steps = [record["step"] for record in records if "train/loss" in record]
+    apart = {after - before for before, after in zip(steps, steps[1:])}
+    assert len(apart) == 1, f"rows are missing: {apart}"
+    audit = json.loads((folder / "audit").read_text())
+    assert audit["proven"] and audit["steps"] >= steps[-1], audit
+
+
+@mounts
 def started_on_a_full_disk(muster, folder):
     """No run begins, nothing is left of it, and `latest` is the run before."""
     job = runs.write_job(folder, "mlp")
@@ -743,8 +778,8 @@ CASES = [missing_data, missing_instructions, stops_early, torn_data, wrong_label
          two_launchers, asked_where_it_stands, checkpoints_become_unwritable, nothing_to_resume, numbers_run_away,
          stopped_where_an_evaluation_is_due, ruined_weights_are_put_away, the_last_update_counts, address_space_limited,
          file_size_limited, processes_limited, hung_up, other_images_for_evaluation,
-          loss_runs_away, full_disk, started_on_a_full_disk, stopped_on_a_full_disk, port_taken, port_taken_meanwhile,
-          another_job_resumed, finished_run_resumed,
+          loss_runs_away, full_disk, full_for_a_moment, started_on_a_full_disk, stopped_on_a_full_disk, port_taken,
+          port_taken_meanwhile, another_job_resumed, finished_run_resumed,
          launcher_killed, interrupted, all_signalled, worker_told_to_stop, nobody_reads_along, nothing_can_be_shown, interrupted_twice,
          timed_out, interrupted_early, two_begin_at_once, damaged_run]
 

@@ -43,6 +43,7 @@ class Auditor {
   void read_line(std::string_view line);
   void start(const Json& line);
   void go_back(const Json& line);
+  void leave_out(const Json& steps);
   void go_on_after(std::int64_t step);
   bool can_be(const Segment& segment) const;
   void add(const Segment& segment);
@@ -81,8 +82,11 @@ Result<LedgerAudit> Auditor::run(std::string_view text) {
     audit_.faults.emplace_back(
         "nothing is committed: no step is recorded; none was trained yet, or the launcher was "
         "killed before it wrote of one");
-  for (const Steps& gap : unrecorded_)
-    audit_.unrecorded += std::max<std::int64_t>(gap.last - gap.after, 0);
+  for (const Steps& gap : unrecorded_) {
+    if (gap.last <= gap.after) continue;
+    audit_.unrecorded += gap.last - gap.after;
+    audit_.unrecorded_ranges.emplace_back(gap.after + 1, gap.last);
+  }
   audit_.steps = step_;
   audit_.samples = cursor_.samples_seen;
   audit_.whole_epochs = cursor_.epoch;
@@ -107,6 +111,7 @@ void Auditor::read_line(std::string_view line) {
     }
     if (json.contains("started_after")) return start(json);
     if (plan_ && json.contains("back_to")) return go_back(json);
+    if (plan_ && json.contains("unrecorded")) return leave_out(json.at("unrecorded"));
     if (plan_) add(segment_of(json));
   } catch (const Json::exception& exception) {
     fault(fmt::format("not a line of a ledger: {}", exception.what()));
@@ -133,6 +138,14 @@ void Auditor::go_back(const Json& line) {
   const std::int64_t to = line.at("back_to");
   if (to < 0) return fault("a step to go back to that no run has");
   go_on_after(to);
+}
+
+// Lines were lost, and some of them may have taken back steps.
+void Auditor::leave_out(const Json& steps) {
+  const std::int64_t first = steps.at(0), last = steps.at(1);
+  if (first < 1 || last < first - 1) return fault("steps left out that no run has");
+  go_on_after(first - 1);
+  go_on_after(last);
 }
 
 void Auditor::go_on_after(std::int64_t after) {

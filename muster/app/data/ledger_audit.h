@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "muster/base/result.h"
@@ -18,10 +19,11 @@ struct LedgerAudit {
   std::int64_t epoch_size = 0;
   std::int64_t generations = 0;  // that committed a step
   std::int64_t starts = 0;
-  std::int64_t lost = 0;            // samples that no committed step consumed
-  std::int64_t repeated = 0;        // samples that two did
-  std::int64_t superseded = 0;      // steps that were trained again; not counted above
-  std::int64_t unrecorded = 0;      // steps that a checkpoint holds and the ledger does not
+  std::int64_t lost = 0;        // samples that no committed step consumed
+  std::int64_t repeated = 0;    // samples that two did
+  std::int64_t superseded = 0;  // steps that were trained again; not counted above
+  std::int64_t unrecorded = 0;  // steps of the run as it stands that are not in the ledger
+  std::vector<std::pair<std::int64_t, std::int64_t>> unrecorded_ranges;  // of them, first and last
   std::vector<std::string> faults;  // what does not hold, each with its line; empty: all is well
 
   // Of what is recorded nothing is wrong,

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "muster/data/roll_call.h"
+#include "muster/observe/line_file.h"
 #include "muster/observe/sinks/ledger/ledger.h"
 #include "muster/testing/fake_clock.h"
+#include "muster/testing/faulty_files.h"
 #include "muster/testing/memory_files.h"
 
 namespace muster::app {
@@ -121,6 +123,62 @@ TEST_F(LedgerAuditTest, WhatIsTrainedAgainIsRecordedAfterAll) {
   start(4);
   commit(5, 9);
   EXPECT_TRUE(audit().proven());
+}
+
+// As of a disk that was full for longer than memory could bear.
+class LedgerGapTest : public LedgerAuditTest {
+ protected:
+  LedgerGapTest() {
+    sink_ = observe::create_ledger_sink(full_, "/l", clock_, [](const Error&) {}).value();
+    observe::RunStarted started;
+    started.slices = 8;
+    started.epoch_size = kEpoch;
+    started.batch = kBatch;
+    sink_->take(started);
+    commit(1, 5);
+    sink_->take(observe::CheckpointWritten{});
+  }
+  // Lines that wait, until the next one finds no room: they take back what they say themselves.
+  void fill_memory() {
+    full_.fail_at(0, testing::Fault::kNoSpace);
+    constexpr std::size_t kShortestLine = 50;
+    for (std::size_t at = 0; at < observe::LineFile::kMostWaiting / kShortestLine; ++at)
+      sink_->take(observe::WentBack{.to = Step{5}, .generation = Generation{1}});
+  }
+  void write_again() { clock_.advance(observe::LineFile::kTriesAgainAfter); }
+
+  testing::FaultyFiles full_{files_};
+};
+
+TEST_F(LedgerGapTest, StepsWhoseLinesWereLostAreNamed) {
+  fill_memory();
+  commit(6, 8);
+  sink_->take(observe::CheckpointWritten{});
+  commit(9, 11, 2);
+  sink_->take(observe::CheckpointWritten{});
+  write_again();
+  commit(12, 14, 2);
+  const LedgerAudit found = audit();
+  EXPECT_TRUE(found.well()) << found.faults.front();
+  EXPECT_FALSE(found.proven());
+  EXPECT_EQ(found.unrecorded, 6);
+  EXPECT_EQ(found.unrecorded_ranges, (decltype(found.unrecorded_ranges){{6, 11}}));
+  EXPECT_EQ(found.steps, 14);
+}
+
+TEST_F(LedgerGapTest, SoAreThoseThatALostLineTookBack) {
+  fill_memory();
+  commit(6, 8);
+  sink_->take(observe::WentBack{.to = Step{3}, .generation = Generation{2}});
+  commit(4, 7, 2);
+  sink_->take(observe::CheckpointWritten{});
+  write_again();
+  commit(8, 9, 2);
+  const LedgerAudit found = audit();
+  EXPECT_TRUE(found.well()) << found.faults.front();
+  EXPECT_EQ(found.unrecorded_ranges, (decltype(found.unrecorded_ranges){{4, 7}}));
+  EXPECT_EQ(found.superseded, 2);
+  EXPECT_EQ(found.steps, 9);
 }
 
 TEST_F(LedgerAuditTest, ALedgerWithoutAStepProvesNothing) {

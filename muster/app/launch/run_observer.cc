@@ -95,9 +95,9 @@ void RunObserver::keep(Result<std::shared_ptr<observe::Sink>> sink) {
 
 void RunObserver::subscribe_files(Files& files) {
   const auto on_error = warns();
-  keep(observe::create_jsonl_sink(files, folder_.metrics(), on_error));
+  keep(observe::create_jsonl_sink(files, folder_.metrics(), system_clock(), on_error));
   keep(observe::create_ledger_sink(files, folder_.ledger(), system_clock(), on_error));
-  keep(observe::create_tensorboard_sink(files, folder_.root(), system_clock().wall(), on_error));
+  keep(observe::create_tensorboard_sink(files, folder_.root(), system_clock(), on_error));
 }
 
 void RunObserver::trace() {

@@ -1,6 +1,7 @@
 #include "muster/observe/sinks/jsonl/jsonl.h"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "muster/observe/line_file.h"
@@ -21,7 +22,9 @@ class JsonlSink final : public Sink {
   void take(const Record& record) noexcept override {
     if (is_for_others(record)) return;
     const std::lock_guard lock(mutex_);
-    file_.append(to_json_line(record) + "\n");
+    std::optional<LineFile::Steps> about;
+    if (const auto* row = std::get_if<Metrics>(&record)) about = {row->step, row->step};
+    file_.append(to_json_line(record) + "\n", about);
   }
 
  private:
@@ -31,11 +34,10 @@ class JsonlSink final : public Sink {
 
 }  // namespace
 
-Result<std::shared_ptr<Sink>> create_jsonl_sink(Files& files, const Path& path,
+Result<std::shared_ptr<Sink>> create_jsonl_sink(Files& files, const Path& path, const Clock& clock,
                                                 std::function<void(const Error&)> on_error) {
   MUSTER_ASSIGN(LineFile file,
-                LineFile::open(files, path, "[observe/jsonl] metrics are no longer written",
-                               std::move(on_error)));
+                LineFile::open(files, path, clock, "[observe/jsonl]", std::move(on_error)));
   return std::make_shared<JsonlSink>(std::move(file));
 }
 

@@ -10,14 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/files.h"
 #include "muster/observe/hub.h"
 
 namespace muster::observe {
 
-// Appends to `path`. It blocks on the disk: put it behind a QueuedSink. A failed write is told once
-// to `on_error`, then the sink is silent.
-Result<std::shared_ptr<Sink>> create_jsonl_sink(Files& files, const Path& path,
+// Appends to `path`. It blocks on the disk: put it behind a QueuedSink. What cannot be written
+// waits, and `on_error` is told of it, as by a LineFile (line_file.h).
+Result<std::shared_ptr<Sink>> create_jsonl_sink(Files& files, const Path& path, const Clock& clock,
                                                 std::function<void(const Error&)> on_error);
 
 }  // namespace muster::observe

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -43,6 +44,16 @@ std::string body_of(const RunStarted& started) {
                      to_int(started.first_step), started.epoch_size, started.batch, started.slices);
 }
 
+// What found room neither on the disk nor in memory, and is taken back with it.
+struct Gap {
+  Step after;  // the last step before it
+  Step last;   // where the training stood at its end
+};
+
+std::string body_of(const Gap& gap) {
+  return fmt::format(R"({{"unrecorded":[{},{}])", to_int(next(gap.after)), to_int(gap.last));
+}
+
 class LedgerSink final : public Sink {
  public:
   LedgerSink(LineFile file, std::string last_hash, Clock& clock)
@@ -51,7 +62,10 @@ class LedgerSink final : public Sink {
         clock_(clock),
         written_(clock.now()) {}
 
-  ~LedgerSink() override { flush(); }
+  ~LedgerSink() override {
+    flush();
+    close_gap();
+  }
 
   void take(const Record& record) noexcept override {
     const std::lock_guard lock(mutex_);
@@ -59,10 +73,10 @@ class LedgerSink final : public Sink {
       add(*committed);
     } else if (const auto* started = std::get_if<RunStarted>(&record)) {
       flush();
-      write(body_of(*started));
+      write(body_of(*started), {});
     } else if (const auto* back = std::get_if<WentBack>(&record)) {
       flush();
-      write(body_of(*back));
+      if (!close_gap() || !write(body_of(*back), {})) widen_gap(back->to, back->to);
     } else if (!std::holds_alternative<Metrics>(record) && !std::holds_alternative<Span>(record)) {
       flush();
     }
@@ -80,14 +94,27 @@ class LedgerSink final : public Sink {
   void flush() {
     const auto segment = std::exchange(segment_, std::nullopt);
     if (!segment) return;
-    write(body_of(*segment));
+    const Step first = segment->first.step, last = segment->last.step;
+    if (!close_gap() || !write(body_of(*segment), LineFile::Steps{first, last}))
+      widen_gap(Step{to_int(first) - 1}, last);
     written_ = clock_.now();
   }
 
-  void write(const std::string& body) {
+  // True: there is none, or not any longer.
+  bool close_gap() {
+    if (gap_ && write(body_of(*gap_), {})) gap_.reset();
+    return !gap_;
+  }
+
+  void widen_gap(Step after, Step last) {
+    gap_ = Gap{gap_ ? std::min(gap_->after, after) : after, last};
+  }
+
+  bool write(const std::string& body, std::optional<LineFile::Steps> about) {
     std::string hash = ledger_hash(last_hash_, body);
-    if (file_.append(fmt::format("{}{}{}\"}}\n", body, kHashKey, hash)))
-      last_hash_ = std::move(hash);
+    if (!file_.append(fmt::format("{}{}{}\"}}\n", body, kHashKey, hash), about)) return false;
+    last_hash_ = std::move(hash);
+    return true;
   }
 
   std::mutex mutex_;
@@ -96,6 +123,7 @@ class LedgerSink final : public Sink {
   Clock& clock_;
   TimePoint written_;  // the last segment
   std::optional<Segment> segment_;
+  std::optional<Gap> gap_;  // since the last line
 };
 
 // Of the last whole line; none: there is no such line.
@@ -121,8 +149,7 @@ Result<std::shared_ptr<Sink>> create_ledger_sink(Files& files, const Path& path,
     before = last_hash(text);
   }
   MUSTER_ASSIGN(LineFile file,
-                LineFile::open(files, path, "[observe/ledger] the ledger is no longer written",
-                               std::move(on_error)));
+                LineFile::open(files, path, clock, "[observe/ledger]", std::move(on_error)));
   return std::make_shared<LedgerSink>(std::move(file), std::move(before), clock);
 }
 

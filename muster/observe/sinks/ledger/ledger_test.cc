@@ -1,8 +1,10 @@
 #include "muster/observe/sinks/ledger/ledger.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "muster/testing/fake_clock.h"
+#include "muster/testing/faulty_files.h"
 #include "muster/testing/memory_files.h"
 
 namespace muster::observe {
@@ -70,6 +72,23 @@ TEST_F(LedgerSinkTest, AStepThatComesLaterThanThatIsWrittenAtOnce) {
     sink->take(step(number, 1, 0, (number - 1) * 10));
     EXPECT_EQ(lines().size(), static_cast<std::size_t>(number));
   }
+}
+
+TEST_F(LedgerSinkTest, AFullDiskLosesNoLine) {
+  testing::FaultyFiles full(files_);
+  auto sink = create_ledger_sink(full, "/ledger.jsonl", clock_, [](const Error&) {}).value();
+  full.fail_at(0, testing::Fault::kShortWrite);
+  for (std::int64_t number = 1; number <= 3; ++number) {
+    sink->take(step(number, static_cast<std::uint64_t>(number), 0, (number - 1) * 10));
+    sink->take(CheckpointWritten{});
+  }
+  EXPECT_EQ(lines().size(), 0U);
+  sink.reset();
+  const auto written = lines();
+  ASSERT_EQ(written.size(), 3U);
+  for (std::size_t line = 0; line < 3; ++line)
+    EXPECT_TRUE(written[line].starts_with(fmt::format(R"({{"generation":{},"steps")", line + 1)))
+        << written[line];
 }
 
 TEST_F(LedgerSinkTest, TheChainGoesOnAfterARestartAndATornLine) {

@@ -28,7 +28,8 @@ class TensorboardSink final : public Sink {
       file_.append(restart_record(began_, to_int(started->first_step)));
     const auto* row = std::get_if<Metrics>(&record);
     if (row == nullptr) return;
-    file_.append(scalar_record(seconds_of(row->time), to_int(row->step), row->values));
+    file_.append(scalar_record(seconds_of(row->time), to_int(row->step), row->values),
+                 LineFile::Steps{row->step, row->step});
   }
 
  private:
@@ -45,12 +46,12 @@ std::string tensorboard_file(WallTime now) {
 }
 
 Result<std::shared_ptr<Sink>> create_tensorboard_sink(Files& files, const Path& folder,
-                                                      WallTime now,
+                                                      const Clock& clock,
                                                       std::function<void(const Error&)> on_error) {
-  MUSTER_ASSIGN(
-      LineFile file,
-      LineFile::open(files, free_path(files, folder, tensorboard_file, now),
-                     "[observe/tensorboard] events are no longer written", std::move(on_error)));
+  const WallTime now = clock.wall();
+  MUSTER_ASSIGN(LineFile file,
+                LineFile::open(files, free_path(files, folder, tensorboard_file, now), clock,
+                               "[observe/tensorboard]", std::move(on_error)));
   file.append(version_record(seconds_of(now)));
   return std::make_shared<TensorboardSink>(std::move(file), seconds_of(now));
 }

@@ -16,11 +16,11 @@ namespace muster::observe {
 // "events.out.tfevents.<seconds>.muster"; `now`: when the run starts, or goes on.
 std::string tensorboard_file(WallTime now);
 
-// Writes a new file in `folder`, named by the first second from `now` on that no other start took.
-// It blocks on the disk: put it behind a QueuedSink. A failed write is told once to `on_error`,
-// then the sink is silent.
+// Writes a new file in `folder`, named by the first second from now on that no other start took.
+// It blocks on the disk: put it behind a QueuedSink. What cannot be written waits, and `on_error`
+// is told of it, as by a LineFile (line_file.h).
 Result<std::shared_ptr<Sink>> create_tensorboard_sink(Files& files, const Path& folder,
-                                                      WallTime now,
+                                                      const Clock& clock,
                                                       std::function<void(const Error&)> on_error);
 
 }  // namespace muster::observe

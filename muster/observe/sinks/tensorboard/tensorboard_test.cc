@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "muster/observe/sinks/tensorboard/event_record.h"
+#include "muster/testing/fake_clock.h"
 #include "muster/testing/faulty_files.h"
 #include "muster/testing/memory_files.h"
 
@@ -57,10 +58,17 @@ TEST(EventRecord, IsAnEventAsProtocolBuffersHaveIt) {
   EXPECT_EQ(messages_in(record), std::vector{event});
 }
 
-TEST(TensorboardSink, BeginsWithItsVersionAndHasARecordForEachRow) {
+class TensorboardSinkTest : public ::testing::Test {
+ protected:
+  TensorboardSinkTest() { clock_.advance(kNow - clock_.wall()); }
+
+  testing::FakeClock clock_;
+};
+
+TEST_F(TensorboardSinkTest, BeginsWithItsVersionAndHasARecordForEachRow) {
   testing::MemoryFiles files;
   ASSERT_TRUE(files.create_folders("/run"));
-  const auto sink = create_tensorboard_sink(files, "/run", kNow, [](const Error&) {});
+  const auto sink = create_tensorboard_sink(files, "/run", clock_, [](const Error&) {});
   ASSERT_TRUE(sink) << sink.error().message;
   (*sink)->take(Metrics{.step = Step{1}, .values = {{"train/loss", 2.5}, {"perf/x", 1}}});
   (*sink)->take(Notice{Severity::kNote, "not a number"});
@@ -74,11 +82,11 @@ TEST(TensorboardSink, BeginsWithItsVersionAndHasARecordForEachRow) {
   EXPECT_EQ(tensorboard_file(kNow), kPath.filename());
 }
 
-TEST(TensorboardSink, HasAFileForEachStartThoughInTheSameSecond) {
+TEST_F(TensorboardSinkTest, HasAFileForEachStartThoughInTheSameSecond) {
   testing::MemoryFiles files;
   ASSERT_TRUE(files.create_folders("/run"));
   for (int start = 0; start < 3; ++start) {
-    const auto sink = create_tensorboard_sink(files, "/run", kNow, [](const Error&) {});
+    const auto sink = create_tensorboard_sink(files, "/run", clock_, [](const Error&) {});
     ASSERT_TRUE(sink) << sink.error().message;
     (*sink)->take(Metrics{.step = Step{start}, .values = {{"train/loss", 2.5}}});
   }
@@ -88,10 +96,10 @@ TEST(TensorboardSink, HasAFileForEachStartThoughInTheSameSecond) {
   }
 }
 
-TEST(TensorboardSink, SaysFromWhichStepOnARunIsResumed) {
+TEST_F(TensorboardSinkTest, SaysFromWhichStepOnARunIsResumed) {
   testing::MemoryFiles files;
   ASSERT_TRUE(files.create_folders("/run"));
-  const auto sink = create_tensorboard_sink(files, "/run", kNow, [](const Error&) {});
+  const auto sink = create_tensorboard_sink(files, "/run", clock_, [](const Error&) {});
   ASSERT_TRUE(sink) << sink.error().message;
   RunStarted started;
   (*sink)->take(started);
@@ -102,15 +110,20 @@ TEST(TensorboardSink, SaysFromWhichStepOnARunIsResumed) {
   EXPECT_EQ(messages[1].substr(9), std::string("\x10\x29\x3A\x02\x08\x01"));  // step 41, START
 }
 
-TEST(TensorboardSink, TellsOnceThatTheDiskIsFull) {
+// A reader of TensorBoard's gives up at a record that is torn.
+TEST_F(TensorboardSinkTest, AFullDiskIsToldOnceAndLeavesNoTornRecord) {
   testing::MemoryFiles memory;
   testing::FaultyFiles files(memory);
   ASSERT_TRUE(memory.create_folders("/run"));
   int told = 0;
-  const auto sink = create_tensorboard_sink(files, "/run", kNow, [&](const Error&) { ++told; });
+  const auto sink = create_tensorboard_sink(files, "/run", clock_, [&](const Error&) { ++told; });
   ASSERT_TRUE(sink);
-  files.fail_at(0, testing::Fault::kNoSpace);
+  files.fail_at(0, testing::Fault::kShortWrite);
   for (int step = 0; step < 3; ++step) (*sink)->take(Metrics{.step = Step{step}, .values = {}});
+  EXPECT_EQ(told, 1);
+  clock_.advance(std::chrono::seconds(1));
+  (*sink)->take(Metrics{.step = Step{3}, .values = {}});
+  EXPECT_EQ(messages_in(*memory.read(kPath)).size(), 5u);
   EXPECT_EQ(told, 1);
 }
 

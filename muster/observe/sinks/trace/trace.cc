@@ -105,7 +105,7 @@ class TraceSink final : public Sink {
     if (span == nullptr) return;
     const std::lock_guard lock(mutex_);
     introduce(*span);
-    write(event_of(*span, place(*span)));
+    write(event_of(*span, place(*span)), LineFile::Steps{span->step, span->step});
   }
 
  private:
@@ -130,9 +130,9 @@ class TraceSink final : public Sink {
     write(metadata(span, "thread_sort_index", {{"sort_index", thread}}));
   }
 
-  void write(const Json& event) {
+  void write(const Json& event, std::optional<LineFile::Steps> about = std::nullopt) {
     const std::string text = event.dump(-1, ' ', false, Json::error_handler_t::replace);
-    file_.append(fmt::format("{}{}\n", std::exchange(begun_, true) ? "," : "[", text));
+    file_.append(fmt::format("{}{}\n", std::exchange(begun_, true) ? "," : "[", text), about);
   }
 
   std::mutex mutex_;
@@ -151,8 +151,7 @@ std::string trace_file(WallTime now) { return fmt::format("trace-{}.json", forma
 Result<std::shared_ptr<Sink>> create_trace_sink(Files& files, const Path& path, const Clock& clock,
                                                 std::function<void(const Error&)> on_error) {
   MUSTER_TRY(files.create_folders(path.parent_path()));
-  MUSTER_ASSIGN(LineFile file,
-                LineFile::open(files, path, "[observe/trace] the trace ends here", on_error));
+  MUSTER_ASSIGN(LineFile file, LineFile::open(files, path, clock, "[observe/trace]", on_error));
   return std::make_shared<TraceSink>(std::move(file), clock.now(), std::move(on_error));
 }
 

@@ -19,8 +19,8 @@ namespace muster::observe {
 std::string trace_file(WallTime now);
 
 // Writes spans to `path`, with times since now. It blocks on the disk: put it behind a QueuedSink,
-// whose warning of what was left out goes to `on_error`, as does a failed write, after which the
-// sink is silent. Other records are not for it.
+// whose warning of what was left out goes to `on_error`. What cannot be written waits, and
+// `on_error` is told of it, as by a LineFile (line_file.h). Other records are not for it.
 Result<std::shared_ptr<Sink>> create_trace_sink(Files& files, const Path& path, const Clock& clock,
                                                 std::function<void(const Error&)> on_error);
 

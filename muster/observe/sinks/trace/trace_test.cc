@@ -113,18 +113,21 @@ TEST(TraceSink, PassesOnWhatItsQueueLeftOut) {
   EXPECT_EQ(told, std::vector<std::string>{"[observe/trace] 7 records were left out"});
 }
 
-TEST(TraceSink, TellsOnceThatTheDiskIsFull) {
+TEST(TraceSink, AFullDiskIsToldOnceAndTheTraceIsWholeAfterIt) {
   testing::MemoryFiles memory;
   testing::FaultyFiles files(memory);
-  const testing::FakeClock clock;
+  testing::FakeClock clock;
   int told = 0;
-  const auto sink = create_trace_sink(files, kTracePath, clock, [&](const Error&) { ++told; });
+  auto sink = create_trace_sink(files, kTracePath, clock, [&](const Error&) { ++told; });
   ASSERT_TRUE(sink);
+  files.fail_at(0, testing::Fault::kShortWrite);
   (*sink)->take(Span{.name = "one"});
-  files.fail_at(0, testing::Fault::kNoSpace);
   (*sink)->take(Span{.name = "two"});
+  clock.advance(std::chrono::seconds(1));
   (*sink)->take(Span{.name = "three"});
+  sink->reset();
   EXPECT_EQ(told, 1);
+  EXPECT_EQ(of_kind(Json::parse(*memory.read(kTracePath)), "X").size(), 3u);
 }
 
 }  // namespace
