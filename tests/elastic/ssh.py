@@ -298,7 +298,7 @@ def behind_a_firewall(stage, one, two):
     if not network.Firewall.is_allowed():
         return runs.leave_out("this system does not route by ports")
     told = re.compile(rf"{re.escape(network.HUB)}:\d+ did not answer in time; a firewall drops what is sent to that port")
-    soon = runs.settings("workers.join_timeout=1 min")
+    soon = runs.settings("workers.join_timeout=30s")  # before workers give up by themselves, after a minute
     with network.Firewall(sshd.PORT):
         process = stage.start("walled", "localhost,one,two", *soon, *runs.settings("workers.min_workers=3"), steps=20)
         code, output = runs.finish(process)
