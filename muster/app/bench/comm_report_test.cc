@@ -51,7 +51,7 @@ TEST(CommReport, NoLineIsWiderThanATerminal) {
     }
   std::istringstream lines(shown);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
-  EXPECT_NE(shown.find("  hierarchical\n  (bidirectional_ring inside, halving_doubling between)\n"),
+  EXPECT_NE(shown.find(" hierarchical\n  (bidirectional_ring inside, halving_doubling between)\n"),
             std::string::npos)
       << shown;
 }
