@@ -1,7 +1,6 @@
 #include "muster/cli/completion_command.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/shell_words.h"
 #include "muster/cli/application.h"
 #include "muster/job/fields.h"
 
@@ -22,10 +22,18 @@ namespace {
 
 constexpr std::string_view kLog = "--log";  // with every command
 
-std::string field_words(const job::Fields& fields) {
+// What a shell's list of words holds.
+template <typename Words>
+std::string listed(const Words& words) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : " ") + shell_quoted(word);
+  return text;
+}
+
+std::vector<std::string> field_words(const job::Fields& fields) {
   std::vector<std::string> words;
   for (const auto& field : fields.all()) words.push_back(field.name + "=");
-  return fmt::format("{}", fmt::join(words, " "));
+  return words;
 }
 
 // Of a command that takes one of a few words.
@@ -82,13 +90,25 @@ void add_choices(const CLI::App& command, Choices& choices) {
 }
 
 // A line of the script's `case` for each.
-std::string cases_of_values(const CLI::App& app) {
+std::string cases_of_options(const CLI::App& app) {
   Choices choices;
   add_choices(app, choices);
   std::string cases;
   for (const auto& [option, words] : choices)
-    cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
-                         option, fmt::join(words, " "));
+    cases += fmt::format("    {}) offered=({}) files=0; return ;;\n", option, listed(words));
+  return cases;
+}
+
+// Likewise for each field whose value is one of a few words, or a text, which may be a path.
+std::string cases_of_fields(const job::Fields& fields) {
+  std::string cases;
+  for (const auto& field : fields.all()) {
+    std::string offers;
+    if (!field.choices.empty()) offers = fmt::format("offered=({})", listed(field.choices));
+    if (field.type == job::FieldType::kBoolean) offers = "offered=(true false)";
+    if (field.type == job::FieldType::kText) offers = "files=1";
+    if (!offers.empty()) cases += fmt::format("        {}) {} ;;\n", field.name, offers);
+  }
   return cases;
 }
 
@@ -105,56 +125,122 @@ std::string cases_below(const CLI::App& parent, const std::string& way, const jo
   std::string cases;
   for (const auto* command : commands_of(parent)) {
     const std::string path = way + command->get_name();
-    cases += fmt::format("      \"{}\") way=\"$longer\" files={} runs={} words=\"{}\" ;;\n", path,
+    cases += fmt::format("      \"{}\") way=\"$longer\" files={} runs={} offered=({}) ;;\n", path,
                          takes_files(*command, fields) ? 1 : 0, takes_runs(*command) ? 1 : 0,
-                         fmt::join(words_after(*command, fields), " "));
+                         listed(words_after(*command, fields)));
     cases += cases_below(*command, path + " ", fields);
   }
   return cases;
 }
 
-// Also for zsh, where `path` and other names are the shell's own.
-std::string bash_script(const CLI::App& app, const job::Fields& fields) {
+// The same words for bash and zsh, where `path` and other names are the shell's own; how they are
+// completed, with files, blanks and quotes, is each shell's own matter.
+std::string offers_script(const CLI::App& app, const job::Fields& fields) {
   return fmt::format(
-      R"bash(# bash completion for {name}; load with: source <({name} completion bash)
-_{name}() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
-  local way="" longer at files=0 runs=0 words="{top}"
-  if [[ "$before" == --set || "$before" == --where ]]; then
-    compopt -o nospace 2>/dev/null
-    COMPREPLY=($(compgen -W "{fields}" -- "$word"))
-    return
-  fi
-  case "$before" in
-{values}  esac
-  for ((at = 1; at < COMP_CWORD; ++at)); do
-    longer="${{way:+$way }}${{COMP_WORDS[at]}}"
+      R"sh(# What may stand at the end of a line: _{name}_offers WORD PROGRAM BEFORE… sets `offered`, whether
+# `files` may, and `prefix`: what of WORD all these stand behind.
+_{name}_offers() {{
+  local word="$1" program="$2" option="" way="" longer part runs=0
+  shift 2
+  offered=({top}) files=0 prefix=""
+  for part in "$@"; do
+    option="$part"
+    longer="${{way:+$way }}$part"
     case "$longer" in
 {cases}    esac
   done
-  if ((runs)) && [[ "$word" != -* ]]; then
-    # Jobs, for the newest run of each, and ids.
-    words+=" $("${{COMP_WORDS[0]}}" runs 2>/dev/null | awk 'NR > 1 {{ print $1, $2 }}' | tr ' ' '\n' | sort -u)"
+  if [[ "$word" == --*=* ]]; then
+    option="${{word%%=*}}" prefix="${{word%%=*}}=" word="${{word#*=}}"
+    offered=() runs=0
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-  if ((files)) && [[ "$word" != -* ]]; then COMPREPLY+=($(compgen -f -- "$word")); fi
+  case "$option" in
+    --set|--where)
+      offered=({fields}) files=0
+      [[ "$word" == *=* ]] || return 0
+      prefix+="${{word%%=*}}=" offered=()
+      case "${{word%%=*}}" in
+{values}      esac
+      return ;;
+{options}  esac
+  if [[ "$word" == -* ]]; then
+    files=0
+  elif ((runs)); then
+    # Jobs, for the newest run of each, and ids.
+    offered+=($("$program" runs 2>/dev/null | awk 'NR > 1 {{ print $1; print $2 }}' | sort -u))
+  fi
 }}
-complete -o filenames -F _{name} {name}
+)sh",
+      fmt::arg("name", app.get_name()), fmt::arg("top", listed(words_after(app, fields))),
+      fmt::arg("cases", cases_below(app, "", fields)),
+      fmt::arg("fields", listed(field_words(fields))), fmt::arg("values", cases_of_fields(fields)),
+      fmt::arg("options", cases_of_options(app)));
+}
+
+std::string bash_script(const CLI::App& app, const job::Fields& fields) {
+  return fmt::format(
+      R"bash(# bash completion for {0}; load with: source <({0} completion bash)
+{1}
+_{0}() {{
+  local word="" head="" rest="$COMP_LINE" at part offered files prefix before=()
+  # COMP_WORDS is cut at every `=` and `:` too; `head` is what stands before the last cut.
+  for ((at = 0; at <= COMP_CWORD; ++at)); do
+    part="${{COMP_WORDS[at]}}"
+    if ((at > 0)) && [[ -n "$COMP_LINE" && "$rest" != [[:blank:]]* ]]; then
+      head="$word" word+="$part"
+    else
+      ((at == 0)) || before+=("$word")
+      head="" word="$part"
+    fi
+    rest="${{rest#*"$part"}}"
+  done
+  [[ -z "$part" || "$part" == *[^=:]* ]] || head="$word"
+  case "$word" in
+    [\"\']*) word="${{word:1}}" ;;
+    *\\*) IFS= read word <<<"$word" ;;
+  esac
+  _{0}_offers "$word" "${{COMP_WORDS[0]}}" "${{before[@]:1}}"
+  COMPREPLY=()
+  for part in "${{offered[@]}}"; do
+    part="$prefix$part"
+    [[ "$part" != "$word"* ]] || COMPREPLY+=("${{part#"$head"}}")
+  done
+  [[ "${{COMPREPLY[*]}}" != *= ]] || compopt -o nospace 2>/dev/null
+  ((files)) || return 0
+  while IFS= read -r part; do
+    part="$prefix$part"
+    COMPREPLY+=("${{part#"$head"}}")
+    compopt -o filenames 2>/dev/null
+  done < <(compgen -f -- "${{word#"$prefix"}}")
+}}
+complete -F _{0} {0}
 )bash",
-      fmt::arg("name", app.get_name()), fmt::arg("fields", field_words(fields)),
-      fmt::arg("top", fmt::format("{}", fmt::join(words_after(app, fields), " "))),
-      fmt::arg("values", cases_of_values(app)), fmt::arg("cases", cases_below(app, "", fields)));
+      app.get_name(), offers_script(app, fields));
 }
 
 std::string zsh_script(const CLI::App& app, const job::Fields& fields) {
   return fmt::format(
       R"zsh(#compdef {0}
 # load with: source <({0} completion zsh), behind compinit; or save as _{0} in a folder of fpath
-autoload -U +X bashcompinit && bashcompinit
-{1}# Out of such a folder this is read at the first TAB, which waits for words.
-if [[ "${{funcstack[1]}}" == "_{0}" ]]; then _bash_complete -o filenames -F _{0}; fi
+{1}
+_{0}() {{
+  local -a offered open
+  local files prefix found=1
+  _{0}_offers "${{(Q)PREFIX}}" "${{(Q)words[1]}}" "${{(@Q)words[2,CURRENT-1]}}"
+  [[ -z "$prefix" ]] || compset -P "${{(b)prefix}}"
+  open=("${{(@M)offered:#*=}}") offered=("${{(@)offered:#*=}}")
+  (($#open)) && compadd -S '' -a open && found=0
+  (($#offered)) && compadd -a offered && found=0
+  ((files)) && _files && found=0
+  return found
+}}
+# Out of such a folder this is read at the first TAB, which waits for words.
+if [[ "${{funcstack[1]}}" == "_{0}" ]]; then
+  _{0}
+else
+  compdef _{0} {0}
+fi
 )zsh",
-      app.get_name(), bash_script(app, fields));
+      app.get_name(), offers_script(app, fields));
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ def main():
     check_manual(known, manual_sections(muster))
     script = told(muster, "completion", "bash")
     check_completion(known, completed(muster, script, [command.way for command in known]))
-    body = script[script.index("_muster() {"):]
-    assert body in told(muster, "completion", "zsh"), "zsh completes by another function than bash"
+    offers = script[script.index("_muster_offers() {"):script.index("\n_muster() {")]
+    assert offers in told(muster, "completion", "zsh"), "zsh offers other words than bash"
     check_page(known, (sources / "docs/cli.md").read_text())
     print(f"ok  {len(known)} commands")
 
