@@ -28,6 +28,12 @@ bool is_dumb(const std::map<std::string, std::string>& environment) {
 
 constexpr std::string_view kError = "error:";
 
+// Of a file, as job::render() shows it: "   12 | model:", and the marks below.
+bool is_excerpt(std::string_view line) {
+  const auto bar = line.find_first_not_of(" 0123456789");
+  return bar != line.npos && bar > 0 && line.substr(bar - 1).starts_with(" |");
+}
+
 }  // namespace
 
 std::vector<Path> Context::program_folders() const {
@@ -72,7 +78,7 @@ std::string Context::fitted_to_err(std::string_view text) const {
   for (;;) {
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, end);
-    lines += line.starts_with(' ') ? std::string(line) : fitted(line, width_of_err());
+    lines += is_excerpt(line) ? std::string(line) : fitted(line, width_of_err());
     if (end == text.npos) return lines;
     lines += '\n';
     text.remove_prefix(end + 1);

@@ -53,7 +53,7 @@ struct Context {
   std::size_t width_of_out() const;
   std::size_t width_of_err() const;
   std::string fitted_to_out(std::string_view text) const;  // its lines no wider: fitted()
-  // Text for `err`, its lines no wider, but for excerpts of files, which stand further in.
+  // Text for `err`, its lines no wider, but for excerpts of files, under which marks stand.
   std::string fitted_to_err(std::string_view text) const;
   Logger logger() const;  // of lines on `err`
 };

@@ -56,8 +56,8 @@ ExitCode exit_of(const app::LedgerAudit& audit) {
   return audit.proven() ? ExitCode::kDone : ExitCode::kEnvironment;
 }
 
-void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& context) {
-  context.out << fmt::format(
+std::string audit_text(const app::LedgerAudit& audit, const Path& ledger) {
+  std::string text = fmt::format(
       "{}: {}\n  {} in {}, {}\n  {} of {} samples whole, {} committed in all\n  lost      {}\n  "
       "repeated  {}\n",
       ledger.native(), conclusion(audit), counted(audit.steps, "step"),
@@ -65,18 +65,20 @@ void write_text(const app::LedgerAudit& audit, const Path& ledger, Context& cont
       counted(audit.whole_epochs, "epoch"), audit.epoch_size, audit.samples, audit.lost,
       audit.repeated);
   if (audit.superseded > 0) {
-    context.out << fmt::format("  {} trained again, after a resume or a death, and counted once\n",
-                               counted(audit.superseded, "step"));
+    text += fmt::format("  {} trained again, after a resume or a death, and counted once\n",
+                        counted(audit.superseded, "step"));
   }
   if (audit.unrecorded > 0) {
-    context.out << fmt::format(
-        "  {} not in the ledger: the launcher died before it wrote of them, or its disk was full\n",
+    text += fmt::format(
+        "  {} not in the ledger: the launcher died before it wrote of them, or its disk was full
+",
         counted(audit.unrecorded, "step"));
     for (const auto& [first, last] : audit.unrecorded_ranges)
-      context.out << (first == last ? fmt::format("    step {}\n", first)
-                                    : fmt::format("    steps {} to {}\n", first, last));
+      text += first == last ? fmt::format("    step {}\n", first)
+                            : fmt::format("    steps {} to {}\n", first, last);
   }
-  for (const std::string& fault : audit.faults) context.out << "  " << fault << "\n";
+  for (const std::string& fault : audit.faults) text += "  " + fault + "\n";
+  return text;
 }
 
 ExitCode audit(const AuditArguments& arguments, Context& context) {
@@ -95,7 +97,7 @@ ExitCode audit(const AuditArguments& arguments, Context& context) {
   if (context.answers_json(arguments.json)) {
     context.out << json_line(to_json(*found));
   } else {
-    write_text(*found, folder->ledger(), context);
+    context.out << context.fitted_to_out(audit_text(*found, folder->ledger()));
   }
   return exit_of(*found);
 }

@@ -80,11 +80,16 @@ Result<Duration> join_timeout(const WorkerArguments& arguments) {
                           arguments.join_timeout));
 }
 
-void tell(std::string_view line, Context& context) {
+void show(std::string_view line, Context& context) {
   const bool json = context.log == LogFormat::kJson;
   context.out << (json ? json_line({{"level", "info"}, {"message", line}})
                        : fmt::format("{}\n", line))
               << std::flush;
+}
+
+void tell(std::string_view line, Context& context) {
+  const bool json = context.log == LogFormat::kJson;
+  show(json ? std::string(line) : context.fitted_to_out(line), context);
 }
 
 // Whoever has started this over a remote shell writes one line at once.
@@ -107,8 +112,10 @@ Result<app::Orders> orders_from_input(Clock& clock) {
   return app::read_orders(line);
 }
 
-void tell_error(std::string_view line, Context& context) {
-  context.err << line << std::endl;  // what its worker wrote, as it was
+// Each to where its worker wrote it.
+void show_apart(bool is_error, std::string_view line, Context& context) {
+  if (!is_error) return show(line, context);
+  context.err << line << std::endl;
 }
 
 // A worker of the launcher's own: it lives while the launcher does.
@@ -120,7 +127,8 @@ Result<ExitCode> work_by_orders(Context& context) {
       .scratch = context.machine.temporary_folder(),
       .worker_program = std::move(program),
       .tell = [&context](std::string_view line) { tell(line, context); },
-      .tell_error = [&context](std::string_view line) { tell_error(line, context); },
+      .show = [&context](bool is_error,
+                         std::string_view line) { show_apart(is_error, line, context); },
       .fields = context.fields,
       .orders = orders,
       .leash = STDIN_FILENO};
@@ -131,13 +139,15 @@ Result<ExitCode> work(const WorkerArguments& arguments, Context& context) {
   if (arguments.from_input) return work_by_orders(context);
   MUSTER_ASSIGN(const Duration timeout, join_timeout(arguments));
   MUSTER_ASSIGN(auto program, worker_program(context));
-  const app::JoinOptions options{.invitation = [&] { return invitation(arguments, context); },
-                                 .scratch = context.machine.temporary_folder(),
-                                 .worker_program = std::move(program),
-                                 .lanes = arguments.lanes,
-                                 .join_timeout = timeout,
-                                 .tell = [&context](std::string_view line) { tell(line, context); },
-                                 .fields = context.fields};
+  const app::JoinOptions options{
+      .invitation = [&] { return invitation(arguments, context); },
+      .scratch = context.machine.temporary_folder(),
+      .worker_program = std::move(program),
+      .lanes = arguments.lanes,
+      .join_timeout = timeout,
+      .tell = [&context](std::string_view line) { tell(line, context); },
+      .show = [&context](bool, std::string_view line) { show(line, context); },
+      .fields = context.fields};
   return app::join_job(options, system_processes(), context.files, context.logger());
 }
 

@@ -122,6 +122,8 @@ def trained(looked, workers):
     looked.looks("logs", run, of_files=True)
     looked.looks("checkpoint", "list", run)
     looked.looks("checkpoint", "verify", run)
+    looked.looks("checkpoint", "export", run, "--output", looked.folder / "weights", "--force")
+    looked.looks("data", "audit", run)
     looked.looks("report", run)
     looked.looks("resume", run, "--dry-run", wide=True)
     names = [each.name.rsplit("-", 1)[1] for each in sorted(run.parent.glob("2*"))[:2]]
@@ -129,6 +131,28 @@ def trained(looked, workers):
     looked.looks("compare", job, "--workers", workers, "--strategies", "data",
                  "--variant", f"{LONG}: optimizer.learning_rate=0.01", coloured=True)
     looked.looks("resume", run, coloured=True)  # which is complete, and only measured again
+
+
+def what_fails(looked):
+    """Reasons, hints and details, of processes as well as of a training."""
+    for words, code in ((("launch", "-n", 2, "sh", "-c", "kill -9 $$"), 1),
+                        (("launch", "sh", "-c", "echo no more cheese; exit 3"), 1),
+                        (("worker", "--join", "127.0.0.1:1", "--credentials", "nowhere", "--join-timeout", "1s"), 3),
+                        (("page", "nowhere"), 3),
+                        (("checkpoint", "export", "nowhere"), 3),
+                        (("data", "audit", "nowhere"), 3)):
+        shown = ptys.Shown(looked.muster, *words, columns=COLUMNS, cwd=looked.folder).ends(code)
+        looked.fits(words, shown, paths=False)
+        assert "error: " in ptys.SEQUENCE.sub("", shown), f"{words}: {shown}"
+    job = runs.write_job(looked.folder, "mlp", steps=STEPS)
+    looked.looks("train", job, "--set", "optimizer.learning_rate=1e30", code=4, coloured=True)
+
+
+def a_page(looked):
+    page = ptys.Shown(looked.muster, "page", looked.folder / "runs", columns=COLUMNS)
+    assert page.read_until(lambda text: "Ctrl-C" in text, "address"), page.text
+    page.process.terminate()
+    looked.fits(("page",), page.ends(code=None))
 
 
 def while_it_trains(looked, workers):
@@ -159,6 +183,8 @@ def by_one(muster, folder):
     before_it_trains(looked, 1)
     planned(looked)
     trained(looked, 1)
+    what_fails(looked)
+    a_page(looked)
     while_it_trains(looked, 1)
 
 

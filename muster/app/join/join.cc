@@ -177,8 +177,7 @@ class Teller final : public cluster::ProcessGroupObserver {
  public:
   explicit Teller(const JoinOptions& options) : options_(options) {}
   void on_line(std::size_t /*process*/, bool is_error, std::string_view line) override {
-    const bool apart = is_error && options_.tell_error;
-    (apart ? options_.tell_error : options_.tell)(line);
+    options_.show(is_error, line);
   }
   void on_leash_end() override {
     let_go_ = true;

@@ -42,10 +42,10 @@ struct JoinOptions {
   Path scratch;            // where a folder may be made that goes with the worker
   Path worker_program;     // muster-worker
   std::int32_t lanes = 0;  // threads that compute; 0: one for each core
-  Duration join_timeout = std::chrono::seconds(60);            // how long a launcher is looked for
-  std::function<void(std::string_view line)> tell;             // a person, on the loop's thread
-  std::function<void(std::string_view line)> tell_error = {};  // what the worker wrote as errors
-  job::FieldsPtr fields = job::muster_fields();                // that the job may have
+  Duration join_timeout = std::chrono::seconds(60);  // how long a launcher is looked for
+  std::function<void(std::string_view line)> tell;   // a person, on the loop's thread
+  std::function<void(bool is_error, std::string_view line)> show;  // what the worker wrote, there
+  job::FieldsPtr fields = job::muster_fields();                    // that the job may have
   std::optional<Orders> orders = {};
   std::optional<int> leash = {};  // see ProcessGroupSpec
 };
