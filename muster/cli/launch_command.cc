@@ -84,7 +84,8 @@ Status failure_of(const cluster::ProcessGroupEnd& end, std::int32_t first_rank) 
   std::string told = fmt::format("[launch] rank {} (pid {}) {}",
                                  first_rank + static_cast<std::int32_t>(*end.failed), failed.pid,
                                  describe(failed.end));
-  for (const std::string& line : failed.last_lines) told += "\n  " + line;
+  if (!failed.last_lines.empty()) told += "\n  its last lines:";
+  for (const std::string& line : failed.last_lines) told += "\n    " + line;
   if (!failed.log.empty()) told += "\n  its log: " + failed.log;
   return fail(ErrorCode::kPeerLost, std::move(told));
 }

@@ -1,5 +1,6 @@
 #include "muster/cluster/launcher.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -115,6 +116,20 @@ TEST(JobFailure, HasAHintWhereTheWorkerCouldSayNothing) {
     EXPECT_EQ(told(reason, ErrorCode::kNumeric), "") << "it has said itself what to do";
   }
   EXPECT_EQ(told("lost its connection", ErrorCode::kPeerLost), "");
+}
+
+TEST(JobFailure, RefersOnlyToWhatIsKept) {
+  JobFailure failure;
+  failure.rank = Rank{1};
+  failure.reason = "exit status 7";
+  failure.error = {ErrorCode::kPeerLost, "rank 1 is gone", Rank{1}};
+  const std::string hint = "\n  hint: it ended without saying so to the others; ";
+  EXPECT_THAT(describe(failure), ::testing::EndsWith(hint + "it wrote nothing"));
+  failure.last_lines = {"no cheese"};
+  EXPECT_THAT(describe(failure), ::testing::HasSubstr(hint + "its last lines say more\n"));
+  failure.log = "/run/logs/rank-1.log";
+  EXPECT_THAT(describe(failure),
+              ::testing::HasSubstr(hint + "its last lines and its log say more\n"));
 }
 
 TEST(JobFailure, OfAJobThatCannotBeIsNobodys) {

@@ -227,6 +227,7 @@ struct Hint {
   std::string_view reason;
   std::string_view text;
   std::string_view end = {};  // of the reason
+  bool names_cause = true;    // else what the worker wrote has to
 };
 constexpr Hint kHints[] = {
     {"killed by SIGKILL, as the system does for lack of memory",
@@ -241,7 +242,7 @@ constexpr Hint kHints[] = {
     {"killed by SIGBUS",
      "a file that it reads was cut off under it, the disk cannot be read, or memory is faulty: "
      "`dmesg` says which"},
-    {"killed by SIGABRT", "it ended itself; why, its last lines and its log say"},
+    {"killed by SIGABRT", "it ended itself", "", false},
     {"killed by SIGILL",
      "it is built for another processor, or training.isa asks for what this one lacks: see "
      "`muster doctor`, and build it on this host"},
@@ -252,16 +253,25 @@ constexpr Hint kHints[] = {
      " session"},
     {"exit status 127",
      "its program, or a library that it needs, is not there: `muster doctor` says what is missing"},
-    {"exit status ",
-     "it ended without saying so to the others; its last lines and its log say more"},
+    {"exit status ", "it ended without saying so to the others", "", false},
 };
 
-std::string_view hint_of(const JobFailure& failure) {
+// Where a cause may stand that a hint does not name.
+std::string where_more_is(const JobFailure& failure) {
+  const bool has_lines = !failure.last_lines.empty();
+  const bool has_log = !failure.log.empty();
+  if (has_lines && has_log) return "; its last lines and its log say more";
+  if (has_lines) return "; its last lines say more";
+  return has_log ? "; its log may say more" : "; it wrote nothing";
+}
+
+std::string hint_of(const JobFailure& failure) {
   if (failure.error.code != ErrorCode::kPeerLost) return {};  // it said itself what there is to do
   const auto* fits = std::ranges::find_if(kHints, [&](const Hint& hint) {
     return failure.reason.starts_with(hint.reason) && failure.reason.ends_with(hint.end);
   });
-  return fits == std::end(kHints) ? std::string_view() : fits->text;
+  if (fits == std::end(kHints)) return {};
+  return std::string(fits->text) + (fits->names_cause ? "" : where_more_is(failure));
 }
 
 // What it said itself, if it did.
